@@ -13,7 +13,7 @@ import type { NamedTool } from "#domain/tool.ts";
 import { WorkerDefinition } from "#domain/worker.ts";
 import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
 import type { GitSandbox } from "#sandbox/git-sandbox.ts";
-import { renderHelp } from "#terminal/golem/help.ts";
+import { helpText } from "#terminal/golem/help.ts";
 import { toolsets } from "#toolsets/registry.ts";
 import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
 import { runCommands } from "#ui/run-commands.ts";
@@ -163,7 +163,7 @@ function renderCommands(): string {
   return [
     "## Commands\n\nIn a comment, on its first line. Some are also buttons of the run page.",
     table(["command", "what it does", "where"], rows),
-    `### golem\n\n\`\`\`\n${renderHelp().trim()}\n\`\`\``,
+    `### golem\n\n\`\`\`\n${helpText().trim()}\n\`\`\``,
   ].join("\n\n");
 }
 

@@ -11,7 +11,7 @@ import type { ActionContext } from "./user-actions.ts";
 import type { AppIdentity, CheckRun, CheckSuite, CommitStatus, Conclusion, WorkflowRun } from "./world.ts";
 
 /** The reports of an app, such as GitHub Actions, on one commit of a branch. */
-export class CommitChecks {
+export class StoredChecks {
   readonly #context: ActionContext;
   readonly #target: { app: AppIdentity; branch: string; commit: string };
 

@@ -2,14 +2,14 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { CommitChecks } from "./commit-checks.ts";
+import { StoredChecks } from "./commit-checks.ts";
 import { addFork, addRepository, createWorld, type NewApp, type NewRepository } from "./create-world.ts";
 import { Credentials } from "./credentials.ts";
 import { answerGit, parseGitPath } from "./git/answer-git.ts";
 import { type CommitFiles, commitFiles } from "./git/commit-files.ts";
 import { diffText, findEntry, readBlob, resolveCommit } from "./git/git-repository.ts";
 import { listen } from "./listen.ts";
-import { answerPage, type PageContext } from "./pages/answer-page.ts";
+import { answerPage, type PageServer } from "./pages/answer-page.ts";
 import { answerSignIn, isSignIn } from "./pages/answer-sign-in.ts";
 import { createOAuth, type OAuthClient } from "./pages/oauth.ts";
 import { Person } from "./person.ts";
@@ -90,7 +90,7 @@ export class LocalGitHub {
       webhooks: this.#webhooks,
       log: this.#log,
     };
-    const page: PageContext = {
+    const page: PageServer = {
       server: context,
       notice: () => this.#notice,
       watch: (listener) => this.watch(listener),
@@ -173,12 +173,12 @@ export class LocalGitHub {
   async checks(
     branch: string,
     { app = "github-actions", repository: name }: { app?: string; repository?: string } = {},
-  ): Promise<CommitChecks> {
+  ): Promise<StoredChecks> {
     const repository = this.repository(name);
     const commit = await resolveCommit(repository.gitDirectory, branch);
     if (!commit) throw new Error(`There is no branch ${branch}.`);
     const context = { world: this.world, repository, actor: this.world.app.owner };
-    return new CommitChecks(context, { app: appNamed(this.world, app), branch, commit });
+    return new StoredChecks(context, { app: appNamed(this.world, app), branch, commit });
   }
 
   /** The text of a file on a branch or commit; undefined when there is none. */
@@ -278,7 +278,7 @@ export class LocalGitHub {
   }
 }
 
-async function answer(page: PageContext, request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function answer(page: PageServer, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const { server } = page;
   const url = new URL(request.url ?? "/", server.world.url);
   const path = restPath(url.pathname);
@@ -308,7 +308,7 @@ async function answer(page: PageContext, request: IncomingMessage, response: Ser
  * storage does. Returns false for other addresses.
  */
 function answerAttachment(
-  { world, credentials }: PageContext["server"],
+  { world, credentials }: PageServer["server"],
   { url: path = "", headers: { authorization } }: IncomingMessage,
   response: ServerResponse,
 ): boolean {

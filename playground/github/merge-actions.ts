@@ -1,4 +1,4 @@
-import { moveBranch, readCommit } from "./git/git-repository.ts";
+import { moveBranch, readGitCommit } from "./git/git-repository.ts";
 import { mergeCommits, writeCommit } from "./git/merge-commits.ts";
 import { markMerged, recordPush } from "./record-push.ts";
 import { ApiError } from "./rest/api-error.ts";
@@ -50,7 +50,7 @@ function checkResults(repository: Repository, commit: string): Map<string, Concl
   return new Map([...runs, ...statuses]);
 }
 
-export interface MergeOptions {
+export interface PullMergeInput {
   method?: "merge" | "squash" | undefined;
   /** The head that was reviewed; another one is refused. */
   sha?: string | undefined;
@@ -62,7 +62,7 @@ export interface MergeOptions {
 export async function mergePullRequest(
   context: ActionContext,
   thread: PullThread,
-  { method = "merge", sha, title, message = "" }: MergeOptions = {},
+  { method = "merge", sha, title, message = "" }: PullMergeInput = {},
 ): Promise<string> {
   const { repository, actor } = context;
   const { head, base, draft } = thread.pull;
@@ -110,7 +110,7 @@ export async function updateBranch(
   const tip = base.commit;
   const merge = await mergeCommits(gitDirectory, head.commit, tip);
   if (merge.kind === "conflicts") throw new ApiError(422, "merge conflict between base and head");
-  if (merge.tree === (await readCommit(gitDirectory, head.commit)).tree) {
+  if (merge.tree === (await readGitCommit(gitDirectory, head.commit)).tree) {
     throw new ApiError(422, "There are no new commits on the base branch.");
   }
   const message = `Merge branch '${base.branch}' into ${head.branch}`;

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { type MergeOptions, mergePullRequest } from "./merge-actions.ts";
+import { mergePullRequest, type PullMergeInput } from "./merge-actions.ts";
 import {
   findPull,
   openPullRequest,
@@ -13,7 +13,7 @@ import {
   createReview,
   dismissReview,
   type NewReview,
-  type NewReviewComment,
+  type ReviewCommentInput,
   replyToReviewComment,
   resolveReviewThread,
 } from "./review-actions.ts";
@@ -133,7 +133,7 @@ export class Person {
   }
 
   /** Comments on one line of a pull request, outside a review. */
-  reviewComment(pull: number, comment: NewReviewComment): Promise<StoredReviewComment> {
+  reviewComment(pull: number, comment: ReviewCommentInput): Promise<StoredReviewComment> {
     return addReviewComment(this.#context, this.#pull(pull), comment);
   }
 
@@ -170,7 +170,7 @@ export class Person {
     setDraft(this.#context, this.#mayChange(this.#pull(pull)), true);
   }
 
-  merge(pull: number, options?: MergeOptions): Promise<string> {
+  merge(pull: number, options?: PullMergeInput): Promise<string> {
     this.#requireWrite();
     return mergePullRequest(this.#context, this.#pull(pull), options);
   }

@@ -5,7 +5,7 @@ import { ApiError, validationFailed } from "./rest/api-error.ts";
 import { type ActionContext, checkBody, emit, newComment } from "./user-actions.ts";
 import type { PullThread, Repository, Review, Side, StoredReviewComment, User } from "./world.ts";
 
-export interface NewReviewComment {
+export interface ReviewCommentInput {
   path: string;
   body: string;
   line: number;
@@ -18,7 +18,7 @@ export interface NewReview {
   /** Without it, the review stays pending until it is submitted. */
   event?: "APPROVE" | "REQUEST_CHANGES" | "COMMENT" | undefined;
   body?: string | undefined;
-  comments?: readonly NewReviewComment[] | undefined;
+  comments?: readonly ReviewCommentInput[] | undefined;
   commit?: string | undefined;
 }
 
@@ -69,7 +69,7 @@ export async function createReview(
 }
 
 /** The hunk a comment shows. Throws the 422 that GitHub answers to a file or line outside the diff. */
-function findHunk(files: ChangedFile[], comment: NewReviewComment): string {
+function findHunk(files: ChangedFile[], comment: ReviewCommentInput): string {
   const { path, line, side = "RIGHT", start_line, start_side = side } = comment;
   const invalid = (field: string, message: string) =>
     validationFailed({ resource: "PullRequestReviewComment", code: "custom", field, message });
@@ -126,7 +126,7 @@ export function submitReview(
 export async function addReviewComment(
   context: ActionContext,
   thread: PullThread,
-  comment: NewReviewComment & { commit?: string | undefined },
+  comment: ReviewCommentInput & { commit?: string | undefined },
 ): Promise<StoredReviewComment> {
   const review = await createReview(context, thread, { comments: [comment], commit: comment.commit, event: "COMMENT" });
   return onlyComment(context.repository, review);

@@ -1,6 +1,6 @@
 import { branches, commitsBetween } from "./git/git-repository.ts";
 import { showInstallation } from "./shapes/app.ts";
-import { showCheckRun, showCheckSuite, showStatus, showWorkflowRun, simpleCommit } from "./shapes/check.ts";
+import { showCheckRun, showCheckSuite, showCommitStatus, showWorkflowRun, simpleCommit } from "./shapes/check.ts";
 import { nodeId } from "./shapes/node-id.ts";
 import { showCommit, showPull, showPullInList } from "./shapes/pull-request.ts";
 import { fullName, showRepository } from "./shapes/repository.ts";
@@ -85,7 +85,11 @@ async function describeCheckRun(world: World, repository: Repository, checkRun: 
 }
 
 async function describeStatus(world: World, repository: Repository, status: CommitStatus): Promise<object> {
-  const { id, state, context, description, target_url, created_at, updated_at } = showStatus(world, repository, status);
+  const { id, state, context, description, target_url, created_at, updated_at } = showCommitStatus(
+    world,
+    repository,
+    status,
+  );
   return {
     id,
     sha: status.commit,

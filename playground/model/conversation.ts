@@ -1,9 +1,9 @@
 import type { ChatRequest } from "./model-server.ts";
 
-export type Message = ChatRequest["messages"][number];
+export type ChatMessage = ChatRequest["messages"][number];
 
 /** Leaves out the turns that somebody interrupted: they are played again. */
-export function withoutInterrupted(messages: readonly Message[]): Message[] {
+export function withoutInterrupted(messages: readonly ChatMessage[]): ChatMessage[] {
   const interrupted = new Set(
     messages
       .filter((message) => /^\{"type":"interrupted"/.test(textOf(message)))
@@ -15,7 +15,7 @@ export function withoutInterrupted(messages: readonly Message[]): Message[] {
 }
 
 /** The results of every call of this tool, oldest first. */
-export function resultsOf(messages: readonly Message[], tool: string): string[] {
+export function resultsOf(messages: readonly ChatMessage[], tool: string): string[] {
   const ids = messages
     .flatMap((message) => message.tool_calls ?? [])
     .filter((call) => call.function.name === tool)
@@ -32,7 +32,7 @@ export function denialReason(result: string): string | undefined {
   return /for this reason: (.*?)\.? It was not made/s.exec(result)?.[1] ?? "";
 }
 
-export function textOf(message: Message | undefined): string {
+export function textOf(message: ChatMessage | undefined): string {
   const content = message?.content;
   if (typeof content === "string") return content;
   if (!Array.isArray(content)) return "";

@@ -1,4 +1,4 @@
-import { denialReason, type Message, resultsOf, textOf, withoutInterrupted } from "./conversation.ts";
+import { type ChatMessage, denialReason, resultsOf, textOf, withoutInterrupted } from "./conversation.ts";
 import { type ChatRequest, type ModelReply, turnOf } from "./model-server.ts";
 import { reviseScript } from "./revise-script.ts";
 
@@ -144,7 +144,7 @@ function tasksAt(current: Step | undefined, { canRun }: Tests): Call {
 }
 
 /** Proposes the pull request, once more with the reason for a denial, and then concludes. */
-function finish(messages: readonly Message[], offered: ReadonlySet<string>, tests: Tests): ModelReply {
+function finish(messages: readonly ChatMessage[], offered: ReadonlySet<string>, tests: Tests): ModelReply {
   const results = resultsOf(messages, "open_pull_request");
   const denials = results.map(denialReason).filter((reason) => reason !== undefined);
   const last = results.at(-1);
@@ -199,7 +199,7 @@ function reportTests({ before, after }: Tests): string {
 
 /** Completes the last task, then summarises the result. */
 function conclude(
-  messages: readonly Message[],
+  messages: readonly ChatMessage[],
   result: string,
   offered: ReadonlySet<string>,
   tests: Tests,

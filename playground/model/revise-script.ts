@@ -1,4 +1,4 @@
-import { denialReason, type Message, resultsOf, textOf } from "./conversation.ts";
+import { type ChatMessage, denialReason, resultsOf, textOf } from "./conversation.ts";
 import { type ModelReply, turnOf } from "./model-server.ts";
 
 const library = "src/paginate.js";
@@ -10,7 +10,7 @@ const changelog = "# Changelog\n\n- A full last page is no longer followed by an
  * Plays the model after its pull request was opened: adds the changelog that the sample's CI requires, and changes what a
  * review asks for in the sample's comments. Undefined while there is nothing of that to do.
  */
-export function reviseScript(messages: readonly Message[], offered: ReadonlySet<string>): ModelReply | undefined {
+export function reviseScript(messages: readonly ChatMessage[], offered: ReadonlySet<string>): ModelReply | undefined {
   const start = messages.findLastIndex((message) => message.role === "user" && turnsFor(textOf(message)) !== undefined);
   const asked = textOf(messages[start]);
   const since = messages.slice(start + 1);

@@ -188,7 +188,7 @@ export interface ReviewThread {
 }
 
 /** A changed file; `patch` is undefined for a binary or very large one. */
-export interface FileDiff {
+export interface PullRequestFile {
   path: string;
   patch: string | undefined;
 }
@@ -270,7 +270,7 @@ export interface GitHub {
   setThreadResolved(threadId: string, resolved: boolean): Promise<void>;
   requestReviewers(number: number, logins: string[]): Promise<void>;
   /** The files that a pull request changes. */
-  readDiff(number: number): Promise<FileDiff[]>;
+  readDiff(number: number): Promise<PullRequestFile[]>;
   /** The paths that changed between two commits. */
   comparePaths(base: string, head: string): Promise<string[]>;
   /** Replies in the thread that starts with this comment. */

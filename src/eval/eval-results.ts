@@ -14,14 +14,14 @@ export const EvalPlan = z.object({
 });
 export type EvalPlan = z.infer<typeof EvalPlan>;
 
-export const CheckResult = z.object({
+export const HiddenCheckResult = z.object({
   command: z.string(),
   /** Null when it was killed. */
   exitCode: z.number().nullable(),
   /** The end of its output. */
   output: z.string(),
 });
-export type CheckResult = z.infer<typeof CheckResult>;
+export type HiddenCheckResult = z.infer<typeof HiddenCheckResult>;
 
 /** One attempt of a model at a task. */
 export const EvalResult = z.object({
@@ -34,7 +34,7 @@ export const EvalResult = z.object({
   outcome: z.enum(["solved", "unsolved", "crashed"]),
   /** Why it is not solved, or why the run ended early. */
   reasons: z.array(z.string()).default([]),
-  checks: z.array(CheckResult).default([]),
+  checks: z.array(HiddenCheckResult).default([]),
   changedLines: z.number().default(0),
   referenceLines: z.number().optional(),
   /** For a review: all findings, those about a planted fault, and how many of the planted faults were found. */

@@ -15,7 +15,7 @@ import type { EvalResult } from "./eval-results.ts";
 import { changedLines, type EvalTask } from "./eval-task.ts";
 import { commitAll, type OpenedTask, openChanged, openTask } from "./open-task.ts";
 import { createReviewTools, judgeFindings } from "./review-tools.ts";
-import { runCommands } from "./run-checks.ts";
+import { runCommandList } from "./run-checks.ts";
 
 /** The services that all attempts share. */
 export interface EvalHost {
@@ -68,7 +68,7 @@ async function setUp(task: EvalTask, root: string, host: EvalHost): Promise<void
 }
 
 async function runSetup(task: EvalTask, checkout: Checkout, host: EvalHost): Promise<void> {
-  const results = await runCommands(task.setup, checkout, { ...checkOptions(task, host), stopOnFailure: true });
+  const results = await runCommandList(task.setup, checkout, { ...checkOptions(task, host), stopOnFailure: true });
   const failed = results.find(({ exitCode }) => exitCode !== 0);
   if (failed) throw new Error(`The setup failed: ${failed.command}\n${failed.output}`);
 }
@@ -166,7 +166,7 @@ async function check(
   const checkout = await openChanged(root, changes, hidden);
   // One session: what the setup installs in ignored folders stays in it.
   const commands = [...task.setup, ...task.checks];
-  return (await runCommands(commands, checkout, checkOptions(task, host))).slice(task.setup.length);
+  return (await runCommandList(commands, checkout, checkOptions(task, host))).slice(task.setup.length);
 }
 
 function unmetReview(

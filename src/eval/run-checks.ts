@@ -4,7 +4,7 @@ import type { Executors } from "#executors/create-executors.ts";
 import { applyChanges } from "#sandbox/checkout/apply-changes.ts";
 import type { Checkout } from "#sandbox/checkout/open-checkout.ts";
 import { applyCommandChanges, workspaceTree } from "#toolsets/run-command.ts";
-import type { CheckResult } from "./eval-results.ts";
+import type { HiddenCheckResult } from "./eval-results.ts";
 import type { EvalTask } from "./eval-task.ts";
 
 export interface CheckOptions extends Pick<EvalTask, "sandbox" | "checkTimeoutMs"> {
@@ -18,14 +18,14 @@ const maxOutputBytes = 100_000;
 const shownCharacters = 4_000;
 
 /** Runs commands one after the other on the files of a checkout, up to the first that fails if `stopOnFailure`. */
-export async function runCommands(
+export async function runCommandList(
   commands: readonly string[],
   checkout: Checkout,
   options: CheckOptions & { stopOnFailure?: boolean },
-): Promise<CheckResult[]> {
+): Promise<HiddenCheckResult[]> {
   if (commands.length === 0) return [];
   const session = options.unsafe ? openHost(checkout, options) : await openSandbox(checkout, options);
-  const results: CheckResult[] = [];
+  const results: HiddenCheckResult[] = [];
   try {
     for (const command of commands) {
       options.signal.throwIfAborted();

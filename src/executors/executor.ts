@@ -41,7 +41,7 @@ export interface ExecRequest {
 /** The folder of a command that has network: nothing of the tree or of earlier commands can run in it. */
 export interface IsolatedFolder {
   /** The only files in it. */
-  files: readonly FileChange[];
+  files: readonly GuestChange[];
   /** The files that are taken over if the command wrote them. */
   results: ReadonlySet<string>;
   /** Folders that are moved into the session if the command succeeds. */
@@ -53,7 +53,7 @@ export interface IsolatedFolder {
   };
 }
 
-export interface FileChange {
+export interface GuestChange {
   path: string;
   content: Uint8Array;
   executable: boolean;
@@ -61,7 +61,7 @@ export interface FileChange {
 
 /** What a command did to the tree, after the validator. Nothing of it has reached the workspace yet. */
 export interface TreeChanges {
-  written: FileChange[];
+  written: GuestChange[];
   deleted: string[];
   /** What will not be taken over, each with a reason that completes "because it …". */
   rejected: { path: string; reason: string }[];

@@ -3,15 +3,15 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import ignorePackage from "ignore";
 import { ToolError } from "#domain/errors.ts";
 import type { Entry } from "#domain/workspace.ts";
-import type { FileChange, TreeSource } from "./executor.ts";
+import type { GuestChange, TreeSource } from "./executor.ts";
 
 /** What has to be done to a session's copy of the tree before the next command. */
 export interface TreeDelta {
-  write: FileChange[];
+  write: GuestChange[];
   remove: string[];
 }
 
-interface MirroredFile extends FileChange {
+interface MirroredFile extends GuestChange {
   /** Not as the base has it. */
   isModified: boolean;
 }

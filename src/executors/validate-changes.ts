@@ -1,4 +1,4 @@
-import type { FileChange, TreeChanges } from "./executor.ts";
+import type { GuestChange, TreeChanges } from "./executor.ts";
 
 /** What a sandbox says it did to one path. Nothing of it is believed. */
 export type ProposedChange =
@@ -60,7 +60,7 @@ export async function validateChanges(
     }
     bytes += content.length;
     spelled().set(change.path.normalize("NFC"), change.path);
-    changes.written.push({ path: change.path, content, executable: change.executable } satisfies FileChange);
+    changes.written.push({ path: change.path, content, executable: change.executable } satisfies GuestChange);
   }
   return changes;
 }

@@ -11,7 +11,7 @@ import { DatabaseInUseError } from "#runtime/store/sqlite/database-lock.ts";
 import { readAppManifest } from "./app-manifest.ts";
 
 /** The result of one check, on one line for people. */
-export interface CheckResult {
+export interface DoctorCheck {
   name: string;
   status: "ok" | "warning" | "problem";
   detail: string;
@@ -38,7 +38,7 @@ type AppClient = Awaited<ReturnType<Probot["auth"]>>;
 export async function* runChecks(
   environment: Record<string, string | undefined>,
   { deliveryTimeoutMs = 15_000, callModel = true }: DoctorOptions = {},
-): AsyncGenerator<CheckResult> {
+): AsyncGenerator<DoctorCheck> {
   const config = tryReadConfig(environment);
   if ("problem" in config) {
     yield {
@@ -79,11 +79,11 @@ function connect({ app, github }: Config): Promise<AppClient> {
   return new Probot({ appId, privateKey, secret, baseUrl: github.apiUrl, logLevel: "fatal" }).auth();
 }
 
-function ok(name: string, detail: string): CheckResult {
+function ok(name: string, detail: string): DoctorCheck {
   return { name, status: "ok", detail };
 }
 
-async function guarded(name: string, check: () => Promise<CheckResult>): Promise<CheckResult> {
+async function guarded(name: string, check: () => Promise<DoctorCheck>): Promise<DoctorCheck> {
   try {
     return await check();
   } catch (error) {
@@ -130,7 +130,7 @@ async function identifyApp(client: AppClient, { app, github }: Config): Promise<
   };
 }
 
-async function* checkApp(client: AppClient, config: Config): AsyncGenerator<CheckResult, AppInfo | undefined> {
+async function* checkApp(client: AppClient, config: Config): AsyncGenerator<DoctorCheck, AppInfo | undefined> {
   const name = "GitHub App";
   const result = await identifyApp(client, config);
   if (result.kind === "unreachable") {
@@ -147,7 +147,7 @@ async function* checkApp(client: AppClient, config: Config): AsyncGenerator<Chec
   return result.app;
 }
 
-function checkClock(skewMs: number): CheckResult {
+function checkClock(skewMs: number): DoctorCheck {
   const name = "Clock";
   if (skewMs <= maxClockSkewMs) return ok(name, "It agrees with GitHub's.");
   return {
@@ -159,7 +159,7 @@ function checkClock(skewMs: number): CheckResult {
 }
 
 /** Compares what the App was granted with what app.yml asks for. */
-async function checkAccess(app: AppInfo): Promise<CheckResult> {
+async function checkAccess(app: AppInfo): Promise<DoctorCheck> {
   const { default_permissions, default_events } = await readAppManifest();
   const rank = { read: 1, write: 2, admin: 3 } as Record<string, number>;
   const permissions = Object.entries(default_permissions)
@@ -179,7 +179,7 @@ async function checkAccess(app: AppInfo): Promise<CheckResult> {
   };
 }
 
-async function checkInstallations(client: AppClient): Promise<CheckResult> {
+async function checkInstallations(client: AppClient): Promise<DoctorCheck> {
   const answer = await ask(client, "GET /app/installations");
   const count = Array.isArray(answer.data) ? answer.data.length : 0;
   if (count > 0) return ok("Installations", `${count}${count === 30 ? " or more" : ""}.`);
@@ -204,7 +204,7 @@ const Deliveries = z.array(
 );
 
 /** Has GitHub send its latest ping (or else its latest delivery) once more, and waits for how the webhook answers it. */
-async function checkWebhook(client: AppClient, { app }: Config, timeoutMs: number): Promise<CheckResult> {
+async function checkWebhook(client: AppClient, { app }: Config, timeoutMs: number): Promise<DoctorCheck> {
   const name = "Webhook";
   const { url = "" } = Hook.parse((await ask(client, "GET /app/hook/config")).data ?? {});
   if (!url)
@@ -255,7 +255,7 @@ async function checkWebhook(client: AppClient, { app }: Config, timeoutMs: numbe
 function webhookResult(
   { status_code: code, status, event }: z.infer<typeof Deliveries>[number],
   url: string,
-): CheckResult {
+): DoctorCheck {
   const name = "Webhook";
   if (code >= 200 && code < 300) return ok(name, `${url} answered a ${event} delivery with ${code}.`);
   const fix =
@@ -265,7 +265,7 @@ function webhookResult(
   return { name, status: "problem", detail: `${url} did not take a ${event} delivery: ${code || status}.`, fix };
 }
 
-async function checkPublicAddress({ page }: Config): Promise<CheckResult> {
+async function checkPublicAddress({ page }: Config): Promise<DoctorCheck> {
   const name = "Public address";
   if (!page)
     return {
@@ -293,7 +293,7 @@ async function checkPublicAddress({ page }: Config): Promise<CheckResult> {
   }
 }
 
-async function checkModel(config: Config, callModel: boolean): Promise<CheckResult> {
+async function checkModel(config: Config, callModel: boolean): Promise<DoctorCheck> {
   const name = "Model";
   const models = createModels(config.models);
   const model = models.defaultModel;
@@ -323,7 +323,7 @@ function isPriced(model: string): boolean {
   return costOf(model, { input: 0, cacheRead: 0, cacheWrite: 0, output: 0, searches: 0 }) !== undefined;
 }
 
-async function* checkExecutors({ executors: options }: Config): AsyncGenerator<CheckResult> {
+async function* checkExecutors({ executors: options }: Config): AsyncGenerator<DoctorCheck> {
   const executors = createExecutors(options);
   try {
     for (const { tier, available, reason } of await executors.availabilities()) {
@@ -335,7 +335,7 @@ async function* checkExecutors({ executors: options }: Config): AsyncGenerator<C
   }
 }
 
-async function checkDatabase({ database }: Config): Promise<CheckResult> {
+async function checkDatabase({ database }: Config): Promise<DoctorCheck> {
   const name = "Database";
   try {
     const { store } = await openStore(database, { onError: () => {} });

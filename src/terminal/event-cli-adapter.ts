@@ -5,7 +5,7 @@ import { askApproval, type ShownRequest } from "./ask-approval.ts";
 import { completableCommands, handleLine, type Screen } from "./handle-line.ts";
 import { openPrompter, type Prompter } from "./prompter.ts";
 import { renderCall, renderPill } from "./render-call.ts";
-import { renderMarkdown } from "./render-markdown.ts";
+import { markdownToAnsi } from "./render-markdown.ts";
 import { oneLine, printableLines, styleDiffLine } from "./render-value.ts";
 import { createStyle, isTerminal, type Style } from "./style.ts";
 
@@ -189,7 +189,7 @@ class TerminalAdapter implements EventCLIAdapter {
   /** Answers are Markdown. A program that reads the output gets them as they are. */
   #answerLines(text: string): string[] {
     if (!isTerminal(this.#output)) return printableLines(text);
-    return renderMarkdown(text, { style: this.#style, columns: this.#columns() });
+    return markdownToAnsi(text, { style: this.#style, columns: this.#columns() });
   }
 
   #handleLine(line: string, prompter: Prompter): Promise<void> {

@@ -1,5 +1,5 @@
 import type { DisplayEvents, ToolResultStatus } from "#ui/ui-events.ts";
-import { oneLine, printableLines, renderValue } from "./render-value.ts";
+import { oneLine, printableLines, valueToText } from "./render-value.ts";
 import type { Style, TextFormat } from "./style.ts";
 
 type Shown = DisplayEvents["toolResult"];
@@ -32,12 +32,12 @@ export function renderCall(shown: Shown, style: Style, { details }: { details: b
   if (value?.kind === "task_list" && "tasks" in value) {
     const count = `${value.tasks.length} ${value.tasks.length === 1 ? "task" : "tasks"}`;
     const pill = renderPill({ ...shown, args: { "": count } }, status, style);
-    return [pill, ...(details ? renderValue(value, style).map((line) => ` ${line}`) : [])];
+    return [pill, ...(details ? valueToText(value, style).map((line) => ` ${line}`) : [])];
   }
   const pill = renderPill(shown, status, style);
   if (!value || value.display?.preferredView === "hidden") return [pill];
 
-  const rendered = renderValue(value, style);
+  const rendered = valueToText(value, style);
   const lines = rendered.some((line) => line.trim() !== "") ? rendered : [];
   const summary = value.summary === undefined ? [] : [oneLine(value.summary)];
   return [

@@ -6,7 +6,7 @@ import { type Style, visible } from "./style.ts";
 const markdown = markdownIt({ html: false, linkify: false });
 
 /** Renders Markdown as lines of at most `columns` characters. Nothing in the text can control the terminal. */
-export function renderMarkdown(text: string, { style, columns }: { style: Style; columns: number }): string[] {
+export function markdownToAnsi(text: string, { style, columns }: { style: Style; columns: number }): string[] {
   const renderer = new MarkdownRenderer(style, Math.max(20, columns));
   return renderer.render(markdown.parse(visible(text), {}));
 }

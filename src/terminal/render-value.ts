@@ -15,7 +15,7 @@ const maxColumns = 8;
 const maxCellLength = 40;
 
 /** A tool's result as lines for a terminal, by its kind and its own hints. Empty for what is hidden. */
-export function renderValue(value: ResultValue, style: Style): string[] {
+export function valueToText(value: ResultValue, style: Style): string[] {
   if (value.display?.preferredView === "hidden") return [];
   const lines = isWellKnownKind(value.kind)
     ? renderWellKnown(value as WellKnownResultValue, style)

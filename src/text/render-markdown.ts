@@ -12,7 +12,7 @@ const maxLength = 60_000;
  * Renders Markdown as an issue of the repository at `address` shows it, to HTML without scripts, styles, forms and images.
  * Longer text is shortened.
  */
-export function renderMarkdown(text: string, address: string): string {
+export function markdownToHtml(text: string, address: string): string {
   return sanitizeHtml(renderTasks(markdown.render(truncateMarkdown(text, maxLength), { address })), {
     allowedTags: [
       ...["h1", "h2", "h3", "h4", "h5", "h6", "p", "br", "hr", "blockquote", "ul", "ol", "li"],

@@ -8,7 +8,7 @@ import { renderCounts, renderFileDiff, renderFileList } from "./render-diff.ts";
 import { renderMarkdownText, renderPre } from "./render-value.ts";
 
 /** A pending request with everything it would change, and the forms to decide it; or an approval that can be revoked. */
-export function renderApproval(approval: Approval, context: PageContext): Html {
+export function renderApprovalCard(approval: Approval, context: PageContext): Html {
   if (approval.status !== "pending") return renderGranted(approval, context);
   const {
     id,

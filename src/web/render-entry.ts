@@ -12,7 +12,7 @@ import {
   renderJson,
   renderMarkdownText,
   renderPre,
-  renderValue,
+  valueToHtml,
 } from "./render-value.ts";
 
 /** What an entry needs besides its event. */
@@ -237,7 +237,7 @@ function renderResult(
     who: html`<span aria-hidden="true">${error ? "✗" : icon}</span> ${by !== undefined && html`<b>${by}</b> ran `}<code>${tool}</code> <span class="arguments">${tasks === undefined && shorten(call?.args ?? "", maxArgumentsLength)}</span> <span class="result">${linkPullRequests(summary, repositoryUrl)}${duration}</span>`,
     details: {
       isOpen: error !== undefined || (value.kind === "diff" && lengthOf(value) <= maxOpenLines),
-      content: html`${problem}${(!error || value.kind !== "text") && renderValue(value, repositoryUrl)}${input && html`<details class="small"><summary>Arguments</summary>${renderPre(call.input)}</details>`}`,
+      content: html`${problem}${(!error || value.kind !== "text") && valueToHtml(value, repositoryUrl)}${input && html`<details class="small"><summary>Arguments</summary>${renderPre(call.input)}</details>`}`,
     },
   };
 }

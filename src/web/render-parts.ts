@@ -4,7 +4,7 @@ import { branchOf } from "#domain/run.ts";
 import type { RunNode, RunTree, WritingCall } from "#runtime/views/run-view-reader.ts";
 import { type Html, html, markupOf } from "./html.ts";
 import { formKeyField, type PageContext } from "./page-context.ts";
-import { renderApproval } from "./render-approval.ts";
+import { renderApprovalCard } from "./render-approval.ts";
 import { renderChart } from "./render-chart.ts";
 import {
   describeCost,
@@ -14,7 +14,7 @@ import {
   renderTimeline,
   renderUsage,
 } from "./render-numbers.ts";
-import { renderMarkdownText, renderPre, renderTasks } from "./render-value.ts";
+import { renderMarkdownText, renderPre, tasksToHtml } from "./render-value.ts";
 import { statusOf } from "./run-status.ts";
 
 /** An element of the page that is replaced as a whole, found by its id. */
@@ -84,7 +84,7 @@ function approvalPart(approval: Approval, context: PageContext): PagePart {
     id: `approval-${approval.id}`,
     version: `${approval.digest.slice(0, 12)} ${approval.status} ${approval.revision ?? 0}`,
     into: "approvals",
-    markup: () => markupOf(renderApproval(approval, context)),
+    markup: () => markupOf(renderApprovalCard(approval, context)),
   };
 }
 
@@ -150,12 +150,12 @@ function renderPlan({ tasks }: RunNode): Html {
   if (tasks.length === 0) return html``;
   const done = tasks.filter(({ status }) => status === "completed").length;
   const [current] = tasks.filter(({ status }) => status === "in_progress");
-  return html`<details class="plan" ${done < tasks.length && html`open`}><summary><b>Plan ${done}/${tasks.length}</b> ${current && (current.activeForm || current.content)}</summary>${renderTasks(tasks)}</details>`;
+  return html`<details class="plan" ${done < tasks.length && html`open`}><summary><b>Plan ${done}/${tasks.length}</b> ${current && (current.activeForm || current.content)}</summary>${tasksToHtml(tasks)}</details>`;
 }
 
 function renderChildStatus(run: RunNode, { now }: PageContext): Html {
   const { activity, outcome, spec, tasks } = run;
-  return html`<p class="status">${renderBadge(run)} ${outcome ? describeOutcome(outcome) : activity} <span class="small"><code>${spec.model}</code> · ${renderUsage(run)}</span></p>${tasks.length > 0 && renderTasks(tasks)}<details><summary>Limits</summary>${renderLimits(run, now)}</details>`;
+  return html`<p class="status">${renderBadge(run)} ${outcome ? describeOutcome(outcome) : activity} <span class="small"><code>${spec.model}</code> · ${renderUsage(run)}</span></p>${tasks.length > 0 && tasksToHtml(tasks)}<details><summary>Limits</summary>${renderLimits(run, now)}</details>`;
 }
 
 /** The running tool calls, and the end of what the model or a tool is writing. */

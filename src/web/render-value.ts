@@ -7,7 +7,7 @@ import {
   type WellKnownResultValue,
 } from "#domain/result.ts";
 import { showHidden } from "#text/hidden-characters.ts";
-import { renderMarkdown } from "#text/render-markdown.ts";
+import { markdownToHtml } from "#text/render-markdown.ts";
 import { truncateText } from "#text/truncate.ts";
 import { highlightLines } from "./highlight.ts";
 import { type Html, html, trusted } from "./html.ts";
@@ -22,7 +22,7 @@ const maxRows = 100;
 const maxColumns = 10;
 
 /** Renders a tool's result by its kind and display hints. Undefined if it is hidden or empty. */
-export function renderValue(value: ResultValue, repositoryUrl: string): Html | undefined {
+export function valueToHtml(value: ResultValue, repositoryUrl: string): Html | undefined {
   if (value.display?.preferredView === "hidden") return undefined;
   return isWellKnownKind(value.kind)
     ? renderWellKnown(value as WellKnownResultValue, repositoryUrl)
@@ -45,7 +45,7 @@ function renderWellKnown(value: WellKnownResultValue, repositoryUrl: string): Ht
     case "terminal":
       return html`${fold(value.content.replace(/\n$/, ""), display, renderTerminal)}${renderExitCode(value)}`;
     case "task_list":
-      return renderTasks(value.tasks);
+      return tasksToHtml(value.tasks);
   }
 }
 
@@ -63,7 +63,7 @@ export function describeTasks(tasks: readonly Task[]): string {
 }
 
 /** A list of tasks with the status of each. */
-export function renderTasks(tasks: readonly Task[]): Html {
+export function tasksToHtml(tasks: readonly Task[]): Html {
   return html`<ul class="tasks">${tasks
     .slice(0, maxRows)
     .map(
@@ -110,7 +110,7 @@ function renderText(content: string, display: DisplayHints | undefined, reposito
 
 /** Text in Markdown. */
 export function renderMarkdownText(text: string, repositoryUrl: string): Html {
-  return html`<div class="markdown">${trusted(renderMarkdown(showHidden(truncateText(text, maxValueLength)), repositoryUrl))}</div>`;
+  return html`<div class="markdown">${trusted(markdownToHtml(showHidden(truncateText(text, maxValueLength)), repositoryUrl))}</div>`;
 }
 
 function renderData(data: unknown, display: DisplayHints | undefined, repositoryUrl: string): Html | undefined {

@@ -1,12 +1,12 @@
 import { stripVTControlCharacters, styleText } from "node:util";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { renderMarkdown } from "#terminal/render-markdown.ts";
+import { markdownToAnsi } from "#terminal/render-markdown.ts";
 import type { Style } from "#terminal/style.ts";
 
 const plain: Style = (_, text) => text;
 const colored: Style = (format, text) => styleText(format, text, { validateStream: false });
-const render = (text: string, columns = 40) => renderMarkdown(text, { style: plain, columns });
+const render = (text: string, columns = 40) => markdownToAnsi(text, { style: plain, columns });
 
 test("Markdown is rendered as text with the layout of a page", () => {
   expect(
@@ -70,7 +70,7 @@ test("text cannot control the terminal, and prose fits its width", () => {
   );
   fc.assert(
     fc.property(fc.array(part, { maxLength: 40 }), (parts) => {
-      for (const line of renderMarkdown(parts.join(""), { style: colored, columns: 60 })) {
+      for (const line of markdownToAnsi(parts.join(""), { style: colored, columns: 60 })) {
         // biome-ignore lint/suspicious/noControlCharactersInRegex: what must not be left
         expect(stripVTControlCharacters(line)).not.toMatch(/[\u0000-\u0008\u000b-\u001f\u202e]/);
         // biome-ignore lint/suspicious/noControlCharactersInRegex: colors only

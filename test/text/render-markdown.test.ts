@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { parseHTML } from "linkedom";
 import { expect, test } from "vitest";
-import { renderMarkdown } from "#text/render-markdown.ts";
+import { markdownToHtml } from "#text/render-markdown.ts";
 
 function show(text: string): string {
-  return renderMarkdown(text, "/playground/shop").trim();
+  return markdownToHtml(text, "/playground/shop").trim();
 }
 
 test.each([

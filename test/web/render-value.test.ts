@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { ResultValue } from "#domain/result.ts";
 import { markupOf } from "#web/html.ts";
 import { renderChart } from "#web/render-chart.ts";
-import { renderValue } from "#web/render-value.ts";
+import { valueToHtml } from "#web/render-value.ts";
 
 const long = Array.from({ length: 40 }, (_, index) => `line ${index}`).join("\n");
 
@@ -62,7 +62,7 @@ test.each<[ResultValue, RegExp]>([
   [{ kind: "git.status", data: { branch: "main" }, preview: "On main" }, /^<pre>On main<\/pre>$/],
   [{ kind: "git.status", data: "clean" }, /^<pre>clean<\/pre>$/],
 ])("%j is rendered by its kind", (value, expected) => {
-  expect(markupOf(renderValue(value, "https://github.com/o/r"))).toMatch(expected);
+  expect(markupOf(valueToHtml(value, "https://github.com/o/r"))).toMatch(expected);
 });
 
 test("the state chart shows every state of the machine, the current one and the states that can follow", () => {

@@ -2,7 +2,7 @@ import fs from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import git, { type TreeEntry } from "isomorphic-git";
-import { branches, readCommit } from "./git-repository.ts";
+import { branches, readGitCommit } from "./git-repository.ts";
 
 export interface CommitFiles {
   branch: string;
@@ -21,7 +21,7 @@ export async function commitFiles(directory: string, commits: readonly CommitFil
   for (const { branch, from, message, author, at, files } of commits) {
     const ref = `refs/heads/${branch}`;
     const parent = heads.get(ref) ?? heads.get(`refs/heads/${from}`);
-    const base = parent && (await readCommit(directory, parent)).tree;
+    const base = parent && (await readGitCommit(directory, parent)).tree;
     const tree =
       (await writeTree(directory, base, new Map(Object.entries(files)))) ??
       (await git.writeTree({ fs, gitdir: directory, tree: [] }));

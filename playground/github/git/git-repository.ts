@@ -109,11 +109,11 @@ export async function resolveCommit(directory: string, name: string): Promise<st
 }
 
 async function exists(directory: string, commit: string): Promise<boolean> {
-  return (await readCommit(directory, commit).catch(() => undefined)) !== undefined;
+  return (await readGitCommit(directory, commit).catch(() => undefined)) !== undefined;
 }
 
 /** A commit as git stores it. */
-export async function readCommit(directory: string, commit: string) {
+export async function readGitCommit(directory: string, commit: string) {
   return (await git.readCommit({ fs, gitdir: directory, oid: commit })).commit;
 }
 
@@ -127,7 +127,7 @@ export interface TreeEntry {
 
 /** The entry at a path of a commit; `""` is the root. */
 export async function findEntry(directory: string, commit: string, path: string): Promise<TreeEntry | undefined> {
-  const { tree } = await readCommit(directory, commit);
+  const { tree } = await readGitCommit(directory, commit);
   let entry: TreeEntry = { mode: "040000", type: "tree", sha: tree, size: 0, path: "" };
   for (const name of path.split("/").filter((part) => part !== "")) {
     if (entry.type !== "tree") return undefined;

@@ -2,14 +2,15 @@ import { execFile } from "node:child_process";
 import fs from "node:fs";
 import git from "isomorphic-git";
 import { UserError } from "#domain/errors.ts";
-import { gitEnvironment, isAncestor, readCommit } from "./git-repository.ts";
+import { gitEnvironment, isAncestor, readGitCommit } from "./git-repository.ts";
 
 /** The tree of a merge, or the paths that conflict. */
 export type Merge = { kind: "clean"; tree: string } | { kind: "conflicts"; paths: string[] };
 
 /** Merges two commits without a working tree and without moving a branch. */
 export async function mergeCommits(directory: string, base: string, head: string): Promise<Merge> {
-  if (await isAncestor(directory, base, head)) return { kind: "clean", tree: (await readCommit(directory, head)).tree };
+  if (await isAncestor(directory, base, head))
+    return { kind: "clean", tree: (await readGitCommit(directory, head)).tree };
 
   const args = ["merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", base, head];
   return new Promise((resolve, reject) => {

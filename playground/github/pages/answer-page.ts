@@ -6,9 +6,9 @@ import { readJsonBody } from "#playground/github/read-request.ts";
 import type { ServerContext } from "#playground/github/rest/answer-rest.ts";
 import { ApiError, notFound } from "#playground/github/rest/api-error.ts";
 import { nameKey, type Repository } from "#playground/github/world.ts";
-import { describeThread, describeThreads, describeWorld } from "./page-data.ts";
+import { describeWorld, threadListData, threadPageData } from "./page-data.ts";
 
-export interface PageContext {
+export interface PageServer {
   server: ServerContext;
   /** The notice at the top of the page. */
   notice(): string;
@@ -36,7 +36,7 @@ const pageHeaders = {
 };
 
 /** Serves the web page: its files, its data, and what a person does on it. */
-export async function answerPage(page: PageContext, asked: PageRequest): Promise<void> {
+export async function answerPage(page: PageServer, asked: PageRequest): Promise<void> {
   try {
     assertSameOrigin(page, asked.request);
     await (asked.request.method === "POST" ? act(page, asked) : show(page, asked));
@@ -53,7 +53,7 @@ function explain({ errors = [], message }: ApiError): string {
 }
 
 /** Another site in the same browser must not act as the maintainer, neither across origins nor by DNS rebinding. */
-function assertSameOrigin({ server }: PageContext, request: IncomingMessage): void {
+function assertSameOrigin({ server }: PageServer, request: IncomingMessage): void {
   const port = new URL(server.world.url).port;
   const host = request.headers.host ?? "";
   const site = request.headers["sec-fetch-site"] ?? "same-origin";
@@ -66,7 +66,7 @@ function assertSameOrigin({ server }: PageContext, request: IncomingMessage): vo
   }
 }
 
-async function show({ server, notice, watch }: PageContext, { response, url }: PageRequest): Promise<void> {
+async function show({ server, notice, watch }: PageServer, { response, url }: PageRequest): Promise<void> {
   if (url.pathname === "/-/world") return sendJson(response, describeWorld(server.world, notice()));
   if (url.pathname === "/-/events") return sendChanges(watch, response);
   if (url.pathname.startsWith("/-/avatars/")) return sendAvatar(server, url, response);
@@ -76,10 +76,10 @@ async function show({ server, notice, watch }: PageContext, { response, url }: P
   if (appPath.test(url.pathname)) return sendFile(response, "index.html");
 
   const { repository, number } = locate(server, url);
-  if (number === undefined) return sendJson(response, describeThreads(repository));
+  if (number === undefined) return sendJson(response, threadListData(repository));
   const thread = repository.threads.get(number);
   if (!thread) throw notFound();
-  sendJson(response, await describeThread(server.world, repository, thread));
+  sendJson(response, await threadPageData(server.world, repository, thread));
 }
 
 /** Something a person does in an issue or pull request. */
@@ -125,7 +125,7 @@ const actions: Record<string, (person: Person, number: number, body: unknown) =>
   merge: action(z.object({}), (person, number) => person.merge(number)),
 };
 
-async function act({ server }: PageContext, { request, response, url }: PageRequest): Promise<void> {
+async function act({ server }: PageServer, { request, response, url }: PageRequest): Promise<void> {
   const { repository, number, part } = locate(server, url);
   const body = await readJsonBody(request);
   const { as } = parseBody(z.object({ as: z.string() }), body);
@@ -171,7 +171,7 @@ function sendJson(response: ServerResponse, value: unknown, status = 200): void 
 }
 
 /** Sends an empty event after every change; the page then loads what it shows. */
-function sendChanges(watch: PageContext["watch"], response: ServerResponse): void {
+function sendChanges(watch: PageServer["watch"], response: ServerResponse): void {
   response.writeHead(200, { ...pageHeaders, "Content-Type": "text/event-stream" });
   response.write("retry: 1000\n\n");
   const stop = watch(() => void response.write("data: changed\n\n"));

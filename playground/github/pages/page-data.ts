@@ -15,7 +15,7 @@ import {
   type User,
   type World,
 } from "#playground/github/world.ts";
-import { renderMarkdown } from "#text/render-markdown.ts";
+import { markdownToHtml } from "#text/render-markdown.ts";
 
 /** The data that every view of the page needs. */
 export function describeWorld(world: World, notice: string) {
@@ -27,7 +27,7 @@ export function describeWorld(world: World, notice: string) {
 }
 
 /** The issues and pull requests of a repository, newest first. */
-export function describeThreads(repository: Repository) {
+export function threadListData(repository: Repository) {
   return {
     name: fullName(repository),
     description: repository.description,
@@ -41,7 +41,7 @@ export function describeThreads(repository: Repository) {
 }
 
 /** One issue or pull request with everything its page shows. */
-export async function describeThread(world: World, repository: Repository, thread: Thread) {
+export async function threadPageData(world: World, repository: Repository, thread: Thread) {
   const comments = commentsOf(repository.comments, thread).map((one) => describePost(repository, one));
   const reviews = [...repository.reviews.values()]
     .filter((review) => review.thread === thread.number && review.state !== "PENDING")
@@ -110,7 +110,7 @@ function describePost(repository: Repository, post: Thread | StoredComment) {
     role: permissionIn(repository, post.author.login),
     createdAt: post.createdAt.toISOString(),
     edited: "thread" in post && post.updatedAt > post.createdAt,
-    html: renderMarkdown(post.body, `/${fullName(repository)}`),
+    html: markdownToHtml(post.body, `/${fullName(repository)}`),
     reactions: countReactions(post.reactions),
   };
 }
@@ -147,7 +147,7 @@ function describeReview(repository: Repository, review: Review) {
       role: permissionIn(repository, review.author.login),
       createdAt: (review.submittedAt ?? new Date()).toISOString(),
       edited: false,
-      html: renderMarkdown(review.body, `/${fullName(repository)}`),
+      html: markdownToHtml(review.body, `/${fullName(repository)}`),
       reactions: [],
       verdict: verdicts[review.state],
       threads,

@@ -14,7 +14,7 @@ import { appOperations } from "./app-operations.ts";
 import { checkOperations } from "./check-operations.ts";
 import { gitOperations } from "./git-operations.ts";
 import { issueOperations } from "./issue-operations.ts";
-import type { RestOperation, RestResponse } from "./operation.ts";
+import type { ApiResponse, RestOperation } from "./operation.ts";
 import { pullOperations } from "./pull-operations.ts";
 import { repositoryOperations } from "./repository-operations.ts";
 import { reviewOperations } from "./review-operations.ts";
@@ -46,7 +46,7 @@ const supportedVersions = [defaultVersion, "2026-03-10"];
 export async function answerRest(
   server: ServerContext,
   { request, url, path }: { request: IncomingMessage; url: URL; path: string },
-): Promise<RestResponse | undefined> {
+): Promise<ApiResponse | undefined> {
   const { world, credentials, limits, log } = server;
   const method = request.method ?? "GET";
   const body = await catchApiError(() => readJsonBody(request));
@@ -66,7 +66,7 @@ export async function answerRest(
   let caller: Caller | undefined;
   const answer =
     before ??
-    (await catchApiError(async (): Promise<RestResponse> => {
+    (await catchApiError(async (): Promise<ApiResponse> => {
       checkVersion(request);
       if (body instanceof ApiError) throw body;
       if (present instanceof ApiError) throw present;
@@ -115,18 +115,18 @@ function standardHeaders(request: IncomingMessage): Record<string, string> {
   };
 }
 
-function toResponse({ status, body, headers = {} }: RestResponse | InjectedResponse): Required<RestResponse> {
+function toResponse({ status, body, headers = {} }: ApiResponse | InjectedResponse): Required<ApiResponse> {
   return { status, body, headers };
 }
 
-function errorResponse({ status, message, errors, headers }: ApiError): Required<RestResponse> {
+function errorResponse({ status, message, errors, headers }: ApiError): Required<ApiResponse> {
   const documentation_url = "https://docs.github.com/rest";
   const body = { message, ...(errors && { errors }), documentation_url, status: String(status) };
   return { status, body, headers };
 }
 
 /** Answers 304 to a client that has this response already. As at GitHub, an ETag holds for one token. */
-function withEtag(request: IncomingMessage, response: Required<RestResponse>): Required<RestResponse> {
+function withEtag(request: IncomingMessage, response: Required<ApiResponse>): Required<ApiResponse> {
   if (request.method !== "GET" || response.status !== 200) return response;
   const content = `${request.headers.authorization}\n${JSON.stringify(response.body)}`;
   const etag = `W/"${createHash("sha256").update(content).digest("hex")}"`;

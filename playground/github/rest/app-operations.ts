@@ -11,7 +11,7 @@ import {
   type World,
 } from "#playground/github/world.ts";
 import { ApiError, notFound, validationFailed } from "./api-error.ts";
-import { appOperation, installationOperation, numberIn, paginate, type RestOperation, readBody } from "./operation.ts";
+import { appOperation, installationOperation, numberIn, paginate, parseBody, type RestOperation } from "./operation.ts";
 
 const TokenRequest = z.object({
   repositories: z.array(z.string()).max(500).optional(),
@@ -39,7 +39,7 @@ export const appOperations: RestOperation[] = [
     const { world, credentials } = request;
     const installation = requireInstallation(world, numberIn(request, "installation_id"));
     if (installation.suspended) throw new ApiError(403, "This installation has been suspended");
-    const narrowed = readBody(request, "Installation", TokenRequest);
+    const narrowed = parseBody(request, "Installation", TokenRequest);
     const permissions = narrowPermissions(world.app.permissions, narrowed.permissions);
     const repositories = chooseRepositories(world, installation, narrowed);
     const ids = repositories && new Set(repositories.map(({ id }) => id));

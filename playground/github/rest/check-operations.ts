@@ -6,8 +6,8 @@ import {
   showAnnotation,
   showCheckRun,
   showCheckSuite,
+  showCommitStatus,
   showJob,
-  showStatus,
   showWorkflowRun,
 } from "#playground/github/shapes/check.ts";
 import { apiUrl, pageUrl } from "#playground/github/shapes/repository.ts";
@@ -17,9 +17,9 @@ import { ApiError, notFound, validationFailed } from "./api-error.ts";
 import {
   numberIn,
   paginate,
+  parseBody,
   type RepositoryRequest,
   type RestOperation,
-  readBody,
   repositoryOperation,
 } from "./operation.ts";
 
@@ -93,7 +93,7 @@ export const checkOperations: RestOperation[] = [
 
   repositoryOperation("post", `${repo}/check-runs`, { checks: "write" }, async (request) => {
     const { world, repository, context } = request;
-    const { name, head_sha, ...fields } = readBody(request, "CheckRun", NewCheckRun);
+    const { name, head_sha, ...fields } = parseBody(request, "CheckRun", NewCheckRun);
     const commit = await resolveCommit(repository.gitDirectory, head_sha);
     if (!commit) throw new ApiError(422, `No commit found for SHA: ${head_sha}`);
     const branch = [...(await branches(repository.gitDirectory))].find(([, sha]) => sha === commit)?.[0] ?? "";
@@ -109,18 +109,18 @@ export const checkOperations: RestOperation[] = [
         403,
         `Invalid app_id \`${run.suite.app.id}\` - check run can only be modified by the GitHub App that created it.`,
       );
-    updateCheckRun(request.context, run, runFields(readBody(request, "CheckRun", CheckRunBody)));
+    updateCheckRun(request.context, run, runFields(parseBody(request, "CheckRun", CheckRunBody)));
     return { status: 200, body: showCheckRun(request.world, request.repository, run) };
   }),
 
   repositoryOperation("post", `${repo}/statuses/{sha}`, { statuses: "write" }, async (request) => {
     const { world, repository, params } = request;
-    const { target_url, ...fields } = readBody(request, "Status", NewStatus);
+    const { target_url, ...fields } = parseBody(request, "Status", NewStatus);
     const commit = await resolveCommit(repository.gitDirectory, params.sha ?? "");
     if (!commit) throw new ApiError(422, `No commit found for SHA: ${params.sha}`);
     const status = createStatus(request.context, { commit, targetUrl: target_url, ...fields });
     const creator = showUser(world, status.creator);
-    return { status: 201, body: { ...showStatus(world, repository, status), creator } };
+    return { status: 201, body: { ...showCommitStatus(world, repository, status), creator } };
   }),
 
   repositoryOperation("get", `${repo}/commits/{ref}/statuses`, { statuses: "read" }, async (request) => {
@@ -132,7 +132,7 @@ export const checkOperations: RestOperation[] = [
       status: 200,
       headers,
       body: body.map((status) => ({
-        ...showStatus(world, repository, status),
+        ...showCommitStatus(world, repository, status),
         creator: showUser(world, status.creator),
       })),
     };
@@ -146,7 +146,7 @@ export const checkOperations: RestOperation[] = [
       status: 200,
       body: {
         state: combinedState(statuses),
-        statuses: statuses.map((status) => showStatus(world, repository, status)),
+        statuses: statuses.map((status) => showCommitStatus(world, repository, status)),
         sha: commit,
         total_count: statuses.length,
         repository: minimalRepository(world, repository),

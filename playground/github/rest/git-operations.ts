@@ -7,7 +7,7 @@ import {
   listTree,
   moveBranch,
   readBlob,
-  readCommit,
+  readGitCommit,
   resolveCommit,
 } from "#playground/github/git/git-repository.ts";
 import { writeCommit } from "#playground/github/git/merge-commits.ts";
@@ -16,7 +16,7 @@ import { nodeId } from "#playground/github/shapes/node-id.ts";
 import { apiUrl, pageUrl } from "#playground/github/shapes/repository.ts";
 import type { Repository, World } from "#playground/github/world.ts";
 import { ApiError, notFound } from "./api-error.ts";
-import { type RepositoryRequest, type RestOperation, readBody, repositoryOperation } from "./operation.ts";
+import { parseBody, type RepositoryRequest, type RestOperation, repositoryOperation } from "./operation.ts";
 
 const commitHash = z.string().regex(/^[0-9a-f]{40}$/);
 const NewRef = z.object({ ref: z.string().regex(/^refs\/heads\/.+/), sha: commitHash });
@@ -60,7 +60,7 @@ export const gitOperations: RestOperation[] = [
   }),
 
   repositoryOperation("post", `${repo}/git/blobs`, { contents: "write" }, async (request) => {
-    const { content, encoding } = readBody(request, "Blob", NewBlob);
+    const { content, encoding } = parseBody(request, "Blob", NewBlob);
     const blob = Buffer.from(content, encoding);
     const sha = await git.writeBlob({ fs, gitdir: request.repository.gitDirectory, blob });
     return { status: 201, body: { sha, url: `${apiUrl(request.world, request.repository)}/git/blobs/${sha}` } };
@@ -74,7 +74,7 @@ export const gitOperations: RestOperation[] = [
 
   repositoryOperation("post", `${repo}/git/commits`, { contents: "write" }, async (request) => {
     const { repository, world } = request;
-    const { message, tree, parents } = readBody(request, "Commit", NewCommit);
+    const { message, tree, parents } = parseBody(request, "Commit", NewCommit);
     const login = world.app.bot.login;
     const sha = await writeCommit(repository.gitDirectory, { tree, parents, message, login });
     return { status: 201, body: await showGitCommit(world, repository, sha) };
@@ -96,7 +96,7 @@ export const gitOperations: RestOperation[] = [
   }),
 
   repositoryOperation("post", `${repo}/git/refs`, { contents: "write" }, async (request) => {
-    const { ref, sha } = readBody(request, "Reference", NewRef);
+    const { ref, sha } = parseBody(request, "Reference", NewRef);
     if (!(await resolveCommit(request.repository.gitDirectory, sha))) throw new ApiError(422, "Object does not exist");
 
     await moveRef(request, ref, { from: undefined, to: sha }, "Reference already exists");
@@ -106,7 +106,7 @@ export const gitOperations: RestOperation[] = [
   repositoryOperation("patch", `${repo}/git/refs/{ref}`, { contents: "write" }, async (request) => {
     const { repository, world } = request;
     const ref = `refs/${request.params.ref}`;
-    const { sha, force } = readBody(request, "Reference", RefChange);
+    const { sha, force } = parseBody(request, "Reference", RefChange);
     const from = (await branches(repository.gitDirectory)).get(ref);
     if (!from) throw new ApiError(422, "Reference does not exist");
     if (!(await resolveCommit(repository.gitDirectory, sha))) throw new ApiError(422, "Object does not exist");
@@ -150,7 +150,7 @@ function showRef(world: World, repository: Repository, ref: string, sha: string)
 }
 
 async function showGitCommit(world: World, repository: Repository, sha: string) {
-  const { message, tree, parent, author, committer } = await readCommit(repository.gitDirectory, sha);
+  const { message, tree, parent, author, committer } = await readGitCommit(repository.gitDirectory, sha);
   const person = ({ name, email, timestamp }: typeof author) => {
     return { name, email, date: new Date(timestamp * 1000).toISOString() };
   };

@@ -15,9 +15,9 @@ import { ApiError, moved, notFound } from "./api-error.ts";
 import {
   numberIn,
   paginate,
+  parseBody,
   type RepositoryRequest,
   type RestOperation,
-  readBody,
   repositoryOperation,
 } from "./operation.ts";
 
@@ -54,7 +54,7 @@ export const issueOperations: RestOperation[] = [
   }),
 
   repositoryOperation("post", issues, { issues: "write" }, (request) => {
-    const { title, body, labels } = readBody(request, "Issue", NewIssue);
+    const { title, body, labels } = parseBody(request, "Issue", NewIssue);
     const thread = openIssue(request.context, { title, body: body ?? "", ...(labels && { labels }) });
     return { status: 201, body: showIssue(request.world, request.repository, thread) };
   }),
@@ -65,7 +65,7 @@ export const issueOperations: RestOperation[] = [
 
   repositoryOperation("patch", `${issues}/{issue_number}`, write, (request) => {
     const thread = findThread(request);
-    const { title, body, state } = readBody(request, "Issue", IssueChange);
+    const { title, body, state } = parseBody(request, "Issue", IssueChange);
     updateThread(request.context, thread, { title: title ?? undefined, body: body === null ? "" : body, state });
     return { status: 200, body: showIssue(request.world, request.repository, thread) };
   }),
@@ -80,7 +80,7 @@ export const issueOperations: RestOperation[] = [
 
   repositoryOperation("post", `${issues}/{issue_number}/comments`, write, (request) => {
     const thread = findThread(request);
-    const { body } = readBody(request, "IssueComment", CommentBody);
+    const { body } = parseBody(request, "IssueComment", CommentBody);
     if (thread.locked) throw new ApiError(403, "Unable to create comment because issue is locked.");
 
     const comment = addComment(request.context, thread, body);
@@ -93,7 +93,7 @@ export const issueOperations: RestOperation[] = [
 
   repositoryOperation("patch", `${issues}/comments/{comment_id}`, write, (request) => {
     const comment = findComment(request);
-    const { body } = readBody(request, "IssueComment", CommentBody);
+    const { body } = parseBody(request, "IssueComment", CommentBody);
     editComment(request.context, comment, body);
     return { status: 200, body: showComment(request.world, request.repository, comment) };
   }),
@@ -112,7 +112,7 @@ export const issueOperations: RestOperation[] = [
     const { reaction, created } = addReaction(
       request.context,
       findComment(request),
-      readBody(request, "Reaction", NewReaction).content,
+      parseBody(request, "Reaction", NewReaction).content,
     );
     return { status: created ? 201 : 200, body: showReaction(request.world, reaction) };
   }),
@@ -126,7 +126,7 @@ export const issueOperations: RestOperation[] = [
     const { reaction, created } = addReaction(
       request.context,
       findThread(request),
-      readBody(request, "Reaction", NewReaction).content,
+      parseBody(request, "Reaction", NewReaction).content,
     );
     return { status: created ? 201 : 200, body: showReaction(request.world, reaction) };
   }),
@@ -138,7 +138,7 @@ export const issueOperations: RestOperation[] = [
 
   repositoryOperation("post", `${issues}/{issue_number}/labels`, write, (request) => {
     const thread = findThread(request);
-    addLabels(request.context, thread, readBody(request, "Label", LabelNames));
+    addLabels(request.context, thread, parseBody(request, "Label", LabelNames));
     return { status: 200, body: thread.labels.map((label) => showLabel(request.world, request.repository, label)) };
   }),
 

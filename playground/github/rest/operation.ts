@@ -22,13 +22,13 @@ type Reply<P extends keyof paths, M extends Method> = {
   };
 }[keyof Responses<P, M> & Success];
 
-export interface RestResponse {
+export interface ApiResponse {
   status: number;
   body: unknown;
   headers?: Record<string, string>;
 }
 
-export interface RestRequest {
+export interface ApiRequest {
   world: World;
   method: string;
   credentials: Credentials;
@@ -42,7 +42,7 @@ export interface RestRequest {
 }
 
 /** A request about one repository, by a token that allows it. */
-export interface RepositoryRequest extends RestRequest {
+export interface RepositoryRequest extends ApiRequest {
   repository: Repository;
   token: InstallationToken;
   /** The app's bot is the actor. */
@@ -53,7 +53,7 @@ export interface RestOperation {
   method: string;
   /** GitHub's own template, such as `/repos/{owner}/{repo}`. */
   path: string;
-  handle(request: RestRequest): RestResponse | Promise<RestResponse>;
+  handle(request: ApiRequest): ApiResponse | Promise<ApiResponse>;
 }
 
 type Handle<C, P extends keyof paths, M extends Method> = (request: C) => Reply<P, M> | Promise<Reply<P, M>>;
@@ -62,7 +62,7 @@ type Handle<C, P extends keyof paths, M extends Method> = (request: C) => Reply<
 function operation<C, M extends Method, P extends keyof paths>(
   method: M,
   path: P,
-  authorize: (request: RestRequest) => C,
+  authorize: (request: ApiRequest) => C,
   handle: Handle<C, P, M>,
 ): RestOperation {
   return { method, path, handle: (request) => handle(authorize(request)) };
@@ -72,9 +72,9 @@ function operation<C, M extends Method, P extends keyof paths>(
 export function appOperation<M extends Method, P extends keyof paths>(
   method: M,
   path: P,
-  handle: Handle<RestRequest, P, M>,
+  handle: Handle<ApiRequest, P, M>,
 ): RestOperation {
-  const authorize = (request: RestRequest) => {
+  const authorize = (request: ApiRequest) => {
     if (request.caller.kind !== "app") throw new ApiError(401, "A JSON web token could not be decoded");
     return request;
   };
@@ -85,9 +85,9 @@ export function appOperation<M extends Method, P extends keyof paths>(
 export function userOperation<M extends Method, P extends keyof paths>(
   method: M,
   path: P,
-  handle: Handle<RestRequest & { user: User }, P, M>,
+  handle: Handle<ApiRequest & { user: User }, P, M>,
 ): RestOperation {
-  const authorize = (request: RestRequest) => {
+  const authorize = (request: ApiRequest) => {
     if (request.caller.kind !== "user") throw new ApiError(401, "Requires authentication");
     return { ...request, user: request.caller.user };
   };
@@ -98,9 +98,9 @@ export function userOperation<M extends Method, P extends keyof paths>(
 export function clientOperation<M extends Method, P extends keyof paths>(
   method: M,
   path: P,
-  handle: Handle<RestRequest, P, M>,
+  handle: Handle<ApiRequest, P, M>,
 ): RestOperation {
-  const authorize = (request: RestRequest) => {
+  const authorize = (request: ApiRequest) => {
     const { caller, params } = request;
     if (caller.kind !== "client" || caller.clientId !== params.client_id) throw notFound();
     return request;
@@ -112,7 +112,7 @@ export function clientOperation<M extends Method, P extends keyof paths>(
 export function installationOperation<M extends Method, P extends keyof paths>(
   method: M,
   path: P,
-  handle: Handle<RestRequest & { token: InstallationToken }, P, M>,
+  handle: Handle<ApiRequest & { token: InstallationToken }, P, M>,
 ): RestOperation {
   return operation(method, path, (request) => ({ ...request, token: requireToken(request.caller) }), handle);
 }
@@ -124,7 +124,7 @@ export function repositoryOperation<M extends Method, P extends keyof paths>(
   needs: AppPermissions | AppPermissions[],
   handle: Handle<RepositoryRequest, P, M>,
 ): RestOperation {
-  const authorize = (request: RestRequest) => {
+  const authorize = (request: ApiRequest) => {
     const { world, params } = request;
     const token = requireToken(request.caller);
     const repository = findVisibleRepository(world, `${params.owner}/${params.repo}`, token);
@@ -163,7 +163,7 @@ export function allows(token: InstallationToken, needed: AppPermissions): boolea
 }
 
 /** The request's body, parsed. Throws the 422 that names what is missing or wrong. */
-export function readBody<T>(request: RestRequest, resource: string, schema: z.ZodType<T>): T {
+export function parseBody<T>(request: ApiRequest, resource: string, schema: z.ZodType<T>): T {
   const parsed = schema.safeParse(request.body ?? {});
   if (parsed.success) return parsed.data;
 
@@ -179,7 +179,7 @@ export function readBody<T>(request: RestRequest, resource: string, schema: z.Zo
 }
 
 /** The requested page of a list, with the Link header that leads to the other pages. */
-export function paginate<T>(request: RestRequest, items: readonly T[]): { body: T[]; headers: Record<string, string> } {
+export function paginate<T>(request: ApiRequest, items: readonly T[]): { body: T[]; headers: Record<string, string> } {
   const perPage = Math.min(positiveOr(request.url.searchParams.get("per_page"), 30), 100);
   const page = positiveOr(request.url.searchParams.get("page"), 1);
   const last = Math.max(1, Math.ceil(items.length / perPage));
@@ -202,7 +202,7 @@ function positiveOr(text: string | null, fallback: number): number {
 }
 
 /** A number in the path, such as an issue's. Throws a 404 for anything else. */
-export function numberIn(request: RestRequest, name: string): number {
+export function numberIn(request: ApiRequest, name: string): number {
   const text = request.params[name] ?? "";
   if (!/^\d{1,15}$/.test(text)) throw notFound();
   return Number(text);

@@ -25,9 +25,9 @@ import {
   numberIn,
   optionalText,
   paginate,
+  parseBody,
   type RepositoryRequest,
   type RestOperation,
-  readBody,
   repositoryOperation,
 } from "./operation.ts";
 
@@ -66,7 +66,7 @@ export const pullOperations: RestOperation[] = [
   }),
 
   repositoryOperation("post", pulls, write, async (request) => {
-    const { body = "", draft = false, ...fields } = readBody(request, "PullRequest", NewPull);
+    const { body = "", draft = false, ...fields } = parseBody(request, "PullRequest", NewPull);
     const thread = await openPullRequest(request.context, { ...fields, body, draft });
     return { status: 201, body: await showPull(request.world, request.repository, thread) };
   }),
@@ -77,7 +77,7 @@ export const pullOperations: RestOperation[] = [
 
   repositoryOperation("patch", pull, write, async (request) => {
     const thread = requirePull(request);
-    const { title, body, state, base } = readBody(request, "PullRequest", PullChange);
+    const { title, body, state, base } = parseBody(request, "PullRequest", PullChange);
     updateThread(request.context, thread, { title, body: body === null ? "" : body, state });
     if (base !== undefined) await changeBase(request.context, thread, base);
     return { status: 200, body: await showPull(request.world, request.repository, thread) };
@@ -105,7 +105,7 @@ export const pullOperations: RestOperation[] = [
   }),
 
   repositoryOperation("put", `${pull}/merge`, { contents: "write" }, async (request) => {
-    const { commit_title, commit_message, sha, merge_method } = readBody(request, "PullRequest", MergeRequest);
+    const { commit_title, commit_message, sha, merge_method } = parseBody(request, "PullRequest", MergeRequest);
     if (merge_method === "rebase") throw new ApiError(405, "Rebase merges are not allowed on this repository.");
     const options = { method: merge_method, sha, title: commit_title, message: commit_message };
     const commit = await mergePullRequest(request.context, requirePull(request), options);
@@ -114,7 +114,7 @@ export const pullOperations: RestOperation[] = [
 
   repositoryOperation("put", `${pull}/update-branch`, write, async (request) => {
     const Body = z.object({ expected_head_sha: z.string().optional() });
-    const { expected_head_sha } = readBody(request, "PullRequest", Body);
+    const { expected_head_sha } = parseBody(request, "PullRequest", Body);
     await updateBranch(request.context, requirePull(request), expected_head_sha);
     return { status: 202, body: { message: "Updating pull request branch.", url: request.url.href } };
   }),
@@ -145,7 +145,7 @@ export function requirePull(request: RepositoryRequest): PullThread {
 }
 
 function usersNamed(request: RepositoryRequest): User[] {
-  const { reviewers } = readBody(request, "PullRequest", Reviewers);
+  const { reviewers } = parseBody(request, "PullRequest", Reviewers);
   return reviewers.map((login) => {
     const user = request.world.users.get(nameKey(login));
     if (!user) throw new ApiError(422, `Could not resolve to a User with the login of '${login}'.`);

@@ -16,9 +16,9 @@ import {
   numberIn,
   optionalText,
   paginate,
+  parseBody,
   type RepositoryRequest,
   type RestOperation,
-  readBody,
   repositoryOperation,
 } from "./operation.ts";
 import { requirePull } from "./pull-operations.ts";
@@ -63,7 +63,7 @@ export const reviewOperations: RestOperation[] = [
   }),
 
   repositoryOperation("post", `${pull}/reviews`, write, async (request) => {
-    const { event, body, comments, commit_id } = readBody(request, "PullRequestReview", NewReviewBody);
+    const { event, body, comments, commit_id } = parseBody(request, "PullRequestReview", NewReviewBody);
     const thread = requirePull(request);
     const review = await createReview(request.context, thread, { event, body, comments, commit: commit_id });
     return { status: 200, body: showReview(request.world, request.repository, review) };
@@ -81,7 +81,7 @@ export const reviewOperations: RestOperation[] = [
   }),
 
   repositoryOperation("post", `${pull}/reviews/{review_id}/events`, write, (request) => {
-    const { event, body } = readBody(
+    const { event, body } = parseBody(
       request,
       "PullRequestReview",
       z.object({ event: ReviewEvent, body: optionalText }),
@@ -95,7 +95,7 @@ export const reviewOperations: RestOperation[] = [
 
   repositoryOperation("put", `${pull}/reviews/{review_id}/dismissals`, write, (request) => {
     const review = requireReview(request);
-    const { message } = readBody(request, "PullRequestReview", z.object({ message: z.string() }));
+    const { message } = parseBody(request, "PullRequestReview", z.object({ message: z.string() }));
     dismissReview(request.context, requirePull(request), review, message);
     return { status: 200, body: showReview(request.world, request.repository, review) };
   }),
@@ -110,7 +110,7 @@ export const reviewOperations: RestOperation[] = [
   }),
 
   repositoryOperation("post", `${pull}/comments`, write, async (request) => {
-    const body = readBody(request, "PullRequestReviewComment", NewCommentBody);
+    const body = parseBody(request, "PullRequestReviewComment", NewCommentBody);
     const thread = requirePull(request);
     const comment =
       "in_reply_to" in body
@@ -120,7 +120,7 @@ export const reviewOperations: RestOperation[] = [
   }),
 
   repositoryOperation("post", `${pull}/comments/{comment_id}/replies`, write, (request) => {
-    const { body } = readBody(request, "PullRequestReviewComment", CommentBody);
+    const { body } = parseBody(request, "PullRequestReviewComment", CommentBody);
     return {
       status: 201,
       body: show(request, reply(request, requirePull(request), numberIn(request, "comment_id"), body)),
@@ -133,7 +133,7 @@ export const reviewOperations: RestOperation[] = [
 
   repositoryOperation("patch", `${pulls}/comments/{comment_id}`, write, (request) => {
     const comment = requireReviewComment(request);
-    editReviewComment(request.context, comment, readBody(request, "PullRequestReviewComment", CommentBody).body);
+    editReviewComment(request.context, comment, parseBody(request, "PullRequestReviewComment", CommentBody).body);
     return { status: 200, body: show(request, comment) };
   }),
 
@@ -143,7 +143,7 @@ export const reviewOperations: RestOperation[] = [
   }),
 
   repositoryOperation("post", `${pulls}/comments/{comment_id}/reactions`, write, (request) => {
-    const { content } = readBody(request, "Reaction", NewReaction);
+    const { content } = parseBody(request, "Reaction", NewReaction);
     const { reaction, created } = addReaction(request.context, requireReviewComment(request), content);
     return { status: created ? 201 : 200, body: showReaction(request.world, reaction) };
   }),

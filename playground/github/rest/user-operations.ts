@@ -7,8 +7,8 @@ import {
   allows,
   clientOperation,
   installationOperation,
+  parseBody,
   type RestOperation,
-  readBody,
   userOperation,
 } from "./operation.ts";
 
@@ -40,7 +40,7 @@ export const userOperations: RestOperation[] = [
   }),
 
   clientOperation("delete", "/applications/{client_id}/token", (request) => {
-    const { access_token: token } = readBody(request, "Token", z.object({ access_token: z.string() }));
+    const { access_token: token } = parseBody(request, "Token", z.object({ access_token: z.string() }));
     if (!request.credentials.revokeUserToken(token)) throw notFound();
     return { status: 204, body: undefined };
   }),

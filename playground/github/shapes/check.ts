@@ -1,5 +1,5 @@
 import { runsOf, suiteStatus } from "#playground/github/check-actions.ts";
-import { readCommit } from "#playground/github/git/git-repository.ts";
+import { readGitCommit } from "#playground/github/git/git-repository.ts";
 import type {
   Annotation,
   CheckRun,
@@ -90,7 +90,7 @@ export async function showCheckSuite(world: World, repository: Repository, suite
 }
 
 export async function simpleCommit(repository: Repository, id: string): Promise<Schemas["simple-commit"]> {
-  const { tree, message, author, committer } = await readCommit(repository.gitDirectory, id);
+  const { tree, message, author, committer } = await readGitCommit(repository.gitDirectory, id);
   const timestamp = new Date(committer.timestamp * 1000).toISOString();
   const person = ({ name, email }: { name: string; email: string }) => ({ name, email });
   return { id, tree_id: tree, message, timestamp, author: person(author), committer: person(committer) };
@@ -177,7 +177,7 @@ export function showJob(world: World, repository: Repository, run: WorkflowRun, 
   };
 }
 
-export function showStatus(world: World, repository: Repository, status: CommitStatus) {
+export function showCommitStatus(world: World, repository: Repository, status: CommitStatus) {
   const createdAt = status.createdAt.toISOString();
   return {
     url: `${apiUrl(world, repository)}/statuses/${status.commit}`,

@@ -1,5 +1,5 @@
 import type { ChangedFile } from "#playground/github/git/git-repository.ts";
-import { commitsBetween, readCommit } from "#playground/github/git/git-repository.ts";
+import { commitsBetween, readGitCommit } from "#playground/github/git/git-repository.ts";
 import { mergeability } from "#playground/github/merge-actions.ts";
 import { changedFiles } from "#playground/github/pull-request-actions.ts";
 import { isPull, type PullRequestEnd, type PullThread, type Repository, type World } from "#playground/github/world.ts";
@@ -151,7 +151,7 @@ export function showFile(
 }
 
 export async function showCommit(world: World, repository: Repository, sha: string): Promise<Schemas["commit"]> {
-  const { message, tree, parent, author, committer } = await readCommit(repository.gitDirectory, sha);
+  const { message, tree, parent, author, committer } = await readGitCommit(repository.gitDirectory, sha);
   const url = `${apiUrl(world, repository)}/commits/${sha}`;
   const page = `${pageUrl(world, repository)}/commit/${sha}`;
   const user = ({ name }: { name: string }) => {

@@ -1,5 +1,5 @@
 import type { SeenIssue, ThreadRef } from "#runtime/runs.ts";
-import type { CommentPayload, IssuePayload, ReviewCommentPayload, ReviewPayload, User } from "./payloads.ts";
+import type { CommentPayload, EventUser, IssuePayload, ReviewCommentPayload, ReviewPayload } from "./payloads.ts";
 import { threadEventKey, threadOf } from "./thread.ts";
 
 /** A person's comment in a thread. The text an issue was opened with counts as its first comment. */
@@ -105,7 +105,7 @@ function readIssue(payload: IssuePayload, at: Date | undefined, { isFirst }: { i
 /** Returns why a text is ignored that was not certainly written and sent by the same human. */
 export function ignoreAuthor(
   { user, performed_via_github_app: app }: Authored,
-  sender: User | null | undefined,
+  sender: EventUser | null | undefined,
   appId: number,
 ): string | undefined {
   if (!user || !sender) return "its author's account is gone";
@@ -121,6 +121,6 @@ function appOf({ performed_via_github_app: app }: Authored): string | undefined 
   return app ? (app.name ?? "another app") : undefined;
 }
 
-export function isHuman({ login, type = "User" }: User): boolean {
+export function isHuman({ login, type = "User" }: EventUser): boolean {
   return type === "User" && !login.endsWith("[bot]") && login.toLowerCase() !== "ghost";
 }

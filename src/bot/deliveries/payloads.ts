@@ -6,18 +6,18 @@ const Installation = z.object({ id: z.number() });
 const App = z.object({ id: z.number(), name: z.string().optional() });
 const Account = z.object({ id: z.number(), login: z.string() });
 
-const User = z.object({ login: z.string().min(1), id: z.number(), type: z.string().optional() });
-export type User = z.infer<typeof User>;
+const EventUser = z.object({ login: z.string().min(1), id: z.number(), type: z.string().optional() });
+export type EventUser = z.infer<typeof EventUser>;
 
 /** A repository in a payload. GitHub's own payloads always have the ids. */
-const Repository = z.object({
+const EventRepository = z.object({
   id: z.number().optional(),
   name: z.string(),
   owner: z.object({ id: z.number().optional(), login: z.string() }),
   created_at: OptionalDate,
   updated_at: OptionalDate,
 });
-export type Repository = z.infer<typeof Repository>;
+export type EventRepository = z.infer<typeof EventRepository>;
 
 const Issue = z.object({
   number: z.number(),
@@ -29,7 +29,7 @@ const Issue = z.object({
   updated_at: OptionalDate,
   merged: z.boolean().optional(),
   body: z.string().nullish(),
-  user: User.nullish(),
+  user: EventUser.nullish(),
   labels: z.array(z.object({ name: z.string() })).catch([]),
   type: z.object({ name: z.string() }).nullish().catch(undefined),
   sub_issues_summary: z.object({ total: z.number(), completed: z.number() }).nullish().catch(undefined),
@@ -43,7 +43,7 @@ const Issue = z.object({
 const Comment = z.object({
   id: z.number(),
   body: z.string().nullish(),
-  user: User.nullish(),
+  user: EventUser.nullish(),
   created_at: OptionalDate,
   performed_via_github_app: App.nullish(),
 });
@@ -51,12 +51,12 @@ const Comment = z.object({
 const ThreadPayload = z.object({
   action: z.string(),
   installation: Installation,
-  repository: Repository,
-  sender: User.nullish(),
+  repository: EventRepository,
+  sender: EventUser.nullish(),
   /** The label that was added. */
   label: z.object({ name: z.string() }).nullish(),
-  assignee: User.nullish(),
-  requested_reviewer: User.nullish(),
+  assignee: EventUser.nullish(),
+  requested_reviewer: EventUser.nullish(),
 });
 export type ThreadPayload = z.infer<typeof ThreadPayload>;
 export const IssuePayload = ThreadPayload.extend({ issue: Issue });
@@ -84,7 +84,7 @@ export const ReviewPayload = PullRequestPayload.extend({
     id: z.number(),
     state: z.string(),
     body: z.string().nullish(),
-    user: User.nullish(),
+    user: EventUser.nullish(),
     submitted_at: OptionalDate,
     performed_via_github_app: App.nullish(),
   }),
@@ -98,7 +98,7 @@ export const PushPayload = ThreadPayload.omit({ action: true }).extend({
   after: z.string().default(""),
   deleted: z.boolean().default(false),
   forced: z.boolean().default(false),
-  repository: Repository.extend({ default_branch: z.string() }),
+  repository: EventRepository.extend({ default_branch: z.string() }),
   commits: z
     .array(
       z.object({
@@ -130,7 +130,7 @@ export const StatusPayload = ThreadPayload.omit({ action: true }).extend({
 const PreviousValue = z.object({ from: z.string() });
 export const RepositoryPayload = z.object({
   installation: Installation,
-  repository: Repository,
+  repository: EventRepository,
   changes: z
     .object({
       repository: z.object({ name: PreviousValue }).optional(),
@@ -158,7 +158,7 @@ export const InstallationRepositoriesPayload = z.object({
 
 /** Where a payload says that a repository is, and since when; undefined without the repository's id. */
 export function locationOf(
-  { id, name, owner, created_at }: Repository,
+  { id, name, owner, created_at }: EventRepository,
   installationId: number,
   at: Date | undefined,
 ): ReportedLocation | undefined {

@@ -6,12 +6,12 @@ import {
   type Comment,
   type CommentBody,
   type CommitChecks,
-  type FileDiff,
   type GitHub,
   GitHubRefusal,
   type Issue,
   type Permission,
   type PullRequest,
+  type PullRequestFile,
   type RepositoryRef,
   type RequestPriority,
   type Review,
@@ -308,7 +308,7 @@ export class RepositoryClient implements GitHub {
     await this.#api.call(endpoint, { pull_number: number, reviewers });
   }
 
-  async readDiff(number: number): Promise<FileDiff[]> {
+  async readDiff(number: number): Promise<PullRequestFile[]> {
     const endpoint = "GET /repos/{owner}/{repo}/pulls/{pull_number}/files";
     const pages = await this.#api.callPages(endpoint, { pull_number: number });
     return pages.flat().map(({ filename, patch }) => ({ path: filename, patch }));

@@ -2,7 +2,7 @@ import type { Approval } from "#domain/approval.ts";
 import type { RunView } from "#domain/run.ts";
 import { phaseOf } from "#domain/run-phase.ts";
 import { code, codeBlock, details, inline, moreItems, paragraphs } from "./markdown.ts";
-import { renderTasks } from "./render-value.ts";
+import { tasksToMarkdown } from "./render-value.ts";
 
 const maxLogLines = 200;
 const maxChildren = 20;
@@ -12,7 +12,7 @@ export function renderStatus(view: RunView, pending: readonly Approval[], links:
   return paragraphs(
     `### ${headline(view)}`,
     !view.outcome && inline(view.activity),
-    view.tasks.length > 0 && renderTasks(view.tasks),
+    view.tasks.length > 0 && tasksToMarkdown(view.tasks),
     renderChildren(view.children),
     renderPending(pending),
     renderUsualCost(view),

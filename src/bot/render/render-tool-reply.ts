@@ -2,7 +2,7 @@ import type { ToolReply } from "#runtime/calls/tool-reply.ts";
 import type { ManualToolField, ManualToolInfo } from "#ui/form-fields.ts";
 import { code, codeBlock, details, inline, moreItems, paragraphs } from "./markdown.ts";
 import { layOutRequest, renderPrecedingComments } from "./render-request.ts";
-import { renderValue } from "./render-value.ts";
+import { valueToMarkdown } from "./render-value.ts";
 
 const maxTools = 100;
 const maxFields = 50;
@@ -50,7 +50,7 @@ function renderResult({ by, tool, args, result }: Extract<ToolReply, { kind: "re
     `${head}, run by ${inline(by)}`,
     error && inline([error.message, error.suggestion].filter(Boolean).join(" "), 2_000),
     !error && value.summary && inline(value.summary, 1_000),
-    !isSaid && renderValue(value),
+    !isSaid && valueToMarkdown(value),
     renderArguments(args),
   );
 }

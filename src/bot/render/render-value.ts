@@ -16,7 +16,7 @@ const maxRows = 50;
 const maxColumns = 8;
 
 /** A tool's result for people, by its kind and its own hints. Nothing in it is Markdown, unless it asks for that. */
-export function renderValue(value: ResultValue): string | undefined {
+export function valueToMarkdown(value: ResultValue): string | undefined {
   if (value.display?.preferredView === "hidden") return undefined;
   return isWellKnownKind(value.kind)
     ? renderWellKnown(value as WellKnownResultValue)
@@ -51,7 +51,7 @@ function renderWellKnown(value: WellKnownResultValue): string | undefined {
         block(value.content, "text", display),
       );
     case "task_list":
-      return renderTasks(value.tasks);
+      return tasksToMarkdown(value.tasks);
   }
 }
 
@@ -143,7 +143,7 @@ function count(number: number, what: string): string {
 const maxTasks = 50;
 
 /** A task list with a mark for each. */
-export function renderTasks(tasks: readonly Task[]): string {
+export function tasksToMarkdown(tasks: readonly Task[]): string {
   return [...tasks.slice(0, maxTasks).map(renderTask), ...moreItems(tasks.length - maxTasks, "tasks")].join("\n");
 }
 

@@ -1,23 +1,23 @@
-import type { FileChange } from "#executors/executor.ts";
+import type { GuestChange } from "#executors/executor.ts";
 import type { IndexedFs } from "./indexed-fs.ts";
 
 export const root = "/workspace";
 
 /** The tree as the host gave it, inside the shell's file system, and what scripts made of it. */
 export interface LoadedTree {
-  take(write: readonly FileChange[], remove: readonly string[]): Promise<void>;
+  take(write: readonly GuestChange[], remove: readonly string[]): Promise<void>;
   /** What differs from what the host gave; empty without a look when no script wrote anything. */
-  differences(): Promise<{ written: FileChange[]; deleted: string[]; special: string[] }>;
+  differences(): Promise<{ written: GuestChange[]; deleted: string[]; special: string[] }>;
   /** From now on what scripts made counts as given: the host has been told. */
-  settle(changes: { written: FileChange[]; deleted: string[] }): void;
+  settle(changes: { written: GuestChange[]; deleted: string[] }): void;
 }
 
 export function loadedTree(fs: IndexedFs): LoadedTree {
-  const given = new Map<string, FileChange>();
+  const given = new Map<string, GuestChange>();
   let settledAt = fs.changes;
 
   async function differences() {
-    const written: FileChange[] = [];
+    const written: GuestChange[] = [];
     const special: string[] = [];
     const deleted: string[] = [];
     if (fs.changes === settledAt) return { written, deleted, special };

@@ -1,8 +1,8 @@
-import type { FileChange } from "#executors/executor.ts";
+import type { GuestChange } from "#executors/executor.ts";
 
 /** What the host asks of a shell child: take over these files, then run this script. */
 export interface ShellRequest {
-  write: FileChange[];
+  write: GuestChange[];
   remove: string[];
   script: string;
   args: string[];
@@ -19,7 +19,7 @@ export interface ShellReply {
   stdout: string;
   stderr: string;
   /** Files whose content or mode is another one now. */
-  written: FileChange[];
+  written: GuestChange[];
   deleted: string[];
   /** Links and the like, which will not be taken over. */
   special: string[];

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { parseEnv, styleText } from "node:util";
 import { readServerAddress } from "#config/config.ts";
 import { UserError } from "#domain/errors.ts";
-import { type CheckResult, runChecks } from "#setup/doctor.ts";
+import { type DoctorCheck, runChecks } from "#setup/doctor.ts";
 import { startSetupServer } from "#setup/setup-server.ts";
 import { type CommandContext, exitCodes } from "./command-context.ts";
 import { parseWords, type Words } from "./parse-words.ts";
@@ -48,7 +48,7 @@ function envFileOf(options: Words["options"]): string | undefined {
   return typeof given === "string" ? given : undefined;
 }
 
-function lineOf({ name, status, detail, fix }: CheckResult, { output }: CommandContext): string {
+function lineOf({ name, status, detail, fix }: DoctorCheck, { output }: CommandContext): string {
   const [color, mark] = marks[status];
   const shown = styleText(color, mark, { stream: output as NodeJS.WriteStream });
   return `${shown} ${name}: ${detail}\n${fix ? `    → ${fix}\n` : ""}`;

@@ -5,7 +5,7 @@ import { UnreadableDataError } from "#domain/stored-data.ts";
 import { visible } from "#terminal/style.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import { type CommandContext, exitCodes } from "./command-context.ts";
-import { type CommandName, commandHelp, renderHelp } from "./help.ts";
+import { type CommandName, commandHelp, helpText } from "./help.ts";
 import { parseWords } from "./parse-words.ts";
 import { readResumeRequest, readRunRequest } from "./run-request.ts";
 
@@ -70,7 +70,7 @@ const handlers: Record<CommandName, Handler> = {
   async help(args, context) {
     const [name] = positionalsOf("help", args, 1);
     if (name !== undefined && !isCommand(name)) throw new UserError(unknownCommand(name));
-    return print(renderHelp(name), context);
+    return print(helpText(name), context);
   },
 };
 
@@ -91,12 +91,12 @@ export async function golem(args: readonly string[], context: CommandContext): P
 async function execute(args: readonly string[], own: readonly string[], context: CommandContext): Promise<number> {
   const [command, ...rest] = args;
   if (command === undefined) {
-    context.errors.write(renderHelp());
+    context.errors.write(helpText());
     return exitCodes.misused;
   }
   if (command === "--version" || command === "-v") return print(`golem ${await readVersion()}\n`, context);
   const asksForHelp = own.includes("--help") || own.includes("-h");
-  if (asksForHelp) return print(renderHelp(isCommand(command) ? command : undefined), context);
+  if (asksForHelp) return print(helpText(isCommand(command) ? command : undefined), context);
   if (!isCommand(command)) throw new UserError(unknownCommand(command));
   return handlers[command](rest, context);
 }

@@ -134,7 +134,7 @@ Exit codes: 0 everything was played, 1 an attempt crashed, 2 not started, 130 in
 export type CommandName = keyof typeof commandHelp;
 
 /** The text of `golem help`, or of `golem help <command>`. */
-export function renderHelp(command?: CommandName): string {
+export function helpText(command?: CommandName): string {
   if (command !== undefined) {
     const { usage, summary, details = "" }: CommandHelp = commandHelp[command];
     return `golem ${usage}\n\n${summary[0]?.toUpperCase()}${summary.slice(1)}.\n${details && `\n${details}`}`;

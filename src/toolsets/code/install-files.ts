@@ -1,7 +1,7 @@
 import { posix } from "node:path";
 import { ToolError } from "#domain/errors.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import type { FileChange, IsolatedFolder } from "#executors/executor.ts";
+import type { GuestChange, IsolatedFolder } from "#executors/executor.ts";
 import { readYaml } from "#text/read-yaml.ts";
 
 export const managers = ["npm", "pnpm", "yarn", "pip", "uv", "go", "cargo"] as const;
@@ -133,7 +133,7 @@ export async function installFiles(
   };
 }
 
-async function readInput(workspace: Workspace, path: string): Promise<FileChange> {
+async function readInput(workspace: Workspace, path: string): Promise<GuestChange> {
   // Cargo asks for a file for each target of a package, and reads nothing in it.
   const content = path.endsWith(".rs") ? new Uint8Array() : await workspace.read(path);
   const text = Buffer.from(content).toString("utf8");

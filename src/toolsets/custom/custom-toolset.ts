@@ -7,7 +7,7 @@ import type { NamedTool } from "#domain/tool.ts";
 import { checkApprovalNames } from "#toolsets/approval-settings.ts";
 import type { Toolset } from "#toolsets/toolset.ts";
 import { customTool } from "./custom-tool.ts";
-import { digestOf, findModule, readableAround } from "./find-module.ts";
+import { digestOfFiles, findModule, readableAround } from "./find-module.ts";
 import type { ToolDescription } from "./messages.ts";
 import { type ToolModule, ToolProcess } from "./tool-process.ts";
 
@@ -71,7 +71,7 @@ async function loadModule(
   const wanted = [...new Set(names)];
   const process = new ToolProcess(module, wanted);
   try {
-    const key = `${await digestOf(module.readable)} ${wanted.join(" ")}`;
+    const key = `${await digestOfFiles(module.readable)} ${wanted.join(" ")}`;
     const descriptions = descriptionsByDigest.get(key) ?? (await process.describe());
     remember(key, descriptions);
     const callable = descriptions.flatMap(({ name, exportName }) => [name, exportName]);

@@ -124,7 +124,7 @@ async function codeFiles(folder: string, depth = 0): Promise<string[]> {
 }
 
 /** The sha256 of files and their names. */
-export async function digestOf(files: readonly string[]): Promise<string> {
+export async function digestOfFiles(files: readonly string[]): Promise<string> {
   const hash = createHash("sha256");
   for (const file of files) {
     const content = await readFile(file);

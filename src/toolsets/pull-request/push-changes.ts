@@ -134,7 +134,7 @@ export async function pushChanges({ services, context, message }: PushOptions): 
   assertAsApproved(files, bindingsOf(tree, parents), context.approved);
   const changes = (await sandbox.outgoing()).map(fileChange);
   const last = lastPushed(services.history());
-  const isKnown = last?.changes === digestOf(changes) && parents.merged.length === 0;
+  const isKnown = last?.changes === digestOfChanges(changes) && parents.merged.length === 0;
   if (last && (isEmpty || isKnown)) return last;
 
   const { tip: expectedTip, merged } = parents;
@@ -150,7 +150,7 @@ export async function pushChanges({ services, context, message }: PushOptions): 
       tree,
       signal: context.abortSignal,
     });
-    return { commit, changes: digestOf(changes) };
+    return { commit, changes: digestOfChanges(changes) };
   } catch (error) {
     if (!(error instanceof BranchMoved)) throw error;
     throw new ToolError(error.message, {
@@ -228,7 +228,7 @@ function assertAsApproved(
   }
   if (!approved) return;
   const isSame =
-    digestOf(changesIn(approved)) === digestOf(files.map(fileChange)) &&
+    digestOfChanges(changesIn(approved)) === digestOfChanges(files.map(fileChange)) &&
     canonicalJson(approved.bindings ?? {}) === canonicalJson(bindings);
   if (isSame) return;
   throw new ToolError("The files have changed since the push was approved. Nothing was pushed.", {
@@ -237,7 +237,7 @@ function assertAsApproved(
   });
 }
 
-export function digestOf(changes: readonly FileChange[]): string {
+export function digestOfChanges(changes: readonly FileChange[]): string {
   const sorted = changes.toSorted((a, b) => (a.path < b.path ? -1 : 1));
   return createHash("sha256").update(canonicalJson(sorted)).digest("hex");
 }

@@ -7,7 +7,7 @@ import type { ToolServices } from "#toolsets/toolset.ts";
 import {
   authorOf,
   commitTime,
-  digestOf,
+  digestOfChanges,
   lastPushed,
   type Pushed,
   pushedBy,
@@ -84,5 +84,5 @@ function lastPush(services: ToolServices): { last: Pushed; to: string; changes: 
       suggestion: "Revert it on GitHub instead.",
     });
   }
-  return { last, to: tip, changes: lastPushed(before)?.changes ?? digestOf([]) };
+  return { last, to: tip, changes: lastPushed(before)?.changes ?? digestOfChanges([]) };
 }

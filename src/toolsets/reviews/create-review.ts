@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { ApprovalConfig } from "#domain/approval.ts";
 import { ToolError } from "#domain/errors.ts";
-import type { FileDiff, NewReviewComment, PullRequest } from "#domain/github.ts";
+import type { NewReviewComment, PullRequest, PullRequestFile } from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { withRetries } from "#domain/with-retries.ts";
@@ -142,7 +142,7 @@ function bodyOf({ text, suggestion }: Finding, sanitize: ToolServices["sanitize"
 }
 
 /** Throws a ToolError for the first finding that GitHub would refuse, or whose suggestion would not apply. */
-function checkFindings(findings: readonly Finding[], files: readonly FileDiff[], number: number): void {
+function checkFindings(findings: readonly Finding[], files: readonly PullRequestFile[], number: number): void {
   for (const { path, line, start_line: startLine = line, side, suggestion, key } of findings) {
     const file = files.find((one) => one.path === path);
     if (!file) throw notChanged(path, number);

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { isManualTool } from "#domain/tool.ts";
-import { readCommit } from "#playground/github/git/git-repository.ts";
+import { readGitCommit } from "#playground/github/git/git-repository.ts";
 import { openSandbox } from "#sandbox/open-sandbox.ts";
 import { filesystemToolset } from "#toolsets/filesystem/filesystem-toolset.ts";
 import { gitToolset } from "#toolsets/git/git-toolset.ts";
@@ -181,7 +181,7 @@ test("a pull request is pushed to a real remote, and repeating the call creates 
     changes: [],
   });
   const { call, history } = await world(pullRequestToolset, { sandbox });
-  const tip = () => readCommit(hub.repository().gitDirectory, String(hub.repository().knownBranches.get(branch)));
+  const tip = () => readGitCommit(hub.repository().gitDirectory, String(hub.repository().knownBranches.get(branch)));
   const branch = "refs/heads/golem/7-run-1";
   await sandbox.write("README.md", "# Better sums\n");
   await call("open_pull_request", { title: "Use B", body: "Because." });
