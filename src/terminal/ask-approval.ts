@@ -3,8 +3,8 @@ import { visibleName, visibleText } from "#text/visible-text.ts";
 import { parseJsonObject } from "#ui/parse-json-object.ts";
 import { type RequestBlock, requestBlocks, toPreview } from "#ui/request-blocks.ts";
 import { type AskQuestion, isYes, type Prompter } from "./prompter.ts";
-import { styleDiffLine } from "./render-value.ts";
 import type { Style } from "./style.ts";
+import { styleDiffLine } from "./value-to-text.ts";
 
 /** A call that a person is asked to approve. */
 export interface ShownRequest {

@@ -3,11 +3,11 @@ import type { UIEventBus, Unsubscribe } from "#ui/ui-event-bus.ts";
 import type { DisplayEvents } from "#ui/ui-events.ts";
 import { askApproval, type ShownRequest } from "./ask-approval.ts";
 import { completableCommands, handleLine, type Screen } from "./handle-line.ts";
+import { markdownToAnsi } from "./markdown-to-ansi.ts";
 import { openPrompter, type Prompter } from "./prompter.ts";
 import { renderCall, renderPill } from "./render-call.ts";
-import { markdownToAnsi } from "./render-markdown.ts";
-import { oneLine, printableLines, styleDiffLine } from "./render-value.ts";
 import { createStyle, isTerminal, type Style } from "./style.ts";
+import { oneLine, printableLines, styleDiffLine } from "./value-to-text.ts";
 
 /** How much is shown: answers and errors only; one line per tool call; results of tools; everything. */
 export type TraceLevel = "quiet" | "summary" | "normal" | "debug";

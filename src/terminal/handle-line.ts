@@ -13,8 +13,8 @@ import { type ManualToolField, type ManualToolInfo, parseFieldValue } from "#ui/
 import type { UIEventBus } from "#ui/ui-event-bus.ts";
 import type { DisplayEvents } from "#ui/ui-events.ts";
 import type { AskQuestion, Prompter } from "./prompter.ts";
-import { oneLine } from "./render-value.ts";
 import type { Style } from "./style.ts";
+import { oneLine } from "./value-to-text.ts";
 
 /** The state of the worker as far as it was shown. */
 export interface Screen {

@@ -1,6 +1,6 @@
 import type { DisplayEvents, ToolResultStatus } from "#ui/ui-events.ts";
-import { oneLine, printableLines, valueToText } from "./render-value.ts";
 import type { Style, TextFormat } from "./style.ts";
+import { oneLine, printableLines, valueToText } from "./value-to-text.ts";
 
 type Shown = DisplayEvents["toolResult"];
 

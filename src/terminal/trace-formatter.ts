@@ -1,7 +1,7 @@
 import type { Writable } from "node:stream";
 import type { RuntimeEvent, RuntimeEventCallback } from "#ui/runtime-events.ts";
-import { oneLine, printableLines } from "./render-value.ts";
 import { createStyle, type Style } from "./style.ts";
+import { oneLine, printableLines } from "./value-to-text.ts";
 
 export interface TraceFormatterOptions {
   /** Default: the process's standard error, so that answers stay clean on the output. */

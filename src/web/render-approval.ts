@@ -5,7 +5,7 @@ import { type RequestBlock, requestBlocks } from "#ui/request-blocks.ts";
 import { type Html, html } from "./html.ts";
 import { formKeyField, type PageContext } from "./page-context.ts";
 import { renderCounts, renderFileDiff, renderFileList } from "./render-diff.ts";
-import { renderMarkdownText, renderPre } from "./render-value.ts";
+import { renderMarkdownText, renderPre } from "./value-to-html.ts";
 
 /** A pending request with everything it would change, and the forms to decide it; or an approval that can be revoked. */
 export function renderApprovalCard(approval: Approval, context: PageContext): Html {

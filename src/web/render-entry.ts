@@ -13,7 +13,7 @@ import {
   renderMarkdownText,
   renderPre,
   valueToHtml,
-} from "./render-value.ts";
+} from "./value-to-html.ts";
 
 /** What an entry needs besides its event. */
 export interface EntryContext {

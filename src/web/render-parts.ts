@@ -14,8 +14,8 @@ import {
   renderTimeline,
   renderUsage,
 } from "./render-numbers.ts";
-import { renderMarkdownText, renderPre, tasksToHtml } from "./render-value.ts";
 import { statusOf } from "./run-status.ts";
+import { renderMarkdownText, renderPre, tasksToHtml } from "./value-to-html.ts";
 
 /** An element of the page that is replaced as a whole, found by its id. */
 export interface PagePart {

@@ -25,7 +25,7 @@ const calls: Record<string, (run: TextFunction, text: string) => unknown> = {
   untrustedText: (run, text) => run(text, text),
   wrapCleaned: (run, text) => run({ text, removed: [text] }, text),
   hasMarker: (run, text) => run(text, text),
-  renderMarkdown: (run, text) => run(text, "https://github.com/o/r"),
+  markdownToHtml: (run, text) => run(text, "https://github.com/o/r"),
   closestMatch: (run, text) => run(text, ["fixer", "reviewer"]),
   matchesPattern: (run, text) => [run("*a*b*a*b*c", text), run(text, "a".repeat(1_000))],
   equalSecrets: (run, text) => run(text, text),

@@ -15,7 +15,7 @@ import {
   type User,
   type World,
 } from "#playground/github/world.ts";
-import { markdownToHtml } from "#text/render-markdown.ts";
+import { markdownToHtml } from "#text/markdown-to-html.ts";
 
 /** The data that every view of the page needs. */
 export function describeWorld(world: World, notice: string) {

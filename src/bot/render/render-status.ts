@@ -2,7 +2,7 @@ import type { Approval } from "#domain/approval.ts";
 import type { RunView } from "#domain/run.ts";
 import { phaseOf } from "#domain/run-phase.ts";
 import { code, codeBlock, details, inline, moreItems, paragraphs } from "./markdown.ts";
-import { tasksToMarkdown } from "./render-value.ts";
+import { tasksToMarkdown } from "./value-to-markdown.ts";
 
 const maxLogLines = 200;
 const maxChildren = 20;

@@ -2,7 +2,7 @@ import type { ToolReply } from "#runtime/calls/tool-reply.ts";
 import type { ManualToolField, ManualToolInfo } from "#ui/form-fields.ts";
 import { code, codeBlock, details, inline, moreItems, paragraphs } from "./markdown.ts";
 import { layOutRequest, renderPrecedingComments } from "./render-request.ts";
-import { valueToMarkdown } from "./render-value.ts";
+import { valueToMarkdown } from "./value-to-markdown.ts";
 
 const maxTools = 100;
 const maxFields = 50;

@@ -9,7 +9,7 @@ import { emptyLedger, type LedgerEntry, type LedgerHead, verifyEntry } from "#do
 import { openSqliteStoreReadOnly } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import type { Store } from "#runtime/store/store.ts";
 import { runGit } from "#sandbox/checkout/run-git.ts";
-import { oneLine } from "#terminal/render-value.ts";
+import { oneLine } from "#terminal/value-to-text.ts";
 import { type CommandContext, exitCodes } from "./command-context.ts";
 import { parseWords } from "./parse-words.ts";
 

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import type { Checkout } from "#sandbox/checkout/open-checkout.ts";
 import { writePatch } from "#sandbox/checkout/write-patch.ts";
-import { oneLine } from "#terminal/render-value.ts";
+import { oneLine } from "#terminal/value-to-text.ts";
 import type { CommandContext } from "./command-context.ts";
 import { checkoutName, stateFolder } from "./saved-runs.ts";
 import type { Terminal } from "./terminal.ts";

@@ -6,7 +6,7 @@ import { commitOnBranch } from "#sandbox/checkout/commit-on-branch.ts";
 import type { Checkout, CheckoutChange } from "#sandbox/checkout/open-checkout.ts";
 import { writePatch } from "#sandbox/checkout/write-patch.ts";
 import { isYes } from "#terminal/prompter.ts";
-import { oneLine, printableLines, styleDiffLine } from "#terminal/render-value.ts";
+import { oneLine, printableLines, styleDiffLine } from "#terminal/value-to-text.ts";
 import { type BackupPatch, printBackup } from "./backup-patch.ts";
 import type { CommandContext } from "./command-context.ts";
 import type { DeliveryChoice } from "./run-request.ts";

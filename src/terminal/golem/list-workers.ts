@@ -1,8 +1,8 @@
 import { readLocalConfig } from "#config/config.ts";
 import { UserError } from "#domain/errors.ts";
 import { findRoot } from "#sandbox/checkout/find-root.ts";
-import { oneLine } from "#terminal/render-value.ts";
 import { createStyle } from "#terminal/style.ts";
+import { oneLine } from "#terminal/value-to-text.ts";
 import type { CommandContext } from "./command-context.ts";
 import { openLocalWorkers } from "./local-workers.ts";
 

@@ -1,5 +1,5 @@
 import { UserError } from "#domain/errors.ts";
-import { oneLine } from "#terminal/render-value.ts";
+import { oneLine } from "#terminal/value-to-text.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import { type ApprovalCallback, ApprovalController } from "#ui/approval-controller.ts";
 import type { Terminal } from "./terminal.ts";

@@ -6,8 +6,8 @@ import { UnreadableDataError } from "#domain/stored-data.ts";
 import { type RunRow, readable, type Store } from "#runtime/store/store.ts";
 import { readView } from "#runtime/views/read-view.ts";
 import { findRoot } from "#sandbox/checkout/find-root.ts";
-import { oneLine } from "#terminal/render-value.ts";
 import { createStyle, type Style, visible } from "#terminal/style.ts";
+import { oneLine } from "#terminal/value-to-text.ts";
 import type { CommandContext } from "./command-context.ts";
 import { isDelivered, SavedRuns, turnsOf } from "./saved-runs.ts";
 

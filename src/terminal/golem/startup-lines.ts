@@ -1,5 +1,5 @@
 import type { NamedTool } from "#domain/tool.ts";
-import { oneLine } from "#terminal/render-value.ts";
+import { oneLine } from "#terminal/value-to-text.ts";
 import type { PreparedRun } from "./prepare-run.ts";
 import type { RunFlags } from "./run-request.ts";
 import type { Terminal } from "./terminal.ts";

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { ResultValue } from "#domain/result.ts";
 import { markupOf } from "#web/html.ts";
 import { renderChart } from "#web/render-chart.ts";
-import { valueToHtml } from "#web/render-value.ts";
+import { valueToHtml } from "#web/value-to-html.ts";
 
 const long = Array.from({ length: 40 }, (_, index) => `line ${index}`).join("\n");
 

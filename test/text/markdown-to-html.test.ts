@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { parseHTML } from "linkedom";
 import { expect, test } from "vitest";
-import { markdownToHtml } from "#text/render-markdown.ts";
+import { markdownToHtml } from "#text/markdown-to-html.ts";
 
 function show(text: string): string {
   return markdownToHtml(text, "/playground/shop").trim();

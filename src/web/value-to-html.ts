@@ -7,7 +7,7 @@ import {
   type WellKnownResultValue,
 } from "#domain/result.ts";
 import { showHidden } from "#text/hidden-characters.ts";
-import { markdownToHtml } from "#text/render-markdown.ts";
+import { markdownToHtml } from "#text/markdown-to-html.ts";
 import { truncateText } from "#text/truncate.ts";
 import { highlightLines } from "./highlight.ts";
 import { type Html, html, trusted } from "./html.ts";

@@ -1,7 +1,7 @@
 import { stripVTControlCharacters, styleText } from "node:util";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { markdownToAnsi } from "#terminal/render-markdown.ts";
+import { markdownToAnsi } from "#terminal/markdown-to-ansi.ts";
 import type { Style } from "#terminal/style.ts";
 
 const plain: Style = (_, text) => text;
