@@ -284,12 +284,13 @@ export interface GitHub {
   readJobLog(jobId: number): Promise<string | undefined>;
 
   /**
-   * The text of a file on the default branch. Files below `.github` may be read from an earlier answer that is no older than
-   * `maxAgeMs`; default: one second.
+   * The text of a file on the default branch; undefined where there is nothing. Throws a UserError where there is something
+   * else than a file. Files below `.github` may be read from an earlier answer that is no older than `maxAgeMs`; default:
+   * one second.
    */
   readFile(path: string, options?: { maxAgeMs?: number }): Promise<string | undefined>;
-  /** The names of the files in a folder of the default branch; empty if there is no such folder. */
-  listFiles(path: string, options?: { maxAgeMs?: number }): Promise<string[]>;
+  /** The names of everything in a folder of the default branch; empty if there is no such folder. */
+  listNames(path: string, options?: { maxAgeMs?: number }): Promise<string[]>;
   /** A token for git that is limited to this repository: `read` to fetch, `write` to push. Never passed to a tool. */
   createGitToken(access: "read" | "write"): Promise<string>;
 }

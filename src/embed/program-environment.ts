@@ -37,7 +37,7 @@ type ChangeTracking = Pick<MemoryWorkspace, "base" | "pendingChanges" | "markSto
 /** The person at the program decides everything, and there is no repository with settings of its own. */
 const ownRepository: RepositoryAccess = {
   readFile: async () => undefined,
-  listFiles: async () => [],
+  listNames: async () => [],
   getPermission: async () => "admin",
   confirmPermission: async () => "admin",
   findAccount: async () => undefined,

@@ -11,7 +11,7 @@ import type { FinishedCall } from "#toolsets/toolset.ts";
 /** The settings and worker files of the repository a run works on, and the permissions of its people. */
 export type RepositoryAccess = Pick<
   GitHub,
-  "readFile" | "listFiles" | "getPermission" | "confirmPermission" | "findAccount" | "isTeamMember"
+  "readFile" | "listNames" | "getPermission" | "confirmPermission" | "findAccount" | "isTeamMember"
 >;
 
 /**

@@ -135,7 +135,7 @@ test("its edit makes the failing test of the sample pass", { timeout: 60_000 }, 
   const { commits = [] } = await readSampleRepository();
   for (const [path, content] of commits.flatMap(({ files }) => Object.entries(files))) {
     await mkdir(dirname(join(folder, path)), { recursive: true });
-    await writeFile(join(folder, path), content ?? "");
+    await writeFile(join(folder, path), String(content ?? ""));
   }
   const runTests = () =>
     promisify(execFile)(process.execPath, ["--test"], { cwd: folder, env: { PATH: process.env.PATH } }).then(

@@ -68,7 +68,7 @@ export async function effectWorld({
       catalog: { find: () => Promise.reject(new Error("There is no catalog")), list: async () => [] },
       repository: () => ({
         readFile: async () => settings,
-        listFiles: async () => [],
+        listNames: async () => [],
         getPermission: permission,
         confirmPermission,
         findAccount: async () => undefined,

@@ -115,7 +115,7 @@ export function fakeGitHub(options: FakeGitHubOptions = {}) {
     listAnnotations: async () => [],
     readJobLog: async () => undefined,
     readFile: async (path) => files[path],
-    listFiles: async (folder) =>
+    listNames: async (folder) =>
       Object.keys(files).flatMap((path) => (path.startsWith(`${folder}/`) ? [path.slice(folder.length + 1)] : [])),
     createGitToken: async () => "token",
   };

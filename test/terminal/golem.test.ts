@@ -1,3 +1,4 @@
+import { rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -208,6 +209,22 @@ test("the repository's settings apply: its instructions for every worker, and it
   const broken = world.give(["run", "careful", "please"]);
   expect(await broken.code).toBe(2);
   expect(broken.errors()).toContain("golem: .github/golem-forge.yml is not valid: ");
+});
+
+test("settings and workers that are links are refused, not left out", async () => {
+  const world = await golemWorld({ turns: [done], files: { "settings.yml": "limits: { steps: 1 }\n" } });
+  symlinkSync("../settings.yml", join(world.root, ".github/golem-forge.yml"));
+
+  const run = world.give(["run", "careful", "please"]);
+  const check = world.give(["check", ".github/golem-forge.yml"]);
+
+  expect([await run.code, await check.code]).toEqual([2, 1]);
+  expect(run.errors()).toContain("golem: .github/golem-forge.yml cannot be read: it is a symbolic link.");
+  rmSync(join(world.root, ".github/golem-forge.yml"));
+  symlinkSync("../../settings.yml", join(world.root, ".github/workers/fixer.worker"));
+  const worker = world.give(["run", "fixer", "please"]);
+  expect(await worker.code).toBe(2);
+  expect(worker.errors()).toContain("fixer.worker cannot be read: it is a symbolic link.");
 });
 
 test("a worker in mode chat answers one message after the other, until an empty one", async () => {

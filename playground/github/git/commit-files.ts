@@ -12,8 +12,11 @@ export interface CommitFiles {
   author: string;
   at: Date;
   /** Contents by path; undefined deletes the file. */
-  files: Record<string, string | Uint8Array | undefined>;
+  files: Record<string, FileContent | undefined>;
 }
+
+/** The content of a file, the target of a symbolic link, or the commit of a submodule. */
+type FileContent = string | Uint8Array | { link: string } | { submodule: string };
 
 /** Adds commits to a bare repository, each on top of its branch. The same input gives the same hashes. */
 export async function commitFiles(directory: string, commits: readonly CommitFiles[]): Promise<void> {
@@ -47,7 +50,7 @@ export async function commitFiles(directory: string, commits: readonly CommitFil
 async function writeTree(
   directory: string,
   base: string | undefined,
-  changes: ReadonlyMap<string, string | Uint8Array | undefined>,
+  changes: ReadonlyMap<string, FileContent | undefined>,
 ): Promise<string | undefined> {
   const before = base ? (await git.readTree({ fs, gitdir: directory, oid: base })).tree : [];
   const entries = new Map(before.map((entry) => [entry.path, entry]));
@@ -64,13 +67,18 @@ async function writeEntry(
   directory: string,
   before: TreeEntry | undefined,
   name: string,
-  changes: [string, string | Uint8Array | undefined][],
+  changes: [string, FileContent | undefined][],
 ): Promise<TreeEntry | undefined> {
   const [first] = changes;
   if (first?.[0] === name) {
-    if (first[1] === undefined) return undefined;
-    const blob = Buffer.from(first[1]);
-    return { mode: "100644", path: name, type: "blob", oid: await git.writeBlob({ fs, gitdir: directory, blob }) };
+    const content = first[1];
+    if (content === undefined) return undefined;
+    if (typeof content === "object" && "submodule" in content) {
+      return { mode: "160000", path: name, type: "commit", oid: content.submodule };
+    }
+    const isLink = typeof content === "object" && "link" in content;
+    const oid = await git.writeBlob({ fs, gitdir: directory, blob: Buffer.from(isLink ? content.link : content) });
+    return { mode: isLink ? "120000" : "100644", path: name, type: "blob", oid };
   }
   const inner = new Map(changes.map(([path, content]) => [path.slice(name.length + 1), content]));
   const tree = await writeTree(directory, before?.type === "tree" ? before.oid : undefined, inner);

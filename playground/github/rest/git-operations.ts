@@ -42,10 +42,9 @@ export const gitOperations: RestOperation[] = [
 
   repositoryOperation("get", `${repo}/git/trees/{tree_sha}`, { contents: "read" }, async (request) => {
     const { world, repository, params } = request;
-    const sha = params.tree_sha ?? "";
-    const entries = commitHash.safeParse(sha).success
-      ? await listTree(repository.gitDirectory, sha).catch(() => undefined)
-      : undefined;
+    const name = params.tree_sha ?? "";
+    const sha = commitHash.safeParse(name).success ? name : await treeOf(repository, name);
+    const entries = await listTree(repository.gitDirectory, sha).catch(() => undefined);
     if (!entries) throw notFound();
     const url = `${apiUrl(world, repository)}/git`;
     const tree = entries.map(({ mode, type, sha: oid, size, path }) => ({
@@ -147,6 +146,13 @@ function showRef(world: World, repository: Repository, ref: string, sha: string)
     url: `${apiUrl(world, repository)}/git/${ref}`,
     object: { type: "commit", sha, url: `${apiUrl(world, repository)}/git/commits/${sha}` },
   };
+}
+
+/** The tree of a branch or tag, or of the default branch for `HEAD`. */
+async function treeOf({ gitDirectory, defaultBranch }: Repository, name: string): Promise<string> {
+  const commit = await resolveCommit(gitDirectory, name === "HEAD" ? defaultBranch : name);
+  if (!commit) throw notFound();
+  return (await readCommit(gitDirectory, commit)).tree;
 }
 
 async function showGitCommit(world: World, repository: Repository, sha: string) {

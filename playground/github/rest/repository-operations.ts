@@ -1,3 +1,4 @@
+import { posix } from "node:path";
 import {
   branches,
   commitsBetween,
@@ -49,9 +50,13 @@ export const repositoryOperations: RestOperation[] = [
     if (!entry) throw notFound();
     if (entry.type === "tree") {
       const entries = await listFolder(repository.gitDirectory, commit, path);
-      return { status: 200, body: entries.map((child) => showEntry(world, repository, ref, child)) };
+      return {
+        status: 200,
+        body: entries.slice(0, maxListedEntries).map((child) => showEntry(world, repository, ref, child)),
+      };
     }
-    return { status: 200, body: await showContent(world, repository, ref, entry) };
+    const target = await followLink(repository, commit, entry);
+    return { status: 200, body: await showContent(world, repository, ref, target ? { ...target, path } : entry) };
   }),
 
   repositoryOperation("get", `${repo}/branches`, { contents: "read" }, async (request) => {
@@ -182,9 +187,20 @@ function showEntry(world: World, repository: Repository, ref: string, entry: Tre
   };
 }
 
-function entryType({ type, mode }: TreeEntry): "dir" | "file" | "submodule" | "symlink" {
+/** GitHub lists no more entries of a folder. */
+const maxListedEntries = 1_000;
+
+/** The file that a symbolic link leads to. GitHub answers with it in place of the link. */
+async function followLink({ gitDirectory }: Repository, commit: string, { mode, path, sha }: TreeEntry) {
+  if (mode !== "120000") return undefined;
+  const target = posix.join(posix.dirname(path), (await readBlob(gitDirectory, sha)).toString("utf8"));
+  const found = await findEntry(gitDirectory, commit, target);
+  return found?.type === "blob" && found.mode !== "120000" ? found : undefined;
+}
+
+/** GitHub lists a submodule as a file, for compatibility with its first version. */
+function entryType({ type, mode }: TreeEntry): "dir" | "file" | "symlink" {
   if (type === "tree") return "dir";
-  if (type === "commit") return "submodule";
   return mode === "120000" ? "symlink" : "file";
 }
 

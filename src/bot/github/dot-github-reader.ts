@@ -1,9 +1,11 @@
 import { LRUCache } from "lru-cache";
+import { UserError } from "#domain/errors.ts";
 import type { RepositoryRef } from "#domain/github.ts";
 import { undefinedIfMissing } from "./refusals.ts";
 import type { RepositoryApi } from "./repository-api.ts";
 
-type EntryKind = "file" | "folder" | "other";
+/** `link` is a symbolic link. */
+type EntryKind = "file" | "folder" | "link" | "submodule";
 type Folder = ReadonlyMap<string, { kind: EntryKind; sha: string }>;
 
 interface Listing {
@@ -20,9 +22,15 @@ interface ReadOptions {
 
 const maxObjectBytes = 32 * 1024 ** 2;
 
+/** GitHub lists no more entries of a folder than these. */
+const maxListedEntries = 1_000;
+
 /**
  * Reads files below `.github` on the default branch. Each read asks for the listing of that folder, which costs nothing of
  * the primary rate limit while it is unchanged; everything below it is known by its hash and requested once.
+ *
+ * Only ordinary files in ordinary folders are read. Throws a UserError for a link, a folder or a submodule in their place:
+ * settings that restrict a repository must not disappear with them.
  */
 export class DotGitHubReader {
   readonly #listings = new LRUCache<string, Listing>({ max: 10_000 });
@@ -32,32 +40,32 @@ export class DotGitHubReader {
     sizeCalculation: (text) => text.length + 1,
   });
 
-  /** Resolves to undefined for what does not exist, and to `"unknown"` for what is not an ordinary file. */
-  async readFile(options: ReadOptions): Promise<{ text: string } | undefined | "unknown"> {
+  /** Resolves to undefined for a file that does not exist. */
+  async readFile(options: ReadOptions): Promise<string | undefined> {
     const { api, repository, path } = options;
-    const names = path.split("/").slice(1);
-    const folder = await this.#folderAt(options, names.slice(0, -1));
-    const entry = folder?.get(names.at(-1) ?? "");
-    if (entry?.kind !== "file") return entry && "unknown";
+    const folder = await this.#folderAt(options, path.slice(0, path.lastIndexOf("/")));
+    const entry = folder?.get(path.slice(path.lastIndexOf("/") + 1));
+    if (!entry) return undefined;
+    if (entry.kind !== "file") throw notA("file", path, entry.kind);
 
     const key = `${keyOf(repository)} ${entry.sha}`;
     const text = this.#texts.get(key) ?? (await readBlob(api, entry.sha));
     this.#texts.set(key, text);
-    return { text };
+    return text;
   }
 
-  /** The names of the files in a folder; empty where there is no such folder. */
-  async listFiles(options: ReadOptions): Promise<string[]> {
-    const folder = await this.#folderAt(options, options.path.split("/").slice(1));
-    return [...(folder ?? [])].filter(([, { kind }]) => kind === "file").map(([name]) => name);
+  /** The names of everything in a folder; empty where there is no such folder. */
+  async listNames(options: ReadOptions): Promise<string[]> {
+    return [...((await this.#folderAt(options, options.path))?.keys() ?? [])];
   }
 
-  async #folderAt(options: ReadOptions, names: readonly string[]): Promise<Folder | undefined> {
+  async #folderAt(options: ReadOptions, path: string): Promise<Folder | undefined> {
     const { api, repository } = options;
     let folder = await this.#list(options);
-    for (const name of names) {
+    for (const name of path.split("/").slice(1)) {
       const entry = folder.get(name);
-      if (entry?.kind !== "folder") return undefined;
+      if (!entry) return undefined;
+      if (entry.kind !== "folder") throw notA("folder", path, entry.kind);
       const key = `${keyOf(repository)} ${entry.sha}`;
       folder = this.#folders.get(key) ?? (await readTree(api, entry.sha));
       this.#folders.set(key, folder);
@@ -85,18 +93,37 @@ function keyOf({ installationId, repositoryId, owner, repo }: RepositoryRef): st
 
 async function listFolder(api: RepositoryApi): Promise<Folder> {
   const data = await undefinedIfMissing(api.readContents(".github"));
-  if (!Array.isArray(data)) return new Map();
-  const kinds: Partial<Record<string, EntryKind>> = { file: "file", dir: "folder" };
-  return new Map(data.map(({ name, type, sha }) => [name, { kind: kinds[type] ?? "other", sha }]));
+  if (data === undefined) return new Map();
+  if (!Array.isArray(data)) throw notA("folder", ".github", data.type === "symlink" ? "link" : "file");
+  if (data.length < maxListedEntries) return new Map(data.map((entry) => [entry.name, toEntry(entry)]));
+
+  const root = await readTree(api, "HEAD");
+  return readTree(api, root.get(".github")?.sha ?? "");
+}
+
+// GitHub lists a submodule as a file, without an address to download it from.
+function toEntry({ type, sha, download_url }: { type: string; sha: string; download_url: string | null }) {
+  const kinds: Partial<Record<string, EntryKind>> = { dir: "folder", symlink: "link", submodule: "submodule" };
+  return { kind: kinds[type] ?? (download_url === null ? "submodule" : "file"), sha };
 }
 
 async function readTree(api: RepositoryApi, sha: string): Promise<Folder> {
-  const { tree } = await api.call("GET /repos/{owner}/{repo}/git/trees/{tree_sha}", { tree_sha: sha });
+  const endpoint = "GET /repos/{owner}/{repo}/git/trees/{tree_sha}";
+  const { tree, truncated } = await api.call(endpoint, { tree_sha: sha });
+  if (truncated) throw new UserError("A folder of the default branch has too many files to be read.");
   const kindOf = ({ type, mode }: { type?: string; mode?: string }): EntryKind => {
     if (type === "tree") return "folder";
-    return type === "blob" && mode !== "120000" ? "file" : "other";
+    if (type === "commit") return "submodule";
+    return mode === "120000" ? "link" : "file";
   };
   return new Map(tree.map((entry) => [entry.path ?? "", { kind: kindOf(entry), sha: entry.sha ?? "" }]));
+}
+
+function notA(expected: "file" | "folder", path: string, kind: EntryKind): UserError {
+  const names = { file: "a file", folder: "a folder", link: "a symbolic link", submodule: "a submodule" };
+  return new UserError(
+    `${path} on the default branch has to be ${names[expected]}, and it is ${names[kind]}, so it cannot be read.`,
+  );
 }
 
 async function readBlob(api: RepositoryApi, sha: string): Promise<string> {

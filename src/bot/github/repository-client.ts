@@ -29,10 +29,10 @@ import { hasNoDrafts, isInvalidField, isOutage, undefinedIfMissing } from "./ref
 import type { RepositoryApi, ResponseData } from "./repository-api.ts";
 import { postReview, readReviews, readReviewThreads } from "./reviews.ts";
 
-/** Someone waits for the answer. */
-/** What one delivery or effect reads below `.github` is of one moment. */
+/** One delivery or effect reads everything below `.github` as of one moment. */
 const defaultMaxAgeMs = 1_000;
 
+/** Someone waits for the answer. */
 const accountOptions = { timeoutMs: 8_000, maxRetries: 1, priority: "high" as const };
 
 interface RepositoryClientOptions {
@@ -352,8 +352,7 @@ export class RepositoryClient implements GitHub {
     { maxAgeMs = defaultMaxAgeMs }: { maxAgeMs?: number } = {},
   ): Promise<string | undefined> {
     if (path.startsWith(".github/")) {
-      const found = await this.#dotGitHub.readFile({ api: this.#api, repository: this.repository, path, maxAgeMs });
-      if (found !== "unknown") return found?.text;
+      return this.#dotGitHub.readFile({ api: this.#api, repository: this.repository, path, maxAgeMs });
     }
     const data = await undefinedIfMissing(this.#api.readContents(path));
     if (!data) return undefined;
@@ -368,12 +367,12 @@ export class RepositoryClient implements GitHub {
     return Buffer.from(content, encoding === "base64" ? "base64" : "utf8").toString("utf8");
   }
 
-  async listFiles(path: string, { maxAgeMs = defaultMaxAgeMs }: { maxAgeMs?: number } = {}): Promise<string[]> {
+  async listNames(path: string, { maxAgeMs = defaultMaxAgeMs }: { maxAgeMs?: number } = {}): Promise<string[]> {
     if (path.startsWith(".github/")) {
-      return this.#dotGitHub.listFiles({ api: this.#api, repository: this.repository, path, maxAgeMs });
+      return this.#dotGitHub.listNames({ api: this.#api, repository: this.repository, path, maxAgeMs });
     }
     const data = await undefinedIfMissing(this.#api.readContents(path));
-    return Array.isArray(data) ? data.filter(({ type }) => type === "file").map(({ name }) => name) : [];
+    return Array.isArray(data) ? data.map(({ name }) => name) : [];
   }
 
   async createGitToken(access: "read" | "write"): Promise<string> {

@@ -1,3 +1,4 @@
+import { UserError } from "#domain/errors.ts";
 import type { GuidanceFile } from "#domain/events.ts";
 import type { GitHub } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
@@ -25,7 +26,9 @@ export async function readGuidance(
 ): Promise<GuidanceFile[]> {
   let room = worker.guidance_tokens ?? defaultGuidanceTokens;
   if (room <= 0) return [];
-  const read: ReadText = origin.isPullRequest ? (path) => github.readFile(path) : (path) => readText(workspace, path);
+  const read: ReadText = origin.isPullRequest
+    ? (path) => readFromGitHub(github, path)
+    : (path) => readText(workspace, path);
   const paths = [...rootFiles, ...(origin.isPullRequest ? [] : await nearestFiles(workspace, task))];
   const texts = await Promise.all(
     paths.map(async (path) => ({ path, text: cleanText((await read(path)) ?? "").text.trim() })),
@@ -43,6 +46,14 @@ export async function readGuidance(
     room -= size;
   }
   return files;
+}
+
+/** Guidance that is not a file is left out. */
+async function readFromGitHub(github: GitHub, path: string): Promise<string | undefined> {
+  return github.readFile(path).catch((error) => {
+    if (!(error instanceof UserError)) throw error;
+    return undefined;
+  });
 }
 
 async function readText(workspace: Workspace, path: string): Promise<string | undefined> {

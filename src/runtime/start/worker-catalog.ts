@@ -15,7 +15,7 @@ const maxFindAgeMs = 5_000;
 const maxListAgeMs = 30_000;
 
 /** The files of a repository, on GitHub or in a checkout. */
-export type WorkerFiles = Pick<GitHub, "listFiles" | "readFile">;
+export type WorkerFiles = Pick<GitHub, "listNames" | "readFile">;
 
 /** The workers that can be started: those of the deployment, and those on a repository's default branch. */
 export interface WorkerCatalog {
@@ -83,7 +83,7 @@ async function filesIn(directory: string): Promise<string[]> {
 }
 
 async function readOwn(files: WorkerFiles, maxAgeMs: number): Promise<string[]> {
-  const names = await files.listFiles(repositoryFolder, { maxAgeMs });
+  const names = await files.listNames(repositoryFolder, { maxAgeMs });
   return names.filter((name) => name.endsWith(ending));
 }
 

@@ -1,4 +1,4 @@
-import { existsSync } from "node:fs";
+import { existsSync, lstatSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { readLocalConfig } from "#config/config.ts";
@@ -53,7 +53,7 @@ async function filesOf(root: string): Promise<string[]> {
   const names = await readdir(join(root, workersFolder)).catch(() => []);
   const workers = names.filter((name) => name.endsWith(".worker")).map((name) => join(root, workersFolder, name));
   const settings = join(root, settingsPath);
-  return existsSync(settings) ? [settings, ...workers.sort()] : workers.sort();
+  return lstatSync(settings, { throwIfNoEntry: false }) ? [settings, ...workers.sort()] : workers.sort();
 }
 
 /** Reads which worker may call which. A file that cannot be parsed counts as a worker that calls none. */
@@ -80,6 +80,7 @@ async function callsByWorker(
 async function checkFile(file: string, workers: Callees): Promise<FileProblem[]> {
   let text: string;
   try {
+    if (lstatSync(file).isSymbolicLink()) return [{ message: "The file is a symbolic link, which is not followed." }];
     text = await readFile(file, "utf8");
   } catch {
     return [{ message: "The file cannot be read." }];

@@ -1,9 +1,10 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { UserError } from "#domain/errors.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
 import { openWorkerCatalog, type WorkerFiles } from "#runtime/start/worker-catalog.ts";
-import { readDiskEntry } from "#sandbox/checkout/read-disk-entry.ts";
+import { type DiskEntry, readDiskEntry } from "#sandbox/checkout/read-disk-entry.ts";
 
 export interface LocalWorker {
   worker: WorkerDefinition;
@@ -36,7 +37,7 @@ export async function openLocalWorkers(root: string | undefined, directory = shi
       return { worker, isOwn, path: await fileOf(worker.name, isOwn ? ownFolder : directory) };
     },
     async list() {
-      const own = new Set((await files.listFiles(".github/workers")).map((file) => file.toLowerCase()));
+      const own = new Set((await files.listNames(".github/workers")).map((file) => file.toLowerCase()));
       const listed = await catalog.list(files);
       return listed.map((one) => ({ ...one, isOwn: own.has(`${one.name.toLowerCase()}.worker`) }));
     },
@@ -51,17 +52,40 @@ async function fileOf(name: string, folder: string): Promise<string> {
 
 const maxFileBytes = 1_000_000;
 
-/** Reads worker files and settings from a checkout on disk. Without a checkout there are none. Does not follow links. */
+/**
+ * Reads worker files and settings from a checkout on disk. Without a checkout there are none. Throws a UserError for links
+ * and everything else that is not an ordinary file or folder.
+ */
 export function checkoutFiles(root: string | undefined): WorkerFiles {
   return {
-    listFiles: async (folder) => {
+    listNames: async (folder) => {
       if (root === undefined) return [];
-      const entries = await readdir(join(root, folder), { withFileTypes: true }).catch(() => []);
-      return entries.filter((entry) => entry.isFile()).map(({ name }) => name);
+      try {
+        refuse(folder, readDiskEntry(root, `${folder}/.worker`));
+        return await readdir(join(root, folder));
+      } catch (error) {
+        return undefinedIfMissing(error, folder) ?? [];
+      }
     },
     readFile: async (path) => {
-      const context = root === undefined ? undefined : readDiskEntry(root, path, { largest: maxFileBytes });
-      return context?.kind === "file" ? context.content.toString("utf8") : undefined;
+      if (root === undefined) return undefined;
+      try {
+        const entry = refuse(path, readDiskEntry(root, path, { largest: maxFileBytes }));
+        return entry.kind === "file" ? entry.content.toString("utf8") : undefined;
+      } catch (error) {
+        return undefinedIfMissing(error, path);
+      }
     },
   };
+}
+
+function refuse(path: string, entry: DiskEntry): Extract<DiskEntry, { kind: "file" | "nothing" }> {
+  if (entry.kind === "file" || entry.kind === "nothing") return entry;
+  throw new UserError(`${path} cannot be read: it ${entry.kind === "link" ? "is a symbolic link" : entry.reason}.`);
+}
+
+function undefinedIfMissing(cause: unknown, path: string): undefined {
+  const { code } = cause as NodeJS.ErrnoException;
+  if (code === "ENOENT") return undefined;
+  throw code === undefined ? cause : new UserError(`${path} cannot be read (${code}).`, { cause });
 }

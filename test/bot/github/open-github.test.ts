@@ -1,9 +1,12 @@
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { OutageError, UserError } from "#domain/errors.ts";
 import type { GitHub } from "#domain/github.ts";
+import type { CommitFiles } from "#playground/github/git/commit-files.ts";
 import type { InjectedResponse } from "#playground/github/request-log.ts";
 import { showComment } from "#playground/github/shapes/thread.ts";
 import { appNamed } from "#playground/github/world.ts";
+import { readSettings } from "#runtime/run-environment.ts";
+import { openWorkerCatalog } from "#runtime/start/worker-catalog.ts";
 import { type GitHubWorld, githubWorlds, webhookSecret } from "../../support/github-world.ts";
 import { privateKey, type TestGitHub } from "../../support/test-github.ts";
 
@@ -217,10 +220,52 @@ describe("reading", () => {
     });
 
     expect(await github.readFile(".github/workers/a b.worker")).toBe("name: fixer\nü");
-    expect(await github.listFiles(".github/workers")).toEqual(["a b.worker", "fixer.worker"]);
+    expect(await github.listNames(".github/workers")).toEqual(["a b.worker", "fixer.worker", "sub"]);
     expect(await github.readFile("big.txt")).toBe(big);
-    expect([await github.readFile("nothing"), await github.listFiles("nothing")]).toEqual([undefined, []]);
-    await expect(github.readFile(".github/workers")).rejects.toThrow("is not a file on the default branch");
+    expect([await github.readFile("nothing"), await github.listNames("nothing")]).toEqual([undefined, []]);
+    await expect(github.readFile(".github/workers")).rejects.toThrow(
+      ".github/workers on the default branch has to be a file, and it is a folder",
+    );
+  });
+
+  describe("settings and workers fail closed", () => {
+    const submodule = { submodule: "4b825dc642cb6eb9a060e54bf8d69288fbee4904" };
+    const link = { link: "../README.md" };
+    const settings = ".github/golem-forge.yml";
+    const worker = ".github/workers/fixer.worker";
+
+    test.each<[string, CommitFiles["files"]]>([
+      ["a link to a file", { [settings]: link }],
+      ["a link that leads nowhere", { [settings]: { link: "nothing" } }],
+      ["a folder", { [`${settings}/a`]: "a" }],
+      ["a submodule", { [settings]: submodule }],
+      ["in a .github that is a link", { ".github": { link: "docs" }, "docs/golem-forge.yml": "second_person: true\n" }],
+      ["in a .github that is a file", { ".github": "a" }],
+      ["in a .github that is a submodule", { ".github": submodule }],
+    ])("where the settings are %s", async (_, files) => {
+      await commit("main", { "README.md": "limits: {}\n", ...files });
+
+      await expect(readSettings(github)).rejects.toThrow(UserError);
+    });
+
+    test.each<[string, CommitFiles["files"]]>([
+      ["a link to a file", { [worker]: link }],
+      ["a folder", { [`${worker}/a`]: "a" }],
+      ["a submodule", { [worker]: submodule }],
+      ["in a folder that is a link", { ".github/workers": { link: "../docs" }, "docs/fixer.worker": "name: fixer\n" }],
+    ])("where a worker is %s, so that the shipped one does not take its place", async (_, files) => {
+      await commit("main", { "README.md": "limits: {}\n", ...files });
+      const catalog = await openWorkerCatalog("workers");
+
+      await expect(catalog.find("fixer", github)).rejects.toThrow(UserError);
+    });
+
+    test("where GitHub does not list every file of the folder", async () => {
+      const others = Array.from({ length: 1_000 }, (_, index) => [`.github/a${index}`, "a"]);
+      await commit("main", { ...Object.fromEntries(others), [settings]: "second_person: true\n" });
+
+      expect((await readSettings(github)).second_person).toBe(true);
+    });
   });
 
   test("checks, reviews and the repository", async () => {
@@ -437,7 +482,7 @@ function change(branch: string) {
   return { branch, message: branch, author: "ada", at: new Date(), files };
 }
 
-function commit(branch: string, files: Record<string, string>): Promise<void> {
+function commit(branch: string, files: CommitFiles["files"]): Promise<void> {
   return hub.push({ ...change(branch), files }, "octo/sums");
 }
 
