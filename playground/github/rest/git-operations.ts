@@ -152,7 +152,7 @@ function showRef(world: World, repository: Repository, ref: string, sha: string)
 async function treeOf({ gitDirectory, defaultBranch }: Repository, name: string): Promise<string> {
   const commit = await resolveCommit(gitDirectory, name === "HEAD" ? defaultBranch : name);
   if (!commit) throw notFound();
-  return (await readCommit(gitDirectory, commit)).tree;
+  return (await readGitCommit(gitDirectory, commit)).tree;
 }
 
 async function showGitCommit(world: World, repository: Repository, sha: string) {
