@@ -1,19 +1,11 @@
-import { existsSync } from "node:fs";
-import { readFile } from "node:fs/promises";
-import { join, resolve } from "node:path";
-import { parseEnv } from "node:util";
-import { readPostgresUrl } from "#config/read-postgres-url.ts";
 import { type ParsedTrailers, parseTrailers } from "#domain/commit-trailers.ts";
 import { UserError } from "#domain/errors.ts";
-import { emptyLedger, type LedgerEntry, type LedgerHead, verifyEntry } from "#domain/ledger.ts";
-import { openSqliteStoreReadOnly } from "#runtime/store/sqlite/open-sqlite-store.ts";
-import type { Store } from "#runtime/store/store.ts";
+import type { LedgerEntry } from "#domain/ledger.ts";
 import { runGit } from "#sandbox/checkout/run-git.ts";
 import { oneLine } from "#terminal/value-to-text.ts";
 import { type CommandContext, exitCodes } from "./command-context.ts";
 import { parseWords } from "./parse-words.ts";
-
-const pageSize = 500;
+import { chosenDatabase, openServerStore, readVerified, type ServerDatabase } from "./server-database.ts";
 
 /** `golem audit verify [commit]`: checks the chain of the ledger, or the approvals that a commit's trailers name. */
 export async function audit(args: readonly string[], context: CommandContext): Promise<number> {
@@ -25,33 +17,13 @@ export async function audit(args: readonly string[], context: CommandContext): P
   if (action !== "verify" || stray !== undefined) {
     throw new UserError("Use golem audit verify [commit] [--database <URL or path>].");
   }
-  const given = options.get("database")?.at(-1);
-  const url = typeof given === "string" ? given : await configuredDatabase(context);
-  if (commit === undefined) return verifyLedger(url, context);
-  return verifyCommit(commit, url, context);
+  const database = await chosenDatabase(options, context);
+  if (commit === undefined) return verifyLedger(database, context);
+  return verifyCommit(commit, database, context);
 }
 
-const defaultDatabase = "file:./data/golem-forge.db";
-
-async function configuredDatabase({ env, cwd }: CommandContext): Promise<string> {
-  const file = join(cwd, ".env");
-  const fromFile = existsSync(file) ? parseEnv(await readFile(file, "utf8")) : {};
-  return env.DATABASE_URL || fromFile.DATABASE_URL || defaultDatabase;
-}
-
-async function openStore(url: string, { cwd }: CommandContext): Promise<Store> {
-  if (readPostgresUrl(url)) {
-    const { openPostgresConnection } = await import("#runtime/store/postgres/postgres-connection.ts");
-    const { openPostgresStore } = await import("#runtime/store/postgres/open-postgres-store.ts");
-    return openPostgresStore(await openPostgresConnection(url));
-  }
-  const path = resolve(cwd, url.replace(/^(file|sqlite):(\/\/)?/, ""));
-  if (!existsSync(path)) throw new UserError(`There is no database ${path}. Name it with --database.`);
-  return openSqliteStoreReadOnly(path);
-}
-
-async function verifyLedger(url: string, context: CommandContext): Promise<number> {
-  const store = await openStore(url, context);
+async function verifyLedger(database: ServerDatabase, context: CommandContext): Promise<number> {
+  const store = await openServerStore(database);
   try {
     const { head, problem } = await readVerified(store, () => {});
     if (problem === undefined) {
@@ -65,25 +37,7 @@ async function verifyLedger(url: string, context: CommandContext): Promise<numbe
   }
 }
 
-/** Reads the ledger up to the first entry that is broken. */
-async function readVerified(
-  store: Pick<Store, "readLedger">,
-  onEntry: (entry: LedgerEntry) => void,
-): Promise<{ head: LedgerHead; problem?: string }> {
-  let head = emptyLedger;
-  for (;;) {
-    const page = await store.readLedger(head.number, pageSize);
-    for (const stored of page) {
-      const entry = verifyEntry(head, stored);
-      if (typeof entry === "string") return { head, problem: entry };
-      onEntry(entry);
-      head = stored;
-    }
-    if (page.length < pageSize) return { head };
-  }
-}
-
-async function verifyCommit(commit: string, url: string, context: CommandContext): Promise<number> {
+async function verifyCommit(commit: string, database: ServerDatabase, context: CommandContext): Promise<number> {
   const { output, cwd } = context;
   const hash = (await runGit(["rev-parse", "--verify", "--end-of-options", `${commit}^{commit}`], { cwd }))
     .toString()
@@ -96,7 +50,7 @@ async function verifyCommit(commit: string, url: string, context: CommandContext
   output.write(`${hash}\n  run           ${oneLine(trailers.runId)}\n`);
   output.write(`  requested by  ${oneLine(trailers.requestedBy ?? "unknown")}\n`);
   if (trailers.approvals.length === 0) output.write("  approved by   nobody: the commit needed no approval\n");
-  const store = await openStore(url, context);
+  const store = await openServerStore(database);
   try {
     const entries: LedgerEntry[] = [];
     const ids = new Set(trailers.approvals.map(({ approvalId }) => approvalId));

@@ -58,6 +58,10 @@ const handlers: Record<CommandName, Handler> = {
     const { audit } = await import("./audit.ts");
     return audit(args, context);
   },
+  async db(args, context) {
+    const { database } = await import("./database-command.ts");
+    return database(args, context);
+  },
   async eval(args, context) {
     const { evaluate } = await import("./eval.ts");
     return evaluate(args, context);

@@ -97,6 +97,23 @@ Without a commit, the hash chain of the ledger is checked. With one, its trailer
 Exit codes: 0 intact, 1 the first broken entry or a commit that the ledger does not confirm, 2 cannot be read.
 `,
   },
+  db: {
+    usage: "db <action>",
+    summary: "back up, restore, copy, check or compact the server's database",
+    details: `  backup <file>                 write a copy to a new file, while the server runs
+  restore <file>                replace the database by a backup; the server must be stopped
+  copy --from sqlite:<file> --to postgres://…
+                                copy everything to an empty PostgreSQL database; the server must be stopped
+  check                         check the database and its ledger of approvals
+  compact                       return the space of removed data (SQLite); the server must be stopped
+
+      --database <URL or path>  the server's database (default: DATABASE_URL, also from .env)
+
+Over PostgreSQL, backup and restore run pg_dump and pg_restore. PGPASSWORD holds the password that an address leaves out.
+
+Exit codes: 0 done, 1 the database is damaged, 2 not done.
+`,
+  },
   eval: {
     usage: "eval [task…]",
     summary: "play tasks with models, and report what was solved at which cost",

@@ -1,6 +1,6 @@
 import { mkdir, open, realpath } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
-import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
+import { DatabaseSync, type SQLInputValue, type SQLOutputValue, type StatementSync } from "node:sqlite";
 import type { z } from "zod";
 import { UserError } from "#domain/errors.ts";
 import { lockDatabase } from "./database-lock.ts";
@@ -13,6 +13,8 @@ export interface SqliteConnection {
   get<Schema extends z.ZodType>(row: Schema, sql: string, values?: Values): z.output<Schema> | undefined;
   all<Schema extends z.ZodType>(row: Schema, sql: string, values?: Values): z.output<Schema>[];
   exists(sql: string, values?: Values): boolean;
+  /** Reads rows one after the other, as they are stored; for a copy of the database. */
+  rows(sql: string): Iterable<Record<string, SQLOutputValue>>;
   /** Returns the number of changed rows. */
   run(sql: string, values?: Values): number;
   /** Inserts one row and returns its row id. */
@@ -116,6 +118,7 @@ function connectionOf(database: DatabaseSync, lock: { close(): void }): SqliteCo
         .all(values)
         .map((found) => row.parse(found)),
     exists: (sql, values = {}) => prepared(sql).get(values) !== undefined,
+    rows: (sql) => prepared(sql).iterate(),
     run: (sql, values = {}) => Number(prepared(sql).run(values).changes),
     insert: (sql, values = {}) => Number(prepared(sql).run(values).lastInsertRowid),
     inTransaction: () => database.isTransaction,
@@ -129,8 +132,8 @@ function connectionOf(database: DatabaseSync, lock: { close(): void }): SqliteCo
   };
 }
 
-/** Called before anything is written. */
-function assertOwnDatabase(database: DatabaseSync, path: string): void {
+/** Throws a UserError for a database of another program or of a newer release. Called before anything is written. */
+export function assertOwnDatabase(database: DatabaseSync, path: string): void {
   const version = readPragma(database, "user_version");
   const owner = readPragma(database, "application_id");
   if (owner !== applicationId && (owner !== 0 || version !== 0 || hasTables(database))) {

@@ -1,0 +1,255 @@
+import { z } from "zod";
+import { UserError } from "#domain/errors.ts";
+import { openPostgresConnection, type PostgresConnection, type Sql } from "./postgres/postgres-connection.ts";
+import { lockClass } from "./postgres/replica.ts";
+import { openSqliteConnection, type SqliteConnection } from "./sqlite/sqlite-connection.ts";
+
+type ColumnType = "text" | "json" | "bigint" | "double precision" | "boolean" | "bytea" | "integer";
+
+interface Table {
+  name: string;
+  columns: Record<string, ColumnType>;
+  /** Selects these columns from SQLite, in the order in which rows are added. */
+  select: string;
+  /** The column that PostgreSQL counts up. */
+  counter?: string;
+}
+
+/** In an order in which each row comes after those it refers to. */
+const tables: readonly Table[] = [
+  {
+    name: "repositories",
+    columns: {
+      id: "bigint",
+      installation_id: "bigint",
+      owner_id: "bigint",
+      owner: "text",
+      repo: "text",
+      since: "double precision",
+    },
+    select: "select * from repositories order by id",
+  },
+  {
+    name: "runs",
+    columns: {
+      number: "bigint",
+      id: "text",
+      root_id: "text",
+      parent_id: "text",
+      repository_id: "bigint",
+      owner: "text",
+      repo: "text",
+      thread: "integer",
+      pull_request: "integer",
+      requested_by: "text",
+      created_at: "double precision",
+      updated_at: "double precision",
+      status: "text",
+      version: "integer",
+      change_sets: "integer",
+      last_event: "bigint",
+      last_seen_event: "bigint",
+      snapshot: "json",
+      spec: "json",
+    },
+    // PostgreSQL compares names in lower case, where SQLite ignores their case.
+    select: `select runs.rowid as number, runs.*, spec, lower(owner) as owner, lower(repo) as repo,
+      lower(requested_by) as requested_by from runs join specs on run_id = id order by runs.rowid`,
+    counter: "number",
+  },
+  {
+    name: "deliveries",
+    columns: { guid: "text", part: "text", result: "json", received_at: "double precision" },
+    select: "select * from deliveries",
+  },
+  {
+    name: "pending_deliveries",
+    columns: {
+      number: "bigint",
+      key: "text",
+      queue: "text",
+      content: "json",
+      received_at: "double precision",
+      due_at: "double precision",
+      attempts: "integer",
+    },
+    select: "select * from pending_deliveries order by number",
+    counter: "number",
+  },
+  {
+    name: "events",
+    columns: { id: "bigint", run_id: "text", at: "double precision", dedupe: "text", event: "json" },
+    select: "select * from events order by id",
+    counter: "id",
+  },
+  { name: "inbox", columns: { run_id: "text", event_id: "bigint" }, select: "select * from inbox" },
+  {
+    name: "effects",
+    columns: {
+      id: "bigint",
+      key: "text",
+      run_id: "text",
+      queue: "text",
+      kind: "text",
+      input: "json",
+      due_at: "double precision",
+      attempts: "integer",
+      claimed: "boolean",
+      repeat: "boolean",
+      problem: "text",
+    },
+    select: "select * from effects order by id",
+    counter: "id",
+  },
+  {
+    name: "timers",
+    columns: { run_id: "text", timer: "text", due_at: "double precision" },
+    select: "select * from timers",
+  },
+  {
+    name: "approvals",
+    columns: {
+      number: "bigint",
+      id: "text",
+      run_id: "text",
+      root_id: "text",
+      status: "text",
+      expires_at: "double precision",
+      approval: "json",
+    },
+    select: "select * from approvals order by number",
+    counter: "number",
+  },
+  {
+    name: "posts",
+    columns: { name: "text", comment_id: "bigint", updated_at: "double precision" },
+    select: "select * from posts",
+  },
+  { name: "blobs", columns: { hash: "bytea", content: "bytea" }, select: "select hash, content from blobs" },
+  {
+    name: "change_sets",
+    columns: { id: "bigint", run_id: "text", step: "text" },
+    select: "select * from change_sets order by id",
+    counter: "id",
+  },
+  {
+    name: "changes",
+    columns: { change_set: "bigint", position: "integer", path: "text", mode: "text", blob: "bytea" },
+    select: `select change_set, row_number() over (partition by change_set order by changes.id) as position, path, mode,
+      hash as blob from changes left join blobs on blobs.id = changes.blob order by change_set, changes.id`,
+  },
+  {
+    name: "ledger",
+    columns: { number: "bigint", hash: "text", entry: "text" },
+    select: "select * from ledger order by number",
+  },
+];
+
+const maxRows = 500;
+const maxBytes = 4 * 1024 * 1024;
+
+const Count = z.object({ rows: z.number() });
+const Id = z.object({ id: z.number() });
+
+/** Rows of one table, by the table's name. */
+export type CopiedRows = Record<string, number>;
+
+/**
+ * Copies everything that a SQLite database holds into an empty PostgreSQL database, in one transaction, and compares the
+ * numbers of rows. Throws a UserError, and copies nothing, while a process uses one of the databases, and when the target
+ * is not empty.
+ */
+export async function copyDatabase(from: string, to: string): Promise<CopiedRows> {
+  const source = await openSqliteConnection(from);
+  try {
+    const target = await openPostgresConnection(to);
+    try {
+      return await target.transaction(async (sql) => ({ result: await copyTables(source, sql) }));
+    } finally {
+      await target.close();
+    }
+  } finally {
+    source.close();
+  }
+}
+
+async function copyTables(source: SqliteConnection, sql: Sql): Promise<CopiedRows> {
+  // Replicas that start now wait until the copy is complete.
+  await sql.run(`lock table replicas, ${tables.map(({ name }) => name).join(", ")} in exclusive mode`);
+  await refuseReplicas(sql);
+  const copied: CopiedRows = {};
+  for (const { name } of tables) {
+    if ((await countRows(sql, name)) === 0) continue;
+    throw new UserError(`The target is not empty: its table ${name} has rows. Create a new database for the copy.`);
+  }
+  for (const table of tables) {
+    for (const batch of batchesOf(source, table)) await insert(sql, table, batch);
+    if (table.counter !== undefined) await setCounter(sql, table.name, table.counter);
+    copied[table.name] = await compareCounts(source, sql, table.name);
+  }
+  return copied;
+}
+
+/** A replica holds a lock on its id as long as it lives. */
+async function refuseReplicas(sql: Sql): Promise<void> {
+  const living = await sql.query(Id, "select id from replicas where not pg_try_advisory_xact_lock($1, id::integer)", [
+    lockClass,
+  ]);
+  if (living.length === 0) return;
+  throw new UserError(
+    `The target is in use by ${living.length === 1 ? "a Golem Forge process" : `${living.length} Golem Forge processes`}. Stop them first.`,
+  );
+}
+
+async function compareCounts(source: SqliteConnection, sql: Sql, name: string): Promise<number> {
+  const expected = source.get(Count, `select count(*) as rows from ${name}`)?.rows ?? 0;
+  const stored = await countRows(sql, name);
+  if (stored === expected) return stored;
+  throw new UserError(
+    `Nothing was copied: of the ${expected} rows of ${name}, ${stored} arrived. Check the source with golem db check.`,
+  );
+}
+
+async function countRows(sql: Pick<PostgresConnection, "query">, name: string): Promise<number> {
+  return (await sql.query(Count, `select count(*) as rows from ${name}`))[0]?.rows ?? 0;
+}
+
+type Row = Record<string, unknown>;
+
+function* batchesOf(source: SqliteConnection, { select }: Table): Generator<Row[]> {
+  let batch: Row[] = [];
+  let bytes = 0;
+  for (const row of source.rows(select)) {
+    batch.push(row);
+    for (const value of Object.values(row)) {
+      if (typeof value === "string" || value instanceof Uint8Array) bytes += value.length;
+    }
+    if (batch.length < maxRows && bytes < maxBytes) continue;
+    yield batch;
+    batch = [];
+    bytes = 0;
+  }
+  if (batch.length > 0) yield batch;
+}
+
+async function insert(sql: Sql, { name, columns }: Table, rows: readonly Row[]): Promise<void> {
+  const names = Object.keys(columns);
+  const types = Object.values(columns).map((type, index) => `$${index + 1}::${type}[]`);
+  await sql.run(
+    `insert into ${name} (${names.join(", ")}) overriding system value select * from unnest(${types.join(", ")})`,
+    Object.entries(columns).map(([column, type]) => rows.map((row) => toPostgres(row[column], type))),
+  );
+}
+
+function toPostgres(value: unknown, type: ColumnType): unknown {
+  if (type === "boolean") return value === 1;
+  if (value instanceof Uint8Array) return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+  return value ?? null;
+}
+
+async function setCounter(sql: Sql, table: string, column: string): Promise<void> {
+  await sql.run(
+    `select setval(pg_get_serial_sequence('${table}', '${column}'), coalesce(max(${column}), 1), max(${column}) is not null)
+      from ${table}`,
+  );
+}

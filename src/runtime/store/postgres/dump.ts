@@ -1,0 +1,54 @@
+import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import pg from "pg";
+import { UserError } from "#domain/errors.ts";
+import { schema } from "./migrate.ts";
+import { describeDatabase } from "./postgres-connection.ts";
+
+/** Writes all data to a file with pg_dump, as of one moment, while replicas work. */
+export async function dumpDatabase(url: string, file: string): Promise<void> {
+  if (existsSync(file)) throw new UserError(`The backup ${file} cannot be created: there is a file of this name.`);
+  await runProgram("pg_dump", url, ["--format=custom", "--no-owner", `--schema=${schema}`, `--file=${file}`]);
+}
+
+/** Restores a file of pg_dump, completely or not at all. Throws a UserError when the database has data of Golem Forge. */
+export async function restoreDump(file: string, url: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url });
+  try {
+    await client.connect();
+    const { rowCount } = await client.query("select 1 from pg_namespace where nspname = $1", [schema]);
+    if (rowCount !== 0) {
+      throw new UserError(
+        `The database ${describeDatabase(url)} already holds data of Golem Forge. Create an empty database, and name it with --database.`,
+      );
+    }
+  } finally {
+    await client.end();
+  }
+  await runProgram("pg_restore", url, ["--no-owner", "--single-transaction", "--exit-on-error", file]);
+}
+
+/** Runs a program of PostgreSQL. The password is in its environment, where other users of the machine cannot see it. */
+async function runProgram(name: "pg_dump" | "pg_restore", url: string, args: readonly string[]): Promise<void> {
+  const { password } = new pg.Client({ connectionString: url });
+  const address = new URL(url);
+  address.password = "";
+  address.searchParams.delete("password");
+  const child = spawn(name, [`--dbname=${address.href}`, ...args], {
+    stdio: ["ignore", "ignore", "pipe"],
+    env: { ...process.env, ...(password ? { PGPASSWORD: password } : {}) },
+  });
+  let printed = "";
+  child.stderr.on("data", (chunk) => {
+    printed = (printed + String(chunk)).slice(-2_000);
+  });
+  const { promise: ended, resolve, reject } = Promise.withResolvers<number | null>();
+  child.on("error", reject);
+  child.on("close", resolve);
+  const code = await ended.catch(() => {
+    throw new UserError(
+      `${name} was not found. Install PostgreSQL's client programs, or run this where they are: ${name} --dbname=DATABASE_URL ${args.join(" ")}`,
+    );
+  });
+  if (code !== 0) throw new UserError(`${name} failed: ${printed.trim()}`);
+}

@@ -1,0 +1,129 @@
+import { copyFile, link, open, rename, rm, stat } from "node:fs/promises";
+import { dirname } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { UserError } from "#domain/errors.ts";
+import { lockDatabase } from "./database-lock.ts";
+import { assertOwnDatabase, openSqliteConnection } from "./sqlite-connection.ts";
+
+/** Writes a complete, compact copy of a database to a new file, even while another process uses the database. */
+export async function backUpDatabase(path: string, file: string): Promise<void> {
+  const source = openReadOnly(path);
+  try {
+    // SQLite would create a file that every user of the machine can read.
+    await (await open(file, "wx", 0o600)).close();
+  } catch (error) {
+    source.close();
+    throw new UserError(`The backup ${file} cannot be created: ${explain(error)}.`, { cause: error });
+  }
+  try {
+    source.prepare("vacuum into ?").run(file);
+    await syncToDisk(file);
+  } catch (error) {
+    await rm(file, { force: true });
+    throw new UserError(`The backup ${file} could not be written: ${explain(error)}.`, { cause: error });
+  } finally {
+    source.close();
+  }
+}
+
+/**
+ * Replaces a database by a backup, and returns the name that the replaced database has from then on; undefined if there
+ * was none. Throws a UserError, and changes nothing, while a process uses the database and for a file that is not intact.
+ */
+export async function restoreDatabase(file: string, path: string): Promise<string | undefined> {
+  const problem = checkDatabase(file);
+  if (problem !== undefined) throw new UserError(`The backup ${file} is damaged: ${problem}.`);
+
+  const lock = lockDatabase(path);
+  const incoming = `${path}.incoming`;
+  try {
+    await copyFile(file, incoming);
+    await syncToDisk(incoming);
+    const replaced = (await exists(path)) ? `${path}.replaced-${Date.now()}` : undefined;
+    if (replaced !== undefined) {
+      includeLog(path);
+      await link(path, replaced);
+    }
+    // SQLite would apply the log of the replaced database to the restored one.
+    for (const suffix of ["-wal", "-shm"]) {
+      if (await exists(path + suffix)) await rename(path + suffix, `${replaced ?? incoming}${suffix}`);
+    }
+    await rename(incoming, path);
+    await syncToDisk(dirname(path));
+    return replaced;
+  } finally {
+    await rm(incoming, { force: true });
+    lock.close();
+  }
+}
+
+/** Returns what is wrong with a database file; undefined for one that is intact. */
+export function checkDatabase(path: string): string | undefined {
+  const database = openReadOnly(path);
+  try {
+    const problems = database.prepare("pragma integrity_check(5)").all();
+    const orphans = database.prepare("pragma foreign_key_check").all();
+    const found = problems.map((row) => String(row.integrity_check)).filter((text) => text !== "ok");
+    const missing = orphans.length > 0 ? [`${orphans.length} rows refer to rows that do not exist`] : [];
+    return [...found, ...missing].join("; ") || undefined;
+  } catch (error) {
+    return explain(error);
+  } finally {
+    database.close();
+  }
+}
+
+/** Returns the space of removed data to the file system. Throws a UserError while a process uses the database. */
+export async function compactDatabase(path: string): Promise<{ before: number; after: number }> {
+  const sql = await openSqliteConnection(path);
+  const { size: before } = await stat(path);
+  try {
+    sql.run("vacuum");
+  } finally {
+    sql.close();
+  }
+  return { before, after: (await stat(path)).size };
+}
+
+function openReadOnly(path: string): DatabaseSync {
+  let database: DatabaseSync | undefined;
+  try {
+    database = new DatabaseSync(path, { readOnly: true, timeout: 5_000 });
+    assertOwnDatabase(database, path);
+    return database;
+  } catch (error) {
+    database?.close();
+    if (error instanceof UserError) throw error;
+    throw new UserError(`The database ${path} cannot be read: ${explain(error)}.`, { cause: error });
+  }
+}
+
+/** Moves what is in the write-ahead log into the database file. A damaged database keeps its log. */
+function includeLog(path: string): void {
+  let database: DatabaseSync | undefined;
+  try {
+    database = new DatabaseSync(path);
+    database.exec("pragma wal_checkpoint(truncate)");
+  } catch {
+    // It is kept as it is.
+  } finally {
+    database?.close();
+  }
+}
+
+async function syncToDisk(path: string): Promise<void> {
+  const file = await open(path, "r");
+  await file.sync();
+  await file.close();
+}
+
+async function exists(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    () => false,
+  );
+}
+
+function explain(error: unknown): string {
+  return error instanceof Error ? error.message.replace(/\.$/, "") : String(error);
+}

@@ -1,0 +1,260 @@
+import { mkdtemp, readdir, readFile, rm, stat, truncate, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { PassThrough } from "node:stream";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { openPostgresStore } from "#runtime/store/postgres/open-postgres-store.ts";
+import { openSharedStore } from "#runtime/store/postgres/open-shared-store.ts";
+import { openPostgresConnection } from "#runtime/store/postgres/postgres-connection.ts";
+import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
+import type { Store } from "#runtime/store/store.ts";
+import { golem } from "#terminal/golem/golem-command.ts";
+import { postgresPrograms } from "../support/postgres-server.ts";
+import { newDatabase } from "../support/shared-postgres.ts";
+import { said, sampleApproval, sampleEffect, sampleRun, sampleSpec, sampleStep } from "../support/store-samples.ts";
+
+let folder: string;
+let path: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "golem-db-"));
+  path = join(folder, "forge.db");
+});
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+/** Runs `golem db …` in the folder and returns its exit code and everything it printed. */
+async function db(...args: string[]): Promise<{ code: number; text: string }> {
+  const streams = [new PassThrough(), new PassThrough(), new PassThrough()] as const;
+  let text = "";
+  for (const stream of streams) stream.on("data", (chunk) => (text += String(chunk)));
+  const [input, output, errors] = streams;
+  const environment = { DATABASE_URL: `file:${path}`, PATH: process.env.PATH };
+  const code = await golem(["db", ...args], { cwd: folder, env: environment, input, output, errors, leave: () => {} });
+  return { code, text };
+}
+
+/** A run with a child, a log, changed files, approvals, a timer, a pending delivery and a ledger. */
+async function fill(store: Store): Promise<void> {
+  await store.saveLocation({
+    repositoryId: 11,
+    installationId: 1,
+    ownerId: 5,
+    owner: "Ada",
+    repo: "Engine",
+    at: 2_000,
+    createdAt: 500,
+  });
+  const spec = sampleSpec("r1");
+  const run = {
+    ...sampleRun("r1", [sampleEffect("r1", "k1")]),
+    spec: { ...spec, origin: { ...spec.origin, owner: "Ada" } },
+  };
+  await store.ingest({ deliveryId: "d1", run, events: [{ runId: "r1", event: said("hello \u0000 🙂") }] });
+  await store.claimEffect("r1", "work", 0);
+  const bytes = new Uint8Array([0, 1, 254, 255]);
+  await store.completeEffect({
+    key: "k1",
+    events: [{ runId: "r1", event: said("more"), dedupe: "once" }],
+    changes: {
+      step: "c1",
+      changes: [
+        { path: "b", content: bytes, mode: "100644" },
+        { path: "a", content: undefined, mode: "100755" },
+      ],
+    },
+    approvals: [sampleApproval("r1", "a1"), sampleApproval("r1", "a2")],
+    post: { name: "status/r1", commentId: 99 },
+    run: { ...sampleRun("r2", []), spec: { ...sampleSpec("r2"), rootId: "r1", parentId: "r1" } },
+    effects: [{ ...sampleEffect("r1", "k2"), dueAt: 5 }],
+  });
+  await store.decideApproval({ approvalId: "a1", decision: "approved", by: "ada", now: 1, deliveryId: "d2" });
+  await store.advance(sampleStep("r1", { timers: { set: [{ timer: "deadline", dueAt: 100 }] } }));
+  await store.claimEffect("r1", "work", 10);
+  await store.saveDelivery({ key: "p1", queue: "q", content: { text: "x" } });
+}
+
+/** Everything a store can show of what `fill` stored. */
+async function contentsOf(store: Store) {
+  return {
+    run: await store.findRun("r1"),
+    children: await store.childrenOf("r1"),
+    thread: await store.runsOfThread({ owner: "ADA", repo: "engine", thread: 7 }),
+    log: await store.log("r1"),
+    inbox: await store.inbox("r1"),
+    changes: await store.changesOf("r1"),
+    approvals: await store.approvalsOf("r1"),
+    ledger: await store.readLedger(0, 100),
+    post: await store.findPost("status/r1"),
+    location: await store.findLocation(11),
+    due: await store.nextDueAt(),
+    delivery: await store.hasDelivery("d1"),
+    again: await store.decideApproval({ approvalId: "a1", decision: "denied", by: "bob", now: 2, deliveryId: "d2" }),
+    effect: await store.claimEffect("r1", "work", 10),
+    pending: await store.claimDelivery(Date.now(), Date.now() + 1),
+  };
+}
+
+describe("golem db backup and restore", () => {
+  test("copy a database in use, and bring it back as it was", async () => {
+    const store = await openSqliteStore(path);
+    await fill(store);
+
+    expect(await db("backup", "forge.backup")).toMatchObject({ code: 0 });
+    expect((await stat(join(folder, "forge.backup"))).mode & 0o777).toBe(0o600);
+    const expected = await contentsOf(store);
+    await store.ingest({ run: sampleRun("later"), events: [] });
+    expect(await db("restore", "forge.backup")).toMatchObject({
+      code: 2,
+      text: expect.stringContaining("is in use by another Golem Forge process"),
+    });
+    await store.close();
+    const { code, text } = await db("restore", "forge.backup");
+
+    expect(code).toBe(0);
+    const restored = await openSqliteStore(path);
+    const contents = await contentsOf(restored);
+    expect(contents).toEqual({
+      ...expected,
+      pending: { ...expected.pending, attempts: 1 },
+      effect: { ...expected.effect, attempts: 2 },
+    });
+    expect(await restored.findRun("later")).toBeUndefined();
+    await restored.close();
+    const replaced = await openSqliteStore(/as it was before is (.*)\.\n/.exec(text)?.[1] ?? "");
+    expect(await replaced.findRun("later")).toBeDefined();
+    await replaced.close();
+  });
+
+  test("never apply the log of a replaced database to the restored one", async () => {
+    const store = await openSqliteStore(path);
+    await fill(store);
+    await db("backup", "forge.backup");
+    await store.ingest({ run: sampleRun("later"), events: [] });
+    // As after kill -9: the log of the database is there, and nobody has it open.
+    const [main, log] = await Promise.all([readFile(path), readFile(`${path}-wal`)]);
+    await store.close();
+    await writeFile(path, main);
+    await writeFile(`${path}-wal`, log);
+
+    expect(await db("restore", "forge.backup")).toMatchObject({ code: 0 });
+
+    const restored = await openSqliteStore(path);
+    expect(await restored.findRun("later")).toBeUndefined();
+    await restored.close();
+  });
+
+  test("overwrite no file, and refuse a damaged backup", async () => {
+    await (await openSqliteStore(path)).close();
+    await writeFile(join(folder, "taken"), "mine");
+    expect(await db("backup", "taken")).toMatchObject({
+      code: 2,
+      text: expect.stringContaining("file already exists"),
+    });
+    expect(await readFile(join(folder, "taken"), "utf8")).toBe("mine");
+
+    expect(await db("restore", "taken")).toMatchObject({ code: 2, text: expect.stringContaining("cannot be read") });
+    await db("backup", "half");
+    await truncate(join(folder, "half"), 20_000);
+    expect(await db("restore", "half")).toMatchObject({
+      code: 2,
+      text: expect.stringMatching(/is damaged|cannot be read/),
+    });
+    expect((await readdir(folder)).filter((name) => /incoming|replaced/.test(name))).toEqual([]);
+  });
+});
+
+test("golem db check finds a damaged table and a broken ledger", async () => {
+  const store = await openSqliteStore(path);
+  await fill(store);
+  await store.close();
+  expect(await db("check")).toMatchObject({ code: 0, text: "The database is intact. Its ledger has 3 entries.\n" });
+
+  const database = new DatabaseSync(path);
+  database.exec("drop trigger ledger_is_never_updated; update ledger set entry = '{}' where number = 2");
+  expect(await db("check")).toMatchObject({ code: 1, text: "Entry 2 does not have its hash.\n" });
+  database.exec("pragma foreign_keys = off; delete from runs where id = 'r1'");
+  database.close();
+  expect(await db("check")).toMatchObject({
+    code: 1,
+    text: expect.stringContaining("refer to rows that do not exist"),
+  });
+});
+
+test("golem db compact returns the space of removed data, and waits for nobody", async () => {
+  const store = await openSqliteStore(path);
+  expect(await db("compact")).toMatchObject({ code: 2, text: expect.stringContaining("in use") });
+  await store.close();
+  const database = new DatabaseSync(path);
+  database.exec("create table filler (x blob); insert into filler values (zeroblob(3000000)); drop table filler");
+  database.close();
+
+  expect(await db("compact")).toMatchObject({ code: 0 });
+
+  expect((await stat(path)).size).toBeLessThan(1_000_000);
+});
+
+describe.skipIf(!postgresPrograms)("over PostgreSQL, golem db", () => {
+  test("copies everything from SQLite to an empty database, once", async () => {
+    const url = await newDatabase();
+    const store = await openSqliteStore(path);
+    await fill(store);
+    expect(await db("copy", "--from", `sqlite:${path}`, "--to", url)).toMatchObject({
+      code: 2,
+      text: expect.stringContaining("is in use by another Golem Forge process"),
+    });
+    await store.close();
+
+    const copied = await db("copy", "--from", `sqlite:${path}`, "--to", url);
+
+    expect(copied).toMatchObject({
+      code: 0,
+      text: expect.stringContaining("All rows were copied and counted; the ledger is intact: 3 entries."),
+    });
+    const again = await db("copy", "--from", `sqlite:${path}`, "--to", url);
+    expect(again).toMatchObject({ code: 2, text: expect.stringContaining("The target is not empty") });
+    const source = await openSqliteStore(path);
+    const target = openPostgresStore(await openPostgresConnection(url));
+    expect(await contentsOf(target)).toEqual(await contentsOf(source));
+    // The counters continue after what was copied.
+    for (const opened of [source, target]) await opened.ingest({ events: [{ runId: "r1", event: said("new") }] });
+    expect((await target.log("r1")).at(-1)?.id).toBe((await source.log("r1")).at(-1)?.id);
+    await Promise.all([source.close(), target.close()]);
+  });
+
+  test("does not copy while a replica uses the target", async () => {
+    const url = await newDatabase();
+    await (await openSqliteStore(path)).close();
+    const options = { onError: () => {} };
+    const { store, dispatch } = await openSharedStore({ url, runsPerRepository: undefined }, options);
+    const target = { process: async () => {}, notify: () => false, revokeLease: () => {}, sweep: async () => {} };
+    await dispatch.attach(target);
+
+    const refused = await db("copy", "--from", path, "--to", url);
+
+    expect(refused).toMatchObject({ code: 2, text: expect.stringContaining("in use by a Golem Forge process") });
+    await dispatch.detach(async () => {});
+    await store.close();
+  });
+
+  test("backs up and restores with pg_dump, and shows no password", async () => {
+    const url = await newDatabase();
+    const store = openPostgresStore(await openPostgresConnection(url));
+    await fill(store);
+    const dumped = await db("backup", "forge.dump", "--database", url);
+    expect(dumped).toMatchObject({ code: 0 });
+    expect(await db("check", "--database", url)).toMatchObject({ code: 0 });
+    const expected = await contentsOf(store);
+    await store.close();
+
+    const refused = await db("restore", "forge.dump", "--database", url);
+    expect(refused).toMatchObject({ code: 2, text: expect.stringContaining("already holds data of Golem Forge") });
+    expect(refused.text).not.toContain(new URL(url).password);
+    const other = await newDatabase();
+    expect(await db("restore", "forge.dump", "--database", other)).toMatchObject({ code: 0 });
+
+    const restored = openPostgresStore(await openPostgresConnection(other));
+    expect((await contentsOf(restored)).log).toEqual(expected.log);
+    expect(await restored.readLedger(0, 100)).toEqual(expected.ledger);
+    await restored.close();
+  });
+});
