@@ -57,7 +57,7 @@ async function opening(folder: string, repository: GitRepository): Promise<Figur
     ours: (round) =>
       timed(async () => {
         const sandbox = await open(repository, `read ${round}`);
-        for (const path of paths) await sandbox.read(path);
+        for (const path of paths) await sandbox.readBytes(path);
       }),
     git: (round) =>
       timed(async () => {

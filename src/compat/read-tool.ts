@@ -69,7 +69,7 @@ async function readLines(
   path: string,
   { limit, offset }: { limit: number; offset: number },
 ): Promise<string> {
-  const text = decodeText(await workspace.read(path))?.text;
+  const text = decodeText(await workspace.readBytes(path))?.text;
   if (text === undefined) throw new ToolError(`${path} is a binary file.`, { code: "BINARY_FILE" });
   const start = Math.max(1, offset);
   const lines = splitLines(text).slice(start - 1, limit > 0 ? start - 1 + limit : undefined);

@@ -43,7 +43,9 @@ export interface Workspace {
   resolve(path: string): string;
   exists(path: string): Promise<boolean>;
   stat(path: string): Promise<Entry>;
-  read(path: string): Promise<Uint8Array>;
+  /** Reads a file as UTF-8 text, without its byte order mark. */
+  read(path: string): Promise<string>;
+  readBytes(path: string): Promise<Uint8Array>;
   /** Creates parent directories as needed. Keeps the executable bit of an existing file. */
   write(path: string, content: Uint8Array | string, options?: { executable?: boolean }): Promise<void>;
   /** Deletes a file, or with `recursive` a directory. Resolves to the paths of the deleted files. */

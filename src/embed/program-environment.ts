@@ -108,7 +108,7 @@ export class ProgramEnvironment implements RunEnvironment {
         begin: () => this.#changes.begin(spec.id),
         storesChanges: this.#options.storesChanges,
       },
-      readFile: (path) => workspace.read(path),
+      readFile: (path) => workspace.readBytes(path),
       openToolbox: (history) => this.#openToolbox(spec, workspace, history),
     };
   }

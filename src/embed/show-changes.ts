@@ -25,7 +25,7 @@ export async function showDiff(
 ): Promise<void> {
   try {
     const before = await workspace.readBase(path);
-    const after = (await workspace.exists(path)) ? await workspace.read(path) : undefined;
+    const after = (await workspace.exists(path)) ? await workspace.readBytes(path) : undefined;
     if (!before && !after) return ui.showStatus("error", `There is no ${path}.`);
     ui.showDiffContent(requestId, path, before && textOf(before), after ? textOf(after) : "", before === undefined);
   } catch (error) {

@@ -4,7 +4,7 @@ import type { Change, Workspace } from "#domain/workspace.ts";
 export type Tier = "memory" | "os" | "remote";
 
 /** The files a session works on. A toolset builds it from the workspace of its worker. */
-export interface TreeSource extends Pick<Workspace, "resolve" | "paths" | "list" | "stat" | "read" | "readBase"> {
+export interface TreeSource extends Pick<Workspace, "resolve" | "paths" | "list" | "stat" | "readBytes" | "readBase"> {
   changes(): Promise<Change[]>;
   readonly head: { commit: string; branch: string };
   /** Commits of the base's history, newest first. */

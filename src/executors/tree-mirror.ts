@@ -166,7 +166,7 @@ async function baseTimeOf(tree: TreeSource): Promise<number> {
 /** The content behind a path, links followed by the workspace; undefined for a link that leads nowhere or to a folder. */
 async function readLinked(tree: TreeSource, path: string): Promise<Uint8Array | undefined> {
   try {
-    return await tree.read(path);
+    return await tree.readBytes(path);
   } catch (error) {
     if (error instanceof ToolError) return undefined;
     throw error;

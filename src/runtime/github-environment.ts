@@ -55,7 +55,7 @@ export function createGitHubEnvironment({
         base: sandbox.base,
         tracking: sandbox,
         diff: () => sandbox.diffAgainstBase(),
-        readFile: (path) => sandbox.read(path),
+        readFile: (path) => sandbox.readBytes(path),
         readGuidance: (task) => readGuidance(spec, { workspace: sandbox, github, task }),
         openToolbox: (history) =>
           openToolbox(

@@ -78,7 +78,7 @@ export async function openSandbox({
     },
     log: (options) => log(state, options),
     blame: async ({ path, ...lines }) => {
-      const content = await view.read(path);
+      const content = await view.readBytes(path);
       return readBlame(base.store, connectRemote, {
         ...lines,
         content,

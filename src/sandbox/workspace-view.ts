@@ -37,7 +37,8 @@ export function createWorkspaceView(
         const found = resolveParentLinks(view, path);
         return describe(resolvePath(view, path), requireNode(view, found));
       }),
-    read: (path) => loaded(() => read(view, path)),
+    read: (path) => loaded(() => new TextDecoder().decode(read(view, path))),
+    readBytes: (path) => loaded(() => read(view, path)),
     write: (path, content, options) => loaded(() => write(view, resolvePath(view, path), content, options?.executable)),
     remove: (path, options) => loaded(() => remove(view, resolvePath(view, path), options?.recursive ?? false)),
     move: (from, to, options) =>

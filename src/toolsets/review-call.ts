@@ -191,6 +191,7 @@ export function openToolContext(
     exists: (path) => workspace.exists(path),
     stat: (path) => workspace.stat(path),
     read: (path) => workspace.read(path),
+    readBytes: (path) => workspace.readBytes(path),
     write: (path, content, options) => whileOpen(() => workspace.write(path, content, options)),
     remove: (path, options) => whileOpen(() => workspace.remove(path, options)),
     move: (from, to, options) => whileOpen(() => workspace.move(from, to, options)),

@@ -86,7 +86,7 @@ export function workspaceTree(workspace: Workspace, sandbox: Pick<Sandbox, "base
     paths: () => workspace.paths(),
     list: (path, options) => workspace.list(path, options),
     stat: (path) => workspace.stat(path),
-    read: (path) => workspace.read(path),
+    readBytes: (path) => workspace.readBytes(path),
     readBase: (path) => workspace.readBase(path),
     changes: () => workspace.changes(),
     head: sandbox.base,

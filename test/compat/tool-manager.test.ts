@@ -165,7 +165,7 @@ describe("a program without a run", () => {
   test("tools use the given sandbox, and fail with the reason if there is none", async () => {
     const tool = aTool({
       inputSchema: z.object({}),
-      execute: async (_, { sandbox }) => String(await sandbox.read("a.txt")),
+      execute: async (_, { sandbox }) => String(await sandbox.readBytes("a.txt")),
     });
     const workspace = memoryWorkspace({ "a.txt": "hello" });
 

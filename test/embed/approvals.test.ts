@@ -126,7 +126,7 @@ describe("a call that needs approval", () => {
     await runtime.run("Go");
 
     expect(resultsIn(models.requests[1])[1]).toContain("has changed since it was approved");
-    expect(String(await sandbox.read("a.txt"))).toBe("two\n");
+    expect(await sandbox.read("a.txt")).toBe("two\n");
   });
 
   test.each([
@@ -145,7 +145,7 @@ describe("a call that needs approval", () => {
     await runtime.run("Go");
 
     expect(approvalCallback).not.toHaveBeenCalled();
-    expect(String(await sandbox.read("docs/a.md"))).toBe("new");
+    expect(await sandbox.read("docs/a.md")).toBe("new");
   });
 
   test("can wait at the same time as another one, and both are answered in any order", async () => {

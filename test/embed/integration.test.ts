@@ -53,7 +53,7 @@ test("the program of the documentation: adapter, signal, approval at the prompt 
   await adapter.shutdown();
 
   expect(result).toMatchObject({ success: true, response: "The files are processed.", toolCallCount: 1 });
-  expect(String(await sandbox.read("a.txt"))).toBe("sorted\n");
+  expect(await sandbox.read("a.txt")).toBe("sorted\n");
   for (const shown of [
     "Tool: write_file",
     "-unsorted",

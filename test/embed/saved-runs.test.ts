@@ -41,7 +41,7 @@ test("a child that waits for an approval is resumed by another runtime over the 
   expect(approvalCallback).toHaveBeenCalledExactlyOnceWith(
     expect.objectContaining({ toolName: "write_file", delegationPath: ["helper", "b"] }),
   );
-  expect(String(await sandbox.read("a.txt"))).toBe("new");
+  expect(await sandbox.read("a.txt")).toBe("new");
   expect(await second.resume()).toBeUndefined();
 });
 

@@ -64,7 +64,7 @@ describe("a run", () => {
 
     expect(await runtime.run("Copy")).toMatchObject({ success: true, toolCallCount: 2 });
     expect(resultsIn(models.requests[1])[0]).toContain("hello");
-    expect(String(await sandbox.read("b.txt"))).toBe("new");
+    expect(await sandbox.read("b.txt")).toBe("new");
   });
 
   test("is refused without input, unless the worker allows it", async () => {

@@ -8,7 +8,7 @@ describe("a workspace without a repository", () => {
     await workspace.write("src/b.ts", "two");
 
     expect(await workspace.paths()).toEqual(["readme.md", "src/a.ts", "src/b.ts"]);
-    expect(String(await workspace.read("/src/a.ts"))).toBe("one");
+    expect(String(await workspace.readBytes("/src/a.ts"))).toBe("one");
     expect(await workspace.changes()).toEqual([{ path: "src/b.ts", status: "added" }]);
     expect(String(await workspace.readBase("readme.md"))).toBe("hello");
   });
@@ -17,7 +17,7 @@ describe("a workspace without a repository", () => {
     const workspace = createMemoryWorkspace({ "docs/a": "x" }, { zones: [{ name: "docs", mode: "ro" }] });
 
     await expect(workspace.write("docs/a", "y")).rejects.toMatchObject({ code: "READ_ONLY" });
-    await expect(workspace.read("../etc/passwd")).rejects.toMatchObject({ code: "INVALID_PATH" });
+    await expect(workspace.readBytes("../etc/passwd")).rejects.toMatchObject({ code: "INVALID_PATH" });
     expect(() => createMemoryWorkspace({ "../a": "x" })).toThrow(expect.objectContaining({ code: "INVALID_PATH" }));
   });
 

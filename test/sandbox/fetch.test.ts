@@ -53,7 +53,7 @@ test("the list of files is available before their contents", async () => {
 
   const sandbox = await open(repository);
   const paths = await sandbox.paths();
-  const reading = sandbox.read("src/b.txt");
+  const reading = sandbox.readBytes("src/b.txt");
 
   expect(paths).toEqual(["a.txt", "src/b.txt"]);
   expect(textOf(await reading)).toBe("2");
@@ -67,9 +67,9 @@ test("contents that could not be fetched are fetched again when they are needed"
 
   const sandbox = await open(repository);
 
-  await expect(sandbox.read("a.txt")).rejects.toThrow(/answered 503/);
+  await expect(sandbox.readBytes("a.txt")).rejects.toThrow(/answered 503/);
   await expect(sandbox.write("a.txt", "2")).rejects.toThrow(/answered 503/);
-  expect(textOf(await sandbox.read("a.txt"))).toBe("1");
+  expect(textOf(await sandbox.readBytes("a.txt"))).toBe("1");
 });
 
 test("a server without filters sends everything at once", async () => {
@@ -79,7 +79,7 @@ test("a server without filters sends everything at once", async () => {
 
   const sandbox = await open(repository);
 
-  expect(textOf(await sandbox.read("a.txt"))).toBe("1");
+  expect(textOf(await sandbox.readBytes("a.txt"))).toBe("1");
   expect(bodies).toHaveLength(1);
 });
 
@@ -103,10 +103,10 @@ test("a branch that moved is opened by what differs from the base before", async
   expect(bodies).toHaveLength(1);
   expect(bodies[0]).toContain(`have ${first.base.commit}`);
   expect(packBytes).toBeLessThan(10_000);
-  expect(textOf(await second.read("src/area-1/file-8.txt"))).toBe("changed 1\n");
-  expect(textOf(await second.read("src/area-3/file-3.txt"))).toBe(files["src/area-3/file-3.txt"]);
+  expect(textOf(await second.readBytes("src/area-1/file-8.txt"))).toBe("changed 1\n");
+  expect(textOf(await second.readBytes("src/area-3/file-3.txt"))).toBe(files["src/area-3/file-3.txt"]);
   expect(await second.exists("src/area-2/file-2.txt")).toBe(false);
-  expect(textOf(await first.read("src/area-1/file-8.txt"))).toBe(files["src/area-1/file-8.txt"]);
+  expect(textOf(await first.readBytes("src/area-1/file-8.txt"))).toBe(files["src/area-1/file-8.txt"]);
   expect((await second.paths()).length).toBe(300);
 });
 
@@ -120,7 +120,7 @@ test("a branch that was replaced by an unrelated history opens all the same", as
   const sandbox = await world.open(repository);
 
   expect(await sandbox.paths()).toEqual(["other.txt"]);
-  expect(textOf(await sandbox.read("other.txt"))).toBe("other\n");
+  expect(textOf(await sandbox.readBytes("other.txt"))).toBe("other\n");
 });
 
 test("a commit and its push take one request", async () => {

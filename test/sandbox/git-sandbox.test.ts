@@ -67,7 +67,7 @@ test("git can apply the diff to the base", async () => {
   const sandbox = await world.open(repository);
   await sandbox.write(
     "edit.txt",
-    `${textOf(await sandbox.read("edit.txt"))?.replace("line 20\n", "line twenty\n")}more`,
+    `${textOf(await sandbox.readBytes("edit.txt"))?.replace("line 20\n", "line twenty\n")}more`,
   );
   await sandbox.write("no-newline.txt", "the end");
   await sandbox.remove("gone.txt");
@@ -130,7 +130,7 @@ test("discarding changes restores the base", async () => {
   expect(await sandbox.discard(["a", "dir"])).toEqual(["a", "dir", "dir/c"]);
 
   expect(await sandbox.changes()).toEqual([{ path: "b", status: "modified" }]);
-  expect(textOf(await sandbox.read("dir/c"))).toBe("1");
+  expect(textOf(await sandbox.readBytes("dir/c"))).toBe("1");
 });
 
 test("branches are listed, and files of another branch can be read", async () => {
@@ -145,7 +145,7 @@ test("branches are listed, and files of another branch can be read", async () =>
   expect(await sandbox.fetchBranch("topic/x")).toBe(topic);
   expect(textOf(await sandbox.readAt(topic, "deep/new"))).toBe("n");
   expect(await sandbox.readAt(topic, "deep/none")).toBeUndefined();
-  expect(textOf(await sandbox.read("a"))).toBe("1");
+  expect(textOf(await sandbox.readBytes("a"))).toBe("1");
   await expect(sandbox.fetchBranch("nope")).rejects.toThrow(UserError);
 });
 
@@ -175,10 +175,10 @@ test("a branch with changes to other lines and files merges cleanly", async () =
 
   expect(result).toMatchObject({ mergeBase: start, conflicts: [], applied: true });
   expect(result.merged.toSorted()).toEqual(["gone", "new/file", "only", "run.sh", "text"]);
-  expect(textOf(await sandbox.read("text"))).toBe(numbered({ 2: "theirs\n", 15: "ours\n" }));
+  expect(textOf(await sandbox.readBytes("text"))).toBe(numbered({ 2: "theirs\n", 15: "ours\n" }));
   expect(await sandbox.exists("gone")).toBe(false);
   expect((await sandbox.stat("run.sh")).executable).toBe(true);
-  expect(textOf(await sandbox.read("unrelated"))).toBe("main went on");
+  expect(textOf(await sandbox.readBytes("unrelated"))).toBe("main went on");
   expect(sandbox.pendingChanges("call-1")?.changes.map(({ path }) => path)).toEqual([
     "gone",
     "new/file",
@@ -214,14 +214,14 @@ test("conflicts leave the files unchanged unless markers are requested", async (
     ["image", "other"],
     ["text", "content"],
   ]);
-  expect(textOf(await sandbox.read("fine"))).toBe("1");
+  expect(textOf(await sandbox.readBytes("fine"))).toBe("1");
 
   await sandbox.mergeBranch("topic", { withConflicts: true });
 
   const marked = "<<<<<<< this run\nours\n=======\ntheirs\n>>>>>>> topic\n";
-  expect(textOf(await sandbox.read("text"))).toBe(numbered({ 3: marked }));
-  expect(textOf(await sandbox.read("both"))).toBe("2");
-  expect(textOf(await sandbox.read("fine"))).toBe("2");
+  expect(textOf(await sandbox.readBytes("text"))).toBe(numbered({ 3: marked }));
+  expect(textOf(await sandbox.readBytes("both"))).toBe("2");
+  expect(textOf(await sandbox.readBytes("fine"))).toBe("2");
 });
 
 test("a merge that would change a read-only file changes nothing", async () => {

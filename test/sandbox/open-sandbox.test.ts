@@ -20,7 +20,7 @@ test("a branch opens at its tip", async () => {
 
   expect(sandbox.base).toEqual({ branch: "main", commit: (await repository.git("rev-parse", "main")).trim() });
   expect(await sandbox.paths()).toEqual(["README.md", "src/a/b.ts"]);
-  expect(textOf(await sandbox.read("/src/a/b.ts"))).toBe("export {}\n");
+  expect(textOf(await sandbox.readBytes("/src/a/b.ts"))).toBe("export {}\n");
 });
 
 test("three hundred files have the content, modes and sizes that git reports", async () => {
@@ -42,7 +42,7 @@ test("three hundred files have the content, modes and sizes that git reports", a
     listed.map((line) => line.replace(/^(\d+) blob \w+ +(\d+)\t(.*)$/, "$1 $2 $3")),
   );
   for (const { path } of entries.filter((_, index) => index % 29 === 0)) {
-    expect(textOf(await sandbox.read(path))).toBe(await repository.git("show", `main:${path}`));
+    expect(textOf(await sandbox.readBytes(path))).toBe(await repository.git("show", `main:${path}`));
   }
 });
 
@@ -52,7 +52,7 @@ test("a binary file is read byte for byte", async () => {
 
   const sandbox = await world.open(repository);
 
-  expect(Buffer.from(await sandbox.read("logo.png")).equals(bytes)).toBe(true);
+  expect(Buffer.from(await sandbox.readBytes("logo.png")).equals(bytes)).toBe(true);
 });
 
 test("opening an empty repository says that it is empty", async () => {
@@ -77,7 +77,7 @@ test("a base reopens at its commit after the branch has moved", async () => {
   const again = await world.open(repository, { at: base, source: another(repository.url) });
 
   expect(again.base).toEqual(base);
-  expect(textOf(await again.read("a.txt"))).toBe("old");
+  expect(textOf(await again.readBytes("a.txt"))).toBe("old");
 });
 
 test("a base reopens at its commit after a force push", async () => {
@@ -112,7 +112,7 @@ test("a server that serves only branch tips is asked for more history until the 
 
   const again = await world.open(repository, { at: base, source: another(repository.url) });
 
-  expect(textOf(await again.read("a.txt"))).toBe("old");
+  expect(textOf(await again.readBytes("a.txt"))).toBe("old");
 });
 
 test("a second sandbox on the same base fetches no objects", async () => {
@@ -136,8 +136,8 @@ test("two sandboxes opened at the same time share one fetch, and aborting one do
   stop.abort(new Error("a person stopped it"));
 
   await expect(first).rejects.toThrow("a person stopped it");
-  expect(textOf(await (await second).read("a.txt"))).toBe("1");
-  expect(textOf(await (await third).read("a.txt"))).toBe("1");
+  expect(textOf(await (await second).readBytes("a.txt"))).toBe("1");
+  expect(textOf(await (await third).readBytes("a.txt"))).toBe("1");
   expect(posts() - before).toBeLessThanOrEqual(4);
 });
 

@@ -94,14 +94,14 @@ test("the executable bit is kept unless it is set explicitly", async () => {
 test("symbolic links are followed inside the tree and never out of it", async () => {
   const sandbox = await open();
 
-  expect(textOf(await sandbox.read("CLAUDE.md"))).toBe("hello\n");
-  expect(textOf(await sandbox.read("links/src/deep/b.ts"))).toBe("b\n");
+  expect(textOf(await sandbox.readBytes("CLAUDE.md"))).toBe("hello\n");
+  expect(textOf(await sandbox.readBytes("links/src/deep/b.ts"))).toBe("b\n");
   expect((await sandbox.list("links/src")).map(({ path }) => path)).toEqual(["src/a.ts", "src/deep"]);
-  expect(await code(sandbox.read("links/out"))).toBe("INVALID_PATH");
-  expect(await code(sandbox.read("links/root"))).toBe("INVALID_PATH");
-  expect(await code(sandbox.read("links/git"))).toBe("INVALID_PATH");
-  expect(await code(sandbox.read("links/loop"))).toBe("INVALID_PATH");
-  expect(await code(sandbox.read("links/dangling"))).toBe("FILE_NOT_FOUND");
+  expect(await code(sandbox.readBytes("links/out"))).toBe("INVALID_PATH");
+  expect(await code(sandbox.readBytes("links/root"))).toBe("INVALID_PATH");
+  expect(await code(sandbox.readBytes("links/git"))).toBe("INVALID_PATH");
+  expect(await code(sandbox.readBytes("links/loop"))).toBe("INVALID_PATH");
+  expect(await code(sandbox.readBytes("links/dangling"))).toBe("FILE_NOT_FOUND");
 });
 
 test("links, submodules and Git LFS files cannot be written", async () => {
@@ -137,10 +137,10 @@ test("a file cannot replace a folder, nor a folder a file", async () => {
   expect(await code(sandbox.write("src", "x"))).toBe("NOT_A_FILE");
   expect(await code(sandbox.write("", "x"))).toBe("NOT_A_FILE");
   expect(await code(sandbox.write("README.md/x", "x"))).toBe("NOT_A_DIRECTORY");
-  expect(await code(sandbox.read("src"))).toBe("NOT_A_FILE");
+  expect(await code(sandbox.readBytes("src"))).toBe("NOT_A_FILE");
   expect(await code(sandbox.list("README.md"))).toBe("NOT_A_DIRECTORY");
   expect(await code(sandbox.remove("src"))).toBe("NOT_A_FILE");
-  expect(await code(sandbox.read("src/zzz"))).toBe("FILE_NOT_FOUND");
+  expect(await code(sandbox.readBytes("src/zzz"))).toBe("FILE_NOT_FOUND");
   expect(await code(sandbox.move("src", "src/inner"))).toBe("INVALID_PATH");
   expect(await code(sandbox.move("README.md", "src/a.ts"))).toBe("FILE_EXISTS");
   expect(await code(sandbox.move("README.md", "src", { overwrite: true }))).toBe("NOT_A_FILE");
@@ -149,7 +149,7 @@ test("a file cannot replace a folder, nor a folder a file", async () => {
 test("the error for a missing file suggests a similar name", async () => {
   const sandbox = await open();
 
-  const error = await sandbox.read("src/a.tsx").catch((thrown) => thrown);
+  const error = await sandbox.readBytes("src/a.tsx").catch((thrown) => thrown);
 
   expect(error.suggestion).toBe("Did you mean src/a.ts?");
 });
@@ -162,7 +162,7 @@ test("a path that differs from another only in case is refused, and another Unic
   await sandbox.write("caf\u00e9.txt", "composed\n");
   expect(await sandbox.changes()).toEqual([{ path: "cafe\u0301.txt", status: "modified" }]);
   await sandbox.move("README.md", "readme.md");
-  expect(textOf(await sandbox.read("readme.md"))).toBe("hello\n");
+  expect(textOf(await sandbox.readBytes("readme.md"))).toBe("hello\n");
   expect(await code(sandbox.write("Readme.md", "x"))).toBe("FILE_EXISTS");
   await sandbox.remove("readme.md");
   await sandbox.write("Readme.md", "now it is free");
@@ -185,7 +185,7 @@ test.each(["../x", ".git/config", "a/.GIT/x", "C:/x", "a\\b", "a\0b"])("no opera
   const tries = [
     sandbox.exists(path),
     sandbox.stat(path),
-    sandbox.read(path),
+    sandbox.readBytes(path),
     sandbox.write(path, ""),
     sandbox.remove(path),
     sandbox.move(path, "x"),
@@ -215,7 +215,7 @@ test("a rollback keeps the steps that were stored before", async () => {
   await sandbox.write("src/deep", "a file");
   sandbox.rollback();
 
-  expect(textOf(await sandbox.read("README.md"))).toBe("settled");
+  expect(textOf(await sandbox.readBytes("README.md"))).toBe("settled");
   expect((await sandbox.paths()).filter((path) => path.startsWith("src"))).toEqual(["src/deep/b.ts"]);
   expect(sandbox.pendingChanges("call-2")).toBeUndefined();
 });
@@ -351,6 +351,6 @@ function actOnMap(model: Map<string, string>, step: Step): boolean {
 
 async function plainTree(sandbox: GitSandbox | Workspace): Promise<Map<string, string>> {
   const tree = new Map<string, string>();
-  for (const file of await sandbox.paths()) tree.set(file, textOf(await sandbox.read(file)) ?? "");
+  for (const file of await sandbox.paths()) tree.set(file, textOf(await sandbox.readBytes(file)) ?? "");
   return tree;
 }

@@ -34,9 +34,9 @@ test("a restricted worker sees one folder, with the repository's paths", async (
   expect(await sandbox.paths()).toEqual(["src/a.ts"]);
   expect((await sandbox.list("/")).map(({ path }) => path)).toEqual(["src"]);
   expect((await sandbox.list("src")).map(({ path }) => path)).toEqual(["src/a.ts", "src/secret"]);
-  expect(await code(sandbox.read("README.md"))).toBe("INVALID_PATH");
-  expect(await code(sandbox.read("src/secret"))).toBe("INVALID_PATH");
-  expect(await code(sandbox.read("srcery/b.ts"))).toBe("INVALID_PATH");
+  expect(await code(sandbox.readBytes("README.md"))).toBe("INVALID_PATH");
+  expect(await code(sandbox.readBytes("src/secret"))).toBe("INVALID_PATH");
+  expect(await code(sandbox.readBytes("srcery/b.ts"))).toBe("INVALID_PATH");
   expect(await code(sandbox.write("new.md", "x"))).toBe("INVALID_PATH");
   expect(await code(sandbox.move("src/a.ts", "docs/a.ts"))).toBe("INVALID_PATH");
   expect(await code(sandbox.exists("docs"))).toBe("INVALID_PATH");
@@ -90,7 +90,7 @@ test("scratch files stay with the run and are never pushed, even when everything
   const stored = sandbox.pendingChanges("call-1");
   expect(stored?.changes.map(({ path, mode }) => [path, mode])).toEqual([["scratch/notes/plan.md", "scratch"]]);
   const restarted = await world.open(repository, { policy, changes: stored ? [stored] : [] });
-  expect(textOf(await restarted.read("scratch/notes/plan.md"))).toBe("plan");
+  expect(textOf(await restarted.readBytes("scratch/notes/plan.md"))).toBe("plan");
   expect((await restarted.list("scratch", { recursive: true })).map(({ path }) => path)).toEqual([
     "scratch/notes",
     "scratch/notes/plan.md",
@@ -114,11 +114,11 @@ test("a child works on the same changes and cannot see more than its parent", as
   const child = sandbox.restricted({ restrict: "/", zones: [{ name: "api", path: "docs/api", mode: "rw" }] });
   const elsewhere = sandbox.restricted({ restrict: "/src" });
 
-  expect(textOf(await child.read("docs/guide.md"))).toBe("by the parent");
-  expect(await code(child.read("README.md"))).toBe("INVALID_PATH");
+  expect(textOf(await child.readBytes("docs/guide.md"))).toBe("by the parent");
+  expect(await code(child.readBytes("README.md"))).toBe("INVALID_PATH");
   expect(await code(child.write("docs/api/a.md", "x"))).toBe("READ_ONLY");
   expect(await elsewhere.paths()).toEqual([]);
-  expect(await code(elsewhere.read("src/a.ts"))).toBe("INVALID_PATH");
+  expect(await code(elsewhere.readBytes("src/a.ts"))).toBe("INVALID_PATH");
   await child.write("docs/new.md", "by the child");
   expect((await sandbox.changes()).map(({ path }) => path)).toEqual(["docs/guide.md", "docs/new.md"]);
 });

@@ -71,7 +71,8 @@ export function memoryWorkspace(
       if (!tree.has(resolved) && !isDirectory(resolved)) missing(resolved);
       return entry(resolved);
     },
-    read: async (path) => {
+    read: async (path) => new TextDecoder().decode(await workspace.readBytes(path)),
+    readBytes: async (path) => {
       const resolved = resolve(path);
       if (!tree.has(resolved) && isDirectory(resolved)) {
         throw new ToolError(`${resolved} is a directory.`, { code: "NOT_A_FILE" });

@@ -58,7 +58,7 @@ async function readFromGitHub(github: GitHub, path: string): Promise<string | un
 
 async function readText(workspace: Workspace, path: string): Promise<string | undefined> {
   if (!(await workspace.exists(path).catch(() => false))) return undefined;
-  const bytes = await workspace.read(path).catch(() => undefined);
+  const bytes = await workspace.readBytes(path).catch(() => undefined);
   return bytes && Buffer.from(bytes).toString("utf8");
 }
 

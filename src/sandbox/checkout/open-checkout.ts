@@ -112,7 +112,11 @@ export async function openCheckout(
       log: async ({ path, ...options }) =>
         readLog(root, { ...options, ...(path !== undefined && { path: view.resolve(path) }) }),
       blame: async (options) =>
-        readLocalBlame(root, { ...options, path: view.resolve(options.path), content: await view.read(options.path) }),
+        readLocalBlame(root, {
+          ...options,
+          path: view.resolve(options.path),
+          content: await view.readBytes(options.path),
+        }),
       branches: (signal) => readBranches(root, signal),
       restricted: (narrower) => viewFor(zones.narrow(narrower)),
     };

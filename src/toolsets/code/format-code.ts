@@ -93,10 +93,7 @@ export async function findFormatter(workspace: Workspace, folder: string): Promi
 async function pythonFormatter(workspace: Workspace, at: (name: string) => string): Promise<Formatter | undefined> {
   const texts = await Promise.all(
     ["pyproject.toml", "ruff.toml", ".ruff.toml", "setup.cfg", "requirements.txt", "requirements-dev.txt"].map(
-      async (name) =>
-        (await workspace.exists(at(name)))
-          ? `${name}\n${Buffer.from(await workspace.read(at(name))).toString("utf8")}`
-          : "",
+      async (name) => ((await workspace.exists(at(name))) ? `${name}\n${await workspace.read(at(name))}` : ""),
     ),
   );
   const settings = texts.join("\n");

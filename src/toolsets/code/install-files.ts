@@ -135,7 +135,7 @@ export async function installFiles(
 
 async function readInput(workspace: Workspace, path: string): Promise<GuestChange> {
   // Cargo asks for a file for each target of a package, and reads nothing in it.
-  const content = path.endsWith(".rs") ? new Uint8Array() : await workspace.read(path);
+  const content = path.endsWith(".rs") ? new Uint8Array() : await workspace.readBytes(path);
   const text = Buffer.from(content).toString("utf8");
   if (path.endsWith("requirements.txt")) checkRequirements(path, text);
   const isWorkspace = path.endsWith("pnpm-workspace.yaml");

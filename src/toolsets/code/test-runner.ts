@@ -90,7 +90,7 @@ async function packageOf(workspace: Workspace, folder: string): Promise<string> 
 }
 
 async function textOf(workspace: Workspace, path: string): Promise<string> {
-  return Buffer.from(await workspace.read(path)).toString("utf8");
+  return await workspace.read(path);
 }
 
 function nodeRunner({ scripts, dependencies }: PackageManifest): TestRunner | undefined {
@@ -200,7 +200,7 @@ export interface PackageManifest {
 /** Reads a package.json; undefined if there is none. Throws a ToolError if it is not JSON. */
 export async function readManifest(workspace: Workspace, path: string): Promise<PackageManifest | undefined> {
   if (!(await workspace.exists(path))) return undefined;
-  const text = Buffer.from(await workspace.read(path)).toString("utf8");
+  const text = await workspace.read(path);
   try {
     const { scripts, dependencies, devDependencies } = Manifest.parse(JSON.parse(text));
     return { scripts, dependencies: new Set([...Object.keys(dependencies), ...Object.keys(devDependencies)]) };

@@ -22,7 +22,7 @@ export async function answerSandboxCall(
     case "stat":
       return workspace.stat(call.path);
     case "read":
-      return encode(await workspace.read(call.path));
+      return encode(await workspace.readBytes(call.path));
     case "write": {
       const content = typeof call.content === "string" ? call.content : Buffer.from(call.content.base64, "base64");
       const { executable } = call;

@@ -152,7 +152,7 @@ export async function versionOf(workspace: Workspace, path: string): Promise<Fil
   if (!(await workspace.exists(path))) return undefined;
   const { type, executable } = await workspace.stat(path);
   if (type === "directory" || type === "submodule") return undefined;
-  return { content: await workspace.read(path), executable, ...(type === "symlink" && { isLink: true }) };
+  return { content: await workspace.readBytes(path), executable, ...(type === "symlink" && { isLink: true }) };
 }
 
 function isProtected({ path }: FileVersions): boolean {
@@ -193,7 +193,7 @@ async function currentState(workspace: Workspace, path: string): Promise<FileSta
   const { type, executable } = await workspace.stat(path);
   // A folder in the place of a file makes the change fail; there is nothing to restore.
   if (type === "directory") return { path, content: undefined };
-  return { path, content: await workspace.read(path), executable };
+  return { path, content: await workspace.readBytes(path), executable };
 }
 
 async function applyState(workspace: Workspace, { path, content, executable }: FileState): Promise<void> {

@@ -21,7 +21,7 @@ export function createFileInfoTool(
     needsApproval: options.needsApproval ?? false,
     execute: async ({ path: given }) => {
       const { path, type, size, modified, executable } = await workspace.stat(workspace.resolve(given));
-      const content = type === "file" ? describeContent(await workspace.read(path)) : {};
+      const content = type === "file" ? describeContent(await workspace.readBytes(path)) : {};
       const isDirectory = type === "directory";
       const data = { path, type, size, isDirectory, modified: modified.toISOString(), executable, ...content };
       const known = Object.entries({ ...data, protected: isProtectedPath(path) || undefined });

@@ -118,7 +118,7 @@ async function readOne(given: string, args: Input, { workspace, options }: Reade
   let path = given;
   try {
     path = workspace.resolve(given);
-    const bytes = await workspace.read(path);
+    const bytes = await workspace.readBytes(path);
     const { modified } = await workspace.stat(path);
     const content = contentOf(bytes, path, args.encoding ?? "utf-8");
     const shown =

@@ -112,7 +112,7 @@ const maxEditableBytes = 1_000_000;
 
 /** Reads a text file that a tool is about to change. Throws a ToolError for binary and large files and Git LFS pointers. */
 export async function readForEdit(workspace: Workspace, path: string): Promise<TextContent> {
-  const content = await workspace.read(path);
+  const content = await workspace.readBytes(path);
   refuseLfsPointer(content, path);
   if (content.length > maxEditableBytes) {
     throw new ToolError(

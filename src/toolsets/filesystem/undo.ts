@@ -157,7 +157,7 @@ function hasContent(content: Uint8Array | undefined, other: Uint8Array | undefin
 }
 
 async function refuseChanged(workspace: Workspace, { path, after }: Reversal): Promise<void> {
-  const now = (await workspace.exists(path)) ? await workspace.read(path) : undefined;
+  const now = (await workspace.exists(path)) ? await workspace.readBytes(path) : undefined;
   const made = after?.content;
   if (now === undefined ? made === undefined : hasContent(made, now)) return;
   throw new ToolError(`${path} has changed since then, so it was not restored.`, {

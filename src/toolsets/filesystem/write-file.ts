@@ -93,7 +93,7 @@ async function prepare(
       suggestion: "Set createDirs to true to create it.",
     });
   }
-  const before = (await workspace.exists(path)) ? await workspace.read(path) : undefined;
+  const before = (await workspace.exists(path)) ? await workspace.readBytes(path) : undefined;
   if (before) {
     refuseLfsPointer(before, path);
     refuseChangedSince(history?.() ?? [], path, before);

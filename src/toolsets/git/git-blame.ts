@@ -25,7 +25,7 @@ export function createGitBlameTool({ sandbox, workspace }: ToolServices): NamedT
     needsApproval: false,
     execute: async ({ path, start_line: start, end_line: asked }) => {
       const resolved = workspace.resolve(path);
-      const count = countLines(await workspace.read(resolved));
+      const count = countLines(await workspace.readBytes(resolved));
       if (start > count || asked < start) {
         throw new ToolError(
           `${resolved} has ${count} ${count === 1 ? "line" : "lines"}, and not ${start} to ${asked}.`,

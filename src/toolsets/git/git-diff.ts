@@ -65,7 +65,7 @@ export async function diffChanges(workspace: Workspace, path = ""): Promise<Chan
 async function diffChange(workspace: Workspace, change: Change): Promise<ChangeDiff> {
   const { path, status } = change;
   const before = status === "added" ? undefined : await workspace.readBase(path);
-  const after = status === "deleted" ? undefined : await workspace.read(path);
+  const after = status === "deleted" ? undefined : await workspace.readBytes(path);
   const [old, text] = [before && decodeText(before)?.text, after && decodeText(after)?.text];
   if ((before && old === undefined) || (after && text === undefined)) {
     return { ...change, additions: 0, deletions: 0, diff: `Binary file ${path}: ${after?.length ?? 0} bytes\n` };

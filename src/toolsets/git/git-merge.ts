@@ -134,7 +134,7 @@ async function changedFiles(workspace: Workspace): Promise<string[]> {
 
 async function conflictsIn(workspace: Workspace, path: string): Promise<{ path: string; line: number }[]> {
   const { type } = await workspace.stat(path);
-  const text = type === "file" ? decodeText(await workspace.read(path))?.text : undefined;
+  const text = type === "file" ? decodeText(await workspace.readBytes(path))?.text : undefined;
   if (text === undefined) return [];
 
   const lines = splitLines(text);

@@ -77,7 +77,7 @@ export async function* readContents(workspace: Workspace, paths: readonly string
 /** Undefined for paths without content: submodules, and links that are broken or leave the repository. */
 async function readIfFile(workspace: Workspace, path: string): Promise<Uint8Array | undefined> {
   try {
-    return await workspace.read(path);
+    return await workspace.readBytes(path);
   } catch (error) {
     if (error instanceof ToolError) return undefined;
     throw error;

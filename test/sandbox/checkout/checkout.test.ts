@@ -32,7 +32,7 @@ test("the tree contains tracked, changed and new files, but no ignored files and
   const { tree, branch, head, root } = await openCheckout(world.at(".git/..").replace("/.git/..", ""));
 
   expect(await tree.paths()).toEqual([".gitignore", "a.txt", "b.txt", "new.txt"]);
-  expect(String(await tree.read("a.txt"))).toBe("two\n");
+  expect(String(await tree.readBytes("a.txt"))).toBe("two\n");
   expect({ branch, head, root }).toEqual({
     branch: "main",
     head: world.git("rev-parse", "HEAD").trim(),
@@ -71,21 +71,21 @@ test("links out of the checkout are listed but never followed, even when they re
 
   const { tree } = await openCheckout(world.root);
 
-  await expect(tree.read("link.txt")).rejects.toMatchObject({ code: "INVALID_PATH" });
-  await expect(tree.read("folder/secret.txt")).rejects.toMatchObject({ code: "INVALID_PATH" });
+  await expect(tree.readBytes("link.txt")).rejects.toMatchObject({ code: "INVALID_PATH" });
+  await expect(tree.readBytes("folder/secret.txt")).rejects.toMatchObject({ code: "INVALID_PATH" });
   expect(await tree.paths()).toEqual(["a.txt"]);
 });
 
 test("a file keeps the content of its first read, and one that changed before is not overwritten", async () => {
   const world = checkoutWorld({ "seen.txt": "one\n", "unseen.txt": "one\n" });
   const { tree, changes: changed } = await openCheckout(world.root);
-  await tree.read("seen.txt");
+  await tree.readBytes("seen.txt");
   world.write("seen.txt", "two, and longer\n");
   world.write("unseen.txt", "two, and longer\n");
 
   await tree.remove("unseen.txt");
 
-  expect(String(await tree.read("seen.txt"))).toBe("one\n");
+  expect(String(await tree.readBytes("seen.txt"))).toBe("one\n");
   expect(applyChanges(world.root, changed())).toMatchObject({
     applied: [],
     refused: [{ path: "unseen.txt", reason: "was changed on disk before the worker read it" }],
@@ -97,7 +97,7 @@ test("reading a file that was deleted from disk fails with an explanation", asyn
   const { tree } = await openCheckout(world.root);
   rmSync(world.at("a.txt"));
 
-  await expect(tree.read("a.txt")).rejects.toMatchObject({ code: "FILE_NOT_FOUND" });
+  await expect(tree.readBytes("a.txt")).rejects.toMatchObject({ code: "FILE_NOT_FOUND" });
 });
 
 test("the git tools see history and branches, and a worker in a subfolder only its part", async () => {
@@ -167,7 +167,7 @@ test("git apply reproduces a worker's changes from the patch: text, bytes, modes
 
   const now = await openCheckout(world.root);
   expect(await now.tree.paths()).toEqual(await tree.paths());
-  for (const path of await tree.paths()) expect(await now.tree.read(path)).toEqual(await tree.read(path));
+  for (const path of await tree.paths()) expect(await now.tree.readBytes(path)).toEqual(await tree.readBytes(path));
   expect(world.mode("run.sh")).toBe(0o755);
   expect(world.exists("link")).toBe(false);
 });
@@ -228,7 +228,7 @@ test("applied changes are written with their modes, and empty folders are remove
 test("changes made on disk in the meantime are merged", async () => {
   const world = checkoutWorld({ "a.txt": "1\n2\n3\n4\n5\n" });
   const { tree, changes: changed } = await openCheckout(world.root);
-  await tree.read("a.txt");
+  await tree.readBytes("a.txt");
   await tree.write("a.txt", "1\n2\n3\n4\nfive\n");
   world.write("a.txt", "one\n2\n3\n4\n5\n", { executable: true });
 

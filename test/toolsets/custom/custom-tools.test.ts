@@ -250,8 +250,8 @@ describe("the second argument of a tool", () => {
         await sandbox.remove("a.txt");
         const entries = await sandbox.list("", { recursive: true });
         return {
-          read: new TextDecoder().decode(await sandbox.read("new/é.txt")),
-          raw: [...(await sandbox.read("new/raw.bin"))],
+          read: await sandbox.read("new/é.txt"),
+          raw: [...(await sandbox.readBytes("new/raw.bin"))],
           paths: await sandbox.paths(), changes: await sandbox.changes(),
           there: [await sandbox.exists("c.txt"), await sandbox.exists("b.txt")],
           isDate: (await sandbox.stat("c.txt")).modified instanceof Date && entries.every(({ modified }) => modified instanceof Date),

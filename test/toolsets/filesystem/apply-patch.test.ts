@@ -113,7 +113,7 @@ describe("a diff of git", () => {
     const sandbox = createMemoryWorkspace(files) as unknown as GitSandbox;
     const opened = await toolsetWorld(filesystemToolset, { sandbox });
     for (const path of Object.keys(files)) await opened.call("read_file", { path });
-    const text = async (path: string) => Buffer.from(await sandbox.read(path)).toString();
+    const text = async (path: string) => Buffer.from(await sandbox.readBytes(path)).toString();
     return { ...opened, text, sandbox: sandbox as GitSandbox };
   }
 

@@ -44,7 +44,7 @@ describe("write_file", () => {
 
     await call("write_file", { path: "a.bin", content: "AAEC", encoding: "base64" });
 
-    expect([...(await sandbox.read("a.bin"))]).toEqual([0, 1, 2]);
+    expect([...(await sandbox.readBytes("a.bin"))]).toEqual([0, 1, 2]);
     await expect(call("write_file", { path: "b", content: "not base64!", encoding: "base64" })).rejects.toMatchObject({
       code: "INVALID_ARGUMENTS",
     });
@@ -184,14 +184,14 @@ describe("a file's encoding", () => {
 
     expect((await call("read_file", { path: "a.txt" })).llmContent).toContain(shown);
     await call("edit_file", { path: "a.txt", old_text: "let a = 1;", new_text: "let b = 2;" });
-    expect(Buffer.from(await sandbox.read("a.txt"))).toEqual(replaced("let a = 1;", "let b = 2;"));
+    expect(Buffer.from(await sandbox.readBytes("a.txt"))).toEqual(replaced("let a = 1;", "let b = 2;"));
 
     await call("apply_patch", { path: "a.txt", patch: "@@\n-let b = 2;\n+let a = 1;\n" });
-    expect(Buffer.from(await sandbox.read("a.txt"))).toEqual(content);
+    expect(Buffer.from(await sandbox.readBytes("a.txt"))).toEqual(content);
 
     const { value } = await call("read_file", { path: "a.txt", offset: 1 });
     await call("write_file", { path: "a.txt", content: (value as { content: string }).content });
-    expect(Buffer.from(await sandbox.read("a.txt"))).toEqual(content);
+    expect(Buffer.from(await sandbox.readBytes("a.txt"))).toEqual(content);
   });
 
   test("refuses a character that it does not have", async () => {
@@ -204,7 +204,7 @@ describe("a file's encoding", () => {
       code: "INVALID_ARGUMENTS",
       message: expect.stringContaining("Latin-1"),
     });
-    expect(Buffer.from(await sandbox.read("a.txt"))).toEqual(latin1);
+    expect(Buffer.from(await sandbox.readBytes("a.txt"))).toEqual(latin1);
   });
 });
 

@@ -97,7 +97,7 @@ test("git_pull merges new commits of the base and keeps the run's changes", asyn
   const { llmContent } = await call("git_pull", {});
 
   expect(llmContent).toContain("Merged main: 1 files changed.");
-  expect(Buffer.from(await sandbox.read("a.txt")).toString()).toBe("one\n2\n3\n4\nfive\n");
+  expect(Buffer.from(await sandbox.readBytes("a.txt")).toString()).toBe("one\n2\n3\n4\nfive\n");
   expect(await asks("git_pull", {})).toBe(false);
 });
 
@@ -144,7 +144,7 @@ test("file tools, including undo, work on a real repository", async () => {
   await call("read_file", { path: "a.txt" });
   await call("edit_file", { path: "a.txt", old_text: "3", new_text: "three" }, {});
 
-  expect(Buffer.from(await sandbox.read("a.txt")).toString()).toBe("1\n2\nthree\n4\n5\n");
+  expect(Buffer.from(await sandbox.readBytes("a.txt")).toString()).toBe("1\n2\nthree\n4\n5\n");
   await call("undo", {});
   expect(await sandbox.changes()).toEqual([]);
   await expect(call("read_file", { path: ".git/config" })).rejects.toMatchObject({ code: "INVALID_PATH" });

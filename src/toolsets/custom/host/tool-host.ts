@@ -153,12 +153,14 @@ function remoteSandbox(ask: (request: SandboxCall) => Promise<unknown>): Workspa
     modified: new Date((value as { modified: string }).modified),
   });
   const bytes = (value: unknown) => new Uint8Array(Buffer.from((value as { base64: string }).base64, "base64"));
+  const readBytes = async (path: string) => bytes(await ask({ method: "read", path }));
 
   return {
     resolve: parsePath,
     exists: async (path) => (await ask({ method: "exists", path })) === true,
     stat: async (path) => entry(await ask({ method: "stat", path })),
-    read: async (path) => bytes(await ask({ method: "read", path })),
+    read: async (path) => new TextDecoder().decode(await readBytes(path)),
+    readBytes,
     async write(path, content, { executable } = {}) {
       const sent = typeof content === "string" ? content : { base64: Buffer.from(content).toString("base64") };
       await ask({ method: "write", path, content: sent, ...(executable !== undefined && { executable }) });
