@@ -73,7 +73,36 @@ export function applyEvents(row: RunRow, inbox: readonly LoggedEvent[], now: num
       status: statusOf(state),
       effects: consumed.length > 0 ? [...effects, statusEffect(spec.rootId)] : [],
       ...(interrupted ? { cancelEffects: { kinds: [...interruptibleEffects] } } : {}),
+      ...usageOf(
+        spec,
+        inbox.filter(({ id }) => consumed.includes(id)),
+        now,
+      ),
       ...changes,
+    },
+  };
+}
+
+/** Adds up the model calls among these events. */
+function usageOf({ rootId, worker, origin }: RunSpec, events: LoggedEvent[], now: number): Pick<Advance, "usage"> {
+  const calls = events.flatMap(({ event }) =>
+    event.type === "model.answered" || event.type === "conversation.compacted" ? [event] : [],
+  );
+  if (calls.length === 0) return {};
+  const sum = (of: (call: (typeof calls)[number]) => number | undefined) =>
+    calls.reduce((total, call) => total + (of(call) ?? 0), 0);
+  const { repositoryId, installationId, owner, repo } = origin;
+  return {
+    usage: {
+      rootId,
+      worker: worker.name,
+      origin: { repositoryId, installationId, owner, repo },
+      hour: Math.floor(now / (60 * 60_000)),
+      modelCalls: calls.length,
+      inputTokens: sum(({ usage }) => usage.inputTokens),
+      outputTokens: sum(({ usage }) => usage.outputTokens),
+      cachedInputTokens: sum(({ usage }) => usage.cachedInputTokens),
+      cost: sum(({ cost }) => cost),
     },
   };
 }

@@ -1,7 +1,14 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { emptyLedger, type LedgerEntry, verifyEntry } from "#domain/ledger.ts";
 import { textPreview } from "#domain/preview.ts";
-import { type NextStep, readable, type Store, type StoredRun } from "#runtime/store/store.ts";
+import {
+  type HourlyUsage,
+  type NextStep,
+  readable,
+  requireRun,
+  type Store,
+  type StoredRun,
+} from "#runtime/store/store.ts";
 import {
   said,
   sampleApproval,
@@ -35,6 +42,8 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     describe("pending deliveries", pendingDeliveryTests);
     describe("runs", runTests);
     describe("costOfRuns", costTests);
+    describe("dailyCosts", dailyCostTests);
+    describe("readBacklog", backlogTests);
     describe("a repository that changes its name, owner or installation", locationTests);
     describe("inbox and log", logTests);
     describe("advance", advanceTests);
@@ -310,6 +319,114 @@ function costTests(): void {
     expect(await store.costsOfWorker({ repositoryId: 11, worker, limit: 2 })).toEqual([0.25, 0.5]);
     expect(await store.costsOfWorker({ repositoryId: 12, worker, limit: 2 })).toEqual([]);
     expect(await store.costsOfWorker({ repositoryId: 11, worker: "another", limit: 2 })).toEqual([]);
+  });
+}
+
+function dailyCostTests(): void {
+  const usage = (hour: number, changes: Partial<HourlyUsage> = {}): HourlyUsage => ({
+    rootId: "r1",
+    worker: "fixer",
+    origin: { repositoryId: 11, installationId: 1, owner: "ada", repo: "engine" },
+    hour,
+    modelCalls: 1,
+    inputTokens: 100,
+    outputTokens: 10,
+    cachedInputTokens: 50,
+    cost: 0.25,
+    ...changes,
+  });
+  const hourOf = (time: string) => Date.parse(time) / (60 * 60_000);
+
+  test("add up the model calls by day, repository and worker, with the repository's current name", async () => {
+    for (const id of ["r1", "c1", "r2"]) await store.ingest({ run: sampleRun(id), events: [] });
+    const other = { installationId: 2, owner: "Ada", repo: "Loom" };
+    const steps: [string, HourlyUsage][] = [
+      ["r1", usage(hourOf("2026-11-22T23:00:00Z"))],
+      ["r1", usage(hourOf("2026-11-23T00:00:00Z"))],
+      ["r1", usage(hourOf("2026-11-23T00:00:00Z"), { cost: 1 })],
+      ["c1", usage(hourOf("2026-11-23T01:00:00Z"), { worker: "tester", cost: 0 })],
+      ["r2", usage(hourOf("2026-11-23T23:00:00Z"), { rootId: "r2", cost: 2 })],
+      ["r2", usage(hourOf("2026-11-23T05:00:00Z"), { rootId: "r2", origin: other, cost: 0.5 })],
+      ["r2", usage(hourOf("2026-11-24T00:00:00Z"), { rootId: "r2", cost: 99 })],
+    ];
+    for (const [runId, usage] of steps) {
+      const version = (await requireRun(store, runId)).version;
+      await store.advance(sampleStep(runId, { version, usage }));
+    }
+    await store.saveLocation({ repositoryId: 11, installationId: 7, ownerId: 5, owner: "grace", repo: "mill", at: 1 });
+
+    const costs = await store.dailyCosts({ from: "2026-11-22", to: "2026-11-23" });
+
+    const moved = { repositoryId: 11, installationId: 7, owner: "grace", repo: "mill" };
+    const tokens = (calls: number) => ({
+      modelCalls: calls,
+      inputTokens: 100 * calls,
+      outputTokens: 10 * calls,
+      cachedInputTokens: 50 * calls,
+    });
+    expect(costs).toEqual([
+      { day: "2026-11-23", repository: moved, worker: "fixer", runs: 2, ...tokens(3), cost: 3.25 },
+      { day: "2026-11-23", repository: other, worker: "fixer", runs: 1, ...tokens(1), cost: 0.5 },
+      { day: "2026-11-23", repository: moved, worker: "tester", runs: 1, ...tokens(1), cost: 0 },
+      { day: "2026-11-22", repository: moved, worker: "fixer", runs: 1, ...tokens(1), cost: 0.25 },
+    ]);
+  });
+
+  test("count no call of a step that was not stored", async () => {
+    await startRun();
+
+    await store.advance(sampleStep("r1", { version: 7, usage: usage(0) }));
+
+    expect(await store.dailyCosts({ from: "1970-01-01", to: "1970-01-01" })).toEqual([]);
+  });
+}
+
+function backlogTests(): void {
+  test("counts runs by state, effects by queue, deliveries and pending approvals", async () => {
+    const before = Date.now();
+    await store.ingest({ run: sampleRun("working"), events: [] });
+    for (const [id, status, value] of [
+      ["asking", "waiting", { handlingCalls: "awaitingApproval" }],
+      ["idle", "waiting", "idle"],
+      ["ended", "done", "ended"],
+    ] as const) {
+      await store.ingest({ run: sampleRun(id), events: [] });
+      await store.advance({ ...sampleStep(id), status, snapshot: sampleSnapshot(value) });
+    }
+    const effects = [
+      sampleEffect("working", "performing"),
+      sampleEffect("working", "waiting"),
+      sampleEffect("working", "later", { queue: "status", dueAt: 1e15 }),
+    ];
+    await store.ingest({ events: [], effects });
+    await store.claimEffect("working", "work", Date.now());
+    await store.saveDelivery({ key: "d1", queue: "thread 7", content: {} });
+    await store.ingest({ events: [], effects: [sampleEffect("asking", "ask")] });
+    await store.completeEffect({ key: "ask", approvals: [sampleApproval("asking", "a1")] });
+
+    const backlog = await store.readBacklog(Date.now());
+
+    expect(backlog.runs.toSorted((a, b) => a.state.localeCompare(b.state))).toEqual([
+      { state: "awaitingApproval", count: 1 },
+      { state: "idle", count: 1 },
+      { state: "working", count: 1 },
+    ]);
+    expect(backlog.effects.toSorted((a, b) => a.queue.localeCompare(b.queue))).toEqual([
+      { queue: "status", waiting: 0, performing: 0, postponed: 1 },
+      { queue: "work", waiting: 1, performing: 1, postponed: 0, oldestWaitingAt: expect.any(Number) },
+    ]);
+    expect(backlog.effects.find(({ queue }) => queue === "work")?.oldestWaitingAt).toBeGreaterThanOrEqual(before);
+    expect(backlog.deliveries).toEqual({ waiting: 1, oldestAt: expect.any(Number) });
+    expect(backlog.pendingApprovals).toBe(1);
+  });
+
+  test("is empty in a new store", async () => {
+    expect(await store.readBacklog(Date.now())).toEqual({
+      runs: [],
+      effects: [],
+      deliveries: { waiting: 0 },
+      pendingApprovals: 0,
+    });
   });
 }
 

@@ -1,9 +1,10 @@
 import type { Approval, Quorum } from "#domain/approval.ts";
 import type { Channel } from "#domain/channel.ts";
 import type { LoggedEvent, RunEvent } from "#domain/events.ts";
+import type { RepositoryRef } from "#domain/github.ts";
 import type { LedgerEntry, StoredLedgerEntry } from "#domain/ledger.ts";
 import type { ReportedLocation, RepositoryLocation } from "#domain/repository-location.ts";
-import type { RunSpec } from "#domain/run.ts";
+import type { RunSpec, TokenUsage } from "#domain/run.ts";
 import type { UnreadableDataError } from "#domain/stored-data.ts";
 import type { WorkerSnapshot } from "#machines/worker-snapshot.ts";
 import type { RuntimeEffect } from "#runtime/runtime-effect.ts";
@@ -110,6 +111,44 @@ export interface Advance {
   timers?: { set?: { timer: TimerName; dueAt: number }[]; clear?: TimerName[] };
   /** Withdraws the run's pending approvals. */
   withdrawApprovals?: boolean;
+  /** The model calls among the applied events, added to the costs of this hour. */
+  usage?: HourlyUsage;
+}
+
+/** The model calls of a run's worker in an hour. Those of child runs count for the child's worker. */
+export interface HourlyUsage extends Required<TokenUsage> {
+  rootId: string;
+  worker: string;
+  origin: RepositoryRef;
+  /** Hours since 1970. */
+  hour: number;
+  modelCalls: number;
+  /** US dollars; calls without a known price count as 0. */
+  cost: number;
+}
+
+/** The model calls of a worker in a repository on one day. */
+export interface DailyCost extends Required<TokenUsage> {
+  /** In UTC, such as `2026-11-23`. */
+  day: string;
+  /** With the current name of the repository. */
+  repository: RepositoryRef;
+  worker: string;
+  /** The number of root runs that the worker worked in. */
+  runs: number;
+  modelCalls: number;
+  cost: number;
+}
+
+/** How much waits in the store at the moment. */
+export interface Backlog {
+  /** Runs that have not ended: those that wait by their state, all others as `working`. */
+  runs: { state: string; count: number }[];
+  /** `waiting`: due, and not claimed. `postponed`: due later. */
+  effects: { queue: string; waiting: number; performing: number; postponed: number; oldestWaitingAt?: number }[];
+  /** Deliveries that are not processed yet. */
+  deliveries: { waiting: number; oldestAt?: number };
+  pendingApprovals: number;
 }
 
 /** What follows a completed effect in the same transaction, so that a step of a run needs one commit. */
@@ -276,6 +315,10 @@ export interface Store extends DeliveryStore {
   costOfRuns(query: { repositoryId?: number; since: number }): Promise<number>;
   /** US dollars that the latest ended root runs of a worker in a repository have cost, those without a price left out. */
   costsOfWorker(query: { repositoryId: number; worker: string; limit: number }): Promise<number[]>;
+  /** Returns the costs of the days from `from` up to `to`, both in UTC and included: the newest day first, then the largest cost. */
+  dailyCosts(days: { from: string; to: string }): Promise<DailyCost[]>;
+  /** Counts what waits, from indexes alone, so that it can be read every few seconds. */
+  readBacklog(now: number): Promise<Backlog>;
   /**
    * The root runs of an installation, or of some of its repositories, that have not ended. Does not throw for runs that
    * cannot be read.

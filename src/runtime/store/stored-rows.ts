@@ -7,9 +7,21 @@ import { parseVersioned, UnreadableDataError } from "#domain/stored-data.ts";
 import { WorkerDefinition } from "#domain/worker.ts";
 import { parseEffect, serializeEffect } from "#machines/effects.ts";
 import { parseSnapshot } from "#machines/worker-snapshot.ts";
+import { stateName } from "#runtime/apply-events.ts";
 import { RuntimeEffect } from "#runtime/runtime-effect.ts";
 import type { StoredChange } from "#sandbox/sandbox.ts";
-import type { DecisionResult, Delivery, Effect, EffectProblem, EffectQueue, RunStatus, StoredRun } from "./store.ts";
+import type {
+  Advance,
+  Backlog,
+  DailyCost,
+  DecisionResult,
+  Delivery,
+  Effect,
+  EffectProblem,
+  EffectQueue,
+  RunStatus,
+  StoredRun,
+} from "./store.ts";
 
 // What both databases store as JSON, and the rows both select. Everything is parsed here on its way back.
 
@@ -256,6 +268,94 @@ export const LocationColumns = z.object({
   repo: z.string(),
   since: z.number(),
 });
+
+const hoursPerDay = 24;
+const msPerHour = 60 * 60_000;
+
+export const DailyCostColumns = z.object({
+  /** Days since 1970. */
+  day: z.number(),
+  worker: z.string(),
+  repository_id: z.number().nullable(),
+  installation_id: z.number(),
+  owner: z.string(),
+  repo: z.string(),
+  runs: z.number(),
+  model_calls: z.number(),
+  input_tokens: z.number(),
+  output_tokens: z.number(),
+  cached_input_tokens: z.number(),
+  cost: z.number(),
+});
+
+/** Reads the rows: the newest day first, then the largest cost. */
+export function readDailyCosts(rows: readonly z.infer<typeof DailyCostColumns>[]): DailyCost[] {
+  return rows
+    .map(readDailyCost)
+    .sort((a, b) => b.day.localeCompare(a.day) || b.cost - a.cost || a.worker.localeCompare(b.worker));
+}
+
+function readDailyCost(row: z.infer<typeof DailyCostColumns>): DailyCost {
+  const { installation_id: installationId, owner, repo, worker, runs, cost } = row;
+  return {
+    day: new Date(row.day * hoursPerDay * msPerHour).toISOString().slice(0, 10),
+    repository: { ...(row.repository_id !== null && { repositoryId: row.repository_id }), installationId, owner, repo },
+    worker,
+    runs,
+    modelCalls: row.model_calls,
+    inputTokens: row.input_tokens,
+    outputTokens: row.output_tokens,
+    cachedInputTokens: row.cached_input_tokens,
+    cost,
+  };
+}
+
+/** Returns the hours since 1970 of these days: `to` is the first one after the last day. */
+export function hoursOf(days: { from: string; to: string }): { from: number; to: number } {
+  const startOf = (day: string) => Math.floor(Date.parse(`${day}T00:00:00Z`) / msPerHour);
+  return { from: startOf(days.from), to: startOf(days.to) + hoursPerDay };
+}
+
+/** Returns the state under which a run that has not ended is counted. */
+export function countedState({ status, snapshot }: Pick<Advance, "status" | "snapshot">): string {
+  return status === "waiting" ? stateName(snapshot) : "working";
+}
+
+/** The rows of a backlog. */
+export const BacklogColumns = {
+  run: z.object({ state: z.string(), count: z.number() }),
+  effects: z.object({
+    queue: z.string(),
+    waiting: z.number(),
+    performing: z.number(),
+    postponed: z.number(),
+    oldest: z.number().nullable(),
+  }),
+  deliveries: z.object({ waiting: z.number(), oldest: z.number().nullable() }),
+};
+
+export function readBacklogRows({
+  runs,
+  effects,
+  deliveries,
+  pendingApprovals,
+}: {
+  runs: z.infer<typeof BacklogColumns.run>[];
+  effects: z.infer<typeof BacklogColumns.effects>[];
+  deliveries: z.infer<typeof BacklogColumns.deliveries> | undefined;
+  pendingApprovals: number;
+}): Backlog {
+  const { waiting = 0, oldest: oldestAt = null } = deliveries ?? {};
+  return {
+    runs,
+    effects: effects.map(({ oldest, ...counts }) => ({
+      ...counts,
+      ...(oldest !== null && { oldestWaitingAt: oldest }),
+    })),
+    deliveries: { waiting, ...(oldestAt !== null && { oldestAt }) },
+    pendingApprovals,
+  };
+}
 
 function parseRecord<Schema extends z.ZodType>(schema: Schema, text: string, name: string): z.output<Schema> {
   return parseVersioned(schema, parseJson(text, name), { version: recordVersion, name });

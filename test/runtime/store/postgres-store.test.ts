@@ -265,7 +265,11 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
     await openEmpty();
     // The whole schema is read at the start alone.
     const asked = [...statements].filter(
-      ([text]) => /^(select|insert|update|delete|with)/.test(text) && !text.includes("pg_"),
+      ([text]) =>
+        /^(select|insert|update|delete|with)/.test(text) &&
+        !text.includes("pg_") &&
+        // These tables hold only what waits, and all of it is counted.
+        !/count\(.* from (effects|pending_deliveries)/s.test(text),
     );
     const slow: string[] = [];
     await connection?.transaction(async (sql) => {

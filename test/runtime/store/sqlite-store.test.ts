@@ -307,7 +307,8 @@ describe("group commit", () => {
 
 describe("query plans", () => {
   // These indexes hold only what waits, or are read for one row.
-  const scannable = /^SCAN \w+ USING (COVERING )?INDEX (runs_unseen|effects_later|timers_due|approvals_expiring)$/;
+  const scannable =
+    /^SCAN \w+ USING (COVERING )?INDEX (runs_unseen|runs_by_state|effects_later|timers_due|approvals_expiring)$/;
 
   test("no query scans a whole table or sorts rows that an index has in order", async () => {
     const path = newPath();
@@ -322,7 +323,8 @@ describe("query plans", () => {
 
     const database = new DatabaseSync(path);
     const slow = queries
-      .filter((sql) => !sql.includes("sqlite_schema"))
+      // These tables hold only what waits, and all of it is counted.
+      .filter((sql) => !sql.includes("sqlite_schema") && !/count\(.* from (effects|pending_deliveries)/s.test(sql))
       .flatMap((sql) =>
         database
           .prepare(`explain query plan ${sql}`)
@@ -351,8 +353,21 @@ describe("query plans", () => {
         cancelEffects: { kinds: ["other"] },
         timers: { set: [{ timer: "deadline", dueAt: 100 }], clear: ["retry"] },
         withdrawApprovals: true,
+        usage: {
+          rootId: "r1",
+          worker: "fixer",
+          origin: { installationId: 1, ...thread },
+          hour: 0,
+          modelCalls: 1,
+          inputTokens: 1,
+          outputTokens: 1,
+          cachedInputTokens: 0,
+          cost: 1,
+        },
       }),
     );
+    await store.dailyCosts({ from: "1970-01-01", to: "1970-01-01" });
+    await store.readBacklog(0);
     await store.claimEffect("r1", "work", 0);
     await store.completeEffect({
       key: "k1",

@@ -13,6 +13,8 @@ import {
 import { resolveLocation } from "#runtime/store/resolve-location.ts";
 import type {
   Advance,
+  Backlog,
+  DailyCost,
   Decision,
   DecisionResult,
   Delivery,
@@ -21,6 +23,7 @@ import type {
   EffectProblem,
   EffectQueue,
   Execution,
+  HourlyUsage,
   NewDelivery,
   NewEffect,
   NewEvent,
@@ -33,6 +36,7 @@ import type {
   Store,
   TimerName,
 } from "#runtime/store/store.ts";
+import { countedState, hoursOf, readDailyCosts } from "#runtime/store/stored-rows.ts";
 import type { StepChanges } from "#sandbox/sandbox.ts";
 
 interface MemoryRun extends Pick<RunRow, "spec" | "status" | "snapshot" | "version" | "updatedAt"> {
@@ -51,6 +55,7 @@ interface MemoryRun extends Pick<RunRow, "spec" | "status" | "snapshot" | "versi
 
 interface MemoryEffect extends Effect {
   isClaimed: boolean;
+  requestedAt: number;
   /** Requested again while it was being performed. */
   isRepeated: boolean;
   problem: EffectProblem | undefined;
@@ -72,6 +77,7 @@ export class MemoryStore implements Store {
   readonly #pendingDeliveries = new Map<string, Delivery & { dueAt: number }>();
   readonly #decisions = new Map<string, DecisionResult>();
   readonly #ledger: StoredLedgerEntry[] = [];
+  readonly #usage: HourlyUsage[] = [];
   readonly #dedupeKeys = new Set<string>();
   #lastEventId = 0;
   #isClosed = false;
@@ -180,6 +186,69 @@ export class MemoryStore implements Store {
       .map(({ snapshot }) => snapshot.context.cost);
   }
 
+  async dailyCosts(days: Parameters<Store["dailyCosts"]>[0]): Promise<DailyCost[]> {
+    this.#checkOpen();
+    const { from, to } = hoursOf(days);
+    const counted = this.#usage.filter(({ hour }) => hour >= from && hour < to);
+    const groups = Map.groupBy(counted, ({ hour, worker, origin: { repositoryId, owner, repo } }) =>
+      JSON.stringify([Math.floor(hour / 24), worker, repositoryId ?? `${owner}/${repo}`.toLowerCase()]),
+    );
+    const sum = (group: HourlyUsage[], of: (usage: HourlyUsage) => number) =>
+      group.reduce((total, usage) => total + of(usage), 0);
+    return readDailyCosts(
+      [...groups.values()].flatMap((group) => {
+        const [first] = group;
+        if (!first) return [];
+        const { repositoryId, installationId, owner, repo } = first.origin;
+        const location = repositoryId === undefined ? undefined : this.#repositories.get(repositoryId);
+        return [
+          {
+            day: Math.floor(first.hour / 24),
+            worker: first.worker,
+            repository_id: repositoryId ?? null,
+            installation_id: location?.installationId ?? installationId,
+            owner: location?.owner ?? owner,
+            repo: location?.repo ?? repo,
+            runs: new Set(group.map(({ rootId }) => rootId)).size,
+            model_calls: sum(group, ({ modelCalls }) => modelCalls),
+            input_tokens: sum(group, ({ inputTokens }) => inputTokens),
+            output_tokens: sum(group, ({ outputTokens }) => outputTokens),
+            cached_input_tokens: sum(group, ({ cachedInputTokens }) => cachedInputTokens),
+            cost: sum(group, ({ cost }) => cost),
+          },
+        ];
+      }),
+    );
+  }
+
+  async readBacklog(now: number): Promise<Backlog> {
+    this.#checkOpen();
+    const live = [...this.#runs.values()].filter(({ status }) => status !== "done");
+    const isDue = ({ isClaimed, dueAt }: MemoryEffect) => !isClaimed && dueAt <= now;
+    return {
+      runs: [...Map.groupBy(live, countedState)].map(([state, { length: count }]) => ({ state, count })),
+      effects: [...Map.groupBy(this.#effects.values(), ({ queue }) => queue)].map(([queue, effects]) => {
+        const waiting = effects.filter(isDue);
+        const performing = effects.filter(({ isClaimed }) => isClaimed).length;
+        const since = waiting.map(({ requestedAt, dueAt }) => Math.max(requestedAt, dueAt));
+        return {
+          queue,
+          waiting: waiting.length,
+          performing,
+          postponed: effects.length - waiting.length - performing,
+          ...(since.length > 0 && { oldestWaitingAt: Math.min(...since) }),
+        };
+      }),
+      deliveries: {
+        waiting: this.#pendingDeliveries.size,
+        ...(this.#pendingDeliveries.size > 0 && {
+          oldestAt: Math.min(...[...this.#pendingDeliveries.values()].map(({ receivedAt }) => receivedAt)),
+        }),
+      },
+      pendingApprovals: [...this.#approvals.values()].filter(({ status }) => status === "pending").length,
+    };
+  }
+
   async liveRuns({ installationId, repositoryIds }: Parameters<Store["liveRuns"]>[0]): Promise<RunRow[]> {
     return this.#roots(({ spec, status, repositoryId }) => {
       if (status === "done") return false;
@@ -250,6 +319,7 @@ export class MemoryStore implements Store {
     for (const timer of timers?.clear ?? []) run.timers.delete(timer);
     for (const { timer, dueAt } of timers?.set ?? []) run.timers.set(timer, dueAt);
     if (step.withdrawApprovals) this.#withdraw(step.runId);
+    if (step.usage) this.#usage.push(structuredClone(step.usage));
     return true;
   }
 
@@ -261,7 +331,7 @@ export class MemoryStore implements Store {
     head.attempts += 1;
     head.isClaimed = true;
     head.problem = undefined;
-    const { isClaimed: _, isRepeated: __, problem: ___, ...effect } = head;
+    const { isClaimed: _, isRepeated: __, problem: ___, requestedAt: ____, ...effect } = head;
     return structuredClone(effect);
   }
 
@@ -508,7 +578,7 @@ export class MemoryStore implements Store {
       known.isRepeated ||= known.isClaimed;
       return;
     }
-    const added = { ...structuredClone(effect), dueAt: effect.dueAt ?? 0 };
+    const added = { ...structuredClone(effect), dueAt: effect.dueAt ?? 0, requestedAt: Date.now() };
     this.#effects.set(effect.key, { ...added, attempts: 0, isClaimed: false, isRepeated: false, problem: undefined });
   }
 

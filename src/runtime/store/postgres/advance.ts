@@ -1,10 +1,12 @@
 import { ledgerDraft } from "#domain/ledger.ts";
 import type { Advance } from "#runtime/store/store.ts";
+import { countedState } from "#runtime/store/stored-rows.ts";
 import { withdrawApprovals } from "./approvals.ts";
 import { addEffects } from "./effects.ts";
 import { appendLedger } from "./ledger.ts";
 import { lockRuns } from "./lock-runs.ts";
 import type { Outcome, Sql } from "./postgres-connection.ts";
+import { addUsage } from "./usage.ts";
 
 /**
  * Stores the result of applying events. Returns false when the run's version has changed or one of the events was
@@ -27,13 +29,21 @@ export async function storeAdvance(sql: Sql, step: Advance): Promise<boolean> {
     sql.run("delete from inbox where run_id = $1 and event_id = any ($2::bigint[])", [runId, consumed]),
     sql.run(
       `update runs set version = version + 1, last_seen_event = greatest(last_seen_event, $2), snapshot = $3,
-        status = $4, updated_at = greatest(updated_at, $5) where id = $1`,
-      [runId, Math.max(step.seen, ...consumed), JSON.stringify(step.snapshot), step.status, Date.now()],
+        status = $4, updated_at = greatest(updated_at, $5), state = $6 where id = $1`,
+      [
+        runId,
+        Math.max(step.seen, ...consumed),
+        JSON.stringify(step.snapshot),
+        step.status,
+        Date.now(),
+        countedState(step),
+      ],
     ),
     cancelEffects &&
       sql.run("delete from effects where run_id = $1 and kind = any ($2::text[])", [runId, cancelEffects.kinds]),
     addEffects(sql, step.effects),
     setTimers(sql, step),
+    step.usage && addUsage(sql, runId, step.usage),
   ]);
   if (removed !== consumed.length) return false;
 

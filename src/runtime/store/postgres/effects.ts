@@ -27,8 +27,8 @@ export async function addEffects(sql: Sql, effects: readonly NewEffect[]): Promi
 
   const requests = distinct.map(({ request }) => serializeRequest(request));
   await sql.run(
-    `insert into effects (key, run_id, queue, kind, input, due_at)
-      select key, run_id, queue, kind, input, due_at
+    `insert into effects (key, run_id, queue, kind, input, due_at, requested_at)
+      select key, run_id, queue, kind, input, due_at, $7
         from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::json[], $6::double precision[])
           with ordinality as given (key, run_id, queue, kind, input, due_at, position)
         order by position
@@ -40,6 +40,7 @@ export async function addEffects(sql: Sql, effects: readonly NewEffect[]): Promi
       requests.map(({ kind }) => kind),
       requests.map(({ input }) => input),
       distinct.map(({ dueAt }) => dueAt ?? 0),
+      Date.now(),
     ],
   );
 }

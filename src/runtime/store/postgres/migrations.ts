@@ -175,4 +175,34 @@ export const postgresMigrations: readonly string[] = [
   create trigger ledger_is_append_only before update or delete or truncate on ledger
     for each statement execute function refuse_ledger_change();
   `,
+  // The costs of earlier runs count for the hour in which the run started, with those of its children and without tokens.
+  `
+  create table usage (
+    hour integer not null,
+    run_id text not null,
+    root_id text not null,
+    worker text not null,
+    repository_id bigint,
+    installation_id bigint not null,
+    owner text not null,
+    repo text not null,
+    model_calls bigint not null,
+    input_tokens bigint not null,
+    output_tokens bigint not null,
+    cached_input_tokens bigint not null,
+    cost double precision not null,
+    primary key (hour, run_id)
+  );
+  insert into usage
+    select floor(created_at / 3600000)::integer, id, root_id, coalesce(spec -> 'worker' ->> 'name', ''),
+        repository_id, coalesce((spec -> 'origin' ->> 'installationId')::bigint, 0), owner, repo,
+        (snapshot -> 'context' ->> 'steps')::bigint, 0, 0, 0, (snapshot -> 'context' ->> 'cost')::double precision
+      from runs where parent_id is null and (snapshot -> 'context' ->> 'steps')::bigint > 0;
+
+  alter table effects add column requested_at double precision not null default 0;
+  alter table runs add column state text;
+  update runs set state = coalesce(snapshot -> 'value' ->> 'handlingCalls', snapshot ->> 'value')
+    where status = 'waiting';
+  create index runs_by_state on runs (coalesce(state, 'working')) where status in ('active', 'waiting');
+  `,
 ];

@@ -14,6 +14,7 @@ import { findLocation, isLocationCurrent, saveLocation } from "./locations.ts";
 import { claimDelivery, DeliveryBatches, nextDeliveryAt } from "./pending-deliveries.ts";
 import type { Outcome, PostgresConnection, Sql } from "./postgres-connection.ts";
 import { costOfRuns, costsOfWorker, countRuns, findLiveRuns, findRuns } from "./runs.ts";
+import { readBacklog, selectDailyCosts } from "./usage.ts";
 
 /**
  * The store in a PostgreSQL database that several processes may share. `holder` returns the current number of this
@@ -48,6 +49,8 @@ export function openPostgresStore(
     costOfRuns: (query) => read(undefined, (sql) => costOfRuns(sql, query)),
     costsOfWorker: (query) => read(undefined, (sql) => costsOfWorker(sql, query)),
     liveRuns: (where) => read(undefined, (sql) => findLiveRuns(sql, where)),
+    dailyCosts: (days) => read([], (sql) => selectDailyCosts(sql, days)),
+    readBacklog: (now) => read([], (sql) => readBacklog(sql, now)),
     latestRuns: ({ before, limit }) =>
       read(undefined, (sql) =>
         findRuns(sql, "latest", [before?.createdAt ?? Number.MAX_SAFE_INTEGER, before?.id ?? "", limit]),

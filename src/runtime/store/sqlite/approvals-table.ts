@@ -3,6 +3,7 @@ import type { Approval } from "#domain/approval.ts";
 import { ApprovalColumns, readApproval, readIfReadable, serializeRecord } from "#runtime/store/stored-rows.ts";
 import type { SqliteConnection } from "./sqlite-connection.ts";
 
+const Count = z.object({ count: z.number() });
 const Due = z.object({ due: z.number() });
 
 /** The approvals. A status never becomes `pending` again. */
@@ -48,6 +49,10 @@ export class ApprovalsTable {
       "select id, status, approval from approvals where status = 'pending' and expires_at <= :now order by expires_at",
       { now },
     );
+  }
+
+  countPending(): number {
+    return this.#sql.get(Count, "select count(*) as count from approvals where status = 'pending'")?.count ?? 0;
   }
 
   nextExpiry(): number | undefined {

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { Effect, EffectProblem, EffectQueue, NewEffect, Store } from "#runtime/store/store.ts";
 import {
+  BacklogColumns,
   EffectColumns,
   NextEffectColumns,
   readEffect,
@@ -28,9 +29,10 @@ export class EffectsTable {
 
   insert({ key, runId, queue, request, dueAt }: NewEffect): void {
     this.#sql.run(
-      `insert into effects (key, run_id, queue, kind, input, due_at)
-        values (:key, :runId, :queue, :kind, :input, :dueAt) on conflict (key) do update set repeat = 1 where claimed = 1`,
-      { key, runId, queue, ...serializeRequest(request), dueAt: dueAt ?? 0 },
+      `insert into effects (key, run_id, queue, kind, input, due_at, requested_at)
+        values (:key, :runId, :queue, :kind, :input, :dueAt, :now)
+        on conflict (key) do update set repeat = 1 where claimed = 1`,
+      { key, runId, queue, ...serializeRequest(request), dueAt: dueAt ?? 0, now: Date.now() },
     );
   }
 
@@ -94,6 +96,18 @@ export class EffectsTable {
     return this.#sql
       .all(Owner, `select run_id as runId from effects where due_at <= :now and ${isNext}`, { now })
       .map(({ runId }) => runId);
+  }
+
+  countByQueue(now: number): z.infer<typeof BacklogColumns.effects>[] {
+    return this.#sql.all(
+      BacklogColumns.effects,
+      `select queue, count(*) filter (where claimed = 0 and due_at <= :now) as waiting,
+          count(*) filter (where claimed = 1) as performing,
+          count(*) filter (where claimed = 0 and due_at > :now) as postponed,
+          min(max(requested_at, due_at)) filter (where claimed = 0 and due_at <= :now) as oldest
+        from effects group by queue order by queue`,
+      { now },
+    );
   }
 
   /** The time when the next postponed effect is due. */

@@ -164,4 +164,35 @@ export const sqliteMigrations: readonly string[] = [
   create trigger ledger_is_never_updated before update on ledger begin select raise(abort, 'The ledger is append-only.'); end;
   create trigger ledger_is_never_deleted before delete on ledger begin select raise(abort, 'The ledger is append-only.'); end;
   `,
+  // The costs of earlier runs count for the hour in which the run started, with those of its children and without tokens.
+  `
+  create table usage (
+    hour integer not null,
+    run_id text not null,
+    root_id text not null,
+    worker text not null,
+    repository_id integer,
+    installation_id integer not null,
+    owner text not null,
+    repo text not null,
+    model_calls integer not null,
+    input_tokens integer not null,
+    output_tokens integer not null,
+    cached_input_tokens integer not null,
+    cost real not null,
+    primary key (hour, run_id)
+  ) strict, without rowid;
+  insert into usage
+    select cast(created_at / 3600000 as integer), id, root_id, coalesce(json_extract(spec, '$.worker.name'), ''),
+        repository_id, coalesce(json_extract(spec, '$.origin.installationId'), 0), owner, repo,
+        json_extract(snapshot, '$.context.steps'), 0, 0, 0, json_extract(snapshot, '$.context.cost')
+      from runs join specs on specs.run_id = runs.id
+      where parent_id is null and json_extract(snapshot, '$.context.steps') > 0;
+
+  alter table effects add column requested_at real not null default 0;
+  alter table runs add column state text;
+  update runs set state = coalesce(json_extract(snapshot, '$.value.handlingCalls'), json_extract(snapshot, '$.value'))
+    where status = 'waiting';
+  create index runs_by_state on runs (coalesce(state, 'working')) where status in ('active', 'waiting');
+  `,
 ];

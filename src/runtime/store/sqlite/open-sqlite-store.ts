@@ -11,6 +11,7 @@ import {
 } from "#runtime/store/apply-decision.ts";
 import type {
   Advance,
+  Backlog,
   Decision,
   DecisionResult,
   EffectCompletion,
@@ -27,6 +28,7 @@ import {
   ifReadable,
   PostColumns,
   readApproval,
+  readBacklogRows,
   readDecision,
   serializeRecord,
   TimerColumns,
@@ -43,6 +45,7 @@ import { LocationsTable } from "./locations-table.ts";
 import { PendingDeliveriesTable } from "./pending-deliveries-table.ts";
 import { RunsTable } from "./runs-table.ts";
 import { openReadOnlyConnection, openSqliteConnection, type SqliteConnection } from "./sqlite-connection.ts";
+import { UsageTable } from "./usage-table.ts";
 
 /**
  * Opens the store in a SQLite file, which is created with its folder if it does not exist. `:memory:` is a store that ends
@@ -80,6 +83,8 @@ function sqliteStore(sql: SqliteConnection): Store {
     costOfRuns: (query) => commits.read(() => runs.cost(query)),
     costsOfWorker: (query) => commits.read(() => runs.costsOfWorker(query)),
     liveRuns: (where) => commits.read(() => runs.live(where)),
+    dailyCosts: (days) => commits.read(() => tables.usage.daily(days)),
+    readBacklog: (now) => commits.read(() => tables.readBacklog(now)),
     latestRuns: (query) => commits.read(() => runs.latest(query)),
     findLocation: (repositoryId) => commits.read(() => locations.find(repositoryId)),
     saveLocation: (reported) => commits.write(() => locations.save(reported)),
@@ -125,6 +130,7 @@ class Tables {
   readonly pendingDeliveries: PendingDeliveriesTable;
   readonly locations: LocationsTable;
   readonly ledger: LedgerTable;
+  readonly usage: UsageTable;
 
   constructor(sql: SqliteConnection) {
     this.#sql = sql;
@@ -137,6 +143,7 @@ class Tables {
     this.pendingDeliveries = new PendingDeliveriesTable(sql);
     this.locations = new LocationsTable(sql);
     this.ledger = new LedgerTable(sql);
+    this.usage = new UsageTable(sql);
   }
 
   ingest({ deliveryId, run, events, effects = [] }: Parameters<Store["ingest"]>[0]): boolean {
@@ -173,6 +180,7 @@ class Tables {
     this.effects.removeKinds(runId, step.cancelEffects?.kinds ?? []);
     for (const effect of step.effects) this.effects.insert(effect);
     this.#setTimers(step);
+    if (step.usage) this.usage.add(runId, step.usage);
     if (step.withdrawApprovals) {
       const at = Date.now();
       this.ledger.append(this.approvals.withdraw(runId).map((approval) => ledgerDraft("withdrawn", approval, { at })));
@@ -245,6 +253,15 @@ class Tables {
     return this.#sql
       .all(Id, "select id from runs where last_event > last_seen_event and status <> 'done'")
       .map(({ id }) => id);
+  }
+
+  readBacklog(now: number): Backlog {
+    return readBacklogRows({
+      runs: this.runs.countByState(),
+      effects: this.effects.countByQueue(now),
+      deliveries: this.pendingDeliveries.count(),
+      pendingApprovals: this.approvals.countPending(),
+    });
   }
 
   nextDueAt(): number | undefined {

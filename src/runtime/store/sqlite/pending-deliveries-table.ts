@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Delivery, NewDelivery } from "#runtime/store/store.ts";
-import { DeliveryColumns, readDelivery } from "#runtime/store/stored-rows.ts";
+import { BacklogColumns, DeliveryColumns, readDelivery } from "#runtime/store/stored-rows.ts";
 import type { SqliteConnection } from "./sqlite-connection.ts";
 
 const isFirst = "not exists (select 1 from pending_deliveries as b where b.queue = a.queue and b.number < a.number)";
@@ -44,6 +44,11 @@ export class PendingDeliveriesTable {
   nextDueAt(): number | undefined {
     const sql = `select min(due_at) as due from pending_deliveries as a where ${isFirst}`;
     return this.#sql.get(Due, sql)?.due ?? undefined;
+  }
+
+  count(): z.infer<typeof BacklogColumns.deliveries> | undefined {
+    const sql = "select count(*) as waiting, min(received_at) as oldest from pending_deliveries";
+    return this.#sql.get(BacklogColumns.deliveries, sql);
   }
 
   /** Makes every delivery due, since the process that claimed it has ended. */

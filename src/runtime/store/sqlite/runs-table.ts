@@ -1,6 +1,6 @@
 import { z } from "zod";
-import type { Advance, NewRun, Store, StoredRun } from "#runtime/store/store.ts";
-import { RunColumns, readRun, serializeRecord } from "#runtime/store/stored-rows.ts";
+import type { Advance, Backlog, NewRun, Store, StoredRun } from "#runtime/store/store.ts";
+import { BacklogColumns, countedState, RunColumns, readRun, serializeRecord } from "#runtime/store/stored-rows.ts";
 import type { SqliteConnection } from "./sqlite-connection.ts";
 
 const selectRuns = `select runs.id, root_id, status, snapshot, version, change_sets, updated_at, spec,
@@ -137,6 +137,14 @@ export class RunsTable {
     return rows.map(({ cost }) => cost);
   }
 
+  countByState(): Backlog["runs"] {
+    return this.#sql.all(
+      BacklogColumns.run,
+      `select coalesce(state, 'working') as state, count(*) as count from runs indexed by runs_by_state
+        where status in ('active', 'waiting') group by coalesce(state, 'working') order by 1`,
+    );
+  }
+
   /** Returns false when the run has another version. Throws when there is no such run. */
   isAt(runId: string, version: number): boolean {
     const row = this.#sql.get(Version, "select version from runs where id = :runId", { runId });
@@ -147,8 +155,8 @@ export class RunsTable {
   advance({ runId, seen, snapshot, status }: Advance, now: number): void {
     this.#sql.run(
       `update runs set version = version + 1, last_seen_event = max(last_seen_event, :seen), snapshot = :snapshot,
-        status = :status, updated_at = max(updated_at, :now) where id = :runId`,
-      { runId, seen, snapshot: JSON.stringify(snapshot), status, now },
+        status = :status, state = :state, updated_at = max(updated_at, :now) where id = :runId`,
+      { runId, seen, snapshot: JSON.stringify(snapshot), status, state: countedState({ status, snapshot }), now },
     );
   }
 
