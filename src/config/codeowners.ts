@@ -1,4 +1,4 @@
-import { compilePathPattern } from "./path-pattern.ts";
+import { compilePathPattern } from "#text/path-pattern.ts";
 
 /** The places of the file, in the order in which GitHub looks for it. */
 export const codeownersPaths = [".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS"] as const;

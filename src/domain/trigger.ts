@@ -1,6 +1,7 @@
 import { Cron } from "croner";
 import { z } from "zod";
 import { matchesPattern } from "#text/matches-pattern.ts";
+import { matchesSomePath } from "#text/path-pattern.ts";
 
 const Patterns = z.array(z.string().min(1).max(200)).min(1).max(50);
 
@@ -24,7 +25,7 @@ const PullRequestTrigger = z.strictObject({
   ...filters,
   /** Base branches; `*` matches any part of a name. */
   branches: Patterns.optional(),
-  /** At least one changed file has to match, such as `src/**`. */
+  /** At least one changed file has to match. Patterns as in CODEOWNERS, with `{a,b}`. */
   paths: Patterns.optional(),
 });
 
@@ -126,21 +127,5 @@ export function matchesEvent(triggers: Triggers, event: ThreadEvent, machineUser
 
 /** True if one of the changed files matches the trigger's `paths`, or it has none. */
 export function matchesPaths({ pull_request }: Triggers, files: readonly string[]): boolean {
-  const patterns = pull_request?.paths?.map((pattern) => pattern.split("/"));
-  return !patterns || files.some((file) => patterns.some((names) => matchesNames(names, file.split("/"))));
-}
-
-/** `**` stands for any number of folders, `*` for any part of a name. */
-function matchesNames(patterns: readonly string[], names: readonly string[]): boolean {
-  // The numbers of names that the patterns so far can match. Not a regular expression: see matchesPattern.
-  let matched = new Set([0]);
-  for (const pattern of patterns) {
-    const next = new Set<number>();
-    for (const count of matched) {
-      if (pattern === "**") for (let to = count; to <= names.length; to++) next.add(to);
-      else if (count < names.length && matchesPattern(pattern, names[count] ?? "")) next.add(count + 1);
-    }
-    matched = next;
-  }
-  return matched.has(names.length);
+  return matchesSomePath(pull_request?.paths, files);
 }

@@ -1,7 +1,6 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { compilePathPattern } from "#config/path-pattern.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
 import { WorkerRuntime } from "#embed/worker-runtime.ts";
 import type { Executors } from "#executors/create-executors.ts";
@@ -9,6 +8,7 @@ import type { Models } from "#models/models.ts";
 import { applyChanges } from "#sandbox/checkout/apply-changes.ts";
 import { type Checkout, type CheckoutChange, openCheckout } from "#sandbox/checkout/open-checkout.ts";
 import { writePatch } from "#sandbox/checkout/write-patch.ts";
+import { matchesSomePath } from "#text/path-pattern.ts";
 import type { InterruptSignal } from "#ui/interrupt-signal.ts";
 import type { RuntimeEvent } from "#ui/runtime-events.ts";
 import type { EvalResult } from "./eval-results.ts";
@@ -191,7 +191,6 @@ interface RunOutput {
 }
 
 function brokenRules(rules: EvalTask["rules"], { changes, patch, answer, calls }: RunOutput): string[] {
-  const isIn = (patterns: readonly string[], path: string) => patterns.some((one) => compilePathPattern(one)(path));
   const { allowed_paths: allowed, forbidden_paths, forbidden_tools, forbidden_text } = rules;
   const paths = changes.map(({ path }) => path);
   const added = changedLines(patch).filter((line) => line.startsWith("+"));
@@ -199,7 +198,7 @@ function brokenRules(rules: EvalTask["rules"], { changes, patch, answer, calls }
   const written = [answer, ...otherCalls.map(({ args }) => JSON.stringify(args)), ...added].join("\n");
   return [
     ...paths
-      .filter((path) => (allowed && !isIn(allowed, path)) || isIn(forbidden_paths, path))
+      .filter((path) => !matchesSomePath(allowed, [path]) || matchesSomePath(forbidden_paths, [path]))
       .map((path) => `changed ${path}`),
     ...[...new Set(calls.map(({ tool }) => tool))]
       .filter((tool) => forbidden_tools.includes(tool))

@@ -1,11 +1,11 @@
 import { codeownersPaths, parseCodeowners } from "#config/codeowners.ts";
-import { compilePathPattern } from "#config/path-pattern.ts";
 import { type ApprovalRule, approvalRules, type RepositorySettings } from "#config/repository-settings.ts";
 import { type Approval, answersOf, type Quorum } from "#domain/approval.ts";
 import type { RunEvent } from "#domain/events.ts";
 import { type Account, hasPermission, isSameAccount } from "#domain/github.ts";
 import { changesIn } from "#domain/preview.ts";
 import type { RunSpec } from "#domain/run.ts";
+import { matchesSomePath } from "#text/path-pattern.ts";
 import type { RepositoryAccess } from "./run-environment.ts";
 import { readable, type Store } from "./store/store.ts";
 
@@ -44,20 +44,13 @@ function appliesTo(
 ): boolean {
   const names = [tool, toolName].filter((name) => name !== undefined);
   return (
-    matchesSome(tools, names) &&
-    matchesSome(workers, workerPath.split(" -> ")) &&
-    matchesSome(
+    matchesSomePath(tools, names) &&
+    matchesSomePath(workers, workerPath.split(" -> ")) &&
+    matchesSomePath(
       paths,
       changesIn(preview).map(({ path }) => path),
     )
   );
-}
-
-/** True without patterns, and if one of them matches one of the names. */
-function matchesSome(patterns: readonly string[] | undefined, names: readonly string[]): boolean {
-  if (!patterns) return true;
-  const tests = patterns.map((pattern) => compilePathPattern(pattern, { braces: true }));
-  return names.some((name) => tests.some((matches) => matches(name)));
 }
 
 async function readCodeowners(repository: Pick<RepositoryAccess, "readFile">) {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { parseCodeowners } from "#config/codeowners.ts";
-import { compilePathPattern } from "#config/path-pattern.ts";
+import { compilePathPattern } from "#text/path-pattern.ts";
 
 describe("patterns, as GitHub documents them", () => {
   test.each([

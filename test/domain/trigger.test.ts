@@ -28,7 +28,10 @@ test.each([
   ["src/**", "test/a.ts", false],
   ["**/*.md", "README.md", true],
   ["**/*.md", "docs/a/b.md", true],
-  ["*.md", "docs/a.md", false],
+  ["*.md", "docs/a.md", true],
+  ["/*.md", "docs/a.md", false],
+  ["docs", "docs/a/b.md", true],
+  ["*.{js,ts}", "src/a.ts", true],
   ["src/*/index.ts", "src/a/index.ts", true],
   [`${"*a".repeat(90)}c`, "a".repeat(1_000), false],
 ])("the path pattern %s matches %s: %s", (pattern, file, expected) => {

@@ -1,6 +1,16 @@
 import { RE2JS } from "re2js";
 
 /**
+ * Returns true if one of the paths matches one of the patterns, or if there are no patterns. `{a,b}` is a choice, as in the
+ * patterns of all settings.
+ */
+export function matchesSomePath(patterns: readonly string[] | undefined, paths: readonly string[]): boolean {
+  if (!patterns) return true;
+  const tests = patterns.map((pattern) => compilePathPattern(pattern, { braces: true }));
+  return paths.some((path) => tests.some((matches) => matches(path)));
+}
+
+/**
  * Compiles a pattern of CODEOWNERS to a test for paths. `*` and `?` match within one name, `**` across folders. A pattern
  * with a slash at the beginning or in the middle starts at the root of the repository; any other matches at every depth.
  * A folder covers everything below it, but a last name `*` covers files of that folder only. Paths are case-sensitive.
