@@ -1,4 +1,4 @@
-import type { Endpoints } from "@octokit/types";
+import { z } from "zod";
 import type { RestClient } from "#bot/github/rest-client.ts";
 import { startStopwatch } from "#domain/write-lease.ts";
 import { subscribedEvents } from "./handlers.ts";
@@ -128,16 +128,19 @@ interface HookDelivery {
   event: string;
 }
 
+const Deliveries = z.array(
+  z.object({ id: z.number(), guid: z.string(), delivered_at: z.string(), status_code: z.number(), event: z.string() }),
+);
+
 async function listDeliveries(rest: RestClient, now: number): Promise<HookDelivery[]> {
   const found: HookDelivery[] = [];
   let cursor: string | undefined;
   for (let page = 0; page < maxPages; page++) {
     const parameters = { per_page: 100, ...(cursor ? { cursor } : {}) };
     const { data, headers } = await rest.send({ route: "GET /app/hook/deliveries", parameters });
-    type Deliveries = Endpoints["GET /app/hook/deliveries"]["response"]["data"];
-    for (const { id, guid, delivered_at, status_code, event } of data as Deliveries) {
+    for (const { id, guid, delivered_at, status_code, event } of Deliveries.parse(data)) {
       const succeeded = status_code >= 200 && status_code < 300;
-      found.push({ id: Number(id), guid, deliveredAt: Date.parse(delivered_at), succeeded, event });
+      found.push({ id, guid, deliveredAt: Date.parse(delivered_at), succeeded, event });
     }
     cursor = /[?&]cursor=([^&>]+)[^>]*>;\s*rel="next"/.exec(String(headers.link ?? ""))?.[1];
     const oldest = found.at(-1);

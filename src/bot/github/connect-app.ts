@@ -1,5 +1,6 @@
 import type { Logger } from "pino";
 import { Probot } from "probot";
+import { z } from "zod";
 import type { Config } from "#config/config.ts";
 import { createRedactor } from "#text/redact.ts";
 import { RestClient } from "./rest-client.ts";
@@ -18,7 +19,7 @@ export async function connectApp(config: Config, log: Logger): Promise<{ probot:
 
 async function createAppToken(probot: Probot): Promise<string> {
   const app = await probot.auth();
-  const sign = async () => ((await app.auth({ type: "app" })) as { token: string }).token;
+  const sign = async () => z.object({ token: z.string() }).parse(await app.auth({ type: "app" })).token;
   // Node may blame a valid private key for an error that something else left behind in OpenSSL.
   return sign().catch((error: Error) => {
     if (error.name !== "DataError") throw error;

@@ -1,8 +1,8 @@
-import type { Endpoints } from "@octokit/types";
 import { LRUCache } from "lru-cache";
+import { z } from "zod";
 import { gitPermissions } from "#bot/manifest.ts";
 import { GitHubRefusal, type RepositoryRef } from "#domain/github.ts";
-import { type RequestError, withRefusals } from "./refusals.ts";
+import { statusOf, withRefusals } from "./refusals.ts";
 import type { RestClient } from "./rest-client.ts";
 
 /** Tokens live for an hour. One is reused until it has this long to live. */
@@ -21,6 +21,14 @@ interface ConfirmedName {
   cloneUrl?: string | undefined;
   confirmedAt: number;
 }
+
+const TokenAnswer = z.object({
+  token: z.string(),
+  expires_at: z.string(),
+  repositories: z
+    .array(z.object({ name: z.string(), clone_url: z.string().optional(), owner: z.object({ login: z.string() }) }))
+    .default([]),
+});
 
 const route = "POST /app/installations/{installation_id}/access_tokens";
 
@@ -77,15 +85,15 @@ export class InstallationTokens {
         // A token more does no harm.
         maxRetries: 3,
       }),
-    ).catch((error: RequestError) => {
-      if (error.status !== 422) throw error;
+    ).catch((error: unknown) => {
+      if (statusOf(error) !== 422) throw error;
       throw new GitHubRefusal(`The app is no longer installed on ${owner}/${repo} (422).`, {
         status: 404,
         cause: error,
       });
     });
-    const data = response.data as Endpoints[typeof route]["response"]["data"];
-    const [reached] = data.repositories ?? [];
+    const data = TokenAnswer.parse(response.data);
+    const [reached] = data.repositories;
     if (reached) {
       const { name, clone_url: cloneUrl } = reached;
       this.confirmName(repository, { owner: reached.owner.login, repo: name, cloneUrl });

@@ -1,4 +1,4 @@
-import type { Endpoints } from "@octokit/types";
+import { z } from "zod";
 import type { Config } from "#config/config.ts";
 import type { OpenGitHub } from "#domain/github.ts";
 import { createRedactor } from "#text/redact.ts";
@@ -31,5 +31,5 @@ export function createOpenGitHub(rest: RestClient, { github, app, secrets }: Con
 
 async function readOwnLogin(rest: RestClient): Promise<string> {
   const { data } = await rest.send({ route: "GET /app" });
-  return `${(data as Endpoints["GET /app"]["response"]["data"])?.slug}[bot]`;
+  return `${z.object({ slug: z.string() }).parse(data).slug}[bot]`;
 }

@@ -1,6 +1,7 @@
 import type { CommentBody, GitHub, RequestPriority } from "#domain/github.ts";
 import { startStopwatch, withLease } from "#domain/write-lease.ts";
 import { hasMarker, markerOf } from "#text/comment-marker.ts";
+import { statusOf } from "./refusals.ts";
 
 /** While a process is suspended for longer than this, another one may take over and post the same comment. */
 const maxSendingMs = 5_000;
@@ -81,7 +82,7 @@ async function isEdited(
     await github.updateComment(commentId, body, priority);
     return true;
   } catch (error) {
-    const { status } = error as { status?: number };
+    const status = statusOf(error);
     if (status === 404 || status === 410) return false;
     throw error;
   }

@@ -1,14 +1,20 @@
-import { OutageError, UserError } from "#domain/errors.ts";
+import { RequestError } from "@octokit/request-error";
+import { z } from "zod";
+import { OutageError } from "#domain/errors.ts";
 import { GitHubRefusal } from "#domain/github.ts";
 
-/** What Octokit throws for an answer that is not a success, as far as it is read here. */
-export interface RequestError {
-  status?: number;
-  message?: string;
-  response?: {
-    headers?: Record<string, string | number | undefined>;
-    data?: { message?: string; errors?: { field?: string; message?: string }[] };
-  };
+/** The body of an answer that refuses a request. */
+const RefusedBody = z.object({
+  message: z.string().default(""),
+  errors: z
+    .array(z.object({ field: z.string().optional(), message: z.string().default("") }))
+    .catch([])
+    .default([]),
+});
+
+/** Returns the HTTP status of the answer that an error reports; undefined for an error that reports none. */
+export function statusOf(error: unknown): number | undefined {
+  return error instanceof RequestError || error instanceof GitHubRefusal ? error.status : undefined;
 }
 
 /** Turns an answer that GitHub will repeat into a GitHubRefusal; throws whatever may pass as it is. */
@@ -19,7 +25,8 @@ export async function withRefusals<T>(
   try {
     return await ask();
   } catch (error) {
-    const { status = 0, message = "" } = error as RequestError;
+    if (!(error instanceof RequestError) || isRateLimit(error)) throw error;
+    const { status, message } = error;
     const name = `${owner}/${repo}`;
     const refusal = {
       403: `GitHub does not allow this app to do that in ${name} (403): ${message.replace(/ - https:.*$/s, "")}`,
@@ -27,36 +34,39 @@ export async function withRefusals<T>(
       410: `That is gone from ${name} (410).`,
       451: `GitHub withholds that in ${name} for legal reasons (451).`,
     }[status];
-    if (!refusal || isRateLimit(error)) throw error;
+    if (!refusal) throw error;
     throw new GitHubRefusal(refusal, { status, cause: error });
   }
 }
 
 /** True for an answer that asks for fewer requests. */
-function isRateLimit(error: unknown): boolean {
-  const { status, message = "", response } = error as RequestError;
+function isRateLimit({ status, message, response }: RequestError): boolean {
   if (status === 429) return true;
-  return status === 403 && (response?.headers?.["retry-after"] !== undefined || /rate limit/i.test(message));
+  return status === 403 && (response?.headers["retry-after"] !== undefined || /rate limit/i.test(message));
 }
 
 /** True where GitHub did not answer, or asked to wait: the same request may succeed later. */
 export function isOutage(error: unknown): boolean {
   if (error instanceof OutageError) return true;
-  if (error instanceof UserError) return false;
-  return ((error as RequestError)?.status ?? 0) >= 500 || isRateLimit(error);
+  return error instanceof RequestError && (error.status >= 500 || isRateLimit(error));
 }
 
 /** True where GitHub rejected this field of the request. */
 export function isInvalidField(error: unknown, field: string): boolean {
-  const { status, response } = error as RequestError;
-  return status === 422 && (response?.data?.errors ?? []).some((problem) => problem.field === field);
+  return unprocessable(error)?.errors.some((problem) => problem.field === field) === true;
 }
 
 /** True where the owner's plan has no draft pull requests, as for private repositories on GitHub Free. */
 export function hasNoDrafts(error: unknown): boolean {
-  const { status, response } = error as RequestError;
-  const messages = [response?.data?.message, ...(response?.data?.errors ?? []).map(({ message }) => message)];
-  return status === 422 && messages.some((message) => /draft pull requests are not supported/i.test(message ?? ""));
+  const { message, errors = [] } = unprocessable(error) ?? {};
+  const messages = [message ?? "", ...errors.map((problem) => problem.message)];
+  return messages.some((text) => /draft pull requests are not supported/i.test(text));
+}
+
+/** Returns the body of an answer that rejects the content of a request; undefined for any other error. */
+function unprocessable(error: unknown): z.infer<typeof RefusedBody> | undefined {
+  if (!(error instanceof RequestError) || error.status !== 422) return undefined;
+  return RefusedBody.safeParse(error.response?.data).data;
 }
 
 /** Resolves to undefined for what does not exist, or no longer does. */
@@ -64,7 +74,7 @@ export async function undefinedIfMissing<T>(answer: Promise<T>): Promise<T | und
   try {
     return await answer;
   } catch (error) {
-    const { status } = error as RequestError;
+    const status = statusOf(error);
     if (status === 404 || status === 410) return undefined;
     throw error;
   }

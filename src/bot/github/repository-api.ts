@@ -4,12 +4,15 @@ import type { Endpoint, Mutation } from "#bot/manifest.ts";
 import { OutageError, UserError } from "#domain/errors.ts";
 import type { RepositoryRef } from "#domain/github.ts";
 import type { InstallationTokens } from "./installation-tokens.ts";
-import { type RequestError, undefinedIfMissing, withRefusals } from "./refusals.ts";
+import { statusOf, undefinedIfMissing, withRefusals } from "./refusals.ts";
 import type { RestClient, RestRequest, RestResponse } from "./rest-client.ts";
 
 type AccountEndpoint = Extract<Endpoint, `GET /user${string}` | `GET /orgs/${string}`>;
 type RepositoryEndpoint = Extract<Endpoint, `${string} /repos/{owner}/{repo}${string}`>;
 export type ResponseData<E extends Endpoint> = Endpoints[E]["response"]["data"];
+type Answer<E extends Endpoint> = Pick<RestResponse, "headers"> & { data: ResponseData<E> };
+type ContentsEndpoint = "GET /repos/{owner}/{repo}/contents/{path}";
+type RepositoryItself = "GET /repos/{owner}/{repo}";
 type Parameters<E extends Endpoint> = Omit<Endpoints[E]["parameters"], "owner" | "repo">;
 type Options = Pick<RestRequest, "timeoutMs" | "maxRetries" | "priority" | "prepare" | "fetch">;
 
@@ -47,23 +50,13 @@ export class RepositoryApi {
     this.#fetchDownload = fetchInRepository(repository.repositoryId, { apiUrl, onRenamed, returnsDownloads: true });
   }
 
-  async call<E extends RepositoryEndpoint>(
+  /** Calls an endpoint of the repository, or asks about an account or a team with the repository's token. */
+  async call<E extends RepositoryEndpoint | AccountEndpoint>(
     endpoint: E,
     parameters: Parameters<E>,
     options: Options = {},
   ): Promise<ResponseData<E>> {
-    const { data } = await this.#send(endpoint, parameters, options);
-    return data as ResponseData<E>;
-  }
-
-  /** Asks about an account or a team, with the repository's token. */
-  async callAccount<E extends AccountEndpoint>(
-    endpoint: E,
-    parameters: Endpoints[E]["parameters"],
-    options: Options = {},
-  ): Promise<ResponseData<E>> {
-    const { data } = await this.#send(endpoint, parameters, options);
-    return data as ResponseData<E>;
+    return (await this.#send<E>(endpoint, parameters, options)).data;
   }
 
   /** The present login of the repository's owner. */
@@ -73,19 +66,19 @@ export class RepositoryApi {
   }
 
   /** A file, or the entries of a folder, of the default branch. */
-  readContents(path: string): Promise<ResponseData<"GET /repos/{owner}/{repo}/contents/{path}">> {
+  async readContents(path: string): Promise<ResponseData<ContentsEndpoint>> {
     const encoded = path.split("/").map(encodeURIComponent).join("/");
     // `{+path}` keeps the slashes, which not every server accepts encoded.
-    const endpoint = "GET /repos/{owner}/{repo}/contents/{+path}" as "GET /repos/{owner}/{repo}/contents/{path}";
-    return this.call(endpoint, { path: encoded }, { priority: "high" });
+    const route = "GET /repos/{owner}/{repo}/contents/{+path}";
+    return (await this.#send<ContentsEndpoint>(route, { path: encoded }, { priority: "high" })).data;
   }
 
   /** Asks for every page of a list, and returns the pages. */
   async callPages<E extends RepositoryEndpoint>(endpoint: E, parameters: Parameters<E>): Promise<ResponseData<E>[]> {
     const pages: ResponseData<E>[] = [];
     for (let page = 1; ; page++) {
-      const { data, headers } = await this.#send(endpoint, { per_page: 100, ...parameters, page }, {});
-      pages.push(data as ResponseData<E>);
+      const { data, headers } = await this.#send<E>(endpoint, { per_page: 100, ...parameters, page }, {});
+      pages.push(data);
       if (!/\brel="next"/.test(String(headers.link ?? ""))) return pages;
     }
   }
@@ -122,8 +115,8 @@ export class RepositoryApi {
         repository: `${repository.owner}/${repository.repo}`.toLowerCase(),
       });
     const { data } = await withRefusals(repository, () =>
-      send().catch((error: RequestError) => {
-        if (error.status !== 401) throw error;
+      send().catch((error: unknown) => {
+        if (statusOf(error) !== 401) throw error;
         this.#tokens.discard(repository, "api");
         return send();
       }),
@@ -140,7 +133,7 @@ export class RepositoryApi {
     parameters: Parameters<E>,
     { maxBytes, keptBytes }: { maxBytes: number; keptBytes: number },
   ): Promise<string | undefined> {
-    const sent = this.#send(endpoint, parameters, { fetch: this.#fetchDownload });
+    const sent = this.#send<E>(endpoint, parameters, { fetch: this.#fetchDownload });
     const answer = await undefinedIfMissing(sent);
     const location = answer?.headers.location;
     if (typeof location !== "string") return undefined;
@@ -149,9 +142,13 @@ export class RepositoryApi {
     return isAllowed ? readEnd(location, { maxBytes, keptBytes }) : undefined;
   }
 
-  async #send(route: string, parameters: Record<string, unknown>, options: Options): Promise<RestResponse> {
+  async #send<E extends Endpoint>(
+    route: string,
+    parameters: Record<string, unknown>,
+    options: Options,
+  ): Promise<Answer<E>> {
     const repository = this.#repository;
-    const send = () => this.#sendOnce(route, parameters, options);
+    const send = () => this.#sendOnce<E>(route, parameters, options);
     return withRefusals(repository, async () => {
       // The token writes to no other repository, but a public one that took over the name could be read.
       if (route.startsWith("GET")) await this.confirmName();
@@ -159,7 +156,7 @@ export class RepositoryApi {
       try {
         return await send();
       } catch (error) {
-        const { status } = error as RequestError;
+        const status = statusOf(error);
         if (status === 404 && !route.startsWith("GET")) {
           await this.confirmName(0);
           const present = this.#tokens.nameOf(repository);
@@ -169,24 +166,30 @@ export class RepositoryApi {
           this.#tokens.discard(repository, "api");
         } else throw error;
       }
-      return send().catch((error: RequestError) => {
-        throw error.status === 401 ? new OutageError("GitHub rejects a new token (401).", { cause: error }) : error;
+      return send().catch((error: unknown) => {
+        throw statusOf(error) === 401 ? new OutageError("GitHub rejects a new token (401).", { cause: error }) : error;
       });
     });
   }
 
-  async #sendOnce(route: string, parameters: Record<string, unknown>, options: Options): Promise<RestResponse> {
+  async #sendOnce<E extends Endpoint>(
+    route: string,
+    parameters: Record<string, unknown>,
+    options: Options,
+  ): Promise<Answer<E>> {
     const token = await this.#tokens.get(this.#repository, "api");
     const { owner, repo } = this.#tokens.nameOf(this.#repository);
     const { installationId } = this.#repository;
     const name = route.includes("{owner}") ? { owner, repo } : {};
     const request = { route, parameters: { ...name, ...parameters }, installationId, token };
-    return this.#rest.send({
+    const { data, headers } = await this.#rest.send({
       ...request,
       repository: `${owner}/${repo}`.toLowerCase(),
       fetch: this.#fetch,
       ...options,
     });
+    // GitHub's description of the endpoint is trusted; it is not parsed again.
+    return { data: data as ResponseData<E>, headers };
   }
 
   /** Makes sure that the repository has had its name within `maxAgeMs`; a new token says the present one. */
@@ -197,12 +200,13 @@ export class RepositoryApi {
     const { confirmedAt, ...name } = this.#tokens.nameOf(repository);
     if (confirmedAt > 0 && Date.now() - confirmedAt <= maxAgeMs) return;
 
-    const found = await this.#sendOnce("GET /repos/{owner}/{repo}", {}, {}).catch((error: RequestError) => {
-      if (error.status === 401 || error.status === 404) return undefined;
-      throw error;
-    });
-    const { id } = (found?.data ?? {}) as Partial<ResponseData<"GET /repos/{owner}/{repo}">>;
-    if (id === repository.repositoryId) return this.#tokens.confirmName(repository, name);
+    const found = await this.#sendOnce<RepositoryItself>("GET /repos/{owner}/{repo}", {}, {}).catch(
+      (error: unknown) => {
+        if (statusOf(error) === 401 || statusOf(error) === 404) return undefined;
+        throw error;
+      },
+    );
+    if (found?.data.id === repository.repositoryId) return this.#tokens.confirmName(repository, name);
     this.#tokens.discard(repository, "api");
     await this.#tokens.get(repository, "api");
   }

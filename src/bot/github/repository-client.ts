@@ -89,7 +89,7 @@ export class RepositoryClient implements GitHub {
   }
 
   async findAccount(login: string): Promise<{ login: string; id: number } | undefined> {
-    const request = this.#api.callAccount("GET /users/{username}", { username: login }, accountOptions);
+    const request = this.#api.call("GET /users/{username}", { username: login }, accountOptions);
     const account = await undefinedIfMissing(asOutage(request, `who ${login} is`));
     return account && { login: account.login, id: Number(account.id) };
   }
@@ -99,7 +99,7 @@ export class RepositoryClient implements GitHub {
     if (login === undefined) return false;
     const [name = "", org = await this.#api.owner()] = team.replace(/^@/, "").split("/").toReversed();
     const endpoint = "GET /orgs/{org}/teams/{team_slug}/memberships/{username}";
-    const request = this.#api.callAccount(endpoint, { org, team_slug: name, username: login }, accountOptions);
+    const request = this.#api.call(endpoint, { org, team_slug: name, username: login }, accountOptions);
     try {
       const membership = await undefinedIfMissing(asOutage(request, `whether ${login} is in ${org}/${name}`));
       return membership?.state === "active";
@@ -114,7 +114,7 @@ export class RepositoryClient implements GitHub {
 
   /** The login that an account has now; undefined for one that was deleted. */
   async #presentLogin(id: number): Promise<string | undefined> {
-    const request = this.#api.callAccount("GET /user/{account_id}", { account_id: id }, accountOptions);
+    const request = this.#api.call("GET /user/{account_id}", { account_id: id }, accountOptions);
     return (await undefinedIfMissing(asOutage(request, `who has the account ${id}`)))?.login;
   }
 
@@ -127,7 +127,7 @@ export class RepositoryClient implements GitHub {
   }
 
   async isPerson(login: string): Promise<boolean> {
-    const user = await undefinedIfMissing(this.#api.callAccount("GET /users/{username}", { username: login }));
+    const user = await undefinedIfMissing(this.#api.call("GET /users/{username}", { username: login }));
     return user?.type === "User";
   }
 

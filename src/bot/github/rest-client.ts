@@ -1,10 +1,11 @@
 import { setTimeout as wait } from "node:timers/promises";
+import { RequestError } from "@octokit/request-error";
 import { Octokit } from "@octokit/rest";
 import { LRUCache } from "lru-cache";
 import { OutageError } from "#domain/errors.ts";
 import { githubApiVersion, type RequestPriority } from "#domain/github.ts";
 import { confirmLease } from "#domain/write-lease.ts";
-import type { RequestError } from "./refusals.ts";
+import { statusOf } from "./refusals.ts";
 import { maxWaitMs, RequestPacer } from "./request-pacer.ts";
 
 /** A request that is refused more often fails, and is sent again by its effect. */
@@ -96,7 +97,7 @@ export class RestClient {
           pauses++;
           if (pauseMs > maxWaitMs || pauses > maxPauses) throw asOutage(error, pauseMs);
           if (!pacer) await wait(pauseMs);
-        } else if (((error as RequestError).status ?? 0) >= 500 && retries < maxRetries) {
+        } else if ((statusOf(error) ?? 0) >= 500 && retries < maxRetries) {
           await wait(retryPausesMs[retries++]);
         } else throw error;
       }
@@ -123,7 +124,7 @@ export class RestClient {
         pacer.observe(response.headers);
         return response;
       } catch (error) {
-        pacer.observe((error as RequestError).response?.headers ?? {});
+        if (error instanceof RequestError) pacer.observe(error.response?.headers ?? {});
         throw error;
       }
     });
@@ -154,7 +155,7 @@ export class RestClient {
       if (isCached && received.etag) this.#responses.set(key, { data, headers: received, etag: received.etag });
       return { data, headers: received };
     } catch (error) {
-      if (known && (error as RequestError).status === 304) return known;
+      if (known && statusOf(error) === 304) return known;
       throw error;
     }
   }
@@ -169,13 +170,14 @@ function asOutage(cause: unknown, pauseMs: number): OutageError {
 
 /** How long GitHub asks to wait, in milliseconds; undefined for any other error. */
 function pauseOf(error: unknown): number | undefined {
-  const { status, message = "", response } = error as RequestError;
+  if (!(error instanceof RequestError)) return undefined;
+  const { status, message, response } = error;
   if (status !== 429 && status !== 403) return undefined;
 
-  const seconds = Number(response?.headers?.["retry-after"]);
+  const seconds = Number(response?.headers["retry-after"]);
   if (Number.isFinite(seconds)) return seconds * 1_000;
-  if (String(response?.headers?.["x-ratelimit-remaining"]) === "0") {
-    const resetMs = Number(response?.headers?.["x-ratelimit-reset"]) * 1_000 - Date.now();
+  if (String(response?.headers["x-ratelimit-remaining"]) === "0") {
+    const resetMs = Number(response?.headers["x-ratelimit-reset"]) * 1_000 - Date.now();
     if (Number.isFinite(resetMs)) return Math.max(0, resetMs);
   }
   return /\bsecondary rate\b/i.test(message) || status === 429 ? 60_000 : undefined;

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { UserError } from "#domain/errors.ts";
+import { OutageError, UserError } from "#domain/errors.ts";
 import { type BotWorld, botWorlds, type RecordingRuns } from "../../support/bot-world.ts";
 
 const startWorld = botWorlds();
@@ -76,7 +76,7 @@ test("a schedule that was removed starts nothing any more", async () => {
 
 test("a run is due when GitHub answers again", async () => {
   await push();
-  runs.startScheduled.mockRejectedValueOnce(Object.assign(new Error("Bad gateway"), { status: 502 }));
+  runs.startScheduled.mockRejectedValueOnce(new OutageError("Bad gateway"));
 
   await pass(10);
   await vi.waitFor(
