@@ -7,7 +7,7 @@ import type { RunsOptions } from "./runs-options.ts";
 import { readable } from "./store/store.ts";
 
 /** Returns the task of a run whose pull request needs the new commits of its base branch. */
-export function updateTask(base: string, { pullRequestBranch }: Pick<RunSpec, "pullRequestBranch">): string {
+function updateTask(base: string, { pullRequestBranch }: Pick<RunSpec, "pullRequestBranch">): string {
   const merge = pullRequestBranch === undefined ? "git_pull" : `git_merge with the branch ${base}`;
   return `Merge the branch ${base} into your pull request: call ${merge}, with with_conflicts: true if there are conflicts, resolve them, run the tests, and push with update_pull_request.`;
 }
@@ -43,13 +43,13 @@ export async function openPullRequests(
 export async function requestBaseMerge(
   { store, scheduler }: RunsOptions,
   thread: ThreadRef,
-  { base, reason, deliveryId }: Parameters<Runs["requestBaseMerge"]>[1],
+  { base, reason, replyThread = thread.thread, deliveryId }: Parameters<Runs["requestBaseMerge"]>[1],
 ): Promise<void> {
   const live = (await store.runsOfThread(thread)).filter((run) => !run.unreadable && run.status !== "done");
   const own = live.map(readable).filter(({ snapshot }) => snapshot.context.pullRequest === thread.thread);
   const messageTo = (spec: RunSpec): RunEvent => {
     const text = `${reason} ${updateTask(base, spec)}`;
-    return { type: "message.received", kind: "prompt", text, by: "golem-forge", thread: thread.thread };
+    return { type: "message.received", kind: "prompt", text, by: "golem-forge", thread: replyThread };
   };
   await store.ingest({ deliveryId, events: own.map(({ id, spec }) => ({ runId: id, event: messageTo(spec) })) });
   for (const { id } of own) scheduler.wake(id);

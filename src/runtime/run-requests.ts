@@ -6,7 +6,7 @@ import type { RunSpec } from "#domain/run.ts";
 import { modelMatches } from "#models/model-name.ts";
 import { pricedModels } from "#models/prices.ts";
 import { modelFor } from "#runtime/start/admit-worker.ts";
-import { remainingBudget } from "#runtime/start/start-run.ts";
+import { type RunStarter, remainingBudget, runIdOf } from "#runtime/start/start-run.ts";
 import { stateName } from "./apply-events.ts";
 import { checkApprover } from "./decide-approvals.ts";
 import { chosenModel } from "./read-log.ts";
@@ -26,10 +26,34 @@ export async function requestExit(options: RunsOptions, thread: ThreadRef, reque
   await appendToNewest(options, thread, request, () => ({ type: "run.exit", by, via }));
 }
 
-/** See `Runs.retryModelCall`. */
-export async function retryModelCall(options: RunsOptions, thread: ThreadRef, request: Requested): Promise<void> {
-  const { by, via } = request;
-  await appendToNewest(options, thread, request, () => ({ type: "retry.requested", by, via }));
+/** See `Runs.retry`. */
+export async function retry(
+  options: RunsOptions,
+  starter: RunStarter,
+  thread: ThreadRef,
+  { origin, seen, ...request }: Parameters<Runs["retry"]>[1],
+): Promise<void> {
+  const { by, via, deliveryId, runId } = request;
+  const known = deliveryId === undefined ? undefined : runIdOf(deliveryId);
+  // The run that this delivery has started is not retried when the delivery is processed again.
+  const run = (await options.store.runsOfThread(thread)).find(({ id }) => id === (runId ?? id) && id !== known);
+  if (!run) throw new UserError("No worker was started in this thread yet. Start one with /run.");
+  if (run.unreadable) throw new UserError(run.unreadable.message);
+
+  const { spec, snapshot, status } = run;
+  if (status === "done") {
+    const task = { worker: spec.worker.name, text: spec.task ?? "" };
+    await starter.start({ ...task, origin, seen, ...(deliveryId === undefined ? {} : { deliveryId }) });
+    return;
+  }
+  const state = stateName(snapshot);
+  if (state === "interrupted") throw new UserError(`${spec.worker.name} is stopped. Continue with /resume.`);
+  if (state !== "retrying") {
+    throw new UserError(
+      `${spec.worker.name} has not failed, so there is nothing to try again. /status shows what it does.`,
+    );
+  }
+  await append(options, run, { type: "retry.requested", by, via }, deliveryId);
 }
 
 /** See `Runs.clearConversation`. */
@@ -48,9 +72,10 @@ export async function clearConversation(options: RunsOptions, thread: ThreadRef,
 export async function listModels(
   options: RunsOptions,
   thread: ThreadRef,
+  request: Parameters<Runs["listModels"]>[1] = {},
 ): Promise<{ current: string; available: string[] }> {
   const { store, models } = options;
-  const { spec } = await newestLive(options, thread);
+  const { spec } = await newestLive(options, thread, request);
   const current = chosenModel(await store.log(spec.id)) ?? spec.model;
   const candidates = [...new Set([current, models.defaultModel ?? spec.model, ...pricedModels])];
   const available = candidates.filter((model) => findModelProblem(options, spec, model) === undefined);
@@ -137,16 +162,22 @@ export async function showChanges(
 async function appendToNewest(
   options: RunsOptions,
   thread: ThreadRef,
-  { deliveryId }: Pick<Requested, "deliveryId">,
+  { deliveryId, runId }: Pick<Requested, "deliveryId" | "runId">,
   eventFor: (run: RunRow) => RunEvent,
 ): Promise<void> {
   if (deliveryId !== undefined && (await options.store.hasDelivery(deliveryId))) return;
-  const run = await newestLive(options, thread);
+  const run = await newestLive(options, thread, { runId });
   await append(options, run, eventFor(run), deliveryId);
 }
 
-async function newestLive({ store }: RunsOptions, thread: ThreadRef): Promise<RunRow> {
-  const [newest] = (await store.runsOfThread(thread)).filter(({ status }) => status !== "done");
+/** Returns the live run that is meant: the newest of the thread by default. */
+async function newestLive(
+  { store }: RunsOptions,
+  thread: ThreadRef,
+  { runId }: { runId?: string | undefined },
+): Promise<RunRow> {
+  const live = (await store.runsOfThread(thread)).filter(({ status }) => status !== "done");
+  const newest = live.find(({ id }) => id === (runId ?? id));
   if (!newest) throw new UserError("No worker is running here. Start one with /run.");
   if (newest.unreadable) throw new UserError(newest.unreadable.message);
   return newest;

@@ -25,7 +25,7 @@ import {
   listModels,
   raiseCostLimit,
   requestExit,
-  retryModelCall,
+  retry,
   showChanges,
 } from "./run-requests.ts";
 import type { InstallationScope, Runs, ThreadRef } from "./runs.ts";
@@ -236,16 +236,16 @@ export class RunService implements Runs {
     return requestExit(this.#options, thread, request);
   }
 
-  retryModelCall(thread: ThreadRef, request: Parameters<Runs["retryModelCall"]>[1]): Promise<void> {
-    return retryModelCall(this.#options, thread, request);
+  retry(thread: ThreadRef, request: Parameters<Runs["retry"]>[1]): Promise<void> {
+    return retry(this.#options, this.#starter, thread, request);
   }
 
   clearConversation(thread: ThreadRef, request: Parameters<Runs["clearConversation"]>[1]): Promise<void> {
     return clearConversation(this.#options, thread, request);
   }
 
-  listModels(thread: ThreadRef): ReturnType<Runs["listModels"]> {
-    return listModels(this.#options, thread);
+  listModels(...request: Parameters<Runs["listModels"]>): ReturnType<Runs["listModels"]> {
+    return listModels(this.#options, ...request);
   }
 
   changeModel(thread: ThreadRef, request: Parameters<Runs["changeModel"]>[1]): Promise<void> {
@@ -296,11 +296,11 @@ export class RunService implements Runs {
 
   async runToolCommand(
     thread: ThreadRef,
-    { by, byId, command, mayBeForeign = false, deliveryId }: Parameters<Runs["runToolCommand"]>[1],
+    { by, byId, runId: wanted, command, mayBeForeign = false, deliveryId }: Parameters<Runs["runToolCommand"]>[1],
   ): Promise<void> {
     if (await this.#isKnown(deliveryId)) return;
     const { store, scheduler } = this.#options;
-    const [newest] = await store.runsOfThread(thread);
+    const newest = (await store.runsOfThread(thread)).find(({ id }) => id === (wanted ?? id));
     if (!newest) {
       throw new UserError("No worker has been started in this thread yet, so there are no tools. Start one with /run.");
     }

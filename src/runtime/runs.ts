@@ -44,6 +44,25 @@ interface PersonRequest {
   deliveryId?: string;
 }
 
+/** A request about one run. */
+interface RunRequest extends PersonRequest {
+  /** A root run of the thread. Default: the newest. */
+  runId?: string;
+}
+
+interface StartRequest {
+  origin: RunOrigin;
+  /** Default: the repository's `default_worker`, or `main`. */
+  worker?: string;
+  /** The task. */
+  text: string;
+  /** The issue as the person saw it. Default: as it is now. Later edits and comments do not reach the worker. */
+  seen?: SeenIssue | undefined;
+  deliveryId?: string;
+  /** The largest cost, in US dollars, if it is lower than the worker's limit. */
+  maxCost?: number;
+}
+
 /**
  * The operations that front ends offer on runs. Callers have to authorize the person first. Every method resolves after
  * its effect is stored, and throws a UserError that says what to do when the request cannot be carried out. A repeated
@@ -51,18 +70,7 @@ interface PersonRequest {
  */
 export interface Runs {
   /** Starts a worker on a thread. Throws for an unknown or invalid worker, an unusable model, and too many runs. */
-  startRun(request: {
-    origin: RunOrigin;
-    /** Default: the repository's `default_worker`, or `main`. */
-    worker?: string;
-    /** The task. */
-    text: string;
-    /** The issue as the person saw it. Default: as it is now. Later edits and comments do not reach the worker. */
-    seen?: SeenIssue | undefined;
-    deliveryId?: string;
-    /** The largest cost, in US dollars, if it is lower than the worker's limit. */
-    maxCost?: number;
-  }): Promise<RunSpec>;
+  startRun(request: StartRequest): Promise<RunSpec>;
   /**
    * Starts the workers whose triggers match an event of an issue or pull request. Returns why some did not start, a sentence
    * each, if the person who caused the event has write access.
@@ -143,8 +151,18 @@ export interface Runs {
   repostRequest(thread: ThreadRef, request: { approvalId: string; deliveryId: string }): Promise<void>;
   /** Returns the pull requests that live runs of a repository have opened, each with the branch that the run started from. */
   openPullRequests(repository: RepositoryRef): Promise<{ number: number; base: string | undefined }[]>;
-  /** Asks the live runs that opened this pull request to merge its base branch. `reason` is a sentence. */
-  requestBaseMerge(thread: ThreadRef, request: { base: string; reason: string; deliveryId?: string }): Promise<void>;
+  /** Asks the live runs that opened this pull request to merge its base branch. */
+  requestBaseMerge(
+    thread: ThreadRef,
+    request: {
+      base: string;
+      /** A sentence. */
+      reason: string;
+      /** The thread of the answer. Default: the pull request's. */
+      replyThread?: number;
+      deliveryId?: string;
+    },
+  ): Promise<void>;
   /** Stops the thread's live runs and their children, which can be resumed. Returns the ids of the runs. */
   requestStop(thread: ThreadRef, request: PersonRequest): Promise<string[]>;
   /** Resumes the thread's stopped runs, with a message if there is one. Returns the ids of the runs. */
@@ -152,15 +170,18 @@ export interface Runs {
   /** Ends the thread's live runs for good. Returns the ids of the runs. */
   requestCancel(thread: ThreadRef, request: PersonRequest): Promise<string[]>;
   /** Ends the thread's newest live run, with what it has done so far as its result. */
-  requestExit(thread: ThreadRef, request: PersonRequest): Promise<void>;
-  /** Calls the model again at once where the thread's newest live run waits to do so. */
-  retryModelCall(thread: ThreadRef, request: PersonRequest): Promise<void>;
+  requestExit(thread: ThreadRef, request: RunRequest): Promise<void>;
+  /**
+   * Tries again what the thread's newest run could not do: its model call at once, or its whole task when the run has
+   * ended. Throws for a run that has not failed.
+   */
+  retry(thread: ThreadRef, request: RunRequest & Pick<StartRequest, "origin" | "seen">): Promise<void>;
   /** Drops the conversation of the thread's newest live run. Its files stay. Throws while the run is working. */
   clearConversation(thread: ThreadRef, request: PersonRequest): Promise<void>;
   /** Returns the model of the thread's newest live run, and the models with a known price that it may use. */
-  listModels(thread: ThreadRef): Promise<{ current: string; available: string[] }>;
+  listModels(thread: ThreadRef, request?: Pick<RunRequest, "runId">): Promise<{ current: string; available: string[] }>;
   /** Uses another model for the next calls of the thread's newest live run. Throws for one that it may not use. */
-  changeModel(thread: ThreadRef, request: PersonRequest & { model: string }): Promise<void>;
+  changeModel(thread: ThreadRef, request: RunRequest & { model: string }): Promise<void>;
   /**
    * Raises the cost limit of the run that has used it up, and continues it. Returns the new limit in US dollars; undefined
    * for a known delivery. Throws for someone who may not approve, and for more than the deployment's policy allows.
@@ -176,7 +197,7 @@ export interface Runs {
    */
   runToolCommand(
     thread: ThreadRef,
-    request: PersonRequest & { command: ParsedCommand; mayBeForeign?: boolean },
+    request: RunRequest & { command: ParsedCommand; mayBeForeign?: boolean },
   ): Promise<void>;
   /**
    * Saves the location of a repository that a delivery reports, unless a newer one is known. When the repository has a new

@@ -50,7 +50,7 @@ export const runCommands = {
   retry: {
     usage: "retry",
     help: "tries again: at once after a failed model call, or from the start when the worker has ended",
-    frontEnds: ["thread"],
+    frontEnds: ["thread", "page"],
     needsRun: true,
   },
   clear: {
@@ -62,13 +62,13 @@ export const runCommands = {
   model: {
     usage: "model [provider:model]",
     help: "shows the models that the worker may use, or switches to one",
-    frontEnds: ["thread"],
+    frontEnds: ["thread", "page"],
     needsRun: true,
   },
   exit: {
     usage: "exit",
     help: "ends the newest worker, with what it has done as its result",
-    frontEnds: ["thread"],
+    frontEnds: ["thread", "page"],
     needsRun: true,
   },
   cancel: {
@@ -100,7 +100,7 @@ export const runCommands = {
   undo: {
     usage: "undo",
     help: "takes back the worker's last push with a new commit, after you confirm it",
-    frontEnds: ["thread"],
+    frontEnds: ["thread", "page"],
     needsRun: true,
   },
   tool: {
@@ -124,6 +124,9 @@ export function needsRun(command: string): boolean {
 export type RunCommandOf<FrontEnd extends CommandFrontEnd> = {
   [Name in RunCommandName]: FrontEnd extends (typeof runCommands)[Name]["frontEnds"][number] ? Name : never;
 }[RunCommandName];
+
+/** The call of a tool that `/undo` is short for. */
+export const undoCommand = "/tool undo_push";
 
 /** Parses a command line for the tools of a run: `/tool git_push --branch main`. Throws a UserError. */
 export function parseToolCommand(line: string): ParsedCommand {

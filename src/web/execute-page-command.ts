@@ -4,7 +4,7 @@ import { canWrite, type GitHub, type PullRequest } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { Runs } from "#runtime/runs.ts";
 import { parseJsonObject } from "#ui/parse-json-object.ts";
-import type { RunCommandOf } from "#ui/run-commands.ts";
+import { parseToolCommand, type RunCommandOf, undoCommand } from "#ui/run-commands.ts";
 
 /** The commands of a run page. `say` sends a message to the worker. */
 export type PageAction = RunCommandOf<"page"> | "say";
@@ -15,8 +15,12 @@ export const pageActions = [
   "stop",
   "resume",
   "cancel",
+  "retry",
+  "exit",
+  "model",
   "ready",
   "update",
+  "undo",
   "say",
 ] as const satisfies PageAction[];
 
@@ -33,6 +37,7 @@ export interface PageCommand {
 
 const maxTextLength = 20_000;
 const maxReasonLength = 2_000;
+const maxModelLength = 200;
 
 /**
  * Executes a command from a run page the way the same command from a thread is executed, after asking GitHub whether the
@@ -72,6 +77,24 @@ export async function executePageCommand(
     case "cancel":
       await runs.requestCancel(spec.origin, request);
       return "Cancelled.";
+    case "retry": {
+      await assertThreadIsOpen(spec, github);
+      const { commentId: _, trigger: __, ...thread } = spec.origin;
+      await runs.retry(thread, {
+        ...request,
+        runId: spec.id,
+        origin: { ...thread, requestedBy: by, requestedById: byId },
+      });
+      return "Trying again. A worker that had ended starts as a new run, which the thread links to.";
+    }
+    case "exit":
+      await runs.requestExit(spec.origin, { ...request, runId: spec.id });
+      return "The worker ends with what it has done.";
+    case "model":
+      return changeModel(command, runs);
+    case "undo":
+      await runs.runToolCommand(spec.origin, { ...request, runId: spec.id, command: parseToolCommand(undoCommand) });
+      return "The thread shows what would be taken back. Confirm it there.";
     case "ready": {
       const pull = await openPullRequest(command, { runs, github });
       if (pull.draft) await github.markReadyForReview(pull.number);
@@ -94,6 +117,17 @@ export async function executePageCommand(
       }
       return "Message sent.";
   }
+}
+
+/** Switches to the given model; without one, lists those that the run may use. */
+async function changeModel({ by, byId, spec, fields }: PageCommand, runs: Runs): Promise<string> {
+  const model = (fields.get("model") ?? "").trim();
+  if (model === "") {
+    const { current, available } = await runs.listModels(spec.origin, { runId: spec.id });
+    return `The run uses ${current}. Models it may use: ${available.join(", ")}.`;
+  }
+  await runs.changeModel(spec.origin, { by, byId, via: "page", runId: spec.id, model: model.slice(0, maxModelLength) });
+  return `The next calls use ${model}.`;
 }
 
 /** Returns the open pull request of the run. */

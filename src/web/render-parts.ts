@@ -186,7 +186,10 @@ function describeWriting({ tool, path, length }: WritingCall): Html {
 
 function renderCommands({ outcome, state, pullRequest }: RunNode, { viewer, path, threadUrl }: PageContext): Html {
   const thread = html`<a href="${threadUrl}">thread</a>`;
-  if (outcome) return html`<p class="small">This run has ended. Start another from the ${thread}.</p>`;
+  const canRetry = viewer.kind === "signed-in" && viewer.canCommand;
+  if (outcome) {
+    return html`<p class="small">This run has ended. Start another from the ${thread}.</p>${canRetry && renderRetry(viewer.formKey, path)}`;
+  }
   switch (viewer.kind) {
     case "anonymous":
       return html`<p class="small">This page is read-only. Reply in the ${thread} to approve or stop.</p>`;
@@ -203,16 +206,23 @@ function renderCommands({ outcome, state, pullRequest }: RunNode, { viewer, path
     html`<form method="post" action="${path}/approve">${key}<label for="raise">Raise the cost limit by (US dollars)</label><input id="raise" name="raise" inputmode="decimal" value="1" maxlength="10" required><button class="primary">Raise the limit</button></form>`;
   const isStopped = state === "interrupted";
   const label = isStopped ? "Resume with instructions (optional)" : "Message the worker";
-  return html`${raise}<form method="post" action="${path}/${isStopped ? "resume" : "say"}">${key}
+  return html`${raise}${state === "retrying" && renderRetry(viewer.formKey, path)}<form method="post" action="${path}/${isStopped ? "resume" : "say"}">${key}
 <label for="text">${label}</label><textarea id="text" name="text" rows="2" maxlength="20000" ${isStopped ? "" : html`required`}></textarea>
 <button class="primary">${isStopped ? "Resume" : "Send"}</button></form>
 ${!isStopped && html`<form method="post" action="${path}/stop">${key}<button>Stop</button> <span class="small">Pauses all workers in this thread; you can resume them.</span></form>`}
 ${
   pullRequest !== undefined &&
   html`<form method="post" action="${path}/update">${key}<button>Merge the base branch</button> <span class="small">Asks the worker to merge it into #${pullRequest}.</span></form>
-<form method="post" action="${path}/ready">${key}<button>Ready for review</button> <span class="small">Turns the draft #${pullRequest} into an ordinary pull request.</span></form>`
+<form method="post" action="${path}/ready">${key}<button>Ready for review</button> <span class="small">Turns the draft #${pullRequest} into an ordinary pull request.</span></form>
+<form method="post" action="${path}/undo">${key}<button>Undo the last push</button> <span class="small">Shows in the thread what a new commit would take back, and asks you to confirm it there.</span></form>`
 }
+<details><summary>Model</summary><form method="post" action="${path}/model">${key}<label for="model">Model for the next calls (empty: list those it may use)</label><input id="model" name="model" maxlength="200" autocomplete="off"><button>Switch</button></form></details>
+<details><summary>End</summary><form method="post" action="${path}/exit">${key}<button>End this run</button> <span class="small">Keeps what it has done as its result.</span></form></details>
 <details><summary>Cancel</summary><form method="post" action="${path}/cancel">${key}<button class="bad">Cancel all workers</button> <span class="small">Ends all workers in this thread for good.</span></form></details>`;
+}
+
+function renderRetry(formKey: string, path: string): Html {
+  return html`<form method="post" action="${path}/retry">${formKeyField(formKey)}<button>Try again</button> <span class="small">Calls the model again at once, or starts the task again when the run has ended.</span></form>`;
 }
 
 /** The open questions of a run, with buttons for the suggested answers. */

@@ -41,7 +41,7 @@ export function recordingRuns() {
     requestResume: vi.fn<Runs["requestResume"]>(async () => []),
     requestCancel: vi.fn<Runs["requestCancel"]>(async () => []),
     requestExit: vi.fn<Runs["requestExit"]>(async () => {}),
-    retryModelCall: vi.fn<Runs["retryModelCall"]>(async () => {}),
+    retry: vi.fn<Runs["retry"]>(async () => {}),
     clearConversation: vi.fn<Runs["clearConversation"]>(async () => {}),
     listModels: vi.fn<Runs["listModels"]>(async () => ({ current: "openai:a", available: ["openai:a", "openai:b"] })),
     changeModel: vi.fn<Runs["changeModel"]>(async () => {}),

@@ -59,7 +59,7 @@ async function webWorld({ github: githubOptions, signIn = true, githubUrl, clien
     store,
     scheduler: { wake: () => {} } as never,
     catalog: undefined as never,
-    models: undefined as never,
+    models: { findModelProblem: (name: string) => (name === "openai:b" ? undefined : `There is no ${name}.`) } as never,
     openGitHub,
     now,
     runsPerHour: { person: 20, repository: 100 },

@@ -63,6 +63,36 @@ test("the pull request of a run is marked ready, and follows its base branch", a
   });
 });
 
+test("a run is tried again, given another model, undone and ended from its own page", async () => {
+  const { startRun, pathOf, post, get, signedIn, eventsOf, store } = await world();
+  await startRun("abc1", { value: "retrying", context: { pullRequest: 7 } });
+  await startRun("abc2", { value: "idle" });
+  const path = pathOf("abc1");
+  const send = async (action: string, fields = {}) => (await post(`${path}/${action}`, { as: "mia", fields })).text;
+
+  const { text: page } = await get(path, { cookie: signedIn("mia").cookie });
+  const answers = [
+    await send("retry"),
+    await send("model", { model: "openai:b" }),
+    await send("model", { model: "openai:c" }),
+    await send("undo"),
+    await send("exit"),
+  ];
+
+  for (const action of ["retry", "model", "undo", "exit"]) expect(page).toContain(`action="${path}/${action}"`);
+  expect(answers.join("\n")).toMatch(
+    /Trying again[\s\S]*use openai:b\.[\s\S]*There is no openai:c\.[\s\S]*Confirm it there[\s\S]*ends with what/,
+  );
+  expect(await eventsOf("abc1")).toMatchObject([
+    { type: "retry.requested", by: "mia", via: "page" },
+    { type: "model.changed", model: "openai:b" },
+    { type: "run.exit" },
+  ]);
+  expect(await eventsOf("abc2")).toEqual([]);
+  const effect = await store.claimEffect("abc1", "work", Date.now());
+  expect(effect?.request).toMatchObject({ kind: "command.run", by: "mia", command: { args: ["undo_push"] } });
+});
+
 test("an approval can be revoked until its call begins", async () => {
   const { post, get, signedIn, store, path } = await waiting();
   await post(`${path}/approve`, { as: "mia", fields: decision });

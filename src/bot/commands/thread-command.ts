@@ -1,6 +1,6 @@
 import { distance } from "fastest-levenshtein";
 import { parseJsonObject } from "#ui/parse-json-object.ts";
-import { type RunCommandName, runCommands } from "#ui/run-commands.ts";
+import { type RunCommandName, runCommands, undoCommand } from "#ui/run-commands.ts";
 
 /** A comment as a command, read from its first line. */
 export type ThreadCommand =
@@ -77,7 +77,7 @@ const parsers: Record<RunCommandName, (input: CommandInput) => ThreadCommand> = 
   cost: () => ({ kind: "cost" }),
   ready: () => ({ kind: "ready" }),
   update: () => ({ kind: "update" }),
-  undo: ({ rest }) => ({ kind: "undo", line: `/tool undo_push ${rest}`.trim() }),
+  undo: ({ rest }) => ({ kind: "undo", line: `${undoCommand} ${rest}`.trim() }),
   tool: ({ line }) => ({ kind: "tool", line }),
   tools: ({ line }) => ({ kind: "tools", line }),
   help: () => ({ kind: "help" }),

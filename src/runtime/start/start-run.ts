@@ -37,7 +37,7 @@ export class RunStarter {
     maxCost = Number.POSITIVE_INFINITY,
   }: Parameters<Runs["startRun"]>[0]): Promise<RunSpec> {
     const { store, scheduler, catalog, models, openGitHub, now, policy } = this.#options;
-    const id = shortId(deliveryId ?? randomUUID(), 8);
+    const id = runIdOf(deliveryId ?? randomUUID());
     const known = await store.findRun(id);
     if (known) return readable(known).spec;
 
@@ -121,6 +121,11 @@ export class RunStarter {
         : ofRepository >= runsPerHour.repository && `${ofRepository} runs were started in ${owner}/${repo}`;
     if (exceeded) throw new UserError(`${exceeded} in the last hour, which is the limit. Try again later.`);
   }
+}
+
+/** Returns the id of the run that a delivery starts. */
+export function runIdOf(deliveryId: string): string {
+  return shortId(deliveryId, 8);
 }
 
 /** Returns the US dollars that are left of the day's budget. Throws a UserError when it is used up. */

@@ -527,14 +527,6 @@ describe("decisions", () => {
 });
 
 describe("replies", () => {
-  test("an unknown worker is answered with the nearest name and the list of workers", async () => {
-    runs.startRun.mockRejectedValue(new UserError('There is no worker "fixr".'));
-
-    await world.comment({ body: "/run fixr" });
-
-    expect(world.replies[0]).toMatch(/There is no worker `fixr`\. Did you mean `\/run fixer`[\s\S]*`\/run reviewer`/);
-  });
-
   test("a mistyped command is answered with a suggestion, and nothing is done", async () => {
     await world.comment({ body: "/aprove k7mq" });
 
