@@ -6,7 +6,8 @@ import { UserError } from "#domain/errors.ts";
 import type { Runs } from "#runtime/runs.ts";
 import { hasMarker } from "#text/comment-marker.ts";
 import { redactDeep } from "#text/redact.ts";
-import type { CommandContext, CommandOf } from "./execute-command.ts";
+import type { CommandContext } from "./command-context.ts";
+import type { CommandOf } from "./thread-command.ts";
 
 /** Approves a request, or raises the cost limit of the run that has used it up. */
 export async function approve(

@@ -8,31 +8,15 @@ import {
   renderStatusReply,
   renderWorkers,
 } from "#bot/render/render-reply.ts";
-import type { CommentLinks } from "#bot/render/render-status.ts";
 import { UserError } from "#domain/errors.ts";
-import type { GitHub } from "#domain/github.ts";
-import type { RunView } from "#domain/run.ts";
-import type { Runs, ThreadRef } from "#runtime/runs.ts";
 import { redactDeep } from "#text/redact.ts";
 import { parseToolCommand, type RunCommandOf } from "#ui/run-commands.ts";
 import { approve, deny, revoke } from "./approval-commands.ts";
-import type { ThreadCommand } from "./thread-command.ts";
-
-export type CommandOf<Kind extends ThreadCommand["kind"]> = Extract<ThreadCommand, { kind: Kind }>;
+import type { CommandContext } from "./command-context.ts";
+import type { CommandOf } from "./thread-command.ts";
 
 /** A command that someone with write access gave. */
 export type AuthorizedCommand = CommandOf<RunCommandOf<"thread"> | "mention">;
-
-export interface CommandContext {
-  github: GitHub;
-  runs: Runs;
-  comment: IncomingComment;
-  thread: ThreadRef;
-  /** The author of the command, with its idempotency key. */
-  person: { by: string; byId: number | undefined; deliveryId: string };
-  redact: (text: string) => string;
-  linksTo: (view: RunView) => Promise<CommentLinks>;
-}
 
 /** Executes one kind of command. Resolves to the reply, or to undefined when what follows in the thread is the answer. */
 type Execute<Kind extends AuthorizedCommand["kind"]> = (

@@ -49,6 +49,8 @@ export type ThreadCommand =
   /** Not a command. */
   | { kind: "text"; text: string };
 
+export type CommandOf<Kind extends ThreadCommand["kind"]> = Extract<ThreadCommand, { kind: Kind }>;
+
 /** What follows a command's name: the rest of its line, the lines below, and the whole first line. */
 interface CommandInput {
   rest: string;

@@ -1,0 +1,17 @@
+import type { IncomingComment } from "#bot/deliveries/incoming-comment.ts";
+import type { CommentLinks } from "#bot/render/render-status.ts";
+import type { GitHub } from "#domain/github.ts";
+import type { RunView } from "#domain/run.ts";
+import type { Runs, ThreadRef } from "#runtime/runs.ts";
+
+/** What the handlers of commands in threads work with. */
+export interface CommandContext {
+  github: GitHub;
+  runs: Runs;
+  comment: IncomingComment;
+  thread: ThreadRef;
+  /** The author of the command, with its idempotency key. */
+  person: { by: string; byId: number | undefined; deliveryId: string };
+  redact: (text: string) => string;
+  linksTo: (view: RunView) => Promise<CommentLinks>;
+}
