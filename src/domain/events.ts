@@ -97,6 +97,8 @@ export const RunEvent = z.discriminatedUnion("type", [
     /** US dollars; undefined if the price is unknown. */
     cost: z.number().optional(),
     finishReason: z.string(),
+    /** Why the text does not match the worker's output schema, as sentences. Undefined for an answer that does. */
+    schemaProblem: z.string().optional(),
     /** The id of the last event included in the request. Later messages have not been read by the model. */
     lastSeenId: z.number(),
   }),

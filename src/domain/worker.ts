@@ -3,6 +3,7 @@ import { invalidFile } from "#text/invalid-file.ts";
 import { positionInYaml, readYaml } from "#text/read-yaml.ts";
 import { ApprovalDecisionType } from "./approval.ts";
 import { UserError } from "./errors.ts";
+import { compileOutputSchema, type OutputSchema, parseOutputSchema } from "./output-schema.ts";
 import { Triggers, triggerFieldsAt } from "./trigger.ts";
 
 const domains = z
@@ -117,7 +118,11 @@ const WorkerFrontMatter = z.strictObject({
   server_side_tools: z.array(ServerSideTool).max(1, "List a server-side tool only once").default([]),
   /** The events that start the worker without a command. */
   on: Triggers.optional(),
-  output_schema_ref: z.string().optional(),
+  /** The JSON Schema of its answers. An answer that does not match is asked for once more; then the run fails. */
+  output_schema: z.record(z.string(), z.unknown()).optional(),
+  /** The file with that schema, in JSON or YAML: relative to the worker file. Read when the worker starts. */
+  output_schema_ref: z.string().min(1).optional(),
+  /** No option or command replaces the model of this file, and no program its limits. */
   locked: z.boolean().default(false),
 });
 
@@ -126,7 +131,9 @@ export const WorkerDefinition = WorkerFrontMatter.extend({ instructions: z.strin
 export type WorkerDefinition = z.infer<typeof WorkerDefinition>;
 
 /** What is checked only when a file is read, so that stored runs of earlier releases stay readable. */
-const WorkerFile = WorkerDefinition.superRefine(({ sandbox }, context) => {
+const WorkerFile = WorkerDefinition.superRefine(({ sandbox, output_schema: schema }, context) => {
+  const problem = schema && findSchemaProblem(schema);
+  if (problem) context.addIssue({ code: "custom", path: ["output_schema"], message: problem });
   for (const [index, { name }] of (sandbox?.zones ?? []).entries()) {
     if (sandbox?.zones?.findIndex((zone) => zone.name === name) === index) continue;
     context.addIssue({
@@ -136,6 +143,27 @@ const WorkerFile = WorkerDefinition.superRefine(({ sandbox }, context) => {
     });
   }
 });
+
+function findSchemaProblem(schema: OutputSchema): string | undefined {
+  try {
+    compileOutputSchema(schema, "output_schema");
+    return undefined;
+  } catch (error) {
+    if (error instanceof UserError) return error.message;
+    throw error;
+  }
+}
+
+/**
+ * Returns the worker with the output schema that its `output_schema_ref` names: the text of that file, undefined if there
+ * is none. Throws a UserError for a schema that cannot be used.
+ */
+export function withOutputSchema(worker: WorkerDefinition, text: string | undefined): WorkerDefinition {
+  const { name, output_schema_ref: ref } = worker;
+  if (ref === undefined || worker.output_schema) return worker;
+  if (text === undefined) throw new UserError(`${name}: there is no file ${ref}, which output_schema_ref names.`);
+  return { ...worker, output_schema: parseOutputSchema(text, ref) };
+}
 
 /** The front matter begins after the line `---`. */
 const frontMatterLine = 2;

@@ -1,7 +1,8 @@
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { basename, dirname, resolve } from "node:path";
 import { UserError } from "#domain/errors.ts";
-import { parseWorker, WorkerDefinition } from "#domain/worker.ts";
+import { compileOutputSchema } from "#domain/output-schema.ts";
+import { parseWorker, WorkerDefinition, withOutputSchema } from "#domain/worker.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import { describeProblems } from "#text/invalid-file.ts";
 import type { WorkerCatalogue, WorkerSource } from "./options.ts";
@@ -12,12 +13,23 @@ export interface ReadWorker {
   directory: string | undefined;
 }
 
-/** Reads a worker from a definition, the text of a file, or a path. Throws a UserError that names every problem. */
-export function readWorker(source: WorkerSource): ReadWorker {
-  if (typeof source !== "string") return { worker: checked(source), directory: undefined };
-  if (source.includes("\n")) return { worker: parseWorker(source, "The worker"), directory: undefined };
-  const path = resolve(source);
-  return { worker: parseWorker(textOf(path), basename(path)), directory: dirname(path) };
+/**
+ * Reads a worker from a definition, the text of a file, or a path. A worker without a file reads its output schema from
+ * `folder`, by default the current one. Throws a UserError that names every problem.
+ */
+export function readWorker(source: WorkerSource, folder = "."): ReadWorker {
+  const path = typeof source === "string" && !source.includes("\n") ? resolve(source) : undefined;
+  const directory = path && dirname(path);
+  const worker =
+    typeof source !== "string"
+      ? checked(source)
+      : path === undefined
+        ? parseWorker(source, "The worker")
+        : parseWorker(textOf(path), basename(path));
+  const { output_schema_ref: ref } = worker;
+  const schema = ref === undefined ? undefined : resolve(directory ?? folder, ref);
+  const text = schema !== undefined && existsSync(schema) ? readFileSync(schema, "utf8") : undefined;
+  return { worker: withOutputSchema(worker, text), directory };
 }
 
 /** Finds a worker by name. Rejects with a UserError that lists the known names. */
@@ -57,7 +69,11 @@ function namesOf(catalogue: WorkerCatalogue | undefined): string[] {
 
 function checked(definition: Exclude<WorkerSource, string>): WorkerDefinition {
   const parsed = WorkerDefinition.safeParse(definition);
-  if (parsed.success) return parsed.data;
+  if (parsed.success) {
+    const { output_schema: schema } = parsed.data;
+    if (schema) compileOutputSchema(schema, "output_schema");
+    return parsed.data;
+  }
   const fieldsAt = (path: readonly PropertyKey[]) => (path.length === 0 ? Object.keys(WorkerDefinition.shape) : []);
   const problems = describeProblems(parsed.error.issues, fieldsAt, definition);
   throw new UserError(`This is not a worker: ${problems}`);

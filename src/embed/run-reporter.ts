@@ -223,7 +223,7 @@ export class RunReporter implements RunObserver, LiveOutput {
     this.#endStream(run);
     countAnswer(run, event);
     const { spec, iterations: iteration } = run;
-    const { text, calls, usage } = event;
+    const { text, calls, schemaProblem, usage } = event;
     this.#trace(spec, {
       type: "response_receive",
       iteration,
@@ -232,6 +232,9 @@ export class RunReporter implements RunObserver, LiveOutput {
       usage: { input: usage.inputTokens, output: usage.outputTokens },
     });
     if (text.trim() !== "") this.#ui?.showMessage({ role: "assistant", content: text, timestamp: Date.now() });
+    if (schemaProblem !== undefined) {
+      this.status("warning", `The answer does not match the output schema. ${schemaProblem}`);
+    }
     this.#ui?.updateContextUsage(usage.inputTokens + usage.outputTokens, spec.worker.max_context_tokens);
   }
 

@@ -79,7 +79,7 @@ export class WorkerRuntime {
     checkWhole({ depth }, 0);
     checkWhole({ maxIterations }, 1);
     checkWhole({ maxDelegationDepth }, 0);
-    const { worker, directory } = readWorker(options.worker);
+    const { worker, directory } = readWorker(options.worker, options.workerDirectory);
     const bus = options.bus ?? options.uiAdapter?.bus;
 
     this.#options = options;
@@ -93,6 +93,7 @@ export class WorkerRuntime {
     this.#store = store ?? new MemoryStore();
     this.#reporter = new RunReporter({ ui: this.#ui, onEvent: options.onEvent });
     checkCompatible(worker, this.#modelName());
+    if (worker.locked) checkUnchanged(worker, { maxIterations, maxDelegationDepth });
   }
 
   /**
@@ -447,6 +448,12 @@ function checkWhole(option: Record<string, number | undefined>, least: number): 
   for (const [name, value] of Object.entries(option)) {
     if (value === undefined || (Number.isInteger(value) && value >= least)) continue;
     throw new UserError(`${name} is a whole number from ${least} on, and not ${value}.`);
+  }
+}
+
+function checkUnchanged({ name }: WorkerDefinition, limits: Record<string, number | undefined>): void {
+  for (const [option, value] of Object.entries(limits)) {
+    if (value !== undefined) throw new UserError(`${name} is locked: ${option} cannot replace a limit of its file.`);
   }
 }
 

@@ -23,6 +23,10 @@ export const WorkerContext = z.strictObject({
   /** Tool calls in the last answer. */
   requestedCalls: z.number(),
   openCalls: z.array(OpenCall),
+  /** Why the last answer does not match the worker's output schema. */
+  schemaProblem: z.string().optional(),
+  /** How many answers in a row did not match it. */
+  mismatches: z.number().default(0),
   /** False for a run that answers its parent. */
   isRoot: z.boolean().default(true),
   /** True if the run waits at its cost limit until a person raises it. Otherwise it ends there. */
@@ -42,6 +46,8 @@ type WorkerInput = Pick<WorkerContext, "mode" | "limits"> & { isRoot?: boolean; 
 /** What `open_pull_request` and `update_pull_request` return. */
 const PullRequestResult = z.object({ data: z.object({ number: z.number() }) });
 
+/** An answer that does not match the output schema is asked for once more. */
+const maxMismatches = 2;
 const maxConsecutiveFailures = 5;
 const firstRetryMs = 2_000;
 /** When a provider asks for a longer delay than this, the run fails and says so. */
@@ -70,6 +76,8 @@ const machineSetup = setup({
   guards: {
     hasBase: ({ context }) => context.hasBase,
     hasCalls: ({ context }) => context.requestedCalls > 0,
+    mayAnswerAgain: ({ context }) => context.schemaProblem !== undefined && context.mismatches < maxMismatches,
+    isMismatch: ({ context }) => context.schemaProblem !== undefined,
     hasUnreadMessages: ({ context }) => context.unreadMessages > 0,
     // A chat waits for the next message; a run with an open pull request waits for its review.
     staysIdle: ({ context }) => context.mode === "chat" || (context.isRoot && context.pullRequest !== undefined),
@@ -116,6 +124,8 @@ export const workerMachine = machineSetup.createMachine({
     unreadMessages: 0,
     requestedCalls: 0,
     openCalls: [],
+    schemaProblem: undefined,
+    mismatches: 0,
     checkRepairs: 0,
     outcome: undefined,
   }),
@@ -250,6 +260,12 @@ export const workerMachine = machineSetup.createMachine({
       always: [
         { guard: "hasCalls", target: "reviewing" },
         { guard: "hasUnreadMessages", target: "checkingLimits" },
+        { guard: "mayAnswerAgain", target: "checkingLimits" },
+        {
+          guard: "isMismatch",
+          target: "ended",
+          actions: { type: "update", params: ({ context }) => ({ outcome: failedAnswer(context) }) },
+        },
         {
           guard: "staysIdle",
           target: "idle",
@@ -442,12 +458,18 @@ function countRepair({ context }: { context: WorkerContext }): Partial<WorkerCon
   return { checkRepairs: context.checkRepairs + 1 };
 }
 
+/** The snapshot stays small, and an answer's own text can be part of the problem. */
+const maxProblemCharacters = 500;
+
 function recordAnswer(context: WorkerContext, answer: ModelAnswered): Partial<WorkerContext> {
+  const { calls, schemaProblem } = answer;
   return {
+    schemaProblem: schemaProblem?.slice(0, maxProblemCharacters),
+    mismatches: schemaProblem !== undefined ? context.mismatches + 1 : calls.length > 0 ? context.mismatches : 0,
     ...addUsage(context, answer),
     steps: context.steps + 1,
     consecutiveFailures: 0,
-    requestedCalls: answer.calls.length,
+    requestedCalls: calls.length,
   };
 }
 
@@ -531,6 +553,10 @@ function reachedLimit({ steps, tokens, cost, limits }: WorkerContext): string | 
 function isOnlyCostReached(context: WorkerContext): boolean {
   const withoutCost = { ...context, cost: 0 };
   return reachedLimit(context) !== undefined && reachedLimit(withoutCost) === undefined;
+}
+
+function failedAnswer({ schemaProblem }: WorkerContext): SnapshotOutcome {
+  return { kind: "failed", reason: `The worker's answer does not match its output schema: ${schemaProblem}` };
 }
 
 function limitedBy(limit = "unknown"): SnapshotOutcome {

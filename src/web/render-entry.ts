@@ -175,11 +175,14 @@ function renderAnswer(
   event: Extract<RunEvent, { type: "model.answered" }>,
   { run, repositoryUrl }: EntryContext,
 ): Entry | undefined {
-  const { text, searches = [], usage, cost } = event;
-  if (text.trim() === "" && searches.length === 0) return undefined;
+  const { text, searches = [], schemaProblem, usage, cost } = event;
+  if (text.trim() === "" && searches.length === 0 && schemaProblem === undefined) return undefined;
   const body = html`${text.trim() !== "" && renderMarkdownText(text, repositoryUrl)}${searches
     .slice(0, maxSearches)
-    .map((search) => html`<p class="search">🔎 The model's provider searched the web: ${search}</p>`)}`;
+    .map((search) => html`<p class="search">🔎 The model's provider searched the web: ${search}</p>`)}${
+    schemaProblem !== undefined &&
+    html`<p class="bad">The answer does not match the output schema. ${schemaProblem}</p>`
+  }`;
   const numbers = renderUsage({ usage, cost: cost ?? 0 });
   return { kind: "model", who: html`<b title="${numbers}">${run.spec.worker.name}</b>`, body };
 }

@@ -380,3 +380,17 @@ describe("attachments", () => {
     expect(await runtime.run("Look", [png, note])).toMatchObject({ success: true });
   });
 });
+
+test("a locked worker runs with the model and the limits of its file, whatever the program says", async () => {
+  const worker = { ...aWorker, model: "scripted:own", locked: true };
+
+  await expect(embedded(["Hello."], { worker, model: "scripted:other" })).rejects.toThrow(
+    "helper is locked to its model scripted:own, so it cannot run with scripted:other.",
+  );
+  await expect(embedded(["Hello."], { worker, maxIterations: 100 })).rejects.toThrow(
+    "helper is locked: maxIterations cannot replace a limit of its file.",
+  );
+  const { runtime, models } = await embedded(["Hello."], { worker });
+  expect(await runtime.run("Hi")).toMatchObject({ response: "Hello." });
+  expect(models.requests[0]?.model).toBe("scripted:own");
+});

@@ -171,6 +171,20 @@ test("a message that arrives during a model call is shown to the model before th
   expect(state.context.outcome).toBeUndefined();
 });
 
+test("an answer that does not match the output schema is asked for once more, also between two tool calls", () => {
+  const mismatch: RunEvent = { ...answer(0), schemaProblem: "It is not valid JSON." } as RunEvent;
+  const again = play([opened, mismatch]);
+  const calling = play([opened, mismatch, answer(1), reviewed("tool", "allow")]);
+
+  expect([nameOf(again), again.context.mismatches]).toEqual(["callingModel", 1]);
+  expect([nameOf(calling), calling.context.mismatches]).toEqual(["executing", 1]);
+  expect(play([opened, mismatch, answer(0)]).context.outcome).toEqual({ kind: "answered" });
+  expect(play([opened, mismatch, mismatch]).context.outcome).toEqual({
+    kind: "failed",
+    reason: "The worker's answer does not match its output schema: It is not valid JSON.",
+  });
+});
+
 test("the model is not called again after the last step that the limit allows", () => {
   const turn: RunEvent[] = [
     answer(1),

@@ -80,6 +80,11 @@ test.each([
     "a.worker:4:3: There is no file tools.ts next to this one.",
   ],
   [
+    "an output schema that is not there",
+    worker("a", "output_schema_ref: answer.json\n"),
+    "a.worker:3:1: a: there is no file answer.json, which output_schema_ref names.",
+  ],
+  [
     "a setting",
     { ".github/golem-forge.yml": "workers: [fixer]\nlimit: {}\n" },
     "golem-forge.yml:2:1: Unknown field limit. Did you mean limits?",

@@ -25,6 +25,7 @@ export function callModel({
         tools: tools.offered,
         serverSideTools: spec.worker.server_side_tools,
         find: tools.find,
+        outputSchema: spec.worker.output_schema,
         signal,
         onText: (text: string) => run.live.add(runId, { source, text }),
         onInput: (input: InputPiece) => run.live.add(runId, { source, input }),

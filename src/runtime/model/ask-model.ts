@@ -1,8 +1,9 @@
 import type { ModelMessage } from "ai";
 import { canonicalJson } from "#domain/approval.ts";
 import type { LoggedEvent, ModelCall, RunEvent } from "#domain/events.ts";
+import { checkAnswer, type OutputSchema } from "#domain/output-schema.ts";
 import type { NamedTool } from "#domain/tool.ts";
-import { ModelFailure, type ModelRequest, type Models } from "#models/models.ts";
+import { type ModelAnswer, ModelFailure, type ModelRequest, type Models } from "#models/models.ts";
 import { estimateToolTokens } from "#models/offer-tools.ts";
 import { foldForward } from "#runtime/read-log.ts";
 import { estimateTokens } from "#text/estimate-tokens.ts";
@@ -16,6 +17,8 @@ interface AskModelOptions
   /** The largest conversation, in estimated tokens. */
   maxTokens: number;
   find: Toolbox["find"];
+  /** The schema that an answer without tool calls has to match. */
+  outputSchema: OutputSchema | undefined;
   /** Called with the request right before it is sent. */
   onCall?: (request: ModelRequest) => void;
 }
@@ -29,7 +32,7 @@ type Answer = Extract<RunEvent, { type: "conversation.compacted" | "model.answer
  */
 export async function askModel(
   models: Models,
-  { log, maxTokens, find, onCall, ...request }: AskModelOptions,
+  { log, maxTokens, find, outputSchema, onCall, ...request }: AskModelOptions,
 ): Promise<Answer[]> {
   const lastSeenId = log.at(-1)?.id ?? 0;
   const stuck = findStuck(log, find);
@@ -48,12 +51,19 @@ export async function askModel(
     const messages = fitTranscript(buildTranscript(event ? [...log, event] : log), available);
     if (!messages) return [...events, { type: "model.failed", reason: describeTooLong(maxTokens), retryable: false }];
     const answer = await models.call(announced(messages));
-    return [...events, { type: "model.answered", ...answer, lastSeenId }];
+    return [...events, { type: "model.answered", ...checked(answer, outputSchema), lastSeenId }];
   } catch (error) {
     if (!(error instanceof ModelFailure) || request.signal.aborted) throw error;
     const { message: reason, retryable, retryAfterMs } = error;
     return [...events, { type: "model.failed", reason, retryable, retryAfterMs }];
   }
+}
+
+/** Checks an answer that ends the run against the worker's output schema. A match is reduced to its JSON. */
+function checked(answer: ModelAnswer, schema: OutputSchema | undefined): ModelAnswer & { schemaProblem?: string } {
+  if (!schema || answer.calls.length > 0) return answer;
+  const result = checkAnswer(schema, answer.text);
+  return result.isValid ? { ...answer, text: result.text } : { ...answer, schemaProblem: result.problem };
 }
 
 function describeTooLong(maxTokens: number): string {

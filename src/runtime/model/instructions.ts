@@ -5,7 +5,8 @@ export function instructionsFor({ worker, origin, depth, pullRequestBranch, isFo
   const thread = `${origin.isPullRequest ? "pull request" : "issue"} #${origin.thread} of ${origin.owner}/${origin.repo}`;
   const push = pullRequestBranch && worker.toolsets.pull_request !== undefined ? [branchRule] : [];
   const fork = isFork ? [forkRule] : [];
-  return [worker.instructions, sandboxRules(thread), ...push, ...fork, depth > 0 ? childRules : rootRules].join("\n\n");
+  const answer = answerRules(worker) ?? (depth > 0 ? childRules : rootRules);
+  return [worker.instructions, sandboxRules(thread), ...push, ...fork, answer].join("\n\n");
 }
 
 /** Returns the system prompt of a worker that a program runs. There is no thread; the program reads the answer. */
@@ -13,7 +14,13 @@ export function embeddedInstructionsFor(
   { worker, depth }: Pick<RunSpec, "worker" | "depth">,
   briefing?: string,
 ): string {
-  return [worker.instructions, briefing, commonRules, ...(depth > 0 ? [childRules] : [])].filter(Boolean).join("\n\n");
+  const answer = answerRules(worker) ?? (depth > 0 ? childRules : undefined);
+  return [worker.instructions, briefing, commonRules, answer].filter(Boolean).join("\n\n");
+}
+
+function answerRules({ output_schema: schema }: RunSpec["worker"]): string | undefined {
+  if (!schema) return undefined;
+  return `A program reads your answer. When you are done, answer with nothing but a JSON value that matches this JSON Schema:\n${JSON.stringify(schema)}`;
 }
 
 function sandboxRules(thread: string): string {

@@ -197,6 +197,9 @@ function describeOutcome(outcome: RunOutcome): string {
 }
 
 function userMessages(event: RunEvent): ModelMessage[] {
+  if (event.type === "model.answered" && event.schemaProblem !== undefined) {
+    return [{ role: "user", content: askAgain(event.schemaProblem) }];
+  }
   if (event.type === "message.received") return [{ role: "user", content: contentOf(event) }];
   if (event.type === "guidance.read") return [{ role: "user", content: describeGuidance(event) }];
   if (event.type === "run.resume") {
@@ -213,6 +216,10 @@ function userMessages(event: RunEvent): ModelMessage[] {
   }
   if (event.type === "tool.invoked") return [{ role: "user", content: describeInvocation(event) }];
   return [];
+}
+
+function askAgain(problem: string): string {
+  return `Your answer does not match the output schema. ${problem} Answer again, with nothing but a JSON value that matches it.`;
 }
 
 function contentOf(message: EventOf<"message.received">): UserContent {

@@ -89,6 +89,9 @@ export function modelFor(worker: WorkerDefinition, model: string | undefined, mo
   if (!model) {
     throw new UserError("No model is configured here: set GOLEM_FORGE_MODEL, such as anthropic:claude-sonnet-4-5.");
   }
+  if (worker.locked && worker.model !== undefined && worker.model !== model) {
+    throw new UserError(`${worker.name} is locked to its model ${worker.model}, so it cannot run with ${model}.`);
+  }
   const problem = models.findModelProblem(model);
   if (problem) throw new UserError(problem);
   if (worker.compatible_models && !modelMatches(worker.compatible_models, model)) {

@@ -1,10 +1,10 @@
 import { readdir, readFile } from "node:fs/promises";
-import { join } from "node:path";
+import { join, posix } from "node:path";
 import { UserError } from "#domain/errors.ts";
 import type { GitHub } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { Triggers } from "#domain/trigger.ts";
-import { parseWorker, type WorkerDefinition } from "#domain/worker.ts";
+import { parseWorker, type WorkerDefinition, withOutputSchema } from "#domain/worker.ts";
 import { closestMatch } from "#text/closest-match.ts";
 
 const repositoryFolder = ".github/workers";
@@ -68,7 +68,10 @@ export async function openWorkerCatalog(directory: string): Promise<WorkerCatalo
 async function readShipped(directory: string): Promise<Map<string, WorkerDefinition>> {
   const workers = new Map<string, WorkerDefinition>();
   for (const file of (await filesIn(directory)).filter((name) => name.endsWith(ending)).sort()) {
-    const worker = parseWorker(await readFile(join(directory, file), "utf8"), file);
+    const parsed = parseWorker(await readFile(join(directory, file), "utf8"), file);
+    const { output_schema_ref: ref } = parsed;
+    const schema = ref === undefined ? undefined : await readFile(join(directory, ref), "utf8").catch(() => undefined);
+    const worker = withOutputSchema(parsed, schema);
     workers.set(worker.name.toLowerCase(), worker);
   }
   return workers;
@@ -95,7 +98,13 @@ async function readOwnWorker(files: WorkerFiles, file: string): Promise<WorkerDe
   if (worker.name.toLowerCase() !== nameOf(file)) {
     throw new UserError(`${path} names its worker ${worker.name}: the name and the file name must be the same.`);
   }
-  return worker;
+  return withOutputSchema(worker, await readSchema(files, path, worker.output_schema_ref));
+}
+
+/** Reads the file that `output_schema_ref` names, relative to the worker file. */
+async function readSchema(files: WorkerFiles, path: string, ref: string | undefined): Promise<string | undefined> {
+  const schema = ref === undefined ? ".." : posix.join(posix.dirname(path), ref);
+  return schema.startsWith("..") ? undefined : files.readFile(schema, { maxAgeMs: maxListAgeMs });
 }
 
 async function describeOwn(files: WorkerFiles, file: string): Promise<{ name: string; description?: string }> {

@@ -69,7 +69,11 @@ function lineOf({ event }: LoggedEvent): string[] {
     case "sandbox.opened":
       return [`Opened ${event.branch} at ${event.commit.slice(0, 7)}`];
     case "model.answered":
-      return [...(event.searches ?? []).map(describeSearch), ...(event.text ? [firstLine(event.text)] : [])];
+      return [
+        ...(event.searches ?? []).map(describeSearch),
+        ...(event.text ? [firstLine(event.text)] : []),
+        ...(event.schemaProblem === undefined ? [] : [firstLine(`Not a valid answer: ${event.schemaProblem}`)]),
+      ];
     case "conversation.compacted":
       return ["Summarized the conversation so far"];
     case "model.failed":

@@ -4,7 +4,7 @@ import { basename, dirname, join, relative, resolve } from "node:path";
 import { readLocalConfig } from "#config/config.ts";
 import { parseRepositorySettings, settingsPath } from "#config/repository-settings.ts";
 import { type FileProblem, InvalidFileError, UserError } from "#domain/errors.ts";
-import { parseWorker, positionInWorker, type WorkerDefinition } from "#domain/worker.ts";
+import { parseWorker, positionInWorker, type WorkerDefinition, withOutputSchema } from "#domain/worker.ts";
 import { findModelNameProblem } from "#models/model-name.ts";
 import { findRoot } from "#sandbox/checkout/find-root.ts";
 import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
@@ -88,7 +88,7 @@ async function checkFile(file: string, workers: Callees): Promise<FileProblem[]>
   try {
     if (file.endsWith(".worker")) {
       const worker = parseWorker(text, basename(file));
-      return [...checkWorker(worker, text, file, workers), ...(await checkOffered(worker, text))];
+      return [...(await checkWorker(worker, text, file, workers)), ...(await checkOffered(worker, text))];
     }
     if (/\.ya?ml$/.test(file)) return checkSettings(text, file, workers);
     return [{ message: "The name of a worker file ends in .worker, and that of a settings file in .yml." }];
@@ -107,7 +107,12 @@ function checkSettings(text: string, file: string, workers: Callees): FileProble
   });
 }
 
-function checkWorker(worker: WorkerDefinition, text: string, file: string, workers: Callees): FileProblem[] {
+async function checkWorker(
+  worker: WorkerDefinition,
+  text: string,
+  file: string,
+  workers: Callees,
+): Promise<FileProblem[]> {
   const at = (message: string | undefined, ...path: PropertyKey[]): FileProblem[] =>
     message === undefined ? [] : [{ message, ...positionInWorker(text, path) }];
   const isNamedLikeFile = worker.name.toLowerCase() === nameOf(file);
@@ -117,6 +122,7 @@ function checkWorker(worker: WorkerDefinition, text: string, file: string, worke
     ...at(worker.model && findModelNameProblem(worker.model), "model"),
     ...Object.keys(worker.toolsets).flatMap((name) => at(findToolsetProblem(worker, name), "toolsets", name)),
     ...at(findMissingModule(worker, file), "toolsets", "custom"),
+    ...at(await findSchemaProblem(worker, file), "output_schema_ref"),
     ...callableBy(worker).flatMap((name, index) => {
       const path = ["toolsets", "workers", "allowed", index];
       if (!workers.has(name.toLowerCase())) return at(unknownWorker(name, workers), ...path);
@@ -179,6 +185,19 @@ function findMissingModule({ toolsets }: WorkerDefinition, file: string): string
   return existsSync(join(dirname(file), custom.module))
     ? undefined
     : `There is no file ${custom.module} next to this one.`;
+}
+
+async function findSchemaProblem(worker: WorkerDefinition, file: string): Promise<string | undefined> {
+  const { output_schema_ref: ref } = worker;
+  const schema =
+    ref === undefined ? undefined : await readFile(join(dirname(file), ref), "utf8").catch(() => undefined);
+  try {
+    withOutputSchema(worker, schema);
+    return undefined;
+  } catch (error) {
+    if (error instanceof UserError) return error.message;
+    throw error;
+  }
 }
 
 /** The shortest way from a callee back to the worker; undefined if there is none. */

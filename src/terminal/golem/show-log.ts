@@ -92,7 +92,12 @@ function linesOfEvent(
     case "message.received":
       return [paint("bold", `> ${visible(event.text)}`)];
     case "model.answered":
-      return event.text.trim() === "" ? [] : [visible(event.text)];
+      return [
+        ...(event.text.trim() === "" ? [] : [visible(event.text)]),
+        ...(event.schemaProblem === undefined
+          ? []
+          : [paint("yellow", `The answer does not match the output schema. ${oneLine(event.schemaProblem)}`)]),
+      ];
     case "conversation.compacted":
       return [paint("gray", "— the conversation up to here was summarized —")];
     case "model.failed":

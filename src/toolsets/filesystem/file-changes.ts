@@ -106,6 +106,7 @@ const protectedPatterns = [
   // Instructions and settings of agents.
   "**/{agents.md,agent.md,claude.md,claude.local.md,gemini.md,copilot-instructions.md,skill.md}",
   "**/{.claude.json,.mcp.json,.cursorrules,.windsurfrules}",
+  "**/{*.worker,golem-forge.config.yaml,golem-forge.config.yml}",
   // What builds and tests run by themselves.
   "**/{makefile,gnumakefile,justfile,dockerfile,dockerfile.*,*.dockerfile,conftest.py}",
   "**/{vitest,vite,jest,eslint,babel}.config.*",

@@ -1,0 +1,91 @@
+import { runInNewContext } from "node:vm";
+import { z } from "zod";
+import { readYaml } from "#text/read-yaml.ts";
+import { describeMismatch, valueAt } from "./describe-schema-issue.ts";
+import { UserError } from "./errors.ts";
+import { typesOf } from "./json-schema.ts";
+
+/** The JSON Schema that a worker's answers have to match. */
+export type OutputSchema = Record<string, unknown>;
+
+/** A regular expression of a schema may take this long on a model's answer before the answer is refused. */
+const maxCheckMs = 1_000;
+const maxProblems = 5;
+
+const Schema = z.record(z.string(), z.unknown());
+
+/** Parses an output schema in JSON or YAML. Throws a UserError that names the file. */
+export function parseOutputSchema(text: string, file: string): OutputSchema {
+  const json = text.trimStart().startsWith("{") ? parseJson(text) : { value: readYaml(text, file) };
+  if ("problem" in json) throw new UserError(`${file} is not valid JSON: ${json.problem}.`);
+  const schema = Schema.safeParse(json.value);
+  if (!schema.success) {
+    throw new UserError(`${file} is not a JSON Schema: it must be an object such as { "type": "object", … }.`);
+  }
+  compileOutputSchema(schema.data, file);
+  return schema.data;
+}
+
+/** Compiles an output schema. Throws a UserError for one that cannot be checked; `name` says where it is. */
+export function compileOutputSchema(schema: OutputSchema, name: string): z.ZodType {
+  try {
+    return z.fromJSONSchema(schema as Parameters<typeof z.fromJSONSchema>[0]);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new UserError(`${name} is not a JSON Schema that can be checked: ${reason}.`, { cause: error });
+  }
+}
+
+type CheckedAnswer = { isValid: true; text: string } | { isValid: false; problem: string };
+
+/**
+ * Checks an answer against a worker's output schema. Returns its JSON without a Markdown fence around it, or what is wrong
+ * with it, in sentences.
+ */
+export function checkAnswer(schema: OutputSchema, answer: string): CheckedAnswer {
+  const text = withoutFence(answer.trim());
+  const parsed = parseJson(text);
+  if ("problem" in parsed && !typesOf(schema).includes("string")) {
+    return { isValid: false, problem: `It is not valid JSON: ${parsed.problem}.` };
+  }
+  const value = "problem" in parsed ? text : parsed.value;
+  const issues = findIssues(compileOutputSchema(schema, "The output schema"), value);
+  if (issues.length === 0) return { isValid: true, text };
+  const problems = issues.slice(0, maxProblems).map((issue) => describe(issue, value));
+  if (issues.length > maxProblems) problems.push(`There are ${issues.length - maxProblems} more problems.`);
+  return { isValid: false, problem: problems.join(" ") };
+}
+
+function withoutFence(text: string): string {
+  return /^```(?:json)?[ \t]*\n([\s\S]*?)\n?```$/i.exec(text)?.[1]?.trim() ?? text;
+}
+
+function parseJson(text: string): { value: unknown } | { problem: string } {
+  try {
+    return { value: JSON.parse(text) };
+  } catch (error) {
+    return { problem: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+function findIssues(schema: z.ZodType, value: unknown): readonly z.core.$ZodIssue[] {
+  const check = () => schema.safeParse(value).error?.issues ?? [];
+  try {
+    return runInNewContext("check()", { check }, { timeout: maxCheckMs });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ERR_SCRIPT_EXECUTION_TIMEOUT") throw error;
+    return [{ code: "custom", path: [], message: "A pattern of the schema took too long to check", input: value }];
+  }
+}
+
+function describe(issue: z.core.$ZodIssue, answer: unknown): string {
+  const path = issue.path.join(".");
+  const place = path === "" ? "" : `${path}: `;
+  if (issue.code === "custom") return `${place}${issue.message}.`;
+  if (issue.code === "unrecognized_keys") {
+    return `${place}Unknown property ${issue.keys.map((key) => JSON.stringify(key)).join(", ")}.`;
+  }
+  const value = valueAt(answer, issue.path);
+  if (value === undefined && path !== "") return `${path} is missing.`;
+  return `${place}${describeMismatch(issue as Parameters<typeof describeMismatch>[0], value)}.`;
+}
