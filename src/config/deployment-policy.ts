@@ -44,6 +44,21 @@ export const DeploymentPolicy = z.strictObject({
   toolsets: z.array(z.string()).optional(),
   /** Hosts that `run_code` may reach if a person approves the call, as patterns such as `*.example.com`. Default: none. */
   network_hosts: z.array(z.string()).default([]),
+  /** The OS sandbox of repositories. */
+  sandbox: z
+    .strictObject({
+      /** Toolchains by repository: folders of this machine with programs, or with a folder `bin` of programs. */
+      tools: z
+        .array(
+          z.strictObject({
+            /** Patterns such as `acme/*`. Default: all. */
+            repositories: z.array(z.string()).min(1).default(["*"]),
+            folders: z.array(z.string().startsWith("/")).min(1),
+          }),
+        )
+        .default([]),
+    })
+    .prefault({}),
   /** Tools of a repository's own worker that always need approval, also where its worker file pre-approves them. */
   always_ask: z.array(z.string()).default(["open_pull_request", "update_pull_request", "git_merge", "install_package"]),
 });
@@ -72,10 +87,19 @@ export function readDeploymentPolicy(file: string | undefined): DeploymentPolicy
   throw invalidFile(`The policy ${file} is not valid`, { issues: parsed.error.issues, fieldsAt, value, yaml: text });
 }
 
-function fieldsAt([first]: readonly PropertyKey[]): string[] {
+function fieldsAt([first, ...rest]: readonly PropertyKey[]): string[] {
   if (first === "limits") return Object.keys(maxLimits);
+  if (first === "sandbox") return rest.length === 0 ? ["tools"] : ["repositories", "folders"];
   if (first === "outsiders" || first === "schedules") return ["workers", "cost"];
   return first === "cost_per_day" ? ["repository", "total"] : Object.keys(DeploymentPolicy.shape);
+}
+
+/** The toolchain folders for a repository; for files on this machine, those for all repositories. */
+export function sandboxTools({ sandbox }: DeploymentPolicy, repository = ""): string[] {
+  const matching = sandbox.tools.filter(({ repositories }) =>
+    repositories.some((pattern) => matchesPattern(pattern.toLowerCase(), repository.toLowerCase())),
+  );
+  return matching.flatMap(({ folders }) => folders);
 }
 
 /** Explains why the policy does not allow a model; undefined if it does. */

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { Triggers, triggerFieldsAt } from "#domain/trigger.ts";
-import { Limits } from "#domain/worker.ts";
+import { Limits, SetupCommands } from "#domain/worker.ts";
 import { invalidFile } from "#text/invalid-file.ts";
 import { readYaml } from "#text/read-yaml.ts";
 
@@ -86,6 +86,8 @@ export const RepositorySettings = z.strictObject({
       ci_repairs: Limits.shape.ci_repairs.unwrap().optional(),
     })
     .default({}),
+  /** Commands that install the dependencies for workers without a `setup` of their own, such as `npm ci`. */
+  setup: SetupCommands.optional(),
   /** Instructions for all workers, such as how to run the tests. */
   instructions: z.string().max(20_000).optional(),
 });

@@ -53,6 +53,12 @@ const Zone = z.strictObject({
 });
 export type Zone = z.infer<typeof Zone>;
 
+/**
+ * Commands that install a project's dependencies in the OS sandbox, such as `npm ci`. They reach package registries, and
+ * what they install is kept for later runs with the same lockfiles.
+ */
+export const SetupCommands = z.array(z.string().min(1).max(2_000)).min(1).max(20);
+
 /** The files a worker may access. A policy can only narrow the access of the parent run. */
 export const SandboxPolicy = z.strictObject({
   /** The only folder that the worker sees. */
@@ -108,6 +114,7 @@ const WorkerFrontMatter = z.strictObject({
   /** The tools that the model is offered, by name. Default: all of its toolsets. People can use the others with `/tool`. */
   offered_tools: z.array(z.string()).min(1).optional(),
   sandbox: SandboxPolicy.optional(),
+  setup: SetupCommands.optional(),
   limits: Limits.prefault({}),
   max_context_tokens: z.number().int().positive().default(200_000),
   /** The tokens of the repository's guidance (AGENTS.md and similar) that it starts with; 0 for none. Default: 4,000. */

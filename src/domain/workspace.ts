@@ -67,3 +67,13 @@ export interface Workspace {
   /** The rules of the worker's zones for a path. */
   ruleFor(path: string): ZoneRule;
 }
+
+/** The `.git` of a repository at one commit, without history, for programs that read it. */
+export interface GitFolder {
+  /** The commit. Two folders of one commit have the same objects. */
+  commit: string;
+  /** The files of `.git` except the objects. */
+  files(): Promise<{ path: string; content: Uint8Array }[]>;
+  /** The objects as a pack, in pieces, and then the index of that pack. */
+  pack(): AsyncGenerator<Uint8Array, Uint8Array>;
+}

@@ -57,6 +57,8 @@ export interface WorkerRuntimeOptions {
   executors?: ToolServices["executors"];
   /** Hosts that `run_code` may reach if a person approves the call, as patterns such as `*.example.com`. Default: none. */
   networkHosts?: ToolServices["networkHosts"];
+  /** Folders with programs that commands in the OS sandbox can use. */
+  sandboxTools?: ToolServices["sandboxTools"];
   /** Web access beyond the public web: a search provider, hosts of a private network. */
   web?: ToolServices["web"];
   /** The workers that this one and those below it may call, if their `workers` toolset allows it. */

@@ -29,7 +29,7 @@ export interface ProgramEnvironmentOptions {
   omitToolsets: readonly string[];
   briefing: string | undefined;
   workerDirectory: string | undefined;
-  services: Pick<ToolServices, "executors" | "networkHosts" | "web">;
+  services: Pick<ToolServices, "executors" | "networkHosts" | "sandboxTools" | "web">;
 }
 
 type ChangeTracking = Pick<MemoryWorkspace, "base" | "pendingChanges" | "markStored" | "rollback" | "history">;

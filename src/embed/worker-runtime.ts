@@ -103,7 +103,7 @@ export class WorkerRuntime {
   async initialize(): Promise<void> {
     if (this.#session) return;
     const { tools = [], maxIterations, maxDelegationDepth, toolEvents, workers } = this.#options;
-    const { omitToolsets = [], briefing, executors, networkHosts, web } = this.#options;
+    const { omitToolsets = [], briefing, executors, networkHosts, sandboxTools, web } = this.#options;
     const worker = withDepth(withoutToolsets(this.#worker, omitToolsets), maxDelegationDepth);
     const limits = { ...worker.limits, ...(maxIterations !== undefined && { steps: maxIterations }) };
     const model = modelFor(worker, this.#modelName(), this.#models);
@@ -120,7 +120,12 @@ export class WorkerRuntime {
       omitToolsets,
       briefing,
       workerDirectory: this.#directory,
-      services: { ...(executors && { executors }), ...(networkHosts && { networkHosts }), ...(web && { web }) },
+      services: {
+        ...(executors && { executors }),
+        ...(networkHosts && { networkHosts }),
+        ...(sandboxTools && { sandboxTools }),
+        ...(web && { web }),
+      },
     });
     const toolbox = await environment.openRootToolbox();
     const host = new ProgramHost({

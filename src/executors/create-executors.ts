@@ -1,7 +1,8 @@
 import { ToolError } from "#domain/errors.ts";
-import type { Availability, ExecSession, Executor, Tier } from "./executor.ts";
+import type { Availability, ExecSession, Executor, SessionOptions, Tier } from "./executor.ts";
 import { createMemoryExecutor } from "./memory/memory-executor.ts";
-import { createOsExecutor, type OsExecutorOptions } from "./os/os-executor.ts";
+import { createOsExecutor, type OsExecutorOptions, setupCacheFor } from "./os/os-executor.ts";
+import type { SetupCache } from "./os/setup-cache.ts";
 import { createRemoteExecutor, type RemoteExecutorOptions } from "./remote/remote-executor.ts";
 
 export interface ExecutorsOptions {
@@ -24,9 +25,11 @@ export interface Executors {
   availabilities(): Promise<Availability[]>;
   availability(tier: Tier): Promise<Availability>;
   /** The session of this key, opened when there is none. Throws a ToolError `UNAVAILABLE` that says why. */
-  openSession(tier: Tier, key: string): Promise<ExecSession>;
+  openSession(tier: Tier, key: string, options?: SessionOptions): Promise<ExecSession>;
   /** Ends the session of this key, if there is one. */
   closeSession(tier: Tier, key: string): Promise<void>;
+  /** The dependencies that setups prepared for the OS tier; undefined without that tier. */
+  readonly setups: SetupCache | undefined;
   close(): Promise<void>;
 }
 
@@ -37,7 +40,9 @@ export function createExecutors(options: ExecutorsOptions = {}): Executors {
   const { idleMs, onAvailability } = options;
   const executors = new Map<Tier, Executor>();
   executors.set("memory", createMemoryExecutor({ spares: options.spareShells }));
-  if (options.os !== false) executors.set("os", createOsExecutor(options.os));
+  const { os = {} } = options;
+  const setups = os === false ? undefined : (os.setups ?? setupCacheFor(os));
+  if (os !== false) executors.set("os", createOsExecutor({ ...os, ...(setups && { setups }) }));
   if (options.remote) executors.set("remote", createRemoteExecutor(options.remote));
 
   const availabilities = new Map<Tier, Promise<Availability>>();
@@ -58,11 +63,11 @@ export function createExecutors(options: ExecutorsOptions = {}): Executors {
     return found;
   }
 
-  async function open(tier: Tier): Promise<ExecSession> {
+  async function open(tier: Tier, options: SessionOptions | undefined): Promise<ExecSession> {
     const { available, reason } = await availability(tier);
     const executor = executors.get(tier);
     if (!available || !executor) throw new ToolError(`unavailable: ${reason}`, { code: "UNAVAILABLE" });
-    return executor.open();
+    return executor.open(options);
   }
 
   function tracked(name: string, session: ExecSession): ExecSession {
@@ -95,13 +100,14 @@ export function createExecutors(options: ExecutorsOptions = {}): Executors {
 
   return {
     tiers: ["memory", "os", "remote"],
+    setups,
     availability,
     availabilities: () => Promise.all((["memory", "os", "remote"] as const).map(availability)),
-    async openSession(tier, key) {
+    async openSession(tier, key, options) {
       const name = `${tier} ${key}`;
       let held = sessions.get(name);
       if (!held) {
-        held = { session: open(tier), idle: undefined, busy: 0 };
+        held = { session: open(tier, options), idle: undefined, busy: 0 };
         sessions.set(name, held);
       }
       try {

@@ -1,4 +1,4 @@
-import type { Change, Workspace } from "#domain/workspace.ts";
+import type { Change, GitFolder, Workspace } from "#domain/workspace.ts";
 
 /** Where a command runs: the in-memory shell, this machine's OS sandbox, or somebody's remote one. */
 export type Tier = "memory" | "os" | "remote";
@@ -9,6 +9,8 @@ export interface TreeSource extends Pick<Workspace, "resolve" | "paths" | "list"
   readonly head: { commit: string; branch: string };
   /** Commits of the base's history, newest first. */
   log(options: { limit: number; path?: string }): Promise<TreeCommit[]>;
+  /** The `.git` for programs in the OS tier. */
+  gitFolder?(): Promise<GitFolder | undefined>;
 }
 
 export interface TreeCommit {
@@ -36,6 +38,8 @@ export interface ExecRequest {
   network?: readonly string[];
   /** Runs the command in an empty folder with an empty home in place of the tree. In the OS tier only. */
   isolated?: IsolatedFolder;
+  /** The prepared dependencies that the command can read, by their key in the `SetupCache`. In the OS tier only. */
+  setup?: string;
 }
 
 /** The folder of a command that has network: nothing of the tree or of earlier commands can run in it. */
@@ -51,6 +55,8 @@ export interface IsolatedFolder {
     /** Relative to the home folder. `mergeDepth`: the levels below it that are merged with those of the session. */
     home: readonly { path: string; mergeDepth: number }[];
   };
+  /** Keeps all dependencies: in the session, or under a key in the `SetupCache` and not in the session. */
+  keepDependencies?: "session" | { key: string };
 }
 
 export interface GuestChange {
@@ -104,10 +110,15 @@ export interface Availability {
   reason: string;
 }
 
+export interface SessionOptions {
+  /** Further folders with programs, read-only. Their `bin` comes first in the PATH. In the OS tier only. */
+  tools?: readonly string[];
+}
+
 export interface Executor {
   readonly tier: Tier;
   /** Asked once; never throws. */
   probe(): Promise<Availability>;
-  open(): Promise<ExecSession>;
+  open(options?: SessionOptions): Promise<ExecSession>;
   close(): Promise<void>;
 }

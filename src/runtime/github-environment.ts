@@ -1,4 +1,4 @@
-import type { DeploymentPolicy } from "#config/deployment-policy.ts";
+import { type DeploymentPolicy, sandboxTools } from "#config/deployment-policy.ts";
 import { UserError } from "#domain/errors.ts";
 import type { GitHub, OpenGitHub } from "#domain/github.ts";
 import { branchOf, type RunSpec } from "#domain/run.ts";
@@ -21,6 +21,9 @@ export interface GitHubEnvironmentOptions {
   services: SharedServices;
   policy: DeploymentPolicy;
 }
+
+/** How old the settings may be that every command of a run reads. */
+const settingsAgeMs = 10 * 60_000;
 
 /** Runs work on repositories on GitHub: each run has its own sandbox over the base of its root. */
 export function createGitHubEnvironment({
@@ -72,6 +75,8 @@ export function createGitHubEnvironment({
               maxOpenPullRequests: async () => (await readSettings(github)).max_open_pull_requests,
               ...services,
               networkHosts: policy.network_hosts,
+              sandboxTools: sandboxTools(policy, `${spec.origin.owner}/${spec.origin.repo}`),
+              setupCommands: async () => (await readSettings(github, { maxAgeMs: settingsAgeMs })).setup,
               workerDirectory: spec.workerSource === "deployment" ? catalog.directory : undefined,
             },
             { alwaysAsk: spec.workerSource === "repository" ? policy.always_ask : [] },

@@ -1,3 +1,4 @@
+import type { GitFolder } from "#domain/workspace.ts";
 import type { FileVersions } from "./preview-files.ts";
 import type { MergedCommit, PushRequest, PushResult, Sandbox } from "./sandbox.ts";
 
@@ -47,6 +48,10 @@ interface StagedChanges {
 
 /** The sandbox as the git tools use it. The worker's zones apply to its paths, too. */
 export interface GitSandbox extends Sandbox {
+  /** True if the base is a commit of the default branch, where only reviewed changes are. */
+  readonly isOnDefaultBranch?: boolean;
+  /** The `.git` of the base. Resolves to undefined for a worker that sees only a part of the repository. */
+  gitFolder?(): Promise<GitFolder | undefined>;
   /** The branches of the remote, sorted by name. */
   branches(signal?: AbortSignal): Promise<Branch[]>;
   /** Fetches the tip of a branch for `readAt`. Throws a UserError when the branch does not exist. */

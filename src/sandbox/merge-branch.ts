@@ -45,16 +45,24 @@ export async function planMerge(
   const mergeBase = await findCommonCommit(base, remote, { name, commit, heads });
   await fetchCommit(base, remote, commit);
   await fetchCommit(base, remote, mergeBase);
+  return mergeInto(layer, base.store, { name, commit, mergeBase });
+}
 
+/** Computes the result of merging a commit into the working files. All commits must have been fetched with their files. */
+export async function mergeInto(
+  layer: Layer,
+  store: ObjectStore,
+  { name, commit, mergeBase }: { name: string; commit: string; mergeBase: string },
+): Promise<MergePlan> {
   const plan: MergePlan = { mergeBase, edits: [], conflicts: [] };
-  const differences = await compareTrees(base.store, {
-    before: treeOf(base.store, mergeBase),
-    after: treeOf(base.store, commit),
+  const differences = await compareTrees(store, {
+    before: treeOf(store, mergeBase),
+    after: treeOf(store, commit),
     name: `The branch ${name}`,
   });
   const yielder = new EventLoopYielder();
   for (const difference of differences) {
-    mergeOne(plan, base.store, layer, difference, name);
+    mergeOne(plan, store, layer, difference, name);
     if (yielder.isDue) await yielder.turn();
   }
   return plan;

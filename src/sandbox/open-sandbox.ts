@@ -4,6 +4,7 @@ import type { FileChange } from "#domain/preview.ts";
 import type { Base } from "./base.ts";
 import { readBlame } from "./blame.ts";
 import { type BuiltTree, buildTree, packCommit } from "./build-commit.ts";
+import { createGitFolder } from "./git-folder.ts";
 import { parseCommit, parseTree } from "./git-objects.ts";
 import type { GitSandbox, PushPlan } from "./git-sandbox.ts";
 import { readHistory } from "./history.ts";
@@ -68,6 +69,12 @@ export async function openSandbox({
   return {
     ...view,
     base: opened.at,
+    isOnDefaultBranch: opened.at.branch === opened.defaultBranch,
+    gitFolder: async () => {
+      if (!zones.canSee("")) return undefined;
+      await loadContents();
+      return createGitFolder(base, opened.at.branch);
+    },
     restricted: (narrower) => createWorkspaceView(base, overlay, { zones: zones.narrow(narrower), loadContents }),
     pendingChanges: overlay.pendingChanges,
     markStored: overlay.markStored,

@@ -3,9 +3,10 @@ import type { ToolResult } from "#domain/result.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { defaultExecutors, type Executors } from "#executors/create-executors.ts";
 import type { ExecRequest, ExecResult, Tier, TreeChanges, TreeSource } from "#executors/executor.ts";
-import type { Sandbox } from "#sandbox/sandbox.ts";
+import type { GitSandbox } from "#sandbox/git-sandbox.ts";
 import { showHidden } from "#text/hidden-characters.ts";
 import { isProtectedPath } from "#toolsets/filesystem/file-changes.ts";
+import { findSetupKey } from "./project-setup.ts";
 import type { ToolServices } from "./toolset.ts";
 
 export interface FinishedCommand {
@@ -27,9 +28,11 @@ export async function runCommand(
 ): Promise<FinishedCommand> {
   const { workspace, sandbox } = services;
   checkArguments(request.command, tier);
-  const session = await executorsOf(services).openSession(tier, sessionKey(services));
+  const { sandboxTools: tools = [] } = services;
+  const session = await executorsOf(services).openSession(tier, sessionKey(services), { tools });
   const cwd = await workingDirectory(services, request.cwd);
-  const result = await session.exec(workspaceTree(workspace, sandbox), { ...request, cwd });
+  const setup = tier === "os" && !request.isolated ? await findSetupKey(services) : undefined;
+  const result = await session.exec(workspaceTree(workspace, sandbox), { ...request, cwd, ...(setup && { setup }) });
   return { result, applied: await applyCommandChanges(result.changes, workspace, { isApproved }) };
 }
 
@@ -59,7 +62,7 @@ export function closeSessionWithTools(services: ToolServices): void {
   services.onClose?.(() => executorsOf(services).closeSession("memory", sessionKey(services)));
 }
 
-function executorsOf({ executors }: ToolServices): Executors {
+export function executorsOf({ executors }: ToolServices): Executors {
   return executors ?? defaultExecutors();
 }
 
@@ -80,8 +83,14 @@ async function workingDirectory({ workspace }: ToolServices, path: string | unde
 }
 
 /** The files and the history that a command of this worker sees. */
-export function workspaceTree(workspace: Workspace, sandbox: Pick<Sandbox, "base" | "log">): TreeSource {
+export function workspaceTree(
+  workspace: Workspace,
+  sandbox: Pick<GitSandbox, "base" | "log" | "gitFolder">,
+): TreeSource {
+  const wholeRepository: object = sandbox;
   return {
+    // The objects have all files, so only a worker that sees all of them gets them.
+    ...(workspace === wholeRepository && { gitFolder: async () => sandbox.gitFolder?.() }),
     resolve: (path) => workspace.resolve(path),
     paths: () => workspace.paths(),
     list: (path, options) => workspace.list(path, options),

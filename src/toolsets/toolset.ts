@@ -49,6 +49,10 @@ export interface ToolServices {
   workerDirectory?: string;
   /** Runs commands; default: the executors of this process. */
   executors?: Executors;
+  /** Folders with programs that the deployment's policy gives the repository's commands in the OS tier. Default: none. */
+  sandboxTools?: readonly string[];
+  /** The repository's commands that install its dependencies, for workers that have none. */
+  setupCommands?(): Promise<readonly string[] | undefined>;
   /** Hosts that the deployment's policy lets commands reach if a person approves, as patterns. Default: none. */
   networkHosts?: readonly string[];
   /** A search provider and hosts in the deployment's own network. */

@@ -3,12 +3,14 @@ import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSyn
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, afterEach, describe, expect, test, vi } from "vitest";
+import { afterAll, afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import type { ExecRequest, ExecResult, ExecSession } from "#executors/executor.ts";
 import { groupFamilies, removeAbandonedGroups } from "#executors/os/control-group.ts";
 import { createOsExecutor } from "#executors/os/os-executor.ts";
 import { processTree, startedAt } from "#executors/os/process-tree.ts";
+import { openSandbox } from "#sandbox/open-sandbox.ts";
 import { workspaceTree } from "#toolsets/run-command.ts";
+import { startGitServer } from "../support/git-server.ts";
 import { memoryWorkspace } from "../support/memory-workspace.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "golem-os-test-"));
@@ -483,6 +485,51 @@ describe.skipIf(!availability.available)("what comes back from the OS sandbox", 
       "git~1",
       "src/.git",
     ]);
+  });
+
+  test("programs can read .git, and what they write there has no effect outside", async () => {
+    const server = await startGitServer();
+    onTestFinished(() => server.close());
+    const repository = await server.repository();
+    const commit = await repository.commit({
+      message: "First",
+      files: {
+        "a.txt": "one\n",
+        "b/run.sh": { content: "echo\n", executable: true },
+        "b.txt": "b\n",
+        link: { link: "a.txt" },
+        module: { submodule: "a".repeat(40) },
+      },
+    });
+    const source = { tenant: "1/1", url: repository.url, token: async () => undefined };
+    const at = { branch: undefined };
+    const sandbox = await openSandbox({ source, at, changes: [] });
+    const part = await openSandbox({ source, at, changes: [], policy: { restrict: "/b" } });
+    await sandbox.write("a.txt", "two\n");
+    await sandbox.write("new.txt", "new\n");
+    const exec = async (tree: typeof sandbox, script: string, session: ExecSession) =>
+      session.exec(workspaceTree(tree, tree), {
+        command: ["bash", "-c", script],
+        timeoutMs: 8_000,
+        outputBytes: 20_000,
+      });
+    const session = await open();
+
+    const { stdout, stderr, changes } = await exec(
+      sandbox,
+      "git status --short --branch; git log --format='%H %s'; git diff | tail -2; git fsck --strict; git stash create | wc -c; git rev-parse origin/main; cd b; git rev-parse --show-toplevel; echo x > ../.git/hooks",
+      session,
+    );
+    const after = await exec(sandbox, "git add -A; git status --short; cat .git/hooks", session);
+    const restricted = await exec(part, "git status; ls -A", await open());
+
+    expect({ stdout, stderr }).toEqual({
+      stdout: `## main\n M a.txt\n?? new.txt\n${commit} First\n-one\n+two\n41\n${commit}\n/workspace\n`,
+      stderr: "",
+    });
+    expect(changes).toEqual({ written: [], deleted: [], rejected: [], ignoredFiles: 0 });
+    expect(after).toMatchObject({ stdout: "M  a.txt\nA  new.txt\nx\n", changes: { written: [], rejected: [] } });
+    expect(restricted).toMatchObject({ stdout: "b\n", stderr: expect.stringContaining("not a git repository") });
   });
 
   test("refuses names that mean something else elsewhere", async () => {

@@ -1,4 +1,4 @@
-import { existsSync, lstatSync, readlinkSync } from "node:fs";
+import { existsSync, lstatSync, readlinkSync, statSync } from "node:fs";
 import { dirname, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { packageFolder } from "#executors/own-files.ts";
@@ -44,6 +44,8 @@ export interface SandboxOptions {
 export interface CommandOptions {
   /** A folder with `proxy.sock`, for a command that may reach the network. */
   proxy?: string;
+  /** Further mounts, as arguments of bubblewrap. */
+  mounts?: readonly string[];
   limits: GuestLimits;
   env: Record<string, string>;
   /** Inside the tree. */
@@ -52,8 +54,10 @@ export interface CommandOptions {
   command: readonly string[];
 }
 
-const guestTree = "/workspace";
-const guestHome = "/home/golem";
+export const guestTree = "/workspace";
+export const guestHome = "/home/golem";
+/** Where the objects of `.git` are. */
+export const guestObjects = "/run/git-objects";
 export const guestProxy = "/run/golem";
 
 /** File descriptors a launch hands over. */
@@ -84,9 +88,10 @@ export function bubblewrap({ system, tree, home, etc, limits }: SandboxOptions):
 
 /** What follows for one command: where, with what, and the command itself. */
 export function commandArguments(options: CommandOptions): string[] {
-  const { proxy, env, cwd, command } = options;
+  const { proxy, mounts = [], env, cwd, command } = options;
   return [
     ...environment(env),
+    ...mounts,
     ...(proxy ? ["--ro-bind", proxy, guestProxy] : []),
     ...["--remount-ro", "/", "--chdir", cwd === "" ? guestTree : `${guestTree}/${cwd}`],
     "--",
@@ -105,6 +110,7 @@ function standardEnvironment({ path }: GuestSystem): Record<string, string> {
     CI: "true",
     NO_COLOR: "1",
     PYTHONDONTWRITEBYTECODE: "1",
+    POETRY_VIRTUALENVS_IN_PROJECT: "1",
     GOPATH: `${guestHome}/go`,
     GOTOOLCHAIN: "local",
     GOPROXY: "off",
@@ -160,8 +166,12 @@ export interface GuestSystem {
   path: string;
 }
 
-/** `toolPaths` are further folders with programs, such as a toolchain in /opt; their `bin` comes first in the PATH. */
-export function guestSystem(toolPaths: readonly string[]): GuestSystem {
+/**
+ * `toolPaths` are further folders with programs, such as a toolchain in /opt; their `bin` comes first in the PATH. Those that
+ * the guest's user cannot reach are left out, because bubblewrap would not start with them.
+ */
+export function guestSystem(given: readonly string[], user: { uid: number } | undefined): GuestSystem {
+  const toolPaths = given.filter((path) => isReachable(resolve(path), user));
   const bound = [...usrFolders, ...moreFolders, ...toolPaths.map((path) => resolve(path))].filter((path) =>
     existsSync(path),
   );
@@ -190,6 +200,14 @@ export function guestSystem(toolPaths: readonly string[]): GuestSystem {
 /** Where this program and its settings lie, should that be inside a folder the guest sees. */
 function secretFolders(): string[] {
   return [...new Set([fileURLToPath(packageFolder).replace(/\/$/, ""), process.cwd()])];
+}
+
+/** Returns whether a user may go through all folders of a path. Checks permissions for everyone and of the owner only. */
+function isReachable(path: string, user: { uid: number } | undefined): boolean {
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (!found) return false;
+  const mayEnter = user === undefined || (found.mode & 0o001) !== 0 || (found.uid === user.uid && found.mode & 0o100);
+  return Boolean(mayEnter) && (path === dirname(path) || isReachable(dirname(path), user));
 }
 
 function isInside(path: string, folder: string): boolean {

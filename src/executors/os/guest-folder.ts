@@ -29,6 +29,10 @@ import type { SandboxUser } from "./prepared-process.ts";
  */
 export interface GuestFolder {
   write(delta: TreeDelta): Promise<void>;
+  /** Writes the `.git` of the repository. It is the guest's own afterwards, and `collect` does not look into it. */
+  writeGitFolder(files: readonly { path: string; content: Uint8Array }[]): Promise<void>;
+  /** Makes a folder, and removes what a guest put in its place. */
+  makeFolder(path: string): void;
   /**
    * What differs from what was brought; names of ignored folders are not looked into. Undefined when there is too much
    * to look at: then nobody knows what is in it, and all of it has to go.
@@ -59,13 +63,14 @@ export function guestFolder(folder: string, user: SandboxUser, given: Partial<Wa
   const root = realpathSync(folder);
   /** Device, inode, size, mode and change time of what was brought: the last cannot be set back from user space. */
   const writtenSignatures = new Map<string, string>();
+  let hasGitFolder = false;
 
-  async function writeFile(path: string, content: Uint8Array, executable: boolean): Promise<void> {
+  async function writeFile(path: string, content: Uint8Array, executable: boolean): Promise<string> {
     const file = await openNew(`${root}/${path}`, executable ? 0o755 : 0o644);
     try {
       writeFileSync(file, content);
       if (user) fchownSync(file, user.uid, user.gid);
-      writtenSignatures.set(path, signature(fstatSync(file, { bigint: true })));
+      return signature(fstatSync(file, { bigint: true }));
     } finally {
       closeSync(file);
     }
@@ -101,10 +106,22 @@ export function guestFolder(folder: string, user: SandboxUser, given: Partial<Wa
       const pause = createYielder();
       for (const { path, content, executable } of write) {
         makeParents(path, made);
-        await writeFile(path, content, executable);
+        writtenSignatures.set(path, await writeFile(path, content, executable));
         if (pause.isDue()) await pause.take();
       }
     },
+
+    async writeGitFolder(files) {
+      const made = new Set<string>();
+      for (const { path, content } of files) {
+        makeParents(`.git/${path}`, made);
+        await writeFile(`.git/${path}`, content, false);
+      }
+      for (const folder of ["objects/pack", "refs"]) makeParents(`.git/${folder}/file`, made);
+      hasGitFolder = true;
+    },
+
+    makeFolder: (path) => makeParents(`${path}/file`, new Set()),
 
     async collect({ isIgnored, known }) {
       const proposed: ProposedChange[] = [];
@@ -120,6 +137,7 @@ export function guestFolder(folder: string, user: SandboxUser, given: Partial<Wa
         for (const name of namesInFolder(open)) {
           count.entries += 1;
           if (isTooMuch()) return;
+          if (hasGitFolder && folder === "" && name === ".git") continue;
           const path = folder === "" ? name : `${folder}/${name}`;
           if (pause.isDue()) await pause.take();
           const found = lstatIfPresent(`${throughDescriptor(open)}/${name}`);
@@ -150,7 +168,10 @@ export function guestFolder(folder: string, user: SandboxUser, given: Partial<Wa
       return proposed;
     },
 
-    reset: () => writtenSignatures.clear(),
+    reset() {
+      writtenSignatures.clear();
+      hasGitFolder = false;
+    },
   };
 }
 
@@ -286,7 +307,7 @@ async function hasRealParents(root: string, path: string): Promise<boolean> {
 }
 
 /** Every folder that one of these paths lies in. */
-function foldersOf(paths: ReadonlySet<string>): Set<string> {
+export function foldersOf(paths: ReadonlySet<string>): Set<string> {
   const folders = new Set<string>();
   for (const path of paths) {
     for (let end = path.lastIndexOf("/"); end > 0; end = path.lastIndexOf("/", end - 1)) {

@@ -13,15 +13,15 @@ export interface FolderMerge {
 }
 
 /**
- * Moves a folder from one guest's folder to another's. Does nothing if there is none. No link is followed: where one
+ * Moves a folder from one guest's folder to another's. Resolves to false if there is none. No link is followed: where one
  * takes the place of a folder, it is removed.
  */
-export async function mergeFolder({ from, to, path, mergeDepth }: FolderMerge, user: SandboxUser): Promise<void> {
+export async function mergeFolder({ from, to, path, mergeDepth }: FolderMerge, user: SandboxUser): Promise<boolean> {
   const names = path.split("/");
   let source = from;
   for (const name of names) {
     source = `${source}/${name}`;
-    if (!isFolder(source)) return;
+    if (!isFolder(source)) return false;
   }
   let parent = to;
   for (const name of names.slice(0, -1)) {
@@ -29,6 +29,7 @@ export async function mergeFolder({ from, to, path, mergeDepth }: FolderMerge, u
     await makeFolder(parent, user);
   }
   await merge(source, `${parent}/${names.at(-1)}`, mergeDepth);
+  return true;
 }
 
 async function merge(source: string, target: string, depth: number): Promise<void> {

@@ -4,14 +4,16 @@ import { existsSync, lstatSync, mkdirSync, readdirSync, writeFileSync } from "no
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ToolError } from "#domain/errors.ts";
-import type { Availability, ExecSession, Executor } from "#executors/executor.ts";
+import type { Availability, ExecSession, Executor, SessionOptions } from "#executors/executor.ts";
 import { defaultGuestLimits, type GuestLimits, guestSystem } from "./bubblewrap.ts";
 import { removeAbandonedGroups } from "./control-group.ts";
 import { runEscapeChecks } from "./escape-checks.ts";
+import { GitObjectsCache } from "./git-objects-cache.ts";
 import { removeTree } from "./guest-folder.ts";
 import { OsSession, type SandboxResources } from "./os-session.ts";
 import { type SandboxUser, sandboxUser } from "./prepared-process.ts";
 import { seccompFilter } from "./seccomp-filter.ts";
+import { SetupCache } from "./setup-cache.ts";
 
 export interface OsExecutorOptions {
   /** Where copies of trees lie. Default: the system's folder for temporary files. */
@@ -23,6 +25,8 @@ export interface OsExecutorOptions {
   limits?: Partial<GuestLimits>;
   /** Registries with a private address that `network` may name. */
   privateRegistries?: readonly string[];
+  /** Dependencies that setups prepared. */
+  setups?: SetupCache;
 }
 
 const requiredPrograms = ["/usr/bin/prlimit", "/bin/bash"];
@@ -62,9 +66,11 @@ export function createOsExecutor(options: OsExecutorOptions = {}): Executor {
       resources = undefined;
       return { tier: "os", available: false, reason: `no OS sandbox (${problem})` };
     },
-    async open() {
+    async open({ tools = [] }: SessionOptions = {}) {
       if (!resources) throw new ToolError("unavailable: no OS sandbox", { code: "UNAVAILABLE" });
-      const session = new OsSession(resources, () => open.delete(session));
+      const toolPaths = [...tools, ...(options.toolPaths ?? [])];
+      const system = tools.length > 0 ? guestSystem(toolPaths, resources.user) : resources.system;
+      const session = new OsSession({ ...resources, system }, () => open.delete(session));
       open.add(session);
       return session;
     },
@@ -111,10 +117,17 @@ function prepare(options: OsExecutorOptions, user: SandboxUser): SandboxResource
     etc,
     filter,
     user,
-    system: guestSystem(options.toolPaths ?? []),
+    system: guestSystem(options.toolPaths ?? [], user),
     limits: { ...defaultGuestLimits, ...options.limits },
     privateRegistries: options.privateRegistries ?? [],
+    objects: new GitObjectsCache(directory),
+    setups: options.setups,
   };
+}
+
+/** Prepared dependencies beside the copies of trees, so that they can be moved there. They outlive this process. */
+export function setupCacheFor(options: Pick<OsExecutorOptions, "directory">): SetupCache {
+  return new SetupCache(join(options.directory ?? tmpdir(), `golem-setups-${process.getuid?.() ?? "user"}`));
 }
 
 /**

@@ -11,16 +11,26 @@ import type {
   TreeChanges,
   TreeSource,
 } from "#executors/executor.ts";
-import { createTreeMirror, type TreeMirror } from "#executors/tree-mirror.ts";
+import { createTreeMirror, ignoredFiles, type TreeMirror } from "#executors/tree-mirror.ts";
 import { validateChanges } from "#executors/validate-changes.ts";
-import { bubblewrap, commandArguments, type GuestLimits, type GuestSystem } from "./bubblewrap.ts";
+import {
+  bubblewrap,
+  commandArguments,
+  type GuestLimits,
+  type GuestSystem,
+  guestHome,
+  guestObjects,
+  guestTree,
+} from "./bubblewrap.ts";
 import { controlGroup } from "./control-group.ts";
+import type { GitObjectsCache } from "./git-objects-cache.ts";
 import { type GuestFolder, guestFolder, removeTree } from "./guest-folder.ts";
 import { type Launched, launch } from "./launch.ts";
 import { mergeFolder } from "./merge-folder.ts";
 import type { SandboxUser } from "./prepared-process.ts";
 import { type PreparedProcess, prepareProcess } from "./prepared-process.ts";
 import { proxiedCommand, startRegistryProxy } from "./registry-proxy.ts";
+import { dependencyFolders, homeFolders, isNodeModules, type SetupCache, writableFolders } from "./setup-cache.ts";
 import { startWatchdog } from "./watchdog.ts";
 
 /** The resources that all sessions share. */
@@ -32,6 +42,8 @@ export interface SandboxResources {
   system: GuestSystem;
   limits: GuestLimits;
   privateRegistries: readonly string[];
+  objects: GitObjectsCache;
+  setups: SetupCache | undefined;
 }
 
 /** The writable folders of a command. */
@@ -43,6 +55,8 @@ interface CommandFolders {
 const treeLimits = { files: 200_000, bytes: 1_000_000_000 };
 /** The delay after a command before the process for the next one is started. */
 const prepareDelayMs = 20;
+/** Megabytes of a folder that programs write to inside prepared dependencies. */
+const writableMb = 64;
 
 /** A run's sandbox: its tree and its home folder, in which commands run one at a time. */
 export class OsSession implements ExecSession {
@@ -53,6 +67,7 @@ export class OsSession implements ExecSession {
   readonly #folder: string;
   readonly #folders: CommandFolders;
   readonly #guest: GuestFolder;
+  readonly #homeFolder: GuestFolder;
   readonly #mirror: TreeMirror = createTreeMirror(treeLimits);
   readonly #stop = new AbortController();
   readonly #queue = new SerialQueue();
@@ -60,6 +75,11 @@ export class OsSession implements ExecSession {
   #clearing: Promise<void> = Promise.resolve();
   #prepared: PreparedProcess;
   #preparing: NodeJS.Timeout | undefined;
+  /** The commit whose objects its `.git` has, and the folder with them. */
+  #git: { commit: string; objects: string } | undefined;
+  #hasGitFolder = false;
+  /** The folders of the tree and of the home folder that were installed in this session. */
+  readonly #installed = { tree: new Set<string>(), home: new Set<string>() };
 
   constructor(resources: SandboxResources, onClose: () => void) {
     this.#resources = resources;
@@ -69,6 +89,7 @@ export class OsSession implements ExecSession {
     this.#folders = this.#makeFolders(this.#folder);
     const { user, limits } = resources;
     this.#guest = guestFolder(this.#folders.tree, user, { changes: limits.changedFiles });
+    this.#homeFolder = guestFolder(this.#folders.home, user);
     this.#prepared = this.#prepare(this.#folders);
   }
 
@@ -92,6 +113,7 @@ export class OsSession implements ExecSession {
     await this.#prepared.discard();
     await this.#clearing;
     await removeTree(this.#folder);
+    if (this.#git) await this.#resources.objects.release(this.#git.commit);
     this.#onClose();
   }
 
@@ -100,7 +122,8 @@ export class OsSession implements ExecSession {
     const { isIgnored } = this.#mirror;
     const known = new Set(this.#mirror.paths);
     try {
-      const launched = await this.#runWithNetwork(request);
+      const mounts = [...this.#gitMounts(), ...this.#setupMounts(request.setup)];
+      const launched = await this.#runWithNetwork(request, { mounts });
       const proposed = await this.#guest.collect({ isIgnored, known });
       if (!proposed) return { tier: "os", ...launched, changes: this.#startOver() };
       this.#mirror.markStale(proposed.map(({ path }) => path).filter((path) => known.has(path) || !isIgnored(path)));
@@ -126,7 +149,9 @@ export class OsSession implements ExecSession {
       const folders = this.#makeFolders(folder);
       const guest = guestFolder(folders.tree, this.#resources.user);
       await guest.write({ write: [...isolated.files], remove: [] });
-      const launched = await this.#runWithNetwork(request, folders);
+      if (isolated.keepDependencies) await this.#writeGitFolder(guest, source);
+      const mounts = isolated.keepDependencies ? this.#gitMounts() : [];
+      const launched = await this.#runWithNetwork(request, { folders, mounts });
       const changes = await resultsOf(guest, source, isolated);
       if (launched.exitCode === 0) await this.#keep(folders, isolated);
       return { tier: "os", ...launched, changes };
@@ -135,23 +160,83 @@ export class OsSession implements ExecSession {
     }
   }
 
-  async #keep({ tree, home }: CommandFolders, { keep }: IsolatedFolder): Promise<void> {
+  async #keep({ tree, home }: CommandFolders, isolated: IsolatedFolder): Promise<void> {
+    const { keepDependencies, keep } = isolated;
+    await this.#keepFolders({ tree, home }, keep);
+    if (keepDependencies === undefined) return;
+    const known = new Set(isolated.files.map(({ path }) => path));
+    const isIgnored = ignoredFiles(rulesIn(isolated));
+    if (keepDependencies !== "session") {
+      await this.#resources.setups?.save(keepDependencies.key, { tree, home, known, isIgnored });
+      return;
+    }
+    await this.#keepFolders(
+      { tree, home },
+      {
+        tree: dependencyFolders({ tree, known, isIgnored }),
+        home: homeFolders.map((path) => ({ path, mergeDepth: 0 })),
+      },
+    );
+  }
+
+  async #keepFolders({ tree, home }: CommandFolders, keep: IsolatedFolder["keep"]): Promise<void> {
     const { user } = this.#resources;
     for (const path of keep.tree) {
-      await mergeFolder({ from: tree, to: this.#folders.tree, path, mergeDepth: 0 }, user);
+      const isKept = await mergeFolder({ from: tree, to: this.#folders.tree, path, mergeDepth: 0 }, user);
+      if (isKept) this.#installed.tree.add(path);
     }
     for (const { path, mergeDepth } of keep.home) {
-      await mergeFolder({ from: home, to: this.#folders.home, path, mergeDepth }, user);
+      const isKept = await mergeFolder({ from: home, to: this.#folders.home, path, mergeDepth }, user);
+      if (isKept) this.#installed.home.add(path);
     }
   }
 
   async #bring(source: TreeSource): Promise<void> {
     if (this.#stop.signal.aborted) throw new ToolError("The sandbox is closed.", { code: "UNAVAILABLE" });
     await this.#guest.write(await this.#mirror.nextDelta(source));
+    if (this.#hasGitFolder) return;
+    await this.#writeGitFolder(this.#guest, source);
+    this.#hasGitFolder = true;
   }
 
-  async #runWithNetwork(request: ExecRequest, folders = this.#folders): Promise<Launched> {
-    if (!request.network?.length) return this.#run(request, { folders });
+  async #writeGitFolder(guest: GuestFolder, source: TreeSource): Promise<void> {
+    const git = await source.gitFolder?.();
+    if (!git) return;
+    const { commit } = git;
+    this.#git ??= { commit, objects: await this.#resources.objects.use(git) };
+    const objects = { path: "objects/info/alternates", content: Buffer.from(`${guestObjects}\n`) };
+    await guest.writeGitFolder([...(await git.files()), objects]);
+  }
+
+  #gitMounts(): string[] {
+    return this.#git ? ["--ro-bind", this.#git.objects, guestObjects] : [];
+  }
+
+  /** Mounts prepared dependencies read-only where this session has installed none itself. */
+  #setupMounts(key: string | undefined): string[] {
+    const setup = key === undefined ? undefined : this.#resources.setups?.find(key);
+    if (!setup) return [];
+    const tree = setup.tree.filter((path) => !this.#installed.tree.has(path));
+    const home = setup.home.filter((path) => !this.#installed.home.has(path));
+    for (const path of tree) this.#guest.makeFolder(path);
+    for (const path of home) this.#homeFolder.makeFolder(path);
+    const writable = (path: string) =>
+      writableFolders.flatMap((name) => [
+        ...["--size", String(writableMb * 1_048_576)],
+        ...["--tmpfs", `${guestTree}/${path}/${name}`],
+      ]);
+    return [
+      ...tree.flatMap((path) => ["--ro-bind", `${setup.directory}/tree/${path}`, `${guestTree}/${path}`]),
+      ...home.flatMap((path) => ["--ro-bind", `${setup.directory}/home/${path}`, `${guestHome}/${path}`]),
+      ...tree.filter(isNodeModules).flatMap(writable),
+    ];
+  }
+
+  async #runWithNetwork(
+    request: ExecRequest,
+    { folders = this.#folders, mounts }: { folders?: CommandFolders; mounts?: readonly string[] } = {},
+  ): Promise<Launched> {
+    if (!request.network?.length) return this.#run(request, { folders, mounts });
     const proxyFolder = join(this.#folder, "proxy");
     mkdirSync(proxyFolder, { mode: 0o711, recursive: true });
     const socket = join(proxyFolder, "proxy.sock");
@@ -159,7 +244,7 @@ export class OsSession implements ExecSession {
     const { privateRegistries: privateHosts } = this.#resources;
     const proxy = await startRegistryProxy({ socket, allowed: request.network, privateHosts });
     try {
-      return await this.#run(request, { folders, proxyFolder });
+      return await this.#run(request, { folders, mounts, proxyFolder });
     } finally {
       await proxy.close();
     }
@@ -167,7 +252,11 @@ export class OsSession implements ExecSession {
 
   async #run(
     request: ExecRequest,
-    { folders = this.#folders, proxyFolder }: { folders?: CommandFolders; proxyFolder?: string } = {},
+    {
+      folders = this.#folders,
+      mounts,
+      proxyFolder,
+    }: { folders?: CommandFolders; mounts?: readonly string[] | undefined; proxyFolder?: string } = {},
   ): Promise<Launched> {
     const { timeoutMs, outputBytes, signal, stdin, onOutput } = request;
     const { limits } = this.#resources;
@@ -176,6 +265,7 @@ export class OsSession implements ExecSession {
       return await launch(prepared, {
         args: commandArguments({
           proxy: proxyFolder,
+          mounts,
           limits,
           env: request.env ?? {},
           cwd: request.cwd ?? "",
@@ -234,6 +324,8 @@ export class OsSession implements ExecSession {
     this.#makeOwn(tree);
     this.#mirror.reset();
     this.#guest.reset();
+    this.#hasGitFolder = false;
+    this.#installed.tree.clear();
     this.#clearing = Promise.all([this.#clearing, removeTree(left)]).then(() => undefined);
     // A failure is reported when the session is closed.
     this.#clearing.catch(() => undefined);
@@ -262,9 +354,16 @@ function rejectedTree(reason: string): TreeChanges {
 async function resultsOf(guest: GuestFolder, source: TreeSource, isolated: IsolatedFolder): Promise<TreeChanges> {
   const { files, results, keep } = isolated;
   const known = new Set(files.map(({ path }) => path));
+  if (isolated.keepDependencies) return { written: [], deleted: [], rejected: [], ignoredFiles: 0 };
   const isIgnored = (path: string) => keep.tree.some((kept) => path.startsWith(`${kept}/`));
   const proposed = await guest.collect({ isIgnored, known });
   if (!proposed) return rejectedTree("holds more files than are looked through, so none of them was taken over");
   const wanted = proposed.filter(({ path, kind }) => results.has(path) && kind !== "gone");
   return validateChanges(wanted, { resolve: (path) => source.resolve(path), known, isIgnored });
+}
+
+/** The .gitignore files of an isolated folder, by path. */
+function rulesIn({ files }: IsolatedFolder): Map<string, string> {
+  const rules = files.filter(({ path }) => path === ".gitignore" || path.endsWith("/.gitignore"));
+  return new Map(rules.map(({ path, content }) => [path, Buffer.from(content).toString("utf8")]));
 }

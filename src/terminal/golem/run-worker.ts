@@ -2,6 +2,7 @@ import { constants } from "node:os";
 import { dirname, join, relative, sep } from "node:path";
 import type { Writable } from "node:stream";
 import { z } from "zod";
+import { sandboxTools } from "#config/deployment-policy.ts";
 import { UserError } from "#domain/errors.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { approveOnBus } from "#embed/approve-on-bus.ts";
@@ -96,6 +97,7 @@ async function work(started: StartedRun): Promise<number> {
       briefing: briefing({ ...started, root: checkout.root, cwd: context.cwd, isInteractive: terminal.isInteractive }),
       executors,
       networkHosts: config.policy.network_hosts,
+      sandboxTools: sandboxTools(config.policy),
       web: config.web,
       onEvent: reportTo(started),
     },

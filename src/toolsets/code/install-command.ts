@@ -1,3 +1,4 @@
+import { posix } from "node:path";
 import { ToolError } from "#domain/errors.ts";
 import type { ExecResult } from "#executors/executor.ts";
 import { isArchive, type PackageManager } from "./install-files.ts";
@@ -44,6 +45,9 @@ const hosts: Record<PackageManager, string[]> = {
   go: ["proxy.golang.org", "sum.golang.org"],
   cargo: ["index.crates.io", "static.crates.io"],
 };
+
+/** The hosts of all public registries. */
+export const registryHosts = [...new Set([...Object.values(hosts).flat(), "rubygems.org", "index.rubygems.org"])];
 
 /**
  * The command that installs packages without running any of their scripts. Throws a ToolError for a name that is not a
@@ -231,6 +235,25 @@ function nothingToInstall(name: string): ToolError {
   return new ToolError(`There is no ${name}, so name the packages to install.`, { code: "INVALID_ARGUMENTS" });
 }
 
+/** The toolchains that provide programs. */
+const toolchains = [
+  { programs: /^(node|npm|npx|corepack)$/, name: "Node.js" },
+  { programs: /^(pnpm|pnpx)$/, name: "pnpm (`npm install --global pnpm`)" },
+  { programs: /^(yarn|yarnpkg)$/, name: "Yarn (`npm install --global yarn`)" },
+  { programs: /^bunx?$/, name: "Bun" },
+  { programs: /^deno$/, name: "Deno" },
+  { programs: /^(python3?|pip3?)$/, name: "Python 3" },
+  { programs: /^uvx?$/, name: "uv" },
+  { programs: /^(poetry|tox|nox|pdm|hatch)$/, name: "that Python tool, installed in a folder of its own," },
+  { programs: /^(go|gofmt)$/, name: "Go" },
+  { programs: /^(cargo|rustc|rustfmt)$/, name: "Rust" },
+  { programs: /^(ruby|bundle|bundler|rspec|rake|gem)$/, name: "Ruby with Bundler" },
+  { programs: /^(make|cc|gcc|g\+\+|c\+\+|clang|ld)$/, name: "the system's package build-essential" },
+  { programs: /^(java|javac|mvn|gradle)$/, name: "a JDK with Maven or Gradle" },
+  { programs: /^(php|composer)$/, name: "PHP with Composer" },
+  { programs: /^dotnet$/, name: "the .NET SDK" },
+];
+
 /** Explains what to do about a program or package that was missing, in one sentence; undefined if none was. */
 export function describeMissingProgram({
   exitCode,
@@ -241,7 +264,9 @@ export function describeMissingProgram({
     /^prlimit: failed to execute (\S{1,100}): No such file/m.exec(stderr)?.[1] ??
     /^(?:bash: line \d+: |spawn )(\S{1,100})(?:: command not found| ENOENT)$/m.exec(stderr)?.[1];
   if (program) {
-    return `There is no ${program} in this sandbox, and install_package cannot provide it. The deployment can (GOLEM_FORGE_SANDBOX_TOOL_PATHS).`;
+    const toolchain = toolchains.find(({ programs }) => programs.test(posix.basename(program)));
+    const provider = toolchain ? `${toolchain.name} provides it` : "install_package cannot provide it";
+    return `There is no ${program} in this sandbox; ${provider}. The deployment can mount it: \`sandbox.tools\` in its policy, or GOLEM_FORGE_SANDBOX_TOOL_PATHS.`;
   }
   const isPackage =
     /\bENOTCACHED\b|could not determine executable to run|^sh: .{0,200}: not found$|\bNo module named ['"]?(pytest|black|ruff)\b|Cannot find (module|package) '[^./#]/m;

@@ -2,11 +2,13 @@ import { createHash } from "node:crypto";
 import { z } from "zod";
 import { BlockedError, ToolError } from "#domain/errors.ts";
 import { type Preview, textPreview } from "#domain/preview.ts";
+import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
-import { commandResult, runCommand } from "#toolsets/run-command.ts";
+import { baseFiles, findSetup, type ProjectSetup, presentFiles } from "#toolsets/project-setup.ts";
+import { commandResult, executorsOf, type FinishedCommand, runCommand } from "#toolsets/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import type { CodeConfig } from "./code-config.ts";
-import { describeMissingProgram, installCommand } from "./install-command.ts";
+import { describeMissingProgram, installCommand, registryHosts } from "./install-command.ts";
 import { findManager, installFiles, managers } from "./install-files.ts";
 
 const inputSchema = z.object({
@@ -22,13 +24,17 @@ const inputSchema = z.object({
 type Input = z.infer<typeof inputSchema>;
 
 const timeoutMs = 5 * 60_000;
+/** The setup commands of a project may also compile what they install. */
+const setupTimeoutMs = 20 * 60_000;
 
 export function createInstallPackageTool(settings: CodeConfig, services: ToolServices): NamedTool<Input> {
   const decision = settings.install;
 
-  function needsApproval(): boolean {
+  async function needsApproval(input: Input): Promise<boolean> {
     if (decision === "blocked") throw new BlockedError("install_package", "this worker may not install packages");
-    return decision === "ask";
+    if (decision !== "ask") return false;
+    const setup = await setupFor(input, settings, services);
+    return !setup || !isApproved(setup, services);
   }
 
   return {
@@ -43,11 +49,83 @@ export function createInstallPackageTool(settings: CodeConfig, services: ToolSer
       return `The worker wants to install ${what} into its sandbox. The package manager reaches its registry meanwhile.`;
     },
     preview: (input) => previewInstall(input, settings, services),
-    execute: (input, context) => {
-      needsApproval();
-      return execute(input, context, settings, services);
+    execute: async (input, context) => {
+      await needsApproval(input);
+      const setup = await setupFor(input, settings, services);
+      return setup ? executeSetup(setup, context, settings, services) : execute(input, context, settings, services);
     },
   };
+}
+
+/** The setup commands of the project, for a call that asks for all of its packages. */
+async function setupFor(
+  { packages, manager, path }: Input,
+  { tier }: CodeConfig,
+  services: ToolServices,
+): Promise<ProjectSetup | undefined> {
+  const isWhole = packages.length === 0 && manager === undefined && (path === undefined || path === ".");
+  return isWhole && tier === "os" ? findSetup(services) : undefined;
+}
+
+/** A person approves the setup of the default branch once for its lockfiles. That of other files is asked for each time. */
+function isApproved({ key, isOfDefaultBranch }: ProjectSetup, services: ToolServices): boolean {
+  const { setups } = executorsOf(services);
+  return setups?.find(key) !== undefined || (isOfDefaultBranch && setups?.isApproved(key) === true);
+}
+
+function setupHosts({ registries, indexes }: CodeConfig): string[] {
+  return [...(registries ?? registryHosts), ...Object.values(indexes).map((index) => new URL(index).host)];
+}
+
+function previewSetup({ commands, key, isOfDefaultBranch }: ProjectSetup, settings: CodeConfig): Preview {
+  const section = (title: string, text: string) => textPreview(text, title).sections;
+  const use = isOfDefaultBranch
+    ? "They run on the files of the default branch. What they install is kept for all runs with the same lockfiles."
+    : "They run on the files of this run, including their install scripts. What they install is kept for this run only.";
+  return {
+    sections: [
+      ...section("Setup commands", commands.join("\n")),
+      ...section("Hosts they can reach", setupHosts(settings).join("\n")),
+      ...section("Files", use),
+    ],
+    bindings: { "setup commands and lockfiles": key },
+  };
+}
+
+async function executeSetup(
+  { commands, key, isOfDefaultBranch }: ProjectSetup,
+  context: ToolContext,
+  settings: CodeConfig,
+  services: ToolServices,
+): Promise<ToolResult> {
+  const { workspace } = services;
+  const { setups } = executorsOf(services);
+  if (setups?.find(key)) {
+    const text = "The project's packages are installed: an earlier run prepared them with the same lockfiles.";
+    return { llmContent: text, value: { kind: "text", content: text } };
+  }
+  if (isOfDefaultBranch) setups?.approve(key);
+  const files = isOfDefaultBranch ? await baseFiles(workspace) : await presentFiles(workspace);
+  const ran = await runCommand(services, {
+    tier: settings.tier,
+    request: {
+      command: ["bash", "-e", "-o", "pipefail", "-c", commands.join("\n")],
+      env: { GOPROXY: "https://proxy.golang.org", GOFLAGS: "-modcacherw", npm_config_package_import_method: "copy" },
+      timeoutMs: setupTimeoutMs,
+      outputBytes: settings.output_bytes,
+      network: setupHosts(settings),
+      isolated: {
+        files,
+        results: new Set(),
+        keep: { tree: [], home: [] },
+        keepDependencies: isOfDefaultBranch ? { key } : "session",
+      },
+      signal: context.abortSignal,
+      onOutput: (_, chunk) => context.output(chunk),
+    },
+    isApproved: () => false,
+  });
+  return withMissingProgram(ran, "setup commands");
 }
 
 async function plan({ packages, manager, dev, path = "" }: Input, settings: CodeConfig, { workspace }: ToolServices) {
@@ -70,6 +148,8 @@ async function plan({ packages, manager, dev, path = "" }: Input, settings: Code
 }
 
 async function previewInstall(input: Input, settings: CodeConfig, services: ToolServices): Promise<Preview> {
+  const setup = await setupFor(input, settings, services);
+  if (setup) return previewSetup(setup, settings);
   const { install, isolated } = await plan(input, settings, services);
   const digest = createHash("sha256");
   for (const { path, content } of isolated.files) digest.update(`${path}\0${content.length}\0`).update(content);
@@ -94,7 +174,11 @@ async function execute(input: Input, context: ToolContext, settings: CodeConfig,
     },
     isApproved: (path) => isolated.results.has(path),
   });
-  const result = commandResult(ran, install.command.join(" "));
+  return withMissingProgram(ran, install.command.join(" "));
+}
+
+function withMissingProgram(ran: FinishedCommand, command: string): ToolResult {
+  const result = commandResult(ran, command);
   const missing = describeMissingProgram(ran.result);
   return missing ? { ...result, llmContent: `${missing}\n${result.llmContent}` } : result;
 }

@@ -1,0 +1,169 @@
+import { randomBytes } from "node:crypto";
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
+import { z } from "zod";
+import { foldersOf, removeTree } from "./guest-folder.ts";
+
+/** Dependencies that a setup prepared: folders below `tree` and `home`, by their paths there. */
+export interface PreparedSetup {
+  directory: string;
+  tree: string[];
+  home: string[];
+}
+
+const Manifest = z.object({ tree: z.array(z.string()), home: z.array(z.string()) });
+
+/** Folders of the home folder that hold dependencies. Caches are left out: programs write to them. */
+export const homeFolders = [
+  ".local",
+  ".bundle",
+  ".gem",
+  ".m2/repository",
+  ".cargo/bin",
+  ".cargo/git",
+  ".cargo/registry",
+  "go/bin",
+  "go/pkg/mod",
+];
+/** Folders in node_modules that programs write to. */
+export const writableFolders = [".cache", ".vite", ".vite-temp", ".vitest"];
+const maxSetups = 40;
+const maxTreeFolders = 200;
+const minUnusedMs = 24 * 60 * 60_000;
+
+/** The files in which a command prepared dependencies. No process has access to them any more. */
+export interface SetupFiles {
+  tree: string;
+  home: string;
+  /** The files of the repository in `tree`. A folder that contains one is not a dependency. */
+  known: ReadonlySet<string>;
+  isIgnored(path: string): boolean;
+}
+
+/**
+ * Dependencies that setups of default branches prepared, on this machine, by keys that contain the repository and its
+ * lockfiles. Commands can read them and never write to them: they are mounted read-only. Each is complete when its folder
+ * has its name.
+ */
+export class SetupCache {
+  readonly #directory: string;
+
+  /** `directory` must belong to this process's user alone; it is created if it is missing. */
+  constructor(directory: string) {
+    this.#directory = directory;
+  }
+
+  find(key: string): PreparedSetup | undefined {
+    const directory = this.#folderOf(key);
+    try {
+      const { tree, home } = Manifest.parse(JSON.parse(readFileSync(join(directory, "setup.json"), "utf8")));
+      const now = new Date();
+      utimesSync(directory, now, now);
+      return { directory, tree, home };
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** True if a person approved the setup of this key, whether or not it succeeded. */
+  isApproved(key: string): boolean {
+    return existsSync(`${this.#folderOf(key)}.approved`);
+  }
+
+  approve(key: string): void {
+    this.#create();
+    writeFileSync(`${this.#folderOf(key)}.approved`, "");
+  }
+
+  /** Moves dependencies into the cache, unless it has them by now. */
+  async save(key: string, files: SetupFiles): Promise<void> {
+    this.#create();
+    const unfinished = join(this.#directory, `unfinished-${process.pid}-${randomBytes(8).toString("hex")}`);
+    const tree = dependencyFolders(files);
+    const home = homeFolders.filter((path) => isFolder(join(files.home, path)));
+    try {
+      for (const [name, from, paths] of [
+        ["tree", files.tree, tree],
+        ["home", files.home, home],
+      ] as const) {
+        mkdirSync(join(unfinished, name), { recursive: true, mode: 0o755 });
+        for (const path of paths) {
+          mkdirSync(dirname(join(unfinished, name, path)), { recursive: true, mode: 0o755 });
+          renameSync(join(from, path), join(unfinished, name, path));
+        }
+      }
+      // A read-only folder cannot get the folders over which writable ones are mounted.
+      for (const path of tree.filter(isNodeModules)) {
+        for (const name of writableFolders) mkdirSync(join(unfinished, "tree", path, name), { recursive: true });
+      }
+      writeFileSync(join(unfinished, "setup.json"), JSON.stringify({ tree, home } satisfies z.infer<typeof Manifest>));
+      if (!existsSync(this.#folderOf(key))) renameSync(unfinished, this.#folderOf(key));
+    } finally {
+      await removeTree(unfinished);
+    }
+    await this.#evict();
+  }
+
+  #folderOf(key: string): string {
+    if (!/^[0-9a-f]{64}$/.test(key)) throw new Error(`${key} is not the key of a setup`);
+    return join(this.#directory, key);
+  }
+
+  #create(): void {
+    mkdirSync(this.#directory, { recursive: true, mode: 0o711 });
+    const { uid, mode } = lstatSync(this.#directory);
+    if (!isFolder(this.#directory) || uid !== process.getuid?.() || (mode & 0o022) !== 0) {
+      throw new Error(`${this.#directory} does not belong to this program alone, so no dependencies are kept in it`);
+    }
+  }
+
+  /** Removes the setups that were not used for the longest time, and what a killed process left unfinished. */
+  async #evict(): Promise<void> {
+    const usedAt = (name: string) => statSync(join(this.#directory, name), { throwIfNoEntry: false })?.mtimeMs ?? 0;
+    const names = readdirSync(this.#directory);
+    const setups = names
+      .filter((name) => /^[0-9a-f]{64}$/.test(name))
+      .map((name) => ({ name, usedAt: usedAt(name) }))
+      .sort((a, b) => b.usedAt - a.usedAt);
+    const unused = setups.slice(maxSetups).filter((setup) => Date.now() - setup.usedAt > minUnusedMs);
+    const abandoned = names.filter((name) => {
+      const pid = /^unfinished-(\d+)-/.exec(name)?.[1];
+      return pid !== undefined && !existsSync(`/proc/${pid}`);
+    });
+    for (const name of [...unused.map(({ name }) => name), ...abandoned]) await removeTree(join(this.#directory, name));
+  }
+}
+
+export function isNodeModules(path: string): boolean {
+  return path === "node_modules" || path.endsWith("/node_modules");
+}
+
+/** The outermost ignored folders of a tree that contain no file of the repository. Follows no link. */
+export function dependencyFolders({ tree, known, isIgnored }: Omit<SetupFiles, "home">): string[] {
+  const knownFolders = foldersOf(known);
+  const found: string[] = [];
+  const open = [""];
+  for (let folder = open.shift(); folder !== undefined && found.length < maxTreeFolders; folder = open.shift()) {
+    for (const name of readdirSync(join(tree, folder))) {
+      const path = folder === "" ? name : `${folder}/${name}`;
+      if (name === ".git" || !isFolder(join(tree, path))) continue;
+      if (!knownFolders.has(path) && isIgnored(`${path}/`)) found.push(path);
+      else open.push(path);
+    }
+  }
+  return found;
+}
+
+function isFolder(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+}

@@ -1,0 +1,117 @@
+import { createHash } from "node:crypto";
+import { arch } from "node:process";
+import type { Workspace } from "#domain/workspace.ts";
+import type { FileChange } from "#executors/executor.ts";
+import type { ToolServices } from "./toolset.ts";
+
+/** The commands that install a project's dependencies, for its lockfiles as they are now. */
+export interface ProjectSetup {
+  commands: readonly string[];
+  /** The key of what they install, by repository, commands, lockfiles and toolchains. */
+  key: string;
+  /** True if the files of the base have the same lockfiles, and the base is a commit of the default branch. */
+  isOfDefaultBranch: boolean;
+}
+
+/** Lockfiles by ecosystem. Where there is none, the manifests decide what is installed. */
+const ecosystems = [
+  {
+    lockfile: /(^|\/)(package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.yaml|yarn\.lock|bun\.lockb?)$/,
+    manifest: /(^|\/)package\.json$/,
+  },
+  {
+    lockfile: /(^|\/)(uv|poetry|pdm)\.lock$|(^|\/)Pipfile\.lock$|(^|\/)[\w.-]*requirements[\w.-]*\.(txt|in)$/,
+    manifest: /(^|\/)(pyproject\.toml|setup\.py|setup\.cfg)$/,
+  },
+  { lockfile: /(^|\/)go\.sum$/, manifest: /(^|\/)go\.mod$/ },
+  { lockfile: /(^|\/)Cargo\.lock$/, manifest: /(^|\/)Cargo\.toml$/ },
+  { lockfile: /(^|\/)Gemfile\.lock$/, manifest: /(^|\/)(Gemfile|[^/]+\.gemspec)$/ },
+  { lockfile: /(^|\/)(composer\.lock|gradle\.lockfile)$/, manifest: /(^|\/)(composer\.json|pom\.xml)$/ },
+];
+
+/** The version of what is kept under a key. */
+const keyVersion = 1;
+
+/** Resolves to undefined if neither the worker nor the repository has setup commands. */
+export async function findSetup(services: ToolServices): Promise<ProjectSetup | undefined> {
+  const { spec, workspace, sandbox, setupCommands } = services;
+  const commands = spec.worker.setup ?? (await setupCommands?.());
+  if (!commands) return undefined;
+
+  const lockfiles = lockfilesAmong(await workspace.paths());
+  const changed = new Set((await workspace.changes()).map(({ path }) => path));
+  const isUnchanged = !ecosystems.some(({ lockfile, manifest }) =>
+    [...changed].some((path) => lockfile.test(path) || manifest.test(path)),
+  );
+  return {
+    commands,
+    key: await keyOf(services, commands, lockfiles),
+    // A name may come to belong to another repository, so only one with an id can share anything between runs.
+    isOfDefaultBranch:
+      isUnchanged &&
+      sandbox.isOnDefaultBranch === true &&
+      workspace === sandbox &&
+      spec.origin.repositoryId !== undefined,
+  };
+}
+
+/** The key of the dependencies that commands of this run may read. Never throws: without them a command runs as well. */
+export async function findSetupKey(services: ToolServices): Promise<string | undefined> {
+  try {
+    return (await findSetup(services))?.key;
+  } catch {
+    return undefined;
+  }
+}
+
+function lockfilesAmong(paths: readonly string[]): string[] {
+  const own = paths.filter((path) => !/(^|\/)(node_modules|\.venv)\//.test(path));
+  return ecosystems.flatMap(({ lockfile, manifest }) => {
+    const locked = own.filter((path) => lockfile.test(path));
+    return locked.length > 0 ? locked : own.filter((path) => manifest.test(path));
+  });
+}
+
+async function keyOf(
+  { spec: { origin }, workspace, sandboxTools = [] }: ToolServices,
+  commands: readonly string[],
+  lockfiles: readonly string[],
+): Promise<string> {
+  const { installationId, repositoryId, owner, repo } = origin;
+  const repository = repositoryId ?? `${owner}/${repo}`.toLowerCase();
+  const hash = createHash("sha256");
+  const add = (...values: (string | Uint8Array)[]) => {
+    for (const value of values) hash.update(`${Buffer.byteLength(value as string)}:`).update(value);
+  };
+  add(JSON.stringify([keyVersion, installationId, repository, commands, sandboxTools, arch, process.version]));
+  for (const path of lockfiles) add(path, await workspace.read(path));
+  return hash.digest("hex");
+}
+
+/** The files that the setup of the default branch runs on: those of the base, without any change of the run. */
+export async function baseFiles(workspace: Workspace): Promise<FileChange[]> {
+  const changed = new Set((await workspace.changes()).map(({ path }) => path));
+  const paths = new Set([...(await workspace.paths()), ...changed]);
+  const files: FileChange[] = [];
+  for (const path of paths) {
+    const content = await workspace.readBase(path);
+    if (!content) continue;
+    const executable = changed.has(path) ? isScript(content) : (await workspace.stat(path)).executable;
+    files.push({ path, content, executable });
+  }
+  return files;
+}
+
+/** The files as the run has them now. */
+export async function presentFiles(workspace: Workspace): Promise<FileChange[]> {
+  const files: FileChange[] = [];
+  for (const path of await workspace.paths()) {
+    const { executable } = await workspace.stat(path);
+    files.push({ path, content: await workspace.read(path), executable });
+  }
+  return files;
+}
+
+function isScript(content: Uint8Array): boolean {
+  return content[0] === 0x23 && content[1] === 0x21;
+}

@@ -1,0 +1,101 @@
+import { chmodSync, mkdtempSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { createExecutors } from "#executors/create-executors.ts";
+import { SetupCache } from "#executors/os/setup-cache.ts";
+import { codeToolset } from "#toolsets/code/code-toolset.ts";
+import { memoryWorkspace } from "../../support/memory-workspace.ts";
+import { runSpec, toolsetWorld } from "../../support/toolset-world.ts";
+
+const directory = mkdtempSync("/var/tmp/golem-setups-test-");
+chmodSync(directory, 0o711);
+const executors = createExecutors({ os: { setups: new SetupCache(join(directory, "setups")) } });
+const { available, reason } = await executors.availability("os");
+afterAll(async () => {
+  await executors.close();
+  rmSync(directory, { recursive: true, force: true });
+});
+if (!available) test.skip(`the setup is not tested here: ${reason}`, () => undefined);
+
+const setup = [
+  "mkdir -p node_modules/dep packages/a/node_modules/own ~/.local/lib built",
+  'cat package-lock.json marker > node_modules/dep/index.js; echo "$(git log --format=%s)" > node_modules/dep/commit',
+  "echo own > packages/a/node_modules/own/index.js; echo local > ~/.local/lib/local; echo lost > built/lost",
+];
+const files = {
+  ".gitignore": "node_modules\n",
+  "package-lock.json": "v1 ",
+  "packages/a/package.json": "{}",
+  marker: "default branch\n",
+};
+
+let runs = 0;
+async function run({
+  branch = "main",
+  changes = {},
+  repositoryId = 7,
+}: {
+  branch?: "main" | "feature";
+  changes?: Record<string, string>;
+  repositoryId?: number;
+} = {}) {
+  runs += 1;
+  const id = `setup-run-${runs}`;
+  const sandbox = Object.assign(memoryWorkspace(files), { isOnDefaultBranch: branch === "main" });
+  for (const [path, text] of Object.entries(changes)) await sandbox.write(path, text);
+  const worker = { ...runSpec.worker, setup };
+  const spec = { ...runSpec, id, rootId: id, worker, origin: { ...runSpec.origin, repositoryId } };
+  const world = await toolsetWorld(codeToolset, { sandbox, services: { executors, spec } });
+  return {
+    ...world,
+    bash: async (code: string) => (await world.call("run_code", { language: "bash", code })).llmContent,
+  };
+}
+const read = "cat node_modules/dep/index.js packages/a/node_modules/own/index.js ~/.local/lib/local; ls built";
+
+describe.skipIf(!available)("the setup commands of a project", () => {
+  test("run once for the lockfiles of the default branch; other runs read what they installed and cannot change it", async () => {
+    const first = await run({ changes: { marker: "changed by the run\n", "hook.sh": "echo hostile\n" } });
+    expect(await first.bash(read)).toContain("No such file");
+    expect(await first.asks("install_package", {})).toBe(true);
+    expect(await first.preview("install_package", {})).toContain("They run on the files of the default branch.");
+
+    const installed = await first.call("install_package", {});
+
+    expect(installed.llmContent).toContain("Exit code 0");
+    expect(first.sandbox.text("marker")).toBe("changed by the run\n");
+    // A run of another branch that does all it can, with the same lockfiles.
+    const branch = await run({ branch: "feature" });
+    expect(await branch.asks("install_package", {})).toBe(false);
+    const attack = [
+      read,
+      "for file in node_modules/dep/index.js ~/.local/lib/local; do echo poison > $file; rm -f $file; chmod 777 $file; done",
+      "rm -rf node_modules packages/a/node_modules ~/.local; mv node_modules old; mkdir -p node_modules/dep",
+      "ln -sfn /tmp node_modules/link; umount node_modules; mount --bind /tmp node_modules; echo poison > node_modules/poison",
+      "echo cache > node_modules/.cache/file; cat node_modules/.cache/file",
+    ];
+    expect(await branch.bash(attack.join("\n"))).toMatch(
+      /stdout:\nv1 default branch\nown\nlocal\ncache\nstderr:\n[\s\S]*Read-only file system/,
+    );
+    const later = await run();
+    expect(await later.bash(`${read}; ls -A node_modules node_modules/.cache`)).toContain(
+      "stdout:\nv1 default branch\nown\nlocal\nnode_modules:\n.cache\n.vite\n.vite-temp\n.vitest\ndep\n\nnode_modules/.cache:\nstderr",
+    );
+    expect((await later.call("install_package", {})).llmContent).toContain("an earlier run prepared them");
+    expect(await (await run({ repositoryId: 8 })).bash(read)).toContain("No such file");
+  });
+
+  test("with lockfiles of a branch they are asked for each time, and what they install stays in the run", async () => {
+    const lockfile = { "package-lock.json": "v2 " };
+    const changed = await run({ changes: lockfile });
+    expect(await changed.asks("install_package", {})).toBe(true);
+    expect(await changed.preview("install_package", {})).toContain("kept for this run only");
+
+    await changed.call("install_package", {});
+
+    expect(await changed.bash(read)).toContain("stdout:\nv2 default branch\nown\nlocal\n");
+    const other = await run({ changes: lockfile });
+    expect(await other.bash(read)).toContain("No such file");
+    expect(await other.asks("install_package", {})).toBe(true);
+  });
+});
