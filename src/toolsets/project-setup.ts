@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { arch } from "node:process";
 import type { Workspace } from "#domain/workspace.ts";
-import type { FileChange } from "#executors/executor.ts";
+import type { GuestChange } from "#executors/executor.ts";
 import type { ToolServices } from "./toolset.ts";
 
 /** The commands that install a project's dependencies, for its lockfiles as they are now. */
@@ -84,15 +84,15 @@ async function keyOf(
     for (const value of values) hash.update(`${Buffer.byteLength(value as string)}:`).update(value);
   };
   add(JSON.stringify([keyVersion, installationId, repository, commands, sandboxTools, arch, process.version]));
-  for (const path of lockfiles) add(path, await workspace.read(path));
+  for (const path of lockfiles) add(path, await workspace.readBytes(path));
   return hash.digest("hex");
 }
 
 /** The files that the setup of the default branch runs on: those of the base, without any change of the run. */
-export async function baseFiles(workspace: Workspace): Promise<FileChange[]> {
+export async function baseFiles(workspace: Workspace): Promise<GuestChange[]> {
   const changed = new Set((await workspace.changes()).map(({ path }) => path));
   const paths = new Set([...(await workspace.paths()), ...changed]);
-  const files: FileChange[] = [];
+  const files: GuestChange[] = [];
   for (const path of paths) {
     const content = await workspace.readBase(path);
     if (!content) continue;
@@ -103,11 +103,11 @@ export async function baseFiles(workspace: Workspace): Promise<FileChange[]> {
 }
 
 /** The files as the run has them now. */
-export async function presentFiles(workspace: Workspace): Promise<FileChange[]> {
-  const files: FileChange[] = [];
+export async function presentFiles(workspace: Workspace): Promise<GuestChange[]> {
+  const files: GuestChange[] = [];
   for (const path of await workspace.paths()) {
     const { executable } = await workspace.stat(path);
-    files.push({ path, content: await workspace.read(path), executable });
+    files.push({ path, content: await workspace.readBytes(path), executable });
   }
   return files;
 }
