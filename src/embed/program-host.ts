@@ -59,7 +59,7 @@ export class ProgramHost {
       models,
       environment,
       frontEnd: this.#frontEnd,
-      observer: reporter,
+      observers: [reporter],
       live: reporter,
       approvalMs,
       statusIntervalMs: 0,

@@ -3,8 +3,8 @@ import type { LoggedEvent, ModelCall, RunEvent } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { RunOutcome, RunSpec, TokenUsage } from "#domain/run.ts";
 import type { NamedTool } from "#domain/tool.ts";
-import type { RunObserver } from "#runtime/effects/effect-handler.ts";
 import type { LiveOutput } from "#runtime/live-output.ts";
+import type { RunObserver } from "#runtime/run-observer.ts";
 import { failedResult, interruptedResult } from "#toolsets/failed-result.ts";
 import type { ApprovalDecision } from "#ui/approval-memory.ts";
 import type { RuntimeEventCallback, RuntimeEventData } from "#ui/runtime-events.ts";
@@ -32,8 +32,8 @@ interface ReportedRun {
   stream: { source: string; id: string; state: "open" | "closed" } | undefined;
 }
 
-type EffectStarted = Parameters<RunObserver["effectStarted"]>;
-type EffectCompleted = Parameters<RunObserver["effectCompleted"]>;
+type EffectStarted = Parameters<Required<RunObserver>["effectStarted"]>;
+type EffectCompleted = Parameters<Required<RunObserver>["effectCompleted"]>;
 
 /** Reports what runs do, on the bus of a user interface and to a program's `onEvent`. */
 export class RunReporter implements RunObserver, LiveOutput {
@@ -92,7 +92,7 @@ export class RunReporter implements RunObserver, LiveOutput {
     }
   }
 
-  modelCalled(...[spec, { instructions, messages, tools }]: Parameters<RunObserver["modelCalled"]>): void {
+  modelCalled(...[spec, { instructions, messages, tools }]: Parameters<Required<RunObserver>["modelCalled"]>): void {
     this.started(spec, tools);
     this.#trace(spec, {
       type: "message_send",

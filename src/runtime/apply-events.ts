@@ -7,6 +7,10 @@ import { snapshotVersion, type WorkerSnapshot } from "#machines/worker-snapshot.
 import type { Advance, EffectQueue, NewEffect, NewRun, RunRow, RunStatus } from "./store/store.ts";
 
 export interface AppliedEvents {
+  /** The run before the events. */
+  run: RunRow;
+  /** Those that were applied. */
+  events: LoggedEvent[];
   advance: Advance;
   /** The run was stopped or has ended: interruptible effects that are being performed have to be aborted. */
   interrupted: boolean;
@@ -59,11 +63,14 @@ export function applyEvents(row: RunRow, inbox: readonly LoggedEvent[], now: num
     state = workerMachine.resolveState({ value: after.value, context: after.context });
   }
 
+  const events = inbox.filter(({ id }) => consumed.includes(id));
   const clock = advanceClock(snapshot, state, now);
   setDeadline(changes, { spec, state, clock, now });
   return {
+    run: row,
+    events,
     interrupted,
-    sandboxChanged: inbox.some(({ id, event }) => event.type === "child.finished" && consumed.includes(id)),
+    sandboxChanged: events.some(({ event }) => event.type === "child.finished"),
     advance: {
       runId: row.id,
       version: row.version,
@@ -73,11 +80,7 @@ export function applyEvents(row: RunRow, inbox: readonly LoggedEvent[], now: num
       status: statusOf(state),
       effects: consumed.length > 0 ? [...effects, statusEffect(spec.rootId)] : [],
       ...(interrupted ? { cancelEffects: { kinds: [...interruptibleEffects] } } : {}),
-      ...usageOf(
-        spec,
-        inbox.filter(({ id }) => consumed.includes(id)),
-        now,
-      ),
+      ...usageOf(spec, events, now),
       ...changes,
     },
   };

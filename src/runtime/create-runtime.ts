@@ -1,7 +1,6 @@
 import type { DeploymentPolicy } from "#config/deployment-policy.ts";
 import type { OpenGitHub } from "#domain/github.ts";
 import type { Models } from "#models/models.ts";
-import type { RunObserver } from "#runtime/effects/effect-handler.ts";
 import { openActiveRun } from "./active-run.ts";
 import { type Dispatch, localDispatch } from "./dispatch.ts";
 import { effectHandlers } from "./effects/handlers.ts";
@@ -9,6 +8,7 @@ import type { FrontEnd } from "./front-end.ts";
 import { createGitHubEnvironment, type GitHubEnvironmentOptions } from "./github-environment.ts";
 import { createLiveOutput, type LiveOutput } from "./live-output.ts";
 import type { RunEnvironment } from "./run-environment.ts";
+import { combineObservers, type RunObserver } from "./run-observer.ts";
 import { RunScheduler } from "./run-scheduler.ts";
 import { RunService } from "./run-service.ts";
 import type { Runs } from "./runs.ts";
@@ -22,7 +22,7 @@ export interface RunHostOptions {
   models: Models;
   environment: RunEnvironment;
   frontEnd: FrontEnd;
-  observer?: RunObserver;
+  observers?: readonly RunObserver[];
   /** Default: a new one, see `RunHost.live`. */
   live?: LiveOutput;
   approvalMs: number;
@@ -51,9 +51,10 @@ export interface RunHost {
 const sweepIntervalMs = 30_000;
 
 export function createRunHost(options: RunHostOptions): RunHost {
-  const { store, models, environment, frontEnd, observer, approvalMs, statusIntervalMs, policy, onError } = options;
+  const { store, models, environment, frontEnd, approvalMs, statusIntervalMs, policy, onError } = options;
   const dispatch = options.dispatch ?? localDispatch();
   const now = Date.now;
+  const observer = combineObservers(options.observers ?? []);
   const live = options.live ?? createLiveOutput();
   const { catalog } = environment;
   const scheduler = new RunScheduler({

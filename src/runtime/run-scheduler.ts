@@ -1,8 +1,8 @@
-import type { RunObserver } from "#runtime/effects/effect-handler.ts";
 import type { ActiveRun } from "./active-run.ts";
 import { statusEffect } from "./apply-events.ts";
 import type { Dispatch, DispatchTarget } from "./dispatch.ts";
 import type { EffectHandlers } from "./effects/effect-handler.ts";
+import type { RunObserver } from "./run-observer.ts";
 import { RunSession } from "./run-session.ts";
 import type { Store } from "./store/store.ts";
 
@@ -12,7 +12,7 @@ export interface RunSchedulerOptions {
   openActiveRun: (runId: string) => Promise<ActiveRun>;
   /** Told of runs that have no session here. */
   dispatch: Pick<Dispatch, "wake" | "confirmLease">;
-  observer?: RunObserver | undefined;
+  observer: Required<RunObserver>;
   now: () => number;
   onError: (error: unknown, about: { runId: string; kind?: string }) => void;
 }

@@ -2,10 +2,10 @@ import { OutageError, UserError } from "#domain/errors.ts";
 import { SerialQueue } from "#domain/serial-queue.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import { LeaseLostError, withLease } from "#domain/write-lease.ts";
-import type { RunObserver } from "#runtime/effects/effect-handler.ts";
 import type { ActiveRun } from "./active-run.ts";
 import { type AppliedEvents, applyEvents, isInterruptible } from "./apply-events.ts";
 import { type EffectHandler, type EffectHandlers, type EffectResult, Postponed } from "./effects/effect-handler.ts";
+import type { RunObserver } from "./run-observer.ts";
 import { type Effect, type EffectQueue, readable, type Store } from "./store/store.ts";
 import { unreadableRetryMs } from "./store/stored-rows.ts";
 
@@ -13,7 +13,7 @@ import { unreadableRetryMs } from "./store/stored-rows.ts";
 export interface SessionHost {
   store: Store;
   handlers: EffectHandlers;
-  observer?: RunObserver | undefined;
+  observer: Required<RunObserver>;
   now(): number;
   /** Something may have happened to this run. */
   wake(runId: string): void;
@@ -127,7 +127,9 @@ export class RunSession {
     }
   }
 
-  async #onAdvanced({ advance, interrupted, sandboxChanged }: AppliedEvents, rootId: string): Promise<void> {
+  async #onAdvanced(applied: AppliedEvents, rootId: string): Promise<void> {
+    const { run, events, advance, interrupted, sandboxChanged } = applied;
+    this.#host.observer.transitionStored({ run, events, after: advance });
     this.#lastSeenEventId = Math.max(this.#lastSeenEventId, advance.seen);
     if (interrupted) this.#abortInterruptible();
     if (sandboxChanged) await (await this.#active).discardWorkspace();
@@ -193,11 +195,11 @@ export class RunSession {
     const { store, handlers, observer, now, onError } = this.#host;
     const handler: EffectHandler = handlers[effect.request.kind];
     const active = await this.#active;
-    observer?.effectStarted(effect, active.spec);
+    observer.effectStarted(effect, active.spec);
     try {
       return await withLease(
         () => this.#confirmLease(),
-        () => handler.perform(effect, active, signal),
+        () => observer.around(effect, active.spec, () => handler.perform(effect, active, signal)),
       );
     } catch (error) {
       if (signal.aborted) {
@@ -252,7 +254,7 @@ export class RunSession {
     afterCommit?.();
     if (completed.advanced && applied) await this.#onAdvanced(applied, rootId);
     if (effect.queue !== "status") this.#host.clearProblem(this.runId);
-    observer?.effectCompleted(effect, result);
+    observer.effectCompleted(effect, result);
     const { run, events = [], effects = [] } = result;
     const affected = [effect, ...events, ...effects].map(({ runId }) => runId);
     const woken = new Set([...affected, ...(run ? [run.spec.id] : [])]);

@@ -3,6 +3,7 @@ import { UserError } from "#domain/errors.ts";
 import type { RunEvent } from "#domain/events.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
 import { type EffectHandler, type EffectHandlers, Postponed } from "#runtime/effects/effect-handler.ts";
+import { combineObservers } from "#runtime/run-observer.ts";
 import { RunScheduler } from "#runtime/run-scheduler.ts";
 import type { RuntimeEffect } from "#runtime/runtime-effect.ts";
 import { MemoryStore } from "#runtime/store/memory/memory-store.ts";
@@ -38,6 +39,7 @@ function schedulerWorld(
     handlers: new Proxy({}, { get: () => handler }) as EffectHandlers,
     openActiveRun: async () => active,
     dispatch: { wake: (runId) => void scheduler.process(runId) },
+    observer: combineObservers([]),
     now: () => clock.now,
     onError: (error) => errors.push(error),
   });

@@ -29,7 +29,7 @@ export function callModel({
         signal,
         onText: (text: string) => run.live.add(runId, { source, text }),
         onInput: (input: InputPiece) => run.live.add(runId, { source, input }),
-        onCall: (request: ModelRequest) => observer?.modelCalled(spec, request),
+        onCall: (request: ModelRequest) => observer.modelCalled(spec, request),
       };
       // A provider that ignores the signal must not keep an interrupted run active.
       const answer = await abandonOnAbort(() => askModel(models, options), signal);

@@ -1,9 +1,9 @@
 import type { DeploymentPolicy } from "#config/deployment-policy.ts";
-import type { RunSpec } from "#domain/run.ts";
-import type { ModelRequest, Models } from "#models/models.ts";
+import type { Models } from "#models/models.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
 import type { FrontEnd, PostOptions } from "#runtime/front-end.ts";
 import type { RunEnvironment, StoredWork } from "#runtime/run-environment.ts";
+import type { RunObserver } from "#runtime/run-observer.ts";
 import type { EffectOf, RuntimeEffect } from "#runtime/runtime-effect.ts";
 import type { Effect, EffectCompletion, Store } from "#runtime/store/store.ts";
 
@@ -26,21 +26,13 @@ export type EffectHandlers = { [Kind in RuntimeEffect["kind"]]: EffectHandler<Ef
 /** Everything an effect asks to be stored, and the callbacks of its workspace changes. */
 export type EffectResult = Omit<EffectCompletion, "key"> & StoredWork;
 
-/** Follows runs in this process step by step: for a terminal or an embedding program. Its methods must not throw. */
-export interface RunObserver {
-  effectStarted(effect: Effect, spec: RunSpec): void;
-  /** The result of the effect has been stored. */
-  effectCompleted(effect: Effect, result: Omit<EffectCompletion, "key">): void;
-  modelCalled(spec: RunSpec, request: Pick<ModelRequest, "instructions" | "messages" | "tools">): void;
-}
-
 /** The services of all handlers. Each call also gets the resources of its run. */
 export interface EffectServices {
   store: Store;
   models: Models;
   frontEnd: FrontEnd;
   catalog: RunEnvironment["catalog"];
-  observer?: RunObserver | undefined;
+  observer: Pick<Required<RunObserver>, "modelCalled">;
   now: () => number;
   /** How long an approval stays open. */
   approvalMs: number;

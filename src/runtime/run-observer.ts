@@ -1,0 +1,55 @@
+import type { LoggedEvent } from "#domain/events.ts";
+import type { RunSpec } from "#domain/run.ts";
+import type { ModelRequest } from "#models/models.ts";
+import type { Advance, Effect, EffectCompletion, RunRow } from "./store/store.ts";
+
+/** A transition of a run that has been stored. */
+export interface StoredTransition {
+  /** The run before the events. */
+  run: RunRow;
+  /** The events that were applied. */
+  events: readonly LoggedEvent[];
+  /** The run after them. */
+  after: Pick<Advance, "snapshot" | "status" | "usage">;
+}
+
+/**
+ * Follows the runs of this process step by step: for a terminal, an embedding program, metrics, traces and logs. Only
+ * `around` may throw.
+ */
+export interface RunObserver {
+  effectStarted?(effect: Effect, spec: RunSpec): void;
+  /** Performs an attempt at an effect by calling `attempt` once, and returns its result or throws its error. */
+  around?<Result>(effect: Effect, spec: RunSpec, attempt: () => Promise<Result>): Promise<Result>;
+  /** The result of the effect has been stored. */
+  effectCompleted?(effect: Effect, result: Omit<EffectCompletion, "key">): void;
+  modelCalled?(spec: RunSpec, request: Pick<ModelRequest, "model" | "instructions" | "messages" | "tools">): void;
+  transitionStored?(transition: StoredTransition): void;
+}
+
+/** Returns an observer that calls each of these in order; the first `around` is the outermost. */
+export function combineObservers(observers: readonly RunObserver[]): Required<RunObserver> {
+  return {
+    effectStarted: (effect, spec) => {
+      for (const observer of observers) observer.effectStarted?.(effect, spec);
+    },
+    around: (effect, spec, attempt) => {
+      let perform = attempt;
+      for (const observer of observers.toReversed()) {
+        const around = observer.around?.bind(observer);
+        const inner = perform;
+        if (around) perform = () => around(effect, spec, inner);
+      }
+      return perform();
+    },
+    effectCompleted: (effect, result) => {
+      for (const observer of observers) observer.effectCompleted?.(effect, result);
+    },
+    modelCalled: (spec, request) => {
+      for (const observer of observers) observer.modelCalled?.(spec, request);
+    },
+    transitionStored: (transition) => {
+      for (const observer of observers) observer.transitionStored?.(transition);
+    },
+  };
+}
