@@ -17,6 +17,7 @@ import {
   sampleSnapshot,
   sampleSpec,
   sampleStep,
+  sampleUsage,
 } from "./store-samples.ts";
 
 const later = Number.MAX_SAFE_INTEGER;
@@ -323,18 +324,7 @@ function costTests(): void {
 }
 
 function dailyCostTests(): void {
-  const usage = (hour: number, changes: Partial<HourlyUsage> = {}): HourlyUsage => ({
-    rootId: "r1",
-    worker: "fixer",
-    origin: { repositoryId: 11, installationId: 1, owner: "ada", repo: "engine" },
-    hour,
-    modelCalls: 1,
-    inputTokens: 100,
-    outputTokens: 10,
-    cachedInputTokens: 50,
-    cost: 0.25,
-    ...changes,
-  });
+  const usage = (hour: number, changes: Partial<HourlyUsage> = {}) => sampleUsage({ hour, ...changes });
   const hourOf = (time: string) => Date.parse(time) / (60 * 60_000);
 
   test("add up the model calls by day, repository and worker, with the repository's current name", async () => {

@@ -4,7 +4,7 @@ import type { RunSpec } from "#domain/run.ts";
 import { WorkerDefinition } from "#domain/worker.ts";
 import type { WorkerContext } from "#machines/worker-machine.ts";
 import type { WorkerSnapshot } from "#machines/worker-snapshot.ts";
-import type { Advance, NewEffect, NewRun } from "#runtime/store/store.ts";
+import type { Advance, HourlyUsage, NewEffect, NewRun } from "#runtime/store/store.ts";
 
 const worker = WorkerDefinition.parse({ name: "fixer", instructions: "Fix what is asked." });
 
@@ -88,6 +88,22 @@ export function sampleApproval(runId: string, id: string, changes: Partial<Appro
     status: "pending",
     requestedAt: 1_000,
     expiresAt: 5_000,
+    ...changes,
+  };
+}
+
+/** One model call of the fixer in the first hour of 1970. */
+export function sampleUsage(changes: Partial<HourlyUsage> = {}): HourlyUsage {
+  return {
+    rootId: "r1",
+    worker: "fixer",
+    origin: { repositoryId: 11, installationId: 1, owner: "ada", repo: "engine" },
+    hour: 0,
+    modelCalls: 1,
+    inputTokens: 100,
+    outputTokens: 10,
+    cachedInputTokens: 50,
+    cost: 0.25,
     ...changes,
   };
 }

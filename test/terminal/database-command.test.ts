@@ -12,7 +12,16 @@ import type { Store } from "#runtime/store/store.ts";
 import { golem } from "#terminal/golem/golem-command.ts";
 import { postgresPrograms } from "../support/postgres-server.ts";
 import { newDatabase } from "../support/shared-postgres.ts";
-import { said, sampleApproval, sampleEffect, sampleRun, sampleSpec, sampleStep } from "../support/store-samples.ts";
+import {
+  said,
+  sampleApproval,
+  sampleEffect,
+  sampleRun,
+  sampleSnapshot,
+  sampleSpec,
+  sampleStep,
+  sampleUsage,
+} from "../support/store-samples.ts";
 
 let folder: string;
 let path: string;
@@ -70,6 +79,7 @@ async function fill(store: Store): Promise<void> {
   await store.decideApproval({ approvalId: "a1", decision: "approved", by: "ada", now: 1, deliveryId: "d2" });
   await store.advance(sampleStep("r1", { timers: { set: [{ timer: "deadline", dueAt: 100 }] } }));
   await store.claimEffect("r1", "work", 10);
+  await store.advance(sampleStep("r2", { status: "waiting", snapshot: sampleSnapshot("idle"), usage: sampleUsage() }));
   await store.saveDelivery({ key: "p1", queue: "q", content: { text: "x" } });
 }
 
@@ -86,6 +96,8 @@ async function contentsOf(store: Store) {
     ledger: await store.readLedger(0, 100),
     post: await store.findPost("status/r1"),
     location: await store.findLocation(11),
+    costs: await store.dailyCosts({ from: "1970-01-01", to: "1970-01-01" }),
+    states: (await store.readBacklog(0)).runs,
     due: await store.nextDueAt(),
     delivery: await store.hasDelivery("d1"),
     again: await store.decideApproval({ approvalId: "a1", decision: "denied", by: "bob", now: 2, deliveryId: "d2" }),

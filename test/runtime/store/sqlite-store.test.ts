@@ -15,6 +15,7 @@ import {
   sampleSnapshot,
   sampleSpec,
   sampleStep,
+  sampleUsage,
 } from "../../support/store-samples.ts";
 
 let folder: string;
@@ -353,17 +354,7 @@ describe("query plans", () => {
         cancelEffects: { kinds: ["other"] },
         timers: { set: [{ timer: "deadline", dueAt: 100 }], clear: ["retry"] },
         withdrawApprovals: true,
-        usage: {
-          rootId: "r1",
-          worker: "fixer",
-          origin: { installationId: 1, ...thread },
-          hour: 0,
-          modelCalls: 1,
-          inputTokens: 1,
-          outputTokens: 1,
-          cachedInputTokens: 0,
-          cost: 1,
-        },
+        usage: sampleUsage(),
       }),
     );
     await store.dailyCosts({ from: "1970-01-01", to: "1970-01-01" });
