@@ -86,6 +86,7 @@ async function main(): Promise<void> {
     approvalMs: config.approvalTimeoutMs,
     statusIntervalMs: config.statusIntervalMs,
     runsPerHour: config.runsPerHour,
+    retention: config.retention,
     policy: config.policy,
     onError,
   });

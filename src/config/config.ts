@@ -6,6 +6,8 @@ import { type DeploymentPolicy, readDeploymentPolicy } from "./deployment-policy
 import { Environment, LocalEnvironment, ServerEnvironment, secretsIn } from "./environment.ts";
 import { readPostgresUrl } from "./read-postgres-url.ts";
 
+const dayMs = 24 * 60 * 60_000;
+
 export interface Config {
   app: {
     appId: number;
@@ -49,6 +51,8 @@ export interface Config {
   /** `owner/repo` or `owner/*`, in lower case. */
   customToolsFrom: string[];
   approvalTimeoutMs: number;
+  /** How long data is kept; `runMs` is undefined where the logs of all runs are kept. */
+  retention: { runMs: number | undefined; deliveryMs: number };
   /** Runs per hour. */
   runsPerHour: { person: number; repository: number };
   statusIntervalMs: number;
@@ -112,6 +116,10 @@ export function readConfig(environment: Record<string, string | undefined>): Con
     policy: readDeploymentPolicy(env.GOLEM_FORGE_POLICY),
     customToolsFrom: (env.GOLEM_FORGE_CUSTOM_TOOLS_FROM ?? "").split(",").map((name) => name.trim().toLowerCase()),
     approvalTimeoutMs: env.GOLEM_FORGE_APPROVAL_HOURS * 60 * 60_000,
+    retention: {
+      runMs: env.GOLEM_FORGE_KEEP_RUN_DAYS && env.GOLEM_FORGE_KEEP_RUN_DAYS * dayMs,
+      deliveryMs: env.GOLEM_FORGE_KEEP_DELIVERY_DAYS * dayMs,
+    },
     runsPerHour: { person: env.GOLEM_FORGE_RUNS_PER_HOUR, repository: env.GOLEM_FORGE_REPOSITORY_RUNS_PER_HOUR },
     statusIntervalMs: env.GOLEM_FORGE_STATUS_INTERVAL_MS,
     shutdownGraceMs: env.GOLEM_FORGE_STOP_SECONDS * 1_000,

@@ -115,6 +115,12 @@ export const Environment = z.object({
     .pipe(z.number().positive().max(720))
     .default(72)
     .describe("a number of hours, above 0 and at most 720"),
+  /** Days to keep the log, files and approvals of a run after it has ended. Default: always. */
+  GOLEM_FORGE_KEEP_RUN_DAYS: optional(
+    number.pipe(z.number().positive().max(36_500)).describe("a number of days, above 0"),
+  ),
+  /** Days in which a repeated delivery is recognized. GitHub can repeat one for three days. */
+  GOLEM_FORGE_KEEP_DELIVERY_DAYS: integer(4, 3_650).default(30).describe("a whole number of days, 4 or more"),
   /** Runs per person and hour. */
   GOLEM_FORGE_RUNS_PER_HOUR: integer(1, 1_000_000).default(20).describe("a whole number of 1 or more"),
   /** Seconds to finish work after SIGTERM. The rest is resumed at the next start. */

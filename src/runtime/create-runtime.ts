@@ -7,6 +7,7 @@ import { effectHandlers } from "./effects/handlers.ts";
 import type { FrontEnd } from "./front-end.ts";
 import { createGitHubEnvironment, type GitHubEnvironmentOptions } from "./github-environment.ts";
 import { createLiveOutput, type LiveOutput } from "./live-output.ts";
+import { type Retention, removeExpiredData } from "./remove-expired-data.ts";
 import type { RunEnvironment } from "./run-environment.ts";
 import { combineObservers, type RunObserver } from "./run-observer.ts";
 import { RunScheduler } from "./run-scheduler.ts";
@@ -27,6 +28,8 @@ export interface RunHostOptions {
   live?: LiveOutput;
   approvalMs: number;
   statusIntervalMs: number;
+  /** Default: everything is kept as long as the store exists. */
+  retention?: Retention;
   /** Undefined for a program that runs its own workers. */
   policy?: DeploymentPolicy;
   /** Called with failures that no run can report, and with those that are retried. */
@@ -67,6 +70,8 @@ export function createRunHost(options: RunHostOptions): RunHost {
     onError,
   });
   let sweep: NodeJS.Timeout | undefined;
+  const removal = new AbortController();
+  let removing: Promise<void> | undefined;
 
   async function wakeAll(): Promise<void> {
     const time = now();
@@ -86,10 +91,16 @@ export function createRunHost(options: RunHostOptions): RunHost {
     sweep = setInterval(() => void wakeAll().catch((error) => onError(error, { runId: "" })), sweepIntervalMs);
     // A program may exit without disposing of the host.
     sweep.unref();
+    if (options.retention) {
+      const report = (error: unknown) => onError(error, { runId: "" });
+      removing = removeExpiredData(store, options.retention, { signal: removal.signal, onError: report });
+    }
   }
 
   async function shutDown(graceMs: number): Promise<void> {
     clearInterval(sweep);
+    removal.abort();
+    await removing;
     await dispatch.detach(() => scheduler.drain(graceMs));
   }
 

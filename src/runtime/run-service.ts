@@ -169,7 +169,8 @@ export class RunService implements Runs {
   ): Promise<void> {
     const runs = (await this.#options.store.runsOfThread(thread)).filter((run) => !run.unreadable).map(readable);
     const closed = runs.filter(
-      ({ snapshot: { context } }) => context.isPullRequestClosed && context.pullRequest === thread.thread,
+      ({ snapshot: { context }, logRemovedAt }) =>
+        context.isPullRequestClosed && context.pullRequest === thread.thread && logRemovedAt === undefined,
     );
     await this.#appendToEach(closed, [{ type: "pull_request.reopened", number: thread.thread, by }], deliveryId);
   }

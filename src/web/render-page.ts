@@ -28,7 +28,7 @@ export function renderRunPage({ tree, transcripts, context, threadTitle }: RunPa
   const pending = shownApprovals(tree);
   const entries = (run: RunNode) => {
     const page = transcripts.get(run.spec.id) ?? { events: [], earlier: 0 };
-    return html`<ol class="transcript" id="entries-${run.spec.id}">${renderEntries(tree, run, page, context)}</ol>${partMarkup(`live-${run.spec.id}`)}`;
+    return html`${run.removedLog && html`<p class="small">${run.removedLog}</p>`}<ol class="transcript" id="entries-${run.spec.id}">${renderEntries(tree, run, page, context)}</ol>${partMarkup(`live-${run.spec.id}`)}`;
   };
   const body = html`${renderHeader(root, { context, threadTitle, status: partMarkup("status") })}
 <main id="main" data-cursor="${cursorOf(tree)}" data-path="${context.path}">

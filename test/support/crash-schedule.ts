@@ -136,6 +136,8 @@ class Cluster {
   readonly #crashServer: CrashServer | undefined;
   readonly #replicas: Replica[] = [];
   readonly #pending = new Set<Promise<unknown>>();
+  /** The processes that were killed; any other that ends has failed. */
+  readonly #killed = new WeakSet<Replica>();
   /** One at a time: a process is killed again only after it was started again. */
   readonly #replacements = new SerialQueue();
   #next = 0;
@@ -165,6 +167,8 @@ class Cluster {
     for (const fault of faults) {
       await pause(fault.afterMs);
       const happening = this.#happen(fault);
+      // It is reported when all of them have ended.
+      happening.catch(() => undefined);
       this.#pending.add(happening);
       // The database is restarted once at a time.
       if (fault.kind === "restart") await happening;
@@ -198,6 +202,7 @@ class Cluster {
   async #replace(index: number): Promise<void> {
     const replica = this.#replicas[index];
     if (!replica) return;
+    this.#killed.add(replica);
     await replica.end("SIGKILL");
     // As a supervisor does. It gets an address of its own.
     for (;;) {
@@ -218,8 +223,7 @@ class Cluster {
     await pause(forMs);
     replica.send("SIGCONT");
     await pause(500);
-    if (replica.hasEnded() && this.#replicas[index] === replica)
-      throw new Error("A replica ended after it was frozen.");
+    if (replica.hasEnded() && !this.#killed.has(replica)) throw new Error("A replica ended after it was frozen.");
   }
 }
 

@@ -55,6 +55,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     describe("decideApproval", decideTests);
     describe("timers", timerTests);
     describe("dueRuns", dueRunTests);
+    describe("removeExpired", expiryTests);
 
     test("answers a ping until it is closed, and rejects every call afterwards", async () => {
       await store.ping();
@@ -1257,6 +1258,81 @@ function dueRunTests(): void {
     await store.completeEffect({ key: "outcome" });
     expect(await store.dueRuns(0)).toEqual([]);
     expect(await textsInInbox("r1")).toEqual(["too late"]);
+  });
+}
+
+function expiryTests(): void {
+  const change = (path: string, text: string) => ({
+    path,
+    content: new TextEncoder().encode(text),
+    mode: "100644" as const,
+  });
+  const expired = { runsEndedBefore: later, deliveriesBefore: 0 };
+
+  /** Stores a run with a log, a pending approval and changes, two of which have the same contents in every run. */
+  async function fillRun(id: string, changes: Parameters<typeof sampleRun>[2] = {}): Promise<void> {
+    await store.ingest({
+      run: sampleRun(id, [sampleEffect(id, id)], changes),
+      events: [{ runId: id, event: said(id) }],
+    });
+    await store.completeEffect({
+      key: id,
+      changes: { step: "s", changes: [change("a", "shared"), change("b", `only ${id}`)] },
+      approvals: [sampleApproval(id, `a-${id}`, { rootId: changes.rootId ?? id })],
+    });
+  }
+  const end = (id: string, version = 0) =>
+    store.advance(sampleStep(id, { version, status: "done", withdrawApprovals: true }));
+
+  test("removes the logs, files and approvals of a tree that has ended, one run at a time, and keeps the ledger", async () => {
+    await fillRun("r1");
+    await fillRun("c1", child);
+    await fillRun("other");
+    expect(await store.removeExpired(expired)).toBe(false);
+    await end("r1");
+    expect(await store.removeExpired(expired)).toBe(false);
+    await end("c1");
+    const ledger = await store.readLedger(0, 100_000);
+
+    expect(await store.removeExpired({ ...expired, runsEndedBefore: 1_000 })).toBe(false);
+    expect(await store.removeExpired({ ...expired, runsEndedBefore: undefined })).toBe(false);
+    expect([await store.removeExpired(expired), await store.removeExpired(expired)]).toEqual([true, true]);
+    expect(await store.removeExpired(expired)).toBe(false);
+
+    for (const id of ["r1", "c1"]) {
+      expect(await store.log(id)).toEqual([]);
+      expect(await store.inbox(id)).toEqual([]);
+      expect(await store.changesOf(id)).toEqual([]);
+      expect(await store.findApproval(`a-${id}`)).toBeUndefined();
+      expect(await store.findRun(id)).toMatchObject({ status: "done", logRemovedAt: expect.any(Number) });
+    }
+    expect(await store.readLedger(0, 100_000)).toEqual(ledger);
+    expect(await store.log("other")).toHaveLength(1);
+    const [kept] = await store.changesOf("other");
+    expect(kept?.changes.map(({ content }) => new TextDecoder().decode(content))).toEqual(["shared", "only other"]);
+    expect(await store.findRun("other")).not.toHaveProperty("logRemovedAt");
+  });
+
+  test("waits for the last effects of a run", async () => {
+    await fillRun("r1");
+    await store.advance(
+      sampleStep("r1", { status: "done", effects: [sampleEffect("r1", "outcome", { queue: "thread" })] }),
+    );
+    expect(await store.removeExpired(expired)).toBe(false);
+
+    await store.completeEffect({ key: "outcome" });
+
+    expect(await store.removeExpired(expired)).toBe(true);
+  });
+
+  test("forgets deliveries, from when on one that is repeated is new", async () => {
+    await store.ingest({ deliveryId: "d1", events: [] });
+    expect(await store.removeExpired({ runsEndedBefore: undefined, deliveriesBefore: 0 })).toBe(false);
+    expect(await store.hasDelivery("d1")).toBe(true);
+
+    expect(await store.removeExpired({ runsEndedBefore: undefined, deliveriesBefore: later })).toBe(true);
+
+    expect(await store.ingest({ deliveryId: "d1", events: [] })).toBe(true);
   });
 }
 

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { PassThrough } from "node:stream";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { tables as copiedTables } from "#runtime/store/copy-database.ts";
 import { openPostgresStore } from "#runtime/store/postgres/open-postgres-store.ts";
 import { openSharedStore } from "#runtime/store/postgres/open-shared-store.ts";
 import { openPostgresConnection } from "#runtime/store/postgres/postgres-connection.ts";
@@ -203,6 +204,24 @@ test("golem db compact returns the space of removed data, and waits for nobody",
   expect(await db("compact")).toMatchObject({ code: 0 });
 
   expect((await stat(path)).size).toBeLessThan(1_000_000);
+});
+
+test("golem db copy knows every table and column", async () => {
+  await (await openSqliteStore(path)).close();
+  const database = new DatabaseSync(path);
+  const stored = database
+    .prepare(
+      `select t.name as name, c.name as column from sqlite_schema as t join pragma_table_info(t.name) as c
+        where t.type = 'table' and t.name not like 'sqlite_%'`,
+    )
+    .all()
+    .map(({ name, column }) => `${name}.${column}`);
+  database.close();
+  const copied = new Set(copiedTables.flatMap(({ name, columns }) => Object.keys(columns).map((c) => `${name}.${c}`)));
+
+  // These are found in another table or row over PostgreSQL.
+  const replaced = ["specs.run_id", "specs.spec", "blobs.id", "changes.id"];
+  expect(stored.filter((column) => !copied.has(column) && !replaced.includes(column))).toEqual([]);
 });
 
 describe.skipIf(!postgresPrograms)("over PostgreSQL, golem db", () => {

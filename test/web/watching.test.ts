@@ -273,3 +273,32 @@ async function readStream(url: string, count: number): Promise<string[]> {
   }
   return found;
 }
+
+test("the page of a run whose log was removed says so, and still says how the run ended", async () => {
+  const { startRun, store, get, pathOf } = await world();
+  await startRun("abc1", {
+    spec: { task: "fix the sum" },
+    context: { outcome: { kind: "failed", reason: "No tests." } },
+  });
+  const run = await store.findRun("abc1");
+  if (!run || run.unreadable) throw new Error("The run cannot be read.");
+  const { version, snapshot } = run;
+  const ended = { ...snapshot, value: "ended" as const };
+  const advance = {
+    runId: "abc1",
+    version,
+    consumed: [],
+    seen: 0,
+    snapshot: ended,
+    status: "done" as const,
+    effects: [],
+  };
+  await store.advance({ ...advance, cancelEffects: { kinds: ["sandbox.open", "status.show", "model.call"] } });
+  const expired = { runsEndedBefore: Date.now() + 1_000, deliveriesBefore: 0 };
+
+  expect(await store.removeExpired(expired)).toBe(true);
+
+  const { text } = await get(pathOf("abc1"));
+  expect(text).toContain("The log of this run was removed on ");
+  expect(text).toContain("No tests.");
+});

@@ -16,7 +16,7 @@ interface Table {
 }
 
 /** In an order in which each row comes after those it refers to. */
-const tables: readonly Table[] = [
+export const tables: readonly Table[] = [
   {
     name: "repositories",
     columns: {
@@ -50,6 +50,8 @@ const tables: readonly Table[] = [
       change_sets: "integer",
       last_event: "bigint",
       last_seen_event: "bigint",
+      log_removed_at: "double precision",
+      state: "text",
       snapshot: "json",
       spec: "json",
     },
@@ -158,6 +160,25 @@ const tables: readonly Table[] = [
     columns: { change_set: "bigint", position: "integer", path: "text", mode: "text", blob: "bytea" },
     select: `select change_set, row_number() over (partition by change_set order by changes.id) as position, path, mode,
       hash as blob from changes left join blobs on blobs.id = changes.blob order by change_set, changes.id`,
+  },
+  {
+    name: "usage",
+    columns: {
+      hour: "integer",
+      run_id: "text",
+      root_id: "text",
+      worker: "text",
+      repository_id: "bigint",
+      installation_id: "bigint",
+      owner: "text",
+      repo: "text",
+      model_calls: "bigint",
+      input_tokens: "bigint",
+      output_tokens: "bigint",
+      cached_input_tokens: "bigint",
+      cost: "double precision",
+    },
+    select: "select * from usage",
   },
   {
     name: "ledger",

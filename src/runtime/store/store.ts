@@ -71,6 +71,8 @@ interface RunSummaryRow {
 
 export interface RunRow extends RunSummaryRow {
   unreadable?: undefined;
+  /** When its log, files and approvals were removed, because it had ended long before. */
+  logRemovedAt?: number;
   /** Its origin has the current location of the repository. */
   spec: RunSpec;
   /** Under 2 KB of JSON. */
@@ -259,9 +261,16 @@ export interface Delivery extends NewDelivery {
   attempts: number;
 }
 
+/** Which data has expired; milliseconds since 1970. */
+export interface ExpiredData {
+  /** Undefined where the logs of all runs are kept. */
+  runsEndedBefore: number | undefined;
+  deliveriesBefore: number;
+}
+
 /** Webhook deliveries between their acknowledgement and their processing. */
 export interface DeliveryStore {
-  /** Stores a delivery; false when one with this key was stored within a month. */
+  /** Stores a delivery; false when one with this key is known. */
   saveDelivery(delivery: NewDelivery): Promise<boolean>;
   /** Claims a delivery that is due and the oldest of its queue. It is due again at `until` unless it is completed before. */
   claimDelivery(now: number, until: number): Promise<Delivery | undefined>;
@@ -392,6 +401,13 @@ export interface Store extends DeliveryStore {
   /** The stored changes of a run, oldest first: all, or the first `upTo` sets. */
   changesOf(runId: string, upTo?: number): Promise<StepChanges[]>;
   findPost(name: string): Promise<Post | undefined>;
+
+  /**
+   * Removes a batch of data that is no longer needed: the log, files and approvals of a run of a tree that ended before a
+   * time, and deliveries that were stored before a time. The runs themselves and the ledger are kept. Returns false when
+   * there is nothing left to remove.
+   */
+  removeExpired(expired: ExpiredData): Promise<boolean>;
 
   /** Resolves when the database answers. */
   ping(): Promise<void>;

@@ -25,6 +25,9 @@ import type {
 
 // What both databases store as JSON, and the rows both select. Everything is parsed here on its way back.
 
+/** The deliveries that one transaction removes, so that no other one waits for long. */
+export const maxRemovedDeliveries = 500;
+
 /** How long to wait before something that cannot be read is tried again: a newer release may run by then. */
 export const unreadableRetryMs = 10 * 60_000;
 
@@ -56,6 +59,7 @@ export const RunColumns = z.object({
   installation_id: z.number().nullable(),
   owner: z.string().nullable(),
   repo: z.string().nullable(),
+  log_removed_at: z.number().nullable(),
 });
 type RunColumns = z.infer<typeof RunColumns>;
 
@@ -74,6 +78,7 @@ export function readRun(row: RunColumns): StoredRun {
       snapshot: parseSnapshot(parseJson(row.snapshot, `The state of run ${id}`)),
       version: row.version,
       changeSets: row.change_sets,
+      ...(row.log_removed_at !== null && { logRemovedAt: row.log_removed_at }),
     };
   } catch (error) {
     if (!(error instanceof UnreadableDataError)) throw error;

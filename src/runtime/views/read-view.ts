@@ -24,7 +24,11 @@ async function viewOf(store: Store, run: StoredRun, logOf = () => store.log(run.
   const summary = log.reduce<RunSummary>(summarize, emptySummary);
   const spec = currentSpec(run, summary);
   if (!spec) return undefined;
-  const { state, activity, steps, cost, openCalls, pullRequest, outcome } = progressOf(run, summary, problem);
+  const { state, activity, steps, cost, openCalls, pullRequest, outcome, removedLog } = progressOf(
+    run,
+    summary,
+    problem,
+  );
   const views = await Promise.all(children.map((child) => viewOf(store, child)));
   return {
     spec,
@@ -37,7 +41,7 @@ async function viewOf(store: Store, run: StoredRun, logOf = () => store.log(run.
     openCalls,
     ...(pullRequest === undefined ? {} : { pullRequest }),
     replyThread: summary.conversation === "pull request" ? pullRequest : summary.conversation,
-    log: log.flatMap(lineOf),
+    log: [...(removedLog === undefined ? [] : [removedLog]), ...log.flatMap(lineOf)],
     outcome,
     children: views.filter((view) => view !== undefined),
     startedAt: spec.createdAt,

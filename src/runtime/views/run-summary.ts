@@ -189,13 +189,16 @@ export interface RunProgress {
   openCalls: OpenCall[];
   pullRequest: number | undefined;
   outcome: RunOutcome | undefined;
+  /** Says that the log was removed; undefined while it is kept. */
+  removedLog: string | undefined;
 }
 
 /** Describes a run. One that cannot be read, or has data that cannot be read, is shown as stopped with the reason. */
 export function progressOf(run: StoredRun, summary: RunSummary, problem: EffectProblem | undefined): RunProgress {
   if (run.unreadable) return { ...stopped(run.unreadable.message), ...noProgress };
 
-  const { snapshot } = run;
+  const { snapshot, logRemovedAt } = run;
+  const removedLog = logRemovedAt === undefined ? undefined : describeRemovedLog(logRemovedAt);
   const { steps, tokens, cost, openCalls, pullRequest, outcome } = snapshot.context;
   const state = stateName(snapshot);
   return {
@@ -209,8 +212,14 @@ export function progressOf(run: StoredRun, summary: RunSummary, problem: EffectP
     busySince: snapshot.busySince,
     openCalls,
     pullRequest,
-    outcome: toOutcome(outcome, summary.answer),
+    outcome: toOutcome(outcome, removedLog ?? summary.answer),
+    removedLog,
   };
+}
+
+function describeRemovedLog(at: number): string {
+  const date = new Date(at).toISOString().slice(0, 10);
+  return `The log of this run was removed on ${date}, because this server keeps logs for a limited time.`;
 }
 
 /** Returns the spec of a run with what people have changed since it started: its model and its cost limit. */
@@ -230,6 +239,7 @@ const noProgress = {
   openCalls: [],
   pullRequest: undefined,
   outcome: undefined,
+  removedLog: undefined,
 };
 
 function stopped(reason: string): Pick<RunProgress, "state" | "activity"> {

@@ -241,24 +241,6 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
 
       await expect(store.log("r1")).rejects.toThrow(/Event \d+ cannot be read/);
     });
-
-    test("remembers deliveries for thirty days", async () => {
-      const store = await openEmpty();
-      const hear = (deliveryId: string) => store.ingest({ deliveryId, events: [] });
-      const day = 24 * 60 * 60_000;
-      const clock = vi.spyOn(Date, "now").mockReturnValue(0);
-      await hear("d1");
-
-      clock.mockReturnValue(30 * day);
-      await hear("d2");
-      expect(await hear("d1")).toBe(false);
-
-      clock.mockReturnValue(30 * day + 1);
-      await hear("d3");
-      expect(await hear("d1")).toBe(true);
-      expect(await hear("d2")).toBe(false);
-      clock.mockRestore();
-    });
   });
 
   test("no statement of the tests above scans a whole table", async () => {

@@ -197,26 +197,6 @@ describe("the file", () => {
   });
 });
 
-describe("deliveries", () => {
-  test("are remembered for thirty days", async () => {
-    const store = await openSqliteStore(":memory:");
-    const hear = (deliveryId: string) => store.ingest({ deliveryId, events: [] });
-    const day = 24 * 60 * 60_000;
-    vi.useFakeTimers({ toFake: ["Date"], now: 0 });
-    await hear("d1");
-
-    vi.setSystemTime(30 * day);
-    await hear("d2");
-    expect(await hear("d1")).toBe(false);
-
-    vi.setSystemTime(30 * day + 1);
-    await hear("d3");
-    expect(await hear("d1")).toBe(true);
-    expect(await hear("d2")).toBe(false);
-    await store.close();
-  });
-});
-
 describe("group commit", () => {
   test("many calls of one turn are one commit, and none resolves before it", async () => {
     const path = newPath();
@@ -384,5 +364,12 @@ describe("query plans", () => {
       await store.countRuns({ requestedBy, since: 0 });
       await store.countRuns({ requestedBy, owner: "ada", repo: "engine", since: 0 });
     }
+    await store.ingest({ run: sampleRun("r9", [sampleEffect("r9", "k9")]), events: [] });
+    await store.completeEffect({
+      key: "k9",
+      changes: { step: "c", changes: [{ path: "a", content: new Uint8Array(1), mode: "100644" }] },
+    });
+    await store.advance(sampleStep("r9", { status: "done" }));
+    expect(await store.removeExpired({ runsEndedBefore: Date.now() + 60_000, deliveriesBefore: 0 })).toBe(true);
   }
 });

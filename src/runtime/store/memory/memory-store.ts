@@ -23,6 +23,7 @@ import type {
   EffectProblem,
   EffectQueue,
   Execution,
+  ExpiredData,
   HourlyUsage,
   NewDelivery,
   NewEffect,
@@ -50,6 +51,7 @@ interface MemoryRun extends Pick<RunRow, "spec" | "status" | "snapshot" | "versi
   /** The highest event id that an advance has seen. */
   seen: number;
   changes: StepChanges[];
+  logRemovedAt?: number;
   timers: Map<TimerName, number>;
 }
 
@@ -72,7 +74,8 @@ export class MemoryStore implements Store {
   readonly #approvals = new Map<string, Approval>();
   readonly #posts = new Map<string, Post>();
   readonly #repositories = new Map<number, RepositoryLocation>();
-  readonly #deliveries = new Set<string>();
+  /** When each delivery was stored. */
+  readonly #deliveries = new Map<string, number>();
   /** In the order they arrived. */
   readonly #pendingDeliveries = new Map<string, Delivery & { dueAt: number }>();
   readonly #decisions = new Map<string, DecisionResult>();
@@ -87,7 +90,7 @@ export class MemoryStore implements Store {
     if (deliveryId !== undefined && this.#deliveries.has(deliveryId)) return false;
     this.#checkRuns([...events, ...effects], run);
 
-    if (deliveryId !== undefined) this.#deliveries.add(deliveryId);
+    if (deliveryId !== undefined) this.#deliveries.set(deliveryId, Date.now());
     if (run) this.#insertRun(run);
     for (const event of events) this.#append(event, Date.now());
     for (const effect of effects) this.#addEffect(effect);
@@ -102,7 +105,7 @@ export class MemoryStore implements Store {
   async saveDelivery(delivery: NewDelivery): Promise<boolean> {
     this.#checkOpen();
     if (this.#deliveries.has(delivery.key)) return false;
-    this.#deliveries.add(delivery.key);
+    this.#deliveries.set(delivery.key, Date.now());
     const pending = { ...structuredClone(delivery), receivedAt: Date.now(), attempts: 0, dueAt: 0 };
     this.#pendingDeliveries.set(delivery.key, pending);
     return true;
@@ -473,6 +476,27 @@ export class MemoryStore implements Store {
     return post && { ...post };
   }
 
+  async removeExpired({ runsEndedBefore = 0, deliveriesBefore }: ExpiredData): Promise<boolean> {
+    this.#checkOpen();
+    const deliveries = [...this.#deliveries].filter(([, storedAt]) => storedAt < deliveriesBefore);
+    for (const [key] of deliveries) this.#deliveries.delete(key);
+    const isOpen = (rootId: string) =>
+      [...this.#runs.values()].some(
+        ({ spec, status }) =>
+          spec.rootId === rootId &&
+          (status !== "done" || [...this.#effects.values()].some(({ runId }) => runId === spec.id)),
+      );
+    const expired = [...this.#runs.values()].find(({ spec, logRemovedAt }) => {
+      const root = this.#runs.get(spec.rootId);
+      return root && logRemovedAt === undefined && root.updatedAt < runsEndedBefore && !isOpen(spec.rootId);
+    });
+    if (!expired) return deliveries.length > 0;
+    Object.assign(expired, { log: [], inbox: new Set(), changes: [], logRemovedAt: Date.now() });
+    for (const { id, runId } of [...this.#approvals.values()])
+      if (runId === expired.spec.id) this.#approvals.delete(id);
+    return true;
+  }
+
   /** Drops a root run with every run below it, and returns what it was. */
   forget(rootId: string): RunSpec | undefined {
     const root = this.#runs.get(rootId)?.spec;
@@ -619,8 +643,9 @@ export class MemoryStore implements Store {
     return [...groups.values()].flatMap(([first]) => (first ? [first] : []));
   }
 
-  #rowOf({ spec, status, snapshot, version, updatedAt, repositoryId, changes }: MemoryRun): RunRow {
+  #rowOf({ spec, status, snapshot, version, updatedAt, repositoryId, changes, logRemovedAt }: MemoryRun): RunRow {
     return structuredClone({
+      ...(logRemovedAt !== undefined && { logRemovedAt }),
       id: spec.id,
       rootId: spec.rootId,
       spec: this.#located(spec, repositoryId),

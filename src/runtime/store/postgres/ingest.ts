@@ -5,9 +5,6 @@ import { lockRuns } from "./lock-runs.ts";
 import type { Outcome, Sql } from "./postgres-connection.ts";
 import { addRun } from "./runs.ts";
 
-// GitHub allows a delivery to be sent again for three days.
-export const keptMs = 30 * 24 * 60 * 60_000;
-
 export interface DeliveryPart {
   guid: string;
   part: string;
@@ -32,13 +29,8 @@ export async function ingest(sql: Sql, delivery: Parameters<Store["ingest"]>[0])
 /** Adds a delivery. Returns false when it is known; a transaction that adds the same one at the same time waits. */
 export async function addDelivery(sql: Sql, { guid, part }: DeliveryPart, now: number): Promise<boolean> {
   const added = await sql.run(
-    `with old as (
-        delete from deliveries where (guid, part) in
-          -- A few at a time, so that no delivery waits for a long deletion.
-          (select guid, part from deliveries where received_at < $4 order by received_at limit 100 for update skip locked)
-      )
-      insert into deliveries (guid, part, received_at) values ($1, $2, $3) on conflict do nothing`,
-    [guid, part, now, now - keptMs],
+    "insert into deliveries (guid, part, received_at) values ($1, $2, $3) on conflict do nothing",
+    [guid, part, now],
   );
   return added > 0;
 }

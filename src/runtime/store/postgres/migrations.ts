@@ -205,4 +205,10 @@ export const postgresMigrations: readonly string[] = [
     where status = 'waiting';
   create index runs_by_state on runs (coalesce(state, 'working')) where status in ('active', 'waiting');
   `,
+  `
+  alter table runs add column log_removed_at double precision;
+  create index runs_with_log on runs (updated_at) where parent_id is null and status = 'done' and log_removed_at is null;
+  create index runs_of_root on runs (root_id) where parent_id is not null;
+  create index changes_of_blob on changes (blob) where blob is not null;
+  `,
 ];

@@ -13,6 +13,7 @@ import { readLedger } from "./ledger.ts";
 import { findLocation, isLocationCurrent, saveLocation } from "./locations.ts";
 import { claimDelivery, DeliveryBatches, nextDeliveryAt } from "./pending-deliveries.ts";
 import type { Outcome, PostgresConnection, Sql } from "./postgres-connection.ts";
+import { removeExpired } from "./remove-expired.ts";
 import { costOfRuns, costsOfWorker, countRuns, findLiveRuns, findRuns } from "./runs.ts";
 import { readBacklog, selectDailyCosts } from "./usage.ts";
 
@@ -110,6 +111,7 @@ export function openPostgresStore(
     readLedger: (after, limit) => read(undefined, (sql) => readLedger(sql, { after, limit })),
     changesOf: (runId, upTo) => read([runId], (sql) => readChanges(sql, runId, upTo)),
     findPost: (name) => read(undefined, (sql) => findPost(sql, name)),
+    removeExpired: (expired) => write([], (sql) => removeExpired(sql, expired)),
     ping: () => read([], async (sql) => void (await sql.run("select 1"))),
     close: () => operations.close(),
   };

@@ -1,7 +1,6 @@
 import { z } from "zod";
 import type { Delivery, NewDelivery } from "#runtime/store/store.ts";
 import { DeliveryColumns, readDelivery } from "#runtime/store/stored-rows.ts";
-import { keptMs } from "./ingest.ts";
 import type { Sql } from "./postgres-connection.ts";
 
 const Key = z.object({ key: z.string() });
@@ -12,11 +11,7 @@ async function saveDeliveries(sql: Pick<Sql, "query">, deliveries: readonly NewD
   const now = Date.now();
   const added = await sql.query(
     Key,
-    `with old as (
-        delete from deliveries where (guid, part) in
-          -- A few at a time, so that no delivery waits for a long deletion.
-          (select guid, part from deliveries where received_at < $5 order by received_at limit 100 for update skip locked)
-      ), given as (
+    `with given as (
         select * from unnest($1::text[], $2::text[], $3::text[]) with ordinality as given (key, queue, content, position)
       ), added as (
         insert into deliveries (guid, part, received_at) select key, '', $4 from given order by key
@@ -31,7 +26,6 @@ async function saveDeliveries(sql: Pick<Sql, "query">, deliveries: readonly NewD
       deliveries.map(({ queue }) => queue),
       deliveries.map(({ content }) => JSON.stringify(content)),
       now,
-      now - keptMs,
     ],
   );
   return new Set(added.map(({ key }) => key));

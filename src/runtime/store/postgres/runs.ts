@@ -52,7 +52,7 @@ export async function findRuns(
   const rows = await sql.query(
     RunColumns,
     `select runs.id, root_id, status, snapshot, version, change_sets, updated_at, spec,
-        repository_id, installation_id, repositories.owner, repositories.repo
+        repository_id, installation_id, repositories.owner, repositories.repo, log_removed_at
       from runs left join repositories on repositories.id = repository_id where ${conditions[by]}`,
     values,
   );

@@ -86,4 +86,11 @@ export class ApprovalsTable {
     );
     return rows.flatMap(readIfReadable);
   }
+
+  removeOf(runId: string): void {
+    this.#sql.run(
+      "delete from approvals where run_id = :runId and root_id = (select root_id from runs where id = :runId)",
+      { runId },
+    );
+  }
 }

@@ -49,6 +49,19 @@ export class ChangesTable {
     }));
   }
 
+  /** Removes the changes of a run, and contents that no other run has. */
+  remove(runId: string): void {
+    const ofRun = "change_set in (select id from change_sets where run_id = :runId)";
+    const blobs = this.#sql.all(Id, `select distinct blob as id from changes where ${ofRun} and blob is not null`, {
+      runId,
+    });
+    this.#sql.run(`delete from changes where ${ofRun}`, { runId });
+    this.#sql.run("delete from change_sets where run_id = :runId", { runId });
+    for (const { id } of blobs) {
+      this.#sql.run("delete from blobs where id = :id and not exists (select 1 from changes where blob = :id)", { id });
+    }
+  }
+
   #addBlob(content: Uint8Array): number {
     const hash = createHash("sha256").update(content).digest();
     const known = this.#sql.get(Id, "select id from blobs where hash = :hash", { hash });

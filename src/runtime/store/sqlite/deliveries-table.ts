@@ -1,9 +1,6 @@
 import { z } from "zod";
 import type { SqliteConnection } from "./sqlite-connection.ts";
 
-// GitHub allows a delivery to be sent again for three days.
-const keptMs = 30 * 24 * 60 * 60_000;
-
 const Result = z.object({ result: z.string().nullable() });
 
 /** The deliveries that were stored, with the result of each part, so that nothing counts twice. */
@@ -25,11 +22,14 @@ export class DeliveriesTable {
       "insert into deliveries (guid, part, result, received_at) values (:guid, :part, :result, :now) on conflict do nothing",
       { guid, part, result, now },
     );
-    // A few at a time, so that no delivery waits for a long deletion.
-    this.#sql.run(
+  }
+
+  /** Removes the oldest deliveries that were stored before this time, a batch at most. Returns how many. */
+  removeBefore(before: number, limit: number): number {
+    return this.#sql.run(
       `delete from deliveries where (guid, part) in
-        (select guid, part from deliveries where received_at < :before order by received_at limit 100)`,
-      { before: now - keptMs },
+        (select guid, part from deliveries where received_at < :before order by received_at limit :limit)`,
+      { before, limit },
     );
   }
 }

@@ -54,6 +54,11 @@ export class EventsTable {
       .map((row) => readEvent(runId, row));
   }
 
+  removeLog(runId: string): void {
+    this.#sql.run("delete from inbox where run_id = :runId", { runId });
+    this.#sql.run("delete from events where run_id = :runId", { runId });
+  }
+
   isInInbox(runId: string, eventId: number): boolean {
     return this.#sql.exists("select 1 from inbox where run_id = :runId and event_id = :eventId", { runId, eventId });
   }

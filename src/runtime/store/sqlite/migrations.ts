@@ -195,4 +195,19 @@ export const sqliteMigrations: readonly string[] = [
     where status = 'waiting';
   create index runs_by_state on runs (coalesce(state, 'working')) where status in ('active', 'waiting');
   `,
+  // Without the foreign key of the inbox, for which the removal of a log would search all inboxes.
+  `
+  alter table runs add column log_removed_at real;
+  create index runs_with_log on runs (updated_at) where parent_id is null and status = 'done' and log_removed_at is null;
+  create index runs_of_root on runs (root_id) where parent_id is not null;
+  create index changes_of_blob on changes (blob) where blob is not null;
+  create table unconsumed (
+    run_id text not null,
+    event_id integer not null,
+    primary key (run_id, event_id)
+  ) strict, without rowid;
+  insert into unconsumed select run_id, event_id from inbox;
+  drop table inbox;
+  alter table unconsumed rename to inbox;
+  `,
 ];

@@ -16,6 +16,7 @@ import type {
   DecisionResult,
   EffectCompletion,
   Execution,
+  ExpiredData,
   NewDelivery,
   NewRun,
   NextStep,
@@ -26,6 +27,7 @@ import type {
 } from "#runtime/store/store.ts";
 import {
   ifReadable,
+  maxRemovedDeliveries,
   PostColumns,
   readApproval,
   readBacklogRows,
@@ -107,6 +109,7 @@ function sqliteStore(sql: SqliteConnection): Store {
     readLedger: (after, limit) => commits.read(() => tables.ledger.read(after, limit)),
     changesOf: (runId, upTo) => commits.read(() => changes.of(runId, upTo)),
     findPost: (name) => commits.read(() => tables.findPost(name)),
+    removeExpired: (expired) => commits.write(() => tables.removeExpired(expired)),
     ping: () => commits.read(() => sql.ping()),
     close: () => commits.close(),
   };
@@ -279,6 +282,17 @@ class Tables {
       "select comment_id as commentId, updated_at as updatedAt from posts where name = :name",
       { name },
     );
+  }
+
+  removeExpired({ runsEndedBefore, deliveriesBefore }: ExpiredData): boolean {
+    const deliveries = this.deliveries.removeBefore(deliveriesBefore, maxRemovedDeliveries);
+    const runId = runsEndedBefore === undefined ? undefined : this.runs.findExpired(runsEndedBefore);
+    if (runId === undefined) return deliveries > 0;
+    this.events.removeLog(runId);
+    this.approvals.removeOf(runId);
+    this.changes.remove(runId);
+    this.runs.markLogRemoved(runId, Date.now());
+    return true;
   }
 
   #addRun(run: NewRun): void {

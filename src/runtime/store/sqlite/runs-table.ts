@@ -4,9 +4,10 @@ import { BacklogColumns, countedState, RunColumns, readRun, serializeRecord } fr
 import type { SqliteConnection } from "./sqlite-connection.ts";
 
 const selectRuns = `select runs.id, root_id, status, snapshot, version, change_sets, updated_at, spec,
-    repository_id, installation_id, repositories.owner, repositories.repo
+    repository_id, installation_id, repositories.owner, repositories.repo, log_removed_at
   from runs join specs on specs.run_id = runs.id left join repositories on repositories.id = repository_id`;
 
+const Id = z.object({ id: z.string() });
 const Cost = z.object({ cost: z.number() });
 const Count = z.object({ runs: z.number() });
 const Version = z.object({ version: z.number() });
@@ -143,6 +144,33 @@ export class RunsTable {
       `select coalesce(state, 'working') as state, count(*) as count from runs indexed by runs_by_state
         where status in ('active', 'waiting') group by coalesce(state, 'working') order by 1`,
     );
+  }
+
+  /**
+   * Returns a run whose log is no longer needed: one of a tree that ended before this time, and that has no effect left.
+   * Children come before their root.
+   */
+  findExpired(endedBefore: number): string | undefined {
+    const root = this.#sql.get(
+      Id,
+      `select id from runs as root where parent_id is null and status = 'done' and log_removed_at is null
+          and updated_at < :endedBefore and not exists (select 1 from effects where run_id = root.id)
+          and not exists (select 1 from runs as child where child.root_id = root.id and child.parent_id is not null
+            and (child.status <> 'done' or exists (select 1 from effects where run_id = child.id)))
+        order by updated_at limit 1`,
+      { endedBefore },
+    );
+    if (!root) return undefined;
+    const child = this.#sql.get(
+      Id,
+      "select id from runs where root_id = :rootId and parent_id is not null and log_removed_at is null limit 1",
+      { rootId: root.id },
+    );
+    return child?.id ?? root.id;
+  }
+
+  markLogRemoved(runId: string, at: number): void {
+    this.#sql.run("update runs set log_removed_at = :at where id = :runId", { runId, at });
   }
 
   /** Returns false when the run has another version. Throws when there is no such run. */

@@ -1,0 +1,69 @@
+import { z } from "zod";
+import type { ExpiredData } from "#runtime/store/store.ts";
+import { maxRemovedDeliveries } from "#runtime/store/stored-rows.ts";
+import { lockRuns } from "./lock-runs.ts";
+import type { Outcome, Sql } from "./postgres-connection.ts";
+
+const Id = z.object({ id: z.string() });
+const Blob = z.object({ blob: z.instanceof(Uint8Array) });
+const Locked = z.object({ locked: z.boolean() });
+
+/** Removes expired deliveries, and the log of one run. Of replicas that do so at the same time, one does it. */
+export async function removeExpired(
+  sql: Sql,
+  { runsEndedBefore, deliveriesBefore }: ExpiredData,
+): Promise<Outcome<boolean>> {
+  const [lock] = await sql.query(Locked, "select pg_try_advisory_xact_lock(hashtext('golem_forge expired')) as locked");
+  if (!lock?.locked) return { undo: true, result: false };
+  const deliveries = await sql.run(
+    `delete from deliveries where (guid, part) in
+      (select guid, part from deliveries where received_at < $1 order by received_at limit $2 for update skip locked)`,
+    [deliveriesBefore, maxRemovedDeliveries],
+  );
+  const runId = runsEndedBefore === undefined ? undefined : await findExpired(sql, runsEndedBefore);
+  if (runId === undefined) return { result: deliveries > 0 };
+
+  await lockRuns(sql, [runId]);
+  await sql.run("delete from inbox where run_id = $1", [runId]);
+  await sql.run("delete from events where run_id = $1", [runId]);
+  await sql.run("delete from approvals where run_id = $1 and root_id = (select root_id from runs where id = $1)", [
+    runId,
+  ]);
+  await removeChanges(sql, runId);
+  await sql.run("update runs set log_removed_at = $2 where id = $1", [runId, Date.now()]);
+  return { result: true };
+}
+
+/** Returns a run of a tree that ended before this time, and that has no effect left. Children come before their root. */
+async function findExpired(sql: Sql, endedBefore: number): Promise<string | undefined> {
+  const [root] = await sql.query(
+    Id,
+    `select id from runs as root where parent_id is null and status = 'done' and log_removed_at is null
+        and updated_at < $1 and not exists (select 1 from effects where run_id = root.id)
+        and not exists (select 1 from runs as child where child.root_id = root.id and child.parent_id is not null
+          and (child.status <> 'done' or exists (select 1 from effects where run_id = child.id)))
+      order by updated_at limit 1`,
+    [endedBefore],
+  );
+  if (!root) return undefined;
+  const [child] = await sql.query(
+    Id,
+    "select id from runs where root_id = $1 and parent_id is not null and log_removed_at is null limit 1",
+    [root.id],
+  );
+  return child?.id ?? root.id;
+}
+
+/** Removes the changes of a run, and contents that no other run has. */
+async function removeChanges(sql: Sql, runId: string): Promise<void> {
+  const ofRun = "change_set in (select id from change_sets where run_id = $1)";
+  const blobs = await sql.query(Blob, `select distinct blob from changes where ${ofRun} and blob is not null`, [runId]);
+  await sql.run(`delete from changes where ${ofRun}`, [runId]);
+  await sql.run("delete from change_sets where run_id = $1", [runId]);
+  // A transaction that adds changes adds their contents first, and may be about to refer to these.
+  await sql.run("lock table blobs in share row exclusive mode");
+  await sql.run(
+    "delete from blobs where hash = any ($1::bytea[]) and not exists (select 1 from changes where blob = blobs.hash)",
+    [blobs.map(({ blob }) => blob)],
+  );
+}
