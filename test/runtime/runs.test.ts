@@ -549,6 +549,16 @@ describe("a run that cannot start is refused at once:", () => {
       { files: { ".github/workers/odd.worker": "---\nname: odd\ntolsets: {}\n---\nHi" } },
       "Did you mean toolsets?",
     ],
+    [
+      "an offered tool that no toolset of the worker has",
+      { worker: "odd" },
+      {
+        files: {
+          ".github/workers/odd.worker": "---\nname: odd\ntoolsets: { git: {} }\noffered_tools: [git_blme]\n---\nHi",
+        },
+      },
+      "odd cannot be used: offered_tools: None of the worker's toolsets has a tool git_blme. Did you mean git_blame?",
+    ],
   ])("%s", async (_, request, github, sentence) => {
     const { runs } = await world({ script: turns(), github });
 

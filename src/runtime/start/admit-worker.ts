@@ -43,8 +43,10 @@ export async function admitWorker(
   const { worker, source } = await catalog.find(name, repository);
   checkAllowed(worker, settings);
   if (isFork) checkOnlyReads(worker);
-  const { resolveToolsets } = await import("#toolsets/open-toolbox.ts");
+  const [{ resolveToolsets }, { findOfferedToolProblems }] = await loadToolsets();
   resolveToolsets(worker);
+  const [problem] = await findOfferedToolProblems(worker);
+  if (problem) throw new UserError(`${worker.name} cannot be used: offered_tools: ${problem.message}`);
   const allowed = policy ? applyPolicy(policy, worker, source) : worker;
   const chosen = modelFor(worker, worker.model ?? model, models);
   const modelProblem = policy && findPolicyModelProblem(policy, chosen);
@@ -62,6 +64,11 @@ export async function admitWorker(
     source,
     model: chosen,
   };
+}
+
+/** Loads what only runs need, after the start of the program. */
+function loadToolsets() {
+  return Promise.all([import("#toolsets/open-toolbox.ts"), import("#toolsets/offered-tools.ts")]);
 }
 
 function checkAllowed({ name }: WorkerDefinition, { workers }: RepositorySettings): void {

@@ -7,15 +7,14 @@ import { type FileProblem, InvalidFileError, UserError } from "#domain/errors.ts
 import { parseWorker, positionInWorker, type WorkerDefinition, withOutputSchema } from "#domain/worker.ts";
 import { findModelNameProblem } from "#models/model-name.ts";
 import { findRoot } from "#sandbox/checkout/find-root.ts";
-import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
 import { visible } from "#terminal/style.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import { positionInYaml } from "#text/read-yaml.ts";
+import { findOfferedToolProblems } from "#toolsets/offered-tools.ts";
 import { resolveToolsets } from "#toolsets/open-toolbox.ts";
-import type { ToolServices } from "#toolsets/toolset.ts";
+import { callableBy } from "#toolsets/workers/workers-toolset.ts";
 import { type CommandContext, exitCodes } from "./command-context.ts";
 import { openLocalWorkers } from "./local-workers.ts";
-import { callableBy } from "./trusted-code.ts";
 
 const workersFolder = ".github/workers";
 
@@ -88,7 +87,11 @@ async function checkFile(file: string, workers: Callees): Promise<FileProblem[]>
   try {
     if (file.endsWith(".worker")) {
       const worker = parseWorker(text, basename(file));
-      return [...(await checkWorker(worker, text, file, workers)), ...(await checkOffered(worker, text))];
+      const offered = (await findOfferedToolProblems(worker)).map(({ index, message }) => ({
+        message,
+        ...positionInWorker(text, ["offered_tools", index]),
+      }));
+      return [...(await checkWorker(worker, text, file, workers)), ...offered];
     }
     if (/\.ya?ml$/.test(file)) return checkSettings(text, file, workers);
     return [{ message: "The name of a worker file ends in .worker, and that of a settings file in .yml." }];
@@ -130,43 +133,6 @@ async function checkWorker(
       return at(cycle && `Circular delegation: ${cycle.join(" → ")}.`, ...path);
     }),
   ];
-}
-
-/** Reports offered tools that no toolset of the worker has. Tools from modules and servers are not known here. */
-async function checkOffered(worker: WorkerDefinition, text: string): Promise<FileProblem[]> {
-  const known = worker.offered_tools && (await toolNames(worker));
-  if (!known) return [];
-  return (worker.offered_tools ?? []).flatMap((name, index) => {
-    if (known.includes(name)) return [];
-    const near = closestMatch(name, known);
-    const message = `None of the worker's toolsets has a tool ${name}.${near ? ` Did you mean ${near}?` : ""}`;
-    return [{ message, ...positionInWorker(text, ["offered_tools", index]) }];
-  });
-}
-
-/** Lists the tools of a worker; undefined when that takes its modules or servers, or when its toolsets are not valid. */
-async function toolNames(worker: WorkerDefinition): Promise<string[] | undefined> {
-  const workspace = createMemoryWorkspace();
-  // Opening these toolsets only describes their tools; nothing is called.
-  const services = {
-    spec: { worker, origin: { thread: 1 } },
-    workspace,
-    sandbox: Object.assign(workspace, { push: undefined }),
-    branch: "",
-    history: () => [],
-    workers: async () => callableBy(worker).map((name) => ({ name })),
-    sanitize: (text: string) => text,
-    onClose: () => {},
-  } as unknown as ToolServices;
-  try {
-    const resolved = resolveToolsets(worker);
-    if (resolved.some(({ toolset }) => ["custom", "external", "mcp"].includes(toolset.name))) return undefined;
-    const tools = await Promise.all(resolved.map(({ toolset, config }) => toolset.create(config, services)));
-    return tools.flat().map(({ name }) => name);
-  } catch (error) {
-    if (error instanceof UserError) return undefined;
-    throw error;
-  }
 }
 
 function findToolsetProblem(worker: WorkerDefinition, name: string): string | undefined {

@@ -1,7 +1,6 @@
 import { dirname, join, relative } from "node:path";
-import { z } from "zod";
-import type { WorkerDefinition } from "#domain/worker.ts";
 import { resolveToolsets } from "#toolsets/open-toolbox.ts";
+import { callableBy } from "#toolsets/workers/workers-toolset.ts";
 import type { LocalWorker, LocalWorkers } from "./local-workers.ts";
 
 /**
@@ -22,14 +21,6 @@ export async function findCodeToTrust(root: string, first: LocalWorker, workers:
   }
   const lines = [...reached.values()].filter(({ isOwn }) => isOwn).flatMap((one) => codeOf(root, one));
   return [...new Set(lines)];
-}
-
-const CallableWorkers = z.object({ allowed: z.array(z.unknown()) });
-
-/** The names of the workers that a worker may call. */
-export function callableBy({ toolsets }: WorkerDefinition): string[] {
-  const { data } = CallableWorkers.safeParse(toolsets.workers);
-  return data?.allowed.filter((name) => typeof name === "string") ?? [];
 }
 
 type Server = { command: string; args: string[] } | { url: string };

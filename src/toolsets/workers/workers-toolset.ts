@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { UserError } from "#domain/errors.ts";
 import type { NamedTool } from "#domain/tool.ts";
+import type { WorkerDefinition } from "#domain/worker.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
 
@@ -28,6 +29,14 @@ export const workersToolset: Toolset<Config> = {
     return createWorkerTools(allowed, await services.workers());
   },
 };
+
+const CallableWorkers = z.object({ allowed: z.array(z.unknown()) });
+
+/** Returns the names of the workers that a worker may call. */
+export function callableBy({ toolsets }: WorkerDefinition): string[] {
+  const { data } = CallableWorkers.safeParse(toolsets.workers);
+  return data?.allowed.filter((name) => typeof name === "string") ?? [];
+}
 
 type KnownWorkers = readonly Awaited<ReturnType<ToolServices["workers"]>>[number][];
 
