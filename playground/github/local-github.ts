@@ -2,6 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { answerAttachment } from "./attachments.ts";
 import { StoredChecks } from "./commit-checks.ts";
 import { addFork, addRepository, createWorld, type NewApp, type NewRepository } from "./create-world.ts";
 import { Credentials } from "./credentials.ts";
@@ -301,26 +302,6 @@ async function answer(page: PageServer, request: IncomingMessage, response: Serv
   if (answerAttachment(server, request, response)) return;
   if (isSignIn(url.pathname)) return answerSignIn(server, { request, response, url });
   await answerPage(page, { request, response, url });
-}
-
-/**
- * Redirects a caller with a token from the address of an attached file to its storage, which refuses tokens as GitHub's
- * storage does. Returns false for other addresses.
- */
-function answerAttachment(
-  { world, credentials }: PageServer["server"],
-  { url: path = "", headers: { authorization } }: IncomingMessage,
-  response: ServerResponse,
-): boolean {
-  const [, place, id = ""] = /^\/(user-attachments\/(?:assets|files)|storage\/user)\/([\w-]+)/.exec(path) ?? [];
-  const file = world.attachments.get(id);
-  if (!place) return false;
-  const isStorage = place === "storage/user";
-  const isAllowed = isStorage ? authorization === undefined : credentials.accepts(authorization);
-  if (!file || !isAllowed) response.writeHead(isStorage && file ? 400 : 404).end();
-  else if (isStorage) response.writeHead(200, { "Content-Type": "application/octet-stream" }).end(file.content);
-  else response.writeHead(302, { Location: `${world.url}/storage/user/${id}` }).end();
-  return true;
 }
 
 /** The log of a GitHub Actions job, at the address that the REST API redirects to. */

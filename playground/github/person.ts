@@ -1,4 +1,4 @@
-import { randomUUID } from "node:crypto";
+import { attachFile } from "./attachments.ts";
 import { mergePullRequest, type PullMergeInput } from "./merge-actions.ts";
 import {
   findPull,
@@ -63,12 +63,8 @@ export class Person {
 
   /** Uploads a file and returns its Markdown, which can be written into any text. */
   attach(name: string, content: string | Uint8Array): string {
-    const { world } = this.#context;
-    const id = randomUUID();
-    world.attachments.set(id, { name, content: Buffer.from(content) });
-    const isImage = /\.(png|jpe?g|gif|webp|svg)$/i.test(name);
-    const path = isImage ? `assets/${id}` : `files/${id}/${name}`;
-    return `${isImage ? "!" : ""}[${name}](${world.url}/user-attachments/${path})`;
+    const { world, repository } = this.#context;
+    return attachFile(world, repository, { name, content: Buffer.from(content) });
   }
 
   openIssue(issue: { title: string; body?: string; labels?: string[] }): Thread {

@@ -282,6 +282,14 @@ export interface InstallationEvent {
   repositories: readonly Repository[];
 }
 
+/** A file that someone attached to a text. */
+interface Attachment {
+  name: string;
+  content: Buffer;
+  /** In private repositories, the part of the storage's address that lets the file be read; tokens do not. */
+  signature: string | undefined;
+}
+
 /** The whole state of the local GitHub, in memory; only git's objects are on disk. */
 export interface World {
   /** The address it is served at, without a slash at the end. */
@@ -297,7 +305,7 @@ export interface World {
   previousNames: Map<string, Repository>;
   installations: Map<number, Installation>;
   /** The files that people attached to texts, by the id in their address. */
-  attachments: Map<string, { name: string; content: Buffer }>;
+  attachments: Map<string, Attachment>;
   nextId(): number;
   /** Delivers a webhook to the app. */
   emit(event: WebhookEvent): void;

@@ -238,8 +238,8 @@ export interface GitHub {
 
   /** Finds the images and files that are attached to a text in Markdown, on GitHub's own hosts. */
   findAttachments(text: string): { name: string; url: string }[];
-  /** Downloads an attached file. Throws a UserError that says why there is none. */
-  downloadAttachment(url: string, options: { maxBytes: number; signal: AbortSignal }): Promise<Buffer>;
+  /** Downloads a file that is attached to this issue or pull request. Throws a UserError that says why there is none. */
+  downloadAttachment(url: string, options: { thread: number; maxBytes: number; signal: AbortSignal }): Promise<Buffer>;
 
   getPullRequest(number: number): Promise<PullRequest | undefined>;
   /** The pull request from this branch of this repository, open or closed. */

@@ -78,7 +78,7 @@ export class RunService implements Runs {
     const { files, note } =
       question || newest.unreadable
         ? { files: [], note: "" }
-        : await readAttachments(this.#options.openGitHub(thread), [text], newest.spec.worker);
+        : await readAttachments(this.#options.openGitHub(thread), thread.thread, [text], newest.spec.worker);
     const event: NewEvent = question
       ? {
           runId: question.runId,

@@ -19,6 +19,7 @@ export interface RuntimeWorldOptions {
   script: Parameters<typeof startModelServer>[0]["script"];
   github?: {
     issue?: { title?: string; body?: string; by?: string };
+    private?: boolean;
     permissions?: Record<string, Permission>;
     /** Files in addition to those of octo/sums, such as `.github/workers/tester.worker`. */
     files?: Record<string, string>;
@@ -56,6 +57,7 @@ async function runtimeWorld(options: RuntimeWorldOptions) {
   const github = await GitHubWorld.start({
     repository: {
       ...sums,
+      private: options.github?.private ?? false,
       permissions: { ...sums.permissions, ...permissions },
       commits: (sums.commits ?? []).map((commit) => ({ ...commit, files: { ...commit.files, ...files } })),
     },

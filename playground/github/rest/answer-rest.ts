@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import type { IncomingMessage } from "node:http";
+import { renderBodies } from "#playground/github/attachments.ts";
 import type { Caller, Credentials } from "#playground/github/credentials.ts";
 import { answerGraphql } from "#playground/github/graphql/answer-graphql.ts";
 import type { OAuth } from "#playground/github/pages/oauth.ts";
@@ -75,7 +76,8 @@ export async function answerRest(
       if (caller.kind === "installation") limits.count(caller.token.installation.id, { method, path });
       if (isGraphql) return { status: 200, body: answerGraphql(world, caller, body) };
       if (!route) throw new ApiError(404, `The local GitHub does not implement ${method} ${path}`);
-      return route.operation.handle({ ...server, method, caller, params: route.params, url, body });
+      const found = await route.operation.handle({ ...server, method, caller, params: route.params, url, body });
+      return isFull(request) ? { ...found, body: renderBodies(world, found.body) } : found;
     }));
   const response = answer instanceof ApiError ? errorResponse(answer) : toResponse(answer);
   const after = method !== "GET" && response.status < 300 ? await log.after(record) : undefined;
@@ -85,6 +87,11 @@ export async function answerRest(
   record.status = final.status;
   const installation = caller?.kind === "installation" ? caller.token.installation.id : undefined;
   return { ...final, headers: { ...standardHeaders(request), ...limits.headers(installation), ...final.headers } };
+}
+
+/** True for a request that asks for the HTML of texts, too. */
+function isFull({ headers }: IncomingMessage): boolean {
+  return headers.accept === "application/vnd.github.full+json";
 }
 
 /** The path with the repository's present name: GitHub accepts its id in the same place, and redirects earlier names. */

@@ -6,12 +6,15 @@ export interface AttachmentLink {
   url: string;
 }
 
-/** Where attached files are, and the token for the files of a private repository. */
+/** The address of attached files, and the token for those of a private repository. */
 export interface AttachmentSource {
   /** `https://github.com`, or the URL of the GitHub Enterprise Server. */
   webUrl: string;
   createToken: () => Promise<string>;
 }
+
+/** The text of a refusal for files of a private repository: GitHub has no permission with which an App can read them. */
+const hidden = "GitHub shows it only to people who are signed in";
 
 /** The hosts that store files of github.com. GitHub redirects to them; they never get a token. */
 const storageHosts = [
@@ -69,6 +72,28 @@ function isPlainHttps({ protocol, username, password }: URL): boolean {
   return protocol === "https:" && username === "" && password === "";
 }
 
+/** The address of an attached file has answered 404, as it does to Apps in private repositories. */
+export class HiddenAttachment extends UserError {}
+
+/**
+ * Finds the address of an image in the HTML that GitHub rendered from the texts it is attached to: there, images of a private
+ * repository have a signed address that is valid for a few minutes.
+ */
+export function findSignedUrl(
+  link: string,
+  html: string,
+  { webUrl }: Pick<AttachmentSource, "webUrl">,
+): string | undefined {
+  const id = /\/user-attachments\/assets\/([\w-]+)$/.exec(new URL(link).pathname)?.[1];
+  if (id === undefined) return undefined;
+  const urls = [...html.replaceAll("&amp;", "&").matchAll(urlPattern)].map(([url]) => url);
+  return urls.find((url) => {
+    if (!URL.canParse(url) || !isAttachment(new URL(url), webUrl)) return false;
+    const { pathname, search } = new URL(url);
+    return pathname.includes(id) && search !== "";
+  });
+}
+
 /**
  * Downloads an attached file from GitHub's own hosts. The token is sent to the web host alone, and redirects are followed
  * only to GitHub's storage. Throws a UserError that says why there is no file.
@@ -110,6 +135,7 @@ async function request(
 async function readBody(response: Response, maxBytes: number): Promise<Buffer> {
   const tooLarge = () => new UserError(`it has more than ${maxBytes} bytes`);
   try {
+    if (response.status === 404) throw new HiddenAttachment(hidden);
     if (!response.ok || !response.body) throw new UserError(`GitHub answered ${response.status}`);
     if (Number(response.headers.get("content-length") ?? 0) > maxBytes) throw tooLarge();
     const chunks: Uint8Array[] = [];

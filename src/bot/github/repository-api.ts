@@ -14,7 +14,7 @@ type Answer<E extends Endpoint> = Pick<RestResponse, "headers"> & { data: Respon
 type ContentsEndpoint = "GET /repos/{owner}/{repo}/contents/{path}";
 type RepositoryItself = "GET /repos/{owner}/{repo}";
 type Parameters<E extends Endpoint> = Omit<Endpoints[E]["parameters"], "owner" | "repo">;
-type Options = Pick<RestRequest, "timeoutMs" | "maxRetries" | "priority" | "prepare" | "fetch">;
+type Options = Pick<RestRequest, "timeoutMs" | "maxRetries" | "priority" | "prepare" | "fetch" | "accept">;
 
 const downloadTimeoutMs = 30_000;
 
@@ -74,10 +74,14 @@ export class RepositoryApi {
   }
 
   /** Asks for every page of a list, and returns the pages. */
-  async callPages<E extends RepositoryEndpoint>(endpoint: E, parameters: Parameters<E>): Promise<ResponseData<E>[]> {
+  async callPages<E extends RepositoryEndpoint>(
+    endpoint: E,
+    parameters: Parameters<E>,
+    options: Options = {},
+  ): Promise<ResponseData<E>[]> {
     const pages: ResponseData<E>[] = [];
     for (let page = 1; ; page++) {
-      const { data, headers } = await this.#send<E>(endpoint, { per_page: 100, ...parameters, page }, {});
+      const { data, headers } = await this.#send<E>(endpoint, { per_page: 100, ...parameters, page }, options);
       pages.push(data);
       if (!/\brel="next"/.test(String(headers.link ?? ""))) return pages;
     }

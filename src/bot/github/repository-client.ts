@@ -19,7 +19,7 @@ import {
   type ReviewThread,
 } from "#domain/github.ts";
 import { withRetries } from "#domain/with-retries.ts";
-import { downloadAttachment, findAttachments } from "./attachments.ts";
+import { downloadAttachment, findAttachments, findSignedUrl, HiddenAttachment } from "./attachments.ts";
 import { readAnnotations, readCommitChecks, readJobLog, readRequiredChecks } from "./commit-checks.ts";
 import type { DotGitHubReader } from "./dot-github-reader.ts";
 import type { InstallationTokens } from "./installation-tokens.ts";
@@ -34,6 +34,9 @@ const defaultMaxAgeMs = 1_000;
 
 /** Someone waits for the answer. */
 const accountOptions = { timeoutMs: 8_000, maxRetries: 1, priority: "high" as const };
+
+/** Asks for `body_html` besides `body`. */
+const rendered = { accept: "application/vnd.github.full+json", timeoutMs: 8_000, maxRetries: 0 };
 
 interface RepositoryClientOptions {
   repository: RepositoryRef;
@@ -56,6 +59,8 @@ export class RepositoryClient implements GitHub {
   readonly #appId: number;
   readonly #webUrl: string;
   readonly #redact: (text: string) => string;
+  /** The HTML of threads, by number, in which the signed addresses of several files are found. */
+  readonly #renderedThreads = new Map<number, Promise<string>>();
 
   constructor({ repository, api, tokens, dotGitHub, appId, webUrl, ownLogin, redact }: RepositoryClientOptions) {
     this.repository = repository;
@@ -213,9 +218,35 @@ export class RepositoryClient implements GitHub {
     return findAttachments(text, { webUrl: this.#webUrl });
   }
 
-  downloadAttachment(url: string, options: { maxBytes: number; signal: AbortSignal }): Promise<Buffer> {
-    const createToken = () => this.#tokens.get(this.repository, "read");
-    return downloadAttachment(url, { webUrl: this.#webUrl, createToken }, options);
+  async downloadAttachment(
+    url: string,
+    { thread, ...options }: Parameters<GitHub["downloadAttachment"]>[1],
+  ): Promise<Buffer> {
+    const webUrl = this.#webUrl;
+    const source = { webUrl, createToken: () => this.#tokens.get(this.repository, "read") };
+    try {
+      return await downloadAttachment(url, source, options);
+    } catch (error) {
+      if (!(error instanceof HiddenAttachment)) throw error;
+      const html = this.#renderedThreads.get(thread) ?? this.#renderThread(thread);
+      this.#renderedThreads.set(thread, html);
+      const signed = findSignedUrl(url, await html, { webUrl });
+      if (signed === undefined) throw error;
+      return downloadAttachment(signed, source, options);
+    }
+  }
+
+  /** Returns the texts of a thread as GitHub renders them. */
+  async #renderThread(number: number): Promise<string> {
+    const [issue, pages] = await Promise.all([
+      this.#api.call("GET /repos/{owner}/{repo}/issues/{issue_number}", { issue_number: number }, rendered),
+      this.#api.callPages(
+        "GET /repos/{owner}/{repo}/issues/{issue_number}/comments",
+        { issue_number: number },
+        rendered,
+      ),
+    ]);
+    return [issue, ...pages.flat()].map(({ body_html }) => body_html ?? "").join("\n");
   }
 
   async getPullRequest(number: number): Promise<PullRequest | undefined> {

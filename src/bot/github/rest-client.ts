@@ -30,6 +30,8 @@ export interface RestRequest {
   /** An installation token. Default: the request is authenticated as the app. */
   token?: string;
   fetch?: typeof fetch;
+  /** The media type of the answer. Default: GitHub's JSON. */
+  accept?: string | undefined;
   timeoutMs?: number | undefined;
   /** How often a request that failed is repeated. Default: never for POST, which may have been carried out; else three times. */
   maxRetries?: number | undefined;
@@ -136,16 +138,18 @@ export class RestClient {
     prepare,
     token,
     fetch,
+    accept,
     timeoutMs = requestTimeoutMs,
   }: RestRequest): Promise<RestResponse> {
     const parameters = { ...given, ...(await prepare?.()) };
     const authorization = token === undefined ? `Bearer ${await this.#createAppToken()}` : `token ${token}`;
     const isCached = token !== undefined && route.startsWith("GET");
-    const key = isCached ? JSON.stringify([token, route, parameters]) : "";
+    const key = isCached ? JSON.stringify([token, route, parameters, accept]) : "";
     const known = isCached ? this.#responses.get(key) : undefined;
     const headers = {
       authorization,
       "x-github-api-version": githubApiVersion,
+      ...(accept !== undefined && { accept }),
       ...(known && { "if-none-match": known.etag }),
     };
     if (token !== undefined && !route.startsWith("GET")) await confirmLease();

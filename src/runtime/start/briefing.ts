@@ -66,7 +66,7 @@ export async function composeBriefing(
     ? { texts: [], bodies: [], authors: [] }
     : await earlierComments(github, issue, before);
   const linked = await describeLinked(github, issue, [task, issue.body, ...bodies]);
-  const { files, note } = await readAttachments(github, [task, issue.body, ...bodies], worker);
+  const { files, note } = await readAttachments(github, issue.number, [task, issue.body, ...bodies], worker);
   return {
     text: [head, body, ...texts, linked, note].filter(Boolean).join("\n\n"),
     authors: [{ login: issue.author, id: issue.authorId }, ...authors],

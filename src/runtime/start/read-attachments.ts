@@ -24,11 +24,12 @@ export interface ReadAttachments {
 }
 
 /**
- * Reads the images and files attached to texts on GitHub, within limits and the worker's attachment policy. Never fails: a
+ * Reads the images and files attached to texts of an issue or pull request, within limits and the worker's attachment policy. Never fails: a
  * file that cannot be read is named with the reason.
  */
 export async function readAttachments(
   github: Pick<GitHub, "findAttachments" | "downloadAttachment">,
+  thread: number,
   texts: readonly string[],
   worker: Pick<WorkerDefinition, "attachment_policy">,
 ): Promise<ReadAttachments> {
@@ -41,7 +42,7 @@ export async function readAttachments(
     listed.map(async ({ name, url }, index) => {
       if (index >= maxFiles) return { name, problem: `only ${maxFiles} files are read` };
       try {
-        const bytes = await github.downloadAttachment(url, { maxBytes: maxFileBytes, signal });
+        const bytes = await github.downloadAttachment(url, { thread, maxBytes: maxFileBytes, signal });
         return readFile(name, bytes);
       } catch (error) {
         return { name, problem: error instanceof UserError ? error.message : "GitHub did not send it" };

@@ -8,12 +8,17 @@ const png = Buffer.concat([Buffer.from("\x89PNG\r\n\x1a\n", "latin1"), Buffer.al
 const anthropicWorker = "---\nname: painter\nmodel: anthropic:claude-sonnet-4-5\n---\nYou look at pictures.";
 
 /** Starts a worker on an issue with these files, and returns what it was sent and the GitHub that has them. */
-async function startWith(files: Record<string, string | Uint8Array>, { worker = "fixer", policy = "" } = {}) {
+async function startWith(
+  files: Record<string, string | Uint8Array>,
+  { worker = "fixer", policy = "", isPrivate = false } = {},
+) {
   const anthropic = await startAnthropic({ query: "q", url: "https://example.com", text: "Seen." });
   const made = await world({
     script: turns({ text: "Done." }),
     anthropicUrl: anthropic.url,
     github: {
+      private: isPrivate,
+      permissions: { visitor: "read" },
       files: { ".github/workers/painter.worker": anthropicWorker.replace("\n---\nYou", `${policy}\n---\nYou`) },
     },
   });
@@ -49,6 +54,16 @@ test.each([
   const { request } = await startWith(files);
 
   expect(request).toContain(named);
+});
+
+test("images of a private repository are read from signed addresses, and other files are named", async () => {
+  const files = { "screen.png": png, "app.log": "Error: off by one" };
+
+  const { request } = await startWith(files, { worker: "painter", isPrivate: true });
+
+  expect(request).toContain(png.toString("base64"));
+  expect(request).toContain("app.log (not read: GitHub shows it only to people who are signed in)");
+  expect(request).not.toContain("jwt=");
 });
 
 test("the worker's attachment policy decides what it takes from an issue", async () => {
