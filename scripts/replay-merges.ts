@@ -66,7 +66,7 @@ async function load({ ours, theirs, base }: Merge): Promise<ObjectStore> {
 async function mergeHere(merge: Merge): Promise<Result> {
   const store = await load(merge);
   const base = await readBase(store, merge.ours);
-  const overlay = createOverlay(base, [], () => false);
+  const overlay = createOverlay(base, () => false);
   const { repository } = overlay.layers;
   const plan = await mergeInto(repository, store, { name: "theirs", commit: merge.theirs, mergeBase: merge.base });
   if (plan.conflicts.length > 0) return { conflicts: plan.conflicts.map(({ path }) => path) };

@@ -59,13 +59,20 @@ export function isShownWhole(preview: Preview | undefined): boolean {
   return (preview?.sections ?? []).every(({ kind }) => kind !== "hidden-file");
 }
 
-/** Hides the content of files that must not be posted. Their paths, modes, blob ids and sizes are kept. */
-export function hideFiles(preview: Preview, mustHide: (diff: string) => boolean): Preview {
-  const sections = preview.sections.map((section): PreviewSection => {
-    if (section.kind !== "file" || !mustHide(section.diff)) return section;
-    return { kind: "hidden-file", change: section.change, reason: "contains a secret" };
-  });
-  return { ...preview, sections };
+/** The characters that a person would have to read. */
+export function previewLength({ sections }: Preview): number {
+  return sections.reduce((sum, section) => sum + lengthOf(section), 0);
+}
+
+function lengthOf(section: PreviewSection): number {
+  switch (section.kind) {
+    case "text":
+      return section.text.length;
+    case "file":
+      return section.change.path.length + section.diff.length;
+    case "hidden-file":
+      return section.change.path.length;
+  }
 }
 
 /**

@@ -86,7 +86,9 @@ export function createTreeMirror(
 
     const baseTime = await baseTimeOf(tree);
     const delta: Delta = { write: [], remove: [] };
+    const turns = new Turns();
     for (const path of candidates) {
+      if (turns.isDue) await turns.next();
       if (!present.has(path)) {
         if (files.has(path) || stale.has(path)) delta.remove.push(path);
         continue;
@@ -109,7 +111,11 @@ export function createTreeMirror(
       started = true;
       stale.clear();
       for (const path of delta.remove) remove(path);
-      for (const file of delta.write) add(file);
+      const turns = new Turns();
+      for (const file of delta.write) {
+        if (turns.isDue) await turns.next();
+        add(file);
+      }
       matcher = ignoredFiles(rules);
       return { write: delta.write.map(({ isModified: _, ...file }) => file), remove: delta.remove };
     },
@@ -130,6 +136,20 @@ export function createTreeMirror(
   };
 }
 
+/** Divides long work into turns of the event loop, so that the rest of the process does not wait for it. */
+class Turns {
+  #startedAt = performance.now();
+
+  get isDue(): boolean {
+    return performance.now() - this.#startedAt > maxTurnMs;
+  }
+
+  async next(): Promise<void> {
+    await nextTurn();
+    this.#startedAt = performance.now();
+  }
+}
+
 /** Every file of a tree, in short turns. */
 async function allFiles(tree: TreeSource, limits: TreeLimits): Promise<Delta> {
   const files = (await tree.list("", { recursive: true })).filter(({ type }) => type === "file" || type === "symlink");
@@ -137,13 +157,10 @@ async function allFiles(tree: TreeSource, limits: TreeLimits): Promise<Delta> {
   const baseTime = await baseTimeOf(tree);
   const write: MirroredFile[] = [];
   let bytes = 0;
-  let yieldedAt = performance.now();
+  const turns = new Turns();
   for (const entry of files) {
     const { path, executable } = entry;
-    if (performance.now() - yieldedAt > maxTurnMs) {
-      await nextTurn();
-      yieldedAt = performance.now();
-    }
+    if (turns.isDue) await turns.next();
     const content = await readLinked(tree, path);
     if (!content) continue;
     bytes += content.length;

@@ -3,35 +3,59 @@ export function deltaResultSize(delta: Buffer): number {
   return readSizes(delta).result;
 }
 
-/** Applies a git delta to its base. Throws an Error when the delta is damaged. */
-export function applyDelta(delta: Buffer, base: Buffer): Buffer {
-  const sizes = readSizes(delta);
-  if (sizes.base !== base.length) throw damagedDelta("does not match its base");
+/** Applies a git delta to its base, at once or in parts. Throws an Error when the delta is damaged. */
+export class DeltaApplier {
+  readonly #delta: Buffer;
+  readonly #base: Buffer;
+  readonly #result: Buffer;
+  #at: number;
+  #filled = 0;
 
-  const result = Buffer.allocUnsafe(sizes.result);
-  let at = sizes.at;
-  let filled = 0;
-  while (at < delta.length) {
-    const code = delta[at++] ?? 0;
-    let from: Buffer;
-    if (code & 128) {
-      let offset = 0;
-      let size = 0;
-      for (let bit = 0; bit < 4; bit++) if (code & (1 << bit)) offset += (delta[at++] ?? 0) * 256 ** bit;
-      for (let bit = 0; bit < 3; bit++) if (code & (16 << bit)) size += (delta[at++] ?? 0) * 256 ** bit;
-      size ||= 0x10000;
-      if (offset + size > base.length) throw damagedDelta("copies from beyond its base");
-      from = base.subarray(offset, offset + size);
-    } else {
-      if (code === 0 || at + code > delta.length) throw damagedDelta("has an invalid instruction");
-      from = delta.subarray(at, at + code);
-      at += code;
-    }
-    if (filled + from.length > result.length) throw damagedDelta("is longer than its header says");
-    filled += from.copy(result, filled);
+  constructor(delta: Buffer, base: Buffer) {
+    const sizes = readSizes(delta);
+    if (sizes.base !== base.length) throw damagedDelta("does not match its base");
+    this.#delta = delta;
+    this.#base = base;
+    this.#result = Buffer.allocUnsafe(sizes.result);
+    this.#at = sizes.at;
   }
-  if (filled !== result.length) throw damagedDelta("ends too early");
-  return result;
+
+  /** Follows instructions until about so many bytes of the delta and the result are done. Returns true if more are left. */
+  apply(maxBytes = Number.POSITIVE_INFINITY): boolean {
+    // An instruction takes about as long as copying this many bytes.
+    const instructionBytes = 64;
+    for (let done = 0; this.#at < this.#delta.length && done < maxBytes; done += instructionBytes) {
+      const from = this.#next();
+      if (this.#filled + from.length > this.#result.length) throw damagedDelta("is longer than its header says");
+      this.#filled += from.copy(this.#result, this.#filled);
+      done += from.length;
+    }
+    return this.#at < this.#delta.length;
+  }
+
+  result(): Buffer {
+    if (this.#filled !== this.#result.length) throw damagedDelta("ends too early");
+    return this.#result;
+  }
+
+  /** The bytes that the next instruction adds. */
+  #next(): Buffer {
+    const delta = this.#delta;
+    const code = delta[this.#at++] ?? 0;
+    if (!(code & 128)) {
+      const start = this.#at;
+      if (code === 0 || start + code > delta.length) throw damagedDelta("has an invalid instruction");
+      this.#at += code;
+      return delta.subarray(start, start + code);
+    }
+    let offset = 0;
+    let size = 0;
+    for (let bit = 0; bit < 4; bit++) if (code & (1 << bit)) offset += (delta[this.#at++] ?? 0) * 256 ** bit;
+    for (let bit = 0; bit < 3; bit++) if (code & (16 << bit)) size += (delta[this.#at++] ?? 0) * 256 ** bit;
+    size ||= 0x10000;
+    if (offset + size > this.#base.length) throw damagedDelta("copies from beyond its base");
+    return this.#base.subarray(offset, offset + size);
+  }
 }
 
 function readSizes(delta: Buffer): { base: number; result: number; at: number } {

@@ -32,7 +32,7 @@ export function createMemoryWorkspace(
     Buffer.from(content as string),
   ]);
   const base = readBaseSync(store, addCommit(store, addTree(store, contents)));
-  const overlay = createOverlay(base, [], isStagingFile);
+  const overlay = createOverlay(base, isStagingFile);
   const { pendingChanges, markStored, rollback } = overlay;
   const steps = {
     base: { commit: base.commit, branch: "memory" },

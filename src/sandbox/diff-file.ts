@@ -6,6 +6,8 @@ export interface FileVersion {
   executable: boolean;
   /** A symbolic link, whose content is its target. */
   isLink?: boolean;
+  /** The blob id, where it is known. */
+  oid?: string;
 }
 
 /** Formats the change of one file as `git diff` does, within the budget of a request. */

@@ -1,4 +1,5 @@
 import { createHash, hash } from "node:crypto";
+import { EventLoopYielder } from "./event-loop.ts";
 
 export interface GitObject {
   type: "commit" | "tree" | "blob" | "tag";
@@ -37,6 +38,19 @@ export function hashObject({ type, data }: { type: GitObject["type"]; data: Uint
   hashed.set(data, start);
   return hash("sha1", hashed.subarray(0, start + data.length));
 }
+
+/** Computes the object id of a large object without blocking the event loop. */
+export async function hashLargeObject({ type, data }: GitObject): Promise<string> {
+  const loop = new EventLoopYielder();
+  const sha1 = createHash("sha1").update(`${type} ${data.length}\0`);
+  for (let at = 0; at < data.length; at += hashedAtOnce) {
+    sha1.update(data.subarray(at, at + hashedAtOnce));
+    if (loop.isDue) await loop.turn();
+  }
+  return sha1.digest("hex");
+}
+
+const hashedAtOnce = 1024 ** 2;
 
 export function parseTree(data: Buffer): TreeItem[] {
   const lines: TreeItem[] = [];

@@ -1,7 +1,8 @@
 import { createHash } from "node:crypto";
-import { constants, inflateSync } from "node:zlib";
+import { promisify } from "node:util";
+import { constants, inflateSync, inflate as inflateWithCallback } from "node:zlib";
 import { UserError } from "#domain/errors.ts";
-import { applyDelta, deltaResultSize } from "./apply-delta.ts";
+import { DeltaApplier, deltaResultSize } from "./apply-delta.ts";
 import { EventLoopYielder } from "./event-loop.ts";
 import type { GitObject } from "./git-objects.ts";
 
@@ -23,7 +24,7 @@ export interface IndexPackOptions {
   /** Returns an object that was added before, or the base of a thin pack's delta. */
   read(oid: string): GitObject | undefined;
   /** Adds an object and returns its id. */
-  add(object: GitObject): string;
+  add(object: GitObject): string | Promise<string>;
 }
 
 /** A delta whose base was not added yet. */
@@ -71,10 +72,16 @@ export async function indexPack(
 }
 
 async function run(indexer: PackIndexer, yielder: EventLoopYielder): Promise<void> {
-  while (indexer.next()) {
+  for (;;) {
+    const step = indexer.next();
+    // Only steps of large objects are promises: one for each object would take longer than the work.
+    if (!(typeof step === "boolean" ? step : await step)) return;
     if (yielder.isDue) await yielder.turn();
   }
 }
+
+/** Objects above this size are unpacked and hashed without blocking the event loop. */
+const maxSyncBytes = 2 * 1024 ** 2;
 
 class PackIndexer {
   readonly #options: IndexPackOptions;
@@ -111,12 +118,11 @@ class PackIndexer {
   }
 
   /** Takes one step: reads the header or an object, or applies a delta. Returns false when it needs more bytes, or has finished. */
-  next(): boolean {
+  next(): boolean | Promise<boolean> {
     const ready = this.#ready.pop();
     if (ready) {
       const base = this.#options.read(ready.baseOid);
-      if (base) this.#resolve(base, ready.delta);
-      return true;
+      return base ? this.#resolve(base, ready.delta) : true;
     }
     if (this.#objectsLeft === 0) return false;
     if (this.#buffer.length < this.#neededBytes) {
@@ -151,23 +157,41 @@ class PackIndexer {
     return true;
   }
 
-  #readObject(): boolean {
+  #readObject(): boolean | Promise<boolean> {
     const header = readObjectHeader(this.#buffer, this.#offset);
     if (!header) return this.#needMore(maxObjectHeaderBytes);
     this.#budget(header.size);
+    if (header.size > maxSyncBytes) return this.#readLargeObject(header);
     const inflated = inflate(this.#buffer, header);
-    if (!inflated) {
-      // It counts when the rest of it has arrived.
-      this.#bytesLeft += header.size;
-      return this.#needMore(2 * this.#buffer.length);
-    }
+    if (!inflated) return this.#waitForRest(header);
     const offset = this.#offset;
     this.#consume(header.start + inflated.used);
-    if (this.#objectsLeft !== undefined) this.#objectsLeft--;
+    return this.#addRead(header, offset, inflated.data);
+  }
 
-    if (header.type !== "delta") this.#add(offset, { type: header.type, data: inflated.data });
-    else if (header.base !== undefined) this.#addDelta(header.base, { offset, delta: inflated.data });
-    return true;
+  async #readLargeObject(header: ObjectHeader): Promise<boolean> {
+    const inflated = await inflateLarge(this.#buffer, header);
+    if (!inflated) return this.#waitForRest(header);
+    const offset = this.#offset;
+    const end = offset + header.start + inflated.used;
+    const loop = new EventLoopYielder({ signal: this.#options.signal });
+    while (this.#offset < end) {
+      this.#consume(Math.min(end - this.#offset, maxSyncBytes));
+      if (loop.isDue) await loop.turn();
+    }
+    return this.#addRead(header, offset, inflated.data);
+  }
+
+  /** The object counts when the rest of it has arrived. */
+  #waitForRest({ size }: ObjectHeader): boolean {
+    this.#bytesLeft += size;
+    return this.#needMore(2 * this.#buffer.length);
+  }
+
+  #addRead({ type, base }: ObjectHeader, offset: number, data: Buffer): boolean | Promise<boolean> {
+    if (this.#objectsLeft !== undefined) this.#objectsLeft--;
+    if (type !== "delta") return this.#add(offset, { type, data });
+    return base === undefined ? true : this.#addDelta(base, { offset, delta: data });
   }
 
   #needMore(bytes: number): boolean {
@@ -182,25 +206,42 @@ class PackIndexer {
     this.#neededBytes = 1;
   }
 
-  #addDelta(base: number | string, delta: PendingDelta): void {
+  #addDelta(base: number | string, delta: PendingDelta): boolean | Promise<boolean> {
     const oid = typeof base === "string" ? base : this.#oidByOffset.get(base);
     const object = oid === undefined ? undefined : this.#options.read(oid);
-    if (object) this.#resolve(object, delta);
-    else this.#pending.set(base, [...(this.#pending.get(base) ?? []), delta]);
+    if (object) return this.#resolve(object, delta);
+    this.#pending.set(base, [...(this.#pending.get(base) ?? []), delta]);
+    return true;
   }
 
-  #resolve(base: GitObject, { offset, delta }: PendingDelta): void {
-    this.#budget(deltaResultSize(delta));
-    this.#add(offset, { type: base.type, data: applyDelta(delta, base.data) });
+  #resolve({ type, data: base }: GitObject, { offset, delta }: PendingDelta): boolean | Promise<boolean> {
+    const size = deltaResultSize(delta);
+    this.#budget(size);
+    const applier = new DeltaApplier(delta, base);
+    if (Math.max(size, delta.length) > maxSyncBytes) return this.#resolveLarge(applier, { type, offset });
+    applier.apply();
+    return this.#add(offset, { type, data: applier.result() });
   }
 
-  #add(offset: number, object: GitObject): void {
+  async #resolveLarge(applier: DeltaApplier, { type, offset }: Pick<GitObject, "type"> & { offset: number }) {
+    const loop = new EventLoopYielder({ signal: this.#options.signal });
+    while (applier.apply(maxSyncBytes)) if (loop.isDue) await loop.turn();
+    return this.#add(offset, { type, data: applier.result() });
+  }
+
+  #add(offset: number, object: GitObject): boolean | Promise<boolean> {
     const oid = this.#options.add(object);
+    if (typeof oid !== "string") return oid.then((known) => this.#added(offset, known));
+    return this.#added(offset, oid);
+  }
+
+  #added(offset: number, oid: string): true {
     this.#oidByOffset.set(offset, oid);
     for (const key of [offset, oid]) {
       for (const delta of this.#pending.get(key) ?? []) this.#ready.push({ baseOid: oid, delta });
       this.#pending.delete(key);
     }
+    return true;
   }
 
   #budget(size: number): void {
@@ -251,37 +292,62 @@ function readObjectHeader(buffer: Buffer, offset: number): ObjectHeader | undefi
   return { type: "delta", size, start: at, base: offset - distance };
 }
 
+interface Inflated {
+  buffer: Buffer;
+  engine: { bytesWritten: number };
+}
+
 /** Decompresses an object; undefined when more bytes are needed. */
 function inflate(buffer: Buffer, { start, size }: ObjectHeader): { data: Buffer; used: number } | undefined {
   const compressed = buffer.subarray(start);
-  const result = inflatePart(compressed, size);
-  const used = result.engine.bytesWritten;
-  // The checksum of the pack follows the last object, so there are bytes after each complete one.
-  if (used >= compressed.length) return undefined;
-  if (result.buffer.length !== size) throw damaged("an object does not have the size that its header says");
-  return { data: result.buffer, used };
+  try {
+    // The types lack the documented option `info`.
+    const inflated = inflateSync(compressed, inflateOptions(size)) as unknown as Inflated;
+    return checkInflated(inflated, { compressed, size });
+  } catch (error) {
+    throw cannotInflate(error);
+  }
 }
 
-function inflatePart(compressed: Buffer, size: number): { buffer: Buffer; engine: { bytesWritten: number } } {
+/** Decompresses an object in another thread; undefined when more bytes are needed. */
+async function inflateLarge(buffer: Buffer, { start, size }: ObjectHeader): Promise<ReturnType<typeof inflate>> {
+  const compressed = buffer.subarray(start);
   try {
-    const options = {
-      info: true,
-      maxOutputLength: size + 1,
-      chunkSize: Math.min(Math.max(size + 64, 64), 1 << 20),
-      // An object that is cut off is not an error: it has not arrived yet.
-      finishFlush: constants.Z_SYNC_FLUSH,
-    };
-    // The types lack the documented option `info`.
-    return inflateSync(compressed, options) as unknown as ReturnType<typeof inflatePart>;
+    const inflated = (await promisify(inflateWithCallback)(compressed, inflateOptions(size))) as unknown as Inflated;
+    return checkInflated(inflated, { compressed, size });
   } catch (error) {
-    throw damaged("an object cannot be decompressed", error);
+    throw cannotInflate(error);
   }
+}
+
+function inflateOptions(size: number) {
+  return {
+    info: true,
+    maxOutputLength: size + 1,
+    chunkSize: Math.min(Math.max(size + 64, 64), 1 << 20),
+    // An object that is cut off is not an error: it has not arrived yet.
+    finishFlush: constants.Z_SYNC_FLUSH,
+  };
+}
+
+function checkInflated({ buffer, engine }: Inflated, { compressed, size }: { compressed: Buffer; size: number }) {
+  const used = engine.bytesWritten;
+  // The checksum of the pack follows the last object, so there are bytes after each complete one.
+  if (used >= compressed.length) return undefined;
+  if (buffer.length !== size) throw damaged("an object does not have the size that its header says");
+  return { data: buffer, used };
+}
+
+function cannotInflate(error: unknown): Error {
+  return error instanceof DamagedPackError ? error : damaged("an object cannot be decompressed", error);
 }
 
 function megabytes(bytes: number): number {
   return Math.round(bytes / 1024 ** 2);
 }
 
+class DamagedPackError extends Error {}
+
 function damaged(reason: string, cause?: unknown): Error {
-  return new Error(`The pack from the git server is damaged: ${reason}.`, { cause });
+  return new DamagedPackError(`The pack from the git server is damaged: ${reason}.`, { cause });
 }

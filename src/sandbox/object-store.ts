@@ -1,5 +1,5 @@
 import { deflateSync, inflateSync } from "node:zlib";
-import { type GitObject, hashObject } from "./git-objects.ts";
+import { type GitObject, hashLargeObject, hashObject } from "./git-objects.ts";
 import { indexPack, type PackLimits, packLimits } from "./index-pack.ts";
 
 /** An object in a segment of the arena. */
@@ -25,6 +25,8 @@ const minSegmentBytes = 16 * 1024;
 const maxSegmentBytes = 8 * 1024 ** 2;
 /** Contents above this total are kept compressed, which takes a third of the memory and more time to read. */
 const maxPlainBytes = 256 * 1024 ** 2;
+/** Compressing or hashing more than this at once blocks the event loop. */
+const maxSyncBytes = 4 * 1024 ** 2;
 // The object id as a string, the object and its slot in the map.
 const entryBytes = 180;
 const separator = 0x0a;
@@ -90,9 +92,11 @@ export class ObjectStore {
         signal,
         read: (oid) => this.read(oid),
         add: (object) => {
-          const oid = hashObject(object);
-          if (this.#put(oid, object)) added.push(oid);
-          return oid;
+          const put = (oid: string) => {
+            if (this.#put(oid, object)) added.push(oid);
+            return oid;
+          };
+          return object.data.length > maxSyncBytes ? hashLargeObject(object).then(put) : put(hashObject(object));
         },
       });
     } catch (error) {
@@ -113,7 +117,7 @@ export class ObjectStore {
 
   #put(oid: string, { type, data }: GitObject): boolean {
     if (this.has(oid)) return false;
-    const isCompressed = this.#segmentBytes > maxPlainBytes;
+    const isCompressed = this.#segmentBytes > maxPlainBytes && data.length <= maxSyncBytes;
     const stored = isCompressed ? deflateSync(data, { level: 1 }) : data;
     const { segment, start } = this.#append(stored);
     this.#objects.set(oid, { type, size: data.length, segment, start, length: stored.length, isCompressed });

@@ -56,7 +56,8 @@ export async function openSandbox({
   const connectRemote = (stop?: AbortSignal) => connect(source, stop);
   const opened = await openBase(connectRemote(signal), source, at, signal);
   const { base } = opened;
-  const overlay = createOverlay(base, changes, isStagingFile);
+  const overlay = createOverlay(base, isStagingFile);
+  await overlay.restore(changes);
   const loadContents = () => base.contents.load(() => fetchContents(connectRemote(), base));
   // A failure is reported to whoever needs the contents first.
   loadContents().catch(() => {});

@@ -1,4 +1,5 @@
 import { type Base, readEntry } from "./base.ts";
+import { EventLoopYielder } from "./event-loop.ts";
 import { Layer, type LayerState } from "./layer.ts";
 import type { Sandbox, StepChanges, StoredChange, StoredStep } from "./sandbox.ts";
 import type { Space } from "./zones.ts";
@@ -8,6 +9,8 @@ export interface Overlay extends Pick<Sandbox, "pendingChanges" | "markStored" |
   layers: Readonly<Record<Space, Layer>>;
   write(space: Space, path: string, content: Uint8Array, executable?: boolean): void;
   remove(space: Space, path: string): void;
+  /** Applies stored changes to a new overlay, and gives other work of the process its turn. */
+  restore(stored: readonly StepChanges[]): Promise<void>;
   /** Every stored step, oldest first. The contents of the base must be loaded. */
   history(): StoredStep[];
   /** Reverts a path to the base. */
@@ -20,12 +23,8 @@ interface Touched {
   before: LayerState;
 }
 
-/** Creates an overlay with the stored changes applied. */
-export function createOverlay(
-  base: Base,
-  stored: readonly StepChanges[],
-  isHidden: (path: string) => boolean,
-): Overlay {
+/** Creates an overlay without changes. */
+export function createOverlay(base: Base, isHidden: (path: string) => boolean): Overlay {
   const layers = { repository: new Layer(base), run: new Layer(undefined) };
   const steps: { step: string; touched: Touched[]; after: StoredChange[] }[] = [];
   let open = new Map<string, Touched>();
@@ -59,21 +58,26 @@ export function createOverlay(
     openStep = "";
   }
 
-  for (const { step, changes } of stored) {
-    // Deletions first, so that a folder can replace a file.
-    const gone = changes.filter(({ content }) => content === undefined);
-    for (const { path, mode } of gone) remove(spaceOf(mode), path);
-    for (const { path, content, mode } of changes) {
-      if (content) write(spaceOf(mode), path, content, mode === "100755");
+  async function restore(stored: readonly StepChanges[]): Promise<void> {
+    const loop = new EventLoopYielder();
+    for (const { step, changes } of stored) {
+      // Deletions first, so that a folder can replace a file.
+      const gone = changes.filter(({ content }) => content === undefined);
+      for (const { path, mode } of gone) remove(spaceOf(mode), path);
+      for (const { path, content, mode } of changes) {
+        if (content) write(spaceOf(mode), path, content, mode === "100755");
+        if (loop.isDue) await loop.turn();
+      }
+      openStep = step;
+      markStored();
     }
-    openStep = step;
-    markStored();
   }
 
   return {
     layers,
     write,
     remove,
+    restore,
     reset: (path) => {
       touch("repository", path);
       layers.repository.setState(path, { kind: "base" });
@@ -126,5 +130,5 @@ function stored(space: Space, path: string, content: Buffer | undefined, executa
 
 function isSame(a: LayerState, b: LayerState): boolean {
   if (a.kind !== "file" || b.kind !== "file") return a.kind === b.kind;
-  return a.executable === b.executable && a.content.equals(b.content);
+  return a.executable === b.executable && (a.content === b.content || a.content.equals(b.content));
 }

@@ -60,8 +60,8 @@ export function fileChange({ path, before, after }: FileVersions): FileChange {
   };
 }
 
-function blobId({ content }: FileVersion): string {
-  return hashObject({ type: "blob", data: content });
+function blobId({ content, oid }: FileVersion): string {
+  return oid ?? hashObject({ type: "blob", data: content });
 }
 
 interface DiffOptions extends PreviewLimits {

@@ -92,7 +92,14 @@ export function workingChanges({
 export function versionBefore(base: Base, path: string): FileVersion | undefined {
   const entry = base.entries.get(path);
   const content = entry && readEntry(base, entry);
-  return content && { content, executable: entry.executable, ...(entry.type === "symlink" && { isLink: true }) };
+  return (
+    content && {
+      content,
+      executable: entry.executable,
+      oid: entry.oid,
+      ...(entry.type === "symlink" && { isLink: true }),
+    }
+  );
 }
 
 /** A file or link with the run's changes; undefined for anything else. */

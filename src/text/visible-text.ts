@@ -46,11 +46,11 @@ export function visibleText(text: string, columns: number = maxVisibleColumns): 
     .join("\n");
 }
 
-/** Renders a name, such as a path or a branch, on one line: line feeds and tabs are escaped, too. */
+/** Renders a name, such as a path or a branch, on one line: line feeds, tabs and blanks at its ends or in a row are escaped, too. */
 export function visibleName(name: string): string {
   return escapeInvisible(name)
     .replace(/[\t\n]/g, escapeCharacter)
-    .replace(/^ | $/g, "⟨space⟩");
+    .replace(/^ +| +$| {2,}/g, countBlanks);
 }
 
 function escapeCharacter(character: string): string {

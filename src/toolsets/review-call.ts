@@ -1,12 +1,13 @@
 import { type Approval, canonicalJson, coversCall } from "#domain/approval.ts";
 import { BlockedError, ToolError } from "#domain/errors.ts";
 import type { ModelCall } from "#domain/events.ts";
-import { hideFiles, type Preview } from "#domain/preview.ts";
+import { type Preview, type PreviewSection, previewLength } from "#domain/preview.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { OpenCall } from "#domain/run.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { createRedactor } from "#text/redact.ts";
+import { EventLoopYielder } from "#sandbox/event-loop.ts";
+import { createRedactor, redactDeep } from "#text/redact.ts";
 import { toPreview } from "#ui/request-blocks.ts";
 import { abandonOnAbort } from "./abandon-on-abort.ts";
 import { failedResult, interruptedResult, resultOfError } from "./failed-result.ts";
@@ -82,7 +83,8 @@ async function decide(
 
   const shown = await previewOf(tool, value, context);
   if (shown.kind === "refused") return refuse(shown.result);
-  const preview = shown.preview && hideFiles(shown.preview, holdsSecret);
+  if (shown.preview && previewLength(shown.preview) > maxPreviewLength) return refuse(tooLong(tool, shown.preview));
+  const preview = shown.preview && (await hideSecretFiles(shown.preview));
   if (hidesText(args, preview)) return refuse(unshowable(tool));
   const known = remembered.find((approval) => coversCall(approval, { tool: tool.name, args, preview }));
   if (known) return { kind: "allow", answeredBy, args, approvalId: known.id };
@@ -90,17 +92,42 @@ async function decide(
   return { kind: "ask", answeredBy, args, reason, preview };
 }
 
+/** More than any front end shows. Each front end has a limit of its own. */
+const maxPreviewLength = 600_000;
+
+function tooLong({ name }: NamedTool, preview: Preview): ToolResult {
+  const characters = previewLength(preview).toLocaleString("en-US");
+  return failedResult(`A person has to approve ${name}, and it is too long to show: ${characters} characters.`, {
+    code: "TOO_LARGE",
+    suggestion: "Split it into several calls. A push contains only the files that git_stage names.",
+  });
+}
+
 const redact = createRedactor([]);
 const holdsSecret = (text: string) => redact(text) !== text;
 
+/** Hides the content of files that must not be posted. Their paths, modes, blob ids and sizes are kept. */
+async function hideSecretFiles(preview: Preview): Promise<Preview> {
+  const loop = new EventLoopYielder();
+  const sections: PreviewSection[] = [];
+  for (const section of preview.sections) {
+    if (loop.isDue) await loop.turn();
+    const isHidden = section.kind === "file" && holdsSecret(section.diff);
+    sections.push(isHidden ? { kind: "hidden-file", change: section.change, reason: "contains a secret" } : section);
+  }
+  return { ...preview, sections };
+}
+
 /**
- * True when text that a person would have to read cannot be posted, since it looks like a secret. Arguments need not be
- * readable where a preview shows their effect.
+ * True when text that a person would have to read cannot be posted, since it looks like a secret: texts, paths, and the
+ * arguments where no preview shows their effect.
  */
 function hidesText(args: unknown, preview: Preview | undefined): boolean {
   const sections = preview?.sections ?? [];
-  const texts = sections.flatMap((section) => (section.kind === "text" ? [section.text] : []));
-  return [...texts, ...(sections.length > 0 ? [] : [canonicalJson(args)])].some(holdsSecret);
+  const texts = sections.map((section) => (section.kind === "text" ? section.text : section.change.path));
+  if (sections.length > 0) return texts.some(holdsSecret);
+  // As JSON writes it, and as it is: what stands before a token decides whether it is one.
+  return holdsSecret(canonicalJson(args)) || canonicalJson(redactDeep(args, redact)) !== canonicalJson(args);
 }
 
 function unshowable({ name }: NamedTool): ToolResult {

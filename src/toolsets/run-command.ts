@@ -3,6 +3,7 @@ import type { ToolResult } from "#domain/result.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { defaultExecutors, type Executors } from "#executors/create-executors.ts";
 import type { ExecRequest, ExecResult, Tier, TreeChanges, TreeSource } from "#executors/executor.ts";
+import { EventLoopYielder } from "#sandbox/event-loop.ts";
 import type { GitSandbox } from "#sandbox/git-sandbox.ts";
 import { showHidden } from "#text/hidden-characters.ts";
 import { isProtectedPath } from "#toolsets/filesystem/file-changes.ts";
@@ -128,7 +129,9 @@ export async function applyCommandChanges(
     if (problem) applied.rejected.push({ path, reason: problem });
     else applied.deleted.push(path);
   }
+  const loop = new EventLoopYielder();
   for (const { path, content, executable } of written) {
+    if (loop.isDue) await loop.turn();
     const problem =
       problemOf(workspace, path, "write", isApproved) ??
       (await attemptChange(() => workspace.write(path, content, { executable })));

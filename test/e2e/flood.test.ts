@@ -124,6 +124,7 @@ test("edits of a file of 20 MB, searches in it, and a change of all of it", asyn
     call("edit_file", { path: "brackets.txt", old_text: "[[[[", new_text: "]", replace_all: true }),
     call("grep", { pattern: "(x+x+)+y|^.*many$" }),
     call("search_code", { query: "line of many" }),
+    call("move_file", { source: "large.txt", destination: "moved.txt" }),
     call("git_diff", {}),
     call("git_status", {}),
     { text: "Edited." },
@@ -153,7 +154,7 @@ test("a pull of a few trees that make billions of files", async () => {
 
 test("a request for approval of more changes than it can show", async () => {
   const files =
-    "mkdir many; for i in {1..60}; do seq $i 3000 > many/$i.txt; done; sed -i s/a/bb/ medium.txt; sed s/1/2/ medium.txt > b.txt";
+    "mkdir many; for i in {1..60}; do seq $i 3000 > many/$i.txt; done; sed -i s/a/bb/ medium.txt; sed s/1/2/ medium.txt > b.txt; for i in {1..4}; do head -c 9900000 /dev/zero > $i.bin; echo $i >> $i.bin; done";
   const script = byTurn(
     call("bash", { command: files }),
     call("git_diff", {}),

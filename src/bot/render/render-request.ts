@@ -15,6 +15,9 @@ const maxPrecedingLength = 50_000;
 /** How many comments may stand above a request. Nobody reads more, so nothing longer is asked. */
 export const maxPrecedingComments = 10;
 
+/** A path has up to 4,096 bytes, each of which may be shown as an escape of eight characters. */
+const maxPathLength = 33_000;
+
 /** What is longer is opened with a tap: a request is read on a phone. */
 const maxOpenLines = 40;
 const maxOpenLength = 3_000;
@@ -35,15 +38,27 @@ interface Section {
 /** Lays out what a call is and would change, so that every character of it stands in some comment. */
 export function layOutRequest(asked: RequestContent): RequestLayout {
   const texts = sectionsOf(asked);
-  const whole = texts.reduce((sum, { text }) => sum + sizeOf(text), 0);
-  if (whole <= maxBodyLength) return { body: paragraphs(...texts.map(renderSection)), precedingComments: [] };
+  const whole = paragraphs(...texts.map(renderSection));
+  if (whole.length <= maxBodyLength) return { body: whole, precedingComments: [] };
 
   const above = pack(texts.flatMap(breakUp));
-  const beginnings = texts.map(({ text, ...rest }) => renderSection({ ...rest, text: excerptOf(text) }));
   const characters = texts.reduce((sum, { text }) => sum + text.length, 0).toLocaleString("en-US");
   const where = above.length === 1 ? "the comment" : `the ${above.length} comments`;
   const notice = `**Beginning only.** The full request (${characters} characters) is in ${where} above: read it there before you approve.`;
-  return { body: paragraphs(notice, ...beginnings), precedingComments: above };
+  return { body: paragraphs(notice, ...beginningsOf(texts)), precedingComments: above };
+}
+
+/** The beginning of each section, as many as fit into the request. */
+function beginningsOf(texts: readonly Section[]): string[] {
+  const beginnings: string[] = [];
+  let length = 0;
+  for (const [index, { text, ...rest }] of texts.entries()) {
+    const beginning = renderSection({ ...rest, text: excerptOf(text) });
+    length += beginning.length;
+    if (length > maxBodyLength) return [...beginnings, `… and ${texts.length - index} more sections, listed above.`];
+    beginnings.push(beginning);
+  }
+  return beginnings;
 }
 
 function excerptOf(text: string): string {
@@ -54,7 +69,7 @@ function excerptOf(text: string): string {
 function sectionsOf(content: RequestContent): Section[] {
   const blocks = requestBlocks(content);
   return blocks.map(({ kind, title, details: about = "", lines }) => ({
-    heading: kind === "diff" ? `File **${code(title, 1_000)}**: ${inline(about, 1_000)}` : undefined,
+    heading: kind === "diff" ? `File **${code(title, maxPathLength)}**: ${inline(about, 1_000)}` : undefined,
     name: kind === "diff" ? "Changes" : inline(title),
     language: languages[kind],
     text: lines.join("\n"),
@@ -86,11 +101,12 @@ function fencedBlock(text: string, language: string): string {
 /** The text in pieces that fit into a comment, broken between lines. */
 function breakUp({ heading, name, language, text }: Section): Section[] {
   const pieces: string[] = [];
+  const maxLength = maxPrecedingLength - 1_500 - (heading?.length ?? 0);
   let lines: string[] = [];
   let size = 0;
   for (const line of text.split("\n")) {
     // The fence has to outgrow the longest run alone; counting each is simpler, and errs on the safe side.
-    if (size + sizeOf(line) > maxPrecedingLength - 1_500 && lines.length > 0) {
+    if (size + sizeOf(line) > maxLength && lines.length > 0) {
       pieces.push(lines.join("\n"));
       [lines, size] = [[], 0];
     }

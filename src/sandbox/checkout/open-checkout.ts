@@ -78,7 +78,8 @@ export async function openCheckout(
   const changedBefore = new Set(changes.flatMap((step) => step.changes.map(({ path }) => path)));
   const recorded = new Map([...(record?.files ?? [])].filter(([path]) => changedBefore.has(path)));
   const { base, branch, head, isStale } = await readWorkingTree(root, recorded);
-  const overlay = createOverlay(base, changes, isStagingFile);
+  const overlay = createOverlay(base, isStagingFile);
+  await overlay.restore(changes);
   const staging = createStaging(overlay);
   const { markStored, rollback } = overlay;
   const isUnknown = (path: string) =>

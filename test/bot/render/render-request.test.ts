@@ -2,9 +2,10 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { renderApproval, renderBeforeApproval } from "#bot/render/render-approval.ts";
 import type { Preview } from "#domain/preview.ts";
-import { previewFiles } from "#sandbox/preview-files.ts";
+import { type FileVersions, previewFiles } from "#sandbox/preview-files.ts";
 import { splitCode } from "#text/markdown-code.ts";
 import { createSanitizer } from "#text/sanitize.ts";
+import { visibleName } from "#text/visible-text.ts";
 import { requestBlocks } from "#ui/request-blocks.ts";
 import { expectInert, hostile } from "../../support/hostile-text.ts";
 import { sampleApproval, samplePreview } from "../../support/run-view.ts";
@@ -47,6 +48,28 @@ test("every line of a request, visible and wrapped, is in a comment, and no comm
     }),
     { numRuns: 15 },
   );
+});
+
+const file = (path: string, lines: number): FileVersions => ({
+  path,
+  before: undefined,
+  after: { content: Buffer.from("a line\n".repeat(lines)), executable: false },
+});
+
+test.each([
+  ["many files with long names", Array.from({ length: 100 }, (_, id) => file(`${"a".repeat(600)}${id}.ts`, 2))],
+  ["many files of some length", Array.from({ length: 100 }, (_, id) => file(`src/${id}.ts`, 300))],
+  ["a name of invisible characters", [file(`${"\u00ad".repeat(2_000)}.ts`, 10_000)]],
+])("a request with %s names every file, and no comment is cut", async (_, files) => {
+  const approval = sampleApproval({ preview: { sections: await previewFiles(files) } });
+
+  const above = renderBeforeApproval(approval).map((comment) => sanitize(comment));
+  const request = sanitize(renderApproval(approval));
+
+  const shown = above.length > 0 ? above.join("\n") : request;
+  expect(files.filter(({ path }) => !shown.includes(`\`${visibleName(path)}\``))).toEqual([]);
+  expect(request).toContain("Approval covers exactly this call, once");
+  for (const comment of [...above, request]) expect(comment.length).toBeLessThan(60_000);
 });
 
 test("a long request is short on a phone: it shows the beginning and links the comments above with the rest", () => {

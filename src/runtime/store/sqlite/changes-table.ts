@@ -7,6 +7,9 @@ import type { SqliteConnection } from "./sqlite-connection.ts";
 const Id = z.object({ id: z.number() });
 const ChangeSet = z.object({ id: z.number(), step: z.string() });
 
+/** The hashes of contents that are stored twice: ahead of their change, and with it. */
+const hashes = new WeakMap<Uint8Array, Buffer>();
+
 /** The changes that runs made to their sandboxes. Equal contents are stored once. */
 export class ChangesTable {
   readonly #sql: SqliteConnection;
@@ -18,7 +21,7 @@ export class ChangesTable {
   append(runId: string, { step, changes }: StepChanges): void {
     const set = this.#sql.insert("insert into change_sets (run_id, step) values (:runId, :step)", { runId, step });
     for (const { path, mode, content } of changes) {
-      const blob = content === undefined ? null : this.#addBlob(content);
+      const blob = content === undefined ? null : this.addBlob(content);
       this.#sql.run("insert into changes (change_set, path, mode, blob) values (:set, :path, :mode, :blob)", {
         set,
         path,
@@ -29,24 +32,15 @@ export class ChangesTable {
     this.#sql.run("update runs set change_sets = change_sets + 1 where id = :runId", { runId });
   }
 
-  of(runId: string, upTo: number | undefined): StepChanges[] {
-    const sets = this.#sql.all(
+  /** The steps of a run that changed something, oldest first. */
+  setsOf(runId: string, upTo: number | undefined): z.infer<typeof ChangeSet>[] {
+    // SQLite reads -1 as no limit.
+    const bounds = { runId, limit: upTo ?? -1 };
+    return this.#sql.all(
       ChangeSet,
       "select id, step from change_sets where run_id = :runId order by id limit :limit",
-      // SQLite reads -1 as no limit.
-      { runId, limit: upTo ?? -1 },
+      bounds,
     );
-    return sets.map(({ id, step }) => ({
-      step,
-      changes: this.#sql
-        .all(
-          ChangeColumns,
-          `select path, mode, content from changes left join blobs on blobs.id = changes.blob
-            where change_set = :id order by changes.id`,
-          { id },
-        )
-        .map(readChange),
-    }));
   }
 
   /** Removes the changes of a run, and contents that no other run has. */
@@ -62,8 +56,19 @@ export class ChangesTable {
     }
   }
 
-  #addBlob(content: Uint8Array): number {
-    const hash = createHash("sha256").update(content).digest();
+  inSet(id: number): StepChanges["changes"] {
+    const columns = this.#sql.all(
+      ChangeColumns,
+      `select path, mode, content from changes left join blobs on blobs.id = changes.blob
+        where change_set = :id order by changes.id`,
+      { id },
+    );
+    return columns.map(readChange);
+  }
+
+  addBlob(content: Uint8Array): number {
+    const hash = hashes.get(content) ?? createHash("sha256").update(content).digest();
+    hashes.set(content, hash);
     const known = this.#sql.get(Id, "select id from blobs where hash = :hash", { hash });
     return (
       known?.id ?? this.#sql.insert("insert into blobs (hash, content) values (:hash, :content)", { hash, content })

@@ -36,6 +36,8 @@ import {
   TimerColumns,
   unreadableRetryMs,
 } from "#runtime/store/stored-rows.ts";
+import { EventLoopYielder } from "#sandbox/event-loop.ts";
+import type { StepChanges } from "#sandbox/sandbox.ts";
 import { ApprovalsTable } from "./approvals-table.ts";
 import { ChangesTable } from "./changes-table.ts";
 import { DeliveriesTable } from "./deliveries-table.ts";
@@ -70,6 +72,13 @@ function sqliteStore(sql: SqliteConnection): Store {
   const { locations, runs, events, effects, approvals, changes, deliveries, pendingDeliveries } = tables;
   const commits = new GroupCommits(sql);
 
+  /** Stores large contents one by one before the transaction that refers to them, which would block the event loop. */
+  async function storeLargeContents({ changes: own, parentChanges }: EffectCompletion): Promise<void> {
+    for (const { content } of [...(own?.changes ?? []), ...(parentChanges?.changes.changes ?? [])]) {
+      if (content && content.length > maxContentBytes) await commits.write(() => changes.addBlob(content));
+    }
+  }
+
   return {
     ingest: (delivery) => commits.write(() => tables.ingest(delivery)),
     hasDelivery: (guid) => commits.read(() => deliveries.resultOf({ guid, part: "" }) !== undefined),
@@ -94,8 +103,14 @@ function sqliteStore(sql: SqliteConnection): Store {
     log: (runId, after = 0, limit) => commits.read(() => events.log(runId, after, limit)),
     advance: (step) => commits.write(() => tables.advance(step)),
     claimEffect: (runId, queue, now) => commits.write(() => effects.claim(runId, queue, now)),
-    completeEffect: (completion) => commits.write(() => tables.completeEffect(completion)),
-    completeStep: (completion, next) => commits.write(() => tables.completeStep(completion, next)),
+    completeEffect: async (completion) => {
+      await storeLargeContents(completion);
+      return commits.write(() => tables.completeEffect(completion));
+    },
+    completeStep: async (completion, next) => {
+      await storeLargeContents(completion);
+      return commits.write(() => tables.completeStep(completion, next));
+    },
     postponeEffect: (key, dueAt, options) => commits.write(() => effects.postpone(key, dueAt, options)),
     effectProblem: (runId) => commits.read(() => effects.problemOf(runId)),
     dueRuns: (now) => commits.read(() => [...new Set([...tables.runsWithEvents(), ...effects.dueRuns(now)])]),
@@ -107,13 +122,24 @@ function sqliteStore(sql: SqliteConnection): Store {
     revokeApproval: (revocation) => commits.write(() => tables.revoke(revocation)),
     beginExecution: (execution) => commits.write(() => tables.beginExecution(execution)),
     readLedger: (after, limit) => commits.read(() => tables.ledger.read(after, limit)),
-    changesOf: (runId, upTo) => commits.read(() => changes.of(runId, upTo)),
+    changesOf: async (runId, upTo) => {
+      const steps: StepChanges[] = [];
+      const loop = new EventLoopYielder();
+      for (const { id, step } of await commits.read(() => changes.setsOf(runId, upTo))) {
+        steps.push({ step, changes: await commits.read(() => changes.inSet(id)) });
+        if (loop.isDue) await loop.turn();
+      }
+      return steps;
+    },
     findPost: (name) => commits.read(() => tables.findPost(name)),
     removeExpired: (expired) => commits.write(() => tables.removeExpired(expired)),
     ping: () => commits.read(() => sql.ping()),
     close: () => commits.close(),
   };
 }
+
+/** Larger contents are stored ahead of the transaction that refers to them. */
+const maxContentBytes = 1_000_000;
 
 const Id = z.object({ id: z.string() });
 const Due = z.object({ due: z.number() });
