@@ -1,3 +1,4 @@
+import { randomInt } from "node:crypto";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { UserError } from "#domain/errors.ts";
@@ -13,10 +14,20 @@ export function listen(server: Server, port: number): Promise<number> {
   });
 }
 
-/** Finds a free port of 127.0.0.1. */
+/**
+ * Finds a free port of 127.0.0.1 for a server that starts later. It is below 32768, because systems give connections and
+ * other servers the ports above, and would give this one away before the server listens.
+ */
 export async function freePort(): Promise<number> {
-  const server = createServer();
-  const port = await listen(server, 0);
-  await new Promise((resolve) => server.close(resolve));
-  return port;
+  for (;;) {
+    const port = randomInt(10_240, 32_768);
+    const server = createServer();
+    const isFree = await listen(server, port).then(
+      () => true,
+      () => false,
+    );
+    if (!isFree) continue;
+    await new Promise((resolve) => server.close(resolve));
+    return port;
+  }
 }

@@ -1,14 +1,20 @@
+import { execFile } from "node:child_process";
 import { chmod, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import type { TestProject } from "vitest/node";
 import { stopPostgresServer } from "./postgres-server.ts";
 
-/** Gives all test files one place for a PostgreSQL server, and stops the one that was started there. */
+/** Bundles the app. Gives all test files one place for a PostgreSQL server, and stops the one that was started there. */
 export default async function setUp(project: TestProject): Promise<() => Promise<void>> {
   const folder = await mkdtemp(join(tmpdir(), "golem-postgres-"));
   await chmod(folder, 0o755);
   project.provide("postgresFolder", folder);
+  const bundler = fileURLToPath(new URL("./bundle-app.ts", import.meta.url));
+  // Workers inherit it.
+  process.env.GOLEM_FORGE_TEST_APP = (await promisify(execFile)(process.execPath, [bundler])).stdout;
   return async () => {
     const pid = await readFile(join(folder, "pid"), "utf8").catch(() => undefined);
     if (pid && !(await stopPostgresServer(Number(pid)))) {
