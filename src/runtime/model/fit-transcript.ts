@@ -1,41 +1,53 @@
 import type { ModelMessage } from "ai";
 import { estimateTokens } from "#text/estimate-tokens.ts";
 
-/** The number of latest messages with results that are kept, tried in order, since the model works with the latest. */
-const keptResults = [4, 1, 0];
+/**
+ * The number of latest messages with results that are kept, tried in order, since the model works with the latest. Older
+ * results are left out until a share of the tokens is free again: several requests follow in which only messages are added,
+ * so that the provider's prompt cache applies.
+ */
+const attempts = [
+  { kept: 4, share: 0.7 },
+  { kept: 1, share: 1 },
+  { kept: 0, share: 1 },
+];
 const placeholder = "(This result was left out to save space. Call the tool again for a smaller part if you need it.)";
 
 /**
  * Shortens a conversation to a number of tokens by leaving out tool results, oldest first. The messages of people and of
- * the model stay. Returns undefined when it is still too long.
+ * the model stay. Which results are left out follows from the conversation up to the point where it became too long, and
+ * does not change until it is too long again. Returns undefined when it cannot be shortened enough.
  */
 export function fitTranscript(messages: readonly ModelMessage[], maxTokens: number): ModelMessage[] | undefined {
-  for (const kept of keptResults) {
-    const fitted = leaveOutResults(messages, maxTokens, kept);
-    if (fitted) return fitted;
+  const fitted: Fitted = { messages: [], total: 0, results: [] };
+  for (const message of messages) {
+    if (holdsResults(message)) fitted.results.push({ index: fitted.messages.length, message });
+    fitted.messages.push(message);
+    fitted.total += sizeOf(message);
+    if (fitted.total <= maxTokens) continue;
+    for (const { kept, share } of attempts) {
+      if (fitted.total > maxTokens) leaveOutResults(fitted, { kept, maxTokens: maxTokens * share });
+    }
   }
-  return undefined;
+  return fitted.total <= maxTokens ? fitted.messages : undefined;
 }
 
-function leaveOutResults(
-  messages: readonly ModelMessage[],
-  maxTokens: number,
-  kept: number,
-): ModelMessage[] | undefined {
-  let total = messages.reduce((sum, message) => sum + sizeOf(message), 0);
-  const shortenable = messages.filter(holdsResults).length - kept;
+interface Fitted {
+  messages: ModelMessage[];
+  /** Their estimated tokens. */
+  total: number;
+  /** The messages whose results are still included, oldest first. */
+  results: { index: number; message: ToolMessage | AssistantMessage }[];
+}
 
-  let seen = 0;
-  const fitted = messages.map((message) => {
-    if (!holdsResults(message)) return message;
-    seen += 1;
-    if (total <= maxTokens || seen > shortenable) return message;
-
-    const short = shorten(message);
-    total -= sizeOf(message) - sizeOf(short);
-    return short;
-  });
-  return total <= maxTokens ? fitted : undefined;
+function leaveOutResults(fitted: Fitted, { kept, maxTokens }: { kept: number; maxTokens: number }): void {
+  while (fitted.total > maxTokens && fitted.results.length > kept) {
+    const oldest = fitted.results.shift();
+    if (!oldest) return;
+    const short = shorten(oldest.message);
+    fitted.messages[oldest.index] = short;
+    fitted.total -= sizeOf(oldest.message) - sizeOf(short);
+  }
 }
 
 type AssistantMessage = Extract<ModelMessage, { role: "assistant" }>;

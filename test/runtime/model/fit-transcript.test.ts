@@ -1,6 +1,6 @@
 import type { ModelMessage } from "ai";
 import { expect, test } from "vitest";
-import { fitTranscript } from "#runtime/model/fit-transcript.ts";
+import { fitTranscript, sizeOf } from "#runtime/model/fit-transcript.ts";
 
 const message = (text: string): ModelMessage => ({ role: "user", content: text });
 const result = (value: string): ModelMessage => ({
@@ -24,8 +24,25 @@ test("a conversation that fits is not changed", () => {
 test("the oldest results are left out first, and the latest only when that is not enough", () => {
   const messages = [message("go"), ...Array.from({ length: 6 }, () => result(textOf(100)))];
 
-  expect(kept(fitTranscript(messages, 3_500))).toEqual([false, true, true, true, true, true]);
+  expect(kept(fitTranscript(messages, 3_500))).toEqual([false, false, true, true, true, true]);
   expect(kept(fitTranscript(messages, 1_500))).toEqual([false, false, false, false, true, true]);
+});
+
+test("results are left out in batches, so that most requests only add messages to the one before", () => {
+  const messages = [message("go")];
+  const maxTokens = 20_000;
+  let [previous, changed] = ["", 0];
+  for (let step = 0; step < 200; step++) {
+    messages.push({ role: "assistant", content: `Step ${step}` }, result(textOf(100)));
+    const request = fitTranscript(messages, maxTokens) ?? [];
+    const text = request.map((entry) => JSON.stringify(entry)).join("\n");
+    if (!text.startsWith(previous)) changed++;
+    previous = text;
+    expect(request.reduce((sum, entry) => sum + sizeOf(entry), 0)).toBeLessThanOrEqual(maxTokens);
+  }
+
+  expect(changed).toBeGreaterThan(5);
+  expect(changed).toBeLessThan(30);
 });
 
 test("fifty huge results of one answer are left out as well", () => {
