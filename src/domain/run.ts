@@ -101,9 +101,16 @@ export const RunSpec = z.object({
 });
 export type RunSpec = z.infer<typeof RunSpec>;
 
+const runBranchPrefix = "golem/";
+
+/** True for the name of a branch that a run made. */
+export function isRunBranch(branch: string): boolean {
+  return branch.startsWith(runBranchPrefix);
+}
+
 /** Returns the only branch that a run may push: that of its pull request, or its root's own, `golem/<thread>-<run>`. */
 export function branchOf({ rootId, origin, pullRequestBranch }: RunSpec): string {
-  return pullRequestBranch ?? `golem/${origin.thread}-${rootId}`;
+  return pullRequestBranch ?? `${runBranchPrefix}${origin.thread}-${rootId}`;
 }
 
 /** The states of the worker machine, by the name of the innermost one. */

@@ -97,6 +97,27 @@ test("a base branch that moves into conflict continues the run, whose push is a 
   expect(await world.github.readFile("main", path)).toBe(`${total}; // counted\n`);
 });
 
+test("a pull request that has conflicts when it is opened continues its run", async () => {
+  const path = "src/early-conflict.js";
+  await push("Add it", { [path]: `${total} + 1;\n` });
+  const steps = [
+    call("read_file", { path }),
+    call("edit_file", { path, old_text: "items.length + 1", new_text: "items.length" }),
+    call("open_pull_request", { title: "Early conflict", body: "One too many." }),
+    { text: "Opened." },
+  ];
+  const script = ({ messages }: ChatRequest) => steps[turnOf(messages)] ?? { text: "I see the conflict." };
+  const story = world.open({ title: "Early conflict", script });
+  story.comment("/run fixer");
+  const request = await story.botComment(/asks for approval/);
+  await push("Change the same line", { [path]: `${total} + 2;\n` });
+
+  story.comment(`/approve ${approvalIdIn(request)}`);
+
+  await story.botComment(/I see the conflict\./);
+  expect(JSON.stringify(story.requests.at(-1)?.messages)).toMatch(/Your pull request #\d+ has conflicts with main\./);
+});
+
 test("what a person pushed to the branch is taken in before the next push, and never overwritten", async () => {
   const path = "src/people-push.js";
   const { story, branch, approvals } = await proposed(

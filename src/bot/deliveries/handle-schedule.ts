@@ -4,18 +4,13 @@ import { UserError } from "#domain/errors.ts";
 import type { RepositoryRef } from "#domain/github.ts";
 import { nextCronTime } from "#domain/trigger.ts";
 import { type DeliveryContext, defineHandler } from "./handler.ts";
-import type { PushPayload } from "./payloads.ts";
+import { type PushPayload, StoredRepositoryRef } from "./payloads.ts";
 
 /** A schedule that is due later than this is looked at in between, so that no delivery is kept longer than its key. */
 const maxAheadMs = 7 * 24 * 60 * 60_000;
 
 const Tick = z.object({
-  repository: z.object({
-    repositoryId: z.number().optional(),
-    installationId: z.number(),
-    owner: z.string(),
-    repo: z.string(),
-  }),
+  repository: StoredRepositoryRef,
   worker: z.string(),
   cron: z.string(),
   issue: z.number(),

@@ -1,5 +1,7 @@
 import type { z } from "zod";
 import { postComment } from "#bot/github/post-comment.ts";
+import { isRunBranch } from "#domain/run.ts";
+import { saveMergeCheck } from "./handle-merge-check.ts";
 import { saveSchedules } from "./handle-schedule.ts";
 import { type DeliveryContext, defineHandler } from "./handler.ts";
 import { ignoreAuthor } from "./incoming-comment.ts";
@@ -20,9 +22,20 @@ export const pullRequestTriggered = defineHandler(PullRequestPayload, {
   queue: (payload) => queueOf(payload, payload.pull_request.number),
   ignore: (payload, scope) =>
     ignoreThread(payload, payload.pull_request.updated_at, scope) ??
-    ignoreAuthor({ user: payload.sender }, payload.sender, scope.appId),
-  handle: (payload, context) => startTriggered("pull_request", payload, payload.pull_request, context),
+    (hasRunBranch(payload) ? undefined : ignoreAuthor({ user: payload.sender }, payload.sender, scope.appId)),
+  handle: async (payload, context) => {
+    const { number, head } = payload.pull_request;
+    const { thread: _, ...repository } = threadOf(payload, number);
+    // It may have had conflicts when it was opened or pushed to. Only a later push to the base would tell.
+    if (head && hasRunBranch(payload)) await saveMergeCheck({ repository, number }, `head ${head.sha}`, context);
+    await startTriggered("pull_request", payload, payload.pull_request, context);
+  },
 });
+
+/** True for a pull request from a branch that a run made. */
+function hasRunBranch({ pull_request: { head } }: z.infer<typeof PullRequestPayload>): boolean {
+  return head !== undefined && isRunBranch(head.ref);
+}
 
 /** Starts the workers that the repository has start by this event. Posts what went wrong for people with write access. */
 export async function startTriggered(

@@ -3,6 +3,7 @@ import { installationRestored, installationRevoked, repositoriesAdded, repositor
 import { commentEdited } from "./handle-checkbox.ts";
 import { checkSuiteCompleted, statusSet, workflowRunCompleted } from "./handle-checks.ts";
 import { commentCreated, issueOpened, reviewCommentCreated } from "./handle-comment.ts";
+import { mergeCheckDue, mergeCheckEvent } from "./handle-merge-check.ts";
 import { branchPushed } from "./handle-push.ts";
 import { repositoryDeleted, repositoryMoved } from "./handle-repository.ts";
 import { reviewSubmitted } from "./handle-review.ts";
@@ -50,9 +51,15 @@ export const handlers = {
   "installation_repositories.removed": repositoriesRemoved,
 } satisfies Partial<Record<EventAction, Handler>>;
 
+/** The deliveries that the app saves for itself. */
+const ownHandlers: Readonly<Record<string, Handler>> = {
+  [scheduleEvent]: scheduleDue,
+  [mergeCheckEvent]: mergeCheckDue,
+};
+
 /** Returns the handler of a stored delivery: a webhook's, or that of a delivery the app saved for itself. */
 export function findStoredHandler(event: string): Handler | undefined {
-  return event === scheduleEvent ? scheduleDue : findHandler(event);
+  return Object.hasOwn(ownHandlers, event) ? ownHandlers[event] : findHandler(event);
 }
 
 export function findHandler(event: string): Handler | undefined {

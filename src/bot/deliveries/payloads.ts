@@ -19,6 +19,14 @@ const EventRepository = z.object({
 });
 export type EventRepository = z.infer<typeof EventRepository>;
 
+/** A repository in a delivery that the app saves for itself. */
+export const StoredRepositoryRef = z.object({
+  repositoryId: z.number().optional(),
+  installationId: z.number(),
+  owner: z.string(),
+  repo: z.string(),
+});
+
 const Issue = z.object({
   number: z.number(),
   state: z.string().optional(),
@@ -35,6 +43,8 @@ const Issue = z.object({
   sub_issues_summary: z.object({ total: z.number(), completed: z.number() }).nullish().catch(undefined),
   /** Of a pull request: the branch it is to be merged into. */
   base: z.object({ ref: z.string() }).optional(),
+  /** Of a pull request: its own branch. */
+  head: z.object({ ref: z.string(), sha: z.string() }).optional().catch(undefined),
   /** The number of its comments. */
   comments: z.number().optional().catch(undefined),
   performed_via_github_app: App.nullish(),

@@ -3,6 +3,7 @@ import type { ApprovalConfig } from "#domain/approval.ts";
 import { ToolError } from "#domain/errors.ts";
 import type { NewReviewComment, PullRequest, PullRequestFile } from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
+import { isRunBranch } from "#domain/run.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { withRetries } from "#domain/with-retries.ts";
 import { configuredApproval } from "#toolsets/approval-settings.ts";
@@ -113,7 +114,7 @@ async function postOnce(
   const marker = postMarker(idempotencyKey);
   const login = await github.ownLogin();
   // GitHub lets nobody request changes on their own pull request.
-  const isOwn = pull.head.branch.startsWith("golem/") && !pull.head.fromFork;
+  const isOwn = isRunBranch(pull.head.branch) && !pull.head.fromFork;
   const post = async () => {
     const posted = (await github.listReviews(pull.number)).find(
       ({ author, body }) => author === login && body.includes(marker),
