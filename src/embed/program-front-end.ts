@@ -1,6 +1,7 @@
-import { type Approval, approvalDigest } from "#domain/approval.ts";
+import { createHash } from "node:crypto";
+import { type Approval, approvalDigest, canonicalJson } from "#domain/approval.ts";
 import type { RunEvent } from "#domain/events.ts";
-import { isShownWhole } from "#domain/preview.ts";
+import { boundPart, isShownWhole } from "#domain/preview.ts";
 import type { RunView } from "#domain/run.ts";
 import type { ToolReply } from "#runtime/calls/tool-reply.ts";
 import type { FrontEnd, Question } from "#runtime/front-end.ts";
@@ -38,6 +39,8 @@ export class ProgramFrontEnd implements FrontEnd {
   readonly #options: ProgramFrontEndOptions;
   /** What ends each open request, by its name. */
   readonly #open = new Map<string, AbortController>();
+  /** The approvals that were given for the session, by id. */
+  readonly sessionApprovals = new Map<string, Approval>();
 
   constructor(options: ProgramFrontEndOptions) {
     this.#options = options;
@@ -95,18 +98,9 @@ export class ProgramFrontEnd implements FrontEnd {
   }
 
   async #askApproval(approval: Approval, signal: AbortSignal): Promise<void> {
-    const { approvals, reporter, decide } = this.#options;
-    const { id: approvalId, workerPath, callId, tool, args, reason, preview } = approval;
-    const request: ApprovalRequest = {
-      toolName: tool,
-      toolArgs: asRecord(args),
-      description: reason,
-      delegationPath: workerPath.split(" -> "),
-      stepId: callId,
-      ...(preview !== undefined && { preview: previewText(preview) ?? "" }),
-      blocks: requestBlocks({ args, preview }),
-      isShownWhole: isShownWhole(preview),
-    };
+    const { approvals, reporter, decide, ui } = this.#options;
+    const { id: approvalId } = approval;
+    const request = requestOf(approval);
     const cached = approvals.mode === "interactive" && approvals.isSessionApproved(request);
     if (!cached) reporter.approvalRequested(approval);
     const decision = await this.#request(request, signal);
@@ -128,6 +122,10 @@ export class ProgramFrontEnd implements FrontEnd {
       }),
       now: Date.now(),
     });
+    if (!cached && approvals.isSessionApproved(request)) {
+      this.sessionApprovals.set(approvalId, approval);
+      ui?.showStatus("info", `Equal calls run without asking. /revoke ${approvalId} takes this approval back.`);
+    }
   }
 
   #request(request: ApprovalRequest, signal: AbortSignal): Promise<ApprovalDecision> {
@@ -161,6 +159,7 @@ export class ProgramFrontEnd implements FrontEnd {
         ...(preview !== undefined && { preview: previewText(preview) ?? "" }),
         blocks: requestBlocks({ args, preview }),
         isShownWhole: isShownWhole(preview),
+        effect: word,
       },
       signal,
     );
@@ -168,6 +167,22 @@ export class ProgramFrontEnd implements FrontEnd {
     const result = failedResult(`${tool} was denied${note ? `: ${note}` : "."}`, { code: "DENIED" });
     reporter.received(runId, { type: "tool.invoked", callId, tool, by: person, args, result });
   }
+}
+
+/** The request for an approval, as programs are asked. */
+export function requestOf({ workerPath, callId, tool, args, reason, preview }: Approval): ApprovalRequest {
+  const effect = canonicalJson({ workerPath, preview: boundPart(preview) });
+  return {
+    toolName: tool,
+    toolArgs: asRecord(args),
+    description: reason,
+    delegationPath: workerPath.split(" -> "),
+    stepId: callId,
+    ...(preview !== undefined && { preview: previewText(preview) ?? "" }),
+    blocks: requestBlocks({ args, preview }),
+    isShownWhole: isShownWhole(preview),
+    effect: createHash("sha256").update(effect).digest("hex"),
+  };
 }
 
 async function answerTo(

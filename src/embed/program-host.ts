@@ -1,4 +1,6 @@
 import { randomUUID } from "node:crypto";
+import { type Approval, isRevocable } from "#domain/approval.ts";
+import { UserError } from "#domain/errors.ts";
 import type { RunEvent } from "#domain/events.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { Models } from "#models/models.ts";
@@ -10,7 +12,7 @@ import { type NewEffect, type RunRow, readable, requireRun, type Store } from "#
 import { readView } from "#runtime/views/read-view.ts";
 import type { ApprovalController } from "#ui/approval-controller.ts";
 import type { RuntimeUI } from "#ui/runtime-ui.ts";
-import { ProgramFrontEnd, person } from "./program-front-end.ts";
+import { ProgramFrontEnd, person, requestOf } from "./program-front-end.ts";
 import type { RunEnd, RunReporter } from "./run-reporter.ts";
 
 export interface ProgramHostOptions {
@@ -33,11 +35,13 @@ export class ProgramHost {
   readonly #reporter: RunReporter;
   readonly #frontEnd: ProgramFrontEnd;
   readonly #host: RunHost;
+  readonly #approvals: ApprovalController;
   #starting: Promise<void> | undefined;
   #current: { rootId: string; ended: PromiseWithResolvers<void> } | undefined;
 
   constructor({ store, models, environment, approvals, ui, reporter }: ProgramHostOptions) {
     this.#store = store;
+    this.#approvals = approvals;
     this.#reporter = reporter;
     this.#frontEnd = new ProgramFrontEnd({
       approvals,
@@ -96,6 +100,25 @@ export class ProgramHost {
   /** Passes a message of the person to a run, which reads it before its next step. */
   message(runId: string, text: string): Promise<void> {
     return this.#deliver(runId, { type: "message.received", kind: "comment", text, by: person });
+  }
+
+  /** Returns the approvals that can be taken back: those for the session, and those whose call has not begun. */
+  async revocableApprovals(): Promise<Approval[]> {
+    const stored = this.#current ? await this.#store.approvalsOf(this.#current.rootId) : [];
+    const own = stored.filter(isRevocable).map((approval) => [approval.id, approval] as const);
+    return [...new Map([...this.#frontEnd.sessionApprovals, ...own]).values()];
+  }
+
+  /** Takes an approval back: equal calls ask again, and its own call does not run if it has not begun. */
+  async revokeApproval(id: string): Promise<Approval> {
+    const approval = (await this.revocableApprovals()).find((one) => one.id === id.toLowerCase());
+    if (!approval) throw new UserError(`There is no approval ${id} that could be taken back. /revoke lists them.`);
+    this.#approvals.revoke(requestOf(approval));
+    this.#frontEnd.sessionApprovals.delete(approval.id);
+    const revocation = { approvalId: approval.id, by: person, now: Date.now(), effects: [] };
+    const result = await this.#store.revokeApproval(revocation);
+    if (this.#current && result.kind === "revoked") this.#host.scheduler.wake(approval.runId);
+    return approval;
   }
 
   /** Runs a tool for the person, with the tools and the conversation of this run. */

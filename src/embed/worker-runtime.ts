@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { adaptTool } from "#compat/adapt-tool.ts";
+import { canonicalJson } from "#domain/approval.ts";
 import { UserError } from "#domain/errors.ts";
 import { type Attachment, isTextMediaType, type RunEvent } from "#domain/events.ts";
 import type { RunSpec } from "#domain/run.ts";
@@ -371,9 +372,15 @@ export class WorkerRuntime {
     if (!ui) return;
     this.#subscriptions.push(
       ui.bus.on("command", ({ name, args }) => {
-        if (name !== "clear") return this.#useModel(session, args[0] ?? "");
-        this.clearHistory();
-        ui.showStatus("info", "The conversation was cleared.");
+        switch (name) {
+          case "model":
+            return this.#useModel(session, args[0] ?? "");
+          case "revoke":
+            return void revokeFromBus(session.host, args[0], ui);
+          case "clear":
+            this.clearHistory();
+            ui.showStatus("info", "The conversation was cleared.");
+        }
       }),
       ui.onInterrupt((reason) => this.#current?.stop.abort(new InterruptError(reason))),
       ui.bus.on("userMessage", ({ content }) => void this.#sendFromBus(content, ui)),
@@ -467,6 +474,24 @@ function checkCompatible({ name, compatible_models: patterns }: WorkerDefinition
   throw new UserError(
     `The model ${model} is not compatible with the worker ${name}, which works with ${patterns?.join(", ")}.`,
   );
+}
+
+/** Takes an approval back, or lists those that can be taken back. */
+async function revokeFromBus(host: ProgramHost, id: string | undefined, ui: RuntimeUI): Promise<void> {
+  try {
+    if (id !== undefined) {
+      const { id: revoked, tool } = await host.revokeApproval(id);
+      ui.showStatus("info", `${revoked} was revoked: equal calls of ${tool} ask again.`);
+      return;
+    }
+    const approvals = await host.revocableApprovals();
+    if (approvals.length === 0) ui.showStatus("info", "There is no approval that could be taken back.");
+    for (const { id, workerPath, tool, args } of approvals) {
+      ui.showStatus("info", `${id}: ${tool} of ${workerPath}, ${canonicalJson(args).slice(0, 200)}`);
+    }
+  } catch (error) {
+    ui.showStatus("error", error instanceof Error ? error.message : String(error));
+  }
 }
 
 function toFile({ name = "attachment", mimeType, data }: RunAttachment): AttachedFile {

@@ -39,6 +39,7 @@ const help = [
   "/help                     show this list",
   "/model [name]             show or change the model",
   "/clear                    start a new conversation",
+  "/revoke [id]              take an approval for the session back; without an id, list them",
   "/status                   show what the worker is doing",
   "/tools                    list the tools you can call",
   "/tool name --option value call a tool; /t and /name are short forms",
@@ -77,6 +78,8 @@ async function runCommand(line: string, context: LineContext): Promise<void> {
       return print(...describeStatus(screen));
     case "clear":
       return bus.emit("command", { name: "clear", args: [] });
+    case "revoke":
+      return bus.emit("command", { name: "revoke", args: parsed.args });
     case "model":
       if (parsed.args.length === 0) return print(`The model is ${oneLine(modelOf(screen) ?? "not known yet")}.`);
       return bus.emit("command", { name: "model", args: parsed.args });
@@ -186,7 +189,7 @@ function modelOf({ workers }: Screen): string | undefined {
 
 /** The commands that a person can enter, each with its slash. */
 export function completableCommands(tools: readonly ManualToolInfo[]): string[] {
-  const builtin = ["help", "model", "clear", "status", "tools", "tool", "exit"];
+  const builtin = ["help", "model", "clear", "revoke", "status", "tools", "tool", "exit"];
   return [...builtin, ...tools.map(({ name }) => name)].map((name) => `/${name}`);
 }
 

@@ -13,8 +13,10 @@ export type ApprovalRequest = {
   preview?: string;
   /** The whole request, laid out for a person to read. */
   blocks?: readonly RequestBlock[];
-  /** False if a part of the call is not shown. */
+  /** False if a part of the call is not shown: then an approval counts for this one call. */
   isShownWhole?: boolean;
+  /** Identifies what the call would do. An approval for the session covers equal calls with the same effect. */
+  effect?: string;
   stepId?: string;
 } & (
   | { toolName: string; toolArgs: Record<string, unknown>; description: string }
@@ -65,19 +67,29 @@ export class ApprovalController {
       return { approved: false, note: `Auto-deny mode (auto_deny): ${toolName} requires approval`, remember: "none" };
     }
 
-    const remembered = this.memory.lookup(toolName, toolArgs);
-    if (remembered?.approved) return remembered;
+    const remembered = this.#remembered(request);
+    if (remembered) return remembered;
 
     const decision = await this.#ask(request, signal);
+    const { effect, isShownWhole = true } = request;
+    // What a call with other arguments would do was not shown.
+    const isSeen = isShownWhole && (decision.modifiedArgs === undefined || effect === undefined);
     // Denials are not remembered: the same call may be right later. The remembered arguments are those that were approved.
-    if (decision.approved === true) this.memory.store(toolName, decision.modifiedArgs ?? toolArgs, decision);
+    if (decision.approved === true && isSeen) {
+      this.memory.store(toolName, decision.modifiedArgs ?? toolArgs, decision, effect);
+    }
     return decision;
   }
 
   /** True if an identical call was approved for the session. */
   isSessionApproved(request: ApprovalRequest): boolean {
+    return this.#remembered(request) !== undefined;
+  }
+
+  /** Forgets an approval for the session. */
+  revoke(request: ApprovalRequest): void {
     const { toolName, toolArgs } = readRequest(request);
-    return this.memory.lookup(toolName, toolArgs)?.approved === true;
+    this.memory.remove(toolName, toolArgs, request.effect);
   }
 
   clearSessionApprovals(): void {
@@ -87,6 +99,13 @@ export class ApprovalController {
   /** Returns this controller as a callback for another one. */
   getCallback(): ApprovalCallback {
     return (request) => this.requestApproval(request);
+  }
+
+  #remembered(request: ApprovalRequest): ApprovalDecision | undefined {
+    if (request.isShownWhole === false) return undefined;
+    const { toolName, toolArgs } = readRequest(request);
+    const decision = this.memory.lookup(toolName, toolArgs, request.effect);
+    return decision?.approved === true ? decision : undefined;
   }
 
   async #ask(request: ApprovalRequest, signal: AbortSignal | undefined): Promise<ApprovalDecision> {

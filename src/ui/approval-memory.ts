@@ -17,26 +17,28 @@ export interface ApprovalDecision {
 interface Remembered {
   toolName: string;
   toolArgs: unknown;
+  /** Identifies what the call would do, where that does not follow from its arguments. */
+  effect?: string | undefined;
   decision: ApprovalDecision;
 }
 
-/** Remembered decisions of a session, by tool and arguments. The order of keys does not matter. */
+/** Remembered decisions of a session, by tool, arguments and effect. The order of keys does not matter. */
 export class ApprovalMemory {
   #remembered: Remembered[] = [];
 
-  lookup(toolName: string, toolArgs: unknown): ApprovalDecision | undefined {
-    return this.#remembered.find((one) => one.toolName === toolName && isDeepStrictEqual(one.toolArgs, toolArgs))
-      ?.decision;
+  lookup(toolName: string, toolArgs: unknown, effect?: string): ApprovalDecision | undefined {
+    return this.#remembered.find((one) => isSame(one, { toolName, toolArgs, effect }))?.decision;
   }
 
   /** Stores a decision if it is to be remembered for the session. The arguments are copied. */
-  store(toolName: string, toolArgs: unknown, decision: ApprovalDecision): void {
+  store(toolName: string, toolArgs: unknown, decision: ApprovalDecision, effect?: string): void {
     if (decision.remember !== "session") return;
+    this.remove(toolName, toolArgs, effect);
+    this.#remembered.push({ toolName, toolArgs: structuredClone(toolArgs), effect, decision });
+  }
 
-    const others = this.#remembered.filter(
-      (one) => one.toolName !== toolName || !isDeepStrictEqual(one.toolArgs, toolArgs),
-    );
-    this.#remembered = [...others, { toolName, toolArgs: structuredClone(toolArgs), decision }];
+  remove(toolName: string, toolArgs: unknown, effect?: string): void {
+    this.#remembered = this.#remembered.filter((one) => !isSame(one, { toolName, toolArgs, effect }));
   }
 
   clear(): void {
@@ -50,4 +52,10 @@ export class ApprovalMemory {
   get size(): number {
     return this.#remembered.length;
   }
+}
+
+type Call = Omit<Remembered, "decision">;
+
+function isSame(one: Call, two: Call): boolean {
+  return one.toolName === two.toolName && one.effect === two.effect && isDeepStrictEqual(one.toolArgs, two.toolArgs);
 }

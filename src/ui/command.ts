@@ -17,6 +17,7 @@ export const BUILTIN_COMMANDS = [
   "help",
   "model",
   "clear",
+  "revoke",
   "status",
   "config",
   "exit",

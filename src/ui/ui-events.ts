@@ -93,8 +93,8 @@ export interface ActionEvents {
   manualToolInvoke: { toolName: string; args: Record<string, unknown> };
   interrupt: { reason?: string };
   getDiff: { requestId: string; path: string };
-  /** A command for the runtime: `/clear` the conversation, or `/model name`. */
-  command: { name: "clear" | "model"; args: string[] };
+  /** A command for the runtime: `/clear` the conversation, `/model name`, or `/revoke [id]`. */
+  command: { name: "clear" | "model" | "revoke"; args: string[] };
 }
 
 export type AllEvents = DisplayEvents & ActionEvents;

@@ -103,6 +103,24 @@ describe("a call that needs approval", () => {
     expect(approvalCallback).toHaveBeenCalledTimes(2);
   });
 
+  test("for the session does not cover an equal call that would now do something else", async () => {
+    const approvalCallback = vi.fn<ApprovalCallback>(() => ({ approved: true, remember: "session" }));
+    const write = { name: "write_file", args: { path: "a.txt", content: "three\n" } };
+    const sandbox = createMemoryWorkspace({ "a.txt": "one\n" });
+    const { runtime } = await embedded([{ calls: [write] }, "Ok.", { calls: [write] }, "Ok."], {
+      worker: { ...aWorker, toolsets: { filesystem: {} } },
+      sandbox,
+      approvalCallback,
+    });
+
+    await runtime.run("Go");
+    await sandbox.write("a.txt", "two\n");
+    await runtime.run("Again");
+
+    expect(approvalCallback).toHaveBeenCalledTimes(2);
+    expect(approvalCallback.mock.calls[1]?.[0].preview).toContain("-two");
+  });
+
   test("is denied with the error when the callback fails", async () => {
     const { runtime, models } = await embedded([deploy(), "Ok."], {
       tools: [asking()],
@@ -228,6 +246,30 @@ describe("on the bus", () => {
     await runtime.run("Go");
 
     expect(of("approvalRequired")).toHaveLength(1);
+  });
+
+  test("an approval for the session is listed by /revoke, and equal calls ask again once it is revoked", async () => {
+    const { bus, of } = recordedBus();
+    bus.on("approvalRequired", ({ requestId }) => bus.emit("approvalResponse", { requestId, approved: "always" }));
+    const script = [deploy(), deploy(), "Ok.", deploy(), "Ok."];
+    const { runtime } = await embedded(script, { tools: [asking()], uiAdapter: { bus } });
+    const revoke = async (...args: string[]) => {
+      const before = of("status").length;
+      bus.emit("command", { name: "revoke", args });
+      return vi.waitFor(() => of("status").slice(before).at(-1)?.message ?? expect.fail("no status"));
+    };
+    await runtime.run("Go");
+
+    const listed = await revoke();
+    const id = listed.slice(0, 4);
+    const revoked = await revoke(id);
+    const again = await revoke(id);
+    await runtime.run("Again");
+
+    expect(listed).toMatch(/^[a-z0-9]{4}: deploy of helper, \{"to":"here"\}$/);
+    expect(revoked).toBe(`${id} was revoked: equal calls of deploy ask again.`);
+    expect(again).toContain(`There is no approval ${id}`);
+    expect(of("approvalRequired")).toHaveLength(2);
   });
 
   test("an approval may change the arguments", async () => {
