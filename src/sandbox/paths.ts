@@ -30,8 +30,16 @@ const cannotBeGit = /^(?!.*git)[ -~]*$/i;
 /** True for every spelling that some file system treats as `.git`. */
 export function isGitName(name: string): boolean {
   if (cannotBeGit.test(name)) return false;
-  const plain = name.normalize("NFKC").replace(ignorable, "").replace(/:.*$/s, "");
-  return /^(\.git|git~\d+)$/i.test(plain.replace(/[. ]+$/, ""));
+  return /^(\.git|git~\d+)$/i.test(plainName(name));
+}
+
+/** A name as any file system may read it, but for its case: without ignored characters, streams and dots at its end. */
+export function plainName(name: string): string {
+  return name
+    .normalize("NFKC")
+    .replace(ignorable, "")
+    .replace(/:.*$/s, "")
+    .replace(/[. ]+$/, "");
 }
 
 /** Folds case and Unicode form, so that paths which some file system treats as the same become equal. */

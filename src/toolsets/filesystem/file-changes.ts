@@ -5,6 +5,7 @@ import type { Preview, PreviewSection } from "#domain/preview.ts";
 import type { NeedsApproval } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import type { FileVersion } from "#sandbox/diff-file.ts";
+import { plainName } from "#sandbox/paths.ts";
 import { type FileVersions, previewFiles } from "#sandbox/preview-files.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
 
@@ -96,31 +97,50 @@ export async function filesAt(workspace: Workspace, path: string): Promise<strin
   return [resolved, ...entries.filter((entry) => entry.type !== "directory").map((entry) => entry.path)];
 }
 
-// A change to one of these runs code, grants rights or instructs agents outside this run.
+// A change to one of these runs code, grants rights or instructs agents outside this run. In lower case.
 const protectedPatterns = [
-  // Dot folders, at any depth: .github, .husky, .vscode, .claude …
+  // Dot folders, at any depth: .github, .husky, .vscode, .claude …, and settings in dot files: .eslintrc.json, .drone.yml …
   "**/.*/**",
+  "**/.*{rc,rc.*,.yml,.yaml,.toml,.json,.js,.cjs,.mjs,.ts,.lua}",
   // CI, ownership, git and package managers.
-  "**/{CODEOWNERS,.gitmodules,.gitattributes,.npmrc,.yarnrc,.yarnrc.yml,.pnpmfile.cjs,bunfig.toml,.envrc,.ripgreprc}",
-  "**/{.gitlab-ci.yml,.travis.yml,.pre-commit-config.yaml,azure-pipelines.yml,jenkinsfile,action.yml,action.yaml}",
-  // Instructions and settings of agents.
-  "**/{agents.md,agent.md,claude.md,claude.local.md,gemini.md,copilot-instructions.md,skill.md}",
-  "**/{.claude.json,.mcp.json,.cursorrules,.windsurfrules}",
-  "**/{*.worker,golem-forge.config.yaml,golem-forge.config.yml}",
+  "**/{codeowners,.gitmodules,.gitattributes,.pnpmfile.cjs,bunfig.toml,.envrc,.dir-locals.el,lefthook.{yml,yaml,toml}}",
+  "**/{azure-pipelines,bitbucket-pipelines,appveyor,cloudbuild,buildspec,wercker,action}.{yml,yaml}",
+  "**/{jenkinsfile,procfile,vagrantfile,tiltfile,earthfile,renovate.json,renovate.json5}",
+  // Instructions and settings of agents and editors.
+  "**/{agents,agent,claude,claude.local,gemini,qwen,crush,warp,copilot-instructions,skill}.md",
+  "**/{*.prompt.md,*.instructions.md,*.chatmode.md,*.mdc,opencode.json,*.code-workspace}",
+  "**/{.cursorrules,.windsurfrules,.clinerules,.goosehints,.roomodes,.rules}",
   // What builds and tests run by themselves.
-  "**/{makefile,gnumakefile,justfile,dockerfile,dockerfile.*,*.dockerfile,conftest.py}",
-  "**/{vitest,vite,jest,eslint,babel}.config.*",
-  // Dependencies.
-  "**/{package.json,package-lock.json,npm-shrinkwrap.json,yarn.lock,pnpm-lock.yaml,bun.lock,bun.lockb,deno.lock}",
-  "**/{cargo.lock,poetry.lock,uv.lock,pdm.lock,pipfile.lock,gemfile.lock,composer.lock,go.sum,flake.lock}",
-  "**/{packages.lock.json,gradle.lockfile,mix.lock,pubspec.lock,podfile.lock,package.resolved}",
+  "**/{makefile,gnumakefile,*.mk,justfile,.justfile,rakefile,gruntfile.*,gulpfile.*,taskfile.{yml,yaml}}",
+  "**/{dockerfile,dockerfile.*,*.dockerfile,containerfile,containerfile.*}",
+  "**/{docker-compose,compose}{,.*}.{yml,yaml}",
+  "**/*.config.{js,cjs,mjs,jsx,ts,cts,mts,json}",
+  "**/{conftest,noxfile,setup}.py",
+  "**/{setup.cfg,tox.ini,pytest.ini,cmakelists.txt,meson.build,sconstruct,build.rs,build.zig,build.xml,build.sbt}",
+  "**/{gradlew,gradlew.bat,mvnw,mvnw.cmd,*.gradle,*.gradle.kts,build.bazel,workspace.bazel,module.bazel}",
+  // Dependencies: manifests and lockfiles.
+  "**/{package.json,package-lock.json,npm-shrinkwrap.json,yarn.lock,pnpm-lock.yaml,pnpm-workspace.yaml,bun.lock,bun.lockb}",
+  "**/{deno.json,deno.jsonc,deno.lock,pyproject.toml,pipfile,pipfile.lock,poetry.lock,uv.lock,pdm.lock,environment.yml}",
+  "**/{*requirements*.txt,constraints.txt,requirements/*.txt,cargo.toml,cargo.lock,go.mod,go.sum,go.work,go.work.sum}",
+  "**/{gemfile,gemfile.lock,*.gemspec,composer.json,composer.lock,pom.xml,gradle.lockfile,mix.exs,mix.lock}",
+  "**/{*.csproj,*.fsproj,*.vbproj,directory.*.props,directory.*.targets,packages.config,packages.lock.json,nuget.config}",
+  "**/{package.swift,package.resolved,podfile,podfile.lock,pubspec.yaml,pubspec.lock,flake.nix,flake.lock,shell.nix}",
 ];
 
 const matchesProtected = picomatch(protectedPatterns, { dot: true, nocase: true });
 
-/** True for files that control CI, builds, tests, ownership, dependencies or agents: changing them always needs approval. Takes a resolved path. */
+/**
+ * True for files that control CI, builds, tests, ownership, dependencies or agents: changing them always needs approval.
+ * Takes a resolved path.
+ */
 export function isProtectedPath(path: string): boolean {
-  return matchesProtected(path.normalize("NFKC"));
+  const names = path.split(/[/\\]/).map((name) => plainName(name).replace(/[\r\n\u2028\u2029]/g, "_"));
+  return matchesProtected(names.join("/"));
+}
+
+/** True if a text names a path, as a word of its own. */
+export function namesPath(text: string, path: string): boolean {
+  return text.split(/[\s'"`;|&<>(){}=,]+/).some((word) => word.replace(/^(?:\.?\/)+/, "") === path);
 }
 
 /** The preview of file changes: the given texts first, then every file, the protected ones before the others. */

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { ApprovalDecisionType } from "#domain/approval.ts";
 import { BlockedError, ToolError } from "#domain/errors.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
-import { isProtectedPath } from "#toolsets/filesystem/file-changes.ts";
+import { isProtectedPath, namesPath } from "#toolsets/filesystem/file-changes.ts";
 import { closeSessionWithTools, commandResult, runCommand } from "#toolsets/run-command.ts";
 import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
 import type { CommandPolicy } from "./command-policy.ts";
@@ -90,7 +90,7 @@ function createShellTool(settings: Config, services: ToolServices): NamedTool<In
         onOutput: (_, chunk) => context.output(chunk),
       },
       // The person who approved the command saw its text, so it has to name a file that always asks.
-      isApproved: (path) => isAsked && (!isProtectedPath(path) || command.includes(path)),
+      isApproved: (path) => isAsked && (!isProtectedPath(path) || namesPath(command, path)),
     });
     return commandResult(ran, description ?? command.split("\n")[0]?.slice(0, 80) ?? "command");
   }

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { FilesystemToolset } from "#compat/toolset-classes.ts";
 import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
 import { createDeleteFileTool } from "#toolsets/filesystem/delete-file.ts";
+import { isProtectedPath, namesPath } from "#toolsets/filesystem/file-changes.ts";
 import { filesystemToolset } from "#toolsets/filesystem/filesystem-toolset.ts";
 import { createReadFileTool } from "#toolsets/filesystem/read-file.ts";
 import { createWriteFileTool } from "#toolsets/filesystem/write-file.ts";
@@ -418,6 +419,56 @@ describe("approval", () => {
 
     if (typeof expected === "string") await expect(asks(tool, args)).rejects.toMatchObject({ code: expected });
     else expect(await asks(tool, args)).toBe(expected);
+  });
+
+  test.each([
+    ["pyproject.toml", true],
+    ["api/requirements-dev.txt", true],
+    ["requirements/base.txt", true],
+    ["Cargo.toml", true],
+    ["go.mod", true],
+    ["Gemfile", true],
+    ["composer.json", true],
+    ["pom.xml", true],
+    ["app/build.gradle.kts", true],
+    ["src/App.csproj", true],
+    ["setup.py", true],
+    ["playwright.config.mts", true],
+    [".eslintrc.json", true],
+    ["web/.mocharc.cjs", true],
+    [".pre-commit-config.yaml", true],
+    [".drone.yml", true],
+    [".mcp.json", true],
+    [".yarnrc.yml", true],
+    [".npmrc", true],
+    ["docker-compose.prod.yml", true],
+    ["CMakeLists.txt", true],
+    ["docs/review.prompt.md", true],
+    ["x.code-workspace", true],
+    [".GITHUB/x", true],
+    [".g\u200cithub/workflows/ci.yml", true],
+    ["Makefile.", true],
+    ["package.json ", true],
+    ["package.json::$DATA", true],
+    ["ﬁx/ＡＧＥＮＴＳ.md", true],
+    ["a\nb/package.json", true],
+    ["a\\.github\\x", true],
+    ["src/config.ts", false],
+    ["docs/package.md", false],
+    ["src/makefile.ts", false],
+    [".gitignore", false],
+    ["requirements.md", false],
+  ])("%j is protected: %s", (path, expected) => {
+    expect(isProtectedPath(path)).toBe(expected);
+  });
+
+  test.each([
+    ["echo > .github/ci.yml", ".github/ci.yml", true],
+    ["cp x './action.yml'", "action.yml", true],
+    ["cat src/reaction.yml", "action.yml", false],
+    ["make Makefile.md", "Makefile", false],
+  ])("%j names the file %j: %s", (command, path, expected) => {
+    expect(namesPath(command, path)).toBe(expected);
   });
 
   test.each([
