@@ -54,7 +54,13 @@ export const endpoints = {
   "GET /repos/{owner}/{repo}/compare/{basehead}": { contents: "read" },
   "POST /repos/{owner}/{repo}/pulls/{pull_number}/comments/{comment_id}/replies": { pull_requests: "write" },
 } as const satisfies Record<string, Permissions>;
-export type Endpoint = keyof typeof endpoints;
+
+/** Endpoints that repositories use by a setting. app.yml does not ask for their permissions: the app works without them. */
+export const optionalEndpoints = {
+  "POST /repos/{owner}/{repo}/check-runs": { checks: "write" },
+} as const satisfies Record<string, Permissions>;
+
+export type Endpoint = keyof typeof endpoints | keyof typeof optionalEndpoints;
 
 /** The GraphQL mutations the app uses, since REST has no equivalent, with the permission each takes. */
 export const mutations = {

@@ -57,6 +57,11 @@ export const RepositorySettings = z.strictObject({
   on: z.record(z.string(), Triggers).default({}),
   /** The login of an account that represents the App: assigning it or requesting its review triggers workers. */
   machine_user: z.string().optional(),
+  /**
+   * True if a review's findings are also a check run with annotations on the reviewed commit. Takes the permission
+   * `checks: write`, which the App does not ask for by default.
+   */
+  check_run: z.boolean().default(false),
   /** The number of open pull requests of the App at which workers open no further one, drafts included. */
   max_open_pull_requests: z.number().int().min(0).optional(),
   /** The tokens of guidance (AGENTS.md and similar) that workers start with at most; 0 for none. */

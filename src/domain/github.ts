@@ -139,6 +139,20 @@ export interface CheckAnnotation {
   message: string;
 }
 
+/** A completed check run that is to be created. */
+export interface NewCheckRun {
+  commit: string;
+  name: string;
+  /** Identifies it: a commit gets one check run of this App with a key. */
+  key: string;
+  conclusion: "success" | "neutral" | "failure";
+  title: string;
+  /** Markdown. */
+  summary: string;
+  /** About lines of files in the commit; at most 50. */
+  annotations: { path: string; startLine: number; line: number; title: string; message: string }[];
+}
+
 export type DiffSide = "LEFT" | "RIGHT";
 
 /** A comment on lines of a pull request's diff. */
@@ -277,6 +291,8 @@ export interface GitHub {
   replyToReviewComment(number: number, reviewCommentId: number, body: string): Promise<{ id: number }>;
   /** The checks of a branch or commit, without those of this App. */
   readChecks(ref: string): Promise<CommitChecks>;
+  /** Creates a check run, once per key. Takes the permission `checks: write`, which installations need not grant. */
+  createCheckRun(run: NewCheckRun): Promise<void>;
   /** The names of the checks that a branch requires. */
   listRequiredChecks(branch: string): Promise<string[]>;
   listAnnotations(checkId: number): Promise<CheckAnnotation[]>;

@@ -9,6 +9,7 @@ import type { WorkerCatalog } from "#runtime/start/worker-catalog.ts";
 import { requireRun, type Store } from "#runtime/store/store.ts";
 import type { SandboxSource, StepChanges } from "#sandbox/sandbox.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
+import { reportMissingPermission } from "./missing-permission.ts";
 import { type RunEnvironment, readSettings } from "./run-environment.ts";
 
 /** The services that a deployment provides to the tools of every run. */
@@ -72,6 +73,9 @@ export function createGitHubEnvironment({
               history,
               approvals: () => store.approvalsOf(spec.rootId),
               workers: () => catalog.list(github),
+              usesCheckRun: async () => (await readSettings(github)).check_run,
+              reportMissingPermission: (permission) =>
+                reportMissingPermission(permission, { github, thread: spec.origin.thread, keys: keysOf(store) }),
               maxOpenPullRequests: async () => (await readSettings(github)).max_open_pull_requests,
               ...services,
               networkHosts: policy.network_hosts,
@@ -89,6 +93,13 @@ export function createGitHubEnvironment({
 /** Loads what only runs need, a third of the program's modules. It is loaded after the start, or for the first run. */
 export function loadWorkspaceModules() {
   return Promise.all([import("#sandbox/open-sandbox.ts"), import("#toolsets/open-toolbox.ts")]);
+}
+
+function keysOf(store: Store): Parameters<typeof reportMissingPermission>[1]["keys"] {
+  return {
+    hasRecorded: (key) => store.hasDelivery(key),
+    record: (key) => store.ingest({ deliveryId: key, events: [] }).then(() => undefined),
+  };
 }
 
 /** Returns the branch a run starts from; undefined for the default branch. */

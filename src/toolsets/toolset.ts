@@ -45,6 +45,10 @@ export interface ToolServices {
   sanitize(text: string, kind?: "markdown" | "plain"): string;
   /** The repository's limit of open pull requests of this App; undefined without one. */
   maxOpenPullRequests?(): Promise<number | undefined>;
+  /** True where the repository's settings ask for a check run with the findings of reviews. Default: they do not. */
+  usesCheckRun?(): Promise<boolean>;
+  /** Tells people, once per installation, that a permission is missing. */
+  reportMissingPermission?(permission: string): Promise<void>;
   /** The directory of the deployment's worker file; undefined for a worker of the repository. */
   workerDirectory?: string;
   /** Runs commands; default: the executors of this process. */

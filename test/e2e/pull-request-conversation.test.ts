@@ -324,7 +324,10 @@ test("a fork's pull request is reviewed as data, and workers that do more than r
   await world.start();
   const { github, model, botComment } = world;
   const commit = { message: "Change", at: new Date() };
-  const guidance = { "AGENTS.md": "The maintainers count from zero.\n" };
+  const guidance = {
+    "AGENTS.md": "The maintainers count from zero.\n",
+    ".github/golem-forge.yml": "check_run: true\n",
+  };
   await github.push({ ...commit, branch: "main", author: "maintainer", files: guidance });
   await github.fork("visitor");
   const files = {
@@ -360,6 +363,7 @@ test("a fork's pull request is reviewed as data, and workers that do more than r
   expect(names).not.toMatch(/run_code|run_tests|"bash"|update_pull_request|open_pull_request|fetch/);
   const [pull] = Object.values(await github.snapshot()).flatMap(({ pulls }) => pulls);
   expect(JSON.stringify(pull)).toContain("This counts one too many.");
+  await botComment(number, /has not been granted the permission `checks: write`/);
   expect(await github.readFile("fix", "total.js", "visitor/shop")).toBe("export const total = 1;\n");
 });
 

@@ -1,6 +1,6 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { endpoints } from "#bot/manifest.ts";
+import { endpoints, optionalEndpoints } from "#bot/manifest.ts";
 
 /**
  * Writes `github-openapi.json`: what GitHub's published OpenAPI description says of the requests this app makes. Run by
@@ -43,7 +43,7 @@ function mapValues(object: object, change: (value: unknown) => unknown): object 
   return Object.fromEntries(Object.entries(object).map(([key, value]) => [key, change(value)]));
 }
 
-const operations = Object.keys(endpoints).map((endpoint) => {
+const operations = Object.keys({ ...endpoints, ...optionalEndpoints }).map((endpoint) => {
   const [method = "", path = ""] = endpoint.split(" ");
   const operation = paths[path]?.[method.toLowerCase()];
   if (!operation) throw new Error(`GitHub publishes no ${endpoint}`);

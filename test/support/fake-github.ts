@@ -46,6 +46,7 @@ export function fakeGitHub(options: FakeGitHubOptions = {}) {
     listComments: async () => comments,
     listMinimizedComments: async () => [],
     findLinkedIssues: () => [],
+    createCheckRun: async () => {},
     findAttachments: () => [],
     downloadAttachment: async () => Buffer.from(""),
     createComment: async (_number, body) => {

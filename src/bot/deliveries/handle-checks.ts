@@ -1,5 +1,6 @@
 import { postComment } from "#bot/github/post-comment.ts";
 import { inline } from "#bot/render/markdown.ts";
+import { reportMissingPermission } from "#runtime/missing-permission.ts";
 import { type DeliveryContext, defineHandler } from "./handler.ts";
 import { CheckSuitePayload, StatusPayload, type ThreadPayload, WorkflowRunPayload } from "./payloads.ts";
 import { ignoreThread, queueOf, threadOf } from "./thread.ts";
@@ -48,23 +49,13 @@ async function reportChecks(
   const reports = await context.runs().reportChecks(repository, pushed);
   for (const { thread, base, baseFailures, missingPermissions } of reports) {
     const github = context.openGitHub(repository);
-    const say = (name: string, markdown: string) =>
-      postComment(github, { thread, name, body: context.sanitize(markdown) });
     if (baseFailures.length > 0) {
       const links = baseFailures.map(({ name, url }) => (url ? `[${inline(name)}](${url})` : inline(name)));
-      await say(
-        `checks/${pushed.commit}`,
-        `Not caused by this pull request: ${links.join(", ")} also ${links.length === 1 ? "fails" : "fail"} on ${inline(base)}. The worker does not repair this.`,
-      );
+      const markdown = `Not caused by this pull request: ${links.join(", ")} also ${links.length === 1 ? "fails" : "fail"} on ${inline(base)}. The worker does not repair this.`;
+      await postComment(github, { thread, name: `checks/${pushed.commit}`, body: context.sanitize(markdown) });
     }
     for (const permission of missingPermissions) {
-      const key = `permission ${repository.installationId} ${permission}`;
-      if (await context.runs().hasRecorded(key)) continue;
-      await say(
-        `permission/${permission}`,
-        `This app has not been granted the permission \`${permission}\` here, so workers learn less about failed checks. An owner of the account can grant it in the settings of the installed app.`,
-      );
-      await context.runs().record(key);
+      await reportMissingPermission(permission, { github, thread, keys: context.runs() });
     }
   }
 }

@@ -1,4 +1,10 @@
-import { type Check, type CheckAnnotation, type CommitChecks, GitHubRefusal } from "#domain/github.ts";
+import {
+  type Check,
+  type CheckAnnotation,
+  type CommitChecks,
+  GitHubRefusal,
+  type NewCheckRun,
+} from "#domain/github.ts";
 import type { RepositoryApi, ResponseData } from "./repository-api.ts";
 
 /** A log is read completely, since it has no index, and this much of its end is kept. */
@@ -70,6 +76,32 @@ function checkOfStatus({ context, state, description, target_url }: Status): Che
     url: target_url,
     annotations: 0,
   };
+}
+
+/** Creates a completed check run, unless the commit has one with its key. */
+export async function postCheckRun(api: RepositoryApi, run: NewCheckRun, appId: number): Promise<void> {
+  const pages = await api.callPages("GET /repos/{owner}/{repo}/commits/{ref}/check-runs", { ref: run.commit });
+  const existing = pages.flatMap(({ check_runs }) => check_runs).filter(({ app }) => app?.id === appId);
+  if (existing.some(({ external_id }) => external_id === run.key)) return;
+  await api.call("POST /repos/{owner}/{repo}/check-runs", {
+    name: run.name,
+    head_sha: run.commit,
+    external_id: run.key,
+    status: "completed",
+    conclusion: run.conclusion,
+    output: {
+      title: run.title,
+      summary: run.summary,
+      annotations: run.annotations.map(({ path, startLine, line, title, message }) => ({
+        path,
+        start_line: startLine,
+        end_line: line,
+        annotation_level: "warning" as const,
+        title,
+        message,
+      })),
+    },
+  });
 }
 
 /** Reads the names that rulesets and the protection of a branch require. */

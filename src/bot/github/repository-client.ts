@@ -9,6 +9,7 @@ import {
   type GitHub,
   GitHubRefusal,
   type Issue,
+  type NewCheckRun,
   type Permission,
   type PullRequest,
   type PullRequestFile,
@@ -20,7 +21,7 @@ import {
 } from "#domain/github.ts";
 import { withRetries } from "#domain/with-retries.ts";
 import { downloadAttachment, findAttachments, findSignedUrl, HiddenAttachment } from "./attachments.ts";
-import { readAnnotations, readCommitChecks, readJobLog, readRequiredChecks } from "./commit-checks.ts";
+import { postCheckRun, readAnnotations, readCommitChecks, readJobLog, readRequiredChecks } from "./commit-checks.ts";
 import type { DotGitHubReader } from "./dot-github-reader.ts";
 import type { InstallationTokens } from "./installation-tokens.ts";
 import { findLinkedIssues, readMinimizedComments } from "./linked-issues.ts";
@@ -362,6 +363,11 @@ export class RepositoryClient implements GitHub {
     const found = await readCommitChecks(this.#api, { ref, appId: this.#appId });
     const redacted = (check: Check) => ({ ...check, summary: check.summary && this.#redact(check.summary) });
     return { ...found, checks: found.checks.map(redacted) };
+  }
+
+  createCheckRun(run: NewCheckRun): Promise<void> {
+    const annotations = run.annotations.map((one) => ({ ...one, message: this.#redact(one.message) }));
+    return postCheckRun(this.#api, { ...run, summary: this.#redact(run.summary), annotations }, this.#appId);
   }
 
   listRequiredChecks(branch: string): Promise<string[]> {

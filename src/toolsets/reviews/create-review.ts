@@ -12,6 +12,7 @@ import { ownPullRequest } from "#toolsets/github/read-pull-request.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { type EarlierFinding, earlierFindings, findingMarker, lastReviewedCommit } from "./findings.ts";
 import { notChanged } from "./read-pull-request-diff.ts";
+import { reportCheckRun } from "./report-check-run.ts";
 import { type DiffHunks, describeHunks, linesOf, parseHunks } from "./review-diff.ts";
 
 const Key = z
@@ -90,7 +91,10 @@ export function createCreateReviewTool(
       const gone = fixed.flatMap((key) => known.get(key) ?? []).filter(({ thread }) => thread?.isResolved === false);
       for (const { thread } of gone) if (thread) await github.setThreadResolved(thread.id, true);
       for (const { thread } of returned) if (thread) await github.setThreadResolved(thread.id, false);
-      return describe({ pull, url, event, findings, added, returned, gone });
+      const checked = { commit: pull.head.commit, summary, findings, blocks: requestChanges };
+      const note = await reportCheckRun(services, context, checked);
+      const result = describe({ pull, url, event, findings, added, returned, gone });
+      return { ...result, llmContent: [result.llmContent, note].filter(Boolean).join("\n") };
     },
   };
 }

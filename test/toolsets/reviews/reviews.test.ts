@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
 import { githubToolset } from "#toolsets/github/github-toolset.ts";
 import { reviewsToolset } from "#toolsets/reviews/reviews-toolset.ts";
+import type { ToolServices } from "#toolsets/toolset.ts";
+import { checkRequest } from "../../support/github-openapi.ts";
 import { githubWorlds } from "../../support/github-world.ts";
 import { runSpec, toolsetWorld } from "../../support/toolset-world.ts";
 
@@ -10,7 +12,7 @@ const before = "export const sum = 1;\n";
 const after = "export const sum = 2;\nexport const twice = sum * 2;\n";
 
 /** A pull request by ada that changes sum.js, and the tools that review it. */
-async function world(config: object = {}) {
+async function world(config: object = {}, services: Partial<ToolServices> = {}) {
   const github = await startGitHub();
   const { hub } = github;
   const push = (text: string) =>
@@ -18,7 +20,7 @@ async function world(config: object = {}) {
   await push(after);
   const { number } = await hub.as("ada").openPullRequest({ title: "Sum", head: "work", base: "main" });
   const spec = { ...runSpec, origin: { ...runSpec.origin, thread: number, isPullRequest: true } };
-  const options = { services: { github: github.github, spec } };
+  const options = { services: { github: github.github, spec, ...services } };
   const reviews = await toolsetWorld(reviewsToolset, { ...options, config });
   const reading = await toolsetWorld(githubToolset, options);
   const posted = async () => (await github.pulls())[0]?.pull?.reviews ?? [];
@@ -84,6 +86,29 @@ test("a second review is silent about what is known, resolves what is fixed, and
   hub.as("ada").resolve((await posted())[0]?.comments[0]?.id ?? 0);
   await call("create_review", { summary: "Again.", findings: [finding] }, { idempotencyKey: "5" });
   expect(await resolved()).toEqual([true]);
+});
+
+test("with check_run, the findings are annotations of one check run, or the missing permission is reported", async () => {
+  const reported: string[] = [];
+  const reportMissingPermission = async (permission: string) => void reported.push(permission);
+  const { call, hub } = await world({}, { usesCheckRun: async () => true, reportMissingPermission });
+  const runs = () =>
+    hub.repository().checkRuns.map(({ name, conclusion, annotations }) => ({ name, conclusion, annotations }));
+
+  const refused = await call("create_review", { summary: "One problem.", findings: [finding] });
+  hub.world.app.permissions = { ...hub.world.app.permissions, checks: "write" };
+  // The earlier token does not have it.
+  for (const installation of hub.world.installations.values()) hub.credentials.revokeInstallation(installation);
+  await call("create_review", { summary: "One problem.", findings: [finding] }, { idempotencyKey: "2" });
+  await call("create_review", { summary: "One problem.", findings: [finding] }, { idempotencyKey: "2" });
+
+  expect(refused.llmContent).toMatch(/1 new comment[\s\S]*lacks the permission checks: write/);
+  expect(reported).toEqual(["checks: write"]);
+  expect(runs()).toMatchObject([
+    { conclusion: "neutral", annotations: [{ path: "sum.js", start_line: 2, message: finding.text }] },
+  ]);
+  const created = hub.requests.filter(({ operation }) => operation === "POST /repos/{owner}/{repo}/check-runs");
+  expect(created.flatMap((request) => checkRequest(request).problems)).toEqual([]);
 });
 
 test("the diff has line numbers, and after a review shows only what changed since", async () => {
