@@ -76,6 +76,14 @@ export class OutageError extends Error {
   }
 }
 
+/**
+ * The database cannot be used at present: it cannot be reached, or its disk is full, read-only or damaged. The same
+ * operation may succeed later. The message tells operators what to do.
+ */
+export class DatabaseError extends Error {
+  override readonly name = "DatabaseError";
+}
+
 export interface ToolErrorOptions {
   code: ToolErrorCode;
   /** Default: the type that belongs to the code. */

@@ -1,4 +1,5 @@
 import type { DeploymentPolicy } from "#config/deployment-policy.ts";
+import { DatabaseError } from "#domain/errors.ts";
 import type { OpenGitHub } from "#domain/github.ts";
 import type { Models } from "#models/models.ts";
 import { openActiveRun } from "./active-run.ts";
@@ -52,6 +53,8 @@ export interface RunHost {
 
 /** The time between two sweeps for runs whose wake-up was lost. */
 const sweepIntervalMs = 30_000;
+/** The time until the next sweep after the database could not be used. */
+const databaseRetryMs = 2_000;
 
 export function createRunHost(options: RunHostOptions): RunHost {
   const { store, models, environment, frontEnd, approvalMs, statusIntervalMs, policy, onError } = options;
@@ -60,6 +63,14 @@ export function createRunHost(options: RunHostOptions): RunHost {
   const observer = combineObservers(options.observers ?? []);
   const live = options.live ?? createLiveOutput();
   const { catalog } = environment;
+  let retry: NodeJS.Timeout | undefined;
+  let isStopping = false;
+  const report: RunHostOptions["onError"] = (error, about) => {
+    onError(error, about);
+    if (!(error instanceof DatabaseError) || isStopping) return;
+    clearTimeout(retry);
+    retry = setTimeout(sweepRuns, databaseRetryMs).unref();
+  };
   const scheduler = new RunScheduler({
     store,
     handlers: effectHandlers({ store, models, frontEnd, catalog, observer, now, approvalMs, statusIntervalMs, policy }),
@@ -67,7 +78,7 @@ export function createRunHost(options: RunHostOptions): RunHost {
     dispatch,
     observer,
     now,
-    onError,
+    onError: report,
   });
   let sweep: NodeJS.Timeout | undefined;
   const removal = new AbortController();
@@ -80,6 +91,10 @@ export function createRunHost(options: RunHostOptions): RunHost {
     await scheduler.schedule();
   }
 
+  function sweepRuns(): void {
+    wakeAll().catch((error) => report(error, { runId: "" }));
+  }
+
   async function start(): Promise<void> {
     await dispatch.attach({
       process: (runId) => scheduler.process(runId),
@@ -88,17 +103,21 @@ export function createRunHost(options: RunHostOptions): RunHost {
       sweep: wakeAll,
     });
     await wakeAll();
-    sweep = setInterval(() => void wakeAll().catch((error) => onError(error, { runId: "" })), sweepIntervalMs);
+    sweep = setInterval(sweepRuns, sweepIntervalMs);
     // A program may exit without disposing of the host.
     sweep.unref();
     if (options.retention) {
-      const report = (error: unknown) => onError(error, { runId: "" });
-      removing = removeExpiredData(store, options.retention, { signal: removal.signal, onError: report });
+      removing = removeExpiredData(store, options.retention, {
+        signal: removal.signal,
+        onError: (error) => onError(error, { runId: "" }),
+      });
     }
   }
 
   async function shutDown(graceMs: number): Promise<void> {
+    isStopping = true;
     clearInterval(sweep);
+    clearTimeout(retry);
     removal.abort();
     await removing;
     await dispatch.detach(() => scheduler.drain(graceMs));

@@ -1,4 +1,4 @@
-import { OutageError, UserError } from "#domain/errors.ts";
+import { DatabaseError, OutageError, UserError } from "#domain/errors.ts";
 import { SerialQueue } from "#domain/serial-queue.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import { LeaseLostError, withLease } from "#domain/write-lease.ts";
@@ -215,6 +215,11 @@ export class RunSession {
         const problem = { kind: "unreadable" as const, reason: error.message };
         await store.postponeEffect(effect.key, now() + unreadableRetryMs, { isUncounted: true, problem });
         await this.#report(error);
+        return undefined;
+      }
+      if (error instanceof DatabaseError) {
+        onError(error, { runId: this.runId, kind: effect.request.kind });
+        await store.postponeEffect(effect.key, now() + backoffMs(effect.attempts), { isUncounted: true });
         return undefined;
       }
       // Trying again does not help when a person has to act.

@@ -1,3 +1,4 @@
+import { execFileSync, spawnSync } from "node:child_process";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Stories, startStories } from "../support/forge-stories.ts";
 import { postgresPrograms } from "../support/postgres-server.ts";
@@ -65,6 +66,39 @@ test("someone with write access is never told otherwise because GitHub fails", a
   restore();
   expect((await comments()).join("\n")).not.toContain("write access");
 });
+
+const canLimit = spawnSync("prlimit", ["--version"]).status === 0;
+
+test.skipIf(!canLimit)(
+  "while the database cannot be written /readyz says why and deliveries are refused; then they are requested again, and runs continue",
+  async () => {
+    const { comment, botComment } = forge.open({ title: "Full", timeoutMs: 60_000 });
+    const reply = Promise.withResolvers<void>();
+    const active = forge.open({
+      title: "Active",
+      script: () => reply.promise.then(() => ({ text: "Done." })),
+      timeoutMs: 60_000,
+    });
+    active.comment("/run fixer");
+    await active.asked;
+    // As a full disk does, the limit lets no file grow.
+    const limitFiles = (max: string) => execFileSync("prlimit", [`--pid=${forge.pid()}`, `--fsize=${max}:unlimited`]);
+    const readiness = async () => (await fetch(`${forge.url}/readyz`)).text();
+
+    limitFiles("1");
+    comment("/run fixer");
+    await forge.github.deliveriesSettled();
+    reply.resolve();
+    expect(forge.github.deliveries.at(-1)).toMatchObject({ statusCode: 503 });
+    await expect.poll(readiness).toMatch(/forge\.db cannot be read or written: .*Check its disk/);
+    limitFiles("unlimited");
+
+    await expect.poll(readiness).toBe("ready\n");
+    await botComment(outcome);
+    await active.botComment(outcome);
+  },
+  90_000,
+);
 
 test.skipIf(!postgresPrograms)(
   "a delivery that a replica acknowledged before it died is carried out by another",

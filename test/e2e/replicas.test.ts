@@ -253,7 +253,7 @@ describe.skipIf(!postgresPrograms)("while the database is away", () => {
         await expect.poll(readiness, { timeout: 10_000 }).toMatch(/does not answer|joining again/);
         story.comment("/stop");
         await stories.github.deliveriesSettled();
-        expect(stories.github.deliveries.at(-1)?.statusCode).toBe(500);
+        expect(stories.github.deliveries.at(-1)?.statusCode).toBe(503);
         server = await restartPostgresServer(join(folder, "server"), server);
 
         await expect.poll(readiness, { timeout: 15_000 }).toMatch(/^ready \(replica (?!1\))/);

@@ -163,6 +163,8 @@ export async function startForge(options: ForgeOptions) {
     start,
     end,
     startReplica,
+    /** The process that `start` has started. */
+    pid: () => app?.pid,
     printed: () => printed,
     inThread,
     /** The bot's first comment that matches. */

@@ -121,6 +121,11 @@ function asOwner(folder: string) {
   return { ...ownerOfServer(), cwd: folder, env: { PATH: process.env.PATH ?? "", LC_ALL: "C" } };
 }
 
+/** The account for programs that refuse to run as root. */
+export function runAs(): { uid?: number; gid?: number } {
+  return ownerOfServer() ?? {};
+}
+
 /** PostgreSQL refuses to run as root. */
 function ownerOfServer(): { uid: number; gid: number } | undefined {
   if (process.getuid?.() !== 0) return undefined;

@@ -1355,8 +1355,18 @@ function pendingDeliveryTests(): void {
     const claims = await Promise.all([claim(), claim()]);
 
     expect(claims.filter((claimed) => claimed !== undefined)).toEqual([
-      { ...delivery("d1"), receivedAt: expect.any(Number), attempts: 1 },
+      { ...delivery("d1"), receivedAt: expect.any(Number), attempts: 1, failures: 0 },
     ]);
+  });
+
+  test("count the failures that are reported", async () => {
+    await store.saveDelivery(delivery("d1"));
+    await claim();
+    await store.postponeDelivery("d1", 10, { hasFailed: true });
+    await claim(10);
+    await store.postponeDelivery("d1", 20);
+
+    expect(await claim(20)).toMatchObject({ attempts: 3, failures: 1 });
   });
 
   test("are claimed in order within a queue, and other queues do not wait", async () => {

@@ -1,7 +1,7 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { z } from "zod";
 import { isOutage } from "#bot/github/refusals.ts";
-import { OutageError, UserError } from "#domain/errors.ts";
+import { DatabaseError, OutageError, UserError } from "#domain/errors.ts";
 import { LeaseLostError, startStopwatch, withLease } from "#domain/write-lease.ts";
 import type { Delivery, DeliveryStore } from "#runtime/store/store.ts";
 import {
@@ -23,7 +23,7 @@ const firstBackoffMs = 1_000;
 const maxBackoffMs = 60_000;
 /** A delivery is retried this long while GitHub does not answer. */
 const maxOutageMs = 24 * 60 * 60_000;
-/** Other failures are bugs, or a database that is away. */
+/** Other failures are bugs. Those while the database cannot be used do not count. */
 const maxFailures = 6;
 
 const Content = z.object({ id: z.string(), event: z.string(), payload: z.unknown(), notBefore: z.number().default(0) });
@@ -147,21 +147,21 @@ export class DeliveryProcessor {
     try {
       // It is due again, for any process.
       if (failure?.error instanceof LeaseLostError) return;
-      const dueAt = failure && (await this.#retryAt(delivery, failure.error, { handler, content, context }));
+      const retry = failure && (await this.#retryAfter(delivery, failure.error, { handler, content, context }));
       clearInterval(renewal);
-      if (dueAt === undefined) await this.#store.completeDelivery(key);
-      else await this.#store.postponeDelivery(key, dueAt);
+      if (!retry) await this.#store.completeDelivery(key);
+      else await this.#store.postponeDelivery(key, retry.dueAt, { hasFailed: retry.hasFailed });
     } finally {
       clearInterval(renewal);
     }
   }
 
-  /** When to retry a delivery that failed; undefined when it is not retried. */
-  async #retryAt(
-    { attempts, receivedAt }: Delivery,
+  /** When to retry a delivery that failed, and whether the failure counts; undefined when it is not retried. */
+  async #retryAfter(
+    { attempts, failures, receivedAt }: Delivery,
     error: unknown,
     { handler, content, context }: { handler: Handler; content: z.infer<typeof Content>; context: DeliveryContext },
-  ): Promise<number | undefined> {
+  ): Promise<{ dueAt: number; hasFailed: boolean } | undefined> {
     const report = (problem: DeliveryProblem) =>
       handler.report(content.payload, context, problem).catch((reason: Error) => {
         this.#services.log.info(`The failure of delivery ${content.id} could not be reported: ${reason.message}`);
@@ -172,6 +172,10 @@ export class DeliveryProcessor {
     }
     const backoffMs = Math.min(firstBackoffMs * 2 ** (attempts - 1), maxBackoffMs);
     const dueAt = Math.max(Date.now() + backoffMs, (error instanceof OutageError && error.retryAt) || 0);
+    if (error instanceof DatabaseError) {
+      this.#services.log.info(`Delivery ${content.id} is retried: ${error.message}`);
+      return { dueAt, hasFailed: false };
+    }
     if (isOutage(error)) {
       this.#services.log.info(`Delivery ${content.id} is retried: ${(error as Error).message}`);
       if (dueAt - Math.max(receivedAt, content.notBefore) > maxOutageMs) {
@@ -180,10 +184,10 @@ export class DeliveryProcessor {
         return undefined;
       }
       if (attempts === attemptsBeforeNotice) await report("waiting");
-      return dueAt;
+      return { dueAt, hasFailed: false };
     }
     this.#onError(`Delivery ${content.id} failed.`, error);
-    if (attempts < maxFailures) return dueAt;
+    if (failures + 1 < maxFailures) return { dueAt, hasFailed: true };
     await report("error");
     return undefined;
   }

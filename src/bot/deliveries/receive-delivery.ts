@@ -12,7 +12,7 @@ export interface RawDelivery {
   body: string;
 }
 
-export type Receipt = { status: 200 | 400 | 401 | 500; message: string };
+export type Receipt = { status: 200 | 400 | 401 | 503; message: string };
 
 export interface ReceiveDeliveryOptions {
   webhookSecret: string;
@@ -52,7 +52,7 @@ export function createReceiveDelivery(options: ReceiveDeliveryOptions): (deliver
       return { status: 200, message: "ok" };
     } catch (error) {
       onError(`Delivery ${id} could not be stored.`, error);
-      return { status: 500, message: "It could not be stored. Deliver it again." };
+      return { status: 503, message: "It could not be stored. Deliver it again." };
     }
   };
 }

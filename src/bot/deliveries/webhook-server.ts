@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { UserError } from "#domain/errors.ts";
+import { DatabaseError, UserError } from "#domain/errors.ts";
 import type { RawDelivery, Receipt } from "./receive-delivery.ts";
 
 /** GitHub sends no more than 25 MB. */
@@ -83,7 +83,10 @@ export function createWebhookServer({
     if (stopping) return [503, "shutting down"];
     return ready().then(
       (state): Answer => [200, state],
-      (error): Answer => [503, error instanceof UserError ? error.message : "The store does not answer."],
+      (error): Answer => [
+        503,
+        error instanceof UserError || error instanceof DatabaseError ? error.message : "The store does not answer.",
+      ],
     );
   }
 

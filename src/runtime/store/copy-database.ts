@@ -74,6 +74,7 @@ export const tables: readonly Table[] = [
       received_at: "double precision",
       due_at: "double precision",
       attempts: "integer",
+      failures: "integer",
     },
     select: "select * from pending_deliveries order by number",
     counter: "number",

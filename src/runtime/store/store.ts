@@ -259,6 +259,8 @@ export interface Delivery extends NewDelivery {
   receivedAt: number;
   /** How often it was claimed, this time included. Above 1: it may have been processed already. */
   attempts: number;
+  /** How often its processing has failed for another reason than an outage. */
+  failures: number;
 }
 
 /** Which data has expired; milliseconds since 1970. */
@@ -275,7 +277,7 @@ export interface DeliveryStore {
   /** Claims a delivery that is due and the oldest of its queue. It is due again at `until` unless it is completed before. */
   claimDelivery(now: number, until: number): Promise<Delivery | undefined>;
   /** Changes when a claimed delivery is due again: to keep the claim, or to retry. */
-  postponeDelivery(key: string, dueAt: number): Promise<void>;
+  postponeDelivery(key: string, dueAt: number, options?: { hasFailed?: boolean }): Promise<void>;
   /** Removes a delivery that was processed. Its key stays known. */
   completeDelivery(key: string): Promise<void>;
   /** When the next delivery is due. */

@@ -250,11 +250,12 @@ export const DeliveryColumns = z.object({
   content: z.string(),
   received_at: z.number(),
   attempts: z.number(),
+  failures: z.number(),
 });
 
 export function readDelivery(row: z.infer<typeof DeliveryColumns>): Delivery {
-  const { key, queue, received_at: receivedAt, attempts } = row;
-  return { key, queue, content: parseJson(row.content, `Delivery ${key}`), receivedAt, attempts };
+  const { key, queue, received_at: receivedAt, attempts, failures } = row;
+  return { key, queue, content: parseJson(row.content, `Delivery ${key}`), receivedAt, attempts, failures };
 }
 
 export const TimerColumns = z.object({

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { HandlerServices } from "#bot/deliveries/handler.ts";
 import { DeliveryProcessor } from "#bot/deliveries/process-deliveries.ts";
-import { OutageError, UserError } from "#domain/errors.ts";
+import { DatabaseError, OutageError, UserError } from "#domain/errors.ts";
 import type { Comment, CommentBody, GitHub } from "#domain/github.ts";
 import { MemoryStore } from "#runtime/store/memory/memory-store.ts";
 import { type RecordingRuns, recordingRuns } from "../../support/bot-world.ts";
@@ -179,4 +179,22 @@ test("a store that does not answer is asked again", async () => {
 
   expect(errors).toEqual(["Deliveries could not be read from the store."]);
   expect(runs.startRun).toHaveBeenCalledOnce();
+});
+
+test("failures while the database is away do not count, however long it is", async () => {
+  const started = runs.startRun.getMockImplementation();
+  runs.startRun.mockRejectedValue(new DatabaseError("The database does not answer."));
+  await save("1");
+  startProcessor();
+
+  await pass(60 * 60_000);
+  expect(runs.startRun.mock.calls.length).toBeGreaterThan(20);
+  expect(replies).toEqual([]);
+  runs.startRun.mockRejectedValueOnce(new Error("a bug"));
+  if (started) runs.startRun.mockImplementation(started);
+  runs.startRun.mockClear();
+  await pass(3 * 60_000);
+
+  expect(runs.startRun).toHaveBeenCalledTimes(2);
+  expect(await store.nextDeliveryAt()).toBeUndefined();
 });

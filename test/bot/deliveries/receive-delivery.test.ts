@@ -117,12 +117,12 @@ describe("each delivery is stored once", () => {
     expect(world.runs.startRun).toHaveBeenCalledOnce();
   });
 
-  test("a delivery that could not be stored is answered 500, and stored when it is delivered again", async () => {
+  test("a delivery that could not be stored is answered 503, and stored when it is delivered again", async () => {
     vi.spyOn(world.store, "saveDelivery").mockRejectedValueOnce(new Error("disk full"));
     const comment = payload();
 
     const first = await world.deliver(comment, { id: "d1" });
-    expect([first.status, await first.text()]).toEqual([500, "It could not be stored. Deliver it again.\n"]);
+    expect([first.status, await first.text()]).toEqual([503, "It could not be stored. Deliver it again.\n"]);
     expect((await world.send(comment, { id: "d1" })).status).toBe(200);
 
     expect(world.runs.startRun).toHaveBeenCalledOnce();

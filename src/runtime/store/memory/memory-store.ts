@@ -106,7 +106,7 @@ export class MemoryStore implements Store {
     this.#checkOpen();
     if (this.#deliveries.has(delivery.key)) return false;
     this.#deliveries.set(delivery.key, Date.now());
-    const pending = { ...structuredClone(delivery), receivedAt: Date.now(), attempts: 0, dueAt: 0 };
+    const pending = { ...structuredClone(delivery), receivedAt: Date.now(), attempts: 0, failures: 0, dueAt: 0 };
     this.#pendingDeliveries.set(delivery.key, pending);
     return true;
   }
@@ -123,10 +123,12 @@ export class MemoryStore implements Store {
     return structuredClone(delivery);
   }
 
-  async postponeDelivery(key: string, dueAt: number): Promise<void> {
+  async postponeDelivery(key: string, dueAt: number, { hasFailed = false } = {}): Promise<void> {
     this.#checkOpen();
     const pending = this.#pendingDeliveries.get(key);
-    if (pending) pending.dueAt = dueAt;
+    if (!pending) return;
+    pending.dueAt = dueAt;
+    if (hasFailed) pending.failures += 1;
   }
 
   async completeDelivery(key: string): Promise<void> {

@@ -211,4 +211,5 @@ export const postgresMigrations: readonly string[] = [
   create index runs_of_root on runs (root_id) where parent_id is not null;
   create index changes_of_blob on changes (blob) where blob is not null;
   `,
+  "alter table pending_deliveries add column failures integer not null default 0",
 ];

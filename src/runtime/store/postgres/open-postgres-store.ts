@@ -112,7 +112,7 @@ export function openPostgresStore(
     changesOf: (runId, upTo) => read([runId], (sql) => readChanges(sql, runId, upTo)),
     findPost: (name) => read(undefined, (sql) => findPost(sql, name)),
     removeExpired: (expired) => write([], (sql) => removeExpired(sql, expired)),
-    ping: () => read([], async (sql) => void (await sql.run("select 1"))),
+    ping: () => read([], (sql) => sql.ping()),
     close: () => operations.close(),
   };
 }
@@ -132,9 +132,13 @@ function deliveriesIn(
       return batches.save(delivery);
     },
     claimDelivery: (now, until) => operations.writeAlone(["claimed delivery"], (sql) => claimDelivery(sql, now, until)),
-    postponeDelivery: (key, dueAt) =>
+    postponeDelivery: (key, dueAt, { hasFailed } = {}) =>
       operations.writeAlone([deliveryName(key)], async (sql) => {
-        await sql.run("update pending_deliveries set due_at = $2 where key = $1", [key, dueAt]);
+        await sql.run("update pending_deliveries set due_at = $2, failures = failures + $3 where key = $1", [
+          key,
+          dueAt,
+          hasFailed ? 1 : 0,
+        ]);
       }),
     completeDelivery: (key) =>
       operations.writeAlone([deliveryName(key)], async (sql) => {

@@ -96,7 +96,7 @@ export async function claimDelivery(
       (select number from pending_deliveries as a where due_at <= $1
           and not exists (select 1 from pending_deliveries as b where b.queue = a.queue and b.number < a.number)
         order by due_at, number limit 1 for update skip locked)
-      returning key, queue, content, received_at, attempts`,
+      returning key, queue, content, received_at, attempts, failures`,
     [now, until],
   );
   return row && readDelivery(row);

@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import pg from "pg";
-import type { z } from "zod";
-import { UserError } from "#domain/errors.ts";
+import { z } from "zod";
+import { DatabaseError, UserError } from "#domain/errors.ts";
 import { migrate, schema } from "./migrate.ts";
 
 /** Statements on one connection, carried out in the order of the calls. The statements of one turn share a round trip. */
@@ -31,8 +31,12 @@ export interface PostgresConnection extends Omit<Sql, "script"> {
   transaction<Result>(work: (sql: Sql) => Promise<Outcome<Result>>): Promise<Result>;
   /** Opens a session outside the pool, for locks and notifications that last as long as the session. */
   connect(): Promise<pg.Client>;
+  /** Rejects while the database cannot be reached or written, as far as that is known. */
+  ping(): Promise<void>;
   close(): Promise<void>;
 }
+
+const Session = z.object({ pid: z.number() });
 
 const maxAttempts = 6;
 const firstPauseMs = 50;
@@ -69,11 +73,23 @@ export async function openPostgresConnection(url: string): Promise<PostgresConne
     client.query(sessionSetup).catch(() => undefined);
   });
 
+  /** Why the last write could not be stored, until a write shows that the database takes them again. */
+  let problem: DatabaseError | undefined;
+  const attempt = <Result>(work: () => Promise<Result>): Promise<Result> =>
+    withRetries(work).catch((error: unknown) => {
+      const found = problemOf(error, database);
+      if (found && cannotWriteCodes.includes(codeOf(error))) problem = found;
+      throw found ?? error;
+    });
   const connection: PostgresConnection = {
-    query: (row, text, values) => withRetries(() => sqlOn(pool).query(row, text, values)),
-    run: (text, values) => withRetries(() => sqlOn(pool).run(text, values)),
-    raw: (text, values) => withRetries(() => sqlOn(pool).raw(text, values)),
-    transaction: (work) => withRetries(() => runTransaction(pool, work)),
+    query: (row, text, values) => attempt(() => sqlOn(pool).query(row, text, values)),
+    run: (text, values) => attempt(() => sqlOn(pool).run(text, values)),
+    raw: (text, values) => attempt(() => sqlOn(pool).raw(text, values)),
+    transaction: (work) => attempt(() => runTransaction(pool, work)),
+    ping: async () => {
+      await connection.run(problem ? "update schema_version set version = version" : "select 1");
+      problem = undefined;
+    },
     connect: async () => {
       const client = new pg.Client(options);
       client.on("error", () => undefined);
@@ -84,13 +100,46 @@ export async function openPostgresConnection(url: string): Promise<PostgresConne
     close: () => pool.end(),
   };
   try {
+    await withRetries(() => requireSessions(options, database));
     await connection.transaction(async (sql) => ({ result: await migrate(sql, database) }));
     return connection;
   } catch (error) {
     await pool.end();
     if (error instanceof UserError) throw error;
-    throw new UserError(`The database ${database} cannot be opened: ${reasonOf(error)}.`, { cause: error });
+    const reason = reasonOf(error instanceof DatabaseError ? error.cause : error);
+    throw new UserError(`The database ${database} cannot be opened: ${reason}.`, { cause: error });
   }
+}
+
+/**
+ * Throws a UserError when transactions of one client run in different sessions, as behind a pooler in transaction mode:
+ * locks, notifications, settings and prepared statements of a session would be lost or reach another client.
+ */
+async function requireSessions(options: pg.ClientConfig, database: string): Promise<void> {
+  const [one, other] = [new pg.Client(options), new pg.Client(options)];
+  for (const client of [one, other]) client.on("error", () => undefined);
+  const refusal = (cause?: unknown) =>
+    new UserError(
+      `The database ${database} is behind a connection pooler that shares sessions, such as PgBouncer in transaction mode. Point DATABASE_URL at the server itself, or at a pool in session mode.`,
+      { cause },
+    );
+  try {
+    await Promise.all([one.connect(), other.connect()]);
+    const first = await sessionOf(one);
+    // PgBouncer's statement mode refuses this.
+    await other.query("begin").catch((error) => {
+      throw /pooling mode/.test(reasonOf(error)) ? refusal(error) : error;
+    });
+    // A pooler gives the session that has just become free to the next transaction, and another one to the first client.
+    if ((await sessionOf(other)) === first || (await sessionOf(one)) !== first) throw refusal();
+  } finally {
+    await Promise.all([one.end(), other.end()]).catch(() => undefined);
+  }
+}
+
+async function sessionOf(client: pg.Client): Promise<number | undefined> {
+  const { rows } = await client.query("select pg_backend_pid() as pid");
+  return Session.parse(rows[0]).pid;
 }
 
 async function runTransaction<Result>(pool: pg.Pool, work: (sql: Sql) => Promise<Outcome<Result>>): Promise<Result> {
@@ -106,11 +155,13 @@ async function runTransaction<Result>(pool: pg.Pool, work: (sql: Sql) => Promise
     await client.query(undo ? "rollback" : "commit");
     return result;
   } catch (error) {
-    isBroken = isConnectionLost(error);
+    // After a failover the pool may still be connected to a server that has become read-only.
+    isBroken = isConnectionLost(error) || codeOf(error) === readOnly;
     if (isBroken && isCommitting) {
-      throw new Error("The connection to the database was lost during a commit, which may or may not have succeeded.", {
-        cause: error,
-      });
+      throw new DatabaseError(
+        "The connection to the database was lost during a commit, which may or may not have succeeded.",
+        { cause: error },
+      );
     }
     if (!isBroken) await client.query("rollback").catch(() => (isBroken = true));
     throw error;
@@ -171,6 +222,10 @@ export function describeDatabase(url: string): string {
 const serializationFailure = "40001";
 const deadlock = "40P01";
 const tooManyConnections = "53300";
+const diskFull = "53100";
+const readOnly = "25006";
+const ioError = "58030";
+const cannotWriteCodes = [diskFull, readOnly, ioError];
 const socketCodes = ["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT", "ENOENT", "EHOSTUNREACH"];
 
 /** Returns true when the connection is gone: the server has stopped, or the network is down. */
@@ -180,13 +235,35 @@ function isConnectionLost(error: unknown): boolean {
   // 57P01 to 57P03: the server is shutting down, was killed, or is starting.
   if (/^08/.test(code) || /^57P0[123]$/.test(code) || socketCodes.includes(code)) return true;
   return (
-    error instanceof Error && /^Connection terminated|^Client has encountered a connection error/.test(error.message)
+    error instanceof Error &&
+    /^Connection terminated|^Client has encountered a connection error|^timeout exceeded when trying to connect/.test(
+      error.message,
+    )
   );
 }
 
 /** Returns true when the same work may succeed a moment later, provided that nothing of it was stored. */
 function isTemporary(error: unknown): boolean {
   return isConnectionLost(error) || [serializationFailure, deadlock, tooManyConnections].includes(codeOf(error));
+}
+
+/** Explains a failure that is caused by the server, its disk or the way to it. */
+function problemOf(error: unknown, database: string): DatabaseError | undefined {
+  const explain = (text: string) => new DatabaseError(text, { cause: error });
+  switch (codeOf(error)) {
+    case diskFull:
+      return explain(
+        `The disk of the database ${database} is full. Free some space. Until then nothing new is accepted; what was accepted is kept, and work continues by itself.`,
+      );
+    case readOnly:
+      return explain(`The database ${database} is read-only. Point DATABASE_URL at the primary server.`);
+    case ioError:
+    case "XX001":
+    case "XX002":
+      return explain(`The database ${database} cannot read or write its files: ${reasonOf(error)}.`);
+    default:
+      return isTemporary(error) ? explain(`The database ${database} does not answer: ${reasonOf(error)}.`) : undefined;
+  }
 }
 
 function codeOf(error: unknown): string {

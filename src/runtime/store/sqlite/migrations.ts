@@ -210,4 +210,5 @@ export const sqliteMigrations: readonly string[] = [
   drop table inbox;
   alter table unconsumed rename to inbox;
   `,
+  "alter table pending_deliveries add column failures integer not null default 0",
 ];

@@ -84,7 +84,7 @@ function sqliteStore(sql: SqliteConnection): Store {
     hasDelivery: (guid) => commits.read(() => deliveries.resultOf({ guid, part: "" }) !== undefined),
     saveDelivery: (delivery) => commits.write(() => tables.saveDelivery(delivery)),
     claimDelivery: (now, until) => commits.write(() => pendingDeliveries.claim(now, until)),
-    postponeDelivery: (key, dueAt) => commits.write(() => pendingDeliveries.postpone(key, dueAt)),
+    postponeDelivery: (key, dueAt, options) => commits.write(() => pendingDeliveries.postpone(key, dueAt, options)),
     completeDelivery: (key) => commits.write(() => pendingDeliveries.remove(key)),
     nextDeliveryAt: () => commits.read(() => pendingDeliveries.nextDueAt()),
     findRun: (id) => commits.read(() => runs.find(id)),

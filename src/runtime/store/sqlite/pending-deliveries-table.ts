@@ -27,14 +27,18 @@ export class PendingDeliveriesTable {
       DeliveryColumns,
       `update pending_deliveries set due_at = :until, attempts = attempts + 1 where number =
         (select number from pending_deliveries as a where due_at <= :now and ${isFirst} order by due_at, number limit 1)
-        returning key, queue, content, received_at, attempts`,
+        returning key, queue, content, received_at, attempts, failures`,
       { now, until },
     );
     return row && readDelivery(row);
   }
 
-  postpone(key: string, dueAt: number): void {
-    this.#sql.run("update pending_deliveries set due_at = :dueAt where key = :key", { key, dueAt });
+  postpone(key: string, dueAt: number, { hasFailed }: { hasFailed?: boolean } = {}): void {
+    this.#sql.run("update pending_deliveries set due_at = :dueAt, failures = failures + :failed where key = :key", {
+      key,
+      dueAt,
+      failed: hasFailed ? 1 : 0,
+    });
   }
 
   remove(key: string): void {

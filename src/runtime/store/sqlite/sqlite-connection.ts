@@ -1,8 +1,9 @@
+import { statfsSync } from "node:fs";
 import { mkdir, open, realpath } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { DatabaseSync, type SQLInputValue, type SQLOutputValue, type StatementSync } from "node:sqlite";
 import type { z } from "zod";
-import { UserError } from "#domain/errors.ts";
+import { DatabaseError, UserError } from "#domain/errors.ts";
 import { lockDatabase } from "./database-lock.ts";
 import { sqliteMigrations } from "./migrations.ts";
 
@@ -20,7 +21,7 @@ export interface SqliteConnection {
   /** Inserts one row and returns its row id. */
   insert(sql: string, values?: Values): number;
   inTransaction(): boolean;
-  /** Throws when the file cannot be read. */
+  /** Throws while the file cannot be read or written, as far as that is known. */
   ping(): void;
   close(): void;
 }
@@ -50,6 +51,8 @@ export async function openSqliteConnection(path: string): Promise<SqliteConnecti
     }
   } catch (error) {
     if (error instanceof UserError) throw error;
+    const problem = problemOf(error, path);
+    if (problem) throw new UserError(problem.message, { cause: error });
     const reason = error instanceof Error ? error.message : String(error);
     throw new UserError(`The database ${path} cannot be opened: ${reason}.`, { cause: error });
   }
@@ -63,10 +66,10 @@ export function openReadOnlyConnection(path: string): SqliteConnection {
     if (readPragma(database, "user_version") < sqliteMigrations.length) {
       throw new UserError(`The database ${path} was written by an older version of Golem Forge.`);
     }
-    return connectionOf(database, { close: () => {} });
+    return connectionOf(database, { close: () => {} }, path);
   } catch (error) {
     database.close();
-    throw error;
+    throw problemOf(error, path) ?? error;
   }
 }
 
@@ -95,10 +98,11 @@ function connect(path: string, lock: { close(): void }): SqliteConnection {
     database.close();
     throw error;
   }
-  return connectionOf(database, lock);
+  return connectionOf(database, lock, path);
 }
 
-function connectionOf(database: DatabaseSync, lock: { close(): void }): SqliteConnection {
+function connectionOf(database: DatabaseSync, lock: { close(): void }, path: string): SqliteConnection {
+  const health = new DatabaseHealth(database, path);
   const statements = new Map<string, StatementSync>();
   const prepared = (sql: string): StatementSync => {
     const known = statements.get(sql);
@@ -110,26 +114,102 @@ function connectionOf(database: DatabaseSync, lock: { close(): void }): SqliteCo
 
   return {
     get: (row, sql, values = {}) => {
-      const found = prepared(sql).get(values);
+      const found = health.watch(() => prepared(sql).get(values));
       return found && row.parse(found);
     },
-    all: (row, sql, values = {}) =>
-      prepared(sql)
-        .all(values)
-        .map((found) => row.parse(found)),
-    exists: (sql, values = {}) => prepared(sql).get(values) !== undefined,
+    all: (row, sql, values = {}) => health.watch(() => prepared(sql).all(values)).map((found) => row.parse(found)),
+    exists: (sql, values = {}) => health.watch(() => prepared(sql).get(values)) !== undefined,
     rows: (sql) => prepared(sql).iterate(),
-    run: (sql, values = {}) => Number(prepared(sql).run(values).changes),
-    insert: (sql, values = {}) => Number(prepared(sql).run(values).lastInsertRowid),
+    run: (sql, values = {}) => Number(health.watch(() => prepared(sql).run(values)).changes),
+    insert: (sql, values = {}) => Number(health.watch(() => prepared(sql).run(values)).lastInsertRowid),
     inTransaction: () => database.isTransaction,
-    ping: () => {
-      readPragma(database, "user_version");
-    },
+    ping: () => health.check(),
     close: () => {
       database.close();
       lock.close();
     },
   };
+}
+
+/** Remembers why the database could not be used, until a write shows that it can be used again. */
+class DatabaseHealth {
+  readonly #database: DatabaseSync;
+  readonly #path: string;
+  #problem: DatabaseError | undefined;
+
+  constructor(database: DatabaseSync, path: string) {
+    this.#database = database;
+    this.#path = path;
+  }
+
+  /** Throws a DatabaseError when the file or its disk is the reason that `work` fails. */
+  watch<Result>(work: () => Result): Result {
+    try {
+      return work();
+    } catch (error) {
+      this.#problem = problemOf(error, this.#path) ?? this.#problem;
+      throw this.#problem?.cause === error ? this.#problem : error;
+    }
+  }
+
+  check(): void {
+    const version = this.watch(() => readPragma(this.#database, "user_version"));
+    if (!this.#problem) return;
+    const isFull = codeOf(this.#problem.cause) === sqliteCodes.full && freeBytes(this.#path) < minFreeBytes;
+    if (isFull || this.#database.isTransaction) throw this.#problem;
+    // The smallest write there is.
+    this.watch(() => this.#database.exec(`pragma user_version = ${version}`));
+    if (codeOf(this.#problem.cause) === sqliteCodes.corrupt) throw this.#problem;
+    this.#problem = undefined;
+  }
+}
+
+/** A disk with less than this is full until it has more, although the smallest write would succeed. */
+const minFreeBytes = 1_000_000;
+
+function freeBytes(path: string): number {
+  const { bavail, bsize } = statfsSync(dirname(resolve(path)));
+  return bavail * bsize;
+}
+
+const sqliteCodes = { readOnly: 8, ioError: 10, corrupt: 11, full: 13, cannotOpen: 14, notADatabase: 26 };
+
+/** Returns the error of SQLite without the details in its upper bits. */
+function codeOf(error: unknown): number | undefined {
+  return error instanceof Error && "errcode" in error ? Number(error.errcode) & 0xff : undefined;
+}
+
+/** Explains an error of SQLite that is caused by the file or its disk. */
+function problemOf(error: unknown, path: string): DatabaseError | undefined {
+  const explain = (text: string) => new DatabaseError(text, { cause: error });
+  switch (codeOf(error)) {
+    case sqliteCodes.full:
+      return explain(
+        `The disk of the database ${path} is full. Free some space. Until then nothing new is accepted; what was accepted is kept, and work continues by itself.`,
+      );
+    case sqliteCodes.readOnly:
+      return explain(
+        `The database ${path} is read-only. Give this process the right to write to the file and its folder.`,
+      );
+    case sqliteCodes.ioError:
+      return explain(
+        `The database ${path} cannot be read or written: ${(error as Error).message}. Check its disk, and the limits of this process.`,
+      );
+    case sqliteCodes.cannotOpen:
+      return explain(
+        `The database ${path} cannot be opened. Check that its folder exists and that this process may use it.`,
+      );
+    case sqliteCodes.notADatabase:
+      return explain(
+        `The database ${path} cannot be opened: it is damaged, or another kind of file. Set DATABASE_URL to another file, or restore a backup with golem db restore.`,
+      );
+    case sqliteCodes.corrupt:
+      return explain(
+        `The database ${path} is damaged: ${(error as Error).message}. Stop the server, and restore a backup with golem db restore.`,
+      );
+    default:
+      return undefined;
+  }
 }
 
 /** Throws a UserError for a database of another program or of a newer release. Called before anything is written. */

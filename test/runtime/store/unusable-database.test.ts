@@ -1,0 +1,96 @@
+import { execFile, spawnSync } from "node:child_process";
+import { mkdtemp, open, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { DatabaseError, UserError } from "#domain/errors.ts";
+import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
+import { said, sampleRun } from "../../support/store-samples.ts";
+
+/** Mounts a file system of two megabytes in a namespace of its own, and runs a command there. */
+const withSmallDisk = (folder: string, command: string) => [
+  "-rm",
+  "sh",
+  "-c",
+  `mount -t tmpfs -o size=2m tmpfs ${folder} && ${command}`,
+];
+
+let folder: string;
+let path: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "golem-disk-"));
+  path = join(folder, "forge.db");
+});
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+const canMount = spawnSync("unshare", withSmallDisk(tmpdir(), "true")).status === 0;
+
+describe.skipIf(!canMount)("a file system", () => {
+  async function runThere(command: string): Promise<string> {
+    const { stdout } = await promisify(execFile)("unshare", withSmallDisk(folder, command));
+    return stdout;
+  }
+
+  test("that is full is reported with what to do; nothing acknowledged is lost, and work continues when it has space", async () => {
+    const printed = await runThere(`'${process.execPath}' test/support/full-disk-child.ts ${folder}`);
+
+    const { acknowledged, refusal, whileFull, whenFreed, next, texts } = JSON.parse(printed);
+    expect(refusal).toMatch(/^The disk of the database \/.*forge\.db is full\. Free some space\./);
+    expect(whileFull).toBe(refusal);
+    expect([whenFreed, next]).toEqual(["ok", "ok"]);
+    expect(texts).toEqual(Array.from({ length: acknowledged + 1 }, (_, n) => n));
+  });
+
+  test("that is read-only is reported when the database is opened", async () => {
+    const openStore = `
+      const { openSqliteStore } = await import("#runtime/store/sqlite/open-sqlite-store.ts");
+      await openSqliteStore("${path}").then((store) => store.close(), (error) => console.log(error.name, error.message))`;
+    const node = `'${process.execPath}' --input-type=module -e '${openStore}'`;
+
+    const printed = await runThere(`${node} && mount -o remount,ro ${folder} && ${node}`);
+
+    expect(printed).toMatch(/^UserError The database \S+forge\.db cannot be opened: .*read-only file system/i);
+  });
+});
+
+describe("a damaged file", () => {
+  /** Overwrites a part of the closed database. */
+  async function damage(from: number, bytes: number): Promise<void> {
+    const file = await open(path, "r+");
+    await file.write(Buffer.alloc(bytes, 0xa5), 0, bytes, from);
+    await file.close();
+  }
+
+  async function fill(): Promise<void> {
+    const store = await openSqliteStore(path);
+    await store.ingest({ run: sampleRun("r1"), events: [] });
+    for (let n = 0; n < 40; n += 1)
+      await store.ingest({ events: [{ runId: "r1", event: said(`${n} ${"x".repeat(5_000)}`) }] });
+    await store.close();
+  }
+
+  test("is refused with what to do when its beginning is damaged", async () => {
+    await fill();
+    await damage(0, 100);
+
+    const refused = await openSqliteStore(path).catch((error) => error);
+
+    expect(refused).toBeInstanceOf(UserError);
+    expect(refused.message).toMatch(/forge\.db cannot be opened: it is damaged, or another kind of file\. .*golem db restore\.$/);
+  });
+
+  test("is reported by what reads the damaged part, and by every ping from then on", async () => {
+    await fill();
+    const { size } = await stat(path);
+    await damage(size - 180_000, 170_000);
+    const store = await openSqliteStore(path);
+
+    const failure = await store.log("r1").catch((error) => error);
+
+    expect(failure).toBeInstanceOf(DatabaseError);
+    expect(failure.message).toMatch(/forge\.db is damaged: /);
+    await expect(store.ping()).rejects.toThrow("is damaged");
+    await store.close();
+  });
+});
