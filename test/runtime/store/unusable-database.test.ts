@@ -77,7 +77,9 @@ describe("a damaged file", () => {
     const refused = await openSqliteStore(path).catch((error) => error);
 
     expect(refused).toBeInstanceOf(UserError);
-    expect(refused.message).toMatch(/forge\.db cannot be opened: it is damaged, or another kind of file\. .*golem db restore\.$/);
+    expect(refused.message).toMatch(
+      /forge\.db cannot be opened: it is damaged, or another kind of file\. .*golem db restore\.$/,
+    );
   });
 
   test("is reported by what reads the damaged part, and by every ping from then on", async () => {
