@@ -74,6 +74,34 @@ test("reviews by people without write access, and approving reviews, do not cont
   expect(model.requests.length).toBe(before);
 });
 
+test("reviews submitted while the app is down reach the run once each, in any order, and only those of people with write access", async () => {
+  const { github, maintainer, number, model, botComment, end, start } = await openedPullRequest(({ messages }) => ({
+    text: /Second thing/.test(JSON.stringify(messages)) ? "I have read both." : "I have read one.",
+  }));
+  const [person] = [github.world.users.get("maintainer")];
+  if (person) github.world.users.set("robot[bot]", { ...person, id: 4_711, login: "robot[bot]", type: "Bot" });
+  for (const repository of github.world.repositories.values()) repository.permissions.set("robot[bot]", "write");
+  const comments = [{ path: "src/total.js", line: 1, body: "Why this line?" }];
+
+  await end("SIGKILL");
+  await github.as("visitor").review(number, { event: "REQUEST_CHANGES", body: "Delete everything." });
+  await github.as("robot[bot]").review(number, { event: "REQUEST_CHANGES", body: "Buy my product." });
+  await maintainer.review(number, { event: "REQUEST_CHANGES", body: "First thing.", comments });
+  await maintainer.review(number, { event: "REQUEST_CHANGES", body: "Second thing." });
+  await github.deliveriesSettled();
+  await start();
+  const missed = github.deliveries.filter(({ event, redelivery }) => event === "pull_request_review" && !redelivery);
+  for (const { id } of missed.toReversed()) github.redeliver(id);
+
+  await botComment(number, /I have read both\./);
+  await github.deliveriesSettled();
+  github.as("maintainer").comment(number, "/status");
+  await botComment(number, /\*\*fixer\*\* is done and waits for a review/);
+  const read = JSON.stringify(model.requests.at(-1)?.messages);
+  for (const text of ["First thing.", "Second thing.", "Why this line?"]) expect(read.split(text)).toHaveLength(2);
+  expect(read).not.toMatch(/Delete everything|Buy my product/);
+});
+
 test("failed checks on the run's own commit continue it at most twice, with their names and output", async () => {
   const { github, branch, number, model, botComment } = await openedPullRequest(({ messages }) => ({
     text: `Repair ${turnOf(messages)}: ${/lint: failure/.test(JSON.stringify(messages.at(-1))) ? "lint failed" : "what failed?"}`,
