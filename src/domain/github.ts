@@ -39,7 +39,7 @@ export type RequestPriority = "high" | "normal" | "low" | "optional";
 /** GitHub refused a request, and will refuse it again until something is changed there. */
 export class GitHubRefusal extends UserError {
   override readonly name = "GitHubRefusal";
-  /** 403, 404, 410 or 451; 422 for a branch that does not exist. */
+  /** 403, 404, 410 or 451; 422 for a branch that does not exist, and for people who cannot review. */
   readonly status: number;
 
   constructor(message: string, { status, cause }: { status: number; cause: unknown }) {
@@ -282,11 +282,15 @@ export interface GitHub {
   ): Promise<{ id: number; url: string }>;
   listReviewThreads(number: number): Promise<ReviewThread[]>;
   setThreadResolved(threadId: string, resolved: boolean): Promise<void>;
+  /** Throws a GitHubRefusal with status 422 for people whom GitHub does not accept as reviewers. */
   requestReviewers(number: number, logins: string[]): Promise<void>;
   /** The files that a pull request changes. */
   readDiff(number: number): Promise<PullRequestFile[]>;
-  /** The paths that changed between two commits. */
-  comparePaths(base: string, head: string): Promise<string[]>;
+  /**
+   * The paths that changed between two commits; undefined if one of them is gone, as after a forced push, or if there are
+   * more than GitHub lists.
+   */
+  comparePaths(base: string, head: string): Promise<string[] | undefined>;
   /** Replies in the thread that starts with this comment. */
   replyToReviewComment(number: number, reviewCommentId: number, body: string): Promise<{ id: number }>;
   /** The checks of a branch or commit, without those of this App. */

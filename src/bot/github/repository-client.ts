@@ -26,7 +26,7 @@ import type { DotGitHubReader } from "./dot-github-reader.ts";
 import type { InstallationTokens } from "./installation-tokens.ts";
 import { findLinkedIssues, readMinimizedComments } from "./linked-issues.ts";
 import { type PullRequestData, readIssue, readPermission, readPullRequest, readReviewComment } from "./read-answers.ts";
-import { hasNoDrafts, isInvalidField, isOutage, undefinedIfMissing } from "./refusals.ts";
+import { hasNoDrafts, isInvalidField, isOutage, statusOf, undefinedIfMissing } from "./refusals.ts";
 import type { RepositoryApi, ResponseData } from "./repository-api.ts";
 import { postReview, readReviews, readReviewThreads } from "./reviews.ts";
 
@@ -35,6 +35,9 @@ const defaultMaxAgeMs = 1_000;
 
 /** Someone waits for the answer. */
 const accountOptions = { timeoutMs: 8_000, maxRetries: 1, priority: "high" as const };
+
+/** A comparison lists this many files at most. */
+const maxComparedFiles = 300;
 
 /** Asks for `body_html` besides `body`. */
 const rendered = { accept: "application/vnd.github.full+json", timeoutMs: 8_000, maxRetries: 0 };
@@ -337,7 +340,13 @@ export class RepositoryClient implements GitHub {
 
   async requestReviewers(number: number, reviewers: string[]): Promise<void> {
     const endpoint = "POST /repos/{owner}/{repo}/pulls/{pull_number}/requested_reviewers";
-    await this.#api.call(endpoint, { pull_number: number, reviewers });
+    try {
+      await this.#api.call(endpoint, { pull_number: number, reviewers });
+    } catch (error) {
+      if (statusOf(error) !== 422) throw error;
+      const message = `GitHub does not accept these reviewers: ${reviewers.join(", ")} (422).`;
+      throw new GitHubRefusal(message, { status: 422, cause: error });
+    }
   }
 
   async readDiff(number: number): Promise<PullRequestFile[]> {
@@ -346,10 +355,11 @@ export class RepositoryClient implements GitHub {
     return pages.flat().map(({ filename, patch }) => ({ path: filename, patch }));
   }
 
-  async comparePaths(base: string, head: string): Promise<string[]> {
+  async comparePaths(base: string, head: string): Promise<string[] | undefined> {
     const endpoint = "GET /repos/{owner}/{repo}/compare/{basehead}";
-    const { files = [] } = await this.#api.call(endpoint, { basehead: `${base}...${head}` });
-    return files.map(({ filename }) => filename);
+    const found = await undefinedIfMissing(this.#api.call(endpoint, { basehead: `${base}...${head}` }));
+    const { files = [] } = found ?? {};
+    return found && files.length < maxComparedFiles ? files.map(({ filename }) => filename) : undefined;
   }
 
   async replyToReviewComment(number: number, reviewCommentId: number, body: string): Promise<{ id: number }> {

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { ApprovalConfig } from "#domain/approval.ts";
 import { ToolError } from "#domain/errors.ts";
-import type { GitHub } from "#domain/github.ts";
+import { type GitHub, GitHubRefusal } from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { withRetries } from "#domain/with-retries.ts";
@@ -31,8 +31,8 @@ export function createRequestReviewTool(
     execute: async ({ reviewers }, { abortSignal: signal }) => {
       const { number } = await ownPullRequest(services);
       const request = () => github.requestReviewers(number, reviewers);
-      await withRetries(request, { signal }).catch((error) => {
-        if ((error as { status?: number }).status !== 422) throw error;
+      await withRetries(request, { signal }).catch((error: unknown) => {
+        if (!isUnacceptable(error)) throw error;
         throw new ToolError(`GitHub does not accept these reviewers: ${reviewers.join(", ")}.`, {
           code: "INVALID_ARGUMENTS",
           suggestion: "Name collaborators of the repository other than the author of the pull request.",
@@ -43,6 +43,10 @@ export function createRequestReviewTool(
       return { llmContent: `${summary}.`, value: { kind: "json", data: { number, reviewers }, summary } };
     },
   };
+}
+
+function isUnacceptable(error: unknown): boolean {
+  return error instanceof GitHubRefusal && error.status === 422;
 }
 
 /**
@@ -59,8 +63,8 @@ export async function requestNextReviews(github: GitHub, number: number, commit:
   for (const { author } of waiting) {
     const isRequested = await github.requestReviewers(number, [author]).then(
       () => true,
-      (error: { status?: number }) => {
-        if (error.status !== 422) throw error;
+      (error: unknown) => {
+        if (!isUnacceptable(error)) throw error;
         return false;
       },
     );

@@ -32,13 +32,15 @@ export function createReadPullRequestDiffTool(services: ToolServices): NamedTool
         github.readDiff(pull.number),
         all ? undefined : lastReviewedCommit(github, pull.number),
       ]);
-      const changed = reviewed && new Set(await github.comparePaths(reviewed, pull.head.commit));
+      const paths = reviewed === undefined ? undefined : await github.comparePaths(reviewed, pull.head.commit);
+      // Without a comparison, every file is shown.
+      const changed = paths && new Set(paths);
       const shown = files.filter(
         (file) => (path === undefined || file.path === path) && (!changed || changed.has(file.path)),
       );
       if (path !== undefined && !files.some((file) => file.path === path)) throw notChanged(path, pull.number);
       const summary = `${shown.length} of ${files.length} changed files of #${pull.number}`;
-      const since = reviewed ? `, changed since ${reviewed.slice(0, 7)}, which this app reviewed last` : "";
+      const since = reviewed && changed ? `, changed since ${reviewed.slice(0, 7)}, which this app reviewed last` : "";
       const text = shown
         .map(
           ({ path: name, patch }) =>

@@ -124,6 +124,10 @@ test("the diff has line numbers, and after a review shows only what changed sinc
   expect(second.llmContent).toContain("1 of 2 changed files");
   expect(second.llmContent).not.toContain("twice");
   expect(all.llmContent).toContain("twice");
+
+  hub.onRequest(({ operation }) => (operation?.includes("/compare/") ? { status: 404, body: {} } : undefined));
+  const afterForcedPush = await call("read_pull_request_diff", {});
+  expect(afterForcedPush.llmContent).toContain("2 of 2 changed files");
 });
 
 test("a review is posted once although its response was lost", async () => {
