@@ -9,8 +9,8 @@ import type { EffectRequest } from "./effects.ts";
 export const WorkerContext = z.strictObject({
   mode: z.enum(["single", "chat"]),
   limits: Limits,
-  /** The base commit of the sandbox is pinned. */
-  hasBase: z.boolean(),
+  /** The base commit of the sandbox is pinned. A run that does not remember it finds it in its log. */
+  hasBase: z.boolean().default(false),
   /** Answers of the model so far. */
   steps: z.number(),
   tokens: z.number(),
