@@ -100,6 +100,27 @@ export const AttachmentPolicy = z.strictObject({
 
 const settings = z.record(z.string(), z.unknown());
 
+/** Settings by toolset name, or a list of settings for toolsets that may occur several times. */
+const Toolsets = z.record(z.string(), z.union([settings, z.array(settings)]).nullable());
+type Toolsets = z.infer<typeof Toolsets>;
+
+/** Other names of `allowed`, the setting of the toolset `workers`, in files written for other programs. */
+const allowedSpellings = ["allowed_workers", "allow_workers", "allowedWorkers", "allowWorkers", "workers"];
+/** Other names of the toolset `workers`. */
+const workersSpellings = ["worker", "delegation", "worker_call"];
+
+/** Gives the toolset `workers` and its setting their names. */
+function withKnownSpellings(toolsets: Toolsets): Toolsets {
+  const other = workersSpellings.find((name) => Object.hasOwn(toolsets, name));
+  const spelled = other !== undefined && !Object.hasOwn(toolsets, "workers") ? other : "workers";
+  const { [spelled]: given, ...others } = toolsets;
+  if (!given || Array.isArray(given)) return toolsets;
+  const key = allowedSpellings.find((name) => Object.hasOwn(given, name));
+  if (key === undefined || Object.hasOwn(given, "allowed")) return { ...others, workers: given };
+  const { [key]: allowed, ...rest } = given;
+  return { ...others, workers: { ...rest, allowed: typeof allowed === "string" ? [allowed] : allowed } };
+}
+
 const WorkerFrontMatter = z.strictObject({
   name: z.string().regex(/^[a-z0-9][a-z0-9_-]{0,63}$/i, "A worker's name consists of letters, digits, - and _"),
   description: z.string().optional(),
@@ -110,7 +131,9 @@ const WorkerFrontMatter = z.strictObject({
   /** Patterns such as `anthropic:*`. Default: any model. */
   compatible_models: z.array(z.string()).min(1).optional(),
   /** Settings by toolset name, or a list of settings for toolsets that may occur several times. */
-  toolsets: z.record(z.string(), z.union([settings, z.array(settings)]).nullable()).default({}),
+  toolsets: Toolsets.nullable()
+    .transform((toolsets) => withKnownSpellings(toolsets ?? {}))
+    .default({}),
   /** The tools that the model is offered, by name. Default: all of its toolsets. People can use the others with `/tool`. */
   offered_tools: z.array(z.string()).min(1).optional(),
   sandbox: SandboxPolicy.optional(),
@@ -188,7 +211,7 @@ export function parseWorker(text: string, fileName: string): WorkerDefinition {
   }
 
   const yaml = match[1] ?? "";
-  const fields = parseFields(yaml, fileName);
+  const fields = withToplevelWorkers(parseFields(yaml, fileName));
   const parsed = WorkerFile.safeParse({ ...fields, instructions: (match[2] ?? "").trim() });
   if (parsed.success) return parsed.data;
   throw invalidFile(`${fileName} is not a valid worker`, {
@@ -211,6 +234,14 @@ function parseFields(yaml: string, fileName: string): object {
     throw new UserError(`The front matter of ${fileName} must be a list of fields such as "name: fixer".`);
   }
   return fields;
+}
+
+/** Moves a list of callable workers at the top of a file into the settings of the toolset `workers`. */
+function withToplevelWorkers(fields: object): object {
+  const key = ["allowed_workers", "allowedWorkers"].find((name) => Object.hasOwn(fields, name));
+  if (key === undefined) return fields;
+  const { [key]: allowed, toolsets, ...others } = fields as Record<string, unknown>;
+  return { ...others, toolsets: { ...(toolsets as object | null), workers: { allowed } } };
 }
 
 function knownFieldsAt(path: readonly PropertyKey[]): string[] {

@@ -65,6 +65,8 @@ export interface WorkerRuntimeOptions {
   workers?: WorkerCatalogue;
   /** The folder that holds the worker's `tools.ts`. Default: that of the worker's file. */
   workerDirectory?: string;
+  /** The folder of the program: the modules of its workers may be anywhere in it. Default: the folder of each worker. */
+  programDirectory?: string;
 }
 
 /** A file for the model. */

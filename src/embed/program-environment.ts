@@ -29,6 +29,7 @@ export interface ProgramEnvironmentOptions {
   omitToolsets: readonly string[];
   briefing: string | undefined;
   workerDirectory: string | undefined;
+  programDirectory: string | undefined;
   services: Pick<ToolServices, "executors" | "networkHosts" | "sandboxTools" | "web">;
 }
 
@@ -135,7 +136,7 @@ export class ProgramEnvironment implements RunEnvironment {
   }
 
   #services(spec: RunSpec, workspace: Workspace, history: () => readonly FinishedCall[]): ToolServices {
-    const { catalogue, root, services } = this.#options;
+    const { catalogue, root, services, programDirectory } = this.#options;
     const tracking = changeTracking(workspace);
     return {
       spec,
@@ -152,6 +153,7 @@ export class ProgramEnvironment implements RunEnvironment {
         return listed.some((worker) => worker.name === name) ? listed : [...listed, { name }];
       },
       sanitize: (text) => text,
+      ...(programDirectory !== undefined && { programDirectory }),
       ...services,
     };
   }

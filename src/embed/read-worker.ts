@@ -1,35 +1,41 @@
 import { existsSync, readFileSync } from "node:fs";
 import { basename, dirname, resolve } from "node:path";
+import { applyProgramConfig } from "#config/program-config.ts";
 import { UserError } from "#domain/errors.ts";
 import { compileOutputSchema } from "#domain/output-schema.ts";
 import { parseWorker, WorkerDefinition, withOutputSchema } from "#domain/worker.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import { describeProblems } from "#text/invalid-file.ts";
 import type { WorkerCatalogue, WorkerSource } from "./options.ts";
+import { openProgram, type Program } from "./program.ts";
 
 export interface ReadWorker {
   worker: WorkerDefinition;
   /** The folder of its file; undefined for a worker without a file. */
   directory: string | undefined;
+  /** The program that its file belongs to. */
+  program?: Program;
 }
 
 /**
- * Reads a worker from a definition, the text of a file, or a path. A worker without a file reads its output schema from
- * `folder`, by default the current one. Throws a UserError that names every problem.
+ * Reads a worker from a definition, the text of a file, or the path of a file or of a program. A worker without a file reads
+ * its output schema from `folder`, by default the current one. Throws a UserError that names every problem.
  */
 export function readWorker(source: WorkerSource, folder = "."): ReadWorker {
-  const path = typeof source === "string" && !source.includes("\n") ? resolve(source) : undefined;
-  const directory = path && dirname(path);
-  const worker =
-    typeof source !== "string"
-      ? checked(source)
-      : path === undefined
-        ? parseWorker(source, "The worker")
-        : parseWorker(textOf(path), basename(path));
+  if (typeof source !== "string") return { worker: completed(checked(source), folder), directory: undefined };
+  if (source.includes("\n"))
+    return { worker: completed(parseWorker(source, "The worker"), folder), directory: undefined };
+  const { entry: path, ...program } = openProgram(resolve(source));
+  const directory = dirname(path);
+  const worker = completed(parseWorker(textOf(path), basename(path)), directory);
+  return { worker: applyProgramConfig(worker, program.config), directory, program };
+}
+
+/** Adds the output schema that a worker names, relative to a folder. */
+function completed(worker: WorkerDefinition, folder: string): WorkerDefinition {
   const { output_schema_ref: ref } = worker;
-  const schema = ref === undefined ? undefined : resolve(directory ?? folder, ref);
-  const text = schema !== undefined && existsSync(schema) ? readFileSync(schema, "utf8") : undefined;
-  return { worker: withOutputSchema(worker, text), directory };
+  const path = ref === undefined ? undefined : resolve(folder, ref);
+  return withOutputSchema(worker, path !== undefined && existsSync(path) ? readFileSync(path, "utf8") : undefined);
 }
 
 /** Finds a worker by name. Rejects with a UserError that lists the known names. */
@@ -49,7 +55,7 @@ export async function listCatalogue(
   catalogue: WorkerCatalogue | undefined,
   wanted: readonly string[],
 ): Promise<{ name: string; description?: string }[]> {
-  const names = typeof catalogue === "function" ? wanted : namesOf(catalogue);
+  const names = typeof catalogue === "function" ? wanted : distinctNames(catalogue, wanted);
   const found = await Promise.all(names.map(async (name) => ({ name, source: await lookUp(catalogue, name) })));
   return found.flatMap(({ name, source }) => {
     if (source === undefined) return [];
@@ -61,6 +67,16 @@ export async function listCatalogue(
 async function lookUp(catalogue: WorkerCatalogue | undefined, name: string): Promise<WorkerSource | undefined> {
   if (typeof catalogue === "function") return catalogue(name);
   return catalogue && Object.hasOwn(catalogue, name) ? catalogue[name] : undefined;
+}
+
+/** The names in a catalogue. Of several names of one source only those that are wanted, or else the first. */
+function distinctNames(
+  catalogue: Readonly<Record<string, WorkerSource>> | undefined,
+  wanted: readonly string[],
+): string[] {
+  const entries = Object.entries(catalogue ?? {});
+  const first = new Map(entries.toReversed().map(([name, source]) => [source, name]));
+  return entries.filter(([name, source]) => wanted.includes(name) || first.get(source) === name).map(([name]) => name);
 }
 
 function namesOf(catalogue: WorkerCatalogue | undefined): string[] {

@@ -23,6 +23,7 @@ import type { Unsubscribe } from "#ui/ui-event-bus.ts";
 import { approveOnBus } from "./approve-on-bus.ts";
 import { chooseModels } from "./choose-models.ts";
 import type { RunAttachment, RunInput, RunResult, WorkerRuntimeOptions } from "./options.ts";
+import type { Program } from "./program.ts";
 import { changeTracking, ProgramEnvironment, withDepth, withoutToolsets } from "./program-environment.ts";
 import { person } from "./program-front-end.ts";
 import { ProgramHost } from "./program-host.ts";
@@ -53,6 +54,7 @@ export class WorkerRuntime {
   readonly #options: WorkerRuntimeOptions;
   readonly #worker: WorkerDefinition;
   readonly #directory: string | undefined;
+  readonly #program: Program | undefined;
   readonly #depth: number;
   readonly #models: Models;
   readonly #ui: RuntimeUI | undefined;
@@ -80,12 +82,13 @@ export class WorkerRuntime {
     checkWhole({ depth }, 0);
     checkWhole({ maxIterations }, 1);
     checkWhole({ maxDelegationDepth }, 0);
-    const { worker, directory } = readWorker(options.worker, options.workerDirectory);
+    const { worker, directory, program } = readWorker(options.worker, options.workerDirectory);
     const bus = options.bus ?? options.uiAdapter?.bus;
 
     this.#options = options;
     this.#worker = worker;
     this.#directory = options.workerDirectory ?? directory;
+    this.#program = program;
     this.#depth = depth;
     this.#models = chooseModels(options.models);
     this.#ui = bus && createRuntimeUI(bus);
@@ -103,7 +106,8 @@ export class WorkerRuntime {
    */
   async initialize(): Promise<void> {
     if (this.#session) return;
-    const { tools = [], maxIterations, maxDelegationDepth, toolEvents, workers } = this.#options;
+    const { tools = [], maxIterations, maxDelegationDepth, toolEvents } = this.#options;
+    const { workers = this.#program && Object.fromEntries(this.#program.workers()) } = this.#options;
     const { omitToolsets = [], briefing, executors, networkHosts, sandboxTools, web } = this.#options;
     const worker = withDepth(withoutToolsets(this.#worker, omitToolsets), maxDelegationDepth);
     const limits = { ...worker.limits, ...(maxIterations !== undefined && { steps: maxIterations }) };
@@ -121,6 +125,7 @@ export class WorkerRuntime {
       omitToolsets,
       briefing,
       workerDirectory: this.#directory,
+      programDirectory: this.#options.programDirectory ?? this.#program?.folder,
       services: {
         ...(executors && { executors }),
         ...(networkHosts && { networkHosts }),
@@ -351,7 +356,7 @@ export class WorkerRuntime {
   }
 
   #modelName(): string | undefined {
-    return this.#options.model ?? this.#worker.model ?? this.#models.defaultModel;
+    return this.#options.model ?? this.#worker.model ?? this.#program?.config.model ?? this.#models.defaultModel;
   }
 
   #useModel({ spec, tools }: Session, model: string): void {

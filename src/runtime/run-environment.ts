@@ -2,7 +2,7 @@ import { parseRepositorySettings, type RepositorySettings, settingsPath } from "
 import type { GuidanceFile } from "#domain/events.ts";
 import type { GitHub } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
-import type { WorkerCatalog } from "#runtime/start/worker-catalog.ts";
+import type { ListedWorker, WorkerCatalog, WorkerFiles } from "#runtime/start/worker-catalog.ts";
 import type { EffectCompletion } from "#runtime/store/store.ts";
 import type { BaseCommit, Sandbox } from "#sandbox/sandbox.ts";
 import type { Toolbox } from "#toolsets/toolbox.ts";
@@ -54,7 +54,9 @@ export interface RunWorkspace {
 
 /** The surroundings of runs: repositories on GitHub, or the files of a program or a checkout on this machine. */
 export interface RunEnvironment {
-  readonly catalog: Pick<WorkerCatalog, "find" | "list">;
+  readonly catalog: Pick<WorkerCatalog, "find"> & {
+    list(files: WorkerFiles): Promise<Omit<ListedWorker, "source">[]>;
+  };
   repository(spec: RunSpec): RepositoryAccess;
   /** Opens a run's files with its stored changes. Without a base, it is opened for the first time. */
   openWorkspace(spec: RunSpec, base: BaseCommit | undefined, signal: AbortSignal): Promise<RunWorkspace>;

@@ -13,6 +13,8 @@ const synonyms: readonly (readonly string[])[] = [
   ["new_string", "new_text", "new", "replace", "replacement"],
   ["patch", "diff"],
   ["limit", "max_results", "head_limit"],
+  ["task", "input", "prompt", "message"],
+  ["context", "instructions"],
 ];
 
 /**

@@ -51,6 +51,8 @@ export interface ToolServices {
   reportMissingPermission?(permission: string): Promise<void>;
   /** The directory of the deployment's worker file; undefined for a worker of the repository. */
   workerDirectory?: string;
+  /** The directory of the program that the worker belongs to. Default: that of the worker file. */
+  programDirectory?: string;
   /** Runs commands; default: the executors of this process. */
   executors?: Executors;
   /** Folders with programs that the deployment's policy gives the repository's commands in the OS tier. Default: none. */

@@ -17,7 +17,7 @@ export interface Admission {
 
 /**
  * Checks that a worker may start on a repository. Throws a UserError when it is unknown, invalid or not allowed there, or
- * when it cannot use its model. `model` is the default for workers that do not name one.
+ * when it cannot use its model.
  */
 export async function admitWorker(
   name: string,
@@ -32,7 +32,8 @@ export async function admitWorker(
     catalog: RunEnvironment["catalog"];
     models: Models;
     repository: RepositoryAccess;
-    model: string | undefined;
+    /** The model of the run that calls the worker, for a worker that does not name one. */
+    model?: string;
     /** Undefined for a program that runs its own workers. */
     policy: DeploymentPolicy | undefined;
     /** True for a run on the pull request of a fork, where only workers that read are admitted. */
@@ -40,7 +41,7 @@ export async function admitWorker(
   },
 ): Promise<Admission> {
   const settings = await readSettings(repository);
-  const { worker, source } = await catalog.find(name, repository);
+  const { worker, source, model: ofProgram } = await catalog.find(name, repository);
   checkAllowed(worker, settings);
   if (isFork) checkOnlyReads(worker);
   const [{ resolveToolsets }, { findOfferedToolProblems }] = await loadToolsets();
@@ -48,7 +49,7 @@ export async function admitWorker(
   const [problem] = await findOfferedToolProblems(worker);
   if (problem) throw new UserError(`${worker.name} cannot be used: offered_tools: ${problem.message}`);
   const allowed = policy ? applyPolicy(policy, worker, source) : worker;
-  const chosen = modelFor(worker, worker.model ?? model, models);
+  const chosen = modelFor(worker, worker.model ?? model ?? ofProgram ?? models.defaultModel, models);
   const modelProblem = policy && findPolicyModelProblem(policy, chosen);
   if (modelProblem) throw new UserError(modelProblem);
   return {

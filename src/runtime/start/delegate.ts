@@ -1,3 +1,4 @@
+import { z } from "zod";
 import { UserError } from "#domain/errors.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { Limits, WorkerDefinition } from "#domain/worker.ts";
@@ -96,14 +97,24 @@ function narrowLimits(own: Limits, { spec, snapshot }: RunRow, share: Share): Li
   };
 }
 
+/** The arguments of a worker call as the model wrote them, with the names of other programs for `task` and `context`. */
+const WorkerCall = z.object({
+  task: z.string().nullish(),
+  input: z.string().nullish(),
+  prompt: z.string().nullish(),
+  message: z.string().nullish(),
+  context: z.string().nullish(),
+  instructions: z.string().nullish(),
+  attachments: z.union([z.array(z.string()), z.string().transform((path) => [path])]).nullish(),
+});
+
 /** Returns the paths of the files that a worker call attaches. */
 export function attachmentsOf(args: unknown): string[] {
-  const { attachments } = args as { attachments?: unknown };
-  return Array.isArray(attachments) ? attachments.filter((path) => typeof path === "string") : [];
+  return WorkerCall.safeParse(args).data?.attachments ?? [];
 }
 
 /** Returns the task of a worker call, as the child's first message. */
 export function taskOf(args: unknown): string {
-  const { task, context } = args as { task?: unknown; context?: unknown };
-  return [task, context].filter((text) => typeof text === "string" && text !== "").join("\n\n");
+  const { task, input, prompt, message, context, instructions } = WorkerCall.safeParse(args).data ?? {};
+  return [task ?? input ?? prompt ?? message, context ?? instructions].filter(Boolean).join("\n\n");
 }

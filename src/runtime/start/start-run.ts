@@ -49,7 +49,6 @@ export class RunStarter {
       catalog,
       models,
       repository: github,
-      model: models.defaultModel,
       policy,
       isFork: pull.isFork,
     });

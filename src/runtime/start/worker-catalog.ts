@@ -1,5 +1,12 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join, posix } from "node:path";
+import {
+  applyProgramConfig,
+  mainWorkerFile,
+  type ProgramConfig,
+  parseProgramConfig,
+  programConfigFiles,
+} from "#config/program-config.ts";
 import { UserError } from "#domain/errors.ts";
 import type { GitHub } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
@@ -17,12 +24,28 @@ const maxListAgeMs = 30_000;
 /** The files of a repository, on GitHub or in a checkout. */
 export type WorkerFiles = Pick<GitHub, "listNames" | "readFile">;
 
+export interface ListedWorker {
+  name: string;
+  description?: string;
+  source: RunSpec["workerSource"];
+}
+
 /** The workers that can be started: those of the deployment, and those on a repository's default branch. */
 export interface WorkerCatalog {
   /** Returns the worker of this name; the repository's own has precedence. Throws a UserError that lists the workers. */
-  find(name: string, files: WorkerFiles): Promise<{ worker: WorkerDefinition; source: RunSpec["workerSource"] }>;
+  find(
+    name: string,
+    files: WorkerFiles,
+  ): Promise<{
+    worker: WorkerDefinition;
+    source: RunSpec["workerSource"];
+    /** The path in the repository of a worker of its own. */
+    path?: string;
+    /** The model of its program, for a worker that names none. */
+    model?: string | undefined;
+  }>;
   /** Returns all workers, sorted by name. */
-  list(files: WorkerFiles): Promise<{ name: string; description?: string }[]>;
+  list(files: WorkerFiles): Promise<ListedWorker[]>;
   /** Returns the workers whose files have triggers. Files that are not valid are left out. */
   triggers(files: WorkerFiles): Promise<{ worker: string; on: Triggers }[]>;
   /** The folder of the deployment's workers. */
@@ -35,28 +58,30 @@ export async function openWorkerCatalog(directory: string): Promise<WorkerCatalo
 
   async function find(name: string, files: WorkerFiles): ReturnType<WorkerCatalog["find"]> {
     const wanted = name.toLowerCase();
-    const own = await readOwn(files, maxFindAgeMs);
-    const file = own.find((path) => nameOf(path) === wanted);
-    if (file) return { worker: await readOwnWorker(files, file), source: "repository" };
+    const { paths, config } = await readOwn(files, maxFindAgeMs);
+    const path = paths.find((one) => nameOf(one) === wanted) ?? (await findMain(files, paths, wanted));
+    if (path)
+      return { worker: await readOwnWorker(files, path, config), source: "repository", path, model: config?.model };
 
     const worker = shipped.get(wanted);
     if (worker) return { worker, source: "deployment" };
-    throw unknownWorker(name, [...own.map(nameOf), ...shipped.keys()]);
+    throw unknownWorker(name, [...paths.map(nameOf), ...shipped.keys()]);
   }
 
-  async function list(files: WorkerFiles): Promise<{ name: string; description?: string }[]> {
-    const own = await Promise.all((await readOwn(files, maxListAgeMs)).map((file) => describeOwn(files, file)));
+  async function list(files: WorkerFiles): Promise<ListedWorker[]> {
+    const { paths, config } = await readOwn(files, maxListAgeMs);
+    const own = await Promise.all(paths.map((path) => describeOwn(files, path, config)));
     const names = new Set(own.map(({ name }) => name));
     const rest = [...shipped.values()].filter(({ name }) => !names.has(name.toLowerCase()));
-    return [...own, ...rest.map(({ name, description }) => ({ name, description }))].sort((a, b) =>
-      a.name.localeCompare(b.name),
-    );
+    return [
+      ...own.map((worker) => ({ ...worker, source: "repository" as const })),
+      ...rest.map(({ name, description }) => ({ name, description, source: "deployment" as const })),
+    ].sort((a, b) => a.name.localeCompare(b.name));
   }
 
   async function triggers(files: WorkerFiles): Promise<{ worker: string; on: Triggers }[]> {
-    const own = await Promise.all(
-      (await readOwn(files, maxFindAgeMs)).map((file) => readOwnWorker(files, file).catch(ignoreInvalid)),
-    );
+    const { paths, config } = await readOwn(files, maxFindAgeMs);
+    const own = await Promise.all(paths.map((path) => readOwnWorker(files, path, config).catch(ignoreInvalid)));
     const names = new Set(own.map((worker) => worker?.name.toLowerCase()));
     const others = [...shipped].filter(([name]) => !names.has(name)).map(([, worker]) => worker);
     return [...own, ...others].flatMap((worker) => (worker?.on ? [{ worker: worker.name, on: worker.on }] : []));
@@ -85,20 +110,71 @@ async function filesIn(directory: string): Promise<string[]> {
   }
 }
 
-async function readOwn(files: WorkerFiles, maxAgeMs: number): Promise<string[]> {
-  const names = await files.listNames(repositoryFolder, { maxAgeMs });
-  return names.filter((name) => name.endsWith(ending));
+interface OwnWorkers {
+  /** The paths of the worker files. Of two with the same name, the first one counts. */
+  paths: string[];
+  /** The configuration of the program that the workers are, if they are one. */
+  config: ProgramConfig | undefined;
 }
 
-async function readOwnWorker(files: WorkerFiles, file: string): Promise<WorkerDefinition> {
-  const path = `${repositoryFolder}/${file}`;
+/** Finds the workers of a repository: those in `.github/workers`, and those of a Golem Forge program there. */
+async function readOwn(files: WorkerFiles, maxAgeMs: number): Promise<OwnWorkers> {
+  const workersIn = async (folder: string) => {
+    const names = await files.listNames(folder, { maxAgeMs });
+    return names.filter((name) => name.endsWith(ending)).map((name) => `${folder}/${name}`);
+  };
+  const names = await files.listNames(repositoryFolder, { maxAgeMs });
+  if (names.length === 0) return { paths: [], config: undefined };
+  const file = programConfigFiles.find((name) => names.includes(name));
+  const config = file === undefined ? undefined : await readProgramConfig(files, `${repositoryFolder}/${file}`);
+  const named = [...(names.includes("workers") ? ["workers"] : []), ...(config?.workerPaths ?? [])];
+  const folders = named.map((path) => posix.join(repositoryFolder, path).replace(/\/$/, ""));
+  const inside = folders.filter((folder) => folder.startsWith(`${repositoryFolder}/`));
+  const paths = await Promise.all([repositoryFolder, ...new Set(inside)].map(workersIn));
+  const byName = new Map(
+    paths
+      .flat()
+      .toReversed()
+      .map((path) => [nameOf(path), path]),
+  );
+  return { paths: [...byName.values()].toReversed(), config };
+}
+
+async function readProgramConfig(files: WorkerFiles, path: string): Promise<ProgramConfig> {
+  return parseProgramConfig(await files.readFile(path, { maxAgeMs: maxListAgeMs }), path).config;
+}
+
+/** The main worker of a program may have another name in its file than that of the file. */
+async function findMain(files: WorkerFiles, paths: readonly string[], wanted: string): Promise<string | undefined> {
+  const path = paths.find(isMain);
+  if (path === undefined) return undefined;
+  const { name } = await describeOwn(files, path, undefined);
+  return name.toLowerCase() === wanted ? path : undefined;
+}
+
+function isMain(path: string): boolean {
+  return path === `${repositoryFolder}/${mainWorkerFile}`;
+}
+
+async function readOwnWorker(
+  files: WorkerFiles,
+  path: string,
+  config: ProgramConfig | undefined,
+): Promise<WorkerDefinition> {
   const text = await files.readFile(path, { maxAgeMs: maxListAgeMs });
   if (text === undefined) throw new UserError(`${path} is no longer on the default branch.`);
   const worker = parseWorker(text, path);
-  if (worker.name.toLowerCase() !== nameOf(file)) {
+  if (worker.name.toLowerCase() !== nameOf(path) && !isMain(path)) {
     throw new UserError(`${path} names its worker ${worker.name}: the name and the file name must be the same.`);
   }
-  return withOutputSchema(worker, await readSchema(files, path, worker.output_schema_ref));
+  const complete = withOutputSchema(worker, await readSchema(files, path, worker.output_schema_ref));
+  return config ? applyProgramConfig(complete, config, folderSeen(config)) : complete;
+}
+
+/** The folder of the repository that a program works on; undefined for all of it. */
+function folderSeen({ sandbox: { root } }: ProgramConfig): string | undefined {
+  const folder = posix.resolve("/", root);
+  return folder === "/" ? undefined : folder;
 }
 
 /** Reads the file that `output_schema_ref` names, relative to the worker file. */
@@ -107,13 +183,17 @@ async function readSchema(files: WorkerFiles, path: string, ref: string | undefi
   return schema.startsWith("..") ? undefined : files.readFile(schema, { maxAgeMs: maxListAgeMs });
 }
 
-async function describeOwn(files: WorkerFiles, file: string): Promise<{ name: string; description?: string }> {
+async function describeOwn(
+  files: WorkerFiles,
+  path: string,
+  config: ProgramConfig | undefined,
+): Promise<{ name: string; description?: string }> {
   try {
-    const { name, description } = await readOwnWorker(files, file);
+    const { name, description } = await readOwnWorker(files, path, config);
     return { name, description };
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
-    return { name: nameOf(file), description: `cannot be used: ${error.message}` };
+    return { name: nameOf(path), description: `cannot be used: ${error.message}` };
   }
 }
 
@@ -121,8 +201,8 @@ function ignoreInvalid(error: unknown): undefined {
   if (!(error instanceof UserError)) throw error;
 }
 
-function nameOf(file: string): string {
-  return file.slice(0, -ending.length).toLowerCase();
+function nameOf(path: string): string {
+  return posix.basename(path, ending).toLowerCase();
 }
 
 function unknownWorker(name: string, known: string[]): UserError {

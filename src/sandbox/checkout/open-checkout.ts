@@ -1,3 +1,4 @@
+import { realpath } from "node:fs/promises";
 import { ToolError } from "#domain/errors.ts";
 import type { SandboxPolicy } from "#domain/worker.ts";
 import type { FileVersion } from "#sandbox/diff-file.ts";
@@ -51,6 +52,8 @@ export interface Checkout {
   /** The current commit; undefined before the first one. */
   readonly head: string | undefined;
   readonly fileCount: number;
+  /** False for a folder that was opened without git. */
+  readonly isRepository: boolean;
   /** The worker's changes, sorted by path. */
   changes(): CheckoutChange[];
   /** The changed paths that are staged. */
@@ -62,6 +65,8 @@ export interface OpenCheckout {
   policy?: SandboxPolicy | undefined;
   /** The stored changes of a run that is resumed, oldest first. */
   changes?: readonly StepChanges[];
+  /** True to open the folder itself, with no git operations, also where it is part of a checkout or in none. */
+  isFolder?: boolean;
   /** Records the files that are changed, and has those that a resumed run changed. */
   record?: BaseRecord | undefined;
 }
@@ -72,12 +77,12 @@ export interface OpenCheckout {
  */
 export async function openCheckout(
   folder: string,
-  { policy, changes = [], record }: OpenCheckout = {},
+  { policy, changes = [], record, isFolder = false }: OpenCheckout = {},
 ): Promise<Checkout> {
-  const root = await findRoot(folder);
+  const root = isFolder ? await realpath(folder) : await findRoot(folder);
   const changedBefore = new Set(changes.flatMap((step) => step.changes.map(({ path }) => path)));
   const recorded = new Map([...(record?.files ?? [])].filter(([path]) => changedBefore.has(path)));
-  const { base, branch, head, isStale } = await readWorkingTree(root, recorded);
+  const { base, branch, head, isStale } = await readWorkingTree(root, { recorded, isFolder });
   const overlay = createOverlay(base, isStagingFile);
   await overlay.restore(changes);
   const staging = createStaging(overlay);
@@ -130,6 +135,7 @@ export async function openCheckout(
     branch,
     head,
     fileCount: base.files.length,
+    isRepository: !isFolder,
     changes: () =>
       changedPaths().map((path) => ({
         path,

@@ -1,5 +1,6 @@
 import { type BigIntStats, lstatSync } from "node:fs";
-import { join } from "node:path";
+import { glob } from "node:fs/promises";
+import { basename, join, relative, sep } from "node:path";
 import { ToolError, UserError } from "#domain/errors.ts";
 import type { Base, BaseEntry } from "#sandbox/base.ts";
 import { assembleBase } from "#sandbox/base.ts";
@@ -31,21 +32,20 @@ const maxTreeBytes = 1024 ** 3;
  */
 export async function readWorkingTree(
   root: string,
-  recorded: ReadonlyMap<string, RecordedFile> = new Map(),
+  { recorded = new Map(), isFolder = false }: { recorded?: ReadonlyMap<string, RecordedFile>; isFolder?: boolean } = {},
 ): Promise<WorkingTree> {
-  const [head, branch, listed] = await Promise.all([
-    readHead(root),
-    readBranch(root),
-    runGit(["ls-files", "-z", "--cached", "--others", "--exclude-standard"], { cwd: root }),
-  ]);
+  const listing = runGit(["ls-files", "-z", "--cached", "--others", "--exclude-standard"], { cwd: root });
+  const [head, branch, listed] = await (isFolder
+    ? Promise.all([undefined, basename(root), listing.then(nonEmpty).catch(() => walk(root))])
+    : Promise.all([readHead(root), readBranch(root), listing]));
   const store = new ObjectStore();
   const entries = new Map<string, BaseEntry>();
   const listedStats = new Map<string, BigIntStats>();
   const readPaths = new Set<string>();
-  const isFolder = plainFolders(root);
+  const isPlainFolder = plainFolders(root);
 
   for (const path of namedPaths(listed)) {
-    if (!foldersAbove(path).every(isFolder)) continue;
+    if (!foldersAbove(path).every(isPlainFolder)) continue;
     const stat = lstatSync(join(root, path), { bigint: true, throwIfNoEntry: false });
     const entry = stat && createEntry(stat, () => readBlob(path));
     if (!entry) continue;
@@ -96,6 +96,27 @@ export async function readWorkingTree(
     head: head?.commit,
     isStale: (path) => !readPaths.has(path) && !isSame(listedStats.get(path), statOf(root, path)),
   };
+}
+
+/** A folder that git ignores has no files for git. */
+function nonEmpty(listed: Buffer): Buffer {
+  if (listed.length === 0) throw new Error("git lists no file.");
+  return listed;
+}
+
+/** Names that a folder without git may have and that are not for a model: packages, and variables with secrets. */
+const leftOut = /^(\.git|node_modules|\.env(\..*)?)$/;
+
+/** Lists the files below a folder in the format of git. */
+async function walk(root: string): Promise<Buffer> {
+  const entries = await glob("**", { cwd: root, withFileTypes: true, exclude: ({ name }) => leftOut.test(name) });
+  const paths: string[] = [];
+  for await (const entry of entries) {
+    if (entry.isDirectory() || leftOut.test(entry.name)) continue;
+    paths.push(relative(root, join(entry.parentPath, entry.name)).split(sep).join("/"));
+    if (paths.length > maxEntries) break;
+  }
+  return Buffer.from(paths.sort().join("\0"));
 }
 
 function recordedEntry(store: ObjectStore, { content, executable, isLink }: FileVersion): BaseEntry {

@@ -128,6 +128,7 @@ async function checkWorker(
     ...at(await findSchemaProblem(worker, file), "output_schema_ref"),
     ...callableBy(worker).flatMap((name, index) => {
       const path = ["toolsets", "workers", "allowed", index];
+      if (name === "*") return [];
       if (!workers.has(name.toLowerCase())) return at(unknownWorker(name, workers), ...path);
       const cycle = findCycle(worker.name.toLowerCase(), name.toLowerCase(), workers);
       return at(cycle && `Circular delegation: ${cycle.join(" → ")}.`, ...path);

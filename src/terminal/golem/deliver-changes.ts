@@ -187,6 +187,9 @@ async function commit(
   changes: readonly CheckoutChange[],
   { checkout, terminal, backup, branch, message }: DeliverChanges,
 ): Promise<DeliveryResult> {
+  if (!checkout.isRepository) {
+    throw new UserError(`${checkout.root} is not the root of a git repository, so there is no branch to commit to.`);
+  }
   const staged = new Set(checkout.staged());
   const taken = staged.size > 0 ? changes.filter(({ path }) => staged.has(path)) : changes;
   const stale = taken.find(({ isStale }) => isStale);

@@ -39,7 +39,7 @@ const serverOptions = `  --env-file <file>             read the server's setting
 export const commandHelp = {
   run: {
     usage: 'run <worker> ["task"]',
-    summary: "run a worker on this checkout; the task may be piped in",
+    summary: "run a worker on this checkout, or a program by its folder or file; the task may be piped in",
     details: runOptions,
   },
   resume: {

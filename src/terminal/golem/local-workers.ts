@@ -12,6 +12,8 @@ export interface LocalWorker {
   path: string;
   /** The file is part of the checkout. */
   isOwn: boolean;
+  /** The model of its program, for a worker that names none. */
+  model?: string | undefined;
 }
 
 /** The workers of a checkout, and those that ship with Golem Forge. */
@@ -28,18 +30,16 @@ const shipped = fileURLToPath(new URL("../../../workers", import.meta.url));
 export async function openLocalWorkers(root: string | undefined, directory = shipped): Promise<LocalWorkers> {
   const catalog = await openWorkerCatalog(directory);
   const files = checkoutFiles(root);
-  const ownFolder = join(root ?? "", ".github/workers");
 
   return {
     async find(name) {
-      const { worker, source } = await catalog.find(name, files);
-      const isOwn = source === "repository";
-      return { worker, isOwn, path: await fileOf(worker.name, isOwn ? ownFolder : directory) };
+      const { worker, path, model } = await catalog.find(name, files);
+      if (path !== undefined) return { worker, isOwn: true, model, path: join(root ?? "", path) };
+      return { worker, isOwn: false, path: await fileOf(worker.name, directory) };
     },
     async list() {
-      const own = new Set((await files.listNames(".github/workers")).map((file) => file.toLowerCase()));
       const listed = await catalog.list(files);
-      return listed.map((one) => ({ ...one, isOwn: own.has(`${one.name.toLowerCase()}.worker`) }));
+      return listed.map(({ source, ...one }) => ({ ...one, isOwn: source === "repository" }));
     },
   };
 }

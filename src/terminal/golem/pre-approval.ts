@@ -1,22 +1,28 @@
 import { UserError } from "#domain/errors.ts";
 import { oneLine } from "#terminal/value-to-text.ts";
 import { closestMatch } from "#text/closest-match.ts";
-import { type ApprovalCallback, ApprovalController } from "#ui/approval-controller.ts";
+import { type ApprovalCallback, ApprovalController, type ApprovalMode } from "#ui/approval-controller.ts";
 import type { Terminal } from "./terminal.ts";
 
-/** Approves the tools named with `--yes`. Asks the person about all others, or denies them without a terminal. */
+/** Approves the tools named with `--yes`, and follows the approval mode of a program. Asks the person about all others, or denies them without a terminal. */
 export function createPreApproval(
   yes: readonly string[],
   ask: ApprovalCallback,
   terminal: Terminal,
+  mode: ApprovalMode = "interactive",
 ): ApprovalController {
   return new ApprovalController({
     mode: "interactive",
     approvalCallback: async (request) => {
       const tool = "toolName" in request ? request.toolName : request.tool;
-      if (yes.includes("all") || yes.includes(tool)) {
-        terminal.bus.emit("status", { type: "info", message: `${oneLine(tool)} was approved in advance with --yes.` });
+      const isNamed = yes.includes("all") || yes.includes(tool);
+      if (isNamed || mode === "approve_all") {
+        const by = isNamed ? "with --yes" : "by the program's configuration";
+        terminal.bus.emit("status", { type: "info", message: `${oneLine(tool)} was approved in advance ${by}.` });
         return { approved: true };
+      }
+      if (mode === "auto_deny") {
+        return { approved: false, note: "the program's configuration denies every call that needs approval" };
       }
       if (terminal.isInteractive) return ask(request);
       terminal.bus.emit("status", {

@@ -5,24 +5,25 @@ import { basename, join, resolve } from "node:path";
 import type { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { setTimeout as delay } from "node:timers/promises";
-import { type Config, readLocalConfig } from "#config/config.ts";
-import { narrowLimits, parseRepositorySettings, settingsPath } from "#config/repository-settings.ts";
+import type { Config } from "#config/config.ts";
+import { narrowLimits } from "#config/repository-settings.ts";
 import { UserError } from "#domain/errors.ts";
 import type { RunView } from "#domain/run.ts";
 import { AttachmentPolicy } from "#domain/worker.ts";
 import type { RunAttachment } from "#embed/options.ts";
+import type { Program } from "#embed/program.ts";
 import { createModels } from "#models/create-models.ts";
 import type { Models } from "#models/models.ts";
 import { modelFor } from "#runtime/start/admit-worker.ts";
 import { checkAttachments, detectMediaType } from "#runtime/start/check-attachments.ts";
 import { readView } from "#runtime/views/read-view.ts";
-import { findRoot } from "#sandbox/checkout/find-root.ts";
 import { type Checkout, openCheckout } from "#sandbox/checkout/open-checkout.ts";
 import { isTerminal } from "#terminal/style.ts";
 import type { CommandContext } from "./command-context.ts";
-import { checkoutFiles, type LocalWorker, type LocalWorkers, openLocalWorkers } from "./local-workers.ts";
+import type { LocalWorker, LocalWorkers } from "./local-workers.ts";
 import type { ResumeRequest, RunRequest } from "./run-request.ts";
-import { changesOfTurns, isDelivered, type SavedRun, SavedRuns, turnsOf } from "./saved-runs.ts";
+import { changesOfTurns, isDelivered, type SavedRun, type SavedRuns, turnsOf } from "./saved-runs.ts";
+import { findNamedWorker, findSurroundings } from "./surroundings.ts";
 
 /** Everything that is known before the worker starts. */
 export interface PreparedRun {
@@ -33,6 +34,8 @@ export interface PreparedRun {
   chosen: LocalWorker;
   models: Models;
   model: string;
+  /** The program that the worker belongs to; undefined for a worker of a checkout, and for those that ship. */
+  program?: Program;
   /** The instructions that the repository gives every worker. */
   repositoryInstructions: string | undefined;
   /** Undefined when it has to be asked for. */
@@ -54,12 +57,12 @@ const maxTaskCharacters = 1_000_000;
 
 /** Finds the checkout, worker, model and task of a new run. Rejects with a UserError when one of them is missing. */
 export async function prepareRun(request: RunRequest, context: CommandContext): Promise<PreparedRun> {
-  const found = await findSurroundings(context);
-  const { root, config, workers, settings, savedRuns } = found;
-  const { worker: asFound, ...file } = await workers.find(request.worker);
+  const { name, surroundings } = await findNamedWorker(request.worker, context);
+  const { root, config, workers, settings, savedRuns, program, isFolder } = surroundings;
+  const { worker: asFound, ...file } = await workers.find(name);
   const worker = { ...asFound, limits: narrowLimits(asFound.limits, settings) };
   const models = createModels(config.models);
-  const model = chooseModel(worker, request.model ?? worker.model, models);
+  const model = chooseModel(worker, request.model ?? worker.model ?? file.model ?? program?.config.model, models);
   const task = request.dryRun ? request.task?.trim() : await readTask(request.task?.trim(), context);
   if (task !== undefined && task.length > maxTaskCharacters) {
     throw new UserError(`The task is longer than ${maxTaskCharacters.toLocaleString("en")} characters.`);
@@ -71,11 +74,11 @@ export async function prepareRun(request: RunRequest, context: CommandContext): 
   const id = randomUUID().slice(0, 8);
   const kept = request.dryRun ? { saved: undefined } : await save(savedRuns, id);
   try {
-    const checkout = await openCheckout(root, { policy: worker.sandbox, record: kept.saved?.record });
+    const checkout = await openCheckout(root, { policy: worker.sandbox, record: kept.saved?.record, isFolder });
     const repositoryInstructions = settings.instructions;
     const chosen = { ...file, worker };
     const known = { id, config, checkout, workers, chosen, models, model, task, repositoryInstructions };
-    return { ...known, attachments, savedRuns, ...kept };
+    return { ...known, attachments, savedRuns, ...kept, ...(program && { program }) };
   } catch (error) {
     await kept.saved?.store.close();
     savedRuns.delete(id);
@@ -126,7 +129,7 @@ async function firstRead(input: Readable): Promise<true> {
 
 /** Opens a saved run with its worker, model and changes. Rejects with a UserError when it cannot be resumed. */
 export async function prepareResume(request: ResumeRequest, context: CommandContext): Promise<PreparedRun> {
-  const { root, config, workers, settings, savedRuns } = await findSurroundings(context);
+  const { root, config, workers, settings, savedRuns, program, isFolder } = await findSurroundings(context);
   const id = request.run === undefined ? await newestUnfinished(savedRuns) : savedRuns.find(request.run);
   const saved = await savedRuns.open(id);
   try {
@@ -140,7 +143,8 @@ export async function prepareResume(request: ResumeRequest, context: CommandCont
     const models = createModels(config.models);
     const model = chooseModel(last.worker, request.model ?? last.model, models);
     const changes = await changesOfTurns(saved.store, turns);
-    const checkout = await openCheckout(root, { policy: last.worker.sandbox, changes, record: saved.record });
+    const policy = last.worker.sandbox;
+    const checkout = await openCheckout(root, { policy, changes, record: saved.record, isFolder });
     const repositoryInstructions = settings.instructions;
     // The worker is the one the run was started with; its file says whether it chats, and what it brings.
     const file = await workers.find(last.worker.name).catch(noneIfUnreadable);
@@ -152,19 +156,11 @@ export async function prepareResume(request: ResumeRequest, context: CommandCont
     };
     const task = await firstMessage(saved, turns[0]?.spec.id);
     const known = { id, config, checkout, workers, chosen, models, model, task, repositoryInstructions };
-    return { ...known, savedRuns, saved, resumed };
+    return { ...known, savedRuns, saved, resumed, ...(program && { program }) };
   } catch (error) {
     await saved.store.close();
     throw error;
   }
-}
-
-async function findSurroundings({ cwd, env }: CommandContext) {
-  const config = readLocalConfig(env);
-  const root = await findRoot(cwd);
-  const workers = await openLocalWorkers(root, config.workersDirectory);
-  const settings = parseRepositorySettings(await checkoutFiles(root).readFile(settingsPath), settingsPath);
-  return { config, root, workers, settings, savedRuns: new SavedRuns(root, { env }) };
 }
 
 function chooseModel(worker: LocalWorker["worker"], named: string | undefined, models: Models): string {

@@ -70,8 +70,13 @@ async function start(prepared: PreparedRun, request: RunFlags, context: CommandC
 }
 
 async function work(started: StartedRun): Promise<number> {
-  const { request, context, terminal, checkout, chosen, workers, config, models, model } = started;
-  const omitToolsets = ["github", "pull_request", ...(terminal.isInteractive ? [] : ["ask"])];
+  const { request, context, terminal, checkout, chosen, workers, config, models, model, program } = started;
+  const omitToolsets = [
+    "github",
+    "pull_request",
+    ...(checkout.isRepository ? [] : ["git"]),
+    ...(terminal.isInteractive ? [] : ["ask"]),
+  ];
   if (!request.quiet) terminal.print(...startupLines(started, { omitted: omitToolsets, request, terminal }));
   if (!request.trustTools && !request.dryRun) await askForTrust(started);
 
@@ -81,20 +86,27 @@ async function work(started: StartedRun): Promise<number> {
       // It remembers the messages before an interruption.
       worker: { ...chosen.worker, mode: "chat" },
       workerDirectory: dirname(chosen.path),
-      workers: (name) => workers.find(name).then(({ path }) => path, noneIfUnreadable),
+      workers: program
+        ? Object.fromEntries(program.workers())
+        : (name) => workers.find(name).then(({ path }) => path, noneIfUnreadable),
+      ...(program && { programDirectory: program.folder }),
+      ...(program?.config.delegation.maxDepth !== undefined && {
+        maxDelegationDepth: program.config.delegation.maxDepth,
+      }),
       model,
       models,
       sandbox: checkout.tree,
-      tools: "git" in chosen.worker.toolsets ? [createGitUncommittedTool(checkout)] : [],
+      tools: "git" in chosen.worker.toolsets && checkout.isRepository ? [createGitUncommittedTool(checkout)] : [],
       bus: terminal.bus,
       approvalController: createPreApproval(
         request.yes,
         approveOnBus(createRuntimeUI(terminal.bus), terminal.interruptSignal),
         terminal,
+        program?.config.approval.mode,
       ),
       omitToolsets:
         request.dryRun && !request.trustTools ? [...omitToolsets, "custom", "external", "mcp"] : omitToolsets,
-      briefing: briefing({ ...started, root: checkout.root, cwd: context.cwd, isInteractive: terminal.isInteractive }),
+      briefing: briefing({ ...started, ...checkout, cwd: context.cwd, isInteractive: terminal.isInteractive }),
       executors,
       networkHosts: config.policy.network_hosts,
       sandboxTools: sandboxTools(config.policy),
@@ -181,11 +193,11 @@ function isFinal(done: DeliveryResult, { end, backup }: { end: ConversationEnd; 
 }
 
 /** Asks before loading code that came with the clone. */
-async function askForTrust({ checkout, chosen, workers, terminal }: StartedRun): Promise<void> {
-  const code = (await findCodeToTrust(checkout.root, chosen, workers)).map(visible);
+async function askForTrust({ checkout, chosen, workers, program, terminal }: StartedRun): Promise<void> {
+  const code = (await findCodeToTrust(checkout.root, chosen, { workers, program })).map(visible);
   if (code.length === 0) return;
 
-  const brings = `${chosen.worker.name} is part of this checkout and uses:`;
+  const brings = `${chosen.worker.name} is part of this ${program ? "program" : "checkout"} and uses:`;
   terminal.print(terminal.paint("yellow", brings), ...code.map((line) => `  ${line}`));
   const answer = await terminal.ask("Do you trust it? [y/N] ");
   if (isYes(answer)) return;
@@ -237,17 +249,18 @@ function createJsonLines(output: Writable): JsonLines {
 
 interface Situation {
   root: string;
+  isRepository: boolean;
   cwd: string;
   isInteractive: boolean;
   repositoryInstructions: string | undefined;
 }
 
 /** Instructions for every worker about working in a checkout instead of a thread. */
-function briefing({ root, cwd, isInteractive, repositoryInstructions }: Situation): string {
+function briefing({ root, isRepository, cwd, isInteractive, repositoryInstructions }: Situation): string {
   const folder = relative(root, cwd).split(sep).join("/");
   return [
-    "You work in a git checkout on the machine of the person you work for. There is no issue and no pull request, even if your instructions mention them: the task is what the person writes. Do not try to do what you have no tools for.",
-    "Your changes stay in memory. When you are done, the person reviews them and decides whether to write them to disk. Their uncommitted changes are part of the files you see: git_status and git_diff show your changes, git_uncommitted shows theirs.",
+    `You work in a ${isRepository ? "git checkout" : "folder"} on the machine of the person you work for. There is no issue and no pull request, even if your instructions mention them: the task is what the person writes. Do not try to do what you have no tools for.`,
+    `Your changes stay in memory. When you are done, the person reviews them and decides whether to write them to disk.${isRepository ? " Their uncommitted changes are part of the files you see: git_status and git_diff show your changes, git_uncommitted shows theirs." : ""}`,
     ...(folder && !folder.startsWith("..") ? [`The person is in the folder ${folder}.`] : []),
     ...(isInteractive ? [] : ["You cannot ask anybody: decide yourself, and state your assumptions in your answer."]),
     ...(repositoryInstructions ? [`Instructions of this repository for every worker:\n${repositoryInstructions}`] : []),

@@ -6,7 +6,7 @@ import type { Terminal } from "./terminal.ts";
 
 /** The lines printed before a worker starts: the worker, its files, and the tools it does not have here. */
 export function startupLines(
-  { chosen, model, checkout, id, resumed, notSaved }: PreparedRun,
+  { chosen, model, checkout, id, resumed, notSaved, program }: PreparedRun,
   {
     omitted,
     request: { yes, dryRun },
@@ -16,7 +16,10 @@ export function startupLines(
   const { worker, isOwn } = chosen;
   const at = checkout.head ? ` at ${checkout.head.slice(0, 7)}` : "";
   const files = `${checkout.fileCount.toLocaleString("en")} ${checkout.fileCount === 1 ? "file" : "files"}`;
-  const from = isOwn ? " (of this checkout)" : "";
+  const from = isOwn && !program ? " (of this checkout)" : "";
+  const approvesAll = yes.includes("all") || program?.config.approval.mode === "approve_all";
+  const preApproved = approvesAll ? "all tools" : yes.map(oneLine).join(", ");
+  const ignored = program?.ignored ?? [];
   const without = Object.keys(worker.toolsets).filter((name) => omitted.includes(name) && name !== "ask");
   const { paint } = terminal;
   return [
@@ -24,9 +27,15 @@ export function startupLines(
     ...(resumed ? [paint("gray", `Resuming the run ${id}. golem log ${id} shows what it did.`)] : []),
     ...(notSaved ? [paint("yellow", `This run cannot be resumed later: ${oneLine(notSaved)}`)] : []),
     ...(without.length > 0 ? [paint("gray", `Running locally: the toolsets ${without.join(", ")} are off.`)] : []),
-    ...(yes.length > 0
-      ? [paint("yellow", `Approved in advance: ${yes.includes("all") ? "all tools" : yes.map(oneLine).join(", ")}.`)]
+    ...(ignored.length > 0
+      ? [
+          paint(
+            "yellow",
+            `The program's configuration has settings without effect: ${ignored.map(oneLine).join(", ")}.`,
+          ),
+        ]
       : []),
+    ...(preApproved === "" ? [] : [paint("yellow", `Approved in advance: ${preApproved}.`)]),
     ...(terminal.isInteractive || dryRun
       ? []
       : [

@@ -1,26 +1,51 @@
+import { realpathSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
+import type { Program } from "#embed/program.ts";
 import { resolveToolsets } from "#toolsets/open-toolbox.ts";
 import { callableBy } from "#toolsets/workers/workers-toolset.ts";
 import type { LocalWorker, LocalWorkers } from "./local-workers.ts";
 
 /**
  * Finds what a worker of the checkout, and those it may call, run as code or fetch without asking: a person who only cloned
- * the repository has not read it. Returns one line each, with the isolation it runs in.
+ * the repository has not read it. Returns one line each, with the isolation it runs in. Modules of a program that a person
+ * names are trusted like a script that they start: they reach nothing but the sandbox.
  */
-export async function findCodeToTrust(root: string, first: LocalWorker, workers: LocalWorkers): Promise<string[]> {
+export async function findCodeToTrust(
+  root: string,
+  first: LocalWorker,
+  { workers, program }: { workers: LocalWorkers; program?: Program | undefined },
+): Promise<string[]> {
   const reached = new Map<string, LocalWorker>();
   const open = [first];
   for (let one = open.pop(); one; one = open.pop()) {
     if (reached.has(one.path)) continue;
     reached.set(one.path, one);
-    for (const name of callableBy(one.worker)) {
+    const named = callableBy(one.worker);
+    const names = named.includes("*") ? (await workers.list()).map(({ name }) => name) : named;
+    for (const name of names) {
       // A worker that cannot be read is reported when it is called.
       const next = await workers.find(name).catch(() => undefined);
       if (next) open.push(next);
     }
   }
-  const lines = [...reached.values()].filter(({ isOwn }) => isOwn).flatMap((one) => codeOf(root, one));
-  return [...new Set(lines)];
+  const own = [...reached.values()].filter(({ isOwn }) => isOwn);
+  const lines = own.flatMap((one) => codeOf(root, program ? withoutModules(one) : one));
+  return [...new Set([...lines, ...(program ? reachOf(program, root, own) : [])])];
+}
+
+function withoutModules({ worker, ...file }: LocalWorker): LocalWorker {
+  const { custom: _, ...toolsets } = worker.toolsets;
+  return { ...file, worker: { ...worker, toolsets } };
+}
+
+/** What the configuration of a program opens to its workers. */
+function reachOf({ folder, config }: Program, root: string, workers: readonly LocalWorker[]): string[] {
+  const isOutside = relative(realpathSync(folder), root).startsWith("..");
+  const fetches = config.approval.mode === "approve_all" && workers.some(({ worker }) => "web" in worker.toolsets);
+  return [
+    ...(isOutside ? [`the files in ${root}, outside of its folder`] : []),
+    ...(fetches ? ["pages of any host, fetched without asking"] : []),
+  ];
 }
 
 type Server = { command: string; args: string[] } | { url: string };

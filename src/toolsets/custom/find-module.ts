@@ -15,7 +15,10 @@ export interface FoundModule extends ToolModule {
   release(): Promise<void>;
 }
 
-type ModuleServices = Pick<ToolServices, "workerDirectory" | "customToolsFrom" | "github" | "spec">;
+type ModuleServices = Pick<
+  ToolServices,
+  "workerDirectory" | "programDirectory" | "customToolsFrom" | "github" | "spec"
+>;
 
 /**
  * Finds the module with a worker's tools: next to a worker of the deployment, or on the repository's default branch if the
@@ -27,18 +30,22 @@ export function findModule(module: string, services: ModuleServices): Promise<Fo
       `module: ${module} is not a module. Name a file in the folder of the worker, such as ./tools.ts.`,
     );
   }
-  const { workerDirectory } = services;
-  return workerDirectory === undefined ? fromRepository(module, services) : fromFolder(module, workerDirectory);
+  const { workerDirectory, programDirectory = workerDirectory } = services;
+  if (workerDirectory === undefined || programDirectory === undefined) return fromRepository(module, services);
+  return fromFolder(module, workerDirectory, programDirectory);
 }
 
-async function fromFolder(module: string, folder: string): Promise<FoundModule> {
-  const root = await realpath(folder);
-  const wanted = resolve(root, module);
-  const path = isWithin(wanted, root) ? await realpath(wanted).catch(() => undefined) : wanted;
-  if (path === undefined) throw new UserError(await missingModule(module, root));
-  if (!isWithin(path, root) || isAbsolute(module)) {
+/** The module is named relative to the worker, which may be in a folder of its program, or relative to the program. */
+async function fromFolder(module: string, workerFolder: string, programFolder: string): Promise<FoundModule> {
+  const [folder, root] = await Promise.all([realpath(workerFolder), realpath(programFolder)]);
+  const places = [...new Set([resolve(folder, module), resolve(root, module)])];
+  const inside = places.filter((place) => isWithin(place, root));
+  const found = await Promise.all(inside.map((place) => realpath(place).catch(() => undefined)));
+  const path = found.find((one) => one !== undefined);
+  if (inside.length === 0 || isAbsolute(module) || (path !== undefined && !isWithin(path, root))) {
     throw new UserError(`module: ${module} is outside the folder of the worker. Move it there.`);
   }
+  if (path === undefined) throw new UserError(await missingModule(module, folder));
   return { path, shown: module, readable: await readableAround(path), release: async () => {} };
 }
 
@@ -70,7 +77,8 @@ async function fromRepository(
         `are off. The operator of this deployment can allow them with GOLEM_FORGE_CUSTOM_TOOLS_FROM=${repository}.`,
     );
   }
-  const path = posix.normalize(posix.join(repositoryFolder, module));
+  // The workers of a program may be one folder below its modules.
+  const path = posix.join(repositoryFolder, module.replace(/^\.\.\//, ""));
   if (!path.startsWith(`${repositoryFolder}/`) || posix.isAbsolute(module) || /[\\\0]/.test(module)) {
     throw new UserError(`module: ${module} is outside ${repositoryFolder}. Move it there.`);
   }

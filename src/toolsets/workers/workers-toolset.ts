@@ -6,7 +6,7 @@ import { closestMatch } from "#text/closest-match.ts";
 import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
 
 const config = z.strictObject({
-  /** The names of the workers that may be called. */
+  /** The names of the workers that may be called; `*` for all others. */
   allowed: z.array(z.string().min(1)).min(1),
 });
 type Config = z.infer<typeof config>;
@@ -26,7 +26,12 @@ export const workersToolset: Toolset<Config> = {
   name: "workers",
   config,
   create: async ({ allowed }, services) => {
-    return createWorkerTools(allowed, await services.workers());
+    const known = await services.workers();
+    const others = known.map(({ name }) => name).filter((name) => name !== services.spec.worker.name);
+    return createWorkerTools(
+      allowed.flatMap((name) => (name === "*" ? others : [name])),
+      known,
+    );
   },
 };
 

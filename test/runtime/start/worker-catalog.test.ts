@@ -37,3 +37,35 @@ test("an answer on GitHub is checked against the schema beside the worker file, 
     reason: expect.stringContaining('label: Expected one of "bug", "docs", got "bgu".'),
   });
 });
+
+test("a program in .github/workers runs unchanged: its main worker, those below it, and its configuration", async () => {
+  const call = (name: string, args: object) => ({ calls: [{ name, args }] });
+  const files = {
+    ".github/workers/main.worker":
+      "---\nname: greeter\ntoolsets:\n  filesystem: {}\n  workers: { allowed_workers: [poet] }\n---\nYou greet.",
+    ".github/workers/workers/poet.worker": "---\nname: poet\n---\nYou are a poet.",
+    ".github/workers/golem-forge.config.yaml":
+      "model: compatible:scripted\nsandbox: { root: ./src, readonly: true }\ndelegation: { max_depth: 1 }\nworker_paths: [./workers]\n",
+  };
+  const script = ({ messages }: { messages: readonly { content?: unknown }[] }) =>
+    String(messages[0]?.content).startsWith("You are a poet")
+      ? { text: "Roses are red." }
+      : turns(
+          call("write_file", { path: "src/new.ts", content: "" }),
+          call("read_file", { path: "package.json" }),
+          call("poet", { input: "Roses", instructions: "Rhyme." }),
+          { text: "Hello." },
+        )({ messages } as never);
+  const made = await world({ script, github: { files } });
+
+  const { worker } = await made.runs.startRun({ origin, worker: "greeter", text: "please" });
+  const { outcome } = await made.ended();
+
+  expect(worker).toMatchObject({ sandbox: { restrict: "/src", readonly: true }, limits: { depth: 1 } });
+  expect(outcome).toEqual({ kind: "answered", text: "Hello." });
+  const told = JSON.stringify(made.model.requests.map(({ messages }) => messages));
+  expect(told).toContain("it is read-only for this worker");
+  expect(told).toContain("it is outside the part of the tree that this worker can see");
+  expect(told).toContain("Roses\\n\\nRhyme.");
+  expect(told).toContain("Roses are red.");
+});

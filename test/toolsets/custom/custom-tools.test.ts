@@ -464,7 +464,7 @@ describe("tools of a repository's own worker", () => {
     expect(asked).toEqual(["octo/sums"]);
   });
 
-  test.each([["../../src/tools.ts"], ["/etc/tools.ts"], ["../workers.ts"]])("never come from %s", async (module) => {
+  test.each([["../../src/tools.ts"], ["/etc/tools.ts"], ["../../workers.ts"]])("never come from %s", async (module) => {
     const services = { github: github({}), customToolsFrom: () => true };
 
     await expect(toolboxWorld(customToolset, { ...config, module }, { services })).rejects.toThrow(

@@ -1,0 +1,116 @@
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
+import { mainWorkerFile, type ProgramConfig, parseProgramConfig, programConfigFiles } from "#config/program-config.ts";
+import { UserError } from "#domain/errors.ts";
+import { parseWorker } from "#domain/worker.ts";
+
+/** A Golem Forge program on disk: a folder with workers, and with a configuration if it needs one. */
+export interface Program {
+  folder: string;
+  config: ProgramConfig;
+  /** The fields of the configuration that have no meaning here. */
+  ignored: readonly string[];
+  /** The paths of its worker files, by name: that of the file, and that in the file. */
+  workers(): ReadonlyMap<string, string>;
+}
+
+const ending = ".worker";
+
+/** The folders of a program that may hold its workers, besides its own. */
+const workersFolder = "workers";
+
+/**
+ * Opens the program at a path, a folder or one of its worker files, and finds the worker to start. Throws a UserError if
+ * there is none, or no way to tell which.
+ */
+export function openProgram(path: string): Program & { entry: string } {
+  const stat = statSync(path, { throwIfNoEntry: false });
+  if (!stat) throw new UserError(`${path} cannot be read: there is no such file or folder.`);
+  if (stat.isDirectory()) {
+    const program = readProgram(path);
+    return { ...program, entry: findEntry(program) };
+  }
+  if (!path.endsWith(ending))
+    throw new UserError(`${path} is not a worker: the name of a worker file ends in ${ending}.`);
+  return { ...readProgram(programFolderOf(path)), entry: path };
+}
+
+/** Returns the program of a folder: its own, or that of the nearest folder above it. Undefined if there is none. */
+export function findProgram(folder: string): Program | undefined {
+  const found = [folder, ...foldersAbove(folder)].find(isProgramFolder);
+  return found === undefined ? undefined : readProgram(found);
+}
+
+/** True for a folder that says that it is a program. */
+export function isProgramFolder(folder: string): boolean {
+  return [mainWorkerFile, ...programConfigFiles].some((name) => existsSync(join(folder, name)));
+}
+
+/** The folder of the program that a worker file belongs to. */
+function programFolderOf(path: string): string {
+  const folder = dirname(path);
+  const found = [folder, ...foldersAbove(folder)].find(isProgramFolder);
+  return found ?? (basename(folder) === workersFolder ? dirname(folder) : folder);
+}
+
+/** The folders above one, nearest first, up to the root of a git checkout. */
+function foldersAbove(folder: string): string[] {
+  const above = dirname(folder);
+  return above === folder || existsSync(join(folder, ".git")) ? [] : [above, ...foldersAbove(above)];
+}
+
+function readProgram(folder: string): Program {
+  const file = programConfigFiles.map((name) => join(folder, name)).find((path) => existsSync(path));
+  const read = parseProgramConfig(file && readFileSync(file, "utf8"), file ? basename(file) : "");
+  const folders = [".", workersFolder, ...read.config.workerPaths].map((path) => resolve(folder, path));
+  let workers: ReadonlyMap<string, string> | undefined;
+  return {
+    folder,
+    ...read,
+    workers() {
+      workers ??= listWorkers([...new Set(folders)].flatMap(workerFilesIn));
+      return workers;
+    },
+  };
+}
+
+/** The first file of a name wins, and the name of a file over the name in another one. */
+function listWorkers(files: readonly string[]): ReadonlyMap<string, string> {
+  const workers = new Map<string, string>();
+  const add = (name: string | undefined, path: string) => {
+    if (name !== undefined && !workers.has(name)) workers.set(name, path);
+  };
+  for (const path of files) add(basename(path, ending), path);
+  for (const path of files) add(nameIn(path), path);
+  return workers;
+}
+
+function workerFilesIn(folder: string): string[] {
+  const names = statSync(folder, { throwIfNoEntry: false })?.isDirectory() ? readdirSync(folder) : [];
+  return names
+    .filter((name) => name.endsWith(ending))
+    .sort()
+    .map((name) => join(folder, name));
+}
+
+/** The name that a worker file gives its worker. A file that cannot be read is reported when its worker is called. */
+function nameIn(path: string): string | undefined {
+  try {
+    return parseWorker(readFileSync(path, "utf8"), basename(path)).name;
+  } catch (error) {
+    if (error instanceof UserError) return undefined;
+    throw error;
+  }
+}
+
+function findEntry({ folder, workers }: Program): string {
+  const own = [...new Set(workers().values())].filter((path) => dirname(path) === folder);
+  const entry = own.find((path) => basename(path) === mainWorkerFile) ?? (own.length === 1 ? own[0] : undefined);
+  if (entry !== undefined) return entry;
+  const names = own.map((path) => basename(path));
+  throw new UserError(
+    names.length === 0
+      ? `${folder} has no worker: a program has a ${mainWorkerFile}.`
+      : `${folder} has several workers and no ${mainWorkerFile}. Name one of them: ${names.join(", ")}.`,
+  );
+}

@@ -1,0 +1,103 @@
+import { mkdirSync, realpathSync } from "node:fs";
+import { basename, dirname, relative, resolve } from "node:path";
+import { readLocalConfig } from "#config/config.ts";
+import { mainWorkerFile } from "#config/program-config.ts";
+import { parseRepositorySettings, type RepositorySettings, settingsPath } from "#config/repository-settings.ts";
+import { findProgram, isProgramFolder, openProgram, type Program } from "#embed/program.ts";
+import { findWorker, listCatalogue, readWorker } from "#embed/read-worker.ts";
+import { findRoot } from "#sandbox/checkout/find-root.ts";
+import type { CommandContext } from "./command-context.ts";
+import { checkoutFiles, type LocalWorkers, openLocalWorkers } from "./local-workers.ts";
+import { SavedRuns } from "./saved-runs.ts";
+
+/** The files that a worker works on, the workers there are, and the settings: of a checkout, or of a program. */
+export interface Surroundings {
+  /** The folder with the files. */
+  root: string;
+  config: ReturnType<typeof readLocalConfig>;
+  workers: LocalWorkers;
+  settings: RepositorySettings;
+  savedRuns: SavedRuns;
+  /** Undefined for a worker of a checkout, and for those that ship. */
+  program?: Program;
+  /** True for files that are no checkout of their own. */
+  isFolder: boolean;
+}
+
+/** Finds the worker that a command names, by its name, its file, or the folder of its program, with its surroundings. */
+export async function findNamedWorker(
+  named: string,
+  context: CommandContext,
+): Promise<{ name: string; surroundings: Surroundings }> {
+  const { cwd } = context;
+  const path = resolve(cwd, named);
+  if (!isPath(named) && !isProgramFolder(path)) {
+    const program = findProgram(cwd);
+    const isInProgram = program?.workers().has(named) === true;
+    return { name: named, surroundings: await (isInProgram ? programAt(program, context) : checkoutAt(context)) };
+  }
+  const shared = await sharedFolderOf(path);
+  if (shared !== undefined) {
+    const name = basename(path.endsWith(".worker") ? path : mainWorkerFile, ".worker");
+    return { name, surroundings: await checkoutAt({ ...context, cwd: shared }) };
+  }
+  const { entry, ...program } = openProgram(path);
+  return { name: entry, surroundings: await programAt(program, context) };
+}
+
+/** Finds the surroundings of earlier runs: those of the program of this folder, otherwise of the checkout. */
+export async function findSurroundings(context: CommandContext): Promise<Surroundings> {
+  const program = findProgram(context.cwd);
+  return program ? programAt(program, context) : checkoutAt(context);
+}
+
+function isPath(named: string): boolean {
+  return /[/\\]|\.worker$|^\.{1,2}$/.test(named);
+}
+
+/** The workers in `.github/workers` work on the whole checkout. Returns its root for a path in there. */
+async function sharedFolderOf(path: string): Promise<string | undefined> {
+  const folder = path.endsWith(".worker") ? dirname(path) : path;
+  const root = await findRoot(folder).catch(() => undefined);
+  if (root === undefined) return undefined;
+  return /^\.github[/\\]workers([/\\]|$)/.test(relative(root, realpathSync(folder))) ? root : undefined;
+}
+
+async function checkoutAt({ cwd, env }: CommandContext): Promise<Surroundings> {
+  const config = readLocalConfig(env);
+  const root = await findRoot(cwd);
+  const workers = await openLocalWorkers(root, config.workersDirectory);
+  const settings = parseRepositorySettings(await checkoutFiles(root).readFile(settingsPath), settingsPath);
+  return { config, root, workers, settings, savedRuns: new SavedRuns(root, { env }), isFolder: false };
+}
+
+async function programAt(program: Program, { env }: CommandContext): Promise<Surroundings> {
+  const wanted = resolve(program.folder, program.config.sandbox.root);
+  mkdirSync(wanted, { recursive: true });
+  const root = realpathSync(wanted);
+  const isFolder = (await findRoot(root).catch(() => undefined)) !== root;
+  return {
+    config: readLocalConfig(env),
+    root,
+    workers: workersOf(program),
+    settings: parseRepositorySettings(undefined),
+    savedRuns: new SavedRuns(root, { env }),
+    program,
+    isFolder,
+  };
+}
+
+/** The workers of a program, by name or by the path of their file. */
+function workersOf({ workers }: Program): LocalWorkers {
+  const catalogue = Object.fromEntries(workers());
+  return {
+    async find(name) {
+      const path = isPath(name) ? name : workers().get(name);
+      const { worker } = path === undefined ? await findWorker(catalogue, name) : readWorker(path);
+      return { worker, path: path ?? "", isOwn: true };
+    },
+    async list() {
+      return (await listCatalogue(catalogue, [])).map((one) => ({ ...one, isOwn: true }));
+    },
+  };
+}
