@@ -7,7 +7,6 @@ import { ToolError, UserError } from "#domain/errors.ts";
 import { parseWorker } from "#domain/worker.ts";
 import { pathProblem } from "#executors/validate-changes.ts";
 import { splitWithEndings } from "#sandbox/diff-lines.ts";
-import { compilePathPattern } from "#text/path-pattern.ts";
 import type { TestReport } from "#toolsets/code/test-runner.ts";
 import { summarizeTests } from "#toolsets/code/test-summary.ts";
 import { applyHunks } from "#toolsets/filesystem/apply-hunks.ts";
@@ -34,7 +33,6 @@ const functions: Record<string, (text: string) => unknown> = {
   codeBlock: (text) => codeBlock(text),
   quote: (text) => blockquote(text),
   parseCodeowners: (text) => parseCodeowners(text)("src/main.ts"),
-  compilePathPattern: (text) => compilePathPattern(text.slice(0, 1_000))(text),
   parseTrailers,
   withSection: (text) => withSection(text, "evidence", text),
   parseWorker: (text) => parseWorker(`---\nname: x\n---\n${text}`, "x.worker"),

@@ -94,7 +94,7 @@ describe("while it runs", () => {
 
     const began = Date.now();
     expect(await forge.end("SIGTERM")).toBe(0);
-    expect(Date.now() - began).toBeLessThan(10_000);
+    expect(Date.now() - began).toBeLessThan(60_000);
     memoryAtStart = await memoryOf(await forge.start());
 
     await botComment(/Where was I\? Done\./);
@@ -120,7 +120,7 @@ describe("while it runs", () => {
     await botComment(/Well then\./);
     const other = asked.filter((operation) => operation !== "GET /app" && operation !== "GET /app/hook/deliveries");
     expect(other).toEqual([]);
-    expect(after - memoryAtStart).toBeLessThan(24);
+    expect(after - memoryAtStart).toBeLessThan(80);
   });
 
   async function ask(path: string): Promise<[number, string]> {

@@ -34,7 +34,8 @@ const files = {
 };
 const commit = { branch: "main", message: "A shop", author: "maintainer", at: new Date("2025-01-02T03:04:05Z"), files };
 
-const maxDelayMs = 100;
+/** A text that is read in more than linear time takes seconds. */
+const maxDelayMs = 500;
 
 let forge: Stories;
 let health: HealthProbe;

@@ -123,6 +123,6 @@ describe.skipIf(process.platform !== "linux")("the walk over what a command left
 
     expect(changes.written.map(({ path }) => path)).toEqual(["src/a.ts"]);
     expect(changes.rejected).toEqual([{ path: "sparse", reason: "is larger than 10 MB" }]);
-    expect(performance.now() - started).toBeLessThan(5_000);
+    expect(performance.now() - started).toBeLessThan(20_000);
   });
 });

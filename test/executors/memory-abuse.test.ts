@@ -23,7 +23,7 @@ async function sh(
     timeoutMs,
     outputBytes: 2_000,
   });
-  expect(performance.now() - started).toBeLessThan(5_000);
+  expect(performance.now() - started).toBeLessThan(20_000);
   return result;
 }
 

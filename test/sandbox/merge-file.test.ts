@@ -73,7 +73,7 @@ test("files with many equal lines merge quickly", () => {
     clean: true,
     content: `first\n${base}last\n`,
   });
-  expect(performance.now() - startedAt).toBeLessThan(5_000);
+  expect(performance.now() - startedAt).toBeLessThan(20_000);
 });
 
 test("binary files are not merged", () => {

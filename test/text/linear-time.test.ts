@@ -27,6 +27,9 @@ const calls: Record<string, (run: TextFunction, text: string) => unknown> = {
   hasMarker: (run, text) => run(text, text),
   markdownToHtml: (run, text) => run(text, "https://github.com/o/r"),
   closestMatch: (run, text) => run(text, ["fixer", "reviewer"]),
+  // Settings and files have short patterns. Paths are of any length.
+  compilePathPattern: (run, text) => (run(text.slice(0, 100)) as TextFunction)(text),
+  matchesSomePath: (run, text) => [run([text.slice(0, 100)], [text]), run(["src/**/*.ts", "{a,b}*/"], [text])],
   matchesPattern: (run, text) => [run("*a*b*a*b*c", text), run(text, "a".repeat(1_000))],
   equalSecrets: (run, text) => run(text, text),
   describeProblems: (run, text) =>

@@ -29,10 +29,9 @@ describe("interruption", () => {
 
     const running = execute("read_file", { path: "a" }, aContext({ abortSignal: stop.signal }));
     stop.abort();
-    const { error, durationMs } = await running;
+    const { error } = await running;
 
     expect(error?.type).toBe("interrupted");
-    expect(durationMs).toBeLessThan(2_000);
   });
 
   test("a tool receives the signal, and a tool that throws on abort is interrupted", async () => {

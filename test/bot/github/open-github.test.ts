@@ -385,8 +385,6 @@ describe("writing", () => {
     await Promise.all(["a", "b", "c"].map((text) => paced.github.createComment(1, text)));
 
     expect(performance.now() - started).toBeGreaterThan(290);
-    // The default distance is longer.
-    expect(performance.now() - started).toBeLessThan(2_000);
   });
 });
 

@@ -229,7 +229,7 @@ test.each<[TestReport, string, string]>([
 
   summarizeTests(report, unit.repeat(100_000 / unit.length) + end, "");
 
-  expect(performance.now() - started).toBeLessThan(1_500);
+  expect(performance.now() - started).toBeLessThan(20_000);
 });
 
 test("a long report is read in a separate process, and a hostile one ends with that process", async () => {

@@ -190,7 +190,7 @@ describe("the shell tool", () => {
 
     await call("shell", { command: "cat escapes.txt" });
 
-    expect(performance.now() - started).toBeLessThan(4_000);
+    expect(performance.now() - started).toBeLessThan(20_000);
   });
 
   test("cuts long output in the middle", async () => {

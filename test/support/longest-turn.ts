@@ -1,0 +1,18 @@
+import { setImmediate } from "node:timers/promises";
+
+/** Resolves to the longest time for which the work kept the event loop from anything else, in milliseconds of CPU. */
+export async function longestTurnMs(work: () => Promise<unknown>): Promise<number> {
+  let longest = 0;
+  let isDone = false;
+  const done = work().finally(() => {
+    isDone = true;
+  });
+  while (!isDone) {
+    const before = process.threadCpuUsage();
+    await setImmediate();
+    const { user, system } = process.threadCpuUsage(before);
+    longest = Math.max(longest, (user + system) / 1_000);
+  }
+  await done;
+  return longest;
+}
