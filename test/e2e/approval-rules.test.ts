@@ -1,17 +1,14 @@
 import { Writable } from "node:stream";
-import { afterEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { addUser } from "#playground/github/create-world.ts";
 import type { ModelReply } from "#playground/model/model-server.ts";
 import { audit } from "#terminal/golem/audit.ts";
 import type { CommandContext } from "#terminal/golem/command-context.ts";
 import { byTurn, call, messageText, type Script } from "../support/forge-stories.ts";
-import { approvalIdIn, type Forge, forgeRepository, startForge } from "../support/forge-world.ts";
+import { approvalIdIn, forgeRepository } from "../support/forge-world.ts";
+import { type SharedForge, shareForge } from "../support/shared-forge.ts";
 
-let forge: Forge | undefined;
-afterEach(async () => {
-  await forge?.close();
-  forge = undefined;
-});
+const openForge = shareForge();
 
 /** An app on a repository with these settings, and an issue on which the maintainer has started a worker. */
 async function started(settings: string, script: Script, files: Record<string, string> = {}) {
@@ -19,9 +16,7 @@ async function started(settings: string, script: Script, files: Record<string, s
     ...commit,
     files: { ...commit.files, ".github/golem-forge.yml": settings, ...files },
   }));
-  const repositories = [{ ...forgeRepository, commits, permissions: { second: "write", third: "write" } as const }];
-  forge = await startForge({ script, repositories });
-  await forge.start();
+  const forge = await openForge(script, { commits, permissions: { second: "write", third: "write" } });
   const { github, botComment } = forge;
   const issue = github.as("visitor").openIssue({ title: "The total is one too high", body: "Two items give 3." });
   github.as("maintainer").comment(issue.number, "/run fixer");
@@ -71,7 +66,10 @@ test("two other people approve; the commit, the pull request and the ledger say 
   expect(await runAudit(forge, ["main"])).toMatchObject({ code: 1, text: expect.stringContaining("no trailers") });
 });
 
-async function runAudit({ github, databasePath }: Forge, args: string[]): Promise<{ code: number; text: string }> {
+async function runAudit(
+  { github, databasePath }: SharedForge,
+  args: string[],
+): Promise<{ code: number; text: string }> {
   let text = "";
   const output = new Writable({
     write(chunk, _encoding, done) {
@@ -131,21 +129,25 @@ describe("three calls that ask at once, with ids that a provider repeats", () =>
 
   test("answers out of order reach their own calls across kill -9", { timeout: 120_000 }, async () => {
     const { forge, github, number } = await started("{}\n", script);
-    /** Answers a request, and kills the app as soon as the answer is shown. */
     const answer = async (command: string, id: string | undefined, reason = "") => {
       github.as("maintainer").comment(number, `/${command} ${id} ${reason}`);
       await forge.botComment(number, new RegExp(`(Approved|Denied) by maintainer[\\s\\S]*approval \`${id}\``));
+    };
+    const crash = async () => {
       await forge.end("SIGKILL");
       await forge.start();
     };
 
     const first = await requestsFor(forge, number, "one");
     await answer("approve", first.get(".github/c.yml"));
+    await crash();
     await answer("deny", first.get(".github/a.yml"), "because a is not ours");
     await answer("approve", first.get(".github/b.yml"));
+    await crash();
     const second = await requestsFor(forge, number, "two");
     await answer("deny", second.get(".github/c.yml"), "because c is done");
     await answer("approve", second.get(".github/b.yml"));
+    await crash();
     await answer("deny", second.get(".github/a.yml"), "because a is not ours");
     await forge.botComment(number, /Done\./);
 
@@ -165,7 +167,7 @@ describe("three calls that ask at once, with ids that a provider repeats", () =>
   });
 
   /** The approval ids of the three requests, by the path that each would write. */
-  async function requestsFor({ inThread }: Forge, number: number, content: string): Promise<Map<string, string>> {
+  async function requestsFor({ inThread }: SharedForge, number: number, content: string): Promise<Map<string, string>> {
     return inThread(
       number,
       ({ comments }) => {

@@ -1,12 +1,9 @@
-import { afterEach, describe, expect, test } from "vitest";
-import { type Forge, type ForgeOptions, forgeRepository, startForge } from "../support/forge-world.ts";
+import { describe, expect, onTestFinished, test } from "vitest";
+import type { Script } from "../support/forge-stories.ts";
+import { forgeRepository, startForge } from "../support/forge-world.ts";
+import { shareForge } from "../support/shared-forge.ts";
 
-let forge: Forge | undefined;
-
-afterEach(async () => {
-  await forge?.close();
-  forge = undefined;
-});
+const openForge = shareForge();
 
 const worker = (name: string, on: string) => `---
 name: ${name}
@@ -15,33 +12,19 @@ ${on}
 ---
 Look at it.`;
 
-interface Setup {
-  files?: Record<string, string>;
-  settings?: string;
-  environment?: ForgeOptions["environment"];
-  nodeOptions?: string[];
-}
+/** Answers with the name of the event that started the run. */
+const script: Script = ({ messages }) => {
+  const started = /started by this event: ([a-z_]+(?:: [a-z_]+)?)/.exec(JSON.stringify(messages));
+  return { text: `Started by ${started?.[1] ?? "a command"}.` };
+};
 
-/** The app on a repository with these files; each run answers with the name of the event that started it. */
-async function startTriggers({ files = {}, settings = "", environment = {}, nodeOptions = [] }: Setup) {
-  const [commit] = forgeRepository.commits;
-  const own = settings ? { ".github/golem-forge.yml": settings } : {};
-  const world = await startForge({
-    script: ({ messages }) => {
-      const started = /started by this event: ([a-z_]+(?:: [a-z_]+)?)/.exec(JSON.stringify(messages));
-      return { text: `Started by ${started?.[1] ?? "a command"}.` };
-    },
-    repositories: [
-      {
-        ...forgeRepository,
-        commits: [{ ...(commit as NonNullable<typeof commit>), files: { ...commit?.files, ...files, ...own } }],
-      },
-    ],
-    environment,
-    nodeOptions,
-  });
-  forge = world;
-  await world.start();
+const commitsWith = (files: Record<string, string>) =>
+  forgeRepository.commits.map((commit) => ({ ...commit, files: { ...commit.files, ...files } }));
+
+/** The app on a repository with these files. */
+async function openTriggers({ files = {}, settings }: { files?: Record<string, string>; settings?: string }) {
+  const own: Record<string, string> = settings ? { ".github/golem-forge.yml": settings } : {};
+  const world = await openForge(script, { commits: commitsWith({ ...files, ...own }) });
   return { ...world, maintainer: world.github.as("maintainer") };
 }
 
@@ -51,7 +34,7 @@ describe("an event of an issue", () => {
   const files = { ".github/workers/sorter.worker": worker("sorter", "  issues: { types: [labeled], labels: [bug] }") };
 
   test("starts the worker whose file names it, once, and no other event does", async () => {
-    const { maintainer, botComment, model } = await startTriggers({ files });
+    const { maintainer, botComment, model } = await openTriggers({ files });
     const issue = maintainer.openIssue(bug);
     maintainer.label(issue.number, "question");
 
@@ -62,7 +45,7 @@ describe("an event of an issue", () => {
   });
 
   test("starts nothing when a person without write access caused it", async () => {
-    const { github, maintainer, botComment, model } = await startTriggers({
+    const { github, maintainer, botComment, model } = await openTriggers({
       files: { ".github/workers/sorter.worker": worker("sorter", "  issues: { types: [opened] }") },
     });
 
@@ -74,7 +57,7 @@ describe("an event of an issue", () => {
   });
 
   test("of the machine user's assignment starts a worker that the settings name", async () => {
-    const { maintainer, botComment } = await startTriggers({
+    const { maintainer, botComment } = await openTriggers({
       settings: "machine_user: contributor\non: { fixer: { issues: { types: [assigned] } } }",
     });
     const issue = maintainer.openIssue(bug);
@@ -94,7 +77,7 @@ describe("an event of a pull request", () => {
   };
 
   test("starts a worker if a changed file matches", async () => {
-    const { github, maintainer, botComment, model } = await startTriggers({ files });
+    const { github, maintainer, botComment, model } = await openTriggers({ files });
     await github.push({
       branch: "docs",
       message: "Docs",
@@ -119,7 +102,7 @@ describe("an event of a pull request", () => {
 });
 
 test("a mention in the summary of a review starts the default worker once", async () => {
-  const { github, maintainer, botComment, model } = await startTriggers({ settings: "default_worker: explorer" });
+  const { github, maintainer, botComment, model } = await openTriggers({ settings: "default_worker: explorer" });
   const files = { "src/new.js": "1;\n" };
   await github.push({ branch: "code", message: "Code", author: "maintainer", at: new Date(), files });
   const pull = await maintainer.openPullRequest({ title: "Code", body: "New.", head: "code", base: "main" });
@@ -133,7 +116,7 @@ test("a mention in the summary of a review starts the default worker once", asyn
 });
 
 test("a mention in a comment on a line of a pull request starts the default worker there", async () => {
-  const { github, maintainer, botComment, model } = await startTriggers({ settings: "default_worker: explorer" });
+  const { github, maintainer, botComment, model } = await openTriggers({ settings: "default_worker: explorer" });
   await github.push({
     branch: "code",
     message: "Code",
@@ -171,8 +154,11 @@ test("a schedule that a repository has when the app is installed on it starts a 
   const { cron, nodeOptions } = aboutToStrike();
   const on = `  schedule: [{ cron: "${cron}", issue: 1, task: Look for dead links. }]`;
   const files = { ".github/workers/gardener.worker": worker("gardener", on) };
-  const { github, maintainer, botComment } = await startTriggers({ files, nodeOptions });
-  maintainer.openIssue({ title: "Dead links", body: "They are reported here." });
+  const repositories = [{ ...forgeRepository, commits: commitsWith(files) }];
+  const { github, botComment, start, close } = await startForge({ script, repositories, nodeOptions });
+  onTestFinished(close);
+  await start();
+  github.as("maintainer").openIssue({ title: "Dead links", body: "They are reported here." });
 
   github.accountChanges.install();
 
