@@ -59,14 +59,11 @@ describe("kill -9 loses no work and never posts twice", { timeout: 60 * 60_000 }
     expect(undisturbed.writes.length).toBeGreaterThan(5);
 
     const last = undisturbed.writes.length - 1;
-    await inPairs(
-      everyMoment ? [...undisturbed.writes.keys()] : [0, last],
-      async (killAfterWrite) => {
-        const { result, kills } = await playStory(sqlite, { killAfterWrite });
-        expect(kills).toBe(1);
-        expect(result, `killed after ${undisturbed.writes[killAfterWrite]}`).toEqual(undisturbed.result);
-      },
-    );
+    await inPairs(everyMoment ? [...undisturbed.writes.keys()] : [0, last], async (killAfterWrite) => {
+      const { result, kills } = await playStory(sqlite, { killAfterWrite });
+      expect(kills).toBe(1);
+      expect(result, `killed after ${undisturbed.writes[killAfterWrite]}`).toEqual(undisturbed.result);
+    });
   });
 
   test("in a review round: each comment gets one answer, and there is one push", async () => {
@@ -78,7 +75,7 @@ describe("kill -9 loses no work and never posts twice", { timeout: 60 * 60_000 }
     const first = undisturbed.writes.length;
 
     await inPairs(
-      everyMoment ? numbers(last).filter((index) => index >= first) : [replies[0] ?? last, first + 1],
+      everyMoment ? numbers(last).filter((index) => index >= first) : [replies[0] ?? last],
       async (killAfterWrite) => {
         const { result, kills } = await playStory(sqlite, { withReview: true, killAfterWrite });
         expect(kills).toBe(calm.kills + 1);
@@ -91,9 +88,10 @@ describe("kill -9 loses no work and never posts twice", { timeout: 60 * 60_000 }
 
   test.each<[string, CrashSchedule["database"], number]>([
     ["a SQLite database", "sqlite", 8],
-    ["two replicas and a PostgreSQL database", "postgres", 3],
+    ["two replicas and a PostgreSQL database", "postgres", 17],
   ])("under random faults over %s", async (_, database, seed) => {
-    if (database === "postgres" && !postgresPrograms) return;
+    // `npm run crash` plays hundreds over both.
+    if (database === "postgres" ? !postgresPrograms : postgresPrograms && !everyMoment) return;
     const schedule = scheduleOf(seed, [database]);
     const url = database === "postgres" ? await newDatabase() : undefined;
 
@@ -101,7 +99,7 @@ describe("kill -9 loses no work and never posts twice", { timeout: 60 * 60_000 }
   });
 
   test.skipIf(!postgresPrograms)("with PostgreSQL as well", async () => {
-    const points: Story[] = everyMoment ? await everyPoint(postgres) : [{ killAt: "after:19" }, { killAfterWrite: 3 }];
+    const points: Story[] = everyMoment ? await everyPoint(postgres) : [{ killAt: "after:19" }];
 
     await inPairs(points, async (point) => {
       const { result, kills } = await playStory(postgres, point);
