@@ -53,6 +53,19 @@ export function visibleName(name: string): string {
     .replace(/^ +| +$| {2,}/g, countBlanks);
 }
 
+/** Quotes what a model wrote within a sentence of ours, so that it cannot continue that sentence. */
+export function quoted(text: string): string {
+  const shown = visibleName(text.replace(/\s+/g, " ")).replace(/[“”]/g, "⟨quotation mark⟩");
+  return `“${shown.length > maxQuotedLength ? `${shown.slice(0, maxQuotedLength).toWellFormed()}…` : shown}”`;
+}
+
+/** Puts a part of a command into a sentence of ours, as code that it cannot close. */
+export function inCode(text: string): string {
+  return `\`${text.replaceAll("`", "'")}\``;
+}
+
+const maxQuotedLength = 300;
+
 function escapeCharacter(character: string): string {
   const unit = character.charCodeAt(0);
   // A byte that is not UTF-8, as `preview-files.ts` decodes it.

@@ -1,6 +1,7 @@
 import { type Approval, answersOf } from "#domain/approval.ts";
 import { isShownWhole } from "#domain/preview.ts";
 import { replaceHidden } from "#text/hidden-characters.ts";
+import { escapeInvisible } from "#text/visible-text.ts";
 import { type RequestBlock, requestBlocks } from "#ui/request-blocks.ts";
 import { type Html, html } from "./html.ts";
 import { formKeyField, type PageContext } from "./page-context.ts";
@@ -23,9 +24,9 @@ export function renderApprovalCard(approval: Approval, context: PageContext): Ht
   const blocks = requestBlocks(approval);
   const [texts, others] = [blocks.filter(({ kind }) => kind === "text"), blocks.filter(({ kind }) => kind !== "text")];
   return html`<article class="card approval" id="approval-${id}" aria-labelledby="approval-${id}-title">
-<h2 id="approval-${id}-title">🔐 ${workerPath} asks for approval <code>${id}</code></h2>
-<p>${reason}</p>
-<p>Tool <code>${tool}</code></p>
+<h2 id="approval-${id}-title">🔐 ${escapeInvisible(workerPath)} asks for approval <code>${id}</code></h2>
+<p>${escapeInvisible(reason)}</p>
+<p>Tool <code>${escapeInvisible(tool)}</code></p>
 ${texts.map((part) => renderText(part, markdownOf(approval, part), context))}${renderFiles(others)}${others.map((part) => renderBlock(part, blocks.length > 1))}
 ${renderProgress(approval)}${renderForms(approval, context)}
 <p class="small">${approvers} can approve until <time datetime="${new Date(expiresAt).toISOString()}">${new Date(expiresAt).toISOString().slice(0, 16).replace("T", " ")} UTC</time>; after that the request is denied automatically. Approval covers exactly this call, once: digest <code>${digest.slice(0, 12)}</code>, commit <code>${baseCommit.slice(0, 7)}</code>.</p>

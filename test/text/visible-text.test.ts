@@ -1,6 +1,14 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { escapeInvisible, visibleLine, visibleName, visibleText, wrapMark } from "#text/visible-text.ts";
+import {
+  escapeInvisible,
+  inCode,
+  quoted,
+  visibleLine,
+  visibleName,
+  visibleText,
+  wrapMark,
+} from "#text/visible-text.ts";
 
 describe("invisible characters are shown as escapes", () => {
   test.each([
@@ -96,3 +104,16 @@ function decode(shown: string): string {
       return count ? " ".repeat(Number(count)) : (names[name] ?? "?");
     });
 }
+
+test.each([
+  ["Fix it. Approved by @ada", "“Fix it. Approved by @ada”"],
+  ["a” and is safe. “b", "“a⟨quotation mark⟩ and is safe. ⟨quotation mark⟩b”"],
+  ["one\n\n## two", "“one ## two”"],
+  ["\u001b[2K\u202ex", "“⟨ESC⟩[2K⟨U+202E⟩x”"],
+])("%j is quoted as %j", (text, expected) => {
+  expect(quoted(text)).toBe(expected);
+});
+
+test("code in a sentence cannot be closed from inside", () => {
+  expect(inCode("rm `. It is safe. `")).toBe("`rm '. It is safe. '`");
+});

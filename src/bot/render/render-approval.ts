@@ -1,8 +1,12 @@
 import { type Approval, answersOf } from "#domain/approval.ts";
 import { describeChannel } from "#domain/channel.ts";
 import { isShownWhole } from "#domain/preview.ts";
+import { escapeInvisible } from "#text/visible-text.ts";
 import { code, codeBlock, details, formatUtc, inline, paragraphs } from "./markdown.ts";
 import { layOutRequest, renderPrecedingComments } from "./render-request.ts";
+
+/** A reason quotes up to some hundred characters of the model. */
+const maxReasonLength = 8_000;
 
 /** The request for one approval, or, once it is decided, what became of it. Everything the model wrote is inert. */
 export function renderApproval(approval: Approval, link?: string): string {
@@ -12,9 +16,9 @@ export function renderApproval(approval: Approval, link?: string): string {
 function renderRequest(approval: Approval, link: string | undefined): string {
   const { id, workerPath, tool, reason } = approval;
   return paragraphs(
-    `### 🔐 **${inline(workerPath)}** asks for approval ${code(id)}`,
-    inline(reason, 2_000),
-    `Tool ${code(tool)}`,
+    `### 🔐 **${inline(escapeInvisible(workerPath))}** asks for approval ${code(id)}`,
+    inline(escapeInvisible(reason), maxReasonLength),
+    `Tool ${code(escapeInvisible(tool))}`,
     layOutRequest(approval).body,
     [
       "| to | comment |",
@@ -70,7 +74,10 @@ function renderDecision(approval: Approval): string {
     approval.revoked?.note && `> ${inline(approval.revoked.note, 2_000)}`,
     changedArgs !== undefined &&
       paragraphs("With these arguments instead:", codeBlock(toJson(changedArgs), "json", 12_000)),
-    details("What was asked", paragraphs(inline(approval.reason, 2_000), layOutRequest(approval).body)),
+    details(
+      "What was asked",
+      paragraphs(inline(escapeInvisible(approval.reason), maxReasonLength), layOutRequest(approval).body),
+    ),
   );
 }
 

@@ -69,13 +69,19 @@ function excerptOf(text: string): string {
 function sectionsOf(content: RequestContent): Section[] {
   const blocks = requestBlocks(content);
   return blocks.map(({ kind, title, details: about = "", lines }) => ({
-    heading: kind === "diff" ? `File **${code(title, maxPathLength)}**: ${inline(about, 1_000)}` : undefined,
+    heading: kind === "diff" ? `File **${pathAsCode(title)}**: ${inline(about, 1_000)}` : undefined,
     name: kind === "diff" ? "Changes" : inline(title),
     language: languages[kind],
     text: lines.join("\n"),
     // What it would do says it better, and twice is too much for a phone.
     folded: kind === "arguments" && blocks.length > 1,
   }));
+}
+
+function pathAsCode(path: string): string {
+  const shown = code(path, maxPathLength);
+  // Only a path longer than any that a repository can have: a run of backticks takes a fence as long as it on either side.
+  return shown.length <= maxPathLength + 3_000 ? shown : code(path, maxPathLength / 3);
 }
 
 const languages = { text: "text", diff: "diff", arguments: "json" };

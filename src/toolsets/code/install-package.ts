@@ -4,6 +4,7 @@ import { BlockedError, ToolError } from "#domain/errors.ts";
 import { type Preview, textPreview } from "#domain/preview.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
+import { quoted } from "#text/visible-text.ts";
 import { baseFiles, findSetup, type ProjectSetup, presentFiles } from "#toolsets/project-setup.ts";
 import { commandResult, executorsOf, type FinishedCommand, runCommand } from "#toolsets/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
@@ -45,7 +46,7 @@ export function createInstallPackageTool(settings: CodeConfig, services: ToolSer
     needsApproval,
     manualExecution: { mode: "both", label: "Install packages", category: "Development" },
     approvalReason: ({ packages }) => {
-      const what = packages.length > 0 ? packages.join(", ") : "the project's packages";
+      const what = packages.length > 0 ? packages.map(quoted).join(", ") : "the project's packages";
       return `The worker wants to install ${what} into its sandbox. The package manager reaches its registry meanwhile.`;
     },
     preview: (input) => previewInstall(input, settings, services),

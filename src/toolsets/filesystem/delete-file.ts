@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
+import { quoted } from "#text/visible-text.ts";
 import {
   type FileToolOptions,
   filesAt,
@@ -30,7 +31,7 @@ export function createDeleteFileTool(
     description: "Delete a file, or with recursive a directory and everything in it.",
     inputSchema: input,
     needsApproval: options.needsApproval ?? true,
-    approvalReason: ({ path }) => `The worker wants to delete ${path}.`,
+    approvalReason: ({ path }) => `The worker wants to delete ${quoted(path)}.`,
     preview: async ({ path }) => {
       const files = (await filesAt(workspace, path)).map((file) => previewWrite(workspace, file, undefined));
       return previewChanges((await Promise.all(files)).filter(({ before }) => before));

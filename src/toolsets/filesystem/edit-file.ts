@@ -3,6 +3,7 @@ import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
+import { quoted } from "#text/visible-text.ts";
 import {
   type FileToolOptions,
   needsFileApproval,
@@ -49,7 +50,7 @@ export function createEditFileTool(
       "Change a part of a text file that you have read: old_text is replaced by new_text. Several edits in one call with edits.",
     inputSchema: input,
     needsApproval: options.needsApproval ?? (({ path }) => needsFileApproval({ ...question(path), otherwise: true })),
-    approvalReason: ({ path }) => `The worker wants to change ${path}.`,
+    approvalReason: ({ path }) => `The worker wants to change ${quoted(path)}.`,
     preview: async (args) => {
       const { path, after, encoding } = await prepare(args, workspace, options);
       return previewChanges([await previewWrite(workspace, path, encodeText({ text: after, encoding }, path))]);

@@ -4,6 +4,7 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import type { FileVersions } from "#sandbox/preview-files.ts";
+import { quoted } from "#text/visible-text.ts";
 import { type FileToolOptions, filesAt, needsFileApproval, previewChanges, versionOf } from "./file-changes.ts";
 
 const input = z.object({
@@ -25,7 +26,7 @@ export function createMoveFileTool(
     description: "Move or rename a file or directory.",
     inputSchema: input,
     needsApproval: options.needsApproval ?? ((args) => moveNeedsApproval(args, workspace, options)),
-    approvalReason: ({ from, to }) => `The worker wants to move ${from} to ${to}.`,
+    approvalReason: ({ from, to }) => `The worker wants to move ${quoted(from)} to ${quoted(to)}.`,
     preview: async (args) => {
       const [from, to] = [workspace.resolve(args.from), workspace.resolve(args.to)];
       const files = (await filesAt(workspace, from)).map(async (path): Promise<FileVersions[]> => {

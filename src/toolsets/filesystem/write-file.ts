@@ -3,6 +3,7 @@ import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
+import { quoted } from "#text/visible-text.ts";
 import {
   type FileToolOptions,
   needsFileApproval,
@@ -40,7 +41,7 @@ export function createWriteFileTool(
     description: "Create a file, or overwrite one as a whole. To change a part of a file use edit_file.",
     inputSchema: input,
     needsApproval: options.needsApproval ?? true,
-    approvalReason: ({ path }) => `The worker wants to write ${path}.`,
+    approvalReason: ({ path }) => `The worker wants to write ${quoted(path)}.`,
     preview: async (args) => {
       const { path, content } = await prepare(workspace, args, options);
       return previewChanges([await previewWrite(workspace, path, content)]);

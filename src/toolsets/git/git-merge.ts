@@ -3,6 +3,7 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import type { MergeResult } from "#sandbox/git-sandbox.ts";
+import { quoted } from "#text/visible-text.ts";
 import { filesAt, previewChanges } from "#toolsets/filesystem/file-changes.ts";
 import { decodeText, splitLines } from "#toolsets/filesystem/text-file.ts";
 import { headsOf } from "#toolsets/pull-request/push-changes.ts";
@@ -31,7 +32,7 @@ export function createGitMergeTool(services: ToolServices): NamedTool<MergeInput
     description: "Merge another branch into the files of this run. If there are conflicts, nothing is changed.",
     inputSchema: mergeInput,
     needsApproval: true,
-    approvalReason: ({ branch }) => `The worker wants to merge the branch ${branch} into its files.`,
+    approvalReason: ({ branch }) => `The worker wants to merge the branch ${quoted(branch)} into its files.`,
     preview: async ({ branch, with_conflicts }, { abortSignal }) => {
       const options = { withConflicts: with_conflicts, heads: headsOf(services), signal: abortSignal };
       const { commit, files } = await sandbox.previewMerge(branch, options);

@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Change } from "#domain/workspace.ts";
+import { quoted } from "#text/visible-text.ts";
 import { previewChanges } from "#toolsets/filesystem/file-changes.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 
@@ -88,7 +89,7 @@ export function createGitDiscardTool({ sandbox, workspace }: ToolServices): Name
     description: "Discard this run's changes to some files and restore their content from the base commit.",
     inputSchema: discardInput,
     needsApproval: true,
-    approvalReason: ({ paths }) => `The worker wants to discard its changes to ${paths.join(", ")}.`,
+    approvalReason: ({ paths }) => `The worker wants to discard its changes to ${paths.map(quoted).join(", ")}.`,
     preview: async ({ paths }) => {
       const folders = paths.map((path) => workspace.resolve(path));
       const lost = (await sandbox.changedFiles()).filter(({ path }) =>

@@ -3,6 +3,7 @@ import type { ApprovalConfig } from "#domain/approval.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { withRetries } from "#domain/with-retries.ts";
+import { quoted } from "#text/visible-text.ts";
 import { configuredApproval } from "#toolsets/approval-settings.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 
@@ -22,7 +23,7 @@ export function createAddLabelsTool(
     description: "Add labels to the issue of this thread.",
     inputSchema: input,
     needsApproval: configuredApproval("add_labels", approval),
-    approvalReason: ({ labels }) => `The worker wants to add labels to #${thread}: ${labels.join(", ")}.`,
+    approvalReason: ({ labels }) => `The worker wants to add labels to #${thread}: ${labels.map(quoted).join(", ")}.`,
     preview: ({ labels }) => `Labels for #${thread}: ${labels.join(", ")}`,
     execute: async ({ labels }, { abortSignal: signal }) => {
       const clean = labels.map((label) => sanitize(label, "plain"));

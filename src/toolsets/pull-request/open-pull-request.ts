@@ -33,7 +33,7 @@ export function createOpenPullRequestTool(
       "Commit all changes of this run to its own branch and open a draft pull request. Check git_diff first.",
     inputSchema: input,
     needsApproval: async (_, { abortSignal }) => configured() || pushesProtectedFile(services, abortSignal),
-    approvalReason: ({ title }) => `The worker wants to open a draft pull request: ${title}. ${evidenceNote}`,
+    approvalReason: () => `The worker wants to open a draft pull request. ${evidenceNote}`,
     preview: async (args, { abortSignal }) => {
       assertHasNone(services);
       await checkOpenPullRequests(services);

@@ -5,6 +5,7 @@ import { type GitHub, GitHubRefusal } from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { withRetries } from "#domain/with-retries.ts";
+import { quoted } from "#text/visible-text.ts";
 import { configuredApproval } from "#toolsets/approval-settings.ts";
 import { ownPullRequest } from "#toolsets/github/read-pull-request.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
@@ -26,7 +27,7 @@ export function createRequestReviewTool(
       "Ask people to review the pull request of this run. update_pull_request asks those who requested changes.",
     inputSchema: input,
     needsApproval: configuredApproval("request_review", approval),
-    approvalReason: ({ reviewers }) => `The worker wants to request a review from ${reviewers.join(", ")}.`,
+    approvalReason: ({ reviewers }) => `The worker wants to request a review from ${reviewers.map(quoted).join(", ")}.`,
     preview: ({ reviewers }) => `Reviewers: ${reviewers.join(", ")}`,
     execute: async ({ reviewers }, { abortSignal: signal }) => {
       const { number } = await ownPullRequest(services);

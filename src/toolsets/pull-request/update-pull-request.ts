@@ -43,7 +43,7 @@ export function createUpdatePullRequestTool(
     // Someone else's branch is changed only with approval, whatever the worker's settings say.
     needsApproval: async (_, { abortSignal }) =>
       configured() || isForeign || pushesProtectedFile(services, abortSignal),
-    approvalReason: ({ message }) => `The worker wants to update its pull request: ${message}. ${evidenceNote}`,
+    approvalReason: () => `The worker wants to update its pull request. ${evidenceNote}`,
     preview: ({ message, title, body }, { abortSignal }) => {
       const texts = {
         "Commit message": sanitize(message),

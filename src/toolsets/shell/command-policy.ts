@@ -1,4 +1,5 @@
 import type { ApprovalDecisionType } from "#domain/approval.ts";
+import { inCode } from "#text/visible-text.ts";
 
 export interface CommandRule {
   /** The first words of a command, such as `git status`. */
@@ -24,7 +25,7 @@ export interface CommandVerdict {
 /** The verdict for a script whose commands are not known. It must not get past a rule that blocks. */
 export function judgeUninspectable(line: string, { rules, otherwise }: CommandPolicy, reason: string): CommandVerdict {
   const named = rules.find(({ approval, pattern }) => approval === "blocked" && mentions(line, pattern));
-  if (named) return { decision: "blocked", reason: `\`${named.pattern}\` is blocked` };
+  if (named) return { decision: "blocked", reason: `${inCode(named.pattern)} is blocked` };
   return atLeastAsk(otherwise, `it is not inspectable: ${reason}`);
 }
 

@@ -1,4 +1,5 @@
 import type { ApprovalDecisionType } from "#domain/approval.ts";
+import { inCode } from "#text/visible-text.ts";
 import {
   allowsEverything,
   atLeastAsk,
@@ -52,10 +53,10 @@ function judgeSimple(command: SimpleCommand, policy: CommandPolicy): CommandVerd
 
   const match = matchOf(command, rule);
   const verb = { preApproved: "allowed", ask: "always asked", blocked: "blocked" }[rule.approval];
-  const reason = `\`${rule.pattern}\` is ${verb}`;
+  const reason = `${inCode(rule.pattern)} is ${verb}`;
   if (rule.approval === "blocked" && match !== "possible") return { decision: "blocked", reason };
   if (match !== "exact") {
-    const why = match === "possible" ? `\`${shown(command)}\` may become \`${rule.pattern}\`` : reason;
+    const why = match === "possible" ? `${inCode(shown(command))} may become ${inCode(rule.pattern)}` : reason;
     return stricter({ decision: "ask", reason: why }, judgeSimple(command, { ...policy, rules: rules.slice(at + 1) }));
   }
   if (rule.approval === "ask") return { decision: "ask", reason };
@@ -65,7 +66,7 @@ function judgeSimple(command: SimpleCommand, policy: CommandPolicy): CommandVerd
 }
 
 function judgeUncovered(command: SimpleCommand, { otherwise, reading = otherwise }: CommandPolicy): CommandVerdict {
-  const uncovered = `no rule covers \`${shown(command)}\``;
+  const uncovered = `no rule covers ${inCode(shown(command))}`;
   // Where everything else is allowed, what starts other programs gets past the rules that restrict them.
   if (otherwise === "preApproved") {
     const effect = effectOf(command);
@@ -81,7 +82,7 @@ function judgeUncovered(command: SimpleCommand, { otherwise, reading = otherwise
 
 /** What a command does that a rule with its first words does not allow; undefined when there is nothing. */
 function excessOf(command: SimpleCommand, coveredWords: number): string | undefined {
-  if (command.writes) return `\`${shown(command)}\` writes to a file`;
+  if (command.writes) return `${inCode(shown(command))} writes to a file`;
   const steered = command.assigned.find(isSteering);
   if (steered) return `it sets ${steered.name}`;
 
@@ -91,9 +92,9 @@ function excessOf(command: SimpleCommand, coveredWords: number): string | undefi
 
   const paths = pathWords(command);
   const outside = paths.find((word) => isOutside(word.text));
-  if (outside) return `\`${outside.text.slice(0, 80)}\` is outside the repository`;
+  if (outside) return `${inCode(outside.text.slice(0, 80))} is outside the repository`;
   const unknown = paths.find((word) => word.unknown);
-  return unknown && `it is not inspectable: \`${unknown.text || shown(command)}\` is known only at run time`;
+  return unknown && `it is not inspectable: ${inCode(unknown.text || shown(command))} is known only at run time`;
 }
 
 /** A path, also as the value of an option. */
@@ -107,7 +108,7 @@ function isOutside(text: string): boolean {
 function judgeWithoutProgram(command: SimpleCommand, otherwise: ApprovalDecisionType): CommandVerdict {
   if (command.writes) return atLeastAsk(otherwise, "it writes to a file");
   const outside = command.reads.find(({ text, unknown }) => unknown || leavesTree(text));
-  if (outside) return atLeastAsk(otherwise, `\`${outside.text.slice(0, 80)}\` may be outside the repository`);
+  if (outside) return atLeastAsk(otherwise, `${inCode(outside.text.slice(0, 80))} may be outside the repository`);
   const steered = command.assigned.find(({ name }) => steering.test(name));
   if (steered) return atLeastAsk(otherwise, `it sets ${steered.name}`);
   return { decision: "preApproved", reason: "it only sets a variable" };

@@ -1,3 +1,4 @@
+import { inCode } from "#text/visible-text.ts";
 import type { CommandWord, ProgramEffect, SimpleCommand } from "./simple-command.ts";
 
 // sed, awk and sqlite3 take programs as arguments. Each is read just as far as to know whether it starts another program
@@ -11,7 +12,7 @@ export function findSedEffect(args: readonly CommandWord[]): ProgramEffect | und
     const word = args[at];
     if (!word) continue;
     const { text } = word;
-    if (word.mayBeOption) return { reason: `\`${text}\` may become an option of \`sed\``, word };
+    if (word.mayBeOption) return { reason: `${inCode(text)} may become an option of \`sed\``, word };
     const attached = /^(?:-[nErsuz]*e|--expression=)(.+)$/s.exec(text)?.[1];
     if (attached !== undefined) scripts.push({ ...word, text: attached });
     else if (/^(-[nErsuz]*e|--expression)$/.test(text)) {
@@ -26,7 +27,7 @@ export function findSedEffect(args: readonly CommandWord[]): ProgramEffect | und
       continue;
     else if (text === "-l" || text === "--line-length") at += 1;
     else if (/^--?[A-Za-z]/.test(text))
-      return { reason: `\`sed ${text.slice(0, 60)}\` runs a script that is not in the command`, word };
+      return { reason: `${inCode(`sed ${text.slice(0, 60)}`)} runs a script that is not in the command`, word };
     else operands.push(word);
   }
   if (scripts.length === 0 && operands[0]) scripts.push(operands[0]);
@@ -103,7 +104,7 @@ export function findAwkEffect(args: readonly CommandWord[]): ProgramEffect | und
     )
       continue;
     else if (text.startsWith("-"))
-      return { reason: `\`awk ${text.slice(0, 60)}\` can run code that is not in the command`, word };
+      return { reason: `${inCode(`awk ${text.slice(0, 60)}`)} can run code that is not in the command`, word };
     else {
       program = word;
       break;

@@ -1,3 +1,4 @@
+import { inCode } from "#text/visible-text.ts";
 import { findAwkEffect, findSedEffect, findSqlEffect } from "./embedded-languages.ts";
 import {
   codeRunners,
@@ -30,7 +31,7 @@ export function effectOf(command: SimpleCommand): ProgramEffect | undefined {
   if (special) return special(args, command);
   const known = subcommands.get(name);
   if (known) return subcommandEffect(name, args, known);
-  if (codeRunners.has(name)) return { reason: `\`${name}\` can run other programs`, word: codeWord(name, args) };
+  if (codeRunners.has(name)) return { reason: `${inCode(name)} can run other programs`, word: codeWord(name, args) };
   const wrapper = wrappers.get(name);
   if (wrapper) return wrapperEffect(name, args, wrapper);
   return readingPrograms.has(name) ? undefined : optionEffect(name, args);
@@ -59,7 +60,7 @@ function wrapperEffect(
         if (index === names.length - 1 && !text.includes("=")) at += 1;
         break;
       }
-      if (!flags.test(option)) return { reason: `\`${name} ${text.slice(0, 60)}\` is not known here`, word };
+      if (!flags.test(option)) return { reason: `${inCode(`${name} ${text.slice(0, 60)}`)} is not known here`, word };
     }
   }
   return undefined;
@@ -155,13 +156,16 @@ function isSeparator({ text }: CommandWord, before: CommandWord | undefined): bo
 
 /** A shell or an interpreter whose code is not in the line: it is in a file, or is fed to it. */
 function unseenCode(name: string, args: readonly CommandWord[]): ProgramEffect | undefined {
-  if (name === "." || name === "source") return { reason: `\`${name}\` runs a file`, word: args[0] };
+  if (name === "." || name === "source") return { reason: `${inCode(name)} runs a file`, word: args[0] };
   if (name === "alias") {
     const defined = args.find(({ text }) => text.includes("="));
     return defined && { reason: "it defines an alias", word: undefined };
   }
   if (!shells.has(name) || shellScript(args)) return undefined;
-  return { reason: `what \`${name}\` runs is not in the command`, word: args.find(({ text }) => !/^[-+]/.test(text)) };
+  return {
+    reason: `what ${inCode(name)} runs is not in the command`,
+    word: args.find(({ text }) => !/^[-+]/.test(text)),
+  };
 }
 
 /** What a shell is told to run by `-c`; undefined when it reads its commands elsewhere. */
@@ -222,8 +226,8 @@ function describe(name: string, word: CommandWord | undefined): ProgramEffect | 
   const text = word.text.slice(0, 60);
   const isOption = !word.mayBeOption;
   const reason = isOption
-    ? `\`${name} ${text}\` can run other programs or write files`
-    : `\`${text || "the input of xargs"}\` may become an option of \`${name}\``;
+    ? `${inCode(`${name} ${text}`)} can run other programs or write files`
+    : `${inCode(text || "the input of xargs")} may become an option of ${inCode(name)}`;
   return { reason, word };
 }
 
@@ -246,7 +250,7 @@ function subcommandEffect(
 ): ProgramEffect | undefined {
   const [first, ...rest] = args;
   if (!first) return undefined;
-  const reason = `\`${name} ${first.text.slice(0, 60)}\` can run other programs`;
+  const reason = `${inCode(`${name} ${first.text.slice(0, 60)}`)} can run other programs`;
   // Without a name it installs what the manifest lists.
   const isBare = alone?.test(first.text) && rest.every(({ text, mayBeOption }) => text.startsWith("-") && !mayBeOption);
   if (!first.fixed || !(allowed.test(first.text) || isBare)) return { reason, word: first };
@@ -262,7 +266,7 @@ const archiver = (name: string, options: RiskyOptions): FindEffect => {
   const find = without(name, options);
   return (args, command) => {
     const remote = args.find(({ text }) => /^[\w.@-]+:(?!\/\/)/.test(text));
-    if (remote) return { reason: `\`${remote.text.slice(0, 60)}\` is on another machine`, word: remote };
+    if (remote) return { reason: `${inCode(remote.text.slice(0, 60))} is on another machine`, word: remote };
     // tar takes its first letters without a dash, too.
     const [first, ...rest] = args;
     const isOldStyle = name === "tar" && first !== undefined && /^[A-Za-z]/.test(first.text);
@@ -280,7 +284,7 @@ const oneOperand = (name: string, valued: string): FindEffect => {
   return (args) => {
     const operands = args.filter(({ text }, at) => !/^-./.test(text) && !isValue.test(args[at - 1]?.text ?? ""));
     const second = operands.find((word, at) => at > 0 || word.mayBeOption);
-    return second && { reason: `\`${name}\` writes to its second file`, word: second };
+    return second && { reason: `${inCode(name)} writes to its second file`, word: second };
   };
 };
 
@@ -309,7 +313,7 @@ const findGitEffect: FindEffect = (args) => {
   if (!subcommand) return undefined;
   const name = `git ${subcommand.text.slice(0, 60)}`;
   if (!subcommand.fixed || !isKnownGit.test(subcommand.text)) {
-    return { reason: `\`${name}\` can run other programs`, word: subcommand };
+    return { reason: `${inCode(name)} can run other programs`, word: subcommand };
   }
   const short = { grep: "O", rebase: "x", merge: "s", pull: "s" }[subcommand.text] ?? "";
   const found = riskyWord(rest, { short, long: riskyGit, valued: short === "O" ? "eABCmf" : "mFX" });
@@ -330,7 +334,7 @@ const plainCurl =
 
 const findCurlEffect: FindEffect = (args) => {
   const other = args.find(({ text, fixed }) => !fixed || !plainCurl.test(text));
-  return other && { reason: `\`curl ${other.text.slice(0, 60)}\` can send or write files`, word: other };
+  return other && { reason: `${inCode(`curl ${other.text.slice(0, 60)}`)} can send or write files`, word: other };
 };
 
 const findMakeEffect: FindEffect = (args) =>

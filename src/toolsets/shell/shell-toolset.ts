@@ -2,6 +2,7 @@ import { z } from "zod";
 import { ApprovalDecisionType } from "#domain/approval.ts";
 import { BlockedError, ToolError } from "#domain/errors.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
+import { quoted } from "#text/visible-text.ts";
 import { isProtectedPath, namesPath } from "#toolsets/filesystem/file-changes.ts";
 import { closeSessionWithTools, commandResult, runCommand } from "#toolsets/run-command.ts";
 import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
@@ -102,7 +103,7 @@ function createShellTool(settings: Config, services: ToolServices): NamedTool<In
     inputSchema,
     needsApproval: ({ command }) => review(command),
     approvalReason: ({ command, description }) => {
-      const what = description ? ` (${description})` : "";
+      const what = description ? ` (${quoted(description)})` : "";
       const reason = reasons.get(command);
       return `The worker wants to run a shell command${what}.${reason ? ` It needs approval because ${reason}.` : ""}`;
     },

@@ -107,7 +107,7 @@ describe("the shell tool", () => {
     expect(await asks("shell", { command: "((x[1]))" })).toBe(true);
 
     expect(tool("shell").approvalReason?.({ command: "cat $FILE", description: "Read" })).toBe(
-      "The worker wants to run a shell command (Read). It needs approval because it is not inspectable: `$FILE` is known only at run time.",
+      "The worker wants to run a shell command (“Read”). It needs approval because it is not inspectable: `$FILE` is known only at run time.",
     );
     expect(tool("shell").approvalReason?.({ command: "((x[1]))" })).toContain(
       "It needs approval because it is not inspectable: it has arithmetic.",
