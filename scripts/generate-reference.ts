@@ -13,6 +13,7 @@ import type { NamedTool } from "#domain/tool.ts";
 import { WorkerDefinition } from "#domain/worker.ts";
 import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
 import type { GitSandbox } from "#sandbox/git-sandbox.ts";
+import { exportedName, type MetricName, metrics } from "#telemetry/metrics.ts";
 import { helpText } from "#terminal/golem/help.ts";
 import { toolsets } from "#toolsets/registry.ts";
 import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
@@ -91,8 +92,25 @@ export async function renderReference(): Promise<string> {
       describeFields(toJsonSchema(DeploymentPolicy), docsIn("src/config/deployment-policy.ts")),
     ),
     renderEnvironment(),
+    renderMetrics(),
   ];
   return `${sections.join("\n\n")}\n`;
+}
+
+function renderMetrics(): string {
+  const rows = (Object.keys(metrics) as MetricName[]).map((name) => {
+    const { kind, labels, description } = metrics[name];
+    const type = kind === "sum" ? "counter" : kind;
+    return `| \`${exportedName(name)}\` | ${type} | ${labels.map((label) => `\`${label}\``).join(", ")} | ${description} |`;
+  });
+  return `## Metrics
+
+On \`/metrics\`, and exported over OTLP without \`_total\`. See [operations](operations.md#metrics). The AI SDK adds
+\`gen_ai_client_inference_duration\`, a histogram of the seconds of each model request.
+
+| metric | type | labels | what it is |
+|---|---|---|---|
+${rows.join("\n")}`;
 }
 
 /** The JSON Schema of a worker's front matter, for editors. */

@@ -12,6 +12,7 @@ import { openStore } from "#runtime/store/open-store.ts";
 import { RunViewReader } from "#runtime/views/run-view-reader.ts";
 import { checkAppAtStart } from "#setup/doctor.ts";
 import { isConfigured } from "#setup/env-file.ts";
+import type { Telemetry } from "#telemetry/start-telemetry.ts";
 import { createRedactor } from "#text/redact.ts";
 import { createSanitizer } from "#text/sanitize.ts";
 
@@ -21,13 +22,26 @@ async function main(): Promise<void> {
   const config = readConfig(process.env);
   const log = pino({ level: config.app.logLevel });
   const redact = createRedactor(config.secrets);
-  const models = createModels(config.models);
+  let telemetry: Telemetry | undefined;
+  const models = createModels(config.models, {}, () => telemetry?.models);
   const modelProblem = models.defaultModel && models.findModelProblem(models.defaultModel);
   if (modelProblem) throw new UserError(`GOLEM_FORGE_MODEL: ${modelProblem}`);
 
   const onError = (error: unknown, about: object = {}) =>
     log.error(about, redact(error instanceof Error ? `${error.stack}` : String(error)));
   const { store, dispatch } = await openStore(config.database, { onError });
+  const { metricsToken, traces, metrics } = config.telemetry;
+  if (metricsToken || traces || metrics) {
+    const { startTelemetry } = await import("#telemetry/start-telemetry.ts");
+    telemetry = await startTelemetry({
+      config: config.telemetry,
+      store,
+      rateLimits: () => bot.rateLimits(),
+      costPerDay: config.policy.cost_per_day.total,
+      redact,
+      onError,
+    });
+  }
   const catalog = await openWorkerCatalog(
     config.workersDirectory ?? fileURLToPath(new URL("../workers", import.meta.url)),
   );
@@ -60,6 +74,7 @@ async function main(): Promise<void> {
     config,
     log,
     pages,
+    metrics: telemetry?.answer,
     runs: () => started().runs,
     deliveries: store,
     ready: async () => {
@@ -88,6 +103,7 @@ async function main(): Promise<void> {
     runsPerHour: config.runsPerHour,
     retention: config.retention,
     policy: config.policy,
+    observers: telemetry?.observers ?? [],
     onError,
   });
 
@@ -98,6 +114,7 @@ async function main(): Promise<void> {
     await bot.stop();
     await runtime?.shutDown(config.shutdownGraceMs);
     await executors.close();
+    await telemetry?.shutDown();
     await store.close();
     // Requests to GitHub that are tried again later would keep the process alive.
     process.exit(0);

@@ -9,6 +9,7 @@ import { Redelivery } from "#bot/deliveries/redeliver-missed.ts";
 import { createWebhookServer } from "#bot/deliveries/webhook-server.ts";
 import { connectApp } from "#bot/github/connect-app.ts";
 import { createOpenGitHub } from "#bot/github/open-github.ts";
+import type { RestClient } from "#bot/github/rest-client.ts";
 import type { Config } from "#config/config.ts";
 import { isListedRepository } from "#config/config.ts";
 import type { OpenGitHub } from "#domain/github.ts";
@@ -31,6 +32,8 @@ export interface BotOptions {
   deliveries: DeliveryStore;
   /** The pages of runs; undefined where there are none. */
   pages?: RunPages | undefined;
+  /** Answers requests for metrics, and says whether it did. */
+  metrics?: ((request: IncomingMessage, response: ServerResponse) => boolean) | undefined;
   /** Rejects while deliveries could not be stored. A UserError says why. Resolves to what /readyz answers. */
   ready: () => Promise<string>;
   /** Default: one of its own at the configured level. */
@@ -47,6 +50,8 @@ export interface RunPages {
 export interface Bot {
   openGitHub: OpenGitHub;
   frontEnd: Required<FrontEnd>;
+  /** GitHub's rate limits of the installations that requests were sent for lately. */
+  rateLimits(): ReturnType<RestClient["rateLimits"]>;
   /** Begins to listen. Resolves to the address, such as `http://127.0.0.1:3000`. */
   start(): Promise<string>;
   /** Takes nothing more, and resolves when everything in hand is answered. */
@@ -56,7 +61,15 @@ export interface Bot {
 }
 
 /** The GitHub App: hears threads, asks who may command, tells the runtime, and shows runs in comments. */
-export async function createBot({ config, runs, deliveries, pages, ready, log: logger }: BotOptions): Promise<Bot> {
+export async function createBot({
+  config,
+  runs,
+  deliveries,
+  pages,
+  metrics,
+  ready,
+  log: logger,
+}: BotOptions): Promise<Bot> {
   const { probot, rest } = await connectApp(config, logger ?? pino({ level: config.app.logLevel }));
   const openGitHub = createOpenGitHub(rest, config);
   const redact = createRedactor(config.secrets);
@@ -104,11 +117,19 @@ export async function createBot({ config, runs, deliveries, pages, ready, log: l
     log: log.info,
   });
   const { host, port, webhookPath, webhookProxy } = config.app;
-  const server = createWebhookServer({ host, port, webhookPath, receive, pages: pages?.answer, ready });
+  const server = createWebhookServer({
+    host,
+    port,
+    webhookPath,
+    receive,
+    pages: (request, response) => metrics?.(request, response) || pages?.answer(request, response) || false,
+    ready,
+  });
   let closeProxy = () => {};
 
   return {
     openGitHub,
+    rateLimits: () => rest.rateLimits(),
     frontEnd: createThreadFrontEnd({ openGitHub, runs, redact, sanitize, linksTo }),
     idle: () => processor.idle(),
     start: async () => {

@@ -75,8 +75,19 @@ export interface Config {
     privateHosts: string[];
     search: { provider: "searxng"; url: string } | { provider: "brave" | "tavily" | "exa"; apiKey: string } | undefined;
   };
+  telemetry: TelemetryConfig;
   /** All secret values, to be redacted from every text. */
   secrets: string[];
+}
+
+/** What is measured. The exporters read the other variables of OpenTelemetry themselves. */
+export interface TelemetryConfig {
+  /** The token of `/metrics`; undefined if there is no such endpoint. */
+  metricsToken: string | undefined;
+  /** Traces are exported over OTLP. */
+  traces: { sampler: Environment["OTEL_TRACES_SAMPLER"]; ratio: number; intervalMs: number } | undefined;
+  /** Metrics are exported over OTLP. */
+  metrics: { intervalMs: number } | undefined;
 }
 
 /** Reads the server's environment. Throws a UserError that lists all problems and never contains a secret. */
@@ -125,6 +136,7 @@ export function readConfig(environment: Record<string, string | undefined>): Con
     shutdownGraceMs: env.GOLEM_FORGE_STOP_SECONDS * 1_000,
     executors: readExecutors(env),
     web: readWeb(env),
+    telemetry: readTelemetry(env),
     secrets: [...secretsIn(given), key.pem],
   };
 }
@@ -216,6 +228,26 @@ function readPage(env: Environment): Config["page"] {
   const { GOLEM_FORGE_URL: url, GITHUB_CLIENT_ID: clientId, GITHUB_CLIENT_SECRET: clientSecret } = env;
   if (url === undefined) return undefined;
   return { url, signIn: clientId && clientSecret ? { clientId, clientSecret } : undefined };
+}
+
+function readTelemetry(env: Environment): TelemetryConfig {
+  const isExported = (exporter: "otlp" | "none" | undefined, endpoint: string | undefined) =>
+    env.OTEL_SDK_DISABLED === "false" &&
+    (exporter ?? (endpoint !== undefined || env.OTEL_EXPORTER_OTLP_ENDPOINT !== undefined ? "otlp" : "none")) ===
+      "otlp";
+  const traces = isExported(env.OTEL_TRACES_EXPORTER, env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT);
+  const metrics = isExported(env.OTEL_METRICS_EXPORTER, env.OTEL_EXPORTER_OTLP_METRICS_ENDPOINT);
+  return {
+    metricsToken: env.GOLEM_FORGE_METRICS_TOKEN,
+    traces: traces
+      ? {
+          sampler: env.OTEL_TRACES_SAMPLER,
+          ratio: env.OTEL_TRACES_SAMPLER_ARG,
+          intervalMs: env.OTEL_BSP_SCHEDULE_DELAY,
+        }
+      : undefined,
+    metrics: metrics ? { intervalMs: env.OTEL_METRIC_EXPORT_INTERVAL } : undefined,
+  };
 }
 
 function readExecutors(env: LocalEnvironment): Config["executors"] {

@@ -34,14 +34,37 @@ const optionalSecret = () => z.string().optional().register(secretVariables, who
 /** An optional URL, which may contain a password. */
 const optionalUrl = () => optional(url).register(secretVariables, { extract: passwordsInUrl });
 
+/** Headers of an exporter, whose values may be keys. */
+const optionalHeaders = () =>
+  z
+    .string()
+    .optional()
+    .register(secretVariables, {
+      extract: (value) =>
+        value.split(",").flatMap((header) => withDecoded(header.slice(header.indexOf("=") + 1).trim())),
+    });
+
 function passwordsInUrl(value: string): string[] {
-  const password = URL.canParse(value) ? new URL(value).password : "";
+  return withDecoded(URL.canParse(value) ? new URL(value).password : "");
+}
+
+/** Returns a percent-encoded text as it is and decoded. */
+function withDecoded(text: string): string[] {
   try {
-    return [password, decodeURIComponent(password)];
+    return [text, decodeURIComponent(text)];
   } catch {
-    return [password];
+    return [text];
   }
 }
+
+const samplers = [
+  "always_on",
+  "always_off",
+  "traceidratio",
+  "parentbased_always_on",
+  "parentbased_always_off",
+  "parentbased_traceidratio",
+] as const;
 
 /** All secrets that the environment contains. */
 export function secretsIn(environment: Record<string, string | undefined>): string[] {
@@ -157,6 +180,33 @@ export const Environment = z.object({
   BRAVE_API_KEY: optionalSecret(),
   TAVILY_API_KEY: optionalSecret(),
   EXA_API_KEY: optionalSecret(),
+
+  /** The token that a scrape of `/metrics` has to send as `Authorization: Bearer <token>`. Without it there is no `/metrics`. */
+  GOLEM_FORGE_METRICS_TOKEN: optional(z.string().min(16).describe("a secret of at least 16 characters")).register(
+    secretVariables,
+    wholeValue,
+  ),
+  /** The OpenTelemetry collector that traces and metrics are sent to. Default: none are sent. */
+  OTEL_EXPORTER_OTLP_ENDPOINT: optionalUrl(),
+  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: optionalUrl(),
+  OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: optionalUrl(),
+  /** Headers for the collector, such as a key: `name=value`, separated by commas. */
+  OTEL_EXPORTER_OTLP_HEADERS: optionalHeaders(),
+  OTEL_EXPORTER_OTLP_TRACES_HEADERS: optionalHeaders(),
+  OTEL_EXPORTER_OTLP_METRICS_HEADERS: optionalHeaders(),
+  OTEL_EXPORTER_OTLP_PROTOCOL: z.enum(["http/protobuf"]).default("http/protobuf"),
+  /** `none` sends no traces, `otlp` sends them to the collector on this machine if no endpoint is set. */
+  OTEL_TRACES_EXPORTER: z.enum(["otlp", "none"]).optional(),
+  OTEL_METRICS_EXPORTER: z.enum(["otlp", "none"]).optional(),
+  OTEL_TRACES_SAMPLER: z.enum(samplers).default("parentbased_always_on"),
+  /** The share of runs that are traced, for the samplers with `traceidratio`. */
+  OTEL_TRACES_SAMPLER_ARG: number.pipe(z.number().min(0).max(1)).default(1).describe("a number from 0 to 1"),
+  /** Milliseconds between two exports of traces. */
+  OTEL_BSP_SCHEDULE_DELAY: integer(1, 3_600_000).default(5_000).describe("a whole number of milliseconds"),
+  /** Milliseconds between two exports of metrics. */
+  OTEL_METRIC_EXPORT_INTERVAL: integer(1, 3_600_000).default(60_000).describe("a whole number of milliseconds"),
+  /** `true` turns traces and metrics off. */
+  OTEL_SDK_DISABLED: z.enum(["true", "false"]).default("false"),
 });
 export type Environment = z.infer<typeof Environment>;
 

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import type { SharedV4ProviderOptions } from "@ai-sdk/provider";
 import {
   type ContentPart,
@@ -15,7 +16,7 @@ import { type CallTimeouts, type CallWatch, watchCall } from "./call-timeouts.ts
 import { explainFailure } from "./explain-failure.ts";
 import { guardedFetch } from "./guarded-fetch.ts";
 import { findModelNameProblem, parseModelName } from "./model-name.ts";
-import { type ModelAnswer, ModelFailure, type ModelRequest, type Models } from "./models.ts";
+import { type ModelAnswer, ModelFailure, type ModelRequest, type Models, type ModelTelemetry } from "./models.ts";
 import { offerTools } from "./offer-tools.ts";
 import { costOf } from "./prices.ts";
 import type { ProviderSearch } from "./provider-search.ts";
@@ -42,7 +43,11 @@ interface ProviderResponse {
  * Creates the configured models. `timeouts` override the defaults: 5 minutes until the answer begins, 2 minutes between two
  * parts, and 30 minutes in total.
  */
-export function createModels(config: Config["models"], timeouts: Partial<CallTimeouts> = {}): Models {
+export function createModels(
+  config: Config["models"],
+  timeouts: Partial<CallTimeouts> = {},
+  telemetry: () => ModelTelemetry | undefined = () => undefined,
+): Models {
   const known = providers(config);
   const limits = { ...defaultTimeouts, ...timeouts };
 
@@ -63,7 +68,11 @@ export function createModels(config: Config["models"], timeouts: Partial<CallTim
       const request = provider.readsFiles ? given : { ...given, messages: given.messages.map(nameFiles) };
       const watch = watchCall(request.signal, limits, provider.label);
       try {
-        return toAnswer(await unlessAborted(callToEnd(request, provider, watch), watch.signal), request, provider);
+        return toAnswer(
+          await unlessAborted(callToEnd(request, provider, watch, telemetry()), watch.signal),
+          request,
+          provider,
+        );
       } catch (error) {
         throw watch.signal.aborted ? watch.signal.reason : explainFailure(error, provider, request.model);
       } finally {
@@ -96,11 +105,21 @@ function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> 
 }
 
 /** Calls a model until its answer is complete. A provider that searches the web may pause, and continues when called again. */
-async function callToEnd(request: ModelRequest, provider: Provider, watch: CallWatch): Promise<ProviderResponse> {
-  let response = await callOnce(request, provider, watch);
+async function callToEnd(
+  request: ModelRequest,
+  provider: Provider,
+  watch: CallWatch,
+  telemetry: ModelTelemetry | undefined,
+): Promise<ProviderResponse> {
+  let response = await callOnce(request, provider, watch, telemetry);
   for (let pauses = 0; response.rawFinishReason === "pause_turn" && pauses < maxPauses; pauses += 1) {
     const { messages } = readAnswer(response.parts, callIdsIn(request.messages));
-    const rest = await callOnce({ ...request, messages: [...request.messages, ...messages] }, provider, watch);
+    const rest = await callOnce(
+      { ...request, messages: [...request.messages, ...messages] },
+      provider,
+      watch,
+      telemetry,
+    );
     response = { ...rest, parts: [...response.parts, ...rest.parts], usage: addUsage(response.usage, rest.usage) };
   }
   return response;
@@ -121,7 +140,31 @@ function addUsage(one: LanguageModelUsage, other: LanguageModelUsage): LanguageM
   };
 }
 
-async function callOnce(request: ModelRequest, provider: Provider, watch: CallWatch): Promise<ProviderResponse> {
+/** The SDK reports a call on this level to the callbacks it is given, and not to registered integrations. */
+async function callOnce(
+  request: ModelRequest,
+  provider: Provider,
+  watch: CallWatch,
+  telemetry: ModelTelemetry | undefined,
+): Promise<ProviderResponse> {
+  const callId = randomUUID();
+  try {
+    return await streamCall(request, { provider, watch, telemetry, callId });
+  } catch (error) {
+    telemetry?.onError({ callId, error: explainFailure(error, provider, request.model) });
+    throw error;
+  }
+}
+
+async function streamCall(
+  request: ModelRequest,
+  {
+    provider,
+    watch,
+    telemetry,
+    callId,
+  }: { provider: Provider; watch: CallWatch; telemetry: ModelTelemetry | undefined; callId: string },
+): Promise<ProviderResponse> {
   const { label, urlVariable } = provider;
   const fetch = guardedFetch({ provider: label, urlVariable, onActivity: watch.recordActivity });
   const search = requestedSearch(request, provider);
@@ -133,8 +176,14 @@ async function callOnce(request: ModelRequest, provider: Provider, watch: CallWa
     abortSignal: watch.signal,
     // Otherwise the SDK would fetch URLs of files in messages, from inside this network.
     download: async (wanted) => wanted.map(() => null),
-    onLanguageModelCallEnd({ content }) {
-      parts = [...content];
+    callId,
+    ...(telemetry && {
+      onLanguageModelCallStart: telemetry.onLanguageModelCallStart,
+      executeLanguageModelCallInTelemetryContext: telemetry.executeLanguageModelCall,
+    }),
+    async onLanguageModelCallEnd(event) {
+      parts = [...event.content];
+      await telemetry?.onLanguageModelCallEnd(event);
     },
   });
 

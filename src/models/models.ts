@@ -1,4 +1,4 @@
-import type { ModelMessage } from "ai";
+import type { ModelMessage, Telemetry } from "ai";
 import type { ModelCall } from "#domain/events.ts";
 import type { TokenUsage } from "#domain/run.ts";
 import type { NamedTool } from "#domain/tool.ts";
@@ -57,6 +57,15 @@ export class ModelFailure extends Error {
     this.retryable = retryable;
     this.retryAfterMs = retryAfterMs;
   }
+}
+
+/** Follows model calls, with callbacks of the AI SDK's telemetry. */
+export interface ModelTelemetry
+  extends Required<
+    Pick<Telemetry, "onLanguageModelCallStart" | "onLanguageModelCallEnd" | "executeLanguageModelCall">
+  > {
+  /** A call has failed or was aborted. */
+  onError(event: { callId: string; error: unknown }): void;
 }
 
 /** The language models that are configured. */

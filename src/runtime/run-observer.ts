@@ -20,7 +20,12 @@ export interface StoredTransition {
 export interface RunObserver {
   effectStarted?(effect: Effect, spec: RunSpec): void;
   /** Performs an attempt at an effect by calling `attempt` once, and returns its result or throws its error. */
-  around?<Result>(effect: Effect, spec: RunSpec, attempt: () => Promise<Result>): Promise<Result>;
+  around?<Result extends Omit<EffectCompletion, "key">>(
+    effect: Effect,
+    spec: RunSpec,
+    attempt: () => Promise<Result>,
+    signal: AbortSignal,
+  ): Promise<Result>;
   /** The result of the effect has been stored. */
   effectCompleted?(effect: Effect, result: Omit<EffectCompletion, "key">): void;
   modelCalled?(spec: RunSpec, request: Pick<ModelRequest, "model" | "instructions" | "messages" | "tools">): void;
@@ -33,12 +38,12 @@ export function combineObservers(observers: readonly RunObserver[]): Required<Ru
     effectStarted: (effect, spec) => {
       for (const observer of observers) observer.effectStarted?.(effect, spec);
     },
-    around: (effect, spec, attempt) => {
+    around: (effect, spec, attempt, signal) => {
       let perform = attempt;
       for (const observer of observers.toReversed()) {
         const around = observer.around?.bind(observer);
         const inner = perform;
-        if (around) perform = () => around(effect, spec, inner);
+        if (around) perform = () => around(effect, spec, inner, signal);
       }
       return perform();
     },

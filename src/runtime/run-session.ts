@@ -199,7 +199,7 @@ export class RunSession {
     try {
       return await withLease(
         () => this.#confirmLease(),
-        () => observer.around(effect, active.spec, () => handler.perform(effect, active, signal)),
+        () => observer.around(effect, active.spec, () => handler.perform(effect, active, signal), signal),
       );
     } catch (error) {
       if (signal.aborted) {

@@ -104,6 +104,16 @@ export class RequestPacer {
     this.#pausedUntil = Math.max(this.#pausedUntil, Date.now() + ms);
   }
 
+  /** The requests left of the primary limit, as far as GitHub has said, and the number of those that wait. */
+  state(): { remaining: number | undefined; waiting: number } {
+    const { remaining, resetAt } = this.#primary;
+    const queues = [...this.#waiting.values()].flatMap((queues) => [...queues.values()]);
+    return {
+      remaining: resetAt > Date.now() ? Math.max(0, remaining) : undefined,
+      waiting: queues.reduce((sum, queue) => sum + queue.length, 0),
+    };
+  }
+
   /** Takes in what a response says about the primary rate limit. */
   observe(headers: Record<string, string | number | undefined>): void {
     const [limit, remaining, reset] = ["limit", "remaining", "reset"].map((name) =>

@@ -106,6 +106,14 @@ export class RestClient {
     }
   }
 
+  /** Returns the state of the rate limits of every installation that requests were sent for lately. */
+  rateLimits(): { installationId: number; remaining: number; waiting: number }[] {
+    return [...this.#pacers].flatMap(([installationId, pacer]) => {
+      const { remaining, waiting } = pacer.state();
+      return remaining === undefined ? [] : [{ installationId, remaining, waiting }];
+    });
+  }
+
   #pacerOf(installationId: number): RequestPacer {
     const writeIntervalMs = this.#writeIntervalMs;
     const pacer =

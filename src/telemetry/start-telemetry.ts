@@ -1,0 +1,269 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { monitorEventLoopDelay } from "node:perf_hooks";
+import { OpenTelemetryIdGenerator } from "@ai-sdk/otel";
+import { context, type Meter, metrics, type Tracer, trace } from "@opentelemetry/api";
+import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
+import { PrometheusExporter, PrometheusSerializer } from "@opentelemetry/exporter-prometheus";
+import {
+  defaultResource,
+  detectResources,
+  envDetector,
+  type Resource,
+  resourceFromAttributes,
+} from "@opentelemetry/resources";
+import { MeterProvider, type MetricReader, PeriodicExportingMetricReader } from "@opentelemetry/sdk-metrics";
+import {
+  AlwaysOffSampler,
+  AlwaysOnSampler,
+  BatchSpanProcessor,
+  ParentBasedSampler,
+  type Sampler,
+  TraceIdRatioBasedSampler,
+  TracerProvider,
+} from "@opentelemetry/sdk-trace";
+import type { TelemetryConfig } from "#config/config.ts";
+import type { ModelTelemetry } from "#models/models.ts";
+import type { RunObserver } from "#runtime/run-observer.ts";
+import type { Backlog, EffectQueue, Store } from "#runtime/store/store.ts";
+import { equalSecrets } from "#text/equal-secrets.ts";
+import { Instruments, metricProducer, type ReadMetrics } from "./instruments.ts";
+import { createModelTelemetry } from "./model-telemetry.ts";
+import { RunMetrics } from "./run-metrics.ts";
+import { RunTraces } from "./run-traces.ts";
+
+/** GitHub's primary rate limit of one installation, as it was last reported. */
+export interface RateLimit {
+  installationId: number;
+  remaining: number;
+  /** Requests that wait for the limits. */
+  waiting: number;
+}
+
+export interface TelemetryOptions {
+  config: TelemetryConfig;
+  store: Store;
+  rateLimits: () => readonly RateLimit[];
+  /** US dollars per day that the deployment's policy allows. */
+  costPerDay: number;
+  redact: (text: string) => string;
+  onError: (error: unknown) => void;
+}
+
+/** Metrics and traces of this process. */
+export interface Telemetry {
+  readonly observers: readonly RunObserver[];
+  readonly models: ModelTelemetry;
+  readonly instruments: Instruments;
+  /** Answers a request for `/metrics`, if that is configured. Returns false for all others. */
+  answer(request: IncomingMessage, response: ServerResponse): boolean;
+  /** Exports what is left. */
+  shutDown(): Promise<void>;
+}
+
+/** Series of one metric. More are added up under `otel_metric_overflow`. */
+const maxSeries = 500;
+const maxInstallations = 50;
+const dayMs = 24 * 60 * 60_000;
+/** Adding up a day's costs reads a row of each of its runs. */
+const costAgeMs = 60_000;
+const exportTimeoutMs = 5_000;
+
+const queues: readonly EffectQueue[] = ["work", "thread", "status"];
+/** The states of runs that are reported also when no run is in them. */
+const countedStates = [
+  "working",
+  "awaitingApproval",
+  "awaitingAnswer",
+  "awaitingChild",
+  "awaitingBudget",
+  "idle",
+  "interrupted",
+];
+
+/** Starts to measure. Nothing of this room is loaded by a process that does not. */
+export async function startTelemetry(options: TelemetryOptions): Promise<Telemetry> {
+  const { config, store, redact, onError } = options;
+  const resource = defaultResource()
+    .merge(resourceFromAttributes({ "service.name": "golem-forge" }))
+    .merge(detectResources({ detectors: [envDetector] }));
+  const { reader: scraped, readers } = await createReaders(options);
+  const ids = new OpenTelemetryIdGenerator();
+  const sampler = config.traces && samplerOf(config.traces);
+  const meters = new MeterProvider({
+    resource,
+    readers,
+    views: [{ instrumentName: "*", aggregationCardinalityLimit: maxSeries }],
+  });
+  const tracers =
+    sampler && config.traces && (await createTracers(sampler, { ids, resource, intervalMs: config.traces.intervalMs }));
+  context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
+  metrics.setGlobalMeterProvider(meters);
+  if (tracers) trace.setGlobalTracerProvider(tracers);
+
+  const meter: Meter = meters.getMeter("golem-forge");
+  const tracer: Tracer = trace.getTracer("golem-forge");
+  const instruments = new Instruments(meter);
+  return {
+    instruments,
+    models: createModelTelemetry(tracer),
+    observers: [
+      new RunMetrics({ instruments, store, onError }),
+      ...(sampler ? [new RunTraces({ tracer, ids, sampler, store, redact, onError })] : []),
+    ],
+    answer: (request, response) => {
+      const [path] = (request.url ?? "").split("?", 1);
+      if (!scraped || config.metricsToken === undefined || path !== "/metrics") return false;
+      const scrape = { reader: scraped, token: config.metricsToken, onError };
+      void answerScrape(request, scrape).then((answer) => send(response, answer));
+      return true;
+    },
+    shutDown: async () => {
+      await Promise.allSettled([meters.shutdown({ timeoutMillis: exportTimeoutMs }), tracers?.shutdown()]);
+    },
+  };
+}
+
+async function createReaders(options: TelemetryOptions) {
+  const { metricsToken, metrics } = options.config;
+  const metricProducers = [metricProducer(readerOf(options))];
+  const readers: MetricReader[] = [];
+  const reader =
+    metricsToken === undefined ? undefined : new PrometheusExporter({ preventServerStart: true, metricProducers });
+  if (reader) readers.push(reader);
+  if (metrics) {
+    const { OTLPMetricExporter } = await import("@opentelemetry/exporter-metrics-otlp-proto");
+    const { intervalMs } = metrics;
+    readers.push(
+      new PeriodicExportingMetricReader({
+        exporter: new OTLPMetricExporter(),
+        metricProducers,
+        exportIntervalMillis: intervalMs,
+        exportTimeoutMillis: Math.min(intervalMs, exportTimeoutMs),
+      }),
+    );
+  }
+  return { reader, readers };
+}
+
+async function createTracers(
+  sampler: Sampler,
+  { ids, resource, intervalMs }: { ids: OpenTelemetryIdGenerator; resource: Resource; intervalMs: number },
+): Promise<TracerProvider> {
+  const { OTLPTraceExporter } = await import("@opentelemetry/exporter-trace-otlp-proto");
+  const processor = new BatchSpanProcessor({ exporter: new OTLPTraceExporter(), scheduledDelayMillis: intervalMs });
+  return new TracerProvider({ resource, sampler, idGenerator: ids, spanProcessors: [processor] });
+}
+
+function samplerOf({ sampler, ratio }: NonNullable<TelemetryConfig["traces"]>): Sampler {
+  switch (sampler) {
+    case "always_on":
+      return new AlwaysOnSampler();
+    case "always_off":
+      return new AlwaysOffSampler();
+    case "traceidratio":
+      return new TraceIdRatioBasedSampler(ratio);
+    case "parentbased_always_on":
+      return new ParentBasedSampler({ root: new AlwaysOnSampler() });
+    case "parentbased_always_off":
+      return new ParentBasedSampler({ root: new AlwaysOffSampler() });
+    case "parentbased_traceidratio":
+      return new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(ratio) });
+  }
+}
+
+/** Returns a function that reads the metrics of the store, of GitHub's rate limits and of the process. */
+function readerOf({ store, rateLimits, costPerDay }: TelemetryOptions): ReadMetrics {
+  const eventLoop = new EventLoopDelay();
+  let cost = { dollars: 0, readAt: Number.NEGATIVE_INFINITY };
+  return async (report) => {
+    const now = Date.now();
+    const backlog = await store.readBacklog(now);
+    const ageOf = (at: number | undefined) => (at === undefined ? 0 : Math.max(0, now - at) / 1_000);
+    if (now - cost.readAt > costAgeMs) cost = { dollars: await store.costOfRuns({ since: now - dayMs }), readAt: now };
+
+    const runs = new Map([...countedStates.map((state) => [state, 0] as const), ...backlog.runs.map(pairOf)]);
+    for (const [state, count] of runs) report("golem_forge_runs", count, { state });
+    for (const queue of queues) {
+      const {
+        waiting = 0,
+        performing = 0,
+        postponed = 0,
+        oldestWaitingAt,
+      } = backlog.effects.find((counted) => counted.queue === queue) ?? {};
+      for (const [status, count] of Object.entries({ waiting, performing, postponed })) {
+        report("golem_forge_effects", count, { queue, status });
+      }
+      report("golem_forge_effects_oldest_waiting_seconds", ageOf(oldestWaitingAt), { queue });
+    }
+    report("golem_forge_deliveries_waiting", backlog.deliveries.waiting, {});
+    report("golem_forge_deliveries_oldest_waiting_seconds", ageOf(backlog.deliveries.oldestAt), {});
+    report("golem_forge_approvals_waiting", backlog.pendingApprovals, {});
+    const scarcest = rateLimits().toSorted((a, b) => a.remaining - b.remaining);
+    for (const { installationId, remaining, waiting } of scarcest.slice(0, maxInstallations)) {
+      const labels = { installation: String(installationId) };
+      report("golem_forge_github_rate_limit_remaining", remaining, labels);
+      report("golem_forge_github_requests_waiting", waiting, labels);
+    }
+    report("golem_forge_cost_last_day_dollars", cost.dollars, {});
+    report("golem_forge_cost_limit_per_day_dollars", costPerDay, {});
+    for (const [quantile, value] of Object.entries(eventLoop.read(now))) {
+      report("golem_forge_event_loop_delay_seconds", value, { quantile });
+    }
+    report("process_resident_memory_bytes", process.memoryUsage.rss(), {});
+    const { user, system } = process.cpuUsage();
+    report("process_cpu_seconds", (user + system) / 1e6, {});
+  };
+}
+
+function pairOf({ state, count }: Backlog["runs"][number]): [string, number] {
+  return [state, count];
+}
+
+/** The delay of the event loop in a span of at least ten seconds, however often it is read. */
+class EventLoopDelay {
+  readonly #histogram = monitorEventLoopDelay({ resolution: 20 });
+  #since = Date.now();
+  #last: Record<string, number> | undefined;
+
+  constructor() {
+    this.#histogram.enable();
+  }
+
+  read(now: number): Record<string, number> {
+    if (this.#last && now - this.#since < 10_000) return this.#last;
+    const at = (percentile: number) => this.#histogram.percentile(percentile) / 1e9;
+    this.#last = { "0.5": at(50), "0.99": at(99), "1": this.#histogram.max / 1e9 };
+    this.#histogram.reset();
+    this.#since = now;
+    return this.#last;
+  }
+}
+
+type Answer = [status: number, text: string, headers?: Record<string, string>];
+
+async function answerScrape(
+  request: IncomingMessage,
+  { reader, token, onError }: { reader: MetricReader; token: string; onError: (error: unknown) => void },
+): Promise<Answer> {
+  if (request.method !== "GET") return [405, "Use GET here.\n"];
+  const [scheme = "", given = ""] = (request.headers.authorization ?? "").split(" ", 2);
+  if (scheme.toLowerCase() !== "bearer" || !equalSecrets(given, token)) {
+    const text = "Send the value of GOLEM_FORGE_METRICS_TOKEN as a bearer token.\n";
+    return [401, text, { "www-authenticate": "Bearer" }];
+  }
+  try {
+    const { resourceMetrics, errors } = await reader.collect();
+    for (const error of errors) onError(error);
+    const text = new PrometheusSerializer(undefined, false, undefined, true, true).serialize(resourceMetrics);
+    return [200, text, { "content-type": "text/plain; version=0.0.4; charset=utf-8" }];
+  } catch (error) {
+    onError(error);
+    return [500, "The metrics could not be collected.\n"];
+  }
+}
+
+function send(response: ServerResponse, [status, text, headers]: Answer): void {
+  // A body that was not read must not be taken for the next request.
+  const closing = status >= 400 ? { connection: "close" } : {};
+  response.writeHead(status, { "content-type": "text/plain; charset=utf-8", ...closing, ...headers }).end(text);
+}
