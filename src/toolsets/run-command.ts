@@ -197,8 +197,20 @@ export function commandResult({ result, applied }: FinishedCommand, summary: str
   };
 }
 
+/** Drops what a terminal would have overwritten, such as progress bars: of each line, all but its last state. */
+export function withoutProgress(text: string): string {
+  if (!text.includes("\r")) return text;
+  return text
+    .split("\n")
+    .map((line) => {
+      const states = line.split("\r").filter((state) => state !== "");
+      return states.length > 1 ? (states.at(-1) ?? "") : line;
+    })
+    .join("\n");
+}
+
 function outputSection(name: string, text: string): string {
-  const visible = showHidden(text).replace(/\n$/, "");
+  const visible = showHidden(withoutProgress(text)).replace(/\n$/, "");
   return visible === "" ? `${name}: (nothing)` : `${name}:\n${visible}`;
 }
 

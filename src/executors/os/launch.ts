@@ -3,12 +3,13 @@ import { StringDecoder } from "node:string_decoder";
 import { setTimeout as pause } from "node:timers/promises";
 import { ToolError } from "#domain/errors.ts";
 import { outputBudget } from "#executors/output-budget.ts";
-import type { PreparedProcess } from "./prepared-process.ts";
+import type { OverlayMount, PreparedProcess } from "./prepared-process.ts";
 import { processTree, startedAt } from "./process-tree.ts";
 
 export interface Launch {
   /** Arguments of bubblewrap, after those its process stands by with. */
   args: readonly string[];
+  overlays?: readonly OverlayMount[];
   stdin?: string;
   timeoutMs: number;
   outputBytes: number;
@@ -79,7 +80,7 @@ export async function launch(by: PreparedProcess, options: Launch): Promise<Laun
   let watching: { stop(): void } | undefined;
   try {
     if (child.pid !== undefined) watching = options.watch?.(child.pid, stop);
-    await by.start(options.args, options.stdin);
+    await by.start(options.args, options.stdin, options.overlays);
     const exitCode = await by.ended;
     await allGone(inits);
     if (aborted) throw interrupted();

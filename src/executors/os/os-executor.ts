@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { existsSync, lstatSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { chownSync, existsSync, lstatSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ToolError } from "#domain/errors.ts";
@@ -122,7 +122,28 @@ function prepare(options: OsExecutorOptions, user: SandboxUser): SandboxResource
     privateRegistries: options.privateRegistries ?? [],
     objects: new GitObjectsCache(directory),
     setups: options.setups,
+    canMountOverlays: canMountOverlays(directory, user),
   };
+}
+
+/** Tries to mount an overlay in a user namespace. Kernels before 5.11, and some containers, refuse it. */
+function canMountOverlays(directory: string, user: SandboxUser): boolean {
+  const folder = join(directory, "overlay");
+  const names = ["lower", "upper", "work", "target"].map((name) => join(folder, name));
+  for (const path of [folder, ...names]) {
+    mkdirSync(path, { mode: 0o755 });
+    if (user) chownSync(path, user.uid, user.gid);
+  }
+  const [lower, upper, work, target = ""] = names;
+  const options = `lowerdir=${lower},upperdir=${upper},workdir=${work},userxattr`;
+  const mount = ["mount", "-t", "overlay", "overlay", "-o", options, "--", target];
+  const { status } = spawnSync("unshare", ["--user", "--map-root-user", "--mount", ...mount], {
+    env: { PATH: "/usr/local/bin:/usr/bin:/bin" },
+    stdio: "ignore",
+    timeout: 5_000,
+    ...user,
+  });
+  return status === 0;
 }
 
 /** Prepared dependencies beside the copies of trees, so that they can be moved there. They outlive this process. */

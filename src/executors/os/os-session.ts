@@ -1,5 +1,5 @@
-import { randomBytes } from "node:crypto";
-import { chownSync, mkdirSync, renameSync, rmSync } from "node:fs";
+import { createHash, randomBytes } from "node:crypto";
+import { chownSync, existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { ToolError } from "#domain/errors.ts";
 import { SerialQueue } from "#domain/serial-queue.ts";
@@ -27,8 +27,7 @@ import type { GitObjectsCache } from "./git-objects-cache.ts";
 import { type GuestFolder, guestFolder, removeTree } from "./guest-folder.ts";
 import { type Launched, launch } from "./launch.ts";
 import { mergeFolder } from "./merge-folder.ts";
-import type { SandboxUser } from "./prepared-process.ts";
-import { type PreparedProcess, prepareProcess } from "./prepared-process.ts";
+import { type OverlayMount, type PreparedProcess, prepareProcess, type SandboxUser } from "./prepared-process.ts";
 import { proxiedCommand, startRegistryProxy } from "./registry-proxy.ts";
 import { dependencyFolders, homeFolders, isNodeModules, type SetupCache, writableFolders } from "./setup-cache.ts";
 import { startWatchdog } from "./watchdog.ts";
@@ -44,12 +43,20 @@ export interface SandboxResources {
   privateRegistries: readonly string[];
   objects: GitObjectsCache;
   setups: SetupCache | undefined;
+  canMountOverlays: boolean;
 }
 
 /** The writable folders of a command. */
 interface CommandFolders {
   tree: string;
   home: string;
+}
+
+interface CommandMounts {
+  folders?: CommandFolders;
+  /** Arguments of bubblewrap. */
+  mounts?: readonly string[];
+  overlays?: readonly OverlayMount[];
 }
 
 const treeLimits = { files: 200_000, bytes: 1_000_000_000 };
@@ -122,8 +129,9 @@ export class OsSession implements ExecSession {
     const { isIgnored } = this.#mirror;
     const known = new Set(this.#mirror.paths);
     try {
-      const mounts = [...this.#gitMounts(), ...this.#setupMounts(request.setup)];
-      const launched = await this.#runWithNetwork(request, { mounts });
+      const setup = this.#setupMounts(request.setup);
+      const mounts = [...this.#gitMounts(), ...setup.mounts];
+      const launched = await this.#runWithNetwork(request, { mounts, overlays: setup.overlays });
       const proposed = await this.#guest.collect({ isIgnored, known });
       if (!proposed) return { tier: "os", ...launched, changes: this.#startOver() };
       this.#mirror.markStale(proposed.map(({ path }) => path).filter((path) => known.has(path) || !isIgnored(path)));
@@ -212,31 +220,44 @@ export class OsSession implements ExecSession {
     return this.#git ? ["--ro-bind", this.#git.objects, guestObjects] : [];
   }
 
-  /** Mounts prepared dependencies read-only where this session has installed none itself. */
-  #setupMounts(key: string | undefined): string[] {
+  /**
+   * Mounts prepared dependencies where this session has installed none itself: as the lower layer of an overlay whose changes
+   * stay in the session, or read-only where this machine cannot mount one.
+   */
+  #setupMounts(key: string | undefined): { mounts: string[]; overlays: OverlayMount[] } {
     const setup = key === undefined ? undefined : this.#resources.setups?.find(key);
-    if (!setup) return [];
-    const tree = setup.tree.filter((path) => !this.#installed.tree.has(path));
-    const home = setup.home.filter((path) => !this.#installed.home.has(path));
-    for (const path of tree) this.#guest.makeFolder(path);
-    for (const path of home) this.#homeFolder.makeFolder(path);
-    const writable = (path: string) =>
-      writableFolders.flatMap((name) => [
-        ...["--size", String(writableMb * 1_048_576)],
-        ...["--tmpfs", `${guestTree}/${path}/${name}`],
-      ]);
-    return [
-      ...tree.flatMap((path) => ["--ro-bind", `${setup.directory}/tree/${path}`, `${guestTree}/${path}`]),
-      ...home.flatMap((path) => ["--ro-bind", `${setup.directory}/home/${path}`, `${guestHome}/${path}`]),
-      ...tree.filter(isNodeModules).flatMap(writable),
-    ];
+    const mounts: string[] = [];
+    const overlays: OverlayMount[] = [];
+    for (const part of setup ? (["tree", "home"] as const) : []) {
+      for (const path of setup?.[part].filter((folder) => !this.#installed[part].has(folder)) ?? []) {
+        (part === "tree" ? this.#guest : this.#homeFolder).makeFolder(path);
+        const lower = `${setup?.directory}/${part}/${path}`;
+        // Other characters could mean something in the options of a mount.
+        if (this.#resources.canMountOverlays && /^[\w@./+-]+$/.test(lower + this.#folder)) {
+          const layer = join(this.#folder, "layers", createHash("sha1").update(`${key}/${part}/${path}`).digest("hex"));
+          const [upper, work] = [join(layer, "upper"), join(layer, "work")];
+          if (!existsSync(layer)) {
+            mkdirSync(layer, { recursive: true, mode: 0o711 });
+            this.#makeOwn(upper);
+            this.#makeOwn(work);
+          }
+          overlays.push({ lower, upper, work, target: join(this.#folders[part], path) });
+        } else {
+          const target = `${part === "tree" ? guestTree : guestHome}/${path}`;
+          mounts.push("--ro-bind", lower, target);
+          for (const name of isNodeModules(path) ? writableFolders : [])
+            mounts.push("--size", String(writableMb * 1_048_576), "--tmpfs", `${target}/${name}`);
+        }
+      }
+    }
+    return { mounts, overlays };
   }
 
   async #runWithNetwork(
     request: ExecRequest,
-    { folders = this.#folders, mounts }: { folders?: CommandFolders; mounts?: readonly string[] } = {},
+    { folders = this.#folders, ...mounted }: CommandMounts = {},
   ): Promise<Launched> {
-    if (!request.network?.length) return this.#run(request, { folders, mounts });
+    if (!request.network?.length) return this.#run(request, { folders, ...mounted });
     const proxyFolder = join(this.#folder, "proxy");
     mkdirSync(proxyFolder, { mode: 0o711, recursive: true });
     const socket = join(proxyFolder, "proxy.sock");
@@ -244,7 +265,10 @@ export class OsSession implements ExecSession {
     const { privateRegistries: privateHosts } = this.#resources;
     const proxy = await startRegistryProxy({ socket, allowed: request.network, privateHosts });
     try {
-      return await this.#run(request, { folders, mounts, proxyFolder });
+      const launched = await this.#run(request, { folders, ...mounted, proxyFolder });
+      if (launched.exitCode === 0 || proxy.refused.size === 0) return launched;
+      const notes = [...proxy.refused].map(([host, reason]) => `The sandbox did not connect to ${host}. ${reason}\n`);
+      return { ...launched, stderr: launched.stderr + notes.join("") };
     } finally {
       await proxy.close();
     }
@@ -252,11 +276,7 @@ export class OsSession implements ExecSession {
 
   async #run(
     request: ExecRequest,
-    {
-      folders = this.#folders,
-      mounts,
-      proxyFolder,
-    }: { folders?: CommandFolders; mounts?: readonly string[] | undefined; proxyFolder?: string } = {},
+    { folders = this.#folders, mounts, overlays, proxyFolder }: CommandMounts & { proxyFolder?: string } = {},
   ): Promise<Launched> {
     const { timeoutMs, outputBytes, signal, stdin, onOutput } = request;
     const { limits } = this.#resources;
@@ -272,6 +292,7 @@ export class OsSession implements ExecSession {
           timeoutMs,
           command: proxyFolder ? proxiedCommand(request.command) : request.command,
         }),
+        overlays,
         stdin,
         timeoutMs,
         outputBytes,
@@ -279,7 +300,10 @@ export class OsSession implements ExecSession {
         signal: signal ? AbortSignal.any([signal, this.#stop.signal]) : this.#stop.signal,
         onOutput,
         watch: (pid, onExcess) =>
-          startWatchdog({ pid, folders: [folders.tree, folders.home], limits, group: prepared.group }, onExcess),
+          startWatchdog(
+            { pid, folders: [folders.tree, folders.home, join(this.#folder, "layers")], limits, group: prepared.group },
+            onExcess,
+          ),
       });
     } finally {
       await prepared.discard();

@@ -14,6 +14,15 @@ export interface PreparedProcessOptions {
   group: ControlGroup | undefined;
 }
 
+/** A folder that shows the files of `lower`, which are never written to, with changes that are kept in `upper`. */
+export interface OverlayMount {
+  lower: string;
+  upper: string;
+  /** An empty folder on the file system of `upper`. */
+  work: string;
+  target: string;
+}
+
 /** A process that waits outside the sandbox to become bubblewrap: started, limited and stripped before it is needed. */
 export interface PreparedProcess {
   readonly child: ChildProcess;
@@ -25,7 +34,7 @@ export interface PreparedProcess {
   /** Resolves to the exit code when it and its output have ended. */
   readonly ended: Promise<number | null>;
   /** Becomes bubblewrap, with these further arguments, once it is in its control group. */
-  start(args: readonly string[], stdin: string | undefined): Promise<void>;
+  start(args: readonly string[], stdin: string | undefined, overlays?: readonly OverlayMount[]): Promise<void>;
   /** Ends it, used or not, and whatever is left in its control group. May be called more than once. */
   discard(): Promise<void>;
 }
@@ -34,6 +43,13 @@ export interface PreparedProcess {
  * Closes every file descriptor but the named ones, which this process may have got from whoever started it, and waits
  * for its words: by then the process is in its control group. When no word comes, whoever would give them is gone.
  */
+// bubblewrap 0.8 cannot mount overlays. Root of a namespace of its own can, and bubblewrap drops that again.
+const mounter = [
+  "count=$1; shift",
+  'while ((count-- > 0)); do mount -t overlay overlay -o "$1" -- "$2" || exit 125; shift 2; done',
+  'exec bwrap "$@"',
+].join("\n");
+
 const launcher = [
   "for fd in /proc/self/fd/*; do",
   `  fd=\${fd##*/}; if ((fd > ${launchFds.info})); then eval "exec $fd>&-"; fi`,
@@ -42,7 +58,11 @@ const launcher = [
   // biome-ignore lint/suspicious/noTemplateCurlyInString: a script of bash
   "[[ ${words[0]} == no-input ]] && exec </dev/null",
   // biome-ignore lint/suspicious/noTemplateCurlyInString: a script of bash
-  '[[ ${words[-1]} == go ]] && exec bwrap "$@" "${words[@]:1:${#words[@]}-2}"',
+  '[[ ${words[-1]} == go ]] || exit; count=${words[1]}; args=("$@" "${words[@]:2+2*count:${#words[@]}-3-2*count}")',
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: a script of bash
+  '((count == 0)) && exec bwrap "${args[@]}"',
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: a script of bash
+  `exec unshare --user --map-root-user --mount /bin/bash --norc --noprofile -c '${mounter}' bash "$count" "\${words[@]:2:2*count}" "\${args[@]}"`,
 ].join("\n");
 
 /** Starting a process and moving it into a control group takes longer than the sandbox itself, so it is done ahead. */
@@ -95,9 +115,13 @@ export function prepareProcess({ args, filter, user, group }: PreparedProcessOpt
       return waits && child.pid !== undefined && startedAt(child.pid) !== undefined;
     },
     ended: ended.promise,
-    async start(more, stdin) {
+    async start(more, stdin, overlays = []) {
       waits = false;
-      const words = [stdin === undefined ? "no-input" : "input", ...more, "go"];
+      const mounts = overlays.flatMap(({ lower, upper, work, target }) => [
+        `lowerdir=${lower},upperdir=${upper},workdir=${work},userxattr`,
+        target,
+      ]);
+      const words = [stdin === undefined ? "no-input" : "input", `${overlays.length}`, ...mounts, ...more, "go"];
       if (words.some((word) => word.includes("\0"))) throw new Error("A command cannot have NUL in its words");
       for (const handle of handles) handle?.ref?.();
       await grouped;

@@ -14,12 +14,13 @@ export interface RegistryProxyOptions {
 }
 
 export interface RegistryProxy {
-  /** Hosts that were asked for and refused. */
-  readonly refused: ReadonlySet<string>;
+  /** The hosts that were refused, each with the reason as a sentence. */
+  readonly refused: ReadonlyMap<string, string>;
   close(): Promise<void>;
 }
 
 const maxConnections = 64;
+const maxRefused = 5;
 
 /** A proxy that tunnels to the allowed hosts and nowhere else. It never looks into a tunnel. */
 export async function startRegistryProxy({
@@ -27,7 +28,7 @@ export async function startRegistryProxy({
   allowed,
   privateHosts,
 }: RegistryProxyOptions): Promise<RegistryProxy> {
-  const refused = new Set<string>();
+  const refused = new Map<string, string>();
   const hosts = new Set(allowed.map((host) => (host.includes(":") ? host : `${host}:443`).toLowerCase()));
   const own = new Set(privateHosts.map((host) => (host.includes(":") ? host : `${host}:443`).toLowerCase()));
   const server = createServer((_, response) => response.writeHead(403).end("Only tunnels to the registry."));
@@ -37,11 +38,12 @@ export async function startRegistryProxy({
     const target = (request.url ?? "").toLowerCase();
     const [host = "", port = ""] = target.split(":");
     client.on("error", () => client.destroy());
-    if (!hosts.has(target)) {
-      refused.add(target.slice(0, 200));
+    // Package managers try again for minutes after any other answer.
+    const refuse = (reason: string) => {
+      if (refused.size < maxRefused) refused.set(target.slice(0, 200), reason);
       client.end("HTTP/1.1 403 Forbidden\r\n\r\n");
-      return;
-    }
+    };
+    if (!hosts.has(target)) return refuse("It is not one of the hosts that this command may reach.");
     try {
       const address = own.has(target) ? host : (await publicAddresses(host))[0]?.address;
       const upstream = connect({ host: address, port: Number(port) }, () => {
@@ -53,9 +55,9 @@ export async function startRegistryProxy({
       upstream.on("error", () => client.destroy());
       upstream.on("close", () => client.destroy());
       client.on("close", () => upstream.destroy());
-    } catch {
-      refused.add(target.slice(0, 200));
-      client.end("HTTP/1.1 502 Bad Gateway\r\n\r\n");
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      refuse(`${reason}. Registries with a private address are named in GOLEM_FORGE_PRIVATE_REGISTRIES.`);
     }
   });
 

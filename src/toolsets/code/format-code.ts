@@ -6,7 +6,7 @@ import { commandResult, runCommand } from "#toolsets/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import type { CodeConfig } from "./code-config.ts";
 import { describeMissingProgram } from "./install-command.ts";
-import { readManifest } from "./test-runner.ts";
+import { readManifest, withProjectPython } from "./test-runner.ts";
 
 const inputSchema = z.object({
   paths: z.array(z.string()).max(200).default([]).describe("Files or folders, relative to `path`; default: everything"),
@@ -45,7 +45,7 @@ async function execute(
   const ran = await runCommand(services, {
     tier: settings.tier,
     request: {
-      command: formatter.command(paths),
+      command: withProjectPython(formatter.command(paths)),
       cwd: folder,
       timeoutMs: settings.timeout * 1_000,
       outputBytes: settings.output_bytes,

@@ -111,7 +111,7 @@ async function executeSetup(
     tier: settings.tier,
     request: {
       command: ["bash", "-e", "-o", "pipefail", "-c", commands.join("\n")],
-      env: { GOPROXY: "https://proxy.golang.org", GOFLAGS: "-modcacherw", npm_config_package_import_method: "copy" },
+      env: { GOPROXY: "https://proxy.golang.org", GOFLAGS: "-modcacherw" },
       timeoutMs: setupTimeoutMs,
       outputBytes: settings.output_bytes,
       network: setupHosts(settings),

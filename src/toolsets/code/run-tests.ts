@@ -1,3 +1,4 @@
+import { posix } from "node:path";
 import { z } from "zod";
 import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
@@ -5,11 +6,17 @@ import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { startGuardedChild } from "#executors/guarded-child.ts";
 import { showHidden } from "#text/hidden-characters.ts";
-import { describeChanges, describeEnd, type FinishedCommand, runCommand } from "#toolsets/run-command.ts";
+import {
+  describeChanges,
+  describeEnd,
+  type FinishedCommand,
+  runCommand,
+  withoutProgress,
+} from "#toolsets/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import type { CodeConfig } from "./code-config.ts";
 import { describeMissingProgram } from "./install-command.ts";
-import { changedPackages, findTestRunner, type TestReport, type TestRunner } from "./test-runner.ts";
+import { changedPackages, findTestRunner, type TestReport, type TestRunner, withProjectPython } from "./test-runner.ts";
 import { summarizeTests, TestSummary } from "./test-summary.ts";
 
 const inputSchema = z.object({
@@ -45,7 +52,7 @@ async function execute(
   settings: CodeConfig,
   services: ToolServices,
 ): Promise<ToolResult> {
-  const { folder, runner } = await findTests(services.workspace, path);
+  const { folder, runner, only } = await findTests(services.workspace, path);
   if (!runner) {
     throw new ToolError(`There is no test runner I know in ${folder || "the repository"}.`, {
       code: "UNAVAILABLE",
@@ -55,7 +62,11 @@ async function execute(
   const ran = await runCommand(services, {
     tier: settings.tier,
     request: {
-      command: [...(args.length > 0 ? (runner.commandForNamed ?? runner.command) : runner.command), ...args],
+      command: withProjectPython([
+        ...(args.length > 0 ? (runner.commandForNamed ?? runner.command) : runner.command),
+        ...(await namedTests(services.workspace, { folder, only }, args)),
+      ]),
+      ...(runner.env && { env: runner.env }),
       cwd: folder,
       timeoutMs: Math.min(timeout ?? settings.timeout, settings.max_timeout) * 1_000,
       outputBytes: reportBytes,
@@ -68,23 +79,55 @@ async function execute(
   return report(runner, ran, await readReport({ report: runner.report, stdout, stderr }, context.abortSignal));
 }
 
+interface FoundTests {
+  folder: string;
+  runner: TestRunner | undefined;
+  /** The folder below, whose tests alone are run. */
+  only?: string;
+}
+
 /** The tests of the given folder; by default those of the only package of a monorepo that has changed. */
-async function findTests(
-  workspace: Workspace,
-  path: string | undefined,
-): Promise<{ folder: string; runner: TestRunner | undefined }> {
-  const folder = workspace.resolve(path ?? "");
-  const changed = path === undefined ? await changedPackages(workspace) : [];
+async function findTests(workspace: Workspace, path: string | undefined): Promise<FoundTests> {
+  if (path !== undefined) return findNearest(workspace, workspace.resolve(path));
+  const changed = await changedPackages(workspace);
   const [only] = changed;
   if (only !== undefined && changed.length === 1) {
-    const own = await findTestRunner(workspace, only);
+    const found = await findNearest(workspace, only);
     const reason = `These are the tests of ${only}, the only changed package; path "." runs those of the root.`;
-    if (own) return { folder: only, runner: { ...own, reason: `${own.reason} ${reason}` } };
+    if (found.runner && (found.folder === only || found.only === only))
+      return { ...found, runner: { ...found.runner, reason: `${found.runner.reason} ${reason}` } };
   }
-  const runner = await findTestRunner(workspace, folder);
-  if (!runner || changed.length === 0) return { folder, runner };
+  const runner = await findTestRunner(workspace, "");
+  if (!runner || changed.length === 0) return { folder: "", runner };
   const reason = `Changed packages: ${changed.join(", ")}; name one in path to run only its tests.`;
-  return { folder, runner: { ...runner, reason: `${runner.reason} ${reason}` } };
+  return { folder: "", runner: { ...runner, reason: `${runner.reason} ${reason}` } };
+}
+
+/** The arguments that name tests, relative to the folder in which the runner starts. */
+async function namedTests(
+  workspace: Workspace,
+  { folder, only }: Omit<FoundTests, "runner">,
+  args: readonly string[],
+): Promise<string[]> {
+  if (only === undefined) return [...args];
+  if (args.length === 0) return [`${only}/`];
+  const paths = args.map(async (arg) => {
+    const isFile = !arg.startsWith("-") && (await workspace.exists(posix.join(folder, only, arg)));
+    return isFile ? posix.join(only, arg) : arg;
+  });
+  return Promise.all(paths);
+}
+
+/** The runner of a folder, or of the nearest folder above it that has one, for the tests in this folder where it can. */
+async function findNearest(workspace: Workspace, folder: string): Promise<FoundTests> {
+  for (let at = folder; ; at = posix.dirname(at) === "." ? "" : posix.dirname(at)) {
+    const runner = await findTestRunner(workspace, at);
+    if (runner) {
+      const only = at !== folder && runner.acceptsFolder ? { only: posix.relative(at, folder) } : {};
+      return { folder: at, runner, ...only };
+    }
+    if (at === "") return { folder, runner: undefined };
+  }
 }
 
 function report(
@@ -96,7 +139,8 @@ function report(
   const failures =
     summary?.failures
       .slice(0, shownFailures)
-      .map(({ name, error }) => `✗ ${showHidden(name)}\n${indent(showHidden(error))}`) ?? [];
+      .map(({ name, error }) => `✗ ${showHidden(relativePaths(name))}\n${indent(showHidden(relativePaths(error)))}`) ??
+    [];
   const more = (summary?.failures.length ?? 0) - shownFailures;
   const needsOutput = !summary || (result.exitCode !== 0 && failures.length === 0);
   const llmContent = [
@@ -137,9 +181,14 @@ function indent(text: string): string {
     .join("\n");
 }
 
+/** Shows paths of the tree as the file tools take them: relative to the root. */
+function relativePaths(text: string): string {
+  return text.replace(/(?<![\w.~/-])\/workspace\//g, "");
+}
+
 function tail(text: string): string {
   // Cut first, so that the cost is that of what is shown.
-  const plain = showHidden(text.slice(-4 * shownOutput)).trim();
+  const plain = showHidden(relativePaths(withoutProgress(text.slice(-4 * shownOutput)))).trim();
   return plain.length > shownOutput ? `…${plain.slice(-shownOutput)}` : plain || "(nothing)";
 }
 

@@ -20,6 +20,9 @@ export interface TestRunner {
   command: string[];
   /** How it is started for tests that are named, where that is another command. */
   commandForNamed?: string[];
+  /** True if it accepts a folder, to run only the tests in it. */
+  acceptsFolder?: boolean;
+  env?: Record<string, string>;
   report: TestReport;
   /** Why this one, as a sentence. */
   reason: string;
@@ -64,6 +67,23 @@ async function rubyRunner(workspace: Workspace, at: (name: string) => string): P
     report: "rspec",
     reason: hasSettings ? "There is a .rspec." : "The Gemfile names rspec.",
   };
+}
+
+/** Runs the Python of the nearest virtual environment, and the given command where there is none. */
+const projectPython = [
+  "folder=$PWD",
+  'while [ "$folder" != "" ]; do',
+  '  for name in .venv venv; do python="$folder/$name/bin/python"; [ -x "$python" ] && exec "$python" "$@"; done',
+  "  folder=${folder%/*}",
+  "done",
+  '[ -f uv.lock ] && command -v uv > /dev/null && exec uv run --no-sync --offline python "$@"',
+  'exec python3 "$@"',
+].join("\n");
+
+/** A command as it is started: that of Python with the project's own Python. */
+export function withProjectPython(command: readonly string[]): string[] {
+  const [program, ...args] = command;
+  return program === "python3" ? ["bash", "-c", projectPython, "python3", ...args] : [...command];
 }
 
 /** Files that make a folder a package with tests of its own. */
@@ -112,10 +132,11 @@ function nodeRunner({ scripts, dependencies }: PackageManifest): TestRunner | un
 
   if (uses("vitest")) {
     const command = through("vitest", { own: ["run"], options: ["--run", "--reporter=json"] });
-    return { name: "vitest", command, report: "vitest", reason: because };
+    return { name: "vitest", command, report: "vitest", reason: because, acceptsFolder: true };
   }
   if (uses("jest")) {
-    return { name: "jest", command: through("jest", { options: ["--json", "--ci"] }), report: "jest", reason: because };
+    const command = through("jest", { options: ["--json", "--ci"] });
+    return { name: "jest", command, report: "jest", reason: because, acceptsFolder: true };
   }
   if (uses("mocha")) {
     return {
@@ -152,13 +173,14 @@ async function pythonRunner(workspace: Workspace, folder: string): Promise<TestR
   const sign = [...pytestFiles, ...pythonFiles].find((name) => present.has(name)) ?? tests[0];
   if (sign === undefined) return undefined;
 
-  // The environment that uv installed, without network and as it is.
-  const python = present.has("uv.lock") ? ["uv", "run", "--no-sync", "--offline", "python"] : ["python3"];
   const pytest: TestRunner = {
     name: "pytest",
-    command: [...python, "-m", "pytest", "-rA", "-q", "--color=no", "-p", "no:cacheprovider"],
+    command: ["python3", "-m", "pytest", "-rA", "-q", "--color=no", "-p", "no:cacheprovider"],
     report: "pytest",
     reason: `There is a ${sign}.`,
+    acceptsFolder: true,
+    // A package in `src` can be imported without being installed.
+    ...(inside.some((path) => /^src\/.*\.py$/.test(path)) && { env: { PYTHONPATH: "src" } }),
   };
   if (pytestFiles.some((name) => present.has(name))) return pytest;
   const read = [...pythonFiles.filter((name) => present.has(name)), ...tests.slice(0, maxTestFilesRead)];
@@ -166,10 +188,10 @@ async function pythonRunner(workspace: Workspace, folder: string): Promise<TestR
   const needsPytest = texts.some((text) => /\bpytest\b|^(async )?def test_/m.test(text));
   const isPlain = texts.some((text) => /^\s*(import|from) unittest\b/m.test(text));
   if (needsPytest || !isPlain) return pytest;
-  return unittestRunner(present, tests, python);
+  return unittestRunner(present, tests);
 }
 
-function unittestRunner(present: ReadonlySet<string>, tests: readonly string[], python: readonly string[]): TestRunner {
+function unittestRunner(present: ReadonlySet<string>, tests: readonly string[]): TestRunner {
   const [first = ""] = tests;
   const top = first.includes("/") ? first.slice(0, first.indexOf("/")) : "";
   // A folder that is no package is not looked into, unless it is the one to start in.
@@ -177,8 +199,8 @@ function unittestRunner(present: ReadonlySet<string>, tests: readonly string[], 
   const pattern = tests.every((path) => path.endsWith("_test.py")) ? ["-p", "*_test.py"] : [];
   return {
     name: "unittest",
-    command: [...python, "-m", "unittest", "discover", ...start, ...pattern],
-    commandForNamed: [...python, "-m", "unittest"],
+    command: ["python3", "-m", "unittest", "discover", ...start, ...pattern],
+    commandForNamed: ["python3", "-m", "unittest"],
     report: "unittest",
     reason: `${first} uses unittest.`,
   };

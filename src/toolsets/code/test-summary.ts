@@ -297,7 +297,7 @@ function fromCargo(text: string): TestSummary | undefined {
   if (results.length === 0) return undefined;
 
   const sum = (index: number) => results.reduce((total, result) => total + Number(result[index]), 0);
-  const failures = [...text.matchAll(/^---- (\S+) stdout ----\n([\s\S]*?)(?=\n---- |\nfailures:|$)/gm)];
+  const failures = [...text.matchAll(/^---- (.{1,500}) stdout ----\n([\s\S]*?)(?=\n---- |\nfailures:|$(?![\s\S]))/gm)];
   return summary(
     { passed: sum(1), failed: sum(2), skipped: sum(3) },
     failures.map(([, name = "", error = ""]) => ({ name, error: firstLines(error) })),

@@ -274,14 +274,6 @@ describe("what a project is tested and formatted with", () => {
     expect((await findTestRunner(memoryWorkspace(files), ""))?.command.join(" ")).toBe(command);
   });
 
-  test("tests of a project of uv run in the environment that uv installed", async () => {
-    const files = { "pyproject.toml": "[project]\n", "uv.lock": "", "test_a.py": "def test_a(): pass\n" };
-
-    const runner = await findTestRunner(memoryWorkspace(files), "");
-
-    expect(runner?.command.join(" ")).toMatch(/^uv run --no-sync --offline python -m pytest /);
-  });
-
   test.each([
     [{ "tests/test_a.py": "import unittest" }, "-s tests"],
     [{ "tests/__init__.py": "", "tests/test_a.py": "import unittest" }, ""],

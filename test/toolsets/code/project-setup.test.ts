@@ -1,7 +1,7 @@
 import { chmodSync, mkdtempSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { createExecutors } from "#executors/create-executors.ts";
+import { createExecutors, type Executors } from "#executors/create-executors.ts";
 import { SetupCache } from "#executors/os/setup-cache.ts";
 import { codeToolset } from "#toolsets/code/code-toolset.ts";
 import { memoryWorkspace } from "../../support/memory-workspace.ts";
@@ -9,10 +9,14 @@ import { runSpec, toolsetWorld } from "../../support/toolset-world.ts";
 
 const directory = mkdtempSync("/var/tmp/golem-setups-test-");
 chmodSync(directory, 0o711);
-const executors = createExecutors({ os: { setups: new SetupCache(join(directory, "setups")) } });
-const { available, reason } = await executors.availability("os");
+const setups = new SetupCache(join(directory, "setups"));
+// A path with a space is not mounted as an overlay, as if this machine had none.
+const readOnly = createExecutors({ os: { setups: new SetupCache(join(directory, "read only")) } });
+const overlays = createExecutors({ os: { setups } });
+const { available, reason } = await overlays.availability("os");
+await readOnly.availability("os");
 afterAll(async () => {
-  await executors.close();
+  await Promise.all([overlays.close(), readOnly.close()]);
   rmSync(directory, { recursive: true, force: true });
 });
 if (!available) test.skip(`the setup is not tested here: ${reason}`, () => undefined);
@@ -34,10 +38,12 @@ async function run({
   branch = "main",
   changes = {},
   repositoryId = 7,
+  executors = overlays,
 }: {
   branch?: "main" | "feature";
   changes?: Record<string, string>;
   repositoryId?: number;
+  executors?: Executors;
 } = {}) {
   runs += 1;
   const id = `setup-run-${runs}`;
@@ -54,36 +60,41 @@ async function run({
 const read = "cat node_modules/dep/index.js packages/a/node_modules/own/index.js ~/.local/lib/local; ls built";
 
 describe.skipIf(!available)("the setup commands of a project", () => {
-  test("run once for the lockfiles of the default branch; other runs read what they installed and cannot change it", async () => {
-    const first = await run({ changes: { marker: "changed by the run\n", "hook.sh": "echo hostile\n" } });
-    expect(await first.bash(read)).toContain("No such file");
-    expect(await first.asks("install_package", {})).toBe(true);
-    expect(await first.preview("install_package", {})).toContain("They run on the files of the default branch.");
+  test.each([
+    ["in an overlay", overlays],
+    ["read-only", readOnly],
+  ])(
+    "run once for the lockfiles of the default branch; other runs read what they installed and cannot change it, %s",
+    async (_, executors) => {
+      const first = await run({ executors, changes: { marker: "changed by the run\n", "hook.sh": "echo hostile\n" } });
+      expect(await first.bash(read)).toContain("No such file");
+      expect(await first.asks("install_package", {})).toBe(true);
+      expect(await first.preview("install_package", {})).toContain("They run on the files of the default branch.");
 
-    const installed = await first.call("install_package", {});
+      const installed = await first.call("install_package", {});
 
-    expect(installed.llmContent).toContain("Exit code 0");
-    expect(first.sandbox.text("marker")).toBe("changed by the run\n");
-    // A run of another branch that does all it can, with the same lockfiles.
-    const branch = await run({ branch: "feature" });
-    expect(await branch.asks("install_package", {})).toBe(false);
-    const attack = [
-      read,
-      "for file in node_modules/dep/index.js ~/.local/lib/local; do echo poison > $file; rm -f $file; chmod 777 $file; done",
-      "rm -rf node_modules packages/a/node_modules ~/.local; mv node_modules old; mkdir -p node_modules/dep",
-      "ln -sfn /tmp node_modules/link; umount node_modules; mount --bind /tmp node_modules; echo poison > node_modules/poison",
-      "echo cache > node_modules/.cache/file; cat node_modules/.cache/file",
-    ];
-    expect(await branch.bash(attack.join("\n"))).toMatch(
-      /stdout:\nv1 default branch\nown\nlocal\ncache\nstderr:\n[\s\S]*Read-only file system/,
-    );
-    const later = await run();
-    expect(await later.bash(`${read}; ls -A node_modules node_modules/.cache`)).toContain(
-      "stdout:\nv1 default branch\nown\nlocal\nnode_modules:\n.cache\n.vite\n.vite-temp\n.vitest\ndep\n\nnode_modules/.cache:\nstderr",
-    );
-    expect((await later.call("install_package", {})).llmContent).toContain("an earlier run prepared them");
-    expect(await (await run({ repositoryId: 8 })).bash(read)).toContain("No such file");
-  });
+      expect(installed.llmContent).toContain("Exit code 0");
+      expect(first.sandbox.text("marker")).toBe("changed by the run\n");
+      // A run of another branch that does all it can, with the same lockfiles.
+      const branch = await run({ executors, branch: "feature" });
+      expect(await branch.asks("install_package", {})).toBe(false);
+      const attack = [
+        read,
+        "for file in node_modules/dep/index.js ~/.local/lib/local; do echo poison > $file; chmod 777 $file; rm -f $file; done",
+        "rm -rf node_modules packages/a/node_modules ~/.local; mv node_modules old; mkdir -p node_modules/dep",
+        "ln -sfn /tmp node_modules/link; umount node_modules; mount --bind /tmp node_modules; echo poison > node_modules/poison",
+        "mkdir -p node_modules/.cache; echo cache > node_modules/.cache/file; cat node_modules/.cache/file",
+      ];
+      expect(await branch.bash(attack.join("\n"))).toContain("stdout:\nv1 default branch\nown\nlocal\ncache\nstderr:");
+      const later = await run({ executors });
+      const seen = await later.bash(`${read}; ls -A node_modules; cat node_modules/poison node_modules/.cache/file`);
+      expect(seen).toMatch(
+        /stdout:\nv1 default branch\nown\nlocal\n(\.cache\n\.vite\n\.vite-temp\n\.vitest\n)?dep\nstderr/,
+      );
+      expect((await later.call("install_package", {})).llmContent).toContain("an earlier run prepared them");
+      expect(await (await run({ executors, repositoryId: 8 })).bash(read)).toContain("No such file");
+    },
+  );
 
   test("with lockfiles of a branch they are asked for each time, and what they install stays in the run", async () => {
     const lockfile = { "package-lock.json": "v2 " };
