@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { arch } from "node:process";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Workspace } from "#domain/workspace.ts";
 import type { GuestChange } from "#executors/executor.ts";
 import type { ToolServices } from "./toolset.ts";
@@ -93,7 +94,9 @@ export async function baseFiles(workspace: Workspace): Promise<GuestChange[]> {
   const changed = new Set((await workspace.changes()).map(({ path }) => path));
   const paths = new Set([...(await workspace.paths()), ...changed]);
   const files: GuestChange[] = [];
+  const turns = createTurns();
   for (const path of paths) {
+    await turns();
     const content = await workspace.readBase(path);
     if (!content) continue;
     const executable = changed.has(path) ? isScript(content) : (await workspace.stat(path)).executable;
@@ -105,11 +108,26 @@ export async function baseFiles(workspace: Workspace): Promise<GuestChange[]> {
 /** The files as the run has them now. */
 export async function presentFiles(workspace: Workspace): Promise<GuestChange[]> {
   const files: GuestChange[] = [];
+  const turns = createTurns();
   for (const path of await workspace.paths()) {
+    await turns();
     const { executable } = await workspace.stat(path);
     files.push({ path, content: await workspace.readBytes(path), executable });
   }
   return files;
+}
+
+const maxTurnMs = 8;
+
+/** Returns a function that gives other work of the process a turn from time to time. */
+function createTurns(): () => Promise<void> | undefined {
+  let since = performance.now();
+  return () => {
+    if (performance.now() - since < maxTurnMs) return undefined;
+    return nextTurn().then(() => {
+      since = performance.now();
+    });
+  };
 }
 
 function isScript(content: Uint8Array): boolean {

@@ -269,6 +269,6 @@ export function describeMissingProgram({
     return `There is no ${program} in this sandbox; ${provider}. The deployment can mount it: \`sandbox.tools\` in its policy, or GOLEM_FORGE_SANDBOX_TOOL_PATHS.`;
   }
   const isPackage =
-    /\bENOTCACHED\b|could not determine executable to run|^sh: .{0,200}: not found$|\bNo module named ['"]?(pytest|black|ruff)\b|Cannot find (module|package) '[^./#]/m;
+    /\bENOTCACHED\b|could not determine executable to run|^sh: .{0,200}: not found$|\bNo module named ['"]?(pytest|black|ruff)\b|ModuleNotFoundError: No module named|PackageNotFoundError|Cannot find (module|package) '[^./#]/m;
   return isPackage.test(stderr) ? "A package that it needs is not installed. Call install_package." : undefined;
 }

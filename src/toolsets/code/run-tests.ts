@@ -147,7 +147,7 @@ function report(
     `${runner.name}: ${headline}. ${describeEnd(result)} ${runner.reason}`,
     ...failures,
     more > 0 ? `… and ${more} more failures.` : "",
-    (!summary && describeMissingProgram(result)) || "",
+    describeMissingProgram({ ...result, stderr: summary ? failures.join("\n") : result.stderr }) ?? "",
     needsOutput ? `stdout:\n${tail(result.stdout)}\nstderr:\n${tail(result.stderr)}` : "",
     describeChanges(taken),
   ];

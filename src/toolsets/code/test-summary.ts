@@ -63,8 +63,10 @@ function firstLines(text: string): string {
   const lines = normalizeText(text)
     .split("\n")
     .map((line) => line.trimEnd());
-  const start = lines.findIndex((line) => line.trim() !== "");
-  return lines
+  // Frames of packages and of the runtime say little about a failure.
+  const own = lines.filter((line) => !/^\s*(at .*(node_modules\/|\(?node:)|\/usr\/lib\/python)/.test(line));
+  const start = own.findIndex((line) => line.trim() !== "");
+  return own
     .slice(Math.max(0, start), Math.max(0, start) + errorLines)
     .join("\n")
     .trim();
