@@ -52,13 +52,17 @@ async function listMerges(): Promise<Merge[]> {
   return merges;
 }
 
+/** The repository lacks objects of a merge, as a partial clone does. */
+class IncompleteError extends Error {}
+
 /** Fetches the files of a merge as a remote would send them. */
 async function load({ ours, theirs, base }: Merge): Promise<ObjectStore> {
   const store = new ObjectStore();
   const wanted = [ours, theirs, base];
   const trees = wanted.map((commit) => `${commit}^{tree}`);
   const objects = lines(await git(["rev-list", "--objects", "--no-object-names", ...trees]));
-  const { output } = await git(["pack-objects", "--stdout", "-q"], [...wanted, ...objects, ""].join("\n"));
+  const { output, code } = await git(["pack-objects", "--stdout", "-q"], [...wanted, ...objects, ""].join("\n"));
+  if (code !== 0) throw new IncompleteError();
   await store.addPack([output]);
   return store;
 }
@@ -84,13 +88,16 @@ async function mergeWithGit({ ours, theirs }: Merge): Promise<Result> {
   return result.code === 0 ? { tree } : { conflicts };
 }
 
-const counts = { clean: 0, conflicting: 0, different: 0 };
+const counts = { clean: 0, conflicting: 0, different: 0, incomplete: 0 };
 for (const merge of await listMerges()) {
   const [own, peer] = await Promise.all([
-    mergeHere(merge).catch((error: Error): Result => ({ conflicts: [error.message] })),
+    mergeHere(merge).catch((error: Error): Result | undefined => {
+      return error instanceof IncompleteError ? undefined : { conflicts: [error.message] };
+    }),
     mergeWithGit(merge),
   ]);
-  if ("tree" in own && "tree" in peer && own.tree === peer.tree) counts.clean++;
+  if (!own) counts.incomplete++;
+  else if ("tree" in own && "tree" in peer && own.tree === peer.tree) counts.clean++;
   else if ("conflicts" in own && "conflicts" in peer) counts.conflicting++;
   else {
     counts.different++;

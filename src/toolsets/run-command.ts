@@ -197,16 +197,15 @@ export function commandResult({ result, applied }: FinishedCommand, summary: str
   };
 }
 
-/** Drops what a terminal would have overwritten, such as progress bars: of each line, all but its last state. */
+/** Drops progress bars: of each line, all but the state that a terminal would show last, and repeated progress lines. */
 export function withoutProgress(text: string): string {
-  if (!text.includes("\r")) return text;
-  return text
-    .split("\n")
-    .map((line) => {
-      const states = line.split("\r").filter((state) => state !== "");
-      return states.length > 1 ? (states.at(-1) ?? "") : line;
-    })
-    .join("\n");
+  if (!/\r|^Progress: /m.test(text)) return text;
+  const lines = text.split("\n").map((line) => {
+    const states = line.split("\r").filter((state) => state !== "");
+    return states.length > 1 ? (states.at(-1) ?? "") : line;
+  });
+  const isProgress = (line: string | undefined) => line !== undefined && /^(Progress: |[-+#=]{20,}$)/.test(line);
+  return lines.filter((line, at) => !isProgress(line) || !isProgress(lines[at + 1])).join("\n");
 }
 
 function outputSection(name: string, text: string): string {

@@ -111,6 +111,8 @@ function standardEnvironment({ path }: GuestSystem): Record<string, string> {
     NO_COLOR: "1",
     PYTHONDONTWRITEBYTECODE: "1",
     POETRY_VIRTUALENVS_IN_PROJECT: "1",
+    COREPACK_ENABLE_PROJECT_SPEC: "0",
+    COREPACK_ENABLE_STRICT: "0",
     GOPATH: `${guestHome}/go`,
     GOTOOLCHAIN: "local",
     GOPROXY: "off",

@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from "node:crypto";
-import { chownSync, existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
+import { chownSync, existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { ToolError } from "#domain/errors.ts";
 import { SerialQueue } from "#domain/serial-queue.ts";
@@ -62,6 +62,8 @@ interface CommandMounts {
 const treeLimits = { files: 200_000, bytes: 1_000_000_000 };
 /** The delay after a command before the process for the next one is started. */
 const prepareDelayMs = 20;
+/** The repository may name a version of pnpm, which pnpm would download. npm warns of this setting as a variable. */
+const pnpmSettings = "manage-package-manager-versions=false\npackage-manager-strict=false\n";
 /** Megabytes of a folder that programs write to inside prepared dependencies. */
 const writableMb = 64;
 
@@ -94,6 +96,7 @@ export class OsSession implements ExecSession {
     this.#folder = join(resources.directory, this.#name);
     mkdirSync(this.#folder, { mode: 0o711 });
     this.#folders = this.#makeFolders(this.#folder);
+    this.#writeSettings(this.#folders);
     const { user, limits } = resources;
     this.#guest = guestFolder(this.#folders.tree, user, { changes: limits.changedFiles });
     this.#homeFolder = guestFolder(this.#folders.home, user);
@@ -157,7 +160,10 @@ export class OsSession implements ExecSession {
       const folders = this.#makeFolders(folder);
       const guest = guestFolder(folders.tree, this.#resources.user);
       await guest.write({ write: [...isolated.files], remove: [] });
-      if (isolated.keepDependencies) await this.#writeGitFolder(guest, source);
+      if (isolated.keepDependencies) {
+        this.#writeSettings(folders);
+        await this.#writeGitFolder(guest, source);
+      }
       const mounts = isolated.keepDependencies ? this.#gitMounts() : [];
       const launched = await this.#runWithNetwork(request, { folders, mounts });
       const changes = await resultsOf(guest, source, isolated);
@@ -361,6 +367,11 @@ export class OsSession implements ExecSession {
     this.#makeOwn(folders.tree);
     this.#makeOwn(folders.home);
     return folders;
+  }
+
+  #writeSettings({ home }: CommandFolders): void {
+    for (const folder of [".config", ".config/pnpm"]) this.#makeOwn(join(home, folder));
+    writeFileSync(join(home, ".config/pnpm/rc"), pnpmSettings, { mode: 0o644 });
   }
 
   #makeOwn(path: string): void {

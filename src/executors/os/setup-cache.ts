@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import {
+  chownSync,
   existsSync,
   lstatSync,
   mkdirSync,
@@ -104,7 +105,12 @@ export class SetupCache {
       }
       // A read-only folder cannot get the folders over which writable ones are mounted.
       for (const path of tree.filter(isNodeModules)) {
-        for (const name of writableFolders) mkdirSync(join(unfinished, "tree", path, name), { recursive: true });
+        const folder = join(unfinished, "tree", path);
+        const { uid, gid } = lstatSync(folder);
+        for (const name of writableFolders.filter((one) => !existsSync(join(folder, one)))) {
+          mkdirSync(join(folder, name));
+          chownSync(join(folder, name), uid, gid);
+        }
       }
       writeFileSync(join(unfinished, "setup.json"), JSON.stringify({ tree, home } satisfies z.infer<typeof Manifest>));
       if (!existsSync(this.#folderOf(key))) renameSync(unfinished, this.#folderOf(key));

@@ -64,12 +64,19 @@ function firstLines(text: string): string {
     .split("\n")
     .map((line) => line.trimEnd());
   // Frames of packages and of the runtime say little about a failure.
-  const own = lines.filter((line) => !/^\s*(at .*(node_modules\/|\(?node:)|\/usr\/lib\/python)/.test(line));
+  const own = lines.filter((line) => !isForeignFrame(line.trimStart()));
   const start = own.findIndex((line) => line.trim() !== "");
   return own
     .slice(Math.max(0, start), Math.max(0, start) + errorLines)
     .join("\n")
     .trim();
+}
+
+function isForeignFrame(line: string): boolean {
+  if (line.startsWith("/usr/lib/python")) return true;
+  return (
+    line.startsWith("at ") && (/node_modules\/|[ (]node:/.test(line.slice(0, 1_000)) || line.endsWith("<anonymous>)"))
+  );
 }
 
 function summary(counts: Omit<TestSummary, "failures">, failures: FailedTest[]): TestSummary {
@@ -299,11 +306,22 @@ function fromCargo(text: string): TestSummary | undefined {
   if (results.length === 0) return undefined;
 
   const sum = (index: number) => results.reduce((total, result) => total + Number(result[index]), 0);
-  const failures = [...text.matchAll(/^---- (.{1,500}) stdout ----\n([\s\S]*?)(?=\n---- |\nfailures:|$(?![\s\S]))/gm)];
-  return summary(
-    { passed: sum(1), failed: sum(2), skipped: sum(3) },
-    failures.map(([, name = "", error = ""]) => ({ name, error: firstLines(error) })),
-  );
+  return summary({ passed: sum(1), failed: sum(2), skipped: sum(3) }, cargoFailures(text));
+}
+
+/** The output of each failed test follows a line with its name. */
+function cargoFailures(text: string): FailedTest[] {
+  const sections: { name: string; lines: string[] }[] = [];
+  let current: string[] | undefined;
+  for (const line of text.split("\n")) {
+    const name = line.startsWith("---- ") && line.endsWith(" stdout ----") ? line.slice(5, -12) : undefined;
+    if (name !== undefined) {
+      current = [];
+      sections.push({ name, lines: current });
+    } else if (line === "failures:") current = undefined;
+    else current?.push(line);
+  }
+  return sections.slice(0, maxFailures).map(({ name, lines }) => ({ name, error: firstLines(lines.join("\n")) }));
 }
 
 /** What most runners print near their end: "3 passing", "Tests: 1 failed, 2 passed". */
