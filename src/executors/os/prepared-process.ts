@@ -61,7 +61,6 @@ const launcher = [
   '[[ ${words[-1]} == go ]] || exit; count=${words[1]}; args=("$@" "${words[@]:2+2*count:${#words[@]}-3-2*count}")',
   // biome-ignore lint/suspicious/noTemplateCurlyInString: a script of bash
   '((count == 0)) && exec bwrap "${args[@]}"',
-  // biome-ignore lint/suspicious/noTemplateCurlyInString: a script of bash
   `exec unshare --user --map-root-user --mount /bin/bash --norc --noprofile -c '${mounter}' bash "$count" "\${words[@]:2:2*count}" "\${args[@]}"`,
 ].join("\n");
 

@@ -74,6 +74,7 @@ const projectPython = [
   "folder=$PWD",
   'while [ "$folder" != "" ]; do',
   '  for name in .venv venv; do python="$folder/$name/bin/python"; [ -x "$python" ] && exec "$python" "$@"; done',
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: a script of bash
   "  folder=${folder%/*}",
   "done",
   '[ -f uv.lock ] && command -v uv > /dev/null && exec uv run --no-sync --offline python "$@"',
