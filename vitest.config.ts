@@ -5,7 +5,10 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /** Long files first, so that no worker is alone with one at the end; and while the workers are small: a process that has
  * grown takes ten times as long to start another. */
-const longFirst = ["/e2e/", "/playground/", "/web/", "/toolsets/", "/executors/", "/sandbox/", "/runtime/"];
+const longFirst = [
+  ...["/e2e/replicas", "/e2e/crash", "/e2e/github-limits", "/e2e/", "/playground/demo", "/executors/", "linear-time"],
+  ...["/web/page", "/toolsets/", "/playground/", "/web/", "/sandbox/", "/runtime/"],
+];
 
 class LongFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
@@ -21,9 +24,12 @@ export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
     globalSetup: "test/support/global-setup.ts",
-    testTimeout: 30_000,
-    hookTimeout: 30_000,
-    maxWorkers: 2,
+    // A busy machine is slow, and a wait that succeeds costs nothing.
+    testTimeout: 90_000,
+    hookTimeout: 90_000,
+    expect: { poll: { timeout: 60_000 } },
+    // One more than the cores of a small machine, because tests with real processes wait.
+    maxWorkers: 3,
     // A shared machine can pause for seconds, and tests with real processes have deadlines. The report names retries.
     retry: process.env.CI ? 2 : 0,
     // Loading the modules anew for each file took a third of the time; no file changes what another one sees.

@@ -178,7 +178,7 @@ describe("a tool written as a class", () => {
     };
 
     const calls = ["a", "b"].map((param1) => tool.execute({ param1 }));
-    await vi.waitFor(() => expect(open).toHaveLength(2));
+    await vi.waitFor(() => expect(open).toHaveLength(2), { timeout: 60_000 });
     for (const resolve of open) resolve();
 
     expect((await Promise.all(calls)).map(({ error }) => error)).toEqual([

@@ -102,7 +102,7 @@ describe("a program without a run", () => {
     const manager = new ToolManager([aTool({ needsApproval: true, execute })], { approvals });
 
     const calls = ["a", "b", "c"].map((path) => manager.call("read_file", { path }));
-    await vi.waitFor(() => expect(open).toHaveLength(3));
+    await vi.waitFor(() => expect(open).toHaveLength(3), { timeout: 60_000 });
     for (const decide of open.reverse()) decide(true);
 
     expect((await Promise.all(calls)).map(({ llmContent }) => llmContent)).toEqual(["a", "b", "c"]);

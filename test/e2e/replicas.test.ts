@@ -195,7 +195,7 @@ describe.skipIf(!postgresPrograms)("a replica that was suspended", () => {
     });
     deliverTo(first);
     story.comment("/run fixer");
-    await expect.poll(() => isHeld, { timeout: 10_000 }).toBe(true);
+    await expect.poll(() => isHeld).toBe(true);
 
     const other = await stories.startReplica();
     const posted = await story.botComment(outcome);
@@ -247,13 +247,13 @@ describe.skipIf(!postgresPrograms)("while the database is away", () => {
         process.kill(server.pid, signal);
         await pause(500);
         replica.send("SIGCONT");
-        await expect.poll(readiness, { timeout: 10_000 }).toMatch(/does not answer|joining again/);
+        await expect.poll(readiness).toMatch(/does not answer|joining again/);
         story.comment("/stop");
         await stories.github.deliveriesSettled();
         expect(stories.github.deliveries.at(-1)?.statusCode).toBe(503);
         server = await restartPostgresServer(join(folder, "server"), server);
 
-        await expect.poll(readiness, { timeout: 15_000 }).toMatch(/^ready \(replica (?!1\))/);
+        await expect.poll(readiness).toMatch(/^ready \(replica (?!1\))/);
         // The delivery that failed meanwhile is requested again without anyone's help.
         await story.botComment(/\*\*fixer\*\* is stopped/);
         isResumed = true;

@@ -256,7 +256,9 @@ describe("on the bus", () => {
     const revoke = async (...args: string[]) => {
       const before = of("status").length;
       bus.emit("command", { name: "revoke", args });
-      return vi.waitFor(() => of("status").slice(before).at(-1)?.message ?? expect.fail("no status"));
+      return vi.waitFor(() => of("status").slice(before).at(-1)?.message ?? expect.fail("no status"), {
+        timeout: 60_000,
+      });
     };
     await runtime.run("Go");
 

@@ -139,13 +139,16 @@ describe.skipIf(!availability.available)("a command in the OS sandbox", () => {
       const foreign = new Set([process.pid, ...others.flatMap(processTree)]);
       return processTree(process.pid).filter((pid) => !foreign.has(pid) && startedAt(pid));
     };
-    const ready = await vi.waitFor(() => {
-      const found = waiting();
-      expect(found).not.toEqual([]);
-      return found;
-    });
+    const ready = await vi.waitFor(
+      () => {
+        const found = waiting();
+        expect(found).not.toEqual([]);
+        return found;
+      },
+      { timeout: 60_000 },
+    );
     for (const pid of ready) process.kill(pid, "SIGKILL");
-    await vi.waitFor(() => expect(ready.filter((pid) => startedAt(pid))).toEqual([]));
+    await vi.waitFor(() => expect(ready.filter((pid) => startedAt(pid))).toEqual([]), { timeout: 60_000 });
 
     const { stdout } = await sh("echo up", {}, { session });
     await session.close();

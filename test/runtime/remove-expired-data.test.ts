@@ -22,7 +22,7 @@ test("the logs of runs that ended long ago are removed in the background, others
   const quarter = { runMs: 90 * day, deliveryMs: 30 * day };
   const kept = removeExpiredData(store, forever, { signal: stop.signal, onError });
   const removing = removeExpiredData(store, quarter, { signal: stop.signal, onError });
-  await vi.waitUntil(async () => (await store.log("old2")).length === 0);
+  await vi.waitUntil(async () => (await store.log("old2")).length === 0, { timeout: 60_000 });
   stop.abort();
   await Promise.all([kept, removing]);
 

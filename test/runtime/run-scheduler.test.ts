@@ -107,7 +107,7 @@ test("the queues of a run do not wait for one another", async () => {
     sampleEffect("r1", "t1", { queue: "thread", request: { kind: "approvals.close" } }),
   );
   await call.started;
-  await vi.waitFor(() => expect(performed).toContain("approvals.close"));
+  await vi.waitFor(() => expect(performed).toContain("approvals.close"), { timeout: 60_000 });
   expect(performed).not.toContain("calls.review");
   call.release();
   await scheduler.idle();
@@ -124,7 +124,7 @@ test("a result is stored, and the runs it concerns are processed", async () => {
   await store.ingest({ run: { ...sampleRun("r1", effects), snapshot }, events: [] });
 
   scheduler.wake("r1");
-  await vi.waitFor(() => expect(performed).toContain("model.call"));
+  await vi.waitFor(() => expect(performed).toContain("model.call"), { timeout: 60_000 });
 
   expect(await requireRun(store, "r1")).toMatchObject({ snapshot: { value: "callingModel" } });
 });
@@ -162,7 +162,9 @@ describe("a stop", () => {
     await started.promise;
 
     await append({ type: "run.stop", by: "ada" });
-    await vi.waitFor(async () => expect((await requireRun(store, "r1")).snapshot.value).toBe("interrupted"));
+    await vi.waitFor(async () => expect((await requireRun(store, "r1")).snapshot.value).toBe("interrupted"), {
+      timeout: 60_000,
+    });
     release.resolve();
     await scheduler.idle();
 

@@ -17,7 +17,7 @@ export interface ForgeOptions {
   limits?: TestGitHubOptions["limits"];
   /** On top of what every app is given. */
   environment?: Record<string, string>;
-  /** How long to wait for a change in a thread. Default: 25 seconds. */
+  /** How long to wait for a change in a thread. Default: a minute. */
   timeoutMs?: number;
   /** Given to Node before the program. */
   nodeOptions?: string[];
@@ -146,7 +146,7 @@ export async function startForge(options: ForgeOptions) {
           );
           return thread && find(thread);
         },
-        { what, timeoutMs: options.timeoutMs ?? 25_000 },
+        { what, timeoutMs: options.timeoutMs ?? 60_000 },
       )
       .catch((error: Error) => {
         throw new Error(`${error.message}\nThe app printed:\n${printed}`);

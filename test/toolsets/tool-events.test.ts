@@ -41,7 +41,7 @@ test("a handler that throws or rejects does not affect the others", async () => 
   events.emit(start);
 
   expect(handler).toHaveBeenCalledOnce();
-  await vi.waitFor(() => expect(onHandlerError).toHaveBeenCalledTimes(2));
+  await vi.waitFor(() => expect(onHandlerError).toHaveBeenCalledTimes(2), { timeout: 60_000 });
 });
 
 test("subscribing or unsubscribing during an event does not affect its delivery", () => {

@@ -135,7 +135,7 @@ describe("waiting", () => {
 
     const first = controller.requestApproval(request);
     const second = controller.requestApproval({ ...request, toolName: "delete_file" });
-    await vi.waitFor(() => expect(answers.size).toBe(2));
+    await vi.waitFor(() => expect(answers.size).toBe(2), { timeout: 60_000 });
     answers.get("delete_file")?.({ approved: false, note: "no" });
     answers.get("write_file")?.({ approved: true });
 

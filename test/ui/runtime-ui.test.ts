@@ -48,7 +48,7 @@ describe("the bus", () => {
     bus.emit("interrupt", {});
 
     expect(handler).toHaveBeenCalledOnce();
-    await vi.waitFor(() => expect(onHandlerError).toHaveBeenCalledTimes(2));
+    await vi.waitFor(() => expect(onHandlerError).toHaveBeenCalledTimes(2), { timeout: 60_000 });
   });
 
   test("by default errors of handlers are written to the console", () => {

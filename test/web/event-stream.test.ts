@@ -169,7 +169,7 @@ describe("a flood", () => {
       now,
     });
     // The stream buffers one message: the second one waits for the client.
-    await vi.waitFor(() => expect(write).toHaveBeenCalledTimes(2));
+    await vi.waitFor(() => expect(write).toHaveBeenCalledTimes(2), { timeout: 60_000 });
     clock.offset = 50_000;
     await stream.sleep(600);
     const early = hangUp.mock.calls.length;

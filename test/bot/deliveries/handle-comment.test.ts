@@ -49,7 +49,7 @@ describe("authorization", () => {
       seen: expect.objectContaining({ at: eventTime, title: "It breaks", body: "Help", author: "mia" }),
       deliveryId: commentKey(77),
     });
-    await vi.waitFor(() => expect(world.reactions).toEqual(["77 eyes"]));
+    await vi.waitFor(() => expect(world.reactions).toEqual(["77 eyes"]), { timeout: 60_000 });
     expect(world.replies).toEqual([]);
   });
 
@@ -102,8 +102,9 @@ describe("authorization", () => {
 
     expectNothingDone();
     expect(world.replies).toHaveLength(1);
-    await vi.waitFor(() =>
-      expect(world.reactions.map((reaction) => reaction.split(" ")[1])).toEqual(["confused", "confused"]),
+    await vi.waitFor(
+      () => expect(world.reactions.map((reaction) => reaction.split(" ")[1])).toEqual(["confused", "confused"]),
+      { timeout: 60_000 },
     );
   });
 
@@ -269,7 +270,7 @@ describe("authorization", () => {
 
     expect(runs.startRun.mock.calls[0]?.[0]).toMatchObject({ worker: "fixer", text: "It breaks." });
     expect(runs.startRun.mock.calls[0]?.[0].origin).not.toHaveProperty("commentId");
-    await vi.waitFor(() => expect(world.reactions).toEqual(["#1 eyes"]));
+    await vi.waitFor(() => expect(world.reactions).toEqual(["#1 eyes"]), { timeout: 60_000 });
   });
 
   test("an issue opened by someone without write access starts no worker", async () => {
@@ -351,7 +352,7 @@ describe("messages", () => {
       deliveryId: commentKey(77),
       mayAnswer: true,
     });
-    await vi.waitFor(() => expect(world.reactions).toHaveLength(1));
+    await vi.waitFor(() => expect(world.reactions).toHaveLength(1), { timeout: 60_000 });
   });
 
   test("of others do not, and get no reply", async () => {
@@ -390,7 +391,7 @@ describe("tools", () => {
         world.thread,
         { by: "ada", byId: world.idOf("ada"), deliveryId: commentKey(77), command: { raw: line } },
       ]);
-      await vi.waitFor(() => expect(world.reactions).toHaveLength(1));
+      await vi.waitFor(() => expect(world.reactions).toHaveLength(1), { timeout: 60_000 });
     },
   );
 

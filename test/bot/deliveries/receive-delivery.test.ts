@@ -137,7 +137,7 @@ describe("each delivery is stored once", () => {
       answered = true;
       return response;
     });
-    await vi.waitFor(() => expect(world.store.saveDelivery).toHaveBeenCalled());
+    await vi.waitFor(() => expect(world.store.saveDelivery).toHaveBeenCalled(), { timeout: 60_000 });
 
     expect(answered).toBe(false);
     stored.resolve(false);
@@ -177,7 +177,7 @@ describe("health", () => {
     vi.spyOn(world.store, "saveDelivery").mockReturnValueOnce(stored.promise);
 
     const answer = deliver(url, payload());
-    await vi.waitFor(() => expect(world.store.saveDelivery).toHaveBeenCalled());
+    await vi.waitFor(() => expect(world.store.saveDelivery).toHaveBeenCalled(), { timeout: 60_000 });
     const stopped = bot.stop();
     stored.resolve(true);
 
@@ -234,7 +234,7 @@ describe("missed deliveries", () => {
 
     const { bot } = await world.startBot();
 
-    await vi.waitFor(() => expect(redelivered).toEqual([3, 8, 9]));
+    await vi.waitFor(() => expect(redelivered).toEqual([3, 8, 9]), { timeout: 60_000 });
     await bot.stop();
   });
 });
@@ -251,7 +251,7 @@ test("webhooks arrive through a proxy, and their signatures are verified", async
 
   const { bot, runs } = await world.startBot({ environment: { WEBHOOK_PROXY_URL: url } });
 
-  await vi.waitFor(() => expect(runs.startRun).toHaveBeenCalledOnce());
+  await vi.waitFor(() => expect(runs.startRun).toHaveBeenCalledOnce(), { timeout: 60_000 });
   await bot.stop();
   proxy.closeAllConnections();
   proxy.close();

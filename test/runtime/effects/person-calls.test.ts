@@ -313,7 +313,7 @@ describe("after a crash", () => {
     await invoke("/git_push");
     const confirmation = await toolReply(0);
     await invoke(confirmation.kind === "confirm" ? confirmation.command : "");
-    await vi.waitFor(() => expect(crashes()).toBe(1));
+    await vi.waitFor(() => expect(crashes()).toBe(1), { timeout: 60_000 });
     const pushed = (await github.git("rev-parse", `golem/7-${id}`)).trim();
     await invoke("/git_status");
 

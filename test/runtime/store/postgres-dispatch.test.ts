@@ -117,17 +117,21 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
     const holder = await startHolder();
     await holder.store.ingest({ run: sampleRun("n1"), events: [] });
     holder.dispatch.wake("n1");
-    await vi.waitUntil(() => holder.driver.process.mock.calls.length === 1);
+    await vi.waitUntil(() => holder.driver.process.mock.calls.length === 1, { timeout: 60_000 });
 
     holder.dispatch.wake("n1");
     await vi.waitUntil(
       async () => (await sql.query("select 1 from golem_forge.runs where wake_requested")).rowCount === 1,
+      { timeout: 60_000 },
     );
     holder.letGo("n1");
 
-    await vi.waitUntil(() => holder.driver.process.mock.calls.length === 2);
+    await vi.waitUntil(() => holder.driver.process.mock.calls.length === 2, { timeout: 60_000 });
     holder.letGo("n1");
-    await vi.waitUntil(async () => (await sql.query("select 1 from golem_forge.runs where holder > 0")).rowCount === 0);
+    await vi.waitUntil(
+      async () => (await sql.query("select 1 from golem_forge.runs where holder > 0")).rowCount === 0,
+      { timeout: 60_000 },
+    );
     expect((await sql.query("select 1 from golem_forge_queue.job")).rowCount).toBe(0);
   });
 
@@ -138,7 +142,7 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
       events: [],
     });
     cut.dispatch.wake("l1");
-    await vi.waitUntil(() => cut.driver.process.mock.calls.length > 0);
+    await vi.waitUntil(() => cut.driver.process.mock.calls.length > 0, { timeout: 60_000 });
     expect(await cut.store.claimEffect("l1", "work", 0)).toMatchObject({ key: "l1/0", attempts: 1 });
     const other = await startHolder();
 
@@ -146,9 +150,11 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
       `select pg_terminate_backend(pid) from (${lockOf("select holder from golem_forge.runs where id = 'l1'")}) as it`,
     );
 
-    await vi.waitUntil(() => cut.driver.revokeLease.mock.calls.length > 0);
+    await vi.waitUntil(() => cut.driver.revokeLease.mock.calls.length > 0, { timeout: 60_000 });
     expect(cut.driver.revokeLease).toHaveBeenCalledWith("l1");
-    await vi.waitUntil(() => other.driver.process.mock.calls.length + cut.driver.process.mock.calls.length === 2);
+    await vi.waitUntil(() => other.driver.process.mock.calls.length + cut.driver.process.mock.calls.length === 2, {
+      timeout: 60_000,
+    });
     const [old, next] = other.driver.process.mock.calls.length > 0 ? [cut, other] : [other, cut];
     expect(await old.store.claimEffect("l1", "work", 0)).toBeUndefined();
     expect(await old.store.completeEffect({ key: "l1/0", events: [{ runId: "l1", event: said("stale") }] })).toBe(
@@ -166,7 +172,7 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
     const opened = () =>
       [cut, other].filter(({ driver }) => driver.process.mock.calls.some(([runId]) => runId === "l2"));
     cut.dispatch.wake("l2");
-    await vi.waitUntil(() => opened().length === 1);
+    await vi.waitUntil(() => opened().length === 1, { timeout: 60_000 });
     for (const { letGo } of [cut, other]) letGo("l2");
   });
 
@@ -174,7 +180,7 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
     const silent = await startHolder();
     await silent.store.ingest({ run: sampleRun("q1", [sampleEffect("q1", "q1/0")]), events: [] });
     silent.dispatch.wake("q1");
-    await vi.waitUntil(() => silent.driver.process.mock.calls.length > 0);
+    await vi.waitUntil(() => silent.driver.process.mock.calls.length > 0, { timeout: 60_000 });
     const other = await startHolder();
 
     await vi.waitUntil(
@@ -225,7 +231,7 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
     const replica = await startHolder(server.url("postgres"));
     await replica.store.ingest({ run: sampleRun("s1", [sampleEffect("s1", "s1/0")]), events: [] });
     replica.dispatch.wake("s1");
-    await vi.waitUntil(() => replica.driver.process.mock.calls.length === 1);
+    await vi.waitUntil(() => replica.driver.process.mock.calls.length === 1, { timeout: 60_000 });
 
     await stopPostgresServer(server.pid);
     const hearing = replica.store.ingest({ events: [{ runId: "s1", event: said("meanwhile") }] });

@@ -124,12 +124,15 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
       await sql.query("select 1 from golem_forge.runs where id = 'r1' for no key update");
 
       const later = one.ingest({ events: [{ runId: "r1", event: said("later") }] });
-      await vi.waitUntil(async () => {
-        const waiting =
-          "select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
-        await sql.query("select pg_stat_clear_snapshot()");
-        return (await sql.query(waiting)).rowCount === 1;
-      });
+      await vi.waitUntil(
+        async () => {
+          const waiting =
+            "select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
+          await sql.query("select pg_stat_clear_snapshot()");
+          return (await sql.query(waiting)).rowCount === 1;
+        },
+        { timeout: 60_000 },
+      );
       await sql.query(`insert into golem_forge.events (run_id, at, event) values ('r1', 0, $1)`, [
         JSON.stringify(said("first")),
       ]);
