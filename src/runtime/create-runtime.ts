@@ -100,6 +100,7 @@ export function createRunHost(options: RunHostOptions): RunHost {
       process: (runId) => scheduler.process(runId),
       notify: (runId) => scheduler.notify(runId),
       revokeLease: (runId) => scheduler.revokeLease(runId),
+      showWaiting: (runId, reason, confirmLease) => scheduler.showWaiting(runId, reason, confirmLease),
       sweep: wakeAll,
     });
     await wakeAll();

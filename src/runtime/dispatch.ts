@@ -6,6 +6,11 @@ export interface DispatchTarget {
   notify(runId: string): boolean;
   /** Another process performs the run from now on: aborts its effects and writes nothing more for it. */
   revokeLease(runId: string): void;
+  /**
+   * Says in the status of a run that it waits for others, and performs nothing else of it. The run is lent to this process
+   * meanwhile; `confirmLease` rejects once it is not.
+   */
+  showWaiting?(runId: string, reason: string, confirmLease: () => Promise<void>): Promise<void>;
   /** Fires timers that are due and wakes runs whose wake-up was lost. */
   sweep(): Promise<void>;
 }

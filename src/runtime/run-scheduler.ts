@@ -1,7 +1,8 @@
+import { withLease } from "#domain/write-lease.ts";
 import type { ActiveRun } from "./active-run.ts";
 import { statusEffect } from "./apply-events.ts";
 import type { Dispatch, DispatchTarget } from "./dispatch.ts";
-import type { EffectHandlers } from "./effects/effect-handler.ts";
+import { type EffectHandler, type EffectHandlers, Postponed } from "./effects/effect-handler.ts";
 import type { RunObserver } from "./run-observer.ts";
 import { RunSession } from "./run-session.ts";
 import type { Store } from "./store/store.ts";
@@ -64,6 +65,30 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
     const session = known ?? this.#open(runId);
     session.notify();
     await session.closed;
+  }
+
+  async showWaiting(runId: string, reason: string, confirmLease: () => Promise<void>): Promise<void> {
+    const { store, handlers, openActiveRun, now } = this.#options;
+    const next = await store.claimEffect(runId, "work", now());
+    // Its events are applied, and what follows from them is requested, when its turn comes.
+    if (!next) return;
+    const problem = { kind: "postponed", reason } as const;
+    await store.postponeEffect(next.key, next.dueAt, { isUncounted: true, problem });
+    await store.ingest({ events: [], effects: [statusEffect(runId)] });
+    const status = await store.claimEffect(runId, "status", now());
+    if (!status) return;
+    const active = await openActiveRun(runId);
+    try {
+      const handler: EffectHandler = handlers[status.request.kind];
+      const result = await withLease(confirmLease, () => handler.perform(status, active, new AbortController().signal));
+      await store.completeEffect({ key: status.key, ...result });
+    } catch (error) {
+      const until = error instanceof Postponed ? error.until : now();
+      await store.postponeEffect(status.key, until, { isUncounted: error instanceof Postponed });
+      if (!(error instanceof Postponed)) throw error;
+    } finally {
+      await active.close();
+    }
   }
 
   revokeLease(runId: string): void {

@@ -124,3 +124,32 @@ test.skipIf(!postgresPrograms)(
   },
   60_000,
 );
+
+test.skipIf(!postgresPrograms)(
+  "a run that waits for another one of its repository says its place in its status comment, and then starts",
+  async () => {
+    const environment = { DATABASE_URL: await newDatabase(), GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE: "1" };
+    const shared = await startStories({ environment });
+    try {
+      await shared.start();
+      const reply = Promise.withResolvers<void>();
+      const first = shared.open({ title: "First", script: () => reply.promise.then(() => ({ text: "Done." })) });
+      first.comment("/run fixer");
+      await first.asked;
+      const second = shared.open({ title: "Second" });
+
+      second.comment("/run fixer");
+      await second.botComment(/Waiting for its turn: place 1 in the queue of this repository/);
+      reply.resolve();
+
+      await second.botComment(outcome);
+      await second.botComment(/\*\*fixer\*\* is done/);
+      const comments = await second.comments();
+      expect(comments.filter((body) => /\*\*fixer\*\* is (done|working)/.test(body))).toHaveLength(1);
+      expect(comments.join()).not.toContain("Waiting for its turn");
+    } finally {
+      await shared.close();
+    }
+  },
+  60_000,
+);

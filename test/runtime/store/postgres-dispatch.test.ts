@@ -50,6 +50,7 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
       notify: vi.fn<DispatchTarget["notify"]>(() => false),
       revokeLease: vi.fn<DispatchTarget["revokeLease"]>(),
       sweep: vi.fn<DispatchTarget["sweep"]>(async () => undefined),
+      showWaiting: vi.fn<NonNullable<DispatchTarget["showWaiting"]>>(async () => undefined),
     };
     await shared.dispatch.attach(driver);
     stops.push(async () => {
@@ -224,6 +225,47 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
     }
     expect(most).toBe(1);
   });
+
+  test("runs that wait for others of their repository are shown with their places, which follow the queue", async () => {
+    const closing = new Map<string, () => void>();
+    const open = (runId: string) => new Promise<void>((resolve) => closing.set(runId, resolve));
+    const [one, other] = [
+      await startReplica(open, { runsPerRepository: 1 }),
+      await startReplica(open, { runsPerRepository: 1 }),
+    ];
+    const shown: [string, string][] = [];
+    for (const replica of [one, other]) {
+      replica.driver.showWaiting.mockImplementation(async (runId, reason, confirmLease) => {
+        await confirmLease();
+        // Nothing else of the run is performed meanwhile.
+        expect(closing.has(runId)).toBe(false);
+        shown.push([runId, reason]);
+      });
+    }
+    for (const id of ["q1", "q2", "q3"]) {
+      await one.store.ingest({ run: sampleRun(id, [sampleEffect(id, `${id}/0`)]), events: [] });
+      one.dispatch.wake(id);
+      await vi.waitUntil(
+        async () =>
+          (await sql.query("select 1 from golem_forge_queue.job where singleton_key = $1", [id])).rowCount === 1,
+      );
+    }
+
+    await vi.waitUntil(() => shown.length === 2, 15_000);
+    expect(shown).toEqual([
+      ["q2", "Waiting for its turn: place 1 in the queue of this repository, where one run is active at a time."],
+      ["q3", "Waiting for its turn: place 2 in the queue of this repository, where one run is active at a time."],
+    ]);
+    closing.get("q1")?.();
+
+    await vi.waitUntil(() => closing.has("q2"), 10_000);
+    await vi.waitUntil(() => shown.length === 3, 15_000);
+    expect(shown.at(-1)).toEqual(["q3", expect.stringContaining("place 1 in the queue")]);
+    closing.get("q2")?.();
+    await vi.waitUntil(() => closing.has("q3"), 10_000);
+    closing.get("q3")?.();
+    expect([...one.errors, ...other.errors]).toEqual([]);
+  }, 60_000);
 
   test("when the server is restarted, they continue as soon as it answers", async () => {
     const folder = await mkdtemp(join(tmpdir(), "golem-restart-"));

@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { PgBoss } from "pg-boss";
 import { z } from "zod";
 import type { PostgresConnection, Sql } from "./postgres-connection.ts";
@@ -18,11 +19,27 @@ export interface JobQueue {
   put(runs: readonly { id: string; repository: string }[], sql: Pick<Sql, "raw">): Promise<void>;
   take(limit: number, sql: Pick<Sql, "raw">): Promise<Job[]>;
   remove(jobIds: readonly string[], sql: Pick<Sql, "raw">): Promise<void>;
+  /** The runs that wait because too many of their repository are active, with their places, first in line first. */
+  findWaiting(limit: number): Promise<WaitingRun[]>;
+  /** How many runs of a repository may be active at once. */
+  readonly runsPerRepository: number | undefined;
   /** Sends the heartbeat of these jobs, and returns those that still belong to this replica. */
   touch(jobs: readonly Job[]): Promise<Job[]>;
   close(): Promise<void>;
 }
 
+/** A root run that no replica performs because too many runs of its repository are active. */
+const WaitingRun = z.object({
+  runId: z.string(),
+  /** Its place among the waiting runs of its repository, from 1. */
+  place: z.number(),
+});
+export type WaitingRun = z.infer<typeof WaitingRun>;
+
+/** Runs that wait for a shorter time are about to be taken. */
+const minWaitSeconds = 2;
+
+const schema = "golem_forge_queue";
 const name = "runs";
 /** A job without a heartbeat for this long is given to another replica. It is the shortest time pg-boss allows. */
 const heartbeatSeconds = 10;
@@ -36,7 +53,7 @@ export async function openJobQueue(
 ): Promise<JobQueue> {
   const boss = new PgBoss({
     db: databaseOf(connection),
-    schema: "golem_forge_queue",
+    schema,
     schedule: false,
     superviseIntervalSeconds: 5,
     monitorIntervalSeconds: 5,
@@ -50,8 +67,24 @@ export async function openJobQueue(
   await boss.updateQueue(name, settings);
 
   return {
+    runsPerRepository: options.runsPerRepository,
+    findWaiting: (limit) =>
+      options.runsPerRepository === undefined
+        ? Promise.resolve([])
+        : connection.query(
+            WaitingRun,
+            `select run_id as "runId", place from (
+                select singleton_key as run_id, created_on,
+                  row_number() over (partition by group_id order by id) as place
+                from ${schema}.job where name = $1 and state < 'active') as waiting
+              join runs on runs.id = run_id
+              where parent_id is null and holder is null and created_on < now() - $2 * interval '1 second'
+              order by place, created_on limit $3`,
+            [name, minWaitSeconds, limit],
+          ),
     put: async (runs, sql) => {
       const jobs = runs.map(({ id, repository }) => ({
+        id: nextJobId(),
         singletonKey: id,
         data: { runId: id },
         ...(options.runsPerRepository !== undefined && { group: { id: repository } }),
@@ -77,6 +110,20 @@ export async function openJobQueue(
     },
     close: () => boss.stop({ graceful: false }),
   };
+}
+
+let lastMs = 0;
+let sequence = 0;
+
+/** Returns a UUID of version 7. pg-boss takes the waiting jobs of a group in the order of their ids. */
+function nextJobId(): string {
+  const now = Date.now();
+  sequence = now > lastMs ? 0 : sequence + 1;
+  // The next millisecond begins when the numbers of this one are used up.
+  lastMs = Math.max(lastMs, now) + (sequence > 0xfff ? 1 : 0);
+  sequence %= 0x1000;
+  const digits = `${lastMs.toString(16).padStart(12, "0")}7${sequence.toString(16).padStart(3, "0")}8${randomBytes(8).toString("hex").slice(1)}`;
+  return digits.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
 }
 
 function databaseOf(sql: Pick<Sql, "raw">): {

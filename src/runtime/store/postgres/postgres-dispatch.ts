@@ -19,6 +19,9 @@ const retryMs = 1_000;
 /** Another replica takes over ten seconds after the last heartbeat. Within half of that the lease needs no confirmation. */
 const confirmedForMs = 5_000;
 const batchSize = 50;
+/** How often the places of waiting runs are shown, and of how many. */
+const showPlacesMs = 2_000;
+const maxShownPlaces = 50;
 
 /**
  * Divides runs among the replicas that share a PostgreSQL database. The runs of a replica that dies go on elsewhere within
@@ -41,6 +44,11 @@ export class PostgresDispatch implements Dispatch {
   #acquiring: Promise<void> | undefined;
   #mayHaveJobs = false;
   #flushing: Promise<void> | undefined;
+  /** The place of each waiting run, as its status shows it. */
+  readonly #shownPlaces = new Map<string, number>();
+  #showingPlaces: Promise<void> | undefined;
+  /** The waiting run whose status is being shown. */
+  #showing: { runId: string; done: Promise<void> } | undefined;
   #isDetaching = false;
   #isDetached = false;
   readonly #timers: NodeJS.Timeout[] = [];
@@ -66,6 +74,9 @@ export class PostgresDispatch implements Dispatch {
     await this.#join();
     this.#timers.push(setInterval(() => void this.#poll().catch(this.#onError), pollMs));
     this.#timers.push(setInterval(() => void this.#sendHeartbeat().catch(this.#onError), heartbeatMs));
+    if (this.#queue.runsPerRepository !== undefined) {
+      this.#timers.push(setInterval(() => this.#startShowingPlaces(), showPlacesMs));
+    }
     await this.#reclaimAndAcquire([]);
   }
 
@@ -93,6 +104,7 @@ export class PostgresDispatch implements Dispatch {
     await this.#acquiring;
     await drain();
     await Promise.all(this.#releasing);
+    await this.#showingPlaces;
     await this.#flushing;
     this.#isDetached = true;
     for (const timer of this.#timers) clearInterval(timer);
@@ -190,6 +202,7 @@ export class PostgresDispatch implements Dispatch {
   async #process(replicaId: number, job: Job): Promise<void> {
     const { runId } = job;
     this.#held.set(runId, job);
+    if (this.#showing?.runId === runId) await this.#showing.done;
     do await this.#target?.process(runId);
     while ((await this.#release(replicaId, job)) === "renewed");
     if (this.#held.get(runId) === job) this.#held.delete(runId);
@@ -223,6 +236,53 @@ export class PostgresDispatch implements Dispatch {
     if (dead.length === 0 || !this.#replica) return;
     await this.#leases.reclaim(this.#replica.id);
     await this.#target?.sweep();
+  }
+
+  #startShowingPlaces(): void {
+    if (this.#isDetaching) return;
+    this.#showingPlaces ??= this.#showPlaces()
+      .catch(this.#onError)
+      .finally(() => {
+        this.#showingPlaces = undefined;
+      });
+  }
+
+  /** Says in the status of each run that waits for others of its repository what its place in the queue is. */
+  async #showPlaces(): Promise<void> {
+    if (!this.#replica || !(await this.#leases.isFirst(this.#replica.id))) return;
+    const waiting = await this.#queue.findWaiting(maxShownPlaces);
+    for (const runId of this.#shownPlaces.keys()) {
+      if (!waiting.some((run) => run.runId === runId)) this.#shownPlaces.delete(runId);
+    }
+    for (const { runId, place } of waiting) {
+      if (this.#isDetaching) return;
+      if (this.#shownPlaces.get(runId) === place) continue;
+      await this.#showPlace(runId, place);
+    }
+  }
+
+  async #showPlace(runId: string, place: number): Promise<void> {
+    const { holder } = this;
+    if (!this.#target?.showWaiting || !(await this.#leases.borrow(holder, runId))) return;
+    const most = this.#queue.runsPerRepository;
+    const active = most === 1 ? "one run is active at a time" : `${most} runs are active at a time`;
+    const reason = `Waiting for its turn: place ${place} in the queue of this repository, where ${active}.`;
+    const confirm = async () => {
+      if (!(await this.#leases.isBorrowed(holder, runId))) throw new LeaseLostError();
+    };
+    const shown = this.#target.showWaiting(runId, reason, confirm);
+    const settled = shown.catch(() => undefined);
+    this.#showing = { runId, done: settled };
+    try {
+      await shown;
+      this.#shownPlaces.set(runId, place);
+    } catch (error) {
+      // A run whose turn has come shows itself what it does.
+      if (!(error instanceof LeaseLostError)) throw error;
+    } finally {
+      this.#showing = undefined;
+      await this.#leases.giveBack(holder, runId);
+    }
   }
 
   async #sendHeartbeat(): Promise<void> {

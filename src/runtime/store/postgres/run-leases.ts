@@ -6,7 +6,7 @@ import { channel, lockClass } from "./replica.ts";
 const Id = z.object({ id: z.string() });
 const ReplicaId = z.object({ id: z.number() });
 const Lease = z.object({ holder: z.number().nullable(), job: z.string().nullable(), wake_requested: z.boolean() });
-const LeasedRun = z.object({ id: z.string(), job: z.string() });
+const LeasedRun = z.object({ id: z.string(), job: z.string().nullable() });
 const RunOfRepository = z.object({ id: z.string(), repository: z.string() });
 
 /** `renewed`: the run was woken since it was acquired, and is kept. `lost`: another replica has it. */
@@ -61,6 +61,35 @@ export class RunLeases {
     });
   }
 
+  /** Holds a waiting run without taking it from the queue. Returns false when a replica holds it. */
+  async borrow(holder: number, runId: string): Promise<boolean> {
+    const text = "update runs set holder = $2, job = null where id = $1 and holder is null";
+    return (await this.#connection.run(text, [runId, holder])) > 0;
+  }
+
+  async isBorrowed(holder: number, runId: string): Promise<boolean> {
+    const text = "select 1 from runs where id = $1 and holder = $2 and job is null";
+    return (await this.#connection.run(text, [runId, holder])) > 0;
+  }
+
+  /** Gives a borrowed run back, unless a replica has taken it from the queue meanwhile. */
+  giveBack(holder: number, runId: string): Promise<void> {
+    return this.#connection.transaction(async (sql): Promise<Outcome<void>> => {
+      const given = await sql.run(
+        "update runs set holder = null, wake_requested = false where id = $1 and holder = $2 and job is null",
+        [runId, holder],
+      );
+      // It may have been woken meanwhile. A run that is in the queue is not added again.
+      if (given > 0) await this.#enqueue(sql, [runId]);
+      return { result: undefined };
+    });
+  }
+
+  /** Of all replicas the one that joined first shows the places of waiting runs. */
+  async isFirst(holder: number): Promise<boolean> {
+    return (await this.#connection.run("select 1 from replicas having min(id) = $1", [holder])) > 0;
+  }
+
   /** Releases a run. With `handOver` it goes back into the queue, since something may be left to do. */
   release(holder: number, job: Job, handOver: boolean): Promise<Release> {
     return this.#connection.transaction(async (sql): Promise<Outcome<Release>> => {
@@ -107,7 +136,7 @@ export class RunLeases {
         runIds,
       ]);
       await this.#queue.remove(
-        left.map(({ job }) => job),
+        left.flatMap(({ job }) => (job === null ? [] : [job])),
         sql,
       );
       await this.#enqueue(sql, runIds);
