@@ -1,8 +1,8 @@
 /**
- * Plays the story of one issue under random faults (processes that are killed or suspended, a database that restarts), and
- * compares what GitHub holds in the end with a run without faults. Ends with exit code 1 when a schedule fails.
+ * Plays the story of one issue under random faults (processes and jobs that are killed or suspended, a database that restarts),
+ * and compares what GitHub holds in the end with a run without faults. Ends with exit code 1 when a schedule fails.
  *
- * usage: npm run crash -- [--schedules N] [--seed S] [--database sqlite|postgres]
+ * usage: npm run crash -- [--schedules N] [--seed S] [--database sqlite|postgres|git]
  *
  * The schedules have the seeds S, S+1, …: `--schedules 1 --seed S` replays one.
  */
@@ -26,16 +26,16 @@ const { values } = parseArgs({
 });
 const count = Number(values.schedules ?? 10);
 const firstSeed = Number(values.seed ?? Math.floor(Math.random() * 1_000_000));
-const available: CrashSchedule["database"][] = postgresPrograms ? ["sqlite", "postgres"] : ["sqlite"];
+const available: CrashSchedule["database"][] = postgresPrograms ? ["sqlite", "postgres", "git"] : ["sqlite", "git"];
 const databases = available.filter((database) => values.database === undefined || database === values.database);
 if (!Number.isInteger(count) || !Number.isInteger(firstSeed) || databases.length === 0) {
-  process.stderr.write("usage: npm run crash -- [--schedules N] [--seed S] [--database sqlite|postgres]\n");
+  process.stderr.write("usage: npm run crash -- [--schedules N] [--seed S] [--database sqlite|postgres|git]\n");
   process.exit(2);
 }
 
 /** A new database on the server, unless the schedule is over SQLite. */
 async function databaseOf({ database, seed }: CrashSchedule): Promise<CrashDatabase> {
-  if (database === "sqlite" || !crashServer) return {};
+  if (database !== "postgres" || !crashServer) return {};
   const client = new pg.Client({ connectionString: crashServer.server.url("postgres") });
   await client.connect();
   await client.query(`create database seed_${seed}`);
@@ -53,15 +53,18 @@ try {
     const serverFolder = join(folder, "postgres");
     crashServer = { folder: serverFolder, server: await startPostgresServer(serverFolder) };
   }
-  const expected = await playUndisturbed();
+  const undisturbed = new Map<CrashSchedule["database"], unknown>();
   for (let seed = firstSeed; seed < firstSeed + count; seed += 1) {
     const schedule = scheduleOf(seed, databases);
+    const { database } = schedule;
+    const expected = undisturbed.get(database) ?? (await playUndisturbed(database));
+    undisturbed.set(database, expected);
     const problem = await playSchedule(schedule, expected, await databaseOf(schedule));
     process.stdout.write(`${problem === undefined ? "ok" : "FAILED"} ${JSON.stringify(schedule)}\n`);
     if (problem === undefined) continue;
     failed += 1;
-    const database = values.database === undefined ? "" : ` --database ${values.database}`;
-    process.stdout.write(`${problem}\nReplay: npm run crash -- --schedules 1 --seed ${seed}${database}\n`);
+    const option = values.database === undefined ? "" : ` --database ${values.database}`;
+    process.stdout.write(`${problem}\nReplay: npm run crash -- --schedules 1 --seed ${seed}${option}\n`);
   }
 } finally {
   if (crashServer) await stopPostgresServer(crashServer.server.pid);

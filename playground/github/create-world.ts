@@ -23,6 +23,8 @@ export interface NewRepository {
   private?: boolean;
   /** Default: `team`. */
   plan?: Repository["plan"];
+  /** Whether jobs of GitHub Actions may open pull requests. Default: true. */
+  actionsOpenPullRequests?: boolean;
   defaultBranch?: string;
   requiredChecks?: readonly string[];
   /** False for a repository without the app. */
@@ -118,6 +120,7 @@ function newRepository(world: World, directory: string, options: NewRepository):
     name: options.name,
     description: options.description ?? "",
     private: options.private ?? false,
+    actionsOpenPullRequests: options.actionsOpenPullRequests ?? true,
     plan: options.plan ?? "team",
     forkOf: undefined,
     defaultBranch: options.defaultBranch ?? "main",

@@ -95,6 +95,11 @@ export class Credentials {
     return token;
   }
 
+  /** Revokes an installation's token. */
+  revoke(value: string): void {
+    this.#tokens.delete(value);
+  }
+
   /** Revokes every token of an installation. */
   revokeInstallation(installation: Installation): void {
     for (const [value, token] of this.#tokens) if (token.installation === installation) this.#tokens.delete(value);

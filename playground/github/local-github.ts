@@ -21,7 +21,7 @@ import { answerRest, restPath, type ServerContext } from "./rest/answer-rest.ts"
 import { fullName } from "./shapes/repository.ts";
 import { type GitHubSnapshot, takeSnapshot } from "./snapshot.ts";
 import { type WebhookDelivery, Webhooks, type WebhookTarget } from "./webhooks.ts";
-import { appNamed, nameKey, type Repository, type World } from "./world.ts";
+import { type AppPermissions, appNamed, nameKey, type Repository, type World } from "./world.ts";
 
 export interface LocalGitHubOptions {
   /** Default: 0, any free port of 127.0.0.1. */
@@ -136,6 +136,21 @@ export class LocalGitHub {
   /** The login the app comments with, such as `golem-forge[bot]`. */
   get botLogin(): string {
     return this.world.app.bot.login;
+  }
+
+  /** Issues the token of a job of GitHub Actions, which is valid for one repository. The app has to be `github-actions`. */
+  issueJobToken(repository: string, permissions: AppPermissions): string {
+    const { id, installation } = this.repository(repository);
+    if (!installation) throw new Error(`The app is not installed on ${repository}.`);
+    return this.credentials.issue({
+      installation,
+      permissions: { ...permissions, metadata: "read" },
+      repositories: new Set([id]),
+    }).value;
+  }
+
+  revokeToken(token: string): void {
+    this.credentials.revoke(token);
   }
 
   /** Acts as a user in a repository, `owner/name`. Throws an ApiError for what they are not allowed to do. */

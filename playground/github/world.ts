@@ -183,6 +183,8 @@ export interface Repository {
   private: boolean;
   /** The plan of its owner. Private repositories on Free have no draft pull requests. */
   plan: "free" | "team";
+  /** The setting that lets jobs of GitHub Actions create and approve pull requests. */
+  actionsOpenPullRequests: boolean;
   forkOf: Repository | undefined;
   defaultBranch: string;
   /** Checks that the default branch requires before a merge. */

@@ -1,7 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { setTimeout as wait } from "node:timers/promises";
 import { type Logger, pino } from "pino";
-import type { Probot } from "probot";
 import type { HandlerServices } from "#bot/deliveries/handler.ts";
 import { DeliveryProcessor } from "#bot/deliveries/process-deliveries.ts";
 import { createReceiveDelivery } from "#bot/deliveries/receive-delivery.ts";
@@ -60,7 +59,7 @@ export interface Bot {
   idle(): Promise<void>;
 }
 
-/** The GitHub App: hears threads, asks who may command, tells the runtime, and shows runs in comments. */
+/** The GitHub App: receives webhooks, authorizes people, passes their commands to the runtime, and shows runs in comments. */
 export async function createBot({
   config,
   runs,
@@ -72,39 +71,10 @@ export async function createBot({
 }: BotOptions): Promise<Bot> {
   const { probot, rest } = await connectApp(config, logger ?? pino({ level: config.app.logLevel }));
   const openGitHub = createOpenGitHub(rest, config);
-  const redact = createRedactor(config.secrets);
-  const sanitize = createSanitizer(config.secrets);
   const log = createLog(probot, config.secrets);
-  const background = new Set<Promise<unknown>>();
-  const inBackground = (work: Promise<unknown>) => {
-    const tracked = work.finally(() => background.delete(tracked));
-    background.add(tracked);
-  };
-
-  const linksTo = async ({ spec, pullRequest }: RunView): Promise<CommentLinks> => {
-    const repository = `${config.github.webUrl}/${spec.origin.owner}/${spec.origin.repo}`;
-    return {
-      page: await pages?.linkTo(spec),
-      ...(pullRequest === undefined ? {} : { pullRequest: `${repository}/pull/${pullRequest}` }),
-    };
-  };
-
-  const services: HandlerServices = {
-    appId: config.app.appId,
-    serves: ({ owner, repo }) =>
-      !config.github.repositories || isListedRepository(config.github.repositories, owner, repo),
-    openGitHub,
-    runs,
-    saveDelivery: (delivery) => deliveries.saveDelivery(delivery),
-    allowAppComments: config.github.allowAppComments,
-    linksTo,
-    redact,
-    sanitize,
-    log,
-    inBackground,
-  };
-  const processor = new DeliveryProcessor({ store: deliveries, services, onError: log.error });
-  const redelivery = new Redelivery({ rest, ready, log, inBackground });
+  const threads = createThreads({ config, appId: config.app.appId, openGitHub, runs, deliveries, pages, log });
+  const { services, processor } = threads;
+  const redelivery = new Redelivery({ rest, ready, log, inBackground: services.inBackground });
   const receive = createReceiveDelivery({
     webhookSecret: config.app.webhookSecret,
     scope: services,
@@ -130,7 +100,7 @@ export async function createBot({
   return {
     openGitHub,
     rateLimits: () => rest.rateLimits(),
-    frontEnd: createThreadFrontEnd({ openGitHub, runs, redact, sanitize, linksTo }),
+    frontEnd: threads.frontEnd,
     idle: () => processor.idle(),
     start: async () => {
       const address = await server.start();
@@ -148,21 +118,79 @@ export async function createBot({
       redelivery.stop();
       closeProxy();
       await server.stop();
+      await threads.stop();
+    },
+  };
+}
+
+export interface ThreadsOptions extends Pick<BotOptions, "runs" | "deliveries" | "pages"> {
+  config: Pick<Config, "github" | "secrets">;
+  appId: number | undefined;
+  openGitHub: OpenGitHub;
+  log: ReturnType<typeof createLog>;
+  confirmLease?: () => Promise<void>;
+}
+
+/** Everything between GitHub's threads and the runtime but the way in which events arrive. */
+export interface Threads {
+  services: HandlerServices;
+  processor: DeliveryProcessor;
+  frontEnd: Required<FrontEnd>;
+  /** Claims no more deliveries, and resolves when those in progress are completed or have had enough time. */
+  stop(): Promise<void>;
+}
+
+export function createThreads(options: ThreadsOptions): Threads {
+  const { config, appId, openGitHub, runs, deliveries, pages, log, confirmLease } = options;
+  const redact = createRedactor(config.secrets);
+  const sanitize = createSanitizer(config.secrets);
+  const background = new Set<Promise<unknown>>();
+  const inBackground = (work: Promise<unknown>) => {
+    const tracked = work.finally(() => background.delete(tracked));
+    background.add(tracked);
+  };
+  const linksTo = async ({ spec, pullRequest }: RunView): Promise<CommentLinks> => {
+    const repository = `${config.github.webUrl}/${spec.origin.owner}/${spec.origin.repo}`;
+    return {
+      page: await pages?.linkTo(spec),
+      ...(pullRequest === undefined ? {} : { pullRequest: `${repository}/pull/${pullRequest}` }),
+    };
+  };
+  const { repositories, allowAppComments } = config.github;
+  const services: HandlerServices = {
+    appId,
+    serves: ({ owner, repo }) => !repositories || isListedRepository(repositories, owner, repo),
+    openGitHub,
+    runs,
+    saveDelivery: (delivery) => deliveries.saveDelivery(delivery),
+    allowAppComments,
+    linksTo,
+    redact,
+    sanitize,
+    log,
+    inBackground,
+  };
+  const processor = new DeliveryProcessor({ store: deliveries, services, confirmLease, onError: log.error });
+  return {
+    services,
+    processor,
+    frontEnd: createThreadFrontEnd({ openGitHub, runs, redact, sanitize, linksTo }),
+    stop: async () => {
       await processor.stop(shutdownGraceMs);
-      // Reactions and apologies: nice to finish, and not worth waiting for GitHub's pace.
+      // Reactions and notices: useful, but not worth waiting for GitHub's pace.
       await Promise.race([Promise.all(background), wait(shutdownGraceMs, undefined, { ref: false })]);
     },
   };
 }
 
-/** Probot's log, through which no secret passes. */
-function createLog(probot: Probot, secrets: readonly string[]) {
+/** A log without the secrets. */
+export function createLog({ log }: { log: Pick<Logger, "info" | "error"> }, secrets: readonly string[]) {
   const redact = createRedactor(secrets);
   return {
-    info: (message: string) => probot.log.info(redact(message)),
+    info: (message: string) => log.info(redact(message)),
     error: (message: string, error: unknown) => {
       const details = error instanceof Error ? (error.stack ?? error.message) : String(error);
-      probot.log.error(redact(`${message}\n${details}`));
+      log.error(redact(`${message}\n${details}`));
     },
   };
 }

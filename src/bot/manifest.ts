@@ -31,8 +31,10 @@ export const endpoints = {
   "GET /repos/{owner}/{repo}/commits/{ref}/status": { statuses: "read" },
   "GET /repos/{owner}/{repo}/check-runs/{check_run_id}/annotations": { checks: "read" },
   "GET /repos/{owner}/{repo}/actions/jobs/{job_id}/logs": { actions: "read" },
+  "GET /repos/{owner}/{repo}/actions/runs": { actions: "read" },
 
   "GET /repos/{owner}/{repo}/issues": { issues: "read" },
+  "GET /repos/{owner}/{repo}/issues/comments": { issues: "read" },
   "GET /repos/{owner}/{repo}/issues/{issue_number}": { issues: "read" },
   "GET /repos/{owner}/{repo}/issues/{issue_number}/comments": { issues: "read" },
   "POST /repos/{owner}/{repo}/issues/{issue_number}/comments": { issues: "write" },

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import type { z } from "zod";
 import { UserError } from "#domain/errors.ts";
 import { type DeploymentPolicy, readDeploymentPolicy } from "./deployment-policy.ts";
-import { Environment, LocalEnvironment, ServerEnvironment, secretsIn } from "./environment.ts";
+import { ActionEnvironment, Environment, LocalEnvironment, ServerEnvironment, secretsIn } from "./environment.ts";
 import { readPostgresUrl } from "./read-postgres-url.ts";
 
 const dayMs = 24 * 60 * 60_000;
@@ -115,14 +115,28 @@ export function readConfig(environment: Record<string, string | undefined>): Con
       logLevel: env.LOG_LEVEL,
     },
     page: readPage(env),
+    ...readDeployment(env, gitHubUrls(env)),
+    database: readDatabase(env),
+    telemetry: readTelemetry(env),
+    secrets: [...secretsIn(given), key.pem],
+  };
+}
+
+/** What a server and a job of GitHub Actions have in common. */
+export type DeploymentConfig = Omit<Config, "app" | "page" | "database" | "telemetry">;
+
+function readDeployment(
+  env: ActionEnvironment | Environment,
+  urls: Pick<Config["github"], "webUrl" | "apiUrl">,
+): Omit<DeploymentConfig, "secrets"> {
+  return {
     github: {
-      ...gitHubUrls(env),
+      ...urls,
       writeIntervalMs: env.GOLEM_FORGE_WRITE_INTERVAL_MS,
       repositories: env.GOLEM_FORGE_REPOSITORIES?.split(",").map((name) => name.trim().toLowerCase()),
       allowAppComments: env.GOLEM_FORGE_ALLOW_APP_COMMENTS,
     },
     models: readModels(env),
-    database: readDatabase(env),
     workersDirectory: env.GOLEM_FORGE_WORKERS,
     policy: readDeploymentPolicy(env.GOLEM_FORGE_POLICY),
     customToolsFrom: (env.GOLEM_FORGE_CUSTOM_TOOLS_FROM ?? "").split(",").map((name) => name.trim().toLowerCase()),
@@ -136,8 +150,60 @@ export function readConfig(environment: Record<string, string | undefined>): Con
     shutdownGraceMs: env.GOLEM_FORGE_STOP_SECONDS * 1_000,
     executors: readExecutors(env),
     web: readWeb(env),
-    telemetry: readTelemetry(env),
-    secrets: [...secretsIn(given), key.pem],
+  };
+}
+
+export interface ActionConfig extends DeploymentConfig {
+  logLevel: Environment["LOG_LEVEL"];
+  /** The job and its event, as the runner describes them. */
+  job: {
+    token: string;
+    owner: string;
+    repo: string;
+    repositoryId: number;
+    ownerId: number;
+    /** The job's id in the workflow, which is the name of its check. */
+    name: string;
+    runId: number;
+    attempt: number;
+    eventName: string;
+    /** The file with the webhook's payload. */
+    eventPath: string;
+  };
+  state: { secret: string; leaseMs: number };
+}
+
+/** Reads the environment of a job of GitHub Actions. Throws a UserError that lists all problems and never contains a secret. */
+export function readActionConfig(environment: Record<string, string | undefined>): ActionConfig {
+  const given = withoutEmpty(environment);
+  const env = parseEnvironment(ActionEnvironment, given);
+  const [owner = "", repo = ""] = env.GITHUB_REPOSITORY.split("/");
+  const models = readModels(env);
+  const { anthropic, openai, google, compatible } = models;
+  const modelKey = anthropic.apiKey ?? openai.apiKey ?? google.apiKey ?? compatible.apiKey;
+  const secret = env.GOLEM_FORGE_STATE_SECRET ?? modelKey;
+  if (secret === undefined) {
+    throw new UserError(
+      "The environment is not valid:\n  - No key of a model is set. Add it to the secrets of the repository (Settings → Secrets and variables → Actions) and to env: in the workflow, or set GOLEM_FORGE_STATE_SECRET for a model without a key",
+    );
+  }
+  return {
+    ...readDeployment(env, { webUrl: env.GITHUB_SERVER_URL, apiUrl: env.GITHUB_API_URL }),
+    secrets: secretsIn(given),
+    logLevel: env.LOG_LEVEL,
+    job: {
+      token: env.GITHUB_TOKEN,
+      owner,
+      repo,
+      repositoryId: Number(env.GITHUB_REPOSITORY_ID),
+      ownerId: Number(env.GITHUB_REPOSITORY_OWNER_ID),
+      name: env.GITHUB_JOB,
+      runId: Number(env.GITHUB_RUN_ID),
+      attempt: Number(env.GITHUB_RUN_ATTEMPT),
+      eventName: env.GITHUB_EVENT_NAME,
+      eventPath: env.GITHUB_EVENT_PATH,
+    },
+    state: { secret, leaseMs: env.GOLEM_FORGE_LEASE_SECONDS * 1_000 },
   };
 }
 
@@ -214,7 +280,7 @@ function withoutEmpty(environment: Record<string, string | undefined>): Record<s
   return Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== undefined && value !== ""));
 }
 
-function readModels(env: LocalEnvironment): Config["models"] {
+function readModels(env: LocalEnvironment | ActionEnvironment): Config["models"] {
   return {
     default: env.GOLEM_FORGE_MODEL,
     anthropic: { apiKey: env.ANTHROPIC_API_KEY, baseUrl: env.ANTHROPIC_BASE_URL },
@@ -250,7 +316,7 @@ function readTelemetry(env: Environment): TelemetryConfig {
   };
 }
 
-function readExecutors(env: LocalEnvironment): Config["executors"] {
+function readExecutors(env: LocalEnvironment | ActionEnvironment): Config["executors"] {
   const memoryMb = env.GOLEM_FORGE_SANDBOX_MEMORY_MB;
   const os = {
     uid: env.GOLEM_FORGE_SANDBOX_UID,
@@ -265,11 +331,11 @@ function readExecutors(env: LocalEnvironment): Config["executors"] {
   };
 }
 
-function readWeb(env: LocalEnvironment): Config["web"] {
+function readWeb(env: LocalEnvironment | ActionEnvironment): Config["web"] {
   return { privateHosts: listOf(env.GOLEM_FORGE_WEB_PRIVATE_HOSTS), search: readSearch(env) };
 }
 
-function readSearch(env: LocalEnvironment): Config["web"]["search"] {
+function readSearch(env: LocalEnvironment | ActionEnvironment): Config["web"]["search"] {
   if (env.SEARXNG_URL) return { provider: "searxng", url: env.SEARXNG_URL };
   if (env.BRAVE_API_KEY) return { provider: "brave", apiKey: env.BRAVE_API_KEY };
   if (env.TAVILY_API_KEY) return { provider: "tavily", apiKey: env.TAVILY_API_KEY };
@@ -285,10 +351,11 @@ function listOf(text: string | undefined): string[] {
 
 /** Never quotes the value, which may be a misplaced secret. */
 function describeProblem({ path, ...issue }: z.core.$ZodIssue, given: Record<string, unknown>): string {
-  const name = String(path[0]) as keyof typeof Environment.shape;
+  const shape = { ...Environment.shape, ...ActionEnvironment.shape };
+  const name = String(path[0]) as keyof typeof shape;
   if (given[name] === undefined) return `${name} is not set`;
   if (issue.code === "invalid_value") return `${name} must be one of ${issue.values.join(", ")}`;
-  return `${name} must be ${Environment.shape[name].description}`;
+  return `${name} must be ${shape[name].description}`;
 }
 
 /** Reads the App's private key from PRIVATE_KEY or from the file PRIVATE_KEY_PATH. Returns a problem if there is no valid key. */

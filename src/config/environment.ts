@@ -68,7 +68,7 @@ const samplers = [
 
 /** All secrets that the environment contains. */
 export function secretsIn(environment: Record<string, string | undefined>): string[] {
-  const found = Object.entries(Environment.shape).flatMap(([name, schema]) => {
+  const found = Object.entries({ ...Environment.shape, ...ActionEnvironment.shape }).flatMap(([name, schema]) => {
     const value = environment[name];
     return value === undefined ? [] : (secretVariables.get(schema)?.extract(value) ?? []);
   });
@@ -246,3 +246,42 @@ export const ServerEnvironment = Environment.pick({
   GHE_PROTOCOL: true,
 });
 export type ServerEnvironment = z.infer<typeof ServerEnvironment>;
+
+/** The variables of a job of GitHub Actions. The runner sets those that begin with `GITHUB_`, but for the token. */
+export const ActionEnvironment = Environment.omit({
+  APP_ID: true,
+  PRIVATE_KEY: true,
+  PRIVATE_KEY_PATH: true,
+  WEBHOOK_SECRET: true,
+  PORT: true,
+  HOST: true,
+  WEBHOOK_PATH: true,
+  GHE_HOST: true,
+  GHE_PROTOCOL: true,
+  WEBHOOK_PROXY_URL: true,
+  GOLEM_FORGE_URL: true,
+  GITHUB_CLIENT_ID: true,
+  GITHUB_CLIENT_SECRET: true,
+  DATABASE_URL: true,
+  GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE: true,
+}).extend({
+  GITHUB_TOKEN: z.string().register(secretVariables, wholeValue),
+  GITHUB_REPOSITORY: z
+    .string()
+    .regex(/^[\w.-]+\/[\w.-]+$/)
+    .describe("owner/repo"),
+  GITHUB_REPOSITORY_ID: z.string().regex(/^\d+$/).describe("a number"),
+  GITHUB_REPOSITORY_OWNER_ID: z.string().regex(/^\d+$/).describe("a number"),
+  GITHUB_EVENT_NAME: z.string(),
+  GITHUB_EVENT_PATH: z.string(),
+  GITHUB_RUN_ID: z.string().regex(/^\d+$/).describe("a number"),
+  GITHUB_RUN_ATTEMPT: z.string().regex(/^\d+$/).describe("a number"),
+  GITHUB_SERVER_URL: url.default("https://github.com").describe(String(url.description)),
+  GITHUB_API_URL: url.default("https://api.github.com").describe(String(url.description)),
+  GITHUB_JOB: z.string().default("golem-forge"),
+  /** The secret that the saved runs are encrypted with. Default: the model's key. */
+  GOLEM_FORGE_STATE_SECRET: optionalSecret(),
+  /** Another job takes over when one that died has not renewed its lease for this many seconds. */
+  GOLEM_FORGE_LEASE_SECONDS: integer(1, 3_600).default(60).describe("a whole number of seconds, at most 3600"),
+});
+export type ActionEnvironment = z.infer<typeof ActionEnvironment>;

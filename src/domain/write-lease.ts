@@ -20,7 +20,8 @@ export function withLease<Result>(confirm: ConfirmLease, work: () => Promise<Res
 
 /**
  * Call this right before a write is sent: a process that was suspended does not notice how long, and another one may have
- * sent the same write meanwhile. Rejects with a LeaseLostError then. Resolves at once outside `withLease`.
+ * sent the same write meanwhile. Rejects with a LeaseLostError then. When it resolves, everything that was stored before is
+ * durable. Resolves at once outside `withLease`.
  */
 export async function confirmLease(): Promise<void> {
   await leases.getStore()?.();

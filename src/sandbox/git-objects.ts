@@ -1,4 +1,5 @@
 import { createHash, hash } from "node:crypto";
+import { deflateSync } from "node:zlib";
 import { EventLoopYielder } from "./event-loop.ts";
 
 export interface GitObject {
@@ -86,6 +87,29 @@ export function encodeTree(lines: readonly TreeItem[]): Buffer {
 
 export function isFolder({ mode }: { mode: string }): boolean {
   return mode === "40000" || mode === "040000";
+}
+
+const packedTypes = { commit: 1, tree: 2, blob: 3, tag: 4 } as const;
+
+/** Encodes objects as a pack, for a push. */
+export function encodePack(objects: readonly GitObject[]): Buffer {
+  const head = Buffer.from("PACK\0\0\0\x02\0\0\0\0", "latin1");
+  head.writeUInt32BE(objects.length, 8);
+  const pack = Buffer.concat([
+    head,
+    ...objects.flatMap(({ type, data }) => [packHeader(type, data), deflateSync(data)]),
+  ]);
+  return Buffer.concat([pack, hash("sha1", pack, "buffer")]);
+}
+
+/** The type and the size of an object, seven bits of the size in each byte after the first. */
+function packHeader(type: GitObject["type"], { length }: Uint8Array): Buffer {
+  const bytes = [(packedTypes[type] << 4) | (length & 15)];
+  for (let rest = Math.floor(length / 16); rest > 0; rest = Math.floor(rest / 128)) {
+    bytes[bytes.length - 1] = (bytes.at(-1) ?? 0) | 128;
+    bytes.push(rest & 127);
+  }
+  return Buffer.from(bytes);
 }
 
 export function parseCommit(data: Buffer): Commit {

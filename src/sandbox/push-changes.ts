@@ -41,13 +41,15 @@ async function pushOnce(
   { branch, expectedTip }: PushTarget,
   { commit, pack }: BuiltCommit,
 ): Promise<PushResult> {
-  const response = await remote.push({ branch, from: expectedTip, to: commit, pack }).catch(async (error) => {
-    // The response was lost, but the push may have succeeded.
-    const tip = await tipOf(remote, branch).catch(() => expectedTip);
-    if (tip === commit) return { ok: true, reason: "" };
-    if (tip !== expectedTip) throw branchMoved(remote.name, branch, tip, expectedTip);
-    throw error;
-  });
+  const response = await remote
+    .push({ ref: `refs/heads/${branch}`, from: expectedTip, to: commit, pack })
+    .catch(async (error) => {
+      // The response was lost, but the push may have succeeded.
+      const tip = await tipOf(remote, branch).catch(() => expectedTip);
+      if (tip === commit) return { ok: true, reason: "" };
+      if (tip !== expectedTip) throw branchMoved(remote.name, branch, tip, expectedTip);
+      throw error;
+    });
   if (response.ok) return { commit, moved: true };
 
   // The server compares and swaps, so the branch has to be looked at only when it refused.

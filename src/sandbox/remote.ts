@@ -41,7 +41,9 @@ export type FetchResult =
   | { kind: "refused"; reason: string };
 
 interface PushUpdate {
-  branch: string;
+  /** `refs/heads/main`. */
+  ref: string;
+  /** The commit it has; undefined for a new ref. */
   from: string | undefined;
   to: string;
   pack: Buffer;
@@ -61,7 +63,7 @@ export interface Remote {
   refs(prefixes: readonly string[]): Promise<RemoteRef[]>;
   /** `signal` replaces that of the connection, for a fetch that others wait for too. */
   fetch(request: FetchRequest, signal?: AbortSignal): Promise<FetchResult>;
-  /** Moves a branch from one commit to another; the server compares and swaps. */
+  /** Moves a ref from one commit to another; the server compares and swaps. */
   push(update: PushUpdate): Promise<PushResponse>;
 }
 
@@ -209,8 +211,7 @@ async function readFetch({ name }: Connection, packets: AsyncGenerator<Packet>):
 }
 
 /** Pushes in one request, which git's protocol allows to a client that knows the ref. */
-async function push(connection: Connection, { branch, from, to, pack }: PushUpdate): Promise<PushResponse> {
-  const ref = `refs/heads/${branch}`;
+async function push(connection: Connection, { ref, from, to, pack }: PushUpdate): Promise<PushResponse> {
   const line = `${from ?? noCommit} ${to} ${ref}\0 report-status side-band-64k ${agentName}`;
   const body = Buffer.concat([encodePacket(line), flushPacket, pack]);
   const response = await sendPush(connection, { access: "write", method: "POST", path: "git-receive-pack", body });

@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { beforeAll, describe, expect, test } from "vitest";
+import { actionRepository, startActionWorld } from "../support/action-world.ts";
 import { type CrashSchedule, playSchedule, scheduleOf } from "../support/crash-schedule.ts";
 import { fixScript, playFix, playReview, reviewScript } from "../support/fix-story.ts";
 import { type Forge, startForge } from "../support/forge-world.ts";
@@ -84,6 +85,17 @@ describe("kill -9 loses no work and never posts twice", { timeout: 60 * 60_000 }
     );
   });
 
+  // One moment of it is part of the story in github-action.test.ts.
+  test.runIf(everyMoment)("in a job of the GitHub Action, after every write on GitHub", async () => {
+    const calm = await playJobs();
+
+    await inPairs([...calm.writes.keys()], async (killAfterWrite) => {
+      const { result, kills } = await playJobs(killAfterWrite);
+      expect(kills).toBe(1);
+      expect(result, `killed after ${calm.writes[killAfterWrite]}`).toEqual(calm.result);
+    });
+  });
+
   if (!postgresPrograms) test.skip(`needs PostgreSQL: ${whyNoPostgres}`, () => undefined);
 
   test.each<[string, CrashSchedule["database"], number]>([
@@ -164,6 +176,31 @@ async function playStory({ killer, environment }: Database, { killAt, killAfterW
   } finally {
     ended = true;
     await forge.close();
+  }
+}
+
+/** Plays the story with jobs of the GitHub Action. What a killed job leaves is found by the next scheduled one. */
+async function playJobs(killAfterWrite?: number) {
+  const world = await startActionWorld({ script: fixScript, environment: { GOLEM_FORGE_LEASE_SECONDS: "6" } });
+  const { github, runner } = world;
+  const writes: string[] = [];
+  let kills = 0;
+  github.afterWrite(({ method, operation }) => {
+    // The number of status edits and of pushes depends on the clock.
+    if (method === "PATCH" || (operation === "git-receive-pack" && writes.includes("git-receive-pack")))
+      return undefined;
+    writes.push(operation ?? method);
+    if (writes.length - 1 !== killAfterWrite || kills > 0) return undefined;
+    kills += 1;
+    runner.kill();
+    void runner.triggerSchedule(actionRepository);
+    return "drop";
+  });
+  try {
+    const result = await playFix(world);
+    return { result, writes, kills };
+  } finally {
+    await world.close();
   }
 }
 

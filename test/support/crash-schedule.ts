@@ -1,6 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import { SerialQueue } from "#domain/serial-queue.ts";
+import { actionRepository, startActionWorld } from "./action-world.ts";
 import { fixScript, playFix, whatGitHubHolds } from "./fix-story.ts";
 import { type Forge, type Replica, startForge } from "./forge-world.ts";
 import { type PostgresServer, restartPostgresServer } from "./postgres-server.ts";
@@ -13,8 +14,9 @@ export type Fault =
 
 export interface CrashSchedule {
   seed: number;
-  database: "sqlite" | "postgres";
-  /** The number of processes that share the database. */
+  /** `git`: jobs of the GitHub Action, whose store is a ref of the repository. */
+  database: "sqlite" | "postgres" | "git";
+  /** The number of processes that share the database, or of jobs that may run at the same time. */
   replicas: number;
   faults: Fault[];
 }
@@ -40,7 +42,7 @@ export function scheduleOf(seed: number, databases: readonly CrashSchedule["data
   const random = randomNumbers(seed);
   const upTo = (max: number) => Math.floor(random() * max);
   const database = databases[upTo(databases.length)] ?? "sqlite";
-  const replicas = database === "sqlite" ? 1 : 2 + upTo(2);
+  const replicas = { sqlite: 1, postgres: 2 + upTo(2), git: 1 + upTo(2) }[database];
   const faults = Array.from({ length: 1 + upTo(3) }, () => faultOf({ random, database, replicas }));
   return { seed, database, replicas, faults };
 }
@@ -51,7 +53,7 @@ function faultOf({
   replicas,
 }: Pick<CrashSchedule, "database" | "replicas"> & { random: () => number }): Fault {
   const upTo = (max: number) => Math.floor(random() * max);
-  const kinds = database === "sqlite" ? (["kill", "freeze"] as const) : (["kill", "freeze", "restart"] as const);
+  const kinds = database === "postgres" ? (["kill", "freeze", "restart"] as const) : (["kill", "freeze"] as const);
   const kind = kinds[upTo(kinds.length)] ?? "kill";
   const afterMs = upTo(2_500);
   const replica = upTo(replicas);
@@ -65,7 +67,7 @@ function faultOf({
         kind,
         afterMs,
         replica,
-        forMs: isLong && database === "postgres" ? 12_000 + upTo(16_000) : upTo(3_000),
+        forMs: isLong && database !== "sqlite" ? 12_000 + upTo(16_000) : upTo(3_000),
       };
     case "restart":
       return {
@@ -78,7 +80,15 @@ function faultOf({
 }
 
 /** Plays the story without faults and returns what GitHub holds in the end. */
-export async function playUndisturbed(): Promise<unknown> {
+export async function playUndisturbed(database: CrashSchedule["database"]): Promise<unknown> {
+  if (database === "git") {
+    const world = await startActionWorld({ script: fixScript });
+    try {
+      return await playFix(world);
+    } finally {
+      await world.close();
+    }
+  }
   const forge = await startForge({ script: fixScript });
   try {
     await forge.start();
@@ -97,6 +107,7 @@ export async function playSchedule(
   expected: unknown,
   { url, server }: CrashDatabase = {},
 ): Promise<string | undefined> {
+  if (schedule.database === "git") return playJobs(schedule, expected);
   const environment: Record<string, string> = { GOLEM_FORGE_STOP_SECONDS: "0" };
   if (url !== undefined) environment.DATABASE_URL = url;
   const forge = await startForge({ script: fixScript, timeoutMs: storyTimeoutMs, environment });
@@ -116,7 +127,52 @@ export async function playSchedule(
   }
 }
 
-async function findDifference(forge: Forge, expected: unknown): Promise<string | undefined> {
+/**
+ * Plays the story with jobs of the GitHub Action. GitHub does not start a killed job again, so the workflow's schedule has to
+ * find what it left.
+ */
+async function playJobs({ faults, replicas }: CrashSchedule, expected: unknown): Promise<string | undefined> {
+  const environment = { GOLEM_FORGE_LEASE_SECONDS: "6", GOLEM_FORGE_STOP_SECONDS: "0" };
+  const world = await startActionWorld({
+    script: fixScript,
+    environment,
+    parallel: replicas,
+    timeoutMs: storyTimeoutMs,
+  });
+  const { runner } = world;
+  let hasEnded = false;
+  const inject = async () => {
+    for (const { kind, afterMs, ...fault } of faults) {
+      await pause(afterMs);
+      const job = await runner.nextStarted(() => hasEnded);
+      if (!job) return;
+      // Most of what a job does is at its beginning and its end.
+      await pause(afterMs % 1_500);
+      if (kind === "freeze" && "forMs" in fault) {
+        job.kill("SIGSTOP");
+        await pause(fault.forMs);
+        job.kill("SIGCONT");
+      } else job.kill("SIGKILL");
+      await runner.triggerSchedule(actionRepository);
+    }
+  };
+  const injecting = inject();
+  try {
+    await playFix(world).catch((error: Error) => {
+      throw new Error(`${error.message}\nThe jobs printed:\n${world.printed().slice(-8_000)}`);
+    });
+    hasEnded = true;
+    await injecting;
+    return await findDifference(world, expected);
+  } catch (error) {
+    return String(error);
+  } finally {
+    hasEnded = true;
+    await world.close();
+  }
+}
+
+async function findDifference(forge: Pick<Forge, "github">, expected: unknown): Promise<string | undefined> {
   // A replica that continues now must not post again what another one has posted.
   await pause(1_500);
   const until = Date.now() + settleMs;

@@ -1,5 +1,12 @@
-import { readFileSync } from "node:fs";
+import { once } from "node:events";
+import { readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
+import { parse } from "yaml";
+import { handlers } from "#bot/deliveries/handlers.ts";
+import { endpoints } from "#bot/manifest.ts";
 import { commandHelp } from "#terminal/golem/help.ts";
 import { golemWorld } from "../support/golem-world.ts";
 import { commitTo, PlaygroundWorld, shop } from "../support/playground-world.ts";
@@ -141,6 +148,83 @@ test("golem init writes a worker that is valid and runs, and never overwrites on
   const misnamed = world.give(["init", "a b"]);
   expect(await misnamed.code).toBe(2);
   expect(misnamed.errors()).toContain("A worker's name consists of letters, digits, - and _");
+});
+
+const ci = { ".github/workflows/ci.yml": "name: CI\non: push\n", ".github/workflows/lint.yml": "on: push\n" };
+
+test("golem init --action writes the workflow of the GitHub Action, which golem doctor accepts", async () => {
+  const world = await golemWorld({ turns: [], files: ci });
+
+  const run = world.give(["init", "--action", "--model", "openai:gpt-5"]);
+
+  expect(await run.code).toBe(0);
+  expect(run.text()).toMatch(/OPENAI_API_KEY[\s\S]*"Allow GitHub Actions to create and approve pull requests"/);
+  const text = readFileSync(join(world.root, ".github/workflows/golem-forge.yml"), "utf8");
+  const { on, permissions, concurrency } = parse(text);
+  // Events of a repository that jobs can be started by; the others concern Apps, CI outside of Actions, and branches.
+  const notTriggers = /^(installation|installation_repositories|repository|check_suite|status|push)(\.|$)/;
+  const handled = Object.keys(handlers).filter((event) => !notTriggers.test(event));
+  const triggers = Object.entries<{ types?: string[] } | null>(on).flatMap(([event, trigger]) =>
+    (trigger?.types ?? []).map((type) => `${event}.${type}`),
+  );
+  expect(triggers.sort()).toEqual(handled.sort());
+  expect(on.workflow_run.workflows).toEqual(["CI", ".github/workflows/lint.yml"]);
+  expect(concurrency).toEqual({ group: "golem-forge", queue: "max" });
+  const needed = Object.values(endpoints).flatMap((needs) => Object.entries(needs));
+  for (const [permission, access] of needed) {
+    // Every token may read metadata, and no token of a job the members of an organization.
+    if (["metadata", "members"].includes(permission)) continue;
+    expect([access, "write"], permission).toContain(permissions[permission.replace("_", "-")]);
+  }
+  // Text of issues and comments never becomes part of the workflow.
+  expect(text.match(/(?<=\$\{\{ )[^}]*(?= \}\})/g)?.sort()).toEqual([
+    "github.token",
+    "secrets.GOLEM_FORGE_STATE_SECRET",
+    "secrets.OPENAI_API_KEY",
+  ]);
+  expect(await world.give(["init", "--action"]).code).toBe(2);
+});
+
+test("golem doctor names what the workflow and the settings of the repository lack", async () => {
+  const world = await golemWorld({ turns: [], files: ci });
+  await world.give(["init", "--action", "--model", "openai:gpt-5"]).code;
+  const file = join(world.root, ".github/workflows/golem-forge.yml");
+  const text = readFileSync(file, "utf8");
+  const answers: Record<string, unknown> = {
+    "/repos/octo/shop/actions/permissions/workflow": { can_approve_pull_request_reviews: false },
+  };
+  const server = createServer(({ url = "" }, response) => {
+    response.setHeader("content-type", "application/json");
+    response.writeHead(answers[url] ? 200 : 404).end(JSON.stringify(answers[url] ?? {}));
+  }).listen(0, "127.0.0.1");
+  onTestFinished(() => void server.close());
+  await once(server, "listening");
+  const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const doctor = async (change: Record<string, string>) => {
+    const run = world.give(["doctor"], { isTTY: false, change });
+    return { code: await run.code, text: run.text() };
+  };
+  const token = { GITHUB_TOKEN: "a token", GITHUB_REPOSITORY: "octo/shop", GITHUB_API_URL: address };
+
+  expect(await doctor({})).toMatchObject({
+    code: 0,
+    text: expect.stringMatching(/It is not known .*\n.*"Allow GitHub Act/),
+  });
+  writeFileSync(
+    file,
+    text.replace('"CI",', "").replace("  queue: max\n", "").replace("contents: write", "contents: read"),
+  );
+  const broken = await doctor(token);
+  answers["/repos/octo/shop/actions/permissions/workflow"] = { can_approve_pull_request_reviews: true };
+  answers["/repos/octo/shop/actions/secrets/OPENAI_API_KEY"] = { name: "OPENAI_API_KEY" };
+  writeFileSync(file, text);
+
+  expect(broken.code).toBe(1);
+  expect(broken.text).toContain("lacks the permission contents: write, queue: max in its concurrency group.");
+  expect(broken.text).toContain("Workers do not learn when CI ends.");
+  expect(broken.text).toContain("Jobs may not open pull requests.");
+  expect(broken.text).toContain("OPENAI_API_KEY is not set.");
+  expect(await doctor(token)).toMatchObject({ code: 0, text: expect.not.stringMatching(/[!✗]/) });
 });
 
 test("golem add shows what a worker may do, asks, and copies it", async () => {

@@ -158,11 +158,17 @@ export const checkOperations: RestOperation[] = [
 
   repositoryOperation("get", `${repo}/actions/runs`, { actions: "read" }, async (request) => {
     const { world, repository, url } = request;
-    const [commit, branch, event] = ["head_sha", "branch", "event"].map((name) => url.searchParams.get(name));
+    const chosen = (name: string, ...actual: (string | undefined)[]) => {
+      const wanted = url.searchParams.get(name);
+      return !wanted || actual.includes(wanted);
+    };
     const runs = repository.workflowRuns
       .filter(
-        ({ suite, event: actual }) =>
-          (!commit || suite.commit === commit) && (!branch || suite.branch === branch) && (!event || actual === event),
+        ({ suite, event, status, conclusion }) =>
+          chosen("head_sha", suite.commit) &&
+          chosen("branch", suite.branch) &&
+          chosen("event", event) &&
+          chosen("status", status, conclusion),
       )
       .reverse();
     const { body, headers } = paginate(request, runs);

@@ -87,6 +87,18 @@ export const issueOperations: RestOperation[] = [
     return { status: 201, body: showComment(request.world, request.repository, comment) };
   }),
 
+  repositoryOperation("get", `${issues}/comments`, read, (request) => {
+    const { world, repository, url } = request;
+    const since = new Date(url.searchParams.get("since") ?? 0);
+    const by = url.searchParams.get("sort") === "updated" ? "updatedAt" : "createdAt";
+    const sign = url.searchParams.get("direction") === "desc" ? -1 : 1;
+    const found = [...repository.comments.values()]
+      .filter(({ updatedAt }) => !(Math.floor(updatedAt.getTime() / 1_000) < Math.floor(since.getTime() / 1_000)))
+      .sort((a, b) => sign * (a[by].getTime() - b[by].getTime() || a.id - b.id));
+    const { body, headers } = paginate(request, found);
+    return { status: 200, headers, body: body.map((comment) => showComment(world, repository, comment)) };
+  }),
+
   repositoryOperation("get", `${issues}/comments/{comment_id}`, read, (request) => {
     return { status: 200, body: showComment(request.world, request.repository, findComment(request)) };
   }),

@@ -67,6 +67,9 @@ export const pullOperations: RestOperation[] = [
 
   repositoryOperation("post", pulls, write, async (request) => {
     const { body = "", draft = false, ...fields } = parseBody(request, "PullRequest", NewPull);
+    if (request.world.app.slug === "github-actions" && !request.repository.actionsOpenPullRequests) {
+      throw new ApiError(403, "GitHub Actions is not permitted to create or approve pull requests.");
+    }
     const thread = await openPullRequest(request.context, { ...fields, body, draft });
     return { status: 201, body: await showPull(request.world, request.repository, thread) };
   }),

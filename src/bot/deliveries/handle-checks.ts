@@ -10,7 +10,9 @@ export const checkSuiteCompleted = defineHandler(CheckSuitePayload, {
   queue: (payload) => `${queueOf(payload, 0)} checks`,
   ignore: (payload, scope) =>
     ignoreThread(payload, payload.check_suite.updated_at, scope) ??
-    (payload.check_suite.app?.id === scope.appId ? "it is a check suite of this app" : undefined) ??
+    (scope.appId !== undefined && payload.check_suite.app?.id === scope.appId
+      ? "it is a check suite of this app"
+      : undefined) ??
     (payload.check_suite.head_branch ? undefined : "its commit is on no branch of the repository"),
   handle: (payload, context) => {
     const { head_sha, head_branch } = payload.check_suite;
@@ -23,6 +25,7 @@ export const workflowRunCompleted = defineHandler(WorkflowRunPayload, {
   queue: (payload) => `${queueOf(payload, 0)} checks`,
   ignore: (payload, scope) =>
     ignoreThread(payload, payload.workflow_run.updated_at, scope) ??
+    (payload.workflow_run.conclusion === "action_required" ? "someone has to approve that it runs" : undefined) ??
     (payload.workflow_run.head_branch ? undefined : "its commit is on no branch of the repository"),
   handle: (payload, context) => {
     const { head_sha, head_branch } = payload.workflow_run;

@@ -7,7 +7,8 @@ import type { DeliveryStore } from "#runtime/store/store.ts";
 
 /** Which deliveries concern this deployment. */
 export interface DeliveryScope {
-  appId: number;
+  /** The id of this App; undefined in a job of GitHub Actions, whose token belongs to GitHub's own App. */
+  appId: number | undefined;
   /** True for a repository that this deployment serves. */
   serves: (repository: { owner: string; repo: string }) => boolean;
 }

@@ -106,10 +106,10 @@ function readIssue(payload: IssuePayload, at: Date | undefined, { isFirst }: { i
 export function ignoreAuthor(
   { user, performed_via_github_app: app }: Authored,
   sender: EventUser | null | undefined,
-  appId: number,
+  appId: number | undefined,
 ): string | undefined {
   if (!user || !sender) return "its author's account is gone";
-  if (app?.id === appId) return "this app wrote it";
+  if (app && app.id === appId) return "this app wrote it";
   if (!isHuman(user) || !isHuman(sender)) return "its author is not a human";
   if (user.id !== sender.id || user.login !== sender.login) return "its sender is not its author";
   return undefined;
@@ -121,6 +121,6 @@ function appOf({ performed_via_github_app: app }: Authored): string | undefined 
   return app ? (app.name ?? "another app") : undefined;
 }
 
-export function isHuman({ login, type = "User" }: EventUser): boolean {
+export function isHuman({ login, type = "User" }: Pick<EventUser, "login" | "type">): boolean {
   return type === "User" && !login.endsWith("[bot]") && login.toLowerCase() !== "ghost";
 }

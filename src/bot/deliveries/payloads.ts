@@ -129,7 +129,9 @@ const CheckedCommit = z.object({
 export const CheckSuitePayload = ThreadPayload.extend({
   check_suite: CheckedCommit.extend({ app: z.object({ id: z.number() }).nullish() }),
 });
-export const WorkflowRunPayload = ThreadPayload.extend({ workflow_run: CheckedCommit });
+export const WorkflowRunPayload = ThreadPayload.extend({
+  workflow_run: CheckedCommit.extend({ conclusion: z.string().nullish() }),
+});
 export const StatusPayload = ThreadPayload.omit({ action: true }).extend({
   sha: z.string(),
   state: z.string(),

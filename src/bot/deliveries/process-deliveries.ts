@@ -31,6 +31,8 @@ const Content = z.object({ id: z.string(), event: z.string(), payload: z.unknown
 export interface DeliveryProcessorOptions {
   store: DeliveryStore;
   services: HandlerServices;
+  /** Called before anything leaves the process; rejects when another process has taken over. Default: the claim alone decides. */
+  confirmLease?: (() => Promise<void>) | undefined;
   onError: (message: string, error: unknown) => void;
 }
 
@@ -41,6 +43,7 @@ export interface DeliveryProcessorOptions {
 export class DeliveryProcessor {
   readonly #store: DeliveryStore;
   readonly #services: HandlerServices;
+  readonly #confirmLease: () => Promise<void>;
   readonly #onError: DeliveryProcessorOptions["onError"];
   readonly #running = new Set<Promise<void>>();
   #claiming: Promise<void> | undefined;
@@ -48,9 +51,10 @@ export class DeliveryProcessor {
   #timer: NodeJS.Timeout | undefined;
   #isStopped = true;
 
-  constructor({ store, services, onError }: DeliveryProcessorOptions) {
+  constructor({ store, services, confirmLease = async () => {}, onError }: DeliveryProcessorOptions) {
     this.#store = store;
     this.#services = services;
+    this.#confirmLease = confirmLease;
     this.#onError = onError;
   }
 
@@ -139,6 +143,7 @@ export class DeliveryProcessor {
     const context = { ...this.#services, deliveryId: content.id, attempts };
     const confirm = async () => {
       if (sinceRenewed() > leaseMs) throw new LeaseLostError();
+      await this.#confirmLease();
     };
     const failure = await withLease(confirm, () => handler.handle(content.payload, context)).then(
       () => undefined,

@@ -38,23 +38,43 @@ export function createReceiveDelivery(options: ReceiveDeliveryOptions): (deliver
     const payload = parseObject(body);
     if (!payload) return { status: 400, message: "The body is not a JSON object." };
 
-    const event = payload.action === undefined ? name : `${name}.${payload.action}`;
-    const read = findHandler(event)?.read(payload, scope);
-    if (!read) return { status: 200, message: "ignored" };
-    if ("ignored" in read) {
-      log(`Delivery ${id} (${event}) is ignored: ${read.ignored}.`);
-      return { status: 200, message: "ignored" };
-    }
     try {
       const key = createHash("sha256").update(`${name}\n${body}`).digest("hex");
-      const content = { id, event, payload: read.payload };
-      if (await store.saveDelivery({ key, queue: read.queue, content })) onStored();
-      return { status: 200, message: "ok" };
+      const outcome = await storeEvent({ key, id, name, payload }, { scope, store, log });
+      if (outcome === "stored") onStored();
+      return { status: 200, message: outcome === "ignored" ? "ignored" : "ok" };
     } catch (error) {
       onError(`Delivery ${id} could not be stored.`, error);
       return { status: 503, message: "It could not be stored. Deliver it again." };
     }
   };
+}
+
+/** A webhook event that comes from GitHub without doubt. */
+export interface GitHubEvent {
+  /** The event is stored once under this key. */
+  key: string;
+  /** Its name for people, in logs. */
+  id: string;
+  /** `issue_comment`. */
+  name: string;
+  payload: { action?: unknown };
+}
+
+/** Stores an event for processing, unless it is known or does not concern this deployment. */
+export async function storeEvent(
+  { key, id, name, payload }: GitHubEvent,
+  { scope, store, log }: Pick<ReceiveDeliveryOptions, "scope" | "store" | "log">,
+): Promise<"stored" | "known" | "ignored"> {
+  const event = payload.action === undefined ? name : `${name}.${payload.action}`;
+  const read = findHandler(event)?.read(payload, scope);
+  if (!read) return "ignored";
+  if ("ignored" in read) {
+    log(`Delivery ${id} (${event}) is ignored: ${read.ignored}.`);
+    return "ignored";
+  }
+  const content = { id, event, payload: read.payload };
+  return (await store.saveDelivery({ key, queue: read.queue, content })) ? "stored" : "known";
 }
 
 /** Compares in constant time. */

@@ -15,10 +15,16 @@ type CheckRun = ResponseData<"GET /repos/{owner}/{repo}/commits/{ref}/check-runs
 type CheckSuite = ResponseData<"GET /repos/{owner}/{repo}/commits/{ref}/check-suites">["check_suites"][number];
 type Status = ResponseData<"GET /repos/{owner}/{repo}/commits/{ref}/status">["statuses"][number];
 
-/** Reads what Apps and commit statuses report for a commit. Whatever this App reports is left out. */
+/** True for a check of our own: nothing waits for it. */
+export type IsOwnCheck = (check: {
+  app: { id: number | bigint; slug?: string | undefined } | null;
+  name: string;
+}) => boolean;
+
+/** Reads what Apps and commit statuses report for a commit. Our own checks are left out. */
 export async function readCommitChecks(
   api: RepositoryApi,
-  { ref, appId }: { ref: string; appId: number },
+  { ref, isOwn }: { ref: string; isOwn: IsOwnCheck },
 ): Promise<CommitChecks> {
   const missingPermissions: string[] = [];
   const withoutPermission = (permission: string) => (error: unknown) => {
@@ -31,12 +37,15 @@ export async function readCommitChecks(
     api.callPages("GET /repos/{owner}/{repo}/commits/{ref}/check-suites", { ref }),
     api.callPages("GET /repos/{owner}/{repo}/commits/{ref}/status", { ref }).catch(withoutPermission("statuses: read")),
   ]);
-  const others = runs.flatMap(({ check_runs }) => check_runs).filter(({ app }) => app?.id !== appId);
+  const all = runs.flatMap(({ check_runs }) => check_runs);
+  const others = all.filter((run) => !isOwn(run));
+  const ownSuites = new Set(all.filter(isOwn).map((run) => Number(run.check_suite?.id)));
   const reported = [...others.map(checkOfRun), ...statuses.flatMap((page) => page.statuses.map(checkOfStatus))];
   const running = others.filter(({ status }) => status !== "completed");
   const open = suites
     .flatMap(({ check_suites }) => check_suites)
-    .filter((suite) => isUnfinished(suite, appId) && !running.some((run) => run.check_suite?.id === suite.id));
+    .filter((suite) => isUnfinished(suite) && !isOwn({ app: suite.app, name: "" }) && !ownSuites.has(Number(suite.id)))
+    .filter((suite) => !running.some((run) => run.check_suite?.id === suite.id));
   const unfinished = [
     ...reported.filter(({ status }) => status !== "completed").map(({ name }) => name),
     ...open.map(({ app }) => app?.name ?? "a check suite"),
@@ -48,8 +57,8 @@ export async function readCommitChecks(
  * GitHub opens a suite for every App that may write checks, and one without check runs never completes. A suite of GitHub
  * Actions is different: it is there for a workflow whose jobs may not have started yet.
  */
-function isUnfinished({ app, status, latest_check_runs_count: runs }: CheckSuite, appId: number): boolean {
-  if (status === "completed" || app?.id === appId) return false;
+function isUnfinished({ app, status, latest_check_runs_count: runs }: CheckSuite): boolean {
+  if (status === "completed") return false;
   return runs > 0 || app?.slug === "github-actions";
 }
 
@@ -79,9 +88,11 @@ function checkOfStatus({ context, state, description, target_url }: Status): Che
 }
 
 /** Creates a completed check run, unless the commit has one with its key. */
-export async function postCheckRun(api: RepositoryApi, run: NewCheckRun, appId: number): Promise<void> {
+export async function postCheckRun(api: RepositoryApi, run: NewCheckRun, appId: number | undefined): Promise<void> {
   const pages = await api.callPages("GET /repos/{owner}/{repo}/commits/{ref}/check-runs", { ref: run.commit });
-  const existing = pages.flatMap(({ check_runs }) => check_runs).filter(({ app }) => app?.id === appId);
+  const existing = pages
+    .flatMap(({ check_runs }) => check_runs)
+    .filter(({ app }) => appId === undefined || app?.id === appId);
   if (existing.some(({ external_id }) => external_id === run.key)) return;
   await api.call("POST /repos/{owner}/{repo}/check-runs", {
     name: run.name,

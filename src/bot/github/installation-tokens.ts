@@ -29,6 +29,21 @@ const TokenAnswer = z.object({
     .array(z.object({ name: z.string(), clone_url: z.string().optional(), owner: z.object({ login: z.string() }) }))
     .default([]),
 });
+/** Gives out tokens for repositories, and knows the repositories' present names. */
+export type RepositoryTokens = Pick<InstallationTokens, "get" | "discard" | "nameOf" | "confirmName">;
+
+/** The token of a job of GitHub Actions, which is valid for the job's repository until the job ends. */
+export function jobTokens(
+  token: string,
+  repository: { owner: string; repo: string; cloneUrl: string },
+): RepositoryTokens {
+  return {
+    get: async () => token,
+    discard: () => {},
+    nameOf: () => ({ ...repository, confirmedAt: Date.now() }),
+    confirmName: () => {},
+  };
+}
 
 const route = "POST /app/installations/{installation_id}/access_tokens";
 

@@ -2,20 +2,19 @@ import { z } from "zod";
 import type { Config } from "#config/config.ts";
 import type { OpenGitHub } from "#domain/github.ts";
 import { createRedactor } from "#text/redact.ts";
+import type { IsOwnCheck } from "./commit-checks.ts";
 import { DotGitHubReader } from "./dot-github-reader.ts";
-import { InstallationTokens } from "./installation-tokens.ts";
+import { InstallationTokens, type RepositoryTokens } from "./installation-tokens.ts";
 import { RepositoryApi } from "./repository-api.ts";
-import { RepositoryClient } from "./repository-client.ts";
+import { type Identity, RepositoryClient } from "./repository-client.ts";
 import type { RestClient } from "./rest-client.ts";
 
-/** Opens the repositories of the app's installations. */
-export function createOpenGitHub(rest: RestClient, { github, app, secrets }: Config): OpenGitHub {
-  const { apiUrl, webUrl } = github;
-  const redact = createRedactor(secrets);
-  const tokens = new InstallationTokens(rest);
-  const dotGitHub = new DotGitHubReader();
-  let login: Promise<string> | undefined;
+type Options = Pick<Config, "github" | "secrets">;
 
+/** Opens the repositories of the app's installations. */
+export function createOpenGitHub(rest: RestClient, config: Options & Pick<Config, "app">): OpenGitHub {
+  const { appId } = config.app;
+  let login: Promise<string> | undefined;
   const ownLogin = () => {
     login ??= readOwnLogin(rest).catch((error) => {
       login = undefined;
@@ -23,9 +22,22 @@ export function createOpenGitHub(rest: RestClient, { github, app, secrets }: Con
     });
     return login;
   };
+  const identity = { appId, ownLogin, isOwnCheck: ({ app }: Parameters<IsOwnCheck>[0]) => app?.id === appId };
+  return openGitHubAs(identity, new InstallationTokens(rest), rest, config);
+}
+
+/** Opens repositories with these tokens. */
+export function openGitHubAs(
+  identity: Identity,
+  tokens: RepositoryTokens,
+  rest: RestClient,
+  { github: { apiUrl, webUrl }, secrets }: Options,
+): OpenGitHub {
+  const redact = createRedactor(secrets);
+  const dotGitHub = new DotGitHubReader();
   return (repository) => {
     const api = new RepositoryApi({ rest, tokens, repository, apiUrl });
-    return new RepositoryClient({ repository, api, tokens, dotGitHub, appId: app.appId, webUrl, ownLogin, redact });
+    return new RepositoryClient({ repository, api, tokens, dotGitHub, identity, webUrl, redact });
   };
 }
 

@@ -69,6 +69,12 @@ function unprocessable(error: unknown): z.infer<typeof RefusedBody> | undefined 
   return RefusedBody.safeParse(error.response?.data).data;
 }
 
+/** True where the repository does not let jobs of GitHub Actions open pull requests. */
+export function mayNotOpenPullRequests(error: unknown): boolean {
+  const { status, message = "" } = error as RequestError;
+  return status === 403 && /not permitted to create or approve pull requests/i.test(message);
+}
+
 /** Resolves to undefined for what does not exist, or no longer does. */
 export async function undefinedIfMissing<T>(answer: Promise<T>): Promise<T | undefined> {
   try {

@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { Endpoint, Mutation } from "#bot/manifest.ts";
 import { OutageError, UserError } from "#domain/errors.ts";
 import type { RepositoryRef } from "#domain/github.ts";
-import type { InstallationTokens } from "./installation-tokens.ts";
+import type { RepositoryTokens } from "./installation-tokens.ts";
 import { statusOf, undefinedIfMissing, withRefusals } from "./refusals.ts";
 import type { RestClient, RestRequest, RestResponse } from "./rest-client.ts";
 
@@ -29,7 +29,7 @@ const nameLifetimeMs = 60_000;
 /** Sends requests about one repository, by its present name and with a token that reaches no other. */
 export class RepositoryApi {
   readonly #rest: RestClient;
-  readonly #tokens: InstallationTokens;
+  readonly #tokens: RepositoryTokens;
   readonly #repository: RepositoryRef;
   readonly #fetch: typeof fetch;
   readonly #graphqlUrl: string;
@@ -37,7 +37,7 @@ export class RepositoryApi {
   readonly #fetchDownload: typeof fetch;
   readonly #apiUrl: string;
 
-  constructor(options: { rest: RestClient; tokens: InstallationTokens; repository: RepositoryRef; apiUrl: string }) {
+  constructor(options: { rest: RestClient; tokens: RepositoryTokens; repository: RepositoryRef; apiUrl: string }) {
     const { rest, tokens, repository, apiUrl } = options;
     this.#rest = rest;
     this.#tokens = tokens;

@@ -21,12 +21,26 @@ import {
 } from "#domain/github.ts";
 import { withRetries } from "#domain/with-retries.ts";
 import { downloadAttachment, findAttachments, findSignedUrl, HiddenAttachment } from "./attachments.ts";
-import { postCheckRun, readAnnotations, readCommitChecks, readJobLog, readRequiredChecks } from "./commit-checks.ts";
+import {
+  type IsOwnCheck,
+  postCheckRun,
+  readAnnotations,
+  readCommitChecks,
+  readJobLog,
+  readRequiredChecks,
+} from "./commit-checks.ts";
 import type { DotGitHubReader } from "./dot-github-reader.ts";
-import type { InstallationTokens } from "./installation-tokens.ts";
+import type { RepositoryTokens } from "./installation-tokens.ts";
 import { findLinkedIssues, readMinimizedComments } from "./linked-issues.ts";
 import { type PullRequestData, readIssue, readPermission, readPullRequest, readReviewComment } from "./read-answers.ts";
-import { hasNoDrafts, isInvalidField, isOutage, statusOf, undefinedIfMissing } from "./refusals.ts";
+import {
+  hasNoDrafts,
+  isInvalidField,
+  isOutage,
+  mayNotOpenPullRequests,
+  statusOf,
+  undefinedIfMissing,
+} from "./refusals.ts";
 import type { RepositoryApi, ResponseData } from "./repository-api.ts";
 import { postReview, readReviews, readReviewThreads } from "./reviews.ts";
 
@@ -45,12 +59,20 @@ const rendered = { accept: "application/vnd.github.full+json", timeoutMs: 8_000,
 interface RepositoryClientOptions {
   repository: RepositoryRef;
   api: RepositoryApi;
-  tokens: InstallationTokens;
+  tokens: RepositoryTokens;
   dotGitHub: DotGitHubReader;
-  appId: number;
+  identity: Identity;
   webUrl: string;
-  ownLogin: () => Promise<string>;
   redact: (text: string) => string;
+}
+
+/** Who this deployment is on GitHub. */
+export interface Identity {
+  /** Undefined where the token belongs to an App that others act with, too. */
+  appId: number | undefined;
+  /** The login that comments have. */
+  ownLogin: () => Promise<string>;
+  isOwnCheck: IsOwnCheck;
 }
 
 /** One repository on GitHub. Every text it sends is redacted. */
@@ -58,21 +80,21 @@ export class RepositoryClient implements GitHub {
   readonly repository: RepositoryRef;
   readonly ownLogin: () => Promise<string>;
   readonly #api: RepositoryApi;
-  readonly #tokens: InstallationTokens;
+  readonly #tokens: RepositoryTokens;
   readonly #dotGitHub: DotGitHubReader;
-  readonly #appId: number;
+  readonly #identity: Identity;
   readonly #webUrl: string;
   readonly #redact: (text: string) => string;
   /** The HTML of threads, by number, in which the signed addresses of several files are found. */
   readonly #renderedThreads = new Map<number, Promise<string>>();
 
-  constructor({ repository, api, tokens, dotGitHub, appId, webUrl, ownLogin, redact }: RepositoryClientOptions) {
+  constructor({ repository, api, tokens, dotGitHub, identity, webUrl, redact }: RepositoryClientOptions) {
     this.repository = repository;
-    this.ownLogin = ownLogin;
+    this.ownLogin = identity.ownLogin;
     this.#api = api;
     this.#tokens = tokens;
     this.#dotGitHub = dotGitHub;
-    this.#appId = appId;
+    this.#identity = identity;
     this.#webUrl = webUrl;
     this.#redact = redact;
   }
@@ -273,6 +295,7 @@ export class RepositoryClient implements GitHub {
       return readPullRequest(await this.#api.call("POST /repos/{owner}/{repo}/pulls", { ...pull, ...text }));
     } catch (error) {
       if (pull.draft && hasNoDrafts(error)) return this.createPullRequest({ title, body, ...pull, draft: false });
+      if (mayNotOpenPullRequests(error)) throw new GitHubRefusal(pullRequestSetting, { status: 403, cause: error });
       if (!isInvalidField(error, "base")) throw error;
       const { owner, repo } = this.repository;
       const missing = `There is no branch ${pull.base} in ${owner}/${repo} (422).`;
@@ -370,14 +393,14 @@ export class RepositoryClient implements GitHub {
   }
 
   async readChecks(ref: string): Promise<CommitChecks> {
-    const found = await readCommitChecks(this.#api, { ref, appId: this.#appId });
+    const found = await readCommitChecks(this.#api, { ref, isOwn: this.#identity.isOwnCheck });
     const redacted = (check: Check) => ({ ...check, summary: check.summary && this.#redact(check.summary) });
     return { ...found, checks: found.checks.map(redacted) };
   }
 
   createCheckRun(run: NewCheckRun): Promise<void> {
     const annotations = run.annotations.map((one) => ({ ...one, message: this.#redact(one.message) }));
-    return postCheckRun(this.#api, { ...run, summary: this.#redact(run.summary), annotations }, this.#appId);
+    return postCheckRun(this.#api, { ...run, summary: this.#redact(run.summary), annotations }, this.#identity.appId);
   }
 
   listRequiredChecks(branch: string): Promise<string[]> {
@@ -430,6 +453,7 @@ export class RepositoryClient implements GitHub {
     comment: ResponseData<"GET /repos/{owner}/{repo}/issues/{issue_number}/comments">[number],
   ): Promise<Comment> {
     const author = comment.user?.login ?? "ghost";
+    const { appId } = this.#identity;
     const byApp = comment.performed_via_github_app?.id;
     const isOwnLogin = async () => author.endsWith("[bot]") && author === (await this.ownLogin());
     return {
@@ -439,7 +463,7 @@ export class RepositoryClient implements GitHub {
       authorId: comment.user ? Number(comment.user.id) : undefined,
       createdAt: new Date(comment.created_at),
       updatedAt: new Date(comment.updated_at),
-      own: byApp === undefined ? await isOwnLogin() : byApp === this.#appId,
+      own: byApp === undefined || appId === undefined ? await isOwnLogin() : byApp === appId,
     };
   }
 
@@ -450,6 +474,10 @@ export class RepositoryClient implements GitHub {
     return readPullRequest(data);
   }
 }
+
+/** What to do where the token of a job may not open pull requests. */
+export const pullRequestSetting =
+  'This repository does not let GitHub Actions open pull requests. An administrator can turn on "Allow GitHub Actions to create and approve pull requests" under Settings → Actions → General → Workflow permissions.';
 
 /** An outage is an OutageError that names the question GitHub did not answer. */
 function asOutage<T>(answer: Promise<T>, question: string): Promise<T> {

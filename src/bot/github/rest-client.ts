@@ -70,6 +70,7 @@ export class RestClient {
   readonly #writeIntervalMs: number | undefined;
   readonly #createAppToken: () => Promise<string>;
   readonly #warn: (message: string) => void;
+  #requests = 0;
 
   constructor(options: RestClientOptions) {
     const silent = () => {};
@@ -81,6 +82,11 @@ export class RestClient {
     this.#writeIntervalMs = options.writeIntervalMs;
     this.#createAppToken = options.createAppToken;
     this.#warn = options.warn;
+  }
+
+  /** How many requests were sent. */
+  get requests(): number {
+    return this.#requests;
   }
 
   async send(request: RestRequest): Promise<RestResponse> {
@@ -161,6 +167,7 @@ export class RestClient {
       ...(known && { "if-none-match": known.etag }),
     };
     if (token !== undefined && !route.startsWith("GET")) await confirmLease();
+    this.#requests += 1;
     try {
       const request = { ...(fetch && { fetch }), signal: AbortSignal.timeout(timeoutMs) };
       const { data, headers: received } = await this.#octokit.request(route, { ...parameters, headers, request });

@@ -4,6 +4,7 @@ import { ToolError } from "#domain/errors.ts";
 import type { ModelCall } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { ToolContext } from "#domain/tool.ts";
+import { confirmLease } from "#domain/write-lease.ts";
 import { approversOf } from "#runtime/approval-rules.ts";
 import { openCallOf } from "#runtime/read-log.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
@@ -26,7 +27,10 @@ export function executeTool(services: Pick<EffectServices, "store" | "now">): Ef
         const granted: Grant = approvalId
           ? await checkApproval(services, run, { call, step, approvalId, effectKey, signal })
           : { args: call.args, notes: [] };
-        if (attempts > 1 && toolbox.find(call.tool)?.afterCrash === "report") throw interruptedCall();
+        if (toolbox.find(call.tool)?.afterCrash === "report") {
+          if (attempts > 1) throw interruptedCall();
+          await confirmLease();
+        }
 
         const { approved, approval } = granted;
         const context = {

@@ -3,6 +3,7 @@ import { UserError } from "#domain/errors.ts";
 import { type Account, canWrite } from "#domain/github.ts";
 import type { Preview } from "#domain/preview.ts";
 import { getManualTools, isManualTool, type NamedTool } from "#domain/tool.ts";
+import { confirmLease } from "#domain/write-lease.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
 import { describeRequirement, factsAbout, findProblem, requirementsOf } from "#runtime/approval-rules.ts";
 import type { ToolReply } from "#runtime/calls/tool-reply.ts";
@@ -120,7 +121,9 @@ async function execute(
       await checkMayConfirm(run, { login: by, id: byId }, shown, { store, now, signal });
     }
 
-    const mayHaveRun = effect.attempts > 1 && found?.afterCrash === "report";
+    const runsOnce = found?.afterCrash === "report";
+    const mayHaveRun = effect.attempts > 1 && runsOnce;
+    if (runsOnce && !mayHaveRun) await confirmLease();
     const outcome = mayHaveRun
       ? resultOfError(interruptedCall())
       : await toolbox.execute({ callId, tool: call.tool, args }, { ...context, ...(preview && { approved: preview }) });

@@ -285,10 +285,11 @@ export interface DeliveryStore {
 }
 
 /**
- * Everything that outlives the process. Each method is one transaction, resolves when it is committed to disk, and
- * returns what was true at that commit. Commits of one turn of the event loop are grouped. All implementations pass one
- * conformance suite. Reading data that this release cannot read throws UnreadableDataError, unless a method says
- * otherwise.
+ * Everything that outlives the process. Each method is one transaction, resolves when it is committed, and returns what was
+ * true at that commit. Commits of one turn of the event loop are grouped. A commit is durable at the latest when
+ * `confirmLease` resolves, which is called before anything leaves the process; most stores have it on disk earlier. All
+ * implementations pass one conformance suite. Reading data that this release cannot read throws UnreadableDataError, unless
+ * a method says otherwise.
  */
 export interface Store extends DeliveryStore {
   /**

@@ -4,7 +4,10 @@ import { join } from "node:path";
 import { parseEnv, styleText } from "node:util";
 import { readServerAddress } from "#config/config.ts";
 import { UserError } from "#domain/errors.ts";
+import { findRoot } from "#sandbox/checkout/find-root.ts";
+import { runActionChecks } from "#setup/check-action.ts";
 import { type DoctorCheck, runChecks } from "#setup/doctor.ts";
+import { isConfigured } from "#setup/env-file.ts";
 import { startSetupServer } from "#setup/setup-server.ts";
 import { type CommandContext, exitCodes } from "./command-context.ts";
 import { parseWords, type Words } from "./parse-words.ts";
@@ -36,11 +39,25 @@ export async function doctor(args: readonly string[], context: CommandContext): 
   });
   const environment = await environmentOf(context, envFileOf(options));
   let code: number = exitCodes.answered;
-  for await (const result of runChecks(environment, { callModel: !options.has("no-model-call") })) {
+  for await (const result of checksOf(environment, { context, callModel: !options.has("no-model-call") })) {
     context.output.write(lineOf(result, context));
     if (result.status === "problem") code = exitCodes.failed;
   }
   return code;
+}
+
+/** The checks of the server and, in a checkout with its workflow, those of the GitHub Action. */
+async function* checksOf(
+  environment: Record<string, string | undefined>,
+  { context, callModel }: { context: CommandContext; callModel: boolean },
+): AsyncGenerator<DoctorCheck> {
+  const root = await findRoot(context.cwd).catch(() => undefined);
+  let usesAction = false;
+  for await (const result of root === undefined ? [] : runActionChecks(root, environment)) {
+    usesAction = true;
+    yield result;
+  }
+  if (!usesAction || isConfigured(environment)) yield* runChecks(environment, { callModel });
 }
 
 function envFileOf(options: Words["options"]): string | undefined {

@@ -38,9 +38,8 @@ const handlers: Record<CommandName, Handler> = {
     return checkFiles(positionalsOf("check", args, Infinity), context);
   },
   async init(args, context) {
-    const [name] = positionalsOf("init", args, 1);
-    const { initWorker } = await import("./init-worker.ts");
-    return print(await initWorker(name, context), context);
+    const { init } = await import("./init-worker.ts");
+    return print(await init(args, context, readVersion), context);
   },
   async add(args, context) {
     const { addWorker } = await import("./add-worker.ts");
@@ -53,6 +52,11 @@ const handlers: Record<CommandName, Handler> = {
   async doctor(args, context) {
     const { doctor } = await import("./deployment-commands.ts");
     return doctor(args, context);
+  },
+  async action(args, context) {
+    positionalsOf("action", args, 0);
+    const { runAction } = await import("#action/run-action.ts");
+    return runAction(context.env, context);
   },
   async audit(args, context) {
     const { audit } = await import("./audit.ts");

@@ -65,7 +65,10 @@ Exit codes: 0 no problem, 1 problems found, 2 nothing to check.
   },
   init: {
     usage: "init [name]",
-    summary: "write a first worker to .github/workers/",
+    summary: "write a first worker to .github/workers/, or the workflow of the GitHub Action",
+    details: `  --action                      write .github/workflows/golem-forge.yml, which runs workers on GitHub without a server
+  -m, --model provider:model    with --action: the model of the workers (default: GOLEM_FORGE_MODEL)
+`,
   },
   add: {
     usage: "add <owner/repo/name>",
@@ -83,8 +86,16 @@ The token in GITHUB_TOKEN or GH_TOKEN is used if there is one; GITHUB_API_URL na
   },
   doctor: {
     usage: "doctor",
-    summary: "check a server's settings, App, webhook, model, sandbox and database",
+    summary: "check a server's settings, App, webhook, model, sandbox and database, or the GitHub Action of a checkout",
     details: `${serverOptions}  --no-model-call               do not call the model
+`,
+  },
+  action: {
+    usage: "action",
+    summary: "run one job of the GitHub Action; the workflow calls it",
+    details: `  Reads the event and the settings from the environment of a job of GitHub Actions. See docs/github-action.md.
+
+Exit codes: 0 every run waits or has ended, 2 a setting is missing or wrong, 130 cancelled.
 `,
   },
   audit: {

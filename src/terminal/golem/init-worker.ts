@@ -3,10 +3,47 @@ import { dirname, join, relative } from "node:path";
 import { UserError } from "#domain/errors.ts";
 import { parseWorker } from "#domain/worker.ts";
 import { findRoot } from "#sandbox/checkout/find-root.ts";
+import { actionWorkflowPath, findWorkflowNames, keyVariableOf, renderActionWorkflow } from "#setup/action-workflow.ts";
 import type { CommandContext } from "./command-context.ts";
+import { parseWords } from "./parse-words.ts";
+
+/** `golem init`: writes a first worker, or the workflow of the GitHub Action. Returns what to do next. */
+export async function init(
+  args: readonly string[],
+  context: CommandContext,
+  readVersion: () => Promise<string>,
+): Promise<string> {
+  const { positionals, options } = parseWords(args, {
+    action: { type: "boolean" },
+    model: { type: "string", short: "m" },
+    "no-color": { type: "boolean" },
+  });
+  const model = options.get("model")?.at(-1);
+  if (positionals.length > (options.has("action") ? 0 : 1) || (model !== undefined && !options.has("action"))) {
+    throw new UserError("Usage: golem init [name], or golem init --action [--model provider:model].");
+  }
+  if (!options.has("action")) return initWorker(positionals[0], context);
+  const given = typeof model === "string" ? model : context.env.GOLEM_FORGE_MODEL;
+  return initAction(given || "anthropic:claude-sonnet-4-5", context, await readVersion());
+}
+
+/** Writes the workflow of the GitHub Action to the checkout. */
+async function initAction(model: string, { cwd }: CommandContext, version: string): Promise<string> {
+  const root = await findRoot(cwd);
+  const workflows = await findWorkflowNames(root);
+  const file = join(root, actionWorkflowPath);
+  await writeNewFile(file, renderActionWorkflow({ workflows, model, version }), cwd);
+  const waitsFor = workflows.length > 0 ? `Workers wait for the results of ${workflows.join(", ")}.\n` : "";
+  return `Wrote ${relative(cwd, file)}. ${waitsFor}
+Next:
+  1. Add the model's key to the repository's secrets as ${keyVariableOf(model)}: Settings → Secrets and variables → Actions.
+  2. Turn on "Allow GitHub Actions to create and approve pull requests": Settings → Actions → General.
+  3. Push the file to the default branch, and comment /run fixer in an issue.
+`;
+}
 
 /** `golem init [name]`: writes a first worker to the checkout, and returns what to do next. */
-export async function initWorker(name = "helper", { cwd }: CommandContext): Promise<string> {
+async function initWorker(name = "helper", { cwd }: CommandContext): Promise<string> {
   const text = template(name);
   parseWorker(text, `${name}.worker`);
   const file = join(await findRoot(cwd), ".github/workers", `${name}.worker`);

@@ -64,9 +64,12 @@ export function createOpenPullRequestTool(
           note: isNew && !pull.draft ? noDrafts : "",
         });
       } catch (error) {
+        const isForbidden = error instanceof GitHubRefusal && error.status === 403;
         throw new ToolError(`The branch ${branch} was pushed, but opening the pull request failed: ${reason(error)}`, {
           code: "UNAVAILABLE",
-          suggestion: "Call open_pull_request again; the pushed commit is reused.",
+          suggestion: isForbidden
+            ? "Do not try again. Repeat the reason in your answer; once it is resolved, you can be asked to call open_pull_request again."
+            : "Call open_pull_request again; the pushed commit is reused.",
           details: { pushed },
           cause: error,
         });

@@ -57,17 +57,21 @@ import { UsageTable } from "./usage-table.ts";
  * a newer release.
  */
 export async function openSqliteStore(path: string): Promise<Store> {
-  const sql = await openSqliteConnection(path);
-  new PendingDeliveriesTable(sql).releaseAll();
-  return sqliteStore(sql);
+  return sqliteStore(await openSqliteConnection(path));
 }
 
 /** Opens the store in a SQLite file for reading, even while another process uses it. Writes fail. */
 export function openSqliteStoreReadOnly(path: string): Store {
-  return sqliteStore(openReadOnlyConnection(path));
+  return storeOver(openReadOnlyConnection(path));
 }
 
-function sqliteStore(sql: SqliteConnection): Store {
+/** The store in a database that only this process uses. */
+export function sqliteStore(sql: SqliteConnection): Store {
+  new PendingDeliveriesTable(sql).releaseAll();
+  return storeOver(sql);
+}
+
+function storeOver(sql: SqliteConnection): Store {
   const tables = new Tables(sql);
   const { locations, runs, events, effects, approvals, changes, deliveries, pendingDeliveries } = tables;
   const commits = new GroupCommits(sql);

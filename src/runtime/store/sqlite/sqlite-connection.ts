@@ -73,6 +73,56 @@ export function openReadOnlyConnection(path: string): SqliteConnection {
   }
 }
 
+/** A database in memory that is kept elsewhere: as an image, and the changes since then. */
+export interface RecordedDatabase {
+  sql: SqliteConnection;
+  /** True where the image has to be replaced, since changes of the schema are not recorded. */
+  isMigrated: boolean;
+  /** The whole database. */
+  image(): Uint8Array;
+  /** True when something was changed since the last call of `takeChanges`. */
+  hasChanges(): boolean;
+  /** Returns the changes since the last call as a changeset of SQLite. Must not be called in a transaction. */
+  takeChanges(): Uint8Array;
+}
+
+/**
+ * Opens a database in memory from an image and the changesets that followed it, or an empty one. Throws a UserError for an
+ * image that a newer release wrote.
+ */
+export function openRecordedDatabase(saved?: {
+  image: Uint8Array;
+  changesets: readonly Uint8Array[];
+}): RecordedDatabase {
+  const database = new DatabaseSync(memory, { enableForeignKeyConstraints: true });
+  if (saved) {
+    database.deserialize(saved.image);
+    for (const changeset of saved.changesets) {
+      if (!database.applyChangeset(changeset)) throw new Error("The saved changes do not fit the saved database.");
+    }
+  }
+  assertOwnDatabase(database, "in the repository");
+  const isMigrated = readPragma(database, "user_version") < sqliteMigrations.length;
+  migrate(database);
+
+  const changeCount = () => Number(database.prepare("select total_changes() as count").get()?.count);
+  let taken = changeCount();
+  let session = database.createSession();
+  return {
+    sql: connectionOf(database, { close: () => {} }, memory),
+    isMigrated,
+    image: () => database.serialize(),
+    hasChanges: () => changeCount() > taken,
+    takeChanges: () => {
+      const changes = session.changeset();
+      session.close();
+      session = database.createSession();
+      taken = changeCount();
+      return changes;
+    },
+  };
+}
+
 /** Returns the real path of the file, so that two names for it share one lock. */
 async function resolvePath(path: string): Promise<string> {
   const absolute = resolve(path);

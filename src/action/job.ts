@@ -1,0 +1,316 @@
+import { readFile } from "node:fs/promises";
+import { setTimeout as pause } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { createThreads, type Threads } from "#bot/create-bot.ts";
+import { findMissedComments, findMissedReviews, keyOfEvent } from "#bot/deliveries/find-missed-events.ts";
+import { saveSchedules } from "#bot/deliveries/handle-schedule.ts";
+import { type GitHubEvent, storeEvent } from "#bot/deliveries/receive-delivery.ts";
+import { jobTokens } from "#bot/github/installation-tokens.ts";
+import { openGitHubAs } from "#bot/github/open-github.ts";
+import { postComment } from "#bot/github/post-comment.ts";
+import { RepositoryApi } from "#bot/github/repository-api.ts";
+import { pullRequestSetting } from "#bot/github/repository-client.ts";
+import { RestClient } from "#bot/github/rest-client.ts";
+import { type ActionConfig, isListedRepository } from "#config/config.ts";
+import { UserError } from "#domain/errors.ts";
+import type { RepositoryRef } from "#domain/github.ts";
+import { LeaseLostError, withLease } from "#domain/write-lease.ts";
+import { createExecutors } from "#executors/create-executors.ts";
+import { createModels } from "#models/create-models.ts";
+import { createRuntime, type Runtime } from "#runtime/create-runtime.ts";
+import { openWorkerCatalog } from "#runtime/start/worker-catalog.ts";
+import { type GitStore, openGitStore } from "#runtime/store/git/open-git-store.ts";
+import { createSanitizer } from "#text/sanitize.ts";
+import type { JobLog } from "./job-log.ts";
+import { reportWaitingWorkflows } from "./report-waiting-workflows.ts";
+
+/** `waiting`: every run waits or has ended. `lost`: another job has taken over. `interrupted`: the job was cancelled. */
+export type JobOutcome = "waiting" | "lost" | "interrupted";
+
+/** The ref that holds the runs of a repository. */
+export const stateRef = "refs/golem-forge/state";
+
+const botLogin = "github-actions[bot]";
+/** Comments that arrive while a job runs are found after this time at the latest. */
+const commentIntervalMs = 15_000;
+/** What is due within this time is waited for; the rest is left to a later job, which may be hours later. */
+const maxIdleMs = 5 * 60_000;
+/** How long a job that starts waits for one that has not ended, or has died. */
+const maxLeaseWaitMs = 15 * 60_000;
+/** The first job reads what happened in this time before it. */
+const firstLookBackMs = 10 * 60_000;
+const cancelGraceMs = 4_000;
+const readUntilNote = "comments read until";
+
+interface JobOptions {
+  log: JobLog;
+  signal: AbortSignal;
+}
+
+interface Parts extends JobOptions {
+  config: ActionConfig;
+  repository: RepositoryRef;
+  state: GitStore;
+  rest: RestClient;
+  api: RepositoryApi;
+  threads: Threads;
+  runtime: Runtime;
+  executors: ReturnType<typeof createExecutors>;
+  /** Runs that could not open a pull request because of the repository's setting. */
+  runsWithoutPullRequest: Set<string>;
+}
+
+/** One job of GitHub Actions: the App without a server, for one repository and one event. */
+export class Job {
+  readonly #parts: Parts;
+  #readAt = 0;
+
+  static async open(config: ActionConfig, { log, signal }: JobOptions): Promise<Job> {
+    const { job, github, secrets } = config;
+    const models = createModels(config.models);
+    const modelProblem = models.defaultModel && models.findModelProblem(models.defaultModel);
+    if (modelProblem) throw new UserError(`GOLEM_FORGE_MODEL: ${modelProblem}`);
+    const { owner, repo, token } = job;
+    const repository = { installationId: 0, repositoryId: job.repositoryId, owner, repo };
+    const cloneUrl = `${github.webUrl}/${owner}/${repo}.git`;
+    const tokens = jobTokens(token, { owner, repo, cloneUrl });
+    const rest = new RestClient({
+      apiUrl: github.apiUrl,
+      writeIntervalMs: github.writeIntervalMs,
+      createAppToken: async () => token,
+      warn: log.info,
+    });
+    const api = new RepositoryApi({ rest, tokens, repository, apiUrl: github.apiUrl });
+    const state = await openGitStore({
+      url: cloneUrl,
+      token: async () => token,
+      ref: stateRef,
+      secret: config.state.secret,
+      scope: String(job.repositoryId),
+      holder: `${github.webUrl}/${owner}/${repo}/actions/runs/${job.runId} (attempt ${job.attempt})`,
+      leaseMs: config.state.leaseMs,
+      maxWaitMs: maxLeaseWaitMs,
+      onWaiting: (holder) => log.info(`Waiting for another job: ${holder}`),
+      onError: (error) => log.error("The runs could not be saved yet.", error),
+    });
+    const identity = {
+      appId: undefined,
+      ownLogin: async () => botLogin,
+      isOwnCheck: ({ app, name }: { app: { slug?: string | undefined } | null; name: string }) =>
+        app?.slug === "github-actions" && name === job.name,
+    };
+    const openGitHub = openGitHubAs(identity, tokens, rest, config);
+    let runtime: Runtime | undefined;
+    const runs = () => {
+      if (!runtime) throw new Error("A run was asked for before the runtime was created.");
+      return runtime.runs;
+    };
+    const threads = createThreads({
+      config,
+      appId: undefined,
+      openGitHub,
+      runs,
+      deliveries: state.store,
+      log,
+      confirmLease: () => state.confirmLease(),
+    });
+    const executors = createExecutors(config.executors);
+    const runsWithoutPullRequest = new Set<string>();
+    runtime = createRuntime({
+      store: state.store,
+      dispatch: state.dispatch,
+      models,
+      catalog: await openWorkerCatalog(
+        config.workersDirectory ?? fileURLToPath(new URL("../../workers", import.meta.url)),
+      ),
+      openGitHub,
+      frontEnd: threads.frontEnd,
+      observers: [
+        {
+          effectCompleted: ({ runId }, { events = [] }) => {
+            for (const { event } of events) {
+              const problem = event.type === "tool.finished" ? event.result.error?.message : undefined;
+              if (problem?.includes(pullRequestSetting)) runsWithoutPullRequest.add(runId);
+            }
+          },
+        },
+      ],
+      services: {
+        sanitize: createSanitizer(secrets),
+        executors,
+        web: config.web,
+        customToolsFrom: (owner, repo) => isListedRepository(config.customToolsFrom, owner, repo),
+      },
+      approvalMs: config.approvalTimeoutMs,
+      statusIntervalMs: config.statusIntervalMs,
+      runsPerHour: config.runsPerHour,
+      policy: config.policy,
+      onError: (error, about) => {
+        if (!(error instanceof LeaseLostError)) log.error(`A step of run ${about.runId} failed.`, error);
+      },
+    });
+    return new Job({
+      config,
+      log,
+      signal,
+      repository,
+      state,
+      rest,
+      api,
+      threads,
+      runtime,
+      executors,
+      runsWithoutPullRequest,
+    });
+  }
+
+  private constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  /** Resolves when there is nothing more to do for this job. */
+  async run(): Promise<JobOutcome> {
+    const { config, state, signal, runtime, threads, repository } = this.#parts;
+    if (signal.aborted) return "interrupted";
+    const cancelled = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+    const work = async (): Promise<JobOutcome> => {
+      const { ownerId, owner, repo, repositoryId } = config.job;
+      await runtime.runs.reportLocation({ ...repository, repositoryId, ownerId, owner, repo, at: Date.now() });
+      await this.#store(await readEvent(config.job, repository));
+      await this.#findMissed();
+      await runtime.start();
+      threads.processor.start();
+      if (["schedule", "workflow_dispatch"].includes(config.job.eventName)) {
+        await saveSchedules(repository, threads.services);
+      }
+      await this.#untilEverythingWaits();
+      return "waiting";
+    };
+    const working = work().catch((error): JobOutcome => {
+      if (error instanceof LeaseLostError) return "lost";
+      throw error;
+    });
+    return Promise.race([
+      working,
+      state.lost.then((): JobOutcome => "lost"),
+      cancelled.then((): JobOutcome => "interrupted"),
+    ]);
+  }
+
+  /** Stops what is in progress, saves everything and lets the next job begin. */
+  async close(): Promise<void> {
+    const { config, state, threads, runtime, executors, rest, log } = this.#parts;
+    await threads.stop();
+    await runtime.shutDown(Math.min(cancelGraceMs, config.shutdownGraceMs));
+    await executors.close();
+    await state.store.close().catch((error) => {
+      if (!(error instanceof LeaseLostError)) throw error;
+    });
+    log.info(
+      `Requests to GitHub's REST API: ${rest.requests} of 1,000 in an hour. Pushes of the saved runs: ${state.publishes}.`,
+    );
+  }
+
+  async #untilEverythingWaits(): Promise<void> {
+    const { state } = this.#parts;
+    const { store } = state;
+    for (;;) {
+      await this.#settle();
+      const due = [await store.nextDueAt(), await store.nextDeliveryAt()].filter((at) => at !== undefined);
+      const waitMs = Math.min(...due) - Date.now();
+      if (waitMs > maxIdleMs) {
+        await withLease(
+          () => state.confirmLease(),
+          () => this.#report(),
+        );
+        // What people wrote meanwhile is done by this job, too.
+        if (!(await this.#findComments())) return;
+      } else {
+        await pause(Math.min(Math.max(waitMs, 50), commentIntervalMs));
+      }
+    }
+  }
+
+  /** Says in threads what people have to do on GitHub before runs can continue. */
+  async #report(): Promise<void> {
+    const { state, threads, runtime, api, repository, runsWithoutPullRequest, log } = this.#parts;
+    const github = threads.services.openGitHub(repository);
+    for (const runId of runsWithoutPullRequest) {
+      runsWithoutPullRequest.delete(runId);
+      log.annotate(pullRequestSetting);
+      const run = await state.store.findRun(runId);
+      const thread = run?.unreadable ? undefined : run?.spec.origin.thread;
+      const body = `### ⚙️ A setting is missing\n\n${pullRequestSetting}`;
+      if (thread !== undefined) await postComment(github, { thread, name: "setting/pull-requests", body });
+    }
+    await reportWaitingWorkflows({ api, github, runs: runtime.runs, repository, notes: state.notes });
+  }
+
+  /** Resolves when no delivery and no run has anything to do. Looks for new comments meanwhile. */
+  async #settle(): Promise<void> {
+    const { threads, runtime } = this.#parts;
+    const settled = async () => {
+      await threads.processor.idle();
+      await runtime.idle();
+      return true;
+    };
+    for (const settling = settled(); ; ) {
+      const timer = new AbortController();
+      const later = pause(commentIntervalMs, false, { signal: timer.signal }).catch(() => false);
+      const isSettled = await Promise.race([settling, later]);
+      timer.abort();
+      if (isSettled) return;
+      await this.#findComments();
+    }
+  }
+
+  async #store(event: GitHubEvent | undefined): Promise<boolean> {
+    const { threads, state, log } = this.#parts;
+    if (!event) return false;
+    const outcome = await storeEvent(event, { scope: threads.services, store: state.store, log: log.info });
+    if (outcome === "stored") threads.processor.notify();
+    return outcome === "stored";
+  }
+
+  /** Stores what no event has reported. GitHub drops events when too many jobs wait, and a job may have died. */
+  async #findMissed(): Promise<void> {
+    const { repository, api, state, runtime } = this.#parts;
+    const isKnown = (key: string) => state.store.hasDelivery(key);
+    const pulls = await runtime.runs.openPullRequests(repository);
+    const numbers = pulls.map(({ number }) => number);
+    for (const event of await findMissedReviews({ api, repository, isKnown }, numbers)) await this.#store(event);
+    await this.#findComments();
+  }
+
+  /** Stores comments that no event has reported yet. Returns true when there were any. */
+  async #findComments(): Promise<boolean> {
+    const { repository, api, state } = this.#parts;
+    if (Date.now() - this.#readAt < commentIntervalMs / 2) return false;
+    this.#readAt = Date.now();
+    const isKnown = (key: string) => state.store.hasDelivery(key);
+    const { events, readUntil } = await findMissedComments({ api, repository, isKnown }, this.#readUntil());
+    let hasStored = false;
+    for (const event of events) hasStored = (await this.#store(event)) || hasStored;
+    state.notes.set(readUntilNote, readUntil);
+    return hasStored;
+  }
+
+  #readUntil(): string {
+    const { notes } = this.#parts.state;
+    return notes.get(readUntilNote) ?? `${new Date(Date.now() - firstLookBackMs).toISOString().slice(0, 19)}Z`;
+  }
+}
+
+/** Reads the event of the job from the file that the runner wrote. */
+async function readEvent(
+  { eventName, eventPath, runId }: ActionConfig["job"],
+  { installationId }: RepositoryRef,
+): Promise<GitHubEvent | undefined> {
+  const payload: unknown = JSON.parse(await readFile(eventPath, "utf8"));
+  if (payload === null || typeof payload !== "object") return undefined;
+  const key = keyOfEvent(eventName, payload);
+  // Webhooks of an App name its installation.
+  const action = "action" in payload ? payload.action : undefined;
+  const event = { ...payload, action, installation: { id: installationId } };
+  return { key, id: `${eventName} of job ${runId}`, name: eventName, payload: event };
+}

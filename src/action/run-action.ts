@@ -1,0 +1,55 @@
+import type { Writable } from "node:stream";
+import { type ActionConfig, readActionConfig } from "#config/config.ts";
+import { secretsIn } from "#config/environment.ts";
+import { UserError } from "#domain/errors.ts";
+import { createRedactor } from "#text/redact.ts";
+import { Job, type JobOutcome } from "./job.ts";
+import { createJobLog, type JobLog } from "./job-log.ts";
+
+export interface ActionStreams {
+  output: Writable;
+}
+
+/**
+ * Runs one job of the GitHub Action: hands the job's event to the workers of the repository, and continues their runs until
+ * all of them wait or have ended. Resolves to the exit code.
+ */
+export async function runAction(
+  environment: Record<string, string | undefined>,
+  { output }: ActionStreams,
+): Promise<number> {
+  const log = createJobLog(output, createRedactor(secretsIn(environment)));
+  try {
+    return await runJobs(readActionConfig(environment), log);
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    log.annotate(error.message);
+    return 2;
+  }
+}
+
+async function runJobs(config: ActionConfig, log: JobLog): Promise<number> {
+  const interruption = new AbortController();
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => interruption.abort());
+  for (;;) {
+    const outcome = await runJob(config, { log, signal: interruption.signal });
+    switch (outcome) {
+      case "waiting":
+        return 0;
+      case "interrupted":
+        log.info("The job was cancelled. What it had begun is continued by the next job.");
+        return 130;
+      case "lost":
+        log.info("Another job has taken over. This one starts again with what that one has saved.");
+    }
+  }
+}
+
+async function runJob(config: ActionConfig, options: { log: JobLog; signal: AbortSignal }): Promise<JobOutcome> {
+  const job = await Job.open(config, options);
+  try {
+    return await job.run();
+  } finally {
+    await job.close();
+  }
+}

@@ -1,0 +1,103 @@
+import { createHash } from "node:crypto";
+import { z } from "zod";
+import type { RepositoryApi } from "#bot/github/repository-api.ts";
+import type { RepositoryRef } from "#domain/github.ts";
+import { isHuman } from "./incoming-comment.ts";
+import type { GitHubEvent } from "./receive-delivery.ts";
+
+/** Pages of a hundred comments that are read at one time. The rest is read the next time. */
+const maxPages = 3;
+const maxPullRequests = 10;
+
+export interface MissedEventsOptions {
+  api: RepositoryApi;
+  repository: RepositoryRef;
+  /** True for the key of an event that was stored. */
+  isKnown: (key: string) => Promise<boolean>;
+}
+
+const Identified = z.object({ id: z.number() });
+const KeyedPayload = z.object({
+  action: z.string().optional(),
+  comment: Identified.optional(),
+  review: Identified.optional(),
+});
+
+/** Identifies an event by what it is about: the same key whether it arrives or is found. */
+export function keyOfEvent(name: string, payload: unknown): string {
+  const { action = "", comment, review } = KeyedPayload.catch({}).parse(payload);
+  if (action === "created" && comment) return `${name}.created ${comment.id}`;
+  if (action === "submitted" && review) return `${name}.submitted ${review.id}`;
+  return createHash("sha256")
+    .update(`${name}\n${JSON.stringify(payload)}`)
+    .digest("hex");
+}
+
+/**
+ * Finds comments of people that no event has reported, written since a time of GitHub's clock. `readUntil` is where to
+ * continue.
+ */
+export async function findMissedComments(
+  { api, repository, isKnown }: MissedEventsOptions,
+  since: string,
+): Promise<{ events: GitHubEvent[]; readUntil: string }> {
+  const events: GitHubEvent[] = [];
+  let readUntil = since;
+  for (let page = 1; page <= maxPages; page += 1) {
+    const query = { since, sort: "updated" as const, direction: "asc" as const, per_page: 100, page };
+    const comments = await api.call("GET /repos/{owner}/{repo}/issues/comments", query);
+    for (const comment of comments) {
+      readUntil = comment.updated_at;
+      // An edit does not make an old comment a new one.
+      if (!comment.user || !isHuman(comment.user) || isBefore(comment.created_at, since)) continue;
+      const key = keyOfEvent("issue_comment", { action: "created", comment });
+      if (await isKnown(key)) continue;
+      const number = Number(comment.issue_url.split("/").at(-1));
+      const issue = await api.call("GET /repos/{owner}/{repo}/issues/{issue_number}", { issue_number: number });
+      const payload = payloadOf(repository, "created", { comment, issue, sender: comment.user });
+      events.push({ key, id: `comment ${comment.id}`, name: "issue_comment", payload });
+    }
+    if (comments.length < query.per_page) break;
+  }
+  return { events, readUntil };
+}
+
+/** Finds what happened to these open pull requests of runs and no event has reported: reviews, and that one was closed. */
+export async function findMissedReviews(
+  { api, repository, isKnown }: MissedEventsOptions,
+  numbers: readonly number[],
+): Promise<GitHubEvent[]> {
+  const events: GitHubEvent[] = [];
+  for (const number of numbers.slice(-maxPullRequests)) {
+    const pull = await api.call("GET /repos/{owner}/{repo}/pulls/{pull_number}", { pull_number: number });
+    const name = "pull_request_review";
+    const pages = await api.callPages("GET /repos/{owner}/{repo}/pulls/{pull_number}/reviews", { pull_number: number });
+    for (const review of pages.flat()) {
+      if (!review.submitted_at || !review.user || !isHuman(review.user)) continue;
+      const key = keyOfEvent(name, { action: "submitted", review });
+      if (await isKnown(key)) continue;
+      const payload = payloadOf(repository, "submitted", { review, pull_request: pull, sender: review.user });
+      events.push({ key, id: `review ${review.id}`, name, payload });
+    }
+    if (pull.state !== "closed") continue;
+    const key = `pull_request.closed ${number} ${pull.closed_at}`;
+    if (await isKnown(key)) continue;
+    const payload = payloadOf(repository, "closed", { pull_request: pull, sender: pull.merged_by ?? pull.user });
+    events.push({ key, id: `end of #${number}`, name: "pull_request", payload });
+  }
+  return events;
+}
+
+function isBefore(time: string, other: string): boolean {
+  return Date.parse(time) < Date.parse(other);
+}
+
+/** The payload of a webhook, as far as handlers read it. */
+function payloadOf(
+  { installationId, repositoryId, owner, repo }: RepositoryRef,
+  action: string,
+  subject: Record<string, unknown>,
+): GitHubEvent["payload"] {
+  const repository = { id: repositoryId, name: repo, owner: { login: owner } };
+  return { action, installation: { id: installationId }, repository, ...subject } as GitHubEvent["payload"];
+}

@@ -1,0 +1,83 @@
+import { subscribedEvents } from "#bot/deliveries/handlers.ts";
+import { ActionRunner, type ActionRunnerOptions } from "#playground/actions/action-runner.ts";
+import type { NewRepository } from "#playground/github/create-world.ts";
+import type { SnapshotComment, SnapshotThread } from "#playground/github/snapshot.ts";
+import { type ModelServerOptions, startModelServer } from "#playground/model/model-server.ts";
+import { actionWorkflowPath, renderActionWorkflow } from "#setup/action-workflow.ts";
+import { forgeRepository } from "./forge-world.ts";
+import { TestGitHub } from "./test-github.ts";
+
+export interface ActionWorldOptions extends Pick<ActionRunnerOptions, "environment" | "parallel"> {
+  script: ModelServerOptions["script"];
+  repository?: Partial<NewRepository>;
+  /** How long to wait for a change in a thread. Default: 40 seconds. */
+  timeoutMs?: number;
+}
+
+export const actionRepository = "playground/shop";
+
+/** A repository with the workflow of the GitHub Action, whose jobs run as they do on GitHub, and no server. */
+export async function startActionWorld({ script, repository, timeoutMs = 40_000, ...options }: ActionWorldOptions) {
+  const model = await startModelServer({ script });
+  const [commit] = forgeRepository.commits;
+  const workflow = renderActionWorkflow({ workflows: ["CI"], model: "openai:scripted", version: "0.1.0" });
+  const files = { ...commit?.files, [actionWorkflowPath]: workflow };
+  const commits = commit ? [{ ...commit, files }] : [];
+  const github = await TestGitHub.start({
+    app: { slug: "github-actions", events: [...subscribedEvents] },
+    repositories: [{ ...forgeRepository, commits, ...repository }],
+  });
+  const runner = await ActionRunner.start({
+    ...options,
+    github,
+    secrets: { OPENAI_API_KEY: "sk-not-a-real-key-of-anyone" },
+    environment: {
+      NODE_COMPILE_CACHE: "/tmp/golem-forge-compile-cache",
+      OPENAI_BASE_URL: model.url,
+      GOLEM_FORGE_STATUS_INTERVAL_MS: "50",
+      GOLEM_FORGE_WRITE_INTERVAL_MS: "0",
+      GOLEM_FORGE_SANDBOX: "off",
+      ...options.environment,
+    },
+  });
+  const printed = () =>
+    runner.finished.map(({ number, event, output }) => `job ${number} (${event}):\n${output}`).join("\n");
+
+  /** Resolves to the first thing `find` finds in the thread. */
+  function inThread<T>(number: number, find: (thread: SnapshotThread) => T | undefined, what: string): Promise<T> {
+    return github
+      .until(
+        (snapshot) => {
+          const [first] = Object.values(snapshot);
+          const thread = [...(first?.issues ?? []), ...(first?.pulls ?? [])].find((one) => one.number === number);
+          return thread && find(thread);
+        },
+        { what, timeoutMs },
+      )
+      .catch((error: Error) => {
+        throw new Error(`${error.message}\n${printed()}`);
+      });
+  }
+
+  return {
+    github,
+    model,
+    runner,
+    printed,
+    inThread,
+    /** The first comment of the jobs that matches. */
+    botComment: (number: number, pattern: RegExp): Promise<SnapshotComment> =>
+      inThread(
+        number,
+        ({ comments }) => comments.find(({ author, body }) => author === github.botLogin && pattern.test(body)),
+        `a comment of a job like ${pattern}`,
+      ),
+    close: async () => {
+      await runner.close();
+      await github.close();
+      await model.close();
+    },
+  };
+}
+
+export type ActionWorld = Awaited<ReturnType<typeof startActionWorld>>;
