@@ -15,7 +15,7 @@ import { streamRun } from "./event-stream.ts";
 import { executePageCommand, type PageAction, pageActions } from "./execute-page-command.ts";
 import { type FindRunServices, type FoundRun, findRun } from "./find-run.ts";
 import { markupOf } from "./html.ts";
-import { listPath, showRuns } from "./list-runs.ts";
+import { costsPath, listPath, showRuns } from "./list-runs.ts";
 import { PageError, runNotFound } from "./page-error.ts";
 import { createRateLimit, type RateLimit } from "./rate-limit.ts";
 import { maxEntriesPerPage, renderEntries, renderEntriesPage, renderRunPage } from "./render-page.ts";
@@ -23,6 +23,7 @@ import { securityHeaders, sendMessage, wantsJson } from "./responses.ts";
 import { createRunLinks, type RunLinks } from "./run-links.ts";
 import { createSealedCookies } from "./sealed-cookies.ts";
 import { createSessions, type Sessions } from "./sessions.ts";
+import { costsCsvPath, downloadCosts, showCosts } from "./show-costs.ts";
 import { callbackPath, createSignIn } from "./sign-in.ts";
 import { createSignInRoutes, type FormVariables, requireForm, signOutPath } from "./sign-in-routes.ts";
 
@@ -37,7 +38,7 @@ interface RunPagesOptions {
 }
 
 interface RunPages {
-  /** Answers requests for `/`, `/favicon.ico` and paths below `/runs`. Returns false for others. */
+  /** Answers requests for `/`, `/favicon.ico`, `/costs`, `/costs.csv` and paths below `/runs`. Returns false for others. */
   answer(request: IncomingMessage, response: ServerResponse): boolean;
   /** The address of the page that shows this run. Undefined if nobody could open it. */
   linkTo(spec: RunSpec): Promise<string | undefined>;
@@ -107,7 +108,7 @@ export function createRunPages(options: RunPagesOptions): RunPages {
   return {
     answer: (request, response) => {
       const [path = ""] = (request.url ?? "").split("?", 1);
-      if (!/^\/(?:$|favicon\.ico$|runs$|runs\/)/.test(path)) return false;
+      if (!/^\/(?:$|favicon\.ico$|costs$|costs\.csv$|runs$|runs\/)/.test(path)) return false;
       response.setTimeout(idleTimeoutMs, () => response.destroy());
       void listener(request, response);
       return true;
@@ -165,6 +166,8 @@ function createApp(services: Services): Hono<PageEnv> {
   app.get("/favicon.ico", (c) => c.redirect("/runs/-/assets/favicon.svg"));
   app.get("/", (c) => c.redirect(listPath));
   app.get(listPath, (c) => showRuns(services, c));
+  app.get(costsPath, (c) => showCosts(services, c));
+  app.get(costsCsvPath, (c) => downloadCosts(services, c));
 
   const verifyLink = async (c: Context, next: () => Promise<void>) => {
     if (!links.isKey(c.req.param("runId") ?? "", c.req.param("key") ?? "")) throw runNotFound();

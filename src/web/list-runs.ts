@@ -1,5 +1,6 @@
 import type { Context } from "hono";
 import { isListedRepository } from "#config/config.ts";
+import type { RepositoryRef } from "#domain/github.ts";
 import { phaseOf, type RunPhase } from "#domain/run-phase.ts";
 import type { ListedRun } from "#runtime/views/run-view-reader.ts";
 import { type FindRunServices, signInPath } from "./find-run.ts";
@@ -12,6 +13,7 @@ import { renderBadge } from "./render-parts.ts";
 import type { Session } from "./sessions.ts";
 
 export const listPath = "/runs";
+export const costsPath = "/costs";
 
 const runsPerPage = 30;
 /** A request reads at most this many runs. Older ones are on the next page. */
@@ -52,7 +54,7 @@ export async function showRuns(services: FindRunServices & { viewLimit: RateLimi
   const rows = list.runs.map((run) =>
     renderRow(run, { path: links.pathOf(run.spec.id), webUrl: github.webUrl, now: now() }),
   );
-  const body = html`<header><h1>Runs</h1></header><main id="main" class="list">
+  const body = html`<header><h1>Runs</h1><p><a href="${costsPath}">Costs</a></p></header><main id="main" class="list">
 ${renderForm(filters)}
 ${rows.length > 0 ? html`<ul class="runs">${rows}</ul>` : html`<p>${isEmpty(filters) ? "There are no runs in repositories that you can read. Comment /run followed by a worker's name on an issue to start one." : "No run matches."}</p>`}
 ${list.next && html`<p><a class="button" href="${listPath}?${queryOf(filters, list.next)}">Older runs</a></p>`}
@@ -107,7 +109,7 @@ async function findRuns(
     const batch = await services.views().listRuns({ before: next, limit: batchSize });
     for (const run of batch) {
       next = { id: run.spec.id, createdAt: run.spec.createdAt };
-      if (!matches(run, filters) || !(await mayList(services, run, session))) continue;
+      if (!matches(run, filters) || !(await mayRead(services, run.spec.origin, session))) continue;
       runs.push(run);
       if (runs.length === runsPerPage) return { runs, next };
     }
@@ -116,17 +118,21 @@ async function findRuns(
   return { runs, next };
 }
 
-async function mayList({ github, access }: FindRunServices, { spec }: ListedRun, session: Session): Promise<boolean> {
-  const { origin } = spec;
-  if (github.repositories && !isListedRepository(github.repositories, origin.owner, origin.repo)) return false;
-  const permission = await access.permissionOf(origin, session.login);
+/** Returns true if the app serves a repository and the person can read it. Throws a PageError if GitHub does not answer. */
+export async function mayRead(
+  { github, access }: FindRunServices,
+  repository: RepositoryRef,
+  session: Session,
+): Promise<boolean> {
+  if (github.repositories && !isListedRepository(github.repositories, repository.owner, repository.repo)) return false;
+  const permission = await access.permissionOf(repository, session.login);
   if (permission === "unknown") {
     throw new PageError(503, "GitHub did not answer, so your access could not be checked. Try again in a moment.", {
       href: listPath,
       text: "Try again",
     });
   }
-  return permission !== "none" || !(await access.isPrivate(origin));
+  return permission !== "none" || !(await access.isPrivate(repository));
 }
 
 function matches(run: ListedRun, { state, worker, repository, person, text }: Filters): boolean {

@@ -33,13 +33,17 @@ beforeEach(async () => {
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
 /** Runs `golem db …` in the folder and returns its exit code and everything it printed. */
-async function db(...args: string[]): Promise<{ code: number; text: string }> {
+function db(...args: string[]): Promise<{ code: number; text: string }> {
+  return command("db", ...args);
+}
+
+async function command(...args: string[]): Promise<{ code: number; text: string }> {
   const streams = [new PassThrough(), new PassThrough(), new PassThrough()] as const;
   let text = "";
   for (const stream of streams) stream.on("data", (chunk) => (text += String(chunk)));
   const [input, output, errors] = streams;
   const environment = { DATABASE_URL: `file:${path}`, PATH: process.env.PATH };
-  const code = await golem(["db", ...args], { cwd: folder, env: environment, input, output, errors, leave: () => {} });
+  const code = await golem(args, { cwd: folder, env: environment, input, output, errors, leave: () => {} });
   return { code, text };
 }
 
@@ -287,5 +291,37 @@ describe.skipIf(!postgresPrograms)("over PostgreSQL, golem db", () => {
     expect((await contentsOf(restored)).log).toEqual(expected.log);
     expect(await restored.readLedger(0, 100)).toEqual(expected.ledger);
     await restored.close();
+  });
+});
+
+describe("golem costs", () => {
+  test("shows what models have cost, also as CSV, while the server uses the database", async () => {
+    const store = await openSqliteStore(path);
+    await fill(store);
+    const days = ["--from", "1970-01-01", "--to", "1970-01-02"];
+
+    const shown = await command("costs", ...days);
+    const csv = await command("costs", "--csv", ...days);
+
+    expect(shown).toEqual({
+      code: 0,
+      text: `$0.2500 from 1970-01-01 to 1970-01-02 (UTC)
+
+by repository
+     $0.2500  Ada/Engine
+
+by worker
+     $0.2500  fixer
+
+by day
+     $0.2500  1970-01-01
+`,
+    });
+    expect(csv.text.split("\r\n")[1]).toBe("1970-01-01,Ada/Engine,fixer,1,1,100,50,10,0.25");
+    expect(await command("costs", "--from", "yesterday")).toMatchObject({
+      code: 2,
+      text: expect.stringContaining("is not a day"),
+    });
+    await store.close();
   });
 });

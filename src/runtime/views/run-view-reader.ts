@@ -5,7 +5,7 @@ import type { Task } from "#domain/result.ts";
 import type { OpenCall, RunSpec, RunState, TokenUsage } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import type { LiveOutput } from "#runtime/live-output.ts";
-import type { EffectProblem, Store, StoredRun } from "#runtime/store/store.ts";
+import type { DailyCost, EffectProblem, Store, StoredRun } from "#runtime/store/store.ts";
 import { redactDeep } from "#text/redact.ts";
 import { truncateText } from "#text/truncate.ts";
 import {
@@ -109,7 +109,7 @@ interface CachedTree {
 }
 
 export interface RunViewReaderOptions {
-  store: Pick<Store, "findRun" | "latestRuns" | "log" | "childrenOf" | "approvalsOf" | "effectProblem">;
+  store: Pick<Store, "findRun" | "latestRuns" | "dailyCosts" | "log" | "childrenOf" | "approvalsOf" | "effectProblem">;
   live: Pick<LiveOutput, "read">;
   /** Applied to everything before it is shortened. */
   redact: (text: string) => string;
@@ -162,6 +162,11 @@ export class RunViewReader {
         { spec: { ...spec, ...task }, state, outcome: redactDeep(outcome, this.#redact), pullRequest, cost, tokens },
       ];
     });
+  }
+
+  /** Returns the costs of all repositories in these days. */
+  readCosts(days: Parameters<Store["dailyCosts"]>[0]): Promise<DailyCost[]> {
+    return this.#store.dailyCosts(days);
   }
 
   /** Something was stored for the tree: the next reader sees it. */

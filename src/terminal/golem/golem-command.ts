@@ -62,6 +62,10 @@ const handlers: Record<CommandName, Handler> = {
     const { audit } = await import("./audit.ts");
     return audit(args, context);
   },
+  async costs(args, context) {
+    const { costs } = await import("./costs.ts");
+    return costs(args, context);
+  },
   async db(args, context) {
     const { database } = await import("./database-command.ts");
     return database(args, context);

@@ -108,6 +108,14 @@ Without a commit, the hash chain of the ledger is checked. With one, its trailer
 Exit codes: 0 intact, 1 the first broken entry or a commit that the ledger does not confirm, 2 cannot be read.
 `,
   },
+  costs: {
+    usage: "costs",
+    summary: "show what models have cost, by repository, worker and day",
+    details: `  --from <day>, --to <day>      in UTC, such as 2026-01-31 (default: the last 30 days)
+  --csv                         a row for each day, repository and worker
+  --database <URL or path>      the server's database (default: DATABASE_URL, also from .env)
+`,
+  },
   db: {
     usage: "db <action>",
     summary: "back up, restore, copy, check or compact the server's database",
