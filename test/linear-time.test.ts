@@ -10,8 +10,10 @@ import { splitWithEndings } from "#sandbox/diff-lines.ts";
 import type { TestReport } from "#toolsets/code/test-runner.ts";
 import { summarizeTests } from "#toolsets/code/test-summary.ts";
 import { applyHunks } from "#toolsets/filesystem/apply-hunks.ts";
+import { isProtectedPath, namesPath } from "#toolsets/filesystem/file-changes.ts";
 import { matchEdit } from "#toolsets/filesystem/match-edit.ts";
 import { parsePatch } from "#toolsets/filesystem/parse-patch.ts";
+import { truncateToTokens } from "#toolsets/normalize-result.ts";
 import { compileGlob } from "#toolsets/search/glob.ts";
 import { codeTerms } from "#toolsets/search/rank-files.ts";
 import { parseRegex, RegexError } from "#toolsets/search/regex/parse-regex.ts";
@@ -46,6 +48,10 @@ const functions: Record<string, (text: string) => unknown> = {
   // A pattern is one line.
   parseRegex: (text) => parseRegex(text.replaceAll("\n", "")),
   interactiveProblem,
+  namesPath: (text) => namesPath(text, "src/main.ts"),
+  // A path has no more bytes.
+  isProtectedPath: (text) => isProtectedPath(text.slice(0, 4_096)),
+  truncateToTokens: (text) => truncateToTokens(text, 1_000),
   summarizeTests: (text) => reports.map((report) => summarizeTests(report, text.slice(0, maxReport), "")),
 };
 

@@ -59,17 +59,23 @@ export function isShownWhole(preview: Preview | undefined): boolean {
   return (preview?.sections ?? []).every(({ kind }) => kind !== "hidden-file");
 }
 
-/** The characters that a person would have to read. */
+/** The characters that a person would have to read. A short line counts as half a line of text. */
 export function previewLength({ sections }: Preview): number {
   return sections.reduce((sum, section) => sum + lengthOf(section), 0);
+}
+
+function textLength(text: string): number {
+  let lines = 0;
+  for (let at = text.indexOf("\n"); at !== -1; at = text.indexOf("\n", at + 1)) lines += 1;
+  return Math.max(text.length, 40 * lines);
 }
 
 function lengthOf(section: PreviewSection): number {
   switch (section.kind) {
     case "text":
-      return section.text.length;
+      return textLength(section.text);
     case "file":
-      return section.change.path.length + section.diff.length;
+      return section.change.path.length + textLength(section.diff);
     case "hidden-file":
       return section.change.path.length;
   }

@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import type { FileChange, NotShown, PreviewSection } from "#domain/preview.ts";
 import type { DiffHunk } from "#domain/result.ts";
 import { visibleLine } from "#text/visible-text.ts";
@@ -35,18 +36,17 @@ export async function previewFiles(
   const loop = new EventLoopYielder();
   const sections: PreviewSection[] = [];
   for (const file of files) {
-    sections.push(previewFile(file, { budget, ...limits }));
     if (loop.isDue) await loop.turn();
+    sections.push(await previewFile(file, { budget, loop, ...limits }));
   }
   return sections;
 }
 
-function previewFile(file: FileVersions, options: DiffOptions): PreviewSection {
+async function previewFile(file: FileVersions, options: DiffOptions): Promise<PreviewSection> {
   const change = fileChange(file);
   const diff = diffOf(file, options);
-  return typeof diff === "string"
-    ? { kind: "file", change, diff }
-    : { kind: "hidden-file", change, reason: diff.notShown };
+  if ("notShown" in diff) return { kind: "hidden-file", change, reason: diff.notShown };
+  return { kind: "file", change, diff: await formatHunks(diff, options.loop) };
 }
 
 /** Describes a change by its bytes. */
@@ -66,24 +66,33 @@ function blobId({ content, oid }: FileVersion): string {
 
 interface DiffOptions extends PreviewLimits {
   budget: DiffBudget;
+  loop: EventLoopYielder;
 }
 
-function diffOf({ before, after }: FileVersions, options: DiffOptions): string | { notShown: NotShown } {
+function diffOf({ before, after }: FileVersions, options: DiffOptions): DiffHunk[] | { notShown: NotShown } {
   const versions = [before, after].filter((version) => version !== undefined);
   if (versions.some(({ content }) => content.length > options.maxFileBytes)) return { notShown: "too large" };
   if (versions.some(({ content }) => isUnreadable(content))) return { notShown: "binary" };
 
   const [old, now] = [textOf(before), textOf(after)];
-  return diffLines(old, now, options.budget).flatMap(formatHunk).join("\n");
+  return diffLines(old, now, options.budget);
 }
 
-/** Formats a hunk with every character visible. */
-function formatHunk(hunk: DiffHunk): string[] {
-  const lines = hunk.lines.map((line) =>
-    line.startsWith("\\") ? line : line.charAt(0) + visibleLine(line.slice(1), Number.POSITIVE_INFINITY).join(""),
-  );
-  return [hunkHeader(hunk), ...lines];
+/** Formats hunks with every character visible. */
+async function formatHunks(hunks: readonly DiffHunk[], loop: EventLoopYielder): Promise<string> {
+  const shown: string[] = [];
+  for (const hunk of hunks) {
+    shown.push(hunkHeader(hunk));
+    for (const line of hunk.lines) {
+      if (loop.isDue) await loop.turn();
+      shown.push(line.startsWith("\\") ? line : line.charAt(0) + visibleLine(line.slice(1), wholeLine).join(""));
+    }
+  }
+  return shown.join("\n");
 }
+
+/** Lines are wrapped where they are shown. */
+const wholeLine = Number.POSITIVE_INFINITY;
 
 /** Counts unprintable bytes, so that a single NUL byte does not hide a file from the person who approves its change. */
 function isUnreadable(content: Uint8Array): boolean {
@@ -91,8 +100,12 @@ function isUnreadable(content: Uint8Array): boolean {
   let unprintable = 0;
   for (const byte of sample)
     if (byte < 0x09 || (byte > 0x0d && byte < 0x20 && byte !== 0x1b) || byte === 0x7f) unprintable += 1;
-  if (Buffer.from(sample).toString("utf8").includes("\uFFFD")) unprintable += invalidBytes(sample);
-  return unprintable > Math.max(maxUnprintable.count, sample.length * maxUnprintable.share);
+  if (!isUtf8(content) && isMore(invalidBytes(content), content)) return true;
+  return isMore(unprintable, sample);
+}
+
+function isMore(unprintable: number, { length }: Uint8Array): boolean {
+  return unprintable > Math.max(maxUnprintable.count, length * maxUnprintable.share);
 }
 
 function textOf(version: FileVersion | undefined): string {
@@ -102,16 +115,18 @@ function textOf(version: FileVersion | undefined): string {
 
 // Bytes that are not UTF-8 become the surrogates U+DC80 to U+DCFF, which no valid text holds: `visibleLine` shows them.
 function decodeWithEscapes(content: Uint8Array): string {
-  let text = "";
+  const bytes = Buffer.from(content.buffer, content.byteOffset, content.length);
+  const parts: string[] = [];
+  let start = 0;
   for (let at = 0; at < content.length; ) {
     const length = sequenceLength(content, at);
-    text +=
-      length > 0
-        ? Buffer.from(content.subarray(at, at + length)).toString("utf8")
-        : String.fromCharCode(0xdc00 + (content[at] ?? 0));
+    if (length === 0) {
+      parts.push(bytes.toString("utf8", start, at), String.fromCharCode(0xdc00 + (content[at] ?? 0)));
+      start = at + 1;
+    }
     at += Math.max(1, length);
   }
-  return text;
+  return [...parts, bytes.toString("utf8", start)].join("");
 }
 
 function invalidBytes(content: Uint8Array): number {
@@ -128,11 +143,16 @@ function invalidBytes(content: Uint8Array): number {
 function sequenceLength(content: Uint8Array, at: number): number {
   const first = content[at] ?? 0;
   if (first < 0x80) return 1;
-  const length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc2 ? 2 : 0;
-  if (length === 0 || at + length > content.length) return 0;
-  return Buffer.from(content.subarray(at, at + length))
-    .toString("utf8")
-    .includes("\uFFFD")
-    ? 0
-    : length;
+  const length = first > 0xf4 ? 0 : first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc2 ? 2 : 0;
+  for (let index = 1; index < length; index++) {
+    if (((content[at + index] ?? 0) & 0xc0) !== 0x80) return 0;
+  }
+  // Longer forms than needed, surrogates, and code points above the last one.
+  const second = content[at + 1] ?? 0;
+  const isExcluded =
+    (first === 0xe0 && second < 0xa0) ||
+    (first === 0xed && second > 0x9f) ||
+    (first === 0xf0 && second < 0x90) ||
+    (first === 0xf4 && second > 0x8f);
+  return isExcluded ? 0 : length;
 }

@@ -129,20 +129,34 @@ export function truncateToTokens(text: string, maxTokens: number): string {
 
   let characters = Math.floor((sample.length * maxTokens) / tokens);
   for (let attempt = 0; attempt < 20; attempt++) {
-    const truncated = headAndTail(text, characters);
-    if (estimateTokens(truncated) <= maxTokens) return truncated;
+    const { head, tail } = headAndTail(text, characters);
+    if (estimateTokens(head + tail) + omissionTokens <= maxTokens) return joinEnds(text, { head, tail });
     characters = Math.floor(characters * 0.8);
   }
-  return headAndTail(text, 0);
+  return joinEnds(text, headAndTail(text, 0));
 }
 
-function headAndTail(text: string, characters: number): string {
+/** The sentence about what was left out. */
+const omissionTokens = 40;
+
+interface Ends {
+  head: string;
+  tail: string;
+}
+
+function headAndTail(text: string, characters: number): Ends {
   const headEnd = lineEndBefore(text, Math.floor(characters * 0.6));
   const tailStart = lineStartAfter(text, text.length - Math.floor(characters * 0.4));
-  const omitted = text.slice(headEnd, tailStart);
-  const lines = omitted.split("\n").length - 1;
-  const size = lines > 1 ? `${lines} lines, ${omitted.length} characters` : `${omitted.length} characters`;
-  return `${text.slice(0, headEnd)}\n[… ${size} left out because the result is too long. Ask for a part of it. …]\n${text.slice(tailStart)}`;
+  return { head: text.slice(0, headEnd), tail: text.slice(tailStart) };
+}
+
+function joinEnds(text: string, { head, tail }: Ends): string {
+  const omitted = text.length - head.length - tail.length;
+  let lines = 0;
+  const end = text.length - tail.length;
+  for (let at = text.indexOf("\n", head.length); at !== -1 && at < end; at = text.indexOf("\n", at + 1)) lines += 1;
+  const size = lines > 1 ? `${lines} lines, ${omitted} characters` : `${omitted} characters`;
+  return `${head}\n[… ${size} left out because the result is too long. Ask for a part of it. …]\n${tail}`;
 }
 
 /** Prefers the end of a line nearby, and never splits a surrogate pair. */

@@ -116,7 +116,7 @@ class ToolList {
 const Validity = z.object({ ttlMs: z.number().nonnegative().optional().catch(undefined) });
 
 /** The longest response taken from a server, in bytes. */
-const maxResponseBytes = 32_000_000;
+const maxResponseBytes = 8_000_000;
 
 /** Creates a fetch that connects only to public addresses, and to the very address that was checked. */
 export function createPublicFetch(resolve?: Resolve): { fetch: typeof globalThis.fetch; close(): Promise<void> } {

@@ -5,7 +5,7 @@ import { z } from "zod";
 import { readJsonLines } from "#toolsets/read-json-lines.ts";
 
 /** The longest message taken from a server, in bytes. */
-const maxMessageBytes = 32_000_000;
+const maxMessageBytes = 8_000_000;
 /** Milliseconds a program gets to end after its input was closed. */
 const graceMs = 500;
 const maxStderrCharacters = 2_000;
