@@ -15,8 +15,9 @@ async function memoryKb(): Promise<number> {
     collectGarbage();
     await pause(50);
   }
-  const { heapUsed, external, arrayBuffers } = process.memoryUsage();
-  return (heapUsed + external + arrayBuffers) / 1_024;
+  const { heapUsed, external } = process.memoryUsage();
+  // `external` includes the array buffers.
+  return (heapUsed + external) / 1_024;
 }
 
 const held: GitSandbox[] = [];

@@ -25,6 +25,12 @@ interface Written {
 
 const maxVolumeFileBytes = 256 * 1024;
 
+function copyOf(content: Uint8Array): Buffer {
+  const copy = Buffer.allocUnsafeSlow(content.length);
+  copy.set(content);
+  return copy;
+}
+
 /**
  * Files written over a base, or over an empty tree. Applies no policy and trusts its paths. The cost of an operation
  * depends on its result or on the number of changes, not on the size of the tree.
@@ -182,9 +188,10 @@ export class Layer {
     if (this.#base?.entries.has(path)) this.#deleted.add(path);
     this.#volume.mkdirSync(`/${folderOf(path)}`, { recursive: true });
     const isLarge = content.length > maxVolumeFileBytes;
-    this.#volume.writeFileSync(`/${path}`, isLarge ? "" : Buffer.from(content));
+    // memfs keeps what it is given, and a Buffer from the pool would keep its neighbours as well.
+    this.#volume.writeFileSync(`/${path}`, isLarge ? "" : copyOf(content));
     const own = { size: content.length, modified: new Date(), executable };
-    this.#written.set(path, isLarge ? { ...own, content: Buffer.from(content) } : own);
+    this.#written.set(path, isLarge ? { ...own, content: copyOf(content) } : own);
     this.#bytes += content.length;
     for (const level of levelsOf(path)) {
       const key = foldPath(level);

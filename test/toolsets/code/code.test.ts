@@ -1,4 +1,7 @@
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { DeploymentPolicy, sandboxTools } from "#config/deployment-policy.ts";
 import { createExecutors } from "#executors/create-executors.ts";
 import { codeToolset } from "#toolsets/code/code-toolset.ts";
 import { findFormatter } from "#toolsets/code/format-code.ts";
@@ -124,6 +127,57 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
     expect(ofPackage.llmContent).toContain('the only changed package; path "." runs those of the root.');
     expect(ofRoot.value).toMatchObject({ data: { runner: "npm test", passed: 3 } });
     expect(ofBoth.llmContent).toContain("Changed packages: packages/a, packages/b;");
+  });
+
+  test("a package without tests of its own is tested by the runner of the root, with paths from the root and without progress", async () => {
+    const { call, sandbox } = await world({
+      files: {
+        "package.json": JSON.stringify({ scripts: { test: "vitest" } }),
+        "packages/a/package.json": "{}",
+        "packages/a/a.js": "",
+      },
+    });
+    const runner = [
+      "#!/usr/bin/env node",
+      "const at = (place) => '\\n    at run (' + place + ':1:1)';",
+      "const message = process.argv.slice(2).join(' ') + at('/workspace/packages/a/a.js') + at('/workspace/node_modules/x/y.js') + at('node:fs');",
+      "const assertionResults = [{ status: 'failed', fullName: 'adds', failureMessages: [message] }];",
+      "console.log(JSON.stringify({ numPassedTests: 1, numFailedTests: 1, testResults: [{ assertionResults }] }));",
+      "process.exit(1);",
+    ].join("\n");
+    const install =
+      'mkdir -p node_modules/.bin; echo "$1" > node_modules/.bin/vitest; chmod +x node_modules/.bin/vitest';
+    const progress = 'printf "10%%\\r99%%\\rdone\\n"; for i in 1 2 3; do echo "Progress: $i"; done';
+    const installed = await call("run_code", { language: "bash", code: `${install}; ${progress}`, args: [runner] });
+    await sandbox.write("packages/a/a.js", "changed\n");
+
+    const { llmContent } = await call("run_tests", {});
+
+    expect(installed.llmContent).toContain("stdout:\ndone\nProgress: 3\nstderr");
+    expect(llmContent).toContain("These are the tests of packages/a, the only changed package");
+    expect(llmContent).toMatch(
+      /✗ adds\n {4}--run --reporter=json packages\/a\/\n {8}at run \(packages\/a\/a\.js:1:1\)$/m,
+    );
+    expect(llmContent).not.toContain("node_modules");
+  });
+
+  test("programs of the repository's toolchains are found first, and cannot be changed", async () => {
+    const folder = mkdtempSync("/var/tmp/golem-tools-");
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    mkdirSync(join(folder, "bin"));
+    writeFileSync(join(folder, "bin/python3"), "#!/bin/sh\necho of the toolchain\n", { mode: 0o755 });
+    chmodSync(folder, 0o755);
+    const policy = DeploymentPolicy.parse({
+      sandbox: { tools: [{ repositories: ["Octo/*"], folders: [folder, "/not-there"] }] },
+    });
+    const withTools = await world({ services: { sandboxTools: sandboxTools(policy, "octo/sums") } });
+    const without = await world({ services: { sandboxTools: sandboxTools(policy, "other/sums") } });
+    const input = { language: "bash", code: `python3 -c ''; echo x > ${folder}/bin/python3` };
+
+    expect((await withTools.call("run_code", input)).llmContent).toMatch(
+      /of the toolchain[\s\S]*Read-only file system/,
+    );
+    expect((await without.call("run_code", input)).llmContent).not.toContain("of the toolchain");
   });
 
   test("a runner that is not installed is said at once, not after a minute of asking a registry", async () => {
@@ -289,7 +343,11 @@ describe("what a project is tested and formatted with", () => {
     [127, "sh: 1: vitest: not found", "Call install_package"],
     [1, "/usr/bin/python3: No module named pytest", "Call install_package"],
     [1, "Error: Cannot find module 'left-pad'", "Call install_package"],
-    [127, "prlimit: failed to execute go: No such file or directory", "There is no go in this sandbox"],
+    [
+      127,
+      "prlimit: failed to execute go: No such file or directory",
+      "There is no go in this sandbox; Go provides it. The deployment can mount it: `sandbox.tools`",
+    ],
     [1, "Error: Cannot find module './mine.js'", undefined],
     [0, "npm error code ENOTCACHED", undefined],
   ])("exit code %i and %j say what is missing", (exitCode, stderr, said) => {
