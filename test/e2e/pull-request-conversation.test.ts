@@ -384,9 +384,16 @@ test("a fork's pull request is reviewed as data, and workers that do more than r
   expect(await github.readFile("fix", "total.js", `visitor/${name}`)).toBe("export const total = 1;\n");
 });
 
-test("merging ends the run with a last comment that names the commit on the base branch", async () => {
-  const { maintainer, number, botComment } = await openedPullRequest(() => ({ text: "Why was I called?" }));
+test("green checks are said in the status, and merging ends the run with a last comment that names the commit", async () => {
+  const { github, maintainer, issue, branch, number, botComment } = await openedPullRequest(() => ({
+    text: "Why was I called?",
+  }));
 
+  (await github.checks(branch)).report("lint", { conclusion: "success" });
+  await botComment(
+    issue.number,
+    new RegExp(`Waiting for a review of #\\S*${number}\\. Checks passed on [0-9a-f]{7}\\.`),
+  );
   maintainer.markReady(number);
   const commit = await maintainer.merge(number);
 

@@ -4,7 +4,14 @@ import type { ToolResult } from "#domain/result.ts";
 import { isScheduled, nothingToDo, type RunView } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import type { EffectProblem, Store, StoredRun } from "#runtime/store/store.ts";
-import { currentSpec, emptySummary, progressOf, type RunSummary, summarize } from "./run-summary.ts";
+import {
+  currentSpec,
+  describeChecksResult,
+  emptySummary,
+  progressOf,
+  type RunSummary,
+  summarize,
+} from "./run-summary.ts";
 
 /**
  * Returns a run and its descendants as people see them. Undefined when there is no such run, or nothing of it can be shown.
@@ -107,7 +114,7 @@ function lineOf({ event }: LoggedEvent): string[] {
     case "pull_request.reviewed":
       return [`@${event.by} ${event.requestsChanges ? "requested changes" : "reviewed the pull request"}`];
     case "checks.completed":
-      return [`Checks ${describeChecksResult(event)} on ${event.commit.slice(0, 7)}`];
+      return [describeChecksResult(event)];
     case "pull_request.closed":
       return [`@${event.by} ${event.merged ? "merged" : "closed"} #${event.number}`];
     case "pull_request.reopened":
@@ -131,11 +138,6 @@ function lineOf({ event }: LoggedEvent): string[] {
     case "timer.due":
       return [];
   }
-}
-
-function describeChecksResult({ passed, failedOnBase }: Extract<RunEvent, { type: "checks.completed" }>): string {
-  if (passed) return "passed";
-  return failedOnBase ? "failed as on the base branch" : "failed";
 }
 
 function describeSearch(search: string): string {

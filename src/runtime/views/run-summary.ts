@@ -26,6 +26,8 @@ export interface RunSummary {
   model: string | undefined;
   /** The branch that the run started from; undefined until the repository was opened. */
   base: string | undefined;
+  /** The result of the last completed checks, as a sentence. */
+  checks: string | undefined;
   /** How the time from the first event to the last was spent, oldest first. */
   timeline: readonly TimeSpan[];
 }
@@ -47,6 +49,7 @@ export const emptySummary: RunSummary = {
   conversation: undefined,
   model: undefined,
   base: undefined,
+  checks: undefined,
   timeline: [],
 };
 
@@ -134,8 +137,9 @@ function addEvent(summary: RunSummary, event: RunEvent): RunSummary {
     case "pull_request.reopened":
       return { ...summary, conversation: "pull request", isClosed: false };
     case "pull_request.reviewed":
-    case "checks.completed":
       return { ...summary, conversation: "pull request" };
+    case "checks.completed":
+      return { ...summary, conversation: "pull request", checks: `${describeChecksResult(event)}.` };
     case "sandbox.opened":
       return { ...summary, base: event.branch };
     case "guidance.read":
@@ -154,6 +158,11 @@ function addEvent(summary: RunSummary, event: RunEvent): RunSummary {
     case "timer.due":
       return summary;
   }
+}
+
+export function describeChecksResult(event: Extract<RunEvent, { type: "checks.completed" }>): string {
+  const result = event.passed ? "passed" : event.failedOnBase ? "failed as on the base branch" : "failed";
+  return `Checks ${result} on ${event.commit.slice(0, 7)}`;
 }
 
 /** The last word of a run whose pull request was merged or closed. GitHub links the commit. */
@@ -252,7 +261,7 @@ function toOutcome(outcome: WorkerSnapshot["context"]["outcome"], answer: string
 
 function activityOf(
   run: { state: RunState; openCalls: readonly OpenCall[]; pullRequest: number | undefined },
-  { failure = "it did not answer.", stopReason }: Pick<RunSummary, "failure" | "stopReason">,
+  { failure = "it did not answer.", stopReason, checks }: Pick<RunSummary, "failure" | "stopReason" | "checks">,
 ): string {
   const phase = phaseOf(run);
   switch (phase) {
@@ -269,7 +278,7 @@ function activityOf(
     case "awaitingBudget":
       return "The cost limit is used up. Raise it with /approve +$1, or end the run with /cancel.";
     case "awaitingReview":
-      return `Waiting for a review of #${run.pullRequest}.`;
+      return `Waiting for a review of #${run.pullRequest}.${checks ? ` ${checks}` : ""}`;
     case "awaitingMessage":
       return "Waiting for the next message.";
     case "stopped":
