@@ -25,24 +25,24 @@ const shutdownGraceMs = 5_000;
 
 export interface BotOptions {
   config: Config;
-  /** Asked when it is needed, since the runtime takes what the bot gives. */
+  /** A function, since the runtime is created after the bot. */
   runs: () => Runs;
   /** Keeps deliveries until they are processed. */
   deliveries: DeliveryStore;
-  /** The pages of runs; undefined where there are none. */
+  /** The pages of runs; undefined if they are off. */
   pages?: RunPages | undefined;
-  /** Answers requests for metrics, and says whether it did. */
+  /** Answers a request for metrics. Returns false for any other request. */
   metrics?: ((request: IncomingMessage, response: ServerResponse) => boolean) | undefined;
-  /** Rejects while deliveries could not be stored. A UserError says why. Resolves to what /readyz answers. */
+  /** Resolves to the answer of /readyz. Rejects while deliveries cannot be stored; a UserError says why. */
   ready: () => Promise<string>;
-  /** Default: one of its own at the configured level. */
+  /** Default: a new one at the configured level. */
   log?: Logger;
 }
 
-/** Web pages that are served beside the webhook. */
+/** Web pages that are served with the webhook endpoint. */
 export interface RunPages {
   answer(request: IncomingMessage, response: ServerResponse): boolean;
-  /** The page of a run, for its thread; undefined where nobody could open it. */
+  /** Returns the address of a run's page, for its thread; undefined if the page could not be opened. */
   linkTo(spec: RunSpec): Promise<string | undefined>;
 }
 
@@ -51,9 +51,9 @@ export interface Bot {
   frontEnd: Required<FrontEnd>;
   /** GitHub's rate limits of the installations that requests were sent for lately. */
   rateLimits(): ReturnType<RestClient["rateLimits"]>;
-  /** Begins to listen. Resolves to the address, such as `http://127.0.0.1:3000`. */
+  /** Starts to listen. Resolves to the address, such as `http://127.0.0.1:3000`. */
   start(): Promise<string>;
-  /** Takes nothing more, and resolves when everything in hand is answered. */
+  /** Accepts nothing more, and resolves when all open requests are answered. */
   stop(): Promise<void>;
   /** Resolves when every delivery that is due has been processed. */
   idle(): Promise<void>;

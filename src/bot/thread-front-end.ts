@@ -15,9 +15,9 @@ import { closeMarkdown, truncateMarkdown, truncateText } from "#text/truncate.ts
 export interface ThreadFrontEndOptions {
   openGitHub: OpenGitHub;
   runs: () => Pick<Runs, "pendingApprovals">;
-  /** What is shown passes it before anything is cut. */
+  /** Applied to everything that is shown, before it is shortened. */
   redact: (text: string) => string;
-  /** Every comment passes it before its marker is added. */
+  /** Applied to every comment before its marker is added. */
   sanitize: (text: string) => string;
   linksTo: (view: RunView) => Promise<CommentLinks>;
 }
@@ -37,7 +37,7 @@ export function createThreadFrontEnd({
   const post = ({ spec: { origin } }: RunView, markdown: string, { thread = origin.thread, ...options }: PostOptions) =>
     postComment(openGitHub(origin), { ...options, thread, body: sanitize(markdown) });
 
-  /** What does not fit a request stands before it: whoever sees the request has been shown all of it. */
+  /** The parts that do not fit into a request are posted before it, so that people who see the request have been shown all of it. */
   const postAbove = async (view: RunView, comments: readonly string[], { name, ...options }: PostOptions) => {
     const { thread, commentId } = options;
     // A request that was posted before has its parts in the thread already.
@@ -80,10 +80,10 @@ export function createThreadFrontEnd({
   };
 }
 
-/** Characters of what nobody has to act on any more. */
+/** The characters shown of a request that no longer needs an answer. */
 const maxSettledLength = 2_000;
 
-/** A worker's question to the people of the thread, or, once it is over, what became of it. */
+/** Renders a worker's question, or its result once it was answered or withdrawn. */
 export function renderQuestion({ workerPath, text, end }: Question): string {
   const who = `**${inline(workerPath)}**`;
   switch (end?.kind) {
@@ -109,7 +109,7 @@ export function renderQuestion({ workerPath, text, end }: Question): string {
   }
 }
 
-/** How a run ended, in a comment of its own. */
+/** Renders how a run ended. */
 export function renderOutcome(view: RunView, links: CommentLinks = {}): string {
   const worker = view.spec.worker.name;
   const name = `**${inline(worker)}**`;
@@ -147,12 +147,12 @@ function renderAnswer({ spec, pullRequest }: RunView, text: string): string {
 function renderBudget({ spec: { worker }, cost = 0 }: RunView): string {
   return paragraphs(
     `### 💰 **${inline(worker.name)}** has used up its cost limit`,
-    `It has cost ${formatCost(cost)} of ${formatCost(worker.limits.cost)} and waits. Nothing is lost.`,
+    `It has cost ${formatCost(cost)} of ${formatCost(worker.limits.cost)} and waits. Its work is kept.`,
     "To raise the limit of this run and continue, comment `/approve +$2` with the amount you want to add. To end the run, comment `/cancel`.",
   );
 }
 
-/** The command as it was given; what stood below its first line is left out. */
+/** Returns the command as it was given, without the text below its first line. */
 function commandOf({ spec: { worker, task = "" } }: RunView): string {
   return truncateText(`/run ${worker.name} ${task.split("\n", 1)[0]}`.trim(), 300);
 }

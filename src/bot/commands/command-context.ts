@@ -4,7 +4,7 @@ import type { GitHub } from "#domain/github.ts";
 import type { RunView } from "#domain/run.ts";
 import type { Runs, ThreadRef } from "#runtime/runs.ts";
 
-/** What the handlers of commands in threads work with. */
+/** The services of the handlers of commands in threads. */
 export interface CommandContext {
   github: GitHub;
   runs: Runs;

@@ -139,7 +139,7 @@ async function update(
 ): Promise<undefined> {
   const live = (await runs.status(thread)).find(({ pullRequest, outcome }) => pullRequest !== undefined && !outcome);
   const pull = live?.pullRequest === undefined ? undefined : await github.getPullRequest(live.pullRequest);
-  if (!pull) throw new UserError("No worker that is live here has opened a pull request.");
+  if (!pull) throw new UserError("No running worker of this thread has opened a pull request.");
   const request = { base: pull.base.branch, reason: `@${by} asks for this.`, replyThread: thread.thread, deliveryId };
   await runs.requestBaseMerge({ ...thread, thread: pull.number }, request);
 }

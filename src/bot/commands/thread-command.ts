@@ -4,7 +4,7 @@ import { type RunCommandName, runCommands, undoCommand } from "#ui/run-commands.
 
 /** A comment as a command, read from its first line. */
 export type ThreadCommand =
-  /** Without a worker: the question which workers there are. */
+  /** Without a worker, it lists the workers. */
   | { kind: "run"; worker: string | undefined; text: string }
   /** `target`: an approval's id or `all`; undefined for the only pending request. */
   | {
@@ -35,14 +35,14 @@ export type ThreadCommand =
         | "ready"
         | "update";
     }
-  /** Without a model: the question which models the run may use. */
+  /** Without a model, it lists the models that the run may use. */
   | { kind: "model"; model: string | undefined }
   /** A command for the tools of a run: `/tool …`, `/t …` or `/tools`; `/undo` is short for one of them. */
   | { kind: "tool" | "tools" | "undo"; line: string }
   /** A known command with wrong arguments; the message shows the right form. */
   | { kind: "malformed"; message: string }
   | { kind: "unknown"; word: string; suggestion: RunCommandName }
-  /** `/<word> …` where the word may name a tool. `mayBeForeign`: it may as well be another bot's command. */
+  /** `/<word> …` where the word may name a tool. `mayBeForeign`: it may be the command of another bot. */
   | { kind: "direct"; line: string; mayBeForeign: boolean }
   /** `@golem-forge …`: a message to the thread's run, or a task for its default worker. */
   | { kind: "mention"; text: string }
@@ -51,7 +51,7 @@ export type ThreadCommand =
 
 export type CommandOf<Kind extends ThreadCommand["kind"]> = Extract<ThreadCommand, { kind: Kind }>;
 
-/** What follows a command's name: the rest of its line, the lines below, and the whole first line. */
+/** The text after a command's name: the rest of its line, the lines below, and the whole first line. */
 interface CommandInput {
   rest: string;
   more: string;

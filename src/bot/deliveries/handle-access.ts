@@ -4,7 +4,7 @@ import { saveSchedules } from "./handle-schedule.ts";
 import { type DeliveryContext, defineHandler } from "./handler.ts";
 import { InstallationPayload, InstallationRepositoriesPayload, type ListedRepositories } from "./payloads.ts";
 
-/** The app was uninstalled from an account, or suspended: its runs there stop. */
+/** Stops the runs of an account from which the app was uninstalled, or where it was suspended. */
 export const installationRevoked = defineHandler(InstallationPayload, {
   queue: ({ installation }) => `${installation.id}`,
   handle: ({ action, installation: { id: installationId, account } }, { runs, deliveryId }) => {
@@ -16,7 +16,7 @@ export const installationRevoked = defineHandler(InstallationPayload, {
   },
 });
 
-/** The app was installed on an account, or is no longer suspended: what waits there is shown again. */
+/** Shows pending requests again after the app was installed on an account, or is no longer suspended. */
 export const installationRestored = defineHandler(InstallationPayload, {
   queue: ({ installation }) => `${installation.id}`,
   handle: async ({ action, installation, repositories }, context) => {
@@ -39,7 +39,7 @@ export const repositoriesRemoved = defineHandler(InstallationRepositoriesPayload
     ),
 });
 
-/** Shows what waits in repositories that the app can reach now, and stores the schedules they bring. */
+/** Shows pending requests in repositories that the app can reach now, and stores their schedules. */
 async function reach(
   installation: InstallationPayload["installation"],
   listed: ListedRepositories,
@@ -51,14 +51,14 @@ async function reach(
     try {
       await saveSchedules({ installationId: installation.id, repositoryId, owner, repo }, context);
     } catch (error) {
-      // Its settings are not valid, or it is gone already. A push that mends them brings its schedules.
+      // Its settings are not valid, or it no longer exists. A push that corrects them stores its schedules.
       if (!(error instanceof UserError)) throw error;
       context.log.info(`The schedules of ${owner}/${repo} cannot be read: ${error.message}`);
     }
   }
 }
 
-/** The repositories of an installation, and where they are. */
+/** Returns the repositories of an installation with their locations. */
 function reachOf({ id: installationId, account }: InstallationPayload["installation"], listed: ListedRepositories) {
   const locations = listed.map(
     ({ id, name }): ReportedLocation => ({

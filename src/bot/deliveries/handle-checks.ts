@@ -5,7 +5,7 @@ import { type DeliveryContext, defineHandler } from "./handler.ts";
 import { CheckSuitePayload, StatusPayload, type ThreadPayload, WorkflowRunPayload } from "./payloads.ts";
 import { ignoreThread, queueOf, threadOf } from "./thread.ts";
 
-/** A check suite of an App has completed. */
+/** Reports the checks of a commit when a check suite of an App has completed. */
 export const checkSuiteCompleted = defineHandler(CheckSuitePayload, {
   queue: (payload) => `${queueOf(payload, 0)} checks`,
   ignore: (payload, scope) =>
@@ -20,7 +20,7 @@ export const checkSuiteCompleted = defineHandler(CheckSuitePayload, {
   },
 });
 
-/** A workflow of GitHub Actions has completed. */
+/** Reports the checks of a commit when a workflow of GitHub Actions has completed. */
 export const workflowRunCompleted = defineHandler(WorkflowRunPayload, {
   queue: (payload) => `${queueOf(payload, 0)} checks`,
   ignore: (payload, scope) =>
@@ -33,7 +33,7 @@ export const workflowRunCompleted = defineHandler(WorkflowRunPayload, {
   },
 });
 
-/** A commit status was set, as CI systems outside GitHub do. */
+/** Reports the checks of a commit when a commit status was set, as CI systems outside GitHub do. */
 export const statusSet = defineHandler(StatusPayload, {
   queue: (payload) => `${queueOf(payload, 0)} checks`,
   ignore: (payload, scope) =>
@@ -42,7 +42,7 @@ export const statusSet = defineHandler(StatusPayload, {
     reportChecks(payload, { commit: payload.sha, branches: payload.branches.map(({ name }) => name) }, context),
 });
 
-/** The runs that pushed the commit learn the result once every check has completed. */
+/** Passes the result to the runs that pushed the commit, once every check has completed. */
 async function reportChecks(
   payload: Omit<ThreadPayload, "action">,
   pushed: { commit: string; branches: string[] },

@@ -19,7 +19,7 @@ import {
 import { CommentPayload, IssuePayload, locationOf, ReviewCommentPayload } from "./payloads.ts";
 import { ignoreThread, queueOf } from "./thread.ts";
 
-/** The next comment of the thread does not wait longer for a reaction to this one. */
+/** The next comment of the thread waits at most this long for a reaction to this one. */
 const maxReactionMs = 4_000;
 const refusalIntervalMs = 60 * 60_000;
 
@@ -52,8 +52,8 @@ export const issueOpened = defineHandler(IssuePayload, {
 });
 
 /**
- * A comment on the lines of a pull request that mentions the app. If the pull request belongs to a live run, the run gets the
- * comment with its review.
+ * Handles a comment on lines of a pull request that mentions the app. If the pull request belongs to a live run, the run
+ * receives the comment with its review.
  */
 export const reviewCommentCreated = defineHandler(ReviewCommentPayload, {
   queue: (payload) => queueOf(payload, payload.pull_request.number),
@@ -70,7 +70,7 @@ export const reviewCommentCreated = defineHandler(ReviewCommentPayload, {
   },
 });
 
-/** Handles a part of a review that mentions the app: it starts the default worker once, or is a message to the thread's run. */
+/** Handles a part of a review that mentions the app: starts the default worker once, or passes a message to the thread's run. */
 export async function handleMention(
   comment: IncomingComment,
   reviewId: number | undefined,
@@ -84,7 +84,7 @@ export async function handleMention(
   if (starts) await context.runs().record(key);
 }
 
-/** The key of the run that mentions in a review started. */
+/** Returns the key of the run that a mention in a review has started. */
 export function mentionKey(reviewId: number): string {
   return `mention in review ${reviewId}`;
 }
@@ -120,7 +120,7 @@ async function readCommand(text: string, github: GitHub): Promise<ThreadCommand>
   return { kind: "mention", text: mentioned };
 }
 
-/** The commands that decide or publish something: they count only from the hand of a person. */
+/** Commands that decide or publish something. They count only if a person wrote them on GitHub. */
 const personalCommands: readonly ThreadCommand["kind"][] = [
   "approve",
   "deny",
@@ -137,7 +137,7 @@ function mayCommandViaApp({ kind }: ThreadCommand, { allowAppComments }: Deliver
   return allowAppComments && !personalCommands.includes(kind);
 }
 
-/** Tells the person, if the comment was a command and they may give commands, that it did not count. */
+/** Replies to a command by someone with write access that it does not count. */
 async function refuseApp(command: ThreadCommand, action: Action): Promise<void> {
   const { comment, github } = action;
   const isCommand = command.kind !== "text" && command.kind !== "direct" && command.kind !== "unknown";
@@ -163,7 +163,7 @@ async function handleCommand(command: AuthorizedCommand, action: Action): Promis
     const answer = await executeCommand(command, { github, runs: context.runs(), comment, redact, linksTo });
     if (answer) await reply(answer, action);
     else if (context.attempts > attemptsBeforeNotice)
-      await reply("GitHub answers again, and your command was carried out.", action);
+      await reply("GitHub answers again, and your command was executed.", action);
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     await reply(error.message, action);
@@ -187,14 +187,14 @@ async function sendMessage(text: string, action: Action): Promise<void> {
   if (!hasRuns || !canWrite(await github.getPermission(by, byId))) return;
 
   try {
-    const isHeard = await runs.deliverMessage(thread, {
+    const isDelivered = await runs.deliverMessage(thread, {
       by,
       byId,
       text,
       deliveryId,
       mayAnswer: comment.viaApp === undefined,
     });
-    if (isHeard) void react("eyes", action);
+    if (isDelivered) void react("eyes", action);
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     await reply(error.message, action);
@@ -257,7 +257,7 @@ async function reply(markdown: string, { comment, context, github }: Action): Pr
   }
 }
 
-/** Replies to a command that cannot be carried out, or not yet. */
+/** Replies to a command that cannot be executed, or not yet. */
 async function reportProblem(
   comment: IncomingComment,
   context: DeliveryContext,
@@ -269,9 +269,9 @@ async function reportProblem(
   if (comment.commentId === undefined && kind !== "run" && kind !== "mention") return;
   const messages = {
     waiting:
-      "GitHub is not answering at the moment. Your command is kept, and is carried out as soon as GitHub answers: there is no need to repeat it.",
-    outage: "GitHub did not answer for a day, so your command was not carried out. Try again in a new comment.",
-    error: `Something failed on our side, and your command may not have been carried out. Check \`/status\`, then try again in a new comment. If it keeps failing, the operator finds the details in the log under \`${context.deliveryId}\`.`,
+      "GitHub is not answering at the moment. Your command is kept and will be executed as soon as GitHub answers. There is no need to repeat it.",
+    outage: "GitHub did not answer for a day, so your command was not executed. Try again in a new comment.",
+    error: `Something failed on our side, and your command may not have been executed. Check \`/status\`, then try again in a new comment. If it keeps failing, the operator can find the details in the log under \`${context.deliveryId}\`.`,
   } satisfies Record<DeliveryProblem, string>;
   await reply(messages[problem], { comment, context, github });
 }

@@ -7,8 +7,8 @@ import { ignoreThread, queueOf, threadOf } from "./thread.ts";
 const branchPrefix = "refs/heads/";
 
 /**
- * The base branch of a run's pull request may have moved: a conflict continues the run, which resolves it. On the default
- * branch, the settings or a worker may bring schedules.
+ * Checks the pull requests of runs for conflicts when their base branch has moved, and stores the schedules that a push to
+ * the default branch has added.
  */
 export const branchPushed = defineHandler(PushPayload, {
   queue: (payload) => `${queueOf(payload, 0)} push`,

@@ -1,7 +1,7 @@
 import { defineHandler } from "./handler.ts";
 import { locationOf, RepositoryPayload } from "./payloads.ts";
 
-/** A repository was renamed or transferred: its runs follow it, as far as this deployment serves the new name. */
+/** Updates the location of a repository that was renamed or transferred. Its runs stop if this deployment does not serve the new name. */
 export const repositoryMoved = defineHandler(RepositoryPayload, {
   queue: ({ installation, repository: { id } }) => `${installation.id} ${id}`,
   handle: async ({ installation, repository, changes }, { runs, serves, deliveryId }) => {

@@ -6,7 +6,7 @@ import { ReviewPayload } from "./payloads.ts";
 import { ignoreThread, queueOf, threadOf } from "./thread.ts";
 
 /**
- * A review reaches the run of the pull request, if its author has write access. Without such a run, a mention in its summary
+ * Passes a review by someone with write access to the run of the pull request. Without such a run, a mention in its summary
  * is handled like one in a comment.
  */
 export const reviewSubmitted = defineHandler(ReviewPayload, {

@@ -6,7 +6,7 @@ import { nextCronTime } from "#domain/trigger.ts";
 import { type DeliveryContext, defineHandler } from "./handler.ts";
 import { type PushPayload, StoredRepositoryRef } from "./payloads.ts";
 
-/** A schedule that is due later than this is looked at in between, so that no delivery is kept longer than its key. */
+/** A schedule that is due later than this is checked in between, so that no delivery is kept longer than its key. */
 const maxAheadMs = 7 * 24 * 60 * 60_000;
 
 const Tick = z.object({
@@ -32,7 +32,7 @@ export const scheduleDue = defineHandler(Tick, {
     const found = schedules.find(
       (one) => one.worker === worker && one.schedule.cron === cron && one.schedule.issue === issue,
     );
-    // It was changed or removed; what replaced it has deliveries of its own.
+    // It was changed or removed; its replacement has its own deliveries.
     if (!found) return;
     if (dueAt <= Date.now()) await startScheduled(found, tick, context);
     await saveTick(tick, context);
@@ -42,7 +42,7 @@ export const scheduleDue = defineHandler(Tick, {
 
 type Schedules = Awaited<ReturnType<ReturnType<DeliveryContext["runs"]>["listSchedules"]>>;
 
-/** Starts the run. Why it cannot start is posted in the schedule's issue, at most once a day. */
+/** Starts the run, or posts why it cannot start in the schedule's issue, at most once a day. */
 async function startScheduled(
   { worker, schedule }: Schedules[number],
   { repository, cron, dueAt }: Tick,
@@ -68,12 +68,12 @@ export async function saveSchedules(repository: RepositoryRef, context: Schedule
   }
 }
 
-/** Stores the next time after now. Times that were missed while the app was down are not made up for. */
+/** Stores the next time after now. Times that were missed while the app was down are skipped. */
 async function saveTick({ repository, worker, cron, issue }: Tick, { saveDelivery }: ScheduleContext): Promise<void> {
   const now = Date.now();
   const dueAt = nextCronTime(cron, now);
   if (dueAt === undefined) return;
-  // The same for everyone who stores it, since the key decides what is stored already.
+  // The same in every process, since the key decides whether it is stored already.
   const notBefore = Math.min(dueAt, (Math.floor(now / maxAheadMs) + 1) * maxAheadMs);
   const tick: Tick = { repository, worker, cron, issue, dueAt };
   const queue = queueOfTick(tick);

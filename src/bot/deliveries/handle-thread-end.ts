@@ -4,13 +4,14 @@ import { type DeliveryContext, defineHandler } from "./handler.ts";
 import { IssuePayload, locationOf, PullRequestPayload, type ThreadPayload } from "./payloads.ts";
 import { ignoreThread, queueOf, threadEventKey, threadOf } from "./thread.ts";
 
-/** The thread was closed: its runs stop, and can be resumed when it is reopened. The runs that opened a pull request end with it. */
+/** Stops the runs of a closed thread, which can be resumed when it is reopened. */
 export const issueClosed = defineHandler(IssuePayload, {
   queue: (payload) => queueOf(payload, payload.issue.number),
   ignore: (payload, scope) => ignoreThread(payload, payload.issue.updated_at, scope),
   handle: (payload, context) => endThread("requestStop", payload, payload.issue, context),
 });
 
+/** Ends the runs that opened this pull request, and stops the other runs of its thread. */
 export const pullRequestClosed = defineHandler(PullRequestPayload, {
   queue: (payload) => queueOf(payload, payload.pull_request.number),
   ignore: (payload, scope) => ignoreThread(payload, payload.pull_request.updated_at, scope),
@@ -29,7 +30,7 @@ export const pullRequestClosed = defineHandler(PullRequestPayload, {
   },
 });
 
-/** The pull request was closed without merging, and is open again: the run that opened it continues. */
+/** Continues the run that opened a pull request which was closed without merging and is open again. */
 export const pullRequestReopened = defineHandler(PullRequestPayload, {
   queue: (payload) => queueOf(payload, payload.pull_request.number),
   ignore: (payload, scope) => ignoreThread(payload, payload.pull_request.updated_at, scope),
@@ -42,7 +43,7 @@ export const pullRequestReopened = defineHandler(PullRequestPayload, {
   },
 });
 
-/** The issue was deleted or transferred: nobody can resume its runs, so they end. */
+/** Ends the runs of an issue that was deleted or transferred, since they can no longer be resumed. */
 export const issueRemoved = defineHandler(IssuePayload, {
   queue: (payload) => queueOf(payload, payload.issue.number),
   ignore: (payload, scope) => ignoreThread(payload, payload.issue.updated_at, scope),

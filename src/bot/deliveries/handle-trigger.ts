@@ -8,7 +8,7 @@ import { ignoreAuthor } from "./incoming-comment.ts";
 import { IssuePayload, locationOf, PullRequestPayload, type ThreadPayload } from "./payloads.ts";
 import { ignoreThread, queueOf, threadEventKey, threadOf } from "./thread.ts";
 
-/** An event of an issue that may start workers. */
+/** Starts the workers whose triggers match an event of an issue. */
 export const issueTriggered = defineHandler(IssuePayload, {
   queue: (payload) => queueOf(payload, payload.issue.number),
   ignore: (payload, scope) =>
@@ -17,7 +17,7 @@ export const issueTriggered = defineHandler(IssuePayload, {
   handle: (payload, context) => startTriggered("issues", payload, payload.issue, context),
 });
 
-/** An event of a pull request that may start workers. */
+/** Starts the workers whose triggers match an event of a pull request. */
 export const pullRequestTriggered = defineHandler(PullRequestPayload, {
   queue: (payload) => queueOf(payload, payload.pull_request.number),
   ignore: (payload, scope) =>
@@ -26,7 +26,7 @@ export const pullRequestTriggered = defineHandler(PullRequestPayload, {
   handle: async (payload, context) => {
     const { number, head } = payload.pull_request;
     const { thread: _, ...repository } = threadOf(payload, number);
-    // It may have had conflicts when it was opened or pushed to. Only a later push to the base would tell.
+    // It may already have conflicts, which otherwise only a later push to the base would reveal.
     if (head && hasRunBranch(payload)) await saveMergeCheck({ repository, number }, `head ${head.sha}`, context);
     await startTriggered("pull_request", payload, payload.pull_request, context);
   },
@@ -37,7 +37,7 @@ function hasRunBranch({ pull_request: { head } }: z.infer<typeof PullRequestPayl
   return head !== undefined && isRunBranch(head.ref);
 }
 
-/** Starts the workers that the repository has start by this event. Posts what went wrong for people with write access. */
+/** Starts the workers whose triggers match. Posts why some did not start, for people with write access. */
 export async function startTriggered(
   event: "issues" | "pull_request",
   payload: ThreadPayload,

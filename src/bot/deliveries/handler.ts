@@ -5,7 +5,7 @@ import type { RunView } from "#domain/run.ts";
 import type { Runs } from "#runtime/runs.ts";
 import type { DeliveryStore } from "#runtime/store/store.ts";
 
-/** Which deliveries concern this deployment. */
+/** The deliveries that concern this deployment. */
 export interface DeliveryScope {
   /** The id of this App; undefined in a job of GitHub Actions, whose token belongs to GitHub's own App. */
   appId: number | undefined;
@@ -13,7 +13,7 @@ export interface DeliveryScope {
   serves: (repository: { owner: string; repo: string }) => boolean;
 }
 
-/** What every handler works with. */
+/** The services of every handler. */
 export interface HandlerServices extends DeliveryScope {
   openGitHub: OpenGitHub;
   runs: () => Runs;
@@ -25,32 +25,32 @@ export interface HandlerServices extends DeliveryScope {
   redact: (text: string) => string;
   sanitize: (text: string) => string;
   log: { info: (message: string) => void };
-  /** Tracks work that nothing waits for until it settles. */
+  /** Tracks work in the background until it settles. */
   inBackground: (work: Promise<unknown>) => void;
 }
 
 export interface DeliveryContext extends HandlerServices {
   deliveryId: string;
-  /** How often the delivery was processed, this time included. Above 1: it may have been carried out already. */
+  /** How often the delivery was processed, this time included. Above 1: it may have been executed already. */
   attempts: number;
 }
 
-/** The person is told that GitHub does not answer when this many attempts have failed. */
+/** After this many failed attempts, the person is told that GitHub does not answer. */
 export const attemptsBeforeNotice = 4;
 
-/** Why a delivery is not carried out: GitHub does not answer and it is retried, or nothing more is tried. */
+/** The reason why a delivery is not executed: GitHub does not answer and it is retried, or it is not retried. */
 export type DeliveryProblem = "waiting" | "outage" | "error";
 
 /** Handles one kind of webhook event. */
 export interface Handler {
   /**
-   * Reads the fields of the payload that the handler needs, and the queue in which the delivery waits its turn; or says why
+   * Reads the fields of the payload that the handler needs, and the queue in which the delivery waits; or returns why
    * it is ignored. Does no I/O.
    */
   read(payload: unknown, scope: DeliveryScope): { payload: unknown; queue: string } | { ignored: string };
-  /** Resolves when everything the delivery asks for is stored or done. It may be called again for the same delivery. */
+  /** Resolves when everything the delivery asks for is stored or done. May be called again for the same delivery. */
   handle(payload: unknown, context: DeliveryContext): Promise<void>;
-  /** Tells the person who waits for it. */
+  /** Reports a problem to the author of the command. */
   report(payload: unknown, context: DeliveryContext, problem: DeliveryProblem): Promise<void>;
 }
 

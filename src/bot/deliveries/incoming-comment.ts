@@ -22,7 +22,7 @@ export interface IncomingComment {
   seen: SeenIssue | undefined;
 }
 
-/** Reads a comment. `deliveryId` identifies it where the payload says no time. */
+/** Reads a comment. `deliveryId` identifies it where the payload has no time. */
 export function readComment(payload: CommentPayload, deliveryId: string): IncomingComment {
   const { comment, issue } = payload;
   const at = comment.created_at;
@@ -51,7 +51,7 @@ export function readIssueText(payload: IssuePayload, deliveryId: string): Incomi
   };
 }
 
-/** Reads a comment on the lines of a pull request. It says which lines it is about. */
+/** Reads a comment on lines of a pull request. Its text names the lines. */
 export function readIncomingReviewComment(payload: ReviewCommentPayload, deliveryId: string): IncomingComment {
   const { comment, pull_request: issue } = payload;
   const { id, path, line, created_at: at, body, user } = comment;
@@ -102,7 +102,7 @@ function readIssue(payload: IssuePayload, at: Date | undefined, { isFirst }: { i
   };
 }
 
-/** Returns why a text is ignored that was not certainly written and sent by the same human. */
+/** Returns why a text is ignored: it was not certainly written and sent by the same human. */
 export function ignoreAuthor(
   { user, performed_via_github_app: app }: Authored,
   sender: EventUser | null | undefined,

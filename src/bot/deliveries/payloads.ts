@@ -168,7 +168,7 @@ export const InstallationRepositoriesPayload = z.object({
   repositories_removed: ListedRepositories,
 });
 
-/** Where a payload says that a repository is, and since when; undefined without the repository's id. */
+/** Returns the location of a repository according to a payload; undefined without the repository's id. */
 export function locationOf(
   { id, name, owner, created_at }: EventRepository,
   installationId: number,

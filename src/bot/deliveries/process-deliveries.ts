@@ -63,7 +63,7 @@ export class DeliveryProcessor {
     this.notify();
   }
 
-  /** A delivery may be due. Returns at once. */
+  /** Processes deliveries that may be due. Returns at once. */
   notify(): void {
     this.#isNotified = true;
     this.#claiming ??= this.#claimAll().finally(() => {
@@ -71,7 +71,7 @@ export class DeliveryProcessor {
     });
   }
 
-  /** Claims nothing more, and waits this long at most for what is being processed; the rest is processed later. */
+  /** Claims nothing more, and waits at most this long for deliveries that are being processed; the others are processed later. */
   async stop(graceMs: number): Promise<void> {
     this.#isStopped = true;
     clearTimeout(this.#timer);
@@ -161,7 +161,7 @@ export class DeliveryProcessor {
     }
   }
 
-  /** When to retry a delivery that failed, and whether the failure counts; undefined when it is not retried. */
+  /** Returns when to retry a delivery that failed, and whether the failure counts; undefined when it is not retried. */
   async #retryAfter(
     { attempts, failures, receivedAt }: Delivery,
     error: unknown,

@@ -24,8 +24,8 @@ export interface ReceiveDeliveryOptions {
 }
 
 /**
- * Creates the function that takes in a delivery: it verifies the signature, reads the payload, and stores what has to be
- * processed before it answers 200. GitHub is asked nothing meanwhile. The same signed body is stored once under any
+ * Creates the function that receives a delivery: it verifies the signature, reads the payload, and stores what has to be
+ * processed before it answers 200. No request to GitHub is made meanwhile. The same signed body is stored once under any
  * delivery id, because the signature does not cover the id.
  */
 export function createReceiveDelivery(options: ReceiveDeliveryOptions): (delivery: RawDelivery) => Promise<Receipt> {

@@ -7,7 +7,7 @@ const intervalMs = 10 * 60_000;
 /** GitHub keeps deliveries for three days. */
 const maxAgeMs = 3 * 24 * 60 * 60_000;
 
-/** A delivery that was requested again may be on its way for this long. */
+/** A delivery that was requested again may take this long to arrive. */
 const redeliveryMs = 60_000;
 
 /** GitHub records a delivery that is not answered as failed after this time. */
@@ -78,7 +78,7 @@ export class Redelivery {
     if (!isReady) return;
     this.#isMissing = false;
     this.#run();
-    // What was sent just now and got no answer is recorded later.
+    // GitHub records an attempt without an answer only after its timeout.
     this.#timers.push(setTimeout(() => this.#run(), deliveryTimeoutMs).unref());
   }
 

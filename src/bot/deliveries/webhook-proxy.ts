@@ -2,7 +2,7 @@ import { EventSource } from "undici";
 import { z } from "zod";
 import type { RawDelivery, Receipt } from "./receive-delivery.ts";
 
-/** What smee.io and its like send for each webhook: the headers and, among them, the body. */
+/** A message of smee.io and similar proxies for a webhook: its headers and, among them, its body. */
 const Proxied = z.object({
   "x-github-delivery": z.string(),
   "x-github-event": z.string(),
@@ -16,7 +16,7 @@ export interface WebhookProxyOptions {
   log: (message: string) => void;
 }
 
-/** Listens at a webhook proxy, for a machine that GitHub cannot reach. Call the result to stop. */
+/** Receives webhooks from a proxy, for a machine that GitHub cannot reach. Returns a function that disconnects. */
 export function connectToProxy({ url, receive, log }: WebhookProxyOptions): () => void {
   const source = new EventSource(url);
   source.addEventListener("open", () => log(`Listening for webhooks at ${url}.`));
@@ -32,7 +32,7 @@ export function connectToProxy({ url, receive, log }: WebhookProxyOptions): () =
   return () => source.close();
 }
 
-/** Undefined for what is no webhook, such as the proxy's own greeting. */
+/** Returns undefined for a message that is not a webhook, such as the proxy's own greeting. */
 function readProxied(data: string): RawDelivery | undefined {
   try {
     const proxied = Proxied.parse(JSON.parse(data));

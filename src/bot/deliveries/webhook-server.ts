@@ -6,7 +6,7 @@ import type { RawDelivery, Receipt } from "./receive-delivery.ts";
 /** GitHub sends no more than 25 MB. */
 const maxBodyBytes = 25 * 1024 * 1024;
 
-/** Bytes of all bodies that are being read: whoever sends them has not shown a signature yet. */
+/** Bytes of all bodies that are being read. Their signatures are not verified yet. */
 const maxBufferedBytes = 100 * 1024 * 1024;
 
 const maxConnections = 256;
@@ -24,9 +24,9 @@ export interface WebhookServerOptions {
   port: number;
   webhookPath: string;
   receive: (delivery: RawDelivery) => Promise<Receipt>;
-  /** Answers requests for pages, and says whether it did. */
+  /** Answers a request for a page. Returns false for any other request. */
   pages?: ((request: IncomingMessage, response: ServerResponse) => boolean) | undefined;
-  /** Rejects while deliveries could not be stored. A UserError says why. Resolves to what /readyz answers. */
+  /** Resolves to the answer of /readyz. Rejects while deliveries cannot be stored; a UserError says why. */
   ready: () => Promise<string>;
   /** Default: 10 seconds for the headers, 30 in all. */
   timeouts?: Timeouts;
@@ -35,11 +35,11 @@ export interface WebhookServerOptions {
 export interface WebhookServer {
   /** Resolves to the address it listens on, once it does. */
   start(): Promise<{ host: string; port: number }>;
-  /** Takes no more connections; resolves when the requests in hand are answered. */
+  /** Accepts no more connections; resolves when all open requests are answered. */
   stop(): Promise<void>;
 }
 
-/** The app's HTTP server: webhooks, `/healthz` (the process lives) and `/readyz` (it can work). */
+/** The app's HTTP server: webhooks, `/healthz` (the process is running) and `/readyz` (it can accept deliveries). */
 export function createWebhookServer({
   host,
   port,
@@ -61,7 +61,7 @@ export function createWebhookServer({
   const server = createServer(limits, async (request, response) => {
     if (pages?.(request, response)) return;
     const [status, words] = await answer(request).catch((): Answer => [500, "It could not be read."]);
-    // A connection that is kept for more would keep the server from ending.
+    // A connection that is kept alive would keep the server from closing.
     if (stopping) response.setHeader("Connection", "close");
     send(response, status, words);
   });
@@ -154,7 +154,7 @@ type Answer = [status: number, words: string];
 const tooLong: Answer = [413, "That is more than GitHub sends."];
 
 function send(response: ServerResponse, status: number, words: string): void {
-  // A body that was not read must not be taken for the next request.
+  // A body that was not read must not be parsed as the next request.
   const headers = { "content-type": "text/plain; charset=utf-8", ...(status >= 400 ? { connection: "close" } : {}) };
   response.writeHead(status, headers).end(`${words}\n`);
 }

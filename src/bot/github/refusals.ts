@@ -17,7 +17,7 @@ export function statusOf(error: unknown): number | undefined {
   return error instanceof RequestError || error instanceof GitHubRefusal ? error.status : undefined;
 }
 
-/** Turns an answer that GitHub will repeat into a GitHubRefusal; throws whatever may pass as it is. */
+/** Turns an answer that GitHub will repeat into a GitHubRefusal; throws every other error as it is. */
 export async function withRefusals<T>(
   { owner, repo }: { owner: string; repo: string },
   ask: () => Promise<T>,

@@ -47,7 +47,7 @@ import { postReview, readReviews, readReviewThreads } from "./reviews.ts";
 /** One delivery or effect reads everything below `.github` as of one moment. */
 const defaultMaxAgeMs = 1_000;
 
-/** Someone waits for the answer. */
+/** For questions about people, who wait for the answer. */
 const accountOptions = { timeoutMs: 8_000, maxRetries: 1, priority: "high" as const };
 
 /** A comparison lists this many files at most. */
@@ -479,7 +479,7 @@ export class RepositoryClient implements GitHub {
 export const pullRequestSetting =
   'This repository does not let GitHub Actions open pull requests. An administrator can turn on "Allow GitHub Actions to create and approve pull requests" under Settings → Actions → General → Workflow permissions.';
 
-/** An outage is an OutageError that names the question GitHub did not answer. */
+/** Turns an outage into an OutageError that names the question GitHub did not answer. */
 function asOutage<T>(answer: Promise<T>, question: string): Promise<T> {
   return answer.catch((error) => {
     throw isOutage(error) ? new OutageError(`GitHub did not say ${question}.`, { cause: error }) : error;

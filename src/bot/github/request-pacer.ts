@@ -114,13 +114,13 @@ export class RequestPacer {
     };
   }
 
-  /** Takes in what a response says about the primary rate limit. */
+  /** Notes the primary rate limit that a response reports. */
   observe(headers: Record<string, string | number | undefined>): void {
     const [limit, remaining, reset] = ["limit", "remaining", "reset"].map((name) =>
       Number(headers[`x-ratelimit-${name}`] ?? Number.NaN),
     ) as [number, number, number];
     if (!Number.isFinite(limit + remaining + reset)) return;
-    // The response does not count the requests that are still on their way.
+    // The response does not count the requests that are still in flight.
     this.#primary = { limit, remaining: remaining - Math.max(0, this.#inFlight - 1), resetAt: reset * 1_000 };
   }
 
@@ -176,7 +176,7 @@ export class RequestPacer {
     for (const window of this.#windows) window.add(request, now);
   }
 
-  /** When a request fits into every limit, as far as is known now. */
+  /** Returns when a request fits into every limit, as far as is known now. */
   #fitsAt(request: PacedRequest, now: number): number {
     const { limit, remaining, resetAt } = this.#primary;
     const isPrimaryUsedUp = remaining <= limit * 0.5 * (1 - pointShares[request.priority]);
@@ -240,7 +240,7 @@ function firstOf(queues: RepositoryQueues): Waiting | undefined {
   return queues.values().next().value?.[0];
 }
 
-/** Removes a repository's first request, and lets the other repositories go before its next one. */
+/** Removes a repository's first request, and moves its queue behind those of the other repositories. */
 function takeFirst(queues: RepositoryQueues, { repository }: Waiting): void {
   const queue = queues.get(repository);
   queue?.shift();

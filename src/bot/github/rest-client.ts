@@ -8,9 +8,9 @@ import { confirmLease } from "#domain/write-lease.ts";
 import { statusOf } from "./refusals.ts";
 import { maxWaitMs, RequestPacer } from "./request-pacer.ts";
 
-/** A request that is refused more often fails, and is sent again by its effect. */
+/** A request that GitHub asks to pause more often fails, and is sent again by its effect. */
 const maxPauses = 5;
-/** Creations that count for GitHub's limits of content. */
+/** Requests that count for GitHub's limits on content creation. */
 const contentRoute = /^POST .*\/(issues|pulls|comments|reviews|replies|requested_reviewers|check-runs)$/;
 const retryPausesMs = [1_000, 4_000, 9_000];
 const requestTimeoutMs = 30_000;

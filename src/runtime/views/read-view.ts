@@ -1,5 +1,5 @@
 import { describeChannel } from "#domain/channel.ts";
-import type { LoggedEvent, RunEvent } from "#domain/events.ts";
+import type { LoggedEvent } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
 import { isScheduled, nothingToDo, type RunView } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";

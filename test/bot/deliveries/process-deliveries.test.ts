@@ -129,7 +129,7 @@ test("while GitHub does not answer a command waits, its author is told once, and
   await pass(2 * 60_000);
 
   expect(runs.startRun).toHaveBeenCalledOnce();
-  expect(replies.at(-1)).toContain("GitHub answers again, and your command was carried out.");
+  expect(replies.at(-1)).toContain("GitHub answers again, and your command was executed.");
   expect(await store.nextDeliveryAt()).toBeUndefined();
 });
 
@@ -141,7 +141,7 @@ test("a command is given up when GitHub did not answer for a day, and its author
 
   await pass(25 * 60 * 60_000);
 
-  expect(replies.at(-1)).toContain("GitHub did not answer for a day, so your command was not carried out.");
+  expect(replies.at(-1)).toContain("GitHub did not answer for a day, so your command was not executed.");
   expect(errors).toEqual(["Delivery delivery 1 is given up: GitHub did not answer for a day."]);
   expect(await store.nextDeliveryAt()).toBeUndefined();
 });
