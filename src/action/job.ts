@@ -39,6 +39,8 @@ const maxIdleMs = 5 * 60_000;
 const maxLeaseWaitMs = 15 * 60_000;
 /** The first job reads what happened in this time before it. */
 const firstLookBackMs = 10 * 60_000;
+/** How long the logs and files of runs that have ended are kept, where no setting says it. */
+const defaultRunMs = 90 * 24 * 60 * 60_000;
 const cancelGraceMs = 4_000;
 const readUntilNote = "comments read until";
 
@@ -145,6 +147,8 @@ export class Job {
       statusIntervalMs: config.statusIntervalMs,
       runsPerHour: config.runsPerHour,
       policy: config.policy,
+      // Every job loads everything that is kept.
+      retention: { ...config.retention, runMs: config.retention.runMs ?? defaultRunMs },
       onError: (error, about) => {
         if (!(error instanceof LeaseLostError)) log.error(`A step of run ${about.runId} failed.`, error);
       },

@@ -48,6 +48,15 @@ test("from /run to the merge, jobs that end when everything waits do the work, a
   await runner.triggerSchedule(actionRepository);
   await botComment(pull?.number ?? 0, /Checks wait for you[\s\S]*\*\*CI\*\*/);
 
+  const ci = checks.startWorkflow("CI", "pull_request");
+  checks.report("test", { conclusion: "failure", title: "1 test fails" });
+  // The check of a job is nothing to wait for.
+  checks.report("golem-forge", { status: "in_progress" });
+  checks.completeWorkflow(ci, "failure");
+  const learned = () => world.model.requests.some((request) => JSON.stringify(request).includes("1 test fails"));
+  await expect.poll(learned, { timeout: 30_000 }).toBe(true);
+  await runner.idle();
+
   maintainer.markReady(pull?.number ?? 0);
   await maintainer.merge(pull?.number ?? 0);
   await botComment(pull?.number ?? 0, /was merged by/);
