@@ -1,6 +1,7 @@
 import { execFile } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { stripTypeScriptTypes } from "node:module";
+import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
@@ -36,13 +37,35 @@ describe("the npm package", () => {
     expect(JSON.parse(stdout)).toEqual({ success: true, response: "It printed 42." });
   });
 
-  test("type-checks in a strict program that also checks libraries", async () => {
+  test("runs the examples of docs/compat.md, which print what they say", async () => {
+    const files = examples.map((code, index) => {
+      const file = join(folder, `example-${index}.js`);
+      writeFileSync(file, stripTypeScriptTypes(code));
+      return file;
+    });
+    writeFileSync(
+      join(folder, "examples.js"),
+      files.map((file) => `await import(${JSON.stringify(file)});`).join("\n"),
+    );
+
+    const { stdout } = await run(process.execPath, ["--no-warnings", "examples.js"], { cwd: folder });
+
+    const expected = examples.flatMap((code) => [...code.matchAll(/^(?:.*console\.log\(.*|)\/\/ (.*)$/gm)]);
+    expect(stdout.trim().split("\n").filter(Boolean)).toEqual(expected.map(([, line]) => line));
+  });
+
+  test("type-checks in a strict program that also checks libraries, with every example of the five documents", async () => {
     writeFileSync(join(folder, "program.ts"), typed);
+    for (const [path, code] of documents) {
+      mkdirSync(dirname(join(folder, path)), { recursive: true });
+      writeFileSync(join(folder, path), code);
+    }
     writeFileSync(join(folder, "tsconfig.json"), tsconfig);
 
     const { stdout } = await run("node_modules/.bin/tsc", ["-p", folder]).catch((error) => error);
 
     expect(stdout).toBe("");
+    expect(documents.length).toBeGreaterThan(35);
   });
 });
 
@@ -82,6 +105,27 @@ const tool: NamedTool = { name: "greet", description: "Greets", inputSchema: z.o
 export const runtime = new WorkerRuntime({ worker: { name: "helper", instructions: "You help." }, tools: [tool] });
 `;
 
+const examples = [...readFileSync("docs/compat.md", "utf8").matchAll(/^```ts\n([\s\S]*?)^```/gm)].map(
+  ([, code = ""]) => code,
+);
+
+/** The examples of the five documents, in a tree like those that they import from. */
+const documents = [
+  ...[
+    ...readFileSync("test/support/document-examples.md", "utf8").matchAll(
+      /^## (\S+)\n\n(?:```ts given\n([\s\S]*?)^```\n\n)?```ts\n([\s\S]*?)^```/gm,
+    ),
+  ].map(([, name = "", given = "", code = ""]) => [
+    `src/tools/${name === "3-my-tool" ? "MyTool" : name}.ts`,
+    `${given}${code}${given.endsWith("{\n") ? "}\n" : ""}`,
+  ]),
+  ...["src/tools/BaseTool", "src/types/index", "src/services/ActivityStream", "core/Tool", "core/types"].map((name) => [
+    `${name}.ts`,
+    'export * from "golem-forge/compat";',
+  ]),
+  ...examples.map((code, index) => [`example-${index}.ts`, code]),
+] as [path: string, code: string][];
+
 const tsconfig = JSON.stringify({
   compilerOptions: {
     strict: true,
@@ -90,6 +134,12 @@ const tsconfig = JSON.stringify({
     noEmit: true,
     skipLibCheck: false,
     types: ["node"],
+    paths: Object.fromEntries(
+      ["@golem-forge/core", "@golem-forge/cli", "@anthropic/golem-forge", "@jest/globals"].map((name) => [
+        name,
+        [name === "@jest/globals" ? resolve("node_modules/vitest/dist/index.d.ts") : "./src/types/index.ts"],
+      ]),
+    ),
   },
-  files: ["program.ts"],
+  files: ["program.ts", ...documents.map(([path]) => path)],
 });

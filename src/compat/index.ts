@@ -125,6 +125,7 @@ export {
   type ToolResultDisplay,
   toReturnDisplay,
 } from "./return-display.ts";
+export { TaskWriteTool } from "./task-write-tool.ts";
 export { toToolResult } from "./to-tool-result.ts";
 export { type CallOptions, ToolExecutor, ToolManager, type ToolManagerOptions } from "./tool-manager.ts";
 export { type FunctionDefinition, type OpenAIFunction, ToolRegistry } from "./tool-registry.ts";
@@ -149,7 +150,7 @@ export {
 // interface, so that the programs of both compile.
 
 export const Tool = DisplayTool;
-export type Tool = PlainTool;
+export type Tool<_Input = unknown, _Output = unknown> = PlainTool;
 
 export const ToolError = DomainToolError;
 /** An error in a result: with a `code` or a `type`. */

@@ -19,6 +19,11 @@ const guarded = new Set([
   ...["v8", "vm", "worker_threads"],
 ]);
 
+/** Names under which other programs import this package. */
+const ownNames = new Map(
+  ["@golem-forge/core", "@golem-forge/cli", "@anthropic/golem-forge"].map((name) => [name, "golem-forge/compat"]),
+);
+
 /** This program's own modules and its packages. */
 const trusted = [sourceFolder, ...packageFolders];
 
@@ -44,7 +49,7 @@ export function confine(refusal: string): void {
       // A tool's packages are this program's, wherever its module lies.
       const isBare = !/^(?:[./]|[a-z][a-z+.-]*:)/i.test(specifier);
       const from = isBare && !own ? { ...context, parentURL: import.meta.url } : context;
-      return checkBuiltin(specifier, own, next(specifier, from));
+      return checkBuiltin(specifier, own, next(ownNames.get(specifier) ?? specifier, from));
     },
     load(url, context, next) {
       const loaded = next(url, context);

@@ -53,8 +53,8 @@ export class ChildEndedError extends Error {
 export interface GuardedChild {
   readonly alive: boolean;
   readonly pid: number | undefined;
-  /** Resolves once it is up. */
-  readonly ready: Promise<void>;
+  /** Resolves once it is up. Until then, it keeps this process from ending. */
+  whenReady(): Promise<void>;
   /** One at a time. Throws ChildEnded, or a ToolError `INTERRUPTED` when the signal is aborted. */
   call(request: unknown, options: GuardedCall): Promise<unknown>;
   kill(): void;
@@ -64,7 +64,8 @@ export function startGuardedChild({ entry, memoryMb, messageBytes, cpuSeconds }:
   // Node alone takes half a gigabyte of what is counted, and files are held several times over while they travel.
   const child = spawnGuarded({ entry, memoryMb, limits: { dataMb: 1_024 + 2 * memoryMb, cpuSeconds } });
   // A spare child must not keep this process from ending; while a call is open, its deadline does.
-  for (const handle of [child, child.stdin, child.stdout]) (handle as { unref?(): void }).unref?.();
+  const handles = [child, child.stdin, child.stdout] as { ref?(): void; unref?(): void }[];
+  for (const handle of handles) handle.unref?.();
   let alive = true;
   let calls = 0;
   let answering = 0;
@@ -74,6 +75,16 @@ export function startGuardedChild({ entry, memoryMb, messageBytes, cpuSeconds }:
   const { promise: ready, resolve: up, reject: down } = Promise.withResolvers<void>();
   // Nobody may be waiting when a spare child dies.
   ready.catch(() => undefined);
+
+  /** Keeps this process from ending while somebody waits for the child to start. */
+  async function whenReady(): Promise<void> {
+    for (const handle of handles) handle.ref?.();
+    try {
+      await ready;
+    } finally {
+      for (const handle of handles) handle.unref?.();
+    }
+  }
 
   function end(error: Error): void {
     alive = false;
@@ -145,7 +156,7 @@ export function startGuardedChild({ entry, memoryMb, messageBytes, cpuSeconds }:
       return alive;
     },
     pid: child.pid,
-    ready,
+    whenReady,
     call,
     kill: () => end(new ChildEndedError("died")),
   };

@@ -26,6 +26,7 @@ import {
   ReadTool,
   type Result,
   ShellToolset,
+  TaskWriteTool,
   type TextResultValue,
   Tool,
   type ToolContext,
@@ -373,6 +374,18 @@ describe("document 5: results for the model and for people", () => {
     });
     expect(await executor.execute("your_tool", {})).toMatchObject({ error: { type: "INVALID_ARGUMENTS" } });
     expect(await executor.execute("nothing", {})).toMatchObject({ error: { type: "UNKNOWN_TOOL" } });
+  });
+
+  test("TaskWriteTool shows the tasks with their statistics", async () => {
+    const tasks = [{ content: "Task 1", activeForm: "Doing task 1", status: "in_progress" as const }];
+    const tool = new TaskWriteTool();
+
+    expect(await tool.execute({ tasks })).toEqual({
+      llmContent: "Updated task list with 1 items",
+      returnDisplay: { type: "task-list", tasks, stats: calculateStats(tasks) },
+    });
+    expect(tool.formatParams({ tasks })).toBe("1 task");
+    expect(await tool.execute({ tasks: "none" })).toMatchObject({ error: { type: "INVALID_ARGUMENTS" } });
   });
 
   test("displays and their statistics have the types in the document", () => {

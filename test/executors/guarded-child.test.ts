@@ -136,7 +136,7 @@ test("a child is killed at its deadline, when it says too much, and when it is i
     ["nag", "died"],
   ] as const) {
     const child = start();
-    await child.ready;
+    await child.whenReady();
     const answer = () => new Promise(() => {});
     const ended = await child
       .call(request, { killAfterMs: request === "eat" ? 20_000 : 1_000, answer })
@@ -176,7 +176,7 @@ test.each<[string, [json: string, beside: number]]>([
   ["one text a thousand times", [`{"done":1,"result":[${Array(1_000).fill('{"$text":[0,500000]}')}]}`, 500_000]],
 ])("a frame with %s does no harm", async (_, frame) => {
   const child = start();
-  await child.ready;
+  await child.whenReady();
 
   const answer = await child.call({ frame }, { killAfterMs: 10_000 }).catch((error: Error) => error);
 

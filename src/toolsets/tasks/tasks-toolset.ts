@@ -3,7 +3,8 @@ import { Task, type TaskListResultValue, type ToolResult } from "#domain/result.
 import type { NamedTool } from "#domain/tool.ts";
 import type { Toolset } from "#toolsets/toolset.ts";
 
-const input = z.object({
+/** The arguments of a tool that writes the list of tasks. */
+export const taskList = z.object({
   tasks: z
     .array(
       Task.extend({
@@ -22,11 +23,11 @@ const marks: Record<Task["status"], string> = {
   cancelled: "[x]",
 };
 
-const writeTasks: NamedTool<z.infer<typeof input>, ToolResult> = {
+const writeTasks: NamedTool<z.infer<typeof taskList>, ToolResult> = {
   name: "write_tasks",
   description:
     "Write the list of tasks, which shows people the plan and its progress. Call it again whenever a status changes; keep one task in_progress.",
-  inputSchema: input,
+  inputSchema: taskList,
   needsApproval: false,
   execute: async ({ tasks }) => {
     const stats = taskStats(tasks);

@@ -44,6 +44,20 @@ export const calculateFibonacci: NamedTool = {
 };
 `;
 
+test("a module may import the package under the names that other programs have for it", async () => {
+  const { run } = await customTools(
+    `import { ToolError } from "@golem-forge/core";
+     import { z } from "zod";
+     export const fail = {
+       name: "fail", description: "Fails", inputSchema: z.object({}), needsApproval: false,
+       execute: () => { throw new ToolError("no way", { code: "TIMEOUT" }); },
+     };`,
+    { tools: ["fail"] },
+  );
+
+  expect((await run("fail", {})).error).toMatchObject({ code: "TIMEOUT", message: "no way" });
+});
+
 describe("a function with a schema", () => {
   test("is a tool that needs approval, described by its comment and validated by its schema", async () => {
     const { toolbox, run, review } = await customTools(fibonacci, { tools: ["calculateFibonacci"] });
