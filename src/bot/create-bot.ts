@@ -5,7 +5,7 @@ import type { HandlerServices } from "#bot/deliveries/handler.ts";
 import { DeliveryProcessor } from "#bot/deliveries/process-deliveries.ts";
 import { createReceiveDelivery } from "#bot/deliveries/receive-delivery.ts";
 import { Redelivery } from "#bot/deliveries/redeliver-missed.ts";
-import { createWebhookServer } from "#bot/deliveries/webhook-server.ts";
+import { WebhookServer } from "#bot/deliveries/webhook-server.ts";
 import { connectApp } from "#bot/github/connect-app.ts";
 import { createOpenGitHub } from "#bot/github/open-github.ts";
 import type { RestClient } from "#bot/github/rest-client.ts";
@@ -87,7 +87,7 @@ export async function createBot({
     log: log.info,
   });
   const { host, port, webhookPath, webhookProxy } = config.app;
-  const server = createWebhookServer({
+  const server = new WebhookServer({
     host,
     port,
     webhookPath,

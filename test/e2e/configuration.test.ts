@@ -75,7 +75,7 @@ describe("while it runs", () => {
     expect(await ask("/readyz")).toEqual([200, "ready\n"]);
     expect(await ask("/")).toEqual([200, expect.stringContaining("Golem Forge is running")]);
     expect(await ask("/elsewhere")).toEqual([404, expect.any(String)]);
-    expect(await ask("/api/github/webhooks")).toEqual([405, "Webhooks are posted here.\n"]);
+    expect(await ask("/api/github/webhooks")).toEqual([405, "Send webhooks with POST.\n"]);
   });
 
   test("a second process on the same database is refused", async () => {

@@ -1,4 +1,4 @@
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { DatabaseError, UserError } from "#domain/errors.ts";
 import type { RawDelivery, Receipt } from "./receive-delivery.ts";
@@ -6,7 +6,7 @@ import type { RawDelivery, Receipt } from "./receive-delivery.ts";
 /** GitHub sends no more than 25 MB. */
 const maxBodyBytes = 25 * 1024 * 1024;
 
-/** Bytes of all bodies that are being read. Their signatures are not verified yet. */
+/** Bytes of all bodies that are being read. Their senders are not authenticated yet. */
 const maxBufferedBytes = 100 * 1024 * 1024;
 
 const maxConnections = 256;
@@ -20,126 +20,122 @@ const defaultTimeouts: Timeouts = { headersMs: 10_000, requestMs: 30_000 };
 
 export interface WebhookServerOptions {
   host: string;
-  /** 0 for any that is free. */
+  /** 0 for any free port. */
   port: number;
   webhookPath: string;
   receive: (delivery: RawDelivery) => Promise<Receipt>;
-  /** Answers a request for a page. Returns false for any other request. */
+  /** Answers requests for pages. Returns false for any other request. */
   pages?: ((request: IncomingMessage, response: ServerResponse) => boolean) | undefined;
-  /** Resolves to the answer of /readyz. Rejects while deliveries cannot be stored; a UserError says why. */
+  /** Resolves to the answer of /readyz. Rejects while deliveries cannot be stored, with a UserError that says why. */
   ready: () => Promise<string>;
   /** Default: 10 seconds for the headers, 30 in all. */
   timeouts?: Timeouts;
 }
 
-export interface WebhookServer {
-  /** Resolves to the address it listens on, once it does. */
-  start(): Promise<{ host: string; port: number }>;
-  /** Accepts no more connections; resolves when all open requests are answered. */
-  stop(): Promise<void>;
-}
+/** The app's HTTP server: webhooks, `/healthz` (the process runs) and `/readyz` (it can work). */
+export class WebhookServer {
+  readonly #options: WebhookServerOptions;
+  readonly #path: string;
+  readonly #server: Server;
+  #stopping = false;
+  #bufferedBytes = 0;
 
-/** The app's HTTP server: webhooks, `/healthz` (the process is running) and `/readyz` (it can accept deliveries). */
-export function createWebhookServer({
-  host,
-  port,
-  webhookPath,
-  receive,
-  pages,
-  ready,
-  timeouts: { headersMs, requestMs } = defaultTimeouts,
-}: WebhookServerOptions): WebhookServer {
-  let stopping = false;
-  let bufferedBytes = 0;
-  const path = withoutSlash(webhookPath);
-  const limits = {
-    headersTimeout: headersMs,
-    requestTimeout: requestMs,
-    connectionsCheckingInterval: Math.min(1_000, headersMs),
-    keepAliveTimeout: 5_000,
-  };
-  const server = createServer(limits, async (request, response) => {
-    if (pages?.(request, response)) return;
-    const [status, words] = await answer(request).catch((): Answer => [500, "It could not be read."]);
+  constructor(options: WebhookServerOptions) {
+    const { headersMs, requestMs } = options.timeouts ?? defaultTimeouts;
+    this.#options = options;
+    this.#path = withoutSlash(options.webhookPath);
+    const limits = {
+      headersTimeout: headersMs,
+      requestTimeout: requestMs,
+      connectionsCheckingInterval: Math.min(1_000, headersMs),
+      keepAliveTimeout: 5_000,
+    };
+    this.#server = createServer(limits, (request, response) => void this.#serve(request, response));
+    this.#server.maxConnections = maxConnections;
+  }
+
+  /** Resolves to the address it listens on, once it does. Rejects with a UserError when the address cannot be used. */
+  start(): Promise<{ host: string; port: number }> {
+    const { host, port } = this.#options;
+    return new Promise((resolve, reject) => {
+      const fail = (error: Error) => reject(cannotListen(error));
+      this.#server.once("error", fail);
+      this.#server.listen({ host, port }, () => {
+        this.#server.off("error", fail);
+        const address = this.#server.address() as AddressInfo;
+        resolve({ host: address.family === "IPv6" ? `[${address.address}]` : address.address, port: address.port });
+      });
+    });
+  }
+
+  /** Accepts no more connections; resolves when all requests are answered. */
+  stop(): Promise<void> {
+    this.#stopping = true;
+    if (!this.#server.listening) return Promise.resolve();
+    return new Promise((resolve, reject) => this.#server.close((error) => (error ? reject(error) : resolve())));
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (this.#options.pages?.(request, response)) return;
+    const [status, message] = await this.#answer(request).catch((): Answer => [500, "The request could not be read."]);
     // A connection that is kept alive would keep the server from closing.
-    if (stopping) response.setHeader("Connection", "close");
-    send(response, status, words);
-  });
+    if (this.#stopping) response.setHeader("Connection", "close");
+    send(response, status, message);
+  }
 
-  server.maxConnections = maxConnections;
-
-  async function answer(request: IncomingMessage): Promise<Answer> {
-    const at = withoutSlash((request.url ?? "/").split("?")[0] ?? "/");
+  async #answer(request: IncomingMessage): Promise<Answer> {
+    const path = withoutSlash((request.url ?? "/").split("?")[0] ?? "/");
     const reading = request.method === "GET" || request.method === "HEAD";
-    if (reading && at === "/healthz") return [200, "ok"];
-    if (reading && at === "/readyz") return isReady();
-    if (at !== path) return [404, "There is nothing here."];
-    if (request.method !== "POST") return [405, "Webhooks are posted here."];
-    if (stopping) return [503, "Shutting down. Deliver it again."];
-    return receiveWebhook(request);
+    if (reading && path === "/healthz") return [200, "ok"];
+    if (reading && path === "/readyz") return this.#isReady();
+    if (path !== this.#path) return [404, "Not found."];
+    if (request.method !== "POST") return [405, "Send webhooks with POST."];
+    if (this.#stopping) return [503, "Shutting down. Deliver it again."];
+    return this.#receiveWebhook(request);
   }
 
-  async function isReady(): Promise<Answer> {
-    if (stopping) return [503, "shutting down"];
-    return ready().then(
-      (state): Answer => [200, state],
-      (error): Answer => [
-        503,
-        error instanceof UserError || error instanceof DatabaseError ? error.message : "The store does not answer.",
-      ],
-    );
+  async #isReady(): Promise<Answer> {
+    if (this.#stopping) return [503, "shutting down"];
+    try {
+      return [200, await this.#options.ready()];
+    } catch (error) {
+      const isExplained = error instanceof UserError || error instanceof DatabaseError;
+      return [503, isExplained ? error.message : "The database does not answer."];
+    }
   }
 
-  async function receiveWebhook(request: IncomingMessage): Promise<Answer> {
-    const { headers } = request;
-    const [id, name, signature] = ["x-github-delivery", "x-github-event", "x-hub-signature-256"].map((header) =>
-      String(headers[header] ?? ""),
-    ) as [string, string, string];
-    if (!/^\s*application\/json\s*(;|$)/i.test(headers["content-type"] ?? "")) return [415, "Send application/json."];
-    if (!signature) return [401, "There is no X-Hub-Signature-256."];
-    if (!id || !name) return [400, "There is no X-GitHub-Delivery or no X-GitHub-Event."];
+  async #receiveWebhook(request: IncomingMessage): Promise<Answer> {
+    const header = (name: string) => String(request.headers[name] ?? "");
+    const id = header("x-github-delivery");
+    const name = header("x-github-event");
+    const signature = header("x-hub-signature-256");
+    if (!/^\s*application\/json\s*(;|$)/i.test(header("content-type"))) return [415, "Send application/json."];
+    if (!signature) return [401, "The header X-Hub-Signature-256 is missing."];
+    if (!id || !name) return [400, "The header X-GitHub-Delivery or X-GitHub-Event is missing."];
 
-    const body = await readBody(request);
+    const body = await this.#readBody(request);
     if (typeof body !== "string") return body;
-    const { status, message: words } = await receive({ id, name, signature, body });
-    return [status, words];
+    const { status, message } = await this.#options.receive({ id, name, signature, body });
+    return [status, message];
   }
 
-  async function readBody(request: IncomingMessage): Promise<string | Answer> {
+  async #readBody(request: IncomingMessage): Promise<string | Answer> {
     if (Number(request.headers["content-length"] ?? 0) > maxBodyBytes) return tooLong;
     const chunks: Buffer[] = [];
     let length = 0;
     try {
       for await (const chunk of request as AsyncIterable<Buffer>) {
         length += chunk.length;
-        bufferedBytes += chunk.length;
+        this.#bufferedBytes += chunk.length;
         if (length > maxBodyBytes) return tooLong;
-        if (bufferedBytes > maxBufferedBytes) return [503, "Too much is arriving at once. Deliver it again."];
+        if (this.#bufferedBytes > maxBufferedBytes) return [503, "Too many large requests at once. Deliver it again."];
         chunks.push(chunk);
       }
       return Buffer.concat(chunks).toString("utf8");
     } finally {
-      bufferedBytes -= length;
+      this.#bufferedBytes -= length;
     }
   }
-
-  return {
-    start: () =>
-      new Promise((resolve, reject) => {
-        const fail = (error: Error) => reject(cannotListen(error));
-        server.once("error", fail);
-        server.listen({ host, port }, () => {
-          server.off("error", fail);
-          const address = server.address() as AddressInfo;
-          resolve({ host: address.family === "IPv6" ? `[${address.address}]` : address.address, port: address.port });
-        });
-      }),
-    stop: () => {
-      stopping = true;
-      if (!server.listening) return Promise.resolve();
-      return new Promise((resolve, reject) => server.close((error) => (error ? reject(error) : resolve())));
-    },
-  };
 }
 
 function cannotListen(error: Error): UserError {
@@ -149,14 +145,14 @@ function cannotListen(error: Error): UserError {
   });
 }
 
-type Answer = [status: number, words: string];
+type Answer = [status: number, message: string];
 
-const tooLong: Answer = [413, "That is more than GitHub sends."];
+const tooLong: Answer = [413, "The body is larger than 25 MB."];
 
-function send(response: ServerResponse, status: number, words: string): void {
+function send(response: ServerResponse, status: number, message: string): void {
   // A body that was not read must not be parsed as the next request.
   const headers = { "content-type": "text/plain; charset=utf-8", ...(status >= 400 ? { connection: "close" } : {}) };
-  response.writeHead(status, headers).end(`${words}\n`);
+  response.writeHead(status, headers).end(`${message}\n`);
 }
 
 function withoutSlash(path: string): string {
