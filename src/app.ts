@@ -15,6 +15,7 @@ import { isConfigured } from "#setup/env-file.ts";
 import type { Telemetry } from "#telemetry/start-telemetry.ts";
 import { createRedactor } from "#text/redact.ts";
 import { createSanitizer } from "#text/sanitize.ts";
+import { loadRunPages } from "#web/load-run-pages.ts";
 
 /** Reads the environment, wires the rooms, and serves until it is told to stop. */
 async function main(): Promise<void> {
@@ -60,7 +61,7 @@ async function main(): Promise<void> {
   };
   const pages =
     config.page &&
-    (await import("#web/create-run-pages.ts")).createRunPages({
+    loadRunPages({
       config: { ...config, page: config.page },
       views: () => {
         views ??= new RunViewReader({ store, live: started().live, redact, now: Date.now });
@@ -130,6 +131,7 @@ async function main(): Promise<void> {
   await runtime.start();
   await bot.start();
   await loadWorkspaceModules();
+  await pages?.load();
 }
 
 /** Without any setting of an App there is nothing to serve yet but the page that registers one. */

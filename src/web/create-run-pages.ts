@@ -20,7 +20,7 @@ import { PageError, runNotFound } from "./page-error.ts";
 import { createRateLimit, type RateLimit } from "./rate-limit.ts";
 import { maxEntriesPerPage, renderEntries, renderEntriesPage, renderRunPage } from "./render-page.ts";
 import { securityHeaders, sendMessage, wantsJson } from "./responses.ts";
-import { createRunLinks, type RunLinks } from "./run-links.ts";
+import { createRunLinks, isPagePath, type RunLinks } from "./run-links.ts";
 import { createSealedCookies } from "./sealed-cookies.ts";
 import { createSessions, type Sessions } from "./sessions.ts";
 import { costsCsvPath, downloadCosts, showCosts } from "./show-costs.ts";
@@ -107,8 +107,7 @@ export function createRunPages(options: RunPagesOptions): RunPages {
   const listener = getRequestListener(app.fetch, { hostname: "localhost", overrideGlobalObjects: false });
   return {
     answer: (request, response) => {
-      const [path = ""] = (request.url ?? "").split("?", 1);
-      if (!/^\/(?:$|favicon\.ico$|costs$|costs\.csv$|runs$|runs\/)/.test(path)) return false;
+      if (!isPagePath(request.url)) return false;
       response.setTimeout(idleTimeoutMs, () => response.destroy());
       void listener(request, response);
       return true;

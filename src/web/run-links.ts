@@ -21,3 +21,9 @@ export function createRunLinks(secret: string): RunLinks {
     isKey: (runId, key) => equalSecrets(key, keyOf(runId)),
   };
 }
+
+/** Returns true for `/`, `/favicon.ico`, `/costs`, `/costs.csv`, and `/runs` with everything below it. */
+export function isPagePath(url = ""): boolean {
+  const [path = ""] = url.split("?", 1);
+  return /^\/(?:$|favicon\.ico$|costs$|costs\.csv$|runs$|runs\/)/.test(path);
+}
