@@ -88,12 +88,9 @@ function checkOfStatus({ context, state, description, target_url }: Status): Che
 }
 
 /** Creates a completed check run, unless the commit has one with its key. */
-export async function postCheckRun(api: RepositoryApi, run: NewCheckRun, appId: number | undefined): Promise<void> {
+export async function postCheckRun(api: RepositoryApi, run: NewCheckRun): Promise<void> {
   const pages = await api.callPages("GET /repos/{owner}/{repo}/commits/{ref}/check-runs", { ref: run.commit });
-  const existing = pages
-    .flatMap(({ check_runs }) => check_runs)
-    .filter(({ app }) => appId === undefined || app?.id === appId);
-  if (existing.some(({ external_id }) => external_id === run.key)) return;
+  if (pages.some(({ check_runs }) => check_runs.some(({ external_id }) => external_id === run.key))) return;
   await api.call("POST /repos/{owner}/{repo}/check-runs", {
     name: run.name,
     head_sha: run.commit,

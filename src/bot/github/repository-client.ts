@@ -400,7 +400,7 @@ export class RepositoryClient implements GitHub {
 
   createCheckRun(run: NewCheckRun): Promise<void> {
     const annotations = run.annotations.map((one) => ({ ...one, message: this.#redact(one.message) }));
-    return postCheckRun(this.#api, { ...run, summary: this.#redact(run.summary), annotations }, this.#identity.appId);
+    return postCheckRun(this.#api, { ...run, summary: this.#redact(run.summary), annotations });
   }
 
   listRequiredChecks(branch: string): Promise<string[]> {
