@@ -34,8 +34,8 @@ export function keyOfEvent(name: string, payload: unknown): string {
 }
 
 /**
- * Finds comments of people that no event has reported, written since a time of GitHub's clock. `readUntil` is where to
- * continue.
+ * Finds comments of people that no event has reported, written since a time of GitHub's clock and not edited. `readUntil` is
+ * where to continue.
  */
 export async function findMissedComments(
   { api, repository, isKnown }: MissedEventsOptions,
@@ -48,8 +48,9 @@ export async function findMissedComments(
     const comments = await api.call("GET /repos/{owner}/{repo}/issues/comments", query);
     for (const comment of comments) {
       readUntil = comment.updated_at;
-      // An edit does not make an old comment a new one.
-      if (!comment.user || !isHuman(comment.user) || isBefore(comment.created_at, since)) continue;
+      // Who has edited a comment is not known here, so an edited one counts by its own event alone.
+      const isEdited = comment.updated_at !== comment.created_at;
+      if (!comment.user || !isHuman(comment.user) || isEdited || isBefore(comment.created_at, since)) continue;
       const key = keyOfEvent("issue_comment", { action: "created", comment });
       if (await isKnown(key)) continue;
       const number = Number(comment.issue_url.split("/").at(-1));

@@ -1,0 +1,70 @@
+import { expect, onTestFinished, test } from "vitest";
+import { findMissedComments, findMissedReviews, keyOfEvent } from "#bot/deliveries/find-missed-events.ts";
+import { findHandler } from "#bot/deliveries/handlers.ts";
+import type { GitHubEvent } from "#bot/deliveries/receive-delivery.ts";
+import { jobTokens } from "#bot/github/installation-tokens.ts";
+import { RepositoryApi } from "#bot/github/repository-api.ts";
+import { RestClient } from "#bot/github/rest-client.ts";
+import { commitTo, PlaygroundWorld, shop } from "../../support/playground-world.ts";
+
+async function openWorld() {
+  const world = await PlaygroundWorld.start();
+  onTestFinished(() => world.close());
+  const token = await world.token();
+  const { github } = world;
+  const repository = { ...shop, installationId: 0, repositoryId: github.repository().id };
+  const rest = new RestClient({
+    apiUrl: github.apiUrl,
+    writeIntervalMs: 0,
+    createAppToken: async () => token,
+    warn: () => {},
+  });
+  const tokens = jobTokens(token, { ...shop, cloneUrl: `${github.url}/${shop.owner}/${shop.repo}.git` });
+  const api = new RepositoryApi({ rest, tokens, repository, apiUrl: github.apiUrl });
+  const known = new Set<string>();
+  const options = { api, repository, isKnown: async (key: string) => known.has(key) };
+  return { world, github, known, options };
+}
+
+/** True for an event that its handler accepts like the webhook's. */
+function isAccepted({ name, payload }: GitHubEvent): boolean {
+  const read = findHandler(`${name}.${payload.action}`)?.read(payload, { appId: undefined, serves: () => true });
+  return read !== undefined && "payload" in read;
+}
+
+test("comments of people that no event has reported are found once, and never after somebody has edited them", async () => {
+  const { world, github, known, options } = await openWorld();
+  const { number } = github.as("visitor").openIssue({ title: "A bug" });
+  const since = new Date().toISOString();
+  const edited = github.as("maintainer").comment(number, "Thanks.");
+  await expect.poll(() => Date.now()).toBeGreaterThan(edited.createdAt.getTime());
+  github.as("contributor").editComment(edited.id, "/approve all");
+  const comment = github.as("maintainer").comment(number, "/run fixer");
+  await (await world.client()).rest.issues.createComment({ ...shop, issue_number: number, body: "from a bot" });
+
+  const { events, readUntil } = await findMissedComments(options, since);
+
+  expect(events.map(({ id }) => id)).toEqual([`comment ${comment.id}`]);
+  expect(events.every(isAccepted)).toBe(true);
+  // The webhook of the same comment has the same key.
+  known.add(keyOfEvent("issue_comment", { action: "created", comment: { id: comment.id } }));
+  expect(events.map(({ key }) => known.has(key))).toEqual([true]);
+  expect((await findMissedComments(options, since)).events).toEqual([]);
+  expect(Date.parse(readUntil)).toBeGreaterThanOrEqual(comment.createdAt.getTime());
+});
+
+test("reviews of a pull request that no event has reported, and its end, are found", async () => {
+  const { github, known, options } = await openWorld();
+  await commitTo(github, "topic", { "README.md": "# A shop\n" });
+  const pull = await github.as("contributor").openPullRequest({ title: "Text", head: "topic", base: "main" });
+  await github.as("maintainer").review(pull.number, { event: "COMMENT", body: "Nearly." });
+  const open = await findMissedReviews(options, [pull.number]);
+  for (const { key } of open) known.add(key);
+
+  await github.as("maintainer").merge(pull.number);
+  const closed = await findMissedReviews(options, [pull.number]);
+
+  expect(open.map(({ name, payload }) => `${name}.${payload.action}`)).toEqual(["pull_request_review.submitted"]);
+  expect(closed.map(({ name, payload }) => `${name}.${payload.action}`)).toEqual(["pull_request.closed"]);
+  expect([...open, ...closed].every(isAccepted)).toBe(true);
+});
