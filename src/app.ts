@@ -3,17 +3,20 @@ import { pino } from "pino";
 import { type Bot, createBot } from "#bot/create-bot.ts";
 import { isListedRepository, readConfig, readServerAddress } from "#config/config.ts";
 import { UserError } from "#domain/errors.ts";
+import { logContext } from "#domain/log-context.ts";
 import { createExecutors } from "#executors/create-executors.ts";
 import { createModels } from "#models/create-models.ts";
+import { CostWatch } from "#runtime/cost-watch.ts";
 import { createRuntime, type Runtime } from "#runtime/create-runtime.ts";
 import { loadWorkspaceModules } from "#runtime/github-environment.ts";
+import { RunLog } from "#runtime/run-log.ts";
 import { openWorkerCatalog } from "#runtime/start/worker-catalog.ts";
 import { openStore } from "#runtime/store/open-store.ts";
 import { RunViewReader } from "#runtime/views/run-view-reader.ts";
 import { checkAppAtStart } from "#setup/doctor.ts";
 import { isConfigured } from "#setup/env-file.ts";
 import type { Telemetry } from "#telemetry/start-telemetry.ts";
-import { createRedactor } from "#text/redact.ts";
+import { createRedactor, redactDeep } from "#text/redact.ts";
 import { createSanitizer } from "#text/sanitize.ts";
 import { loadRunPages } from "#web/load-run-pages.ts";
 
@@ -21,15 +24,18 @@ import { loadRunPages } from "#web/load-run-pages.ts";
 async function main(): Promise<void> {
   if (!isConfigured(process.env)) return setUp();
   const config = readConfig(process.env);
-  const log = pino({ level: config.app.logLevel });
+  const log = pino({ level: config.app.logLevel, mixin: logContext });
   const redact = createRedactor(config.secrets);
   let telemetry: Telemetry | undefined;
   const models = createModels(config.models, {}, () => telemetry?.models);
   const modelProblem = models.defaultModel && models.findModelProblem(models.defaultModel);
   if (modelProblem) throw new UserError(`GOLEM_FORGE_MODEL: ${modelProblem}`);
 
-  const onError = (error: unknown, about: object = {}) =>
-    log.error(about, redact(error instanceof Error ? `${error.stack}` : String(error)));
+  const onError = (error: unknown, { runId, kind }: { runId?: string; kind?: string } = {}) =>
+    log.error(
+      { ...(runId && { run: runId }), ...(kind && { effect: kind }) },
+      redact(error instanceof Error ? `${error.stack}` : String(error)),
+    );
   const { store, dispatch } = await openStore(config.database, { onError });
   const { metricsToken, traces, metrics } = config.telemetry;
   if (metricsToken || traces || metrics) {
@@ -104,7 +110,22 @@ async function main(): Promise<void> {
     runsPerHour: config.runsPerHour,
     retention: config.retention,
     policy: config.policy,
-    observers: telemetry?.observers ?? [],
+    observers: [
+      ...(telemetry?.observers ?? []),
+      new RunLog((fields, message) => log.info(redactDeep(fields, redact), message)),
+      new CostWatch({
+        store,
+        policy: config.policy,
+        onWarning: (warning) => {
+          telemetry?.instruments.add("golem_forge_cost_warnings", { scope: warning.scope });
+          log.warn(
+            warning,
+            `Runs have used most of the cost that is allowed in 24 hours (cost_per_day.${warning.scope}).`,
+          );
+        },
+        onError,
+      }),
+    ],
     onError,
   });
 

@@ -124,7 +124,7 @@ export async function createBot({
 }
 
 export interface ThreadsOptions extends Pick<BotOptions, "runs" | "deliveries" | "pages"> {
-  config: Pick<Config, "github" | "secrets">;
+  config: Pick<Config, "github" | "secrets" | "policy">;
   appId: number | undefined;
   openGitHub: OpenGitHub;
   log: ReturnType<typeof createLog>;
@@ -174,7 +174,14 @@ export function createThreads(options: ThreadsOptions): Threads {
   return {
     services,
     processor,
-    frontEnd: createThreadFrontEnd({ openGitHub, runs, redact, sanitize, linksTo }),
+    frontEnd: createThreadFrontEnd({
+      openGitHub,
+      runs,
+      redact,
+      sanitize,
+      linksTo,
+      costWarningPercent: config.policy.cost_warning_percent,
+    }),
     stop: async () => {
       await processor.stop(shutdownGraceMs);
       // Reactions and notices: useful, but not worth waiting for GitHub's pace.

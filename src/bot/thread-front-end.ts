@@ -20,6 +20,8 @@ export interface ThreadFrontEndOptions {
   /** Applied to every comment before its marker is added. */
   sanitize: (text: string) => string;
   linksTo: (view: RunView) => Promise<CommentLinks>;
+  /** The percentage of a run's cost limit from which its status warns. Default: 80. */
+  costWarningPercent?: number;
 }
 
 /** Shows runs in the thread of their issue or pull request, one comment per name. */
@@ -29,6 +31,7 @@ export function createThreadFrontEnd({
   redact,
   sanitize,
   linksTo,
+  costWarningPercent,
 }: ThreadFrontEndOptions): Required<FrontEnd> {
   /** Posts where the conversation is: in the issue, or in the pull request that the run opened. */
   const say = (view: RunView, markdown: string, options: PostOptions) =>
@@ -56,7 +59,7 @@ export function createThreadFrontEnd({
         const view = await latest();
         const pending = view.outcome ? [] : await runs().pendingApprovals(origin);
         const own = pending.filter(({ rootId }) => rootId === view.spec.id);
-        return sanitize(renderStatus(clean(view), clean(own), await linksTo(view)));
+        return sanitize(renderStatus(clean(view), clean(own), await linksTo(view), costWarningPercent));
       };
       return postComment(openGitHub(origin), { ...options, thread: origin.thread, body });
     },

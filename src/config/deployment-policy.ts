@@ -30,6 +30,8 @@ export const DeploymentPolicy = z.strictObject({
   cost_per_day: z
     .strictObject({ repository: z.number().positive().default(50), total: z.number().positive().default(500) })
     .prefault({}),
+  /** The percentage of a run's cost limit, and of the day's, from which people are warned. */
+  cost_warning_percent: z.number().min(1).max(100).default(80),
   /** Runs that events of one issue or pull request may start in an hour. */
   triggered_runs_per_hour: z.number().int().min(0).default(5),
   /** The workers that events of people without write access may start, and what such a run may cost in US dollars. */

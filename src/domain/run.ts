@@ -97,6 +97,8 @@ export const RunSpec = z.object({
   isFork: z.boolean().optional(),
   /** For a child run: the number of its parent's stored change sets that it starts from. */
   parentChanges: z.number().optional(),
+  /** GitHub's id of the webhook delivery that started it, for logs. */
+  delivery: z.string().optional(),
   createdAt: z.number(),
 });
 export type RunSpec = z.infer<typeof RunSpec>;

@@ -1,4 +1,5 @@
 import { DatabaseError, OutageError, UserError } from "#domain/errors.ts";
+import { logFieldsOf, withLogContext } from "#domain/log-context.ts";
 import { SerialQueue } from "#domain/serial-queue.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import { LeaseLostError, withLease } from "#domain/write-lease.ts";
@@ -175,6 +176,11 @@ export class RunSession {
 
   /** Returns the next effect of the queue when it was claimed together with the result of this one. */
   async #perform(effect: Effect): Promise<Effect | undefined> {
+    const { spec } = await this.#active;
+    return withLogContext(logFieldsOf(spec), () => this.#performLogged(effect));
+  }
+
+  async #performLogged(effect: Effect): Promise<Effect | undefined> {
     const controller = new AbortController();
     this.#performing.set(effect.key, { kind: effect.request.kind, controller });
     try {

@@ -35,6 +35,7 @@ beforeAll(async () => {
       OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
       OTEL_BSP_SCHEDULE_DELAY: "100",
       OTEL_METRIC_EXPORT_INTERVAL: "500",
+      LOG_LEVEL: "info",
     },
   });
   await world.start();
@@ -185,7 +186,11 @@ test("a run at its cost limit waits across a crash, and /approve +$1 by someone 
   const story = world.open({ title: "Expensive", script: byTurn(edit, remove, { text: "It was worth it." }) });
   story.comment("/run thrifty");
   await story.botComment(/\*\*thrifty\*\* has used up its cost limit\n\nIt has cost \\?\$0\.\d+ of/);
-  await collector.until(() => collector.spans.some(({ name }) => name === "execute_tool write_file"));
+  await collector.until(() =>
+    collector.spans.some(
+      ({ name, attributes }) => name === "execute_tool write_file" && attributes["golem_forge.worker"] === "thrifty",
+    ),
+  );
   await world.end("SIGKILL");
   await world.start();
 
@@ -207,6 +212,7 @@ test("a run at its cost limit waits across a crash, and /approve +$1 by someone 
 
   await checkTrace();
   await checkMetrics();
+  checkLog();
 });
 
 /** The run of the story above is one trace, from before the crash to the end. */
@@ -245,6 +251,24 @@ async function checkTrace(): Promise<void> {
   });
   // Neither prompts nor answers leave the deployment.
   expect(JSON.stringify(spans)).not.toMatch(/Expensive|worth it|as you are told|Count every item/);
+}
+
+/** Every line is JSON, and those of a run carry its id, repository and delivery. */
+function checkLog(): void {
+  const lines = world
+    .printed()
+    .split("\n")
+    .filter((line) => line.startsWith("{") && line.endsWith("}"))
+    .map((line) => JSON.parse(line));
+  const ofRuns = lines.filter(({ run }) => run !== undefined);
+  const delivery = expect.stringMatching(/^[0-9a-f]{8}-/);
+
+  expect(ofRuns).toContainEqual(
+    expect.objectContaining({ msg: "The run has ended.", worker: "thrifty", outcome: "answered", delivery }),
+  );
+  expect(ofRuns).toContainEqual(expect.objectContaining({ msg: "An approval is requested.", tool: "delete_file" }));
+  for (const line of ofRuns)
+    expect(line).toMatchObject({ run: expect.any(String), repository: expect.stringMatching(/\/shop$/), delivery });
 }
 
 async function checkMetrics(): Promise<void> {

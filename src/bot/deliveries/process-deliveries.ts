@@ -2,6 +2,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { z } from "zod";
 import { isOutage } from "#bot/github/refusals.ts";
 import { DatabaseError, OutageError, UserError } from "#domain/errors.ts";
+import { withLogContext } from "#domain/log-context.ts";
 import { LeaseLostError, startStopwatch, withLease } from "#domain/write-lease.ts";
 import type { Delivery, DeliveryStore } from "#runtime/store/store.ts";
 import {
@@ -27,6 +28,8 @@ const maxOutageMs = 24 * 60 * 60_000;
 const maxFailures = 6;
 
 const Content = z.object({ id: z.string(), event: z.string(), payload: z.unknown(), notBefore: z.number().default(0) });
+
+const Located = z.object({ repository: z.object({ full_name: z.string() }).optional() });
 
 export interface DeliveryProcessorOptions {
   store: DeliveryStore;
@@ -141,18 +144,24 @@ export class DeliveryProcessor {
       );
     }, leaseMs / 3);
     const context = { ...this.#services, deliveryId: content.id, attempts };
+    const { repository } = Located.safeParse(content.payload).data ?? {};
+    const fields = { delivery: content.id, ...(repository && { repository: repository.full_name }) };
     const confirm = async () => {
       if (sinceRenewed() > leaseMs) throw new LeaseLostError();
       await this.#confirmLease();
     };
-    const failure = await withLease(confirm, () => handler.handle(content.payload, context)).then(
+    const failure = await withLease(confirm, () =>
+      withLogContext(fields, () => handler.handle(content.payload, context)),
+    ).then(
       () => undefined,
       (error: unknown) => ({ error }),
     );
     try {
       // It is due again, for any process.
       if (failure?.error instanceof LeaseLostError) return;
-      const retry = failure && (await this.#retryAfter(delivery, failure.error, { handler, content, context }));
+      const retry =
+        failure &&
+        (await withLogContext(fields, () => this.#retryAfter(delivery, failure.error, { handler, content, context })));
       clearInterval(renewal);
       if (!retry) await this.#store.completeDelivery(key);
       else await this.#store.postponeDelivery(key, retry.dueAt, { hasFailed: retry.hasFailed });

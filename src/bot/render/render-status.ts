@@ -8,7 +8,12 @@ const maxLogLines = 200;
 const maxChildren = 20;
 
 /** The living comment of a run: what it is doing, what it waits for, what it cost so far, how to stop it, and its web page. */
-export function renderStatus(view: RunView, pending: readonly Approval[], links: CommentLinks = {}): string {
+export function renderStatus(
+  view: RunView,
+  pending: readonly Approval[],
+  links: CommentLinks = {},
+  costWarningPercent = 80,
+): string {
   return paragraphs(
     `### ${headline(view)}`,
     !view.outcome && inline(view.activity),
@@ -16,6 +21,7 @@ export function renderStatus(view: RunView, pending: readonly Approval[], links:
     renderChildren(view.children),
     renderPending(pending),
     renderUsualCost(view),
+    renderCostWarning(view, costWarningPercent),
     renderNumbers(view),
     renderLog(view.log),
     renderHints(view),
@@ -111,6 +117,17 @@ function numbersOf({ steps, usage, cost }: RunView): string {
 function renderUsualCost({ spec: { worker, usualCost }, cost, outcome }: RunView): string | undefined {
   if (usualCost === undefined || cost !== undefined || outcome) return undefined;
   return `Runs of this worker have cost ${formatCost(usualCost)} in this repository (median); this one stops at ${formatCost(worker.limits.cost)}.`;
+}
+
+/** Warns that most of the cost limit is used up, until the run waits at it or has ended. */
+function renderCostWarning(
+  { spec: { worker }, state, cost = 0, outcome }: RunView,
+  percent: number,
+): string | undefined {
+  const { cost: limit } = worker.limits;
+  if (outcome || state === "awaitingBudget" || cost < (limit * percent) / 100) return undefined;
+  const share = Math.floor((cost / limit) * 100);
+  return `⚠️ ${share} % of the cost limit is used: ${formatCost(cost)} of ${formatCost(limit)}. At the limit the run waits until someone raises it.`;
 }
 
 /** Formats US dollars for Markdown, where two plain dollar signs in a line would be a formula. */

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { settingsPath } from "#config/repository-settings.ts";
 import { UserError } from "#domain/errors.ts";
 import type { GitHub } from "#domain/github.ts";
+import { logContext } from "#domain/log-context.ts";
 import { isScheduled, nothingToDo, type RunOrigin, type RunSpec } from "#domain/run.ts";
 import { SerialQueue } from "#domain/serial-queue.ts";
 import { initialRun } from "#runtime/apply-events.ts";
@@ -62,6 +63,7 @@ export class RunStarter {
       throw new UserError(`${worker.name} needs a task. Write it after the command, or in ${place}.`);
     }
 
+    const { delivery } = logContext();
     const spec: RunSpec = {
       id,
       rootId: id,
@@ -74,6 +76,7 @@ export class RunStarter {
       ...(task ? { task } : {}),
       ...pull,
       ...(usualCost === undefined ? {} : { usualCost }),
+      ...(delivery === undefined ? {} : { delivery }),
       createdAt: now(),
     };
     const events: NewEvent[] = [

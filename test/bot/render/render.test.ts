@@ -80,6 +80,18 @@ describe("status", () => {
     expect(status).toContain(way);
   });
 
+  test("most of the cost limit is warned about, until the run waits at it or has ended", () => {
+    const { spec } = sampleView();
+    const limits = { ...spec.worker.limits, cost: 2 };
+    const render = (change: Parameters<typeof sampleView>[0]) =>
+      renderStatus(sampleView({ spec: { ...spec, worker: { ...spec.worker, limits } }, ...change }), [], {}, 80);
+
+    expect(render({ cost: 1.7 })).toContain("⚠️ 85 % of the cost limit is used: \\$1.70 of \\$2.00.");
+    expect(render({ cost: 1.59 })).not.toContain("⚠️");
+    expect(render({ cost: 2.1, state: "awaitingBudget" })).not.toContain("⚠️");
+    expect(render({ cost: 1.7, outcome: { kind: "answered", text: "Done." } })).not.toContain("⚠️");
+  });
+
   test("a log of thousands of lines shows its end", () => {
     const status = renderStatus(sampleView({ log: Array.from({ length: 5_000 }, (_, index) => `line ${index}`) }), []);
 

@@ -1,0 +1,54 @@
+import { expect, test, vi } from "vitest";
+import { defaultPolicy } from "#config/deployment-policy.ts";
+import { type CostWarning, CostWatch } from "#runtime/cost-watch.ts";
+import { MemoryStore } from "#runtime/store/memory/memory-store.ts";
+import { requireRun } from "#runtime/store/store.ts";
+import { sampleRun, sampleSnapshot, sampleSpec, sampleUsage } from "../support/store-samples.ts";
+
+/** Watches a store in which one run of a repository has cost this much today. */
+async function watched(cost: number) {
+  const store = new MemoryStore();
+  const { origin } = sampleSpec("r1");
+  const run = sampleRun("r1", [], { createdAt: Date.now(), origin: { ...origin, repositoryId: 11 } });
+  await store.ingest({ run: { ...run, snapshot: sampleSnapshot("idle", { cost }) }, events: [] });
+  const warnings: CostWarning[] = [];
+  const policy = { ...defaultPolicy, cost_per_day: { repository: 10, total: 100 }, cost_warning_percent: 80 };
+  const row = await requireRun(store, "r1");
+  const errors: unknown[] = [];
+  const spend = () => {
+    const options = { store, policy, onWarning: (warning: CostWarning) => warnings.push(warning) };
+    const watch = new CostWatch({ ...options, onError: (error) => errors.push(error), intervalMs: 0 });
+    const after = { snapshot: row.snapshot, status: "active" as const, usage: sampleUsage() };
+    watch.transitionStored({ run: row, events: [], after });
+  };
+  const checked = vi.spyOn(store, "costOfRuns");
+  return { spend, warnings, errors, checked };
+}
+
+test("most of a repository's budget of a day is warned about once, whatever process notices", async () => {
+  const { spend, warnings, checked } = await watched(8);
+
+  spend();
+  await vi.waitFor(() => expect(warnings).toHaveLength(1));
+  spend();
+  await vi.waitFor(() => expect(checked).toHaveBeenCalledTimes(4));
+
+  expect(warnings).toEqual([{ scope: "repository", repository: "ada/engine", spent: 8, limit: 10 }]);
+});
+
+test("most of the deployment's budget of a day is warned about", async () => {
+  const { spend, warnings } = await watched(80);
+
+  spend();
+
+  await vi.waitFor(() => expect(warnings).toContainEqual({ scope: "total", spent: 80, limit: 100 }));
+});
+
+test("less than the percentage of the policy is not warned about", async () => {
+  const { spend, warnings, checked } = await watched(7.9);
+
+  spend();
+  await vi.waitFor(() => expect(checked).toHaveBeenCalledTimes(2));
+
+  expect(warnings).toEqual([]);
+});
