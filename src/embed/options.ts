@@ -11,7 +11,7 @@ import type { RuntimeEventCallback } from "#ui/runtime-events.ts";
 import type { UIEventBus } from "#ui/ui-event-bus.ts";
 import type { ModelSettings } from "./choose-models.ts";
 
-/** A worker: a definition with defaults for what is left out, the text of a `.worker` file, or the path of one. */
+/** A worker: a definition with defaults for what is left out, the text of a `.worker` file, or the path of one or of a program. */
 export type WorkerSource = z.input<typeof WorkerDefinition> | string;
 
 /** The workers that may be called, by name, or a function that finds one. */
@@ -61,7 +61,7 @@ export interface WorkerRuntimeOptions {
   sandboxTools?: ToolServices["sandboxTools"];
   /** Web access beyond the public web: a search provider, hosts of a private network. */
   web?: ToolServices["web"];
-  /** The workers that this one and those below it may call, if their `workers` toolset allows it. */
+  /** The workers that it and those below it may call, if their `workers` toolset allows it. Default: those of its program. */
   workers?: WorkerCatalogue;
   /** The folder that holds the worker's `tools.ts`. Default: that of the worker's file. */
   workerDirectory?: string;

@@ -394,3 +394,14 @@ test("a locked worker runs with the model and the limits of its file, whatever t
   expect(await runtime.run("Hi")).toMatchObject({ response: "Hello." });
   expect(models.requests[0]?.model).toBe("scripted:own");
 });
+
+test("a program on disk runs by its folder, with the workers and modules it has there", async () => {
+  const { runtime, models } = await embedded(
+    [{ calls: [{ name: "editor", args: { input: "A draft" } }] }, '{"accepted":true,"changes":[]}', "Accepted."],
+    { worker: "examples/orchestrator" },
+  );
+
+  expect(await runtime.run("A text about golems")).toMatchObject({ success: true, response: "Accepted." });
+  expect(models.requests[1]?.instructions).toContain('"accepted":{"type":"boolean"}');
+  await runtime.dispose();
+});

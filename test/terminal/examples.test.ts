@@ -34,7 +34,8 @@ async function examples(scripts: Record<string, readonly Turn[]>) {
     read: (path: string) => readFileSync(join(folder, path), "utf8"),
     /** Runs a command as a script does, in the folder of the examples. */
     async golem(words: readonly string[], { isTTY = false, cwd = folder } = {}) {
-      const given = giveGolem([...words, "--model", "compatible:scripted"], { isTTY, cwd, env });
+      const model = words[0] === "run" ? ["--model", "compatible:scripted"] : [];
+      const given = giveGolem([...words, ...model], { isTTY, cwd, env });
       const code = await given.code;
       return { code, answer: given.output().trim(), errors: given.errors() };
     },
@@ -206,6 +207,7 @@ describe("a program", () => {
 
     expect(await golem(["run", "writer", "Golems"], { cwd })).toMatchObject({ code: 0, answer: "Clay." });
     expect(await golem(["run", "workers/writer.worker", "Golems"], { cwd })).toMatchObject({ code: 0 });
+    expect((await golem(["log"], { cwd })).answer).toContain("writer");
   });
 
   test("names the settings that have no effect here, and refuses wrong ones", async () => {

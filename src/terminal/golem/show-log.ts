@@ -5,17 +5,17 @@ import type { RunView } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import { type RunRow, readable, type Store } from "#runtime/store/store.ts";
 import { readView } from "#runtime/views/read-view.ts";
-import { findRoot } from "#sandbox/checkout/find-root.ts";
 import { createStyle, type Style, visible } from "#terminal/style.ts";
 import { oneLine } from "#terminal/value-to-text.ts";
 import type { CommandContext } from "./command-context.ts";
-import { isDelivered, SavedRuns, turnsOf } from "./saved-runs.ts";
+import { isDelivered, turnsOf } from "./saved-runs.ts";
+import { findSurroundings } from "./surroundings.ts";
 
 const maxArguments = 200;
 
 /** Returns what `golem log` prints: the runs of the checkout, or the transcript of one. */
 export async function showLog(given: string | undefined, context: CommandContext): Promise<string> {
-  const savedRuns = new SavedRuns(await findRoot(context.cwd), context);
+  const { savedRuns } = await findSurroundings(context);
   const paint = createStyle(context.output);
   if (given !== undefined) return transcriptOf(savedRuns.read(savedRuns.find(given)), paint);
 
