@@ -396,6 +396,7 @@ describe("slash commands", () => {
 
   test.each([
     ["/clear", { name: "clear", args: [] }],
+    ["/revoke k7mq", { name: "revoke", args: ["k7mq"] }],
     ["/model openai:gpt-5", { name: "model", args: ["openai:gpt-5"] }],
   ])("%s is for the runtime", async (line, command) => {
     const { type, next } = await withTools();
