@@ -91,7 +91,7 @@ export class SetupCache {
     this.#create();
     const unfinished = join(this.#directory, `unfinished-${process.pid}-${randomBytes(8).toString("hex")}`);
     const tree = dependencyFolders(files);
-    const home = homeFolders.filter((path) => isFolder(join(files.home, path)));
+    const home = homeFolders.filter((path) => isFolderBelow(files.home, path));
     try {
       for (const [name, from, paths] of [
         ["tree", files.tree, tree],
@@ -107,7 +107,7 @@ export class SetupCache {
       for (const path of tree.filter(isNodeModules)) {
         const folder = join(unfinished, "tree", path);
         const { uid, gid } = lstatSync(folder);
-        for (const name of writableFolders.filter((one) => !existsSync(join(folder, one)))) {
+        for (const name of writableFolders.filter((one) => !lstatSync(join(folder, one), { throwIfNoEntry: false }))) {
           mkdirSync(join(folder, name));
           chownSync(join(folder, name), uid, gid);
         }
@@ -168,6 +168,12 @@ export function dependencyFolders({ tree, known, isIgnored }: Omit<SetupFiles, "
     }
   }
   return found;
+}
+
+/** False where a link takes the place of the folder or of one above it: it may lead out of the sandbox. */
+function isFolderBelow(parent: string, path: string): boolean {
+  const names = path.split("/");
+  return names.every((_, at) => isFolder(join(parent, ...names.slice(0, at + 1))));
 }
 
 function isFolder(path: string): boolean {

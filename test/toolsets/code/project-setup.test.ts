@@ -1,4 +1,4 @@
-import { chmodSync, mkdtempSync, rmSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { createExecutors, type Executors } from "#executors/create-executors.ts";
@@ -21,7 +21,11 @@ afterAll(async () => {
 });
 if (!available) test.skip(`the setup is not tested here: ${reason}`, () => undefined);
 
+/** A folder of this machine that a setup tries to take. */
+const outside = join(directory, "outside");
+mkdirSync(join(outside, "repository"), { recursive: true });
 const setup = [
+  `ln -s ${outside} ~/.m2`,
   "mkdir -p node_modules/dep packages/a/node_modules/own ~/.local/lib built",
   'cat package-lock.json marker > node_modules/dep/index.js; echo "$(git log --format=%s)" > node_modules/dep/commit',
   "echo own > packages/a/node_modules/own/index.js; echo local > ~/.local/lib/local; echo lost > built/lost",
@@ -74,6 +78,7 @@ describe.skipIf(!available)("the setup commands of a project", () => {
       const installed = await first.call("install_package", {});
 
       expect(installed.llmContent).toContain("Exit code 0");
+      expect(readdirSync(outside)).toEqual(["repository"]);
       expect(first.sandbox.text("marker")).toBe("changed by the run\n");
       // A run of another branch that does all it can, with the same lockfiles.
       const branch = await run({ executors, branch: "feature" });
