@@ -16,7 +16,7 @@ beforeAll(async () => {
   mkdirSync(installed, { recursive: true });
   await run("tar", ["-xzf", join(folder, stdout.trim()), "-C", installed, "--strip-components=1"]);
   writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
-}, 60_000);
+}, 600_000);
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

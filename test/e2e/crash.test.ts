@@ -146,6 +146,7 @@ async function playStory({ killer, environment }: Database, { killAt, killAfterW
   const commitLog = `${databasePath}.commits`;
   const writes: string[] = [];
   let kills = 0;
+  let killed: Promise<unknown> | undefined;
   let ended = false;
 
   const keepRunning = async (more: Record<string, string>): Promise<void> => {
@@ -163,13 +164,15 @@ async function playStory({ killer, environment }: Database, { killAt, killAfterW
     if (ended || method === "PATCH" || /access_tokens/.test(operation ?? "")) return undefined;
     writes.push(operation ?? method);
     if (writes.length - 1 !== killAfterWrite) return undefined;
-    void forge.end("SIGKILL");
+    killed = forge.end("SIGKILL");
     return "drop";
   });
 
   try {
     await keepRunning({ ...(killAt ? { KILL_AT: killAt } : {}), COMMIT_LOG: commitLog });
     const result = await (withReview ? playReview(forge) : playFix(forge));
+    // The last write ends the story before the process has ended.
+    await killed;
     ended = true;
     await forge.end("SIGTERM");
     return { result, writes, kills, commits: (await readFile(commitLog, "utf8")).length };

@@ -28,7 +28,7 @@ function sh(script: string, request: Partial<ExecRequest> = {}, place: Place = {
   const workspace = place.workspace ?? memoryWorkspace(files);
   return (place.session ?? shared).exec(workspaceTree(workspace, workspace), {
     command: ["bash", "-c", script],
-    timeoutMs: 5_000,
+    timeoutMs: 60_000,
     outputBytes: 20_000,
     ...request,
   });
