@@ -1,7 +1,7 @@
 import { fileURLToPath } from "node:url";
 import { pino } from "pino";
 import { type Bot, createBot } from "#bot/create-bot.ts";
-import { isListedRepository, readConfig, readServerAddress } from "#config/config.ts";
+import { type Config, isListedRepository, readConfig, readServerAddress } from "#config/config.ts";
 import { UserError } from "#domain/errors.ts";
 import { logContext } from "#domain/log-context.ts";
 import { createExecutors } from "#executors/create-executors.ts";
@@ -15,7 +15,7 @@ import { openStore } from "#runtime/store/open-store.ts";
 import { RunViewReader } from "#runtime/views/run-view-reader.ts";
 import { checkAppAtStart } from "#setup/doctor.ts";
 import { isConfigured } from "#setup/env-file.ts";
-import type { Telemetry } from "#telemetry/start-telemetry.ts";
+import type { Telemetry, TelemetryOptions } from "#telemetry/start-telemetry.ts";
 import { createRedactor, redactDeep } from "#text/redact.ts";
 import { createSanitizer } from "#text/sanitize.ts";
 import { loadRunPages } from "#web/load-run-pages.ts";
@@ -37,18 +37,7 @@ async function main(): Promise<void> {
       redact(error instanceof Error ? `${error.stack}` : String(error)),
     );
   const { store, dispatch } = await openStore(config.database, { onError });
-  const { metricsToken, traces, metrics } = config.telemetry;
-  if (metricsToken || traces || metrics) {
-    const { startTelemetry } = await import("#telemetry/start-telemetry.ts");
-    telemetry = await startTelemetry({
-      config: config.telemetry,
-      store,
-      rateLimits: () => bot.rateLimits(),
-      costPerDay: config.policy.cost_per_day.total,
-      redact,
-      onError,
-    });
-  }
+  telemetry = await openTelemetry(config, { store, rateLimits: () => bot.rateLimits(), redact, onError });
   const catalog = await openWorkerCatalog(
     config.workersDirectory ?? fileURLToPath(new URL("../workers", import.meta.url)),
   );
@@ -155,7 +144,18 @@ async function main(): Promise<void> {
   await pages?.load();
 }
 
-/** Without any setting of an App there is nothing to serve yet but the page that registers one. */
+/** Starts metrics and traces, if they are configured. Their packages are loaded only then. */
+async function openTelemetry(
+  config: Config,
+  services: Pick<TelemetryOptions, "store" | "rateLimits" | "redact" | "onError">,
+): Promise<Telemetry | undefined> {
+  const { metricsToken, traces, metrics } = config.telemetry;
+  if (!metricsToken && !traces && !metrics) return undefined;
+  const { startTelemetry } = await import("#telemetry/start-telemetry.ts");
+  return startTelemetry({ config: config.telemetry, costPerDay: config.policy.cost_per_day.total, ...services });
+}
+
+/** Without an App there is nothing to serve but the page that registers one. */
 async function setUp(): Promise<void> {
   const { startSetupServer } = await import("#setup/setup-server.ts");
   const page = await startSetupServer({ ...readServerAddress(process.env), envFile: ".env" });
