@@ -28,8 +28,7 @@ describe.concurrent("a worker that cannot start is answered with an explanation"
     comment("/run fixr");
 
     const { body } = await botComment(/no worker/);
-    expect(body).toContain("There is no worker `fixr`. Did you mean `/run fixer`?");
-    expect(body).toContain("- `/run reviewer` — Reviews a pull request");
+    expect(body).toMatch(/There is no worker "fixr"\. Did you mean fixer\? You can run: .*\bfixer, .*\breviewer\b/);
   });
 
   test.each([
