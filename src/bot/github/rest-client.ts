@@ -47,7 +47,8 @@ interface RestClientOptions {
   /** Keeps this distance between the writes of an installation; with 0, GitHub's limits are not anticipated. */
   writeIntervalMs?: number | undefined;
   /** Creates the JSON web token that authenticates the app. */
-  createAppToken: () => Promise<string>;
+  /** Signs a token of the app, for a GitHub whose clock is this many seconds ahead of the local one. */
+  createAppToken: (clockOffset: number) => string;
   warn: (message: string) => void;
 }
 
@@ -68,7 +69,9 @@ export class RestClient {
   readonly #octokit: Octokit;
   readonly #pacers = new LRUCache<number, RequestPacer>({ max: 1_000 });
   readonly #writeIntervalMs: number | undefined;
-  readonly #createAppToken: () => Promise<string>;
+  readonly #createAppToken: RestClientOptions["createAppToken"];
+  /** Seconds that GitHub's clock is ahead of the local one, once that has mattered. */
+  #clockOffset = 0;
   readonly #warn: (message: string) => void;
   #requests = 0;
 
@@ -146,7 +149,20 @@ export class RestClient {
     });
   }
 
-  async #exchange({
+  /** Sends a request. When GitHub rejects the times in a token of the app, a token with GitHub's time is tried. */
+  async #exchange(request: RestRequest): Promise<RestResponse> {
+    try {
+      return await this.#exchangeOnce(request);
+    } catch (error) {
+      const clockOffset = request.token === undefined ? clockOffsetIn(error) : undefined;
+      if (clockOffset === undefined || clockOffset === this.#clockOffset) throw error;
+      this.#clockOffset = clockOffset;
+      this.#warn(`The clock of this machine differs from GitHub's by ${clockOffset} seconds.`);
+      return this.#exchangeOnce(request);
+    }
+  }
+
+  async #exchangeOnce({
     route,
     parameters: given,
     prepare,
@@ -156,7 +172,7 @@ export class RestClient {
     timeoutMs = requestTimeoutMs,
   }: RestRequest): Promise<RestResponse> {
     const parameters = { ...given, ...(await prepare?.()) };
-    const authorization = token === undefined ? `Bearer ${await this.#createAppToken()}` : `token ${token}`;
+    const authorization = token === undefined ? `Bearer ${this.#createAppToken(this.#clockOffset)}` : `token ${token}`;
     const isCached = token !== undefined && route.startsWith("GET");
     const key = isCached ? JSON.stringify([token, route, parameters, accept]) : "";
     const known = isCached ? this.#responses.get(key) : undefined;
@@ -178,6 +194,14 @@ export class RestClient {
       throw error;
     }
   }
+}
+
+/** The seconds that GitHub's clock is ahead, for a refusal of the times in a token; undefined for any other error. */
+function clockOffsetIn(error: unknown): number | undefined {
+  if (!(error instanceof RequestError) || error.status !== 401) return undefined;
+  if (!/'(Expiration time|Issued at)' claim/.test(error.message)) return undefined;
+  const now = Date.parse(String(error.response?.headers.date));
+  return Number.isNaN(now) ? undefined : Math.round((now - Date.now()) / 1_000);
 }
 
 /** The refusal as an outage, which says when to try again. */

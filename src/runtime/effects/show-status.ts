@@ -17,7 +17,8 @@ export function showStatus({
       if (!showStatus) return {};
       const name = `status/${runId}`;
       const known = await store.findPost(name);
-      const earliest = known ? known.updatedAt + statusIntervalMs : 0;
+      // The clock may have been set back, or another process may have a clock that is ahead.
+      const earliest = known ? Math.min(known.updatedAt, now()) + statusIntervalMs : 0;
       if (earliest > now()) throw new Postponed(earliest);
 
       const view = await readView(store, runId, () => run.ownLog());
