@@ -16,7 +16,7 @@ async function openWorld() {
   const rest = new RestClient({
     apiUrl: github.apiUrl,
     writeIntervalMs: 0,
-    createAppToken: async () => token,
+    createAppToken: () => token,
     warn: () => {},
   });
   const tokens = jobTokens(token, { ...shop, cloneUrl: `${github.url}/${shop.owner}/${shop.repo}.git` });
