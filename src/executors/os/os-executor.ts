@@ -137,7 +137,7 @@ function canMountOverlays(directory: string, user: SandboxUser): boolean {
   const [lower, upper, work, target = ""] = names;
   const options = `lowerdir=${lower},upperdir=${upper},workdir=${work},userxattr`;
   const mount = ["mount", "-t", "overlay", "overlay", "-o", options, "--", target];
-  const { status } = spawnSync("unshare", ["--user", "--map-root-user", "--mount", ...mount], {
+  const { status } = spawnSync("/usr/bin/unshare", ["--user", "--map-root-user", "--mount", ...mount], {
     env: { PATH: "/usr/local/bin:/usr/bin:/bin" },
     stdio: "ignore",
     timeout: 5_000,
