@@ -1,5 +1,5 @@
 import { fileURLToPath } from "node:url";
-import { pino } from "pino";
+import { type Logger, pino } from "pino";
 import { type Bot, createBot } from "#bot/create-bot.ts";
 import { type Config, isListedRepository, readConfig, readServerAddress } from "#config/config.ts";
 import { UserError } from "#domain/errors.ts";
@@ -8,10 +8,13 @@ import { createExecutors } from "#executors/create-executors.ts";
 import { createModels } from "#models/create-models.ts";
 import { CostWatch } from "#runtime/cost-watch.ts";
 import { createRuntime, type Runtime } from "#runtime/create-runtime.ts";
+import type { Dispatch } from "#runtime/dispatch.ts";
 import { loadWorkspaceModules } from "#runtime/github-environment.ts";
 import { RunLog } from "#runtime/run-log.ts";
+import type { RunObserver } from "#runtime/run-observer.ts";
 import { openWorkerCatalog } from "#runtime/start/worker-catalog.ts";
 import { openStore } from "#runtime/store/open-store.ts";
+import type { Store } from "#runtime/store/store.ts";
 import { RunViewReader } from "#runtime/views/run-view-reader.ts";
 import { checkAppAtStart } from "#setup/doctor.ts";
 import { isConfigured } from "#setup/env-file.ts";
@@ -19,6 +22,18 @@ import type { Telemetry, TelemetryOptions } from "#telemetry/start-telemetry.ts"
 import { createRedactor, redactDeep } from "#text/redact.ts";
 import { createSanitizer } from "#text/sanitize.ts";
 import { loadRunPages } from "#web/load-run-pages.ts";
+
+const shippedWorkers = fileURLToPath(new URL("../workers", import.meta.url));
+
+type OnError = (error: unknown, about?: { runId?: string; kind?: string }) => void;
+
+interface ObserverServices {
+  telemetry: Telemetry | undefined;
+  log: Logger;
+  redact: (text: string) => string;
+  store: Store;
+  onError: OnError;
+}
 
 /** Reads the environment, wires the rooms, and serves until it is told to stop. */
 async function main(): Promise<void> {
@@ -31,17 +46,10 @@ async function main(): Promise<void> {
   const modelProblem = models.defaultModel && models.findModelProblem(models.defaultModel);
   if (modelProblem) throw new UserError(`GOLEM_FORGE_MODEL: ${modelProblem}`);
 
-  const onError = (error: unknown, { runId, kind }: { runId?: string; kind?: string } = {}) =>
-    log.error(
-      { ...(runId && { run: runId }), ...(kind && { effect: kind }) },
-      redact(error instanceof Error ? `${error.stack}` : String(error)),
-    );
+  const onError = createOnError(log, redact);
   const { store, dispatch } = await openStore(config.database, { onError });
   telemetry = await openTelemetry(config, { store, rateLimits: () => bot.rateLimits(), redact, onError });
-  const catalog = await openWorkerCatalog(
-    config.workersDirectory ?? fileURLToPath(new URL("../workers", import.meta.url)),
-  );
-
+  const catalog = await openWorkerCatalog(config.workersDirectory ?? shippedWorkers);
   const executors = createExecutors({
     ...config.executors,
     onAvailability: ({ tier, available, reason }) => log.info({ tier, available }, reason),
@@ -75,10 +83,7 @@ async function main(): Promise<void> {
     deliveries: store,
     ready: async () => {
       if (stopping) throw new UserError("shutting down");
-      await store.ping();
-      const problem = dispatch?.problem?.();
-      if (problem) throw new UserError(problem);
-      return dispatch?.name ? `ready (${dispatch.name})` : "ready";
+      return checkStore(store, dispatch);
     },
   });
   runtime = createRuntime({
@@ -99,22 +104,7 @@ async function main(): Promise<void> {
     runsPerHour: config.runsPerHour,
     retention: config.retention,
     policy: config.policy,
-    observers: [
-      ...(telemetry?.observers ?? []),
-      new RunLog((fields, message) => log.info(redactDeep(fields, redact), message)),
-      new CostWatch({
-        store,
-        policy: config.policy,
-        onWarning: (warning) => {
-          telemetry?.instruments.add("golem_forge_cost_warnings", { scope: warning.scope });
-          log.warn(
-            warning,
-            `Runs have used most of the cost that is allowed in 24 hours (cost_per_day.${warning.scope}).`,
-          );
-        },
-        onError,
-      }),
-    ],
+    observers: createObservers(config, { telemetry, log, redact, store, onError }),
     onError,
   });
 
@@ -142,6 +132,45 @@ async function main(): Promise<void> {
   await bot.start();
   await loadWorkspaceModules();
   await pages?.load();
+}
+
+function createOnError(log: Logger, redact: (text: string) => string): OnError {
+  return (error, { runId, kind } = {}) =>
+    log.error(
+      { ...(runId && { run: runId }), ...(kind && { effect: kind }) },
+      redact(error instanceof Error ? `${error.stack}` : String(error)),
+    );
+}
+
+/** Resolves to the answer of /readyz. Rejects while nothing can be stored. */
+async function checkStore(store: Store, dispatch: Dispatch | undefined): Promise<string> {
+  await store.ping();
+  const problem = dispatch?.problem?.();
+  if (problem) throw new UserError(problem);
+  return dispatch?.name ? `ready (${dispatch.name})` : "ready";
+}
+
+/** Logs runs, warns before the deployment's cost limits are reached, and reports to metrics and traces. */
+function createObservers(
+  { policy }: Config,
+  { telemetry, log, redact, store, onError }: ObserverServices,
+): RunObserver[] {
+  return [
+    ...(telemetry?.observers ?? []),
+    new RunLog((fields, message) => log.info(redactDeep(fields, redact), message)),
+    new CostWatch({
+      store,
+      policy,
+      onWarning: (warning) => {
+        telemetry?.instruments.add("golem_forge_cost_warnings", { scope: warning.scope });
+        log.warn(
+          warning,
+          `Runs have used most of the cost that is allowed in 24 hours (cost_per_day.${warning.scope}).`,
+        );
+      },
+      onError,
+    }),
+  ];
 }
 
 /** Starts metrics and traces, if they are configured. Their packages are loaded only then. */
