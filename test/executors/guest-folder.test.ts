@@ -12,7 +12,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { guestFolder } from "#executors/os/guest-folder.ts";
+import { GuestFolder } from "#executors/os/guest-folder.ts";
 import { validateChanges } from "#executors/validate-changes.ts";
 
 let tree: string;
@@ -29,8 +29,8 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(join(tree, ".."), { recursive: true }));
 
-async function brought(limits?: Parameters<typeof guestFolder>[2]) {
-  const guest = guestFolder(tree, undefined, limits);
+async function brought(limits?: ConstructorParameters<typeof GuestFolder>[2]) {
+  const guest = new GuestFolder(tree, undefined, limits);
   const file = (path: string) => ({ path, content: Buffer.from(`${path}\n`), executable: false });
   await guest.write({ write: [...known].map(file), remove: [] });
   return guest;
@@ -41,7 +41,7 @@ function swap(folder: string): void {
   symlinkSync(outside, join(tree, folder));
 }
 
-const validate = (proposed: Awaited<ReturnType<ReturnType<typeof guestFolder>["collect"]>>) =>
+const validate = (proposed: Awaited<ReturnType<GuestFolder["collect"]>>) =>
   validateChanges(proposed ?? [], { resolve: (path) => path, known, isIgnored: () => false });
 
 // It holds folders open by their descriptors, as Linux shows them.

@@ -23,25 +23,6 @@ import type { ProposedChange } from "#executors/validate-changes.ts";
 import { pathProblem } from "#executors/validate-changes.ts";
 import type { SandboxUser } from "./prepared-process.ts";
 
-/**
- * A run's copy of the tree on disk. It is only touched while no process of the guest lives, and even then nothing in it
- * is trusted: a folder may have become a link to somewhere else.
- */
-export interface GuestFolder {
-  write(delta: TreeDelta): Promise<void>;
-  /** Writes the `.git` of the repository. It is the guest's own afterwards, and `collect` does not look into it. */
-  writeGitFolder(files: readonly { path: string; content: Uint8Array }[]): Promise<void>;
-  /** Makes a folder, and removes what a guest put in its place. */
-  makeFolder(path: string): void;
-  /**
-   * What differs from what was brought; names of ignored folders are not looked into. Undefined when there is too much
-   * to look at: then nobody knows what is in it, and all of it has to go.
-   */
-  collect(options: { isIgnored(path: string): boolean; known: ReadonlySet<string> }): Promise<Collected>;
-  /** There is an empty folder in its place. */
-  reset(): void;
-}
-
 type Collected = ProposedChange[] | undefined;
 
 interface WalkLimits {
@@ -52,127 +33,169 @@ interface WalkLimits {
   changes: number;
 }
 
+interface CollectOptions {
+  isIgnored(path: string): boolean;
+  known: ReadonlySet<string>;
+}
+
 const execute = promisify(execFile);
-/** A tree may have 200,000 files of its own. */
+/** A repository may have 200,000 files. */
 const walkLimits: WalkLimits = { entries: 400_000, folders: 50_000, changes: 10_000 };
-/** How long others wait: a promise for each of thousands of files takes many times as long as what is done to them. */
+/** Synchronous calls take a tenth of the time of promises for thousands of files. Other work gets its turn this often. */
 const yieldEveryMs = 8;
 
-export function guestFolder(folder: string, user: SandboxUser, given: Partial<WalkLimits> = {}): GuestFolder {
-  const limits = { ...walkLimits, ...given };
-  const root = realpathSync(folder);
-  /** Device, inode, size, mode and change time of what was brought: the last cannot be set back from user space. */
-  const writtenSignatures = new Map<string, string>();
-  let hasGitFolder = false;
+/**
+ * A run's copy of the tree on disk. It is only touched while no process of the guest is running, and even then nothing
+ * in it is trusted: a folder may have become a link to another place.
+ */
+export class GuestFolder {
+  readonly #root: string;
+  readonly #user: SandboxUser;
+  readonly #limits: WalkLimits;
+  /** Device, inode, size, mode and change time of what was written: the last cannot be set back from user space. */
+  readonly #writtenSignatures = new Map<string, string>();
+  #hasGitFolder = false;
 
-  async function writeFile(path: string, content: Uint8Array, executable: boolean): Promise<string> {
-    const file = await openNew(`${root}/${path}`, executable ? 0o755 : 0o644);
+  constructor(folder: string, user: SandboxUser, limits: Partial<WalkLimits> = {}) {
+    this.#root = realpathSync(folder);
+    this.#user = user;
+    this.#limits = { ...walkLimits, ...limits };
+  }
+
+  async write({ write, remove }: TreeDelta): Promise<void> {
+    for (const path of remove) await this.#removeFile(path);
+    const made = new Set<string>();
+    const pause = createYielder();
+    for (const { path, content, executable } of write) {
+      this.#makeParents(path, made);
+      this.#writtenSignatures.set(path, await this.#writeFile(path, content, executable));
+      if (pause.isDue()) await pause.take();
+    }
+  }
+
+  /** Writes the `.git` of the repository. Afterwards it belongs to the guest, and `collect` leaves it out. */
+  async writeGitFolder(files: readonly { path: string; content: Uint8Array }[]): Promise<void> {
+    const made = new Set<string>();
+    for (const { path, content } of files) {
+      this.#makeParents(`.git/${path}`, made);
+      await this.#writeFile(`.git/${path}`, content, false);
+    }
+    for (const folder of ["objects/pack", "refs"]) this.#makeParents(`.git/${folder}/file`, made);
+    this.#hasGitFolder = true;
+  }
+
+  /** Makes a folder, and removes whatever the guest put in its place. */
+  makeFolder(path: string): void {
+    this.#makeParents(`${path}/file`, new Set());
+  }
+
+  /**
+   * Returns what differs from what was written; ignored folders are left out. Returns undefined when there is too much
+   * to look at. The folder's contents are unknown then, and all of it has to be removed.
+   */
+  async collect({ isIgnored, known }: CollectOptions): Promise<Collected> {
+    const walk: Walk = {
+      isIgnored,
+      known,
+      knownFolders: foldersOf(known),
+      proposed: [],
+      seen: new Set(),
+      pause: createYielder(),
+      folders: [""],
+      count: { entries: 0, folders: 0, changes: 0 },
+    };
+    for (let folder = walk.folders.pop(); folder !== undefined; folder = walk.folders.pop()) {
+      walk.count.folders += 1;
+      const open = openFolder(folder === "" ? this.#root : `${this.#root}/${folder}`);
+      if (open === undefined) continue;
+      try {
+        await this.#collectFolder(folder, open, walk);
+      } finally {
+        closeSync(open);
+      }
+      if (this.#isTooMuch(walk)) return undefined;
+    }
+    for (const path of this.#writtenSignatures.keys()) {
+      if (!walk.seen.has(path)) walk.proposed.push({ kind: "gone", path });
+    }
+    return walk.proposed;
+  }
+
+  /** Call it after the folder was emptied. */
+  reset(): void {
+    this.#writtenSignatures.clear();
+    this.#hasGitFolder = false;
+  }
+
+  async #collectFolder(folder: string, open: number, walk: Walk): Promise<void> {
+    const { isIgnored, known, knownFolders, count, pause } = walk;
+    for (const name of namesInFolder(open)) {
+      count.entries += 1;
+      if (this.#isTooMuch(walk)) return;
+      if (this.#hasGitFolder && folder === "" && name === ".git") continue;
+      const path = folder === "" ? name : `${folder}/${name}`;
+      if (pause.isDue()) await pause.take();
+      const found = lstatIfPresent(`${throughDescriptor(open)}/${name}`);
+      if (found?.isDirectory() && !pathProblem(path)) {
+        if (knownFolders.has(path) || !isIgnored(`${path}/`)) walk.folders.push(path);
+        continue;
+      }
+      walk.seen.add(path);
+      if (found && this.#writtenSignatures.get(path) === signature(found)) continue;
+      if (known.has(path) || !isIgnored(path)) count.changes += 1;
+      walk.proposed.push(describeEntry(this.#root, path, found));
+    }
+  }
+
+  #isTooMuch({ count }: Walk): boolean {
+    const { entries, folders, changes } = this.#limits;
+    return count.entries > entries || count.folders > folders || count.changes > changes;
+  }
+
+  async #writeFile(path: string, content: Uint8Array, executable: boolean): Promise<string> {
+    const file = await openNew(`${this.#root}/${path}`, executable ? 0o755 : 0o644);
     try {
       writeFileSync(file, content);
-      if (user) fchownSync(file, user.uid, user.gid);
+      if (this.#user) fchownSync(file, this.#user.uid, this.#user.gid);
       return signature(fstatSync(file, { bigint: true }));
     } finally {
       closeSync(file);
     }
   }
 
-  /** Makes real folders of everything above a path; what stood there instead goes. */
-  function makeParents(path: string, made: Set<string>): void {
+  /** Makes real folders of everything above a path, and removes whatever else is in their place. */
+  #makeParents(path: string, made: Set<string>): void {
     const folder = path.slice(0, Math.max(0, path.lastIndexOf("/")));
     if (folder === "" || made.has(folder)) return;
-    makeParents(folder, made);
-    const absolute = `${root}/${folder}`;
+    this.#makeParents(folder, made);
+    const absolute = `${this.#root}/${folder}`;
     const found = lstatSync(absolute, { throwIfNoEntry: false });
     if (found && !found.isDirectory()) rmSync(absolute, { force: true });
     if (!found?.isDirectory()) {
       mkdirSync(absolute, { mode: 0o755 });
-      if (user) chownFolder(absolute, user);
+      if (this.#user) chownFolder(absolute, this.#user);
     } else if ((found.mode & 0o700) !== 0o700) {
       chmodSync(absolute, 0o755);
     }
     made.add(folder);
   }
 
-  async function removeFile(path: string): Promise<void> {
-    writtenSignatures.delete(path);
+  async #removeFile(path: string): Promise<void> {
+    this.#writtenSignatures.delete(path);
     // A parent that became a link must not lead the removal out of the tree.
-    if (await hasRealParents(root, path)) await removeTree(`${root}/${path}`);
+    if (await hasRealParents(this.#root, path)) await removeTree(`${this.#root}/${path}`);
   }
+}
 
-  return {
-    async write({ write, remove }) {
-      for (const path of remove) await removeFile(path);
-      const made = new Set<string>();
-      const pause = createYielder();
-      for (const { path, content, executable } of write) {
-        makeParents(path, made);
-        writtenSignatures.set(path, await writeFile(path, content, executable));
-        if (pause.isDue()) await pause.take();
-      }
-    },
-
-    async writeGitFolder(files) {
-      const made = new Set<string>();
-      for (const { path, content } of files) {
-        makeParents(`.git/${path}`, made);
-        await writeFile(`.git/${path}`, content, false);
-      }
-      for (const folder of ["objects/pack", "refs"]) makeParents(`.git/${folder}/file`, made);
-      hasGitFolder = true;
-    },
-
-    makeFolder: (path) => makeParents(`${path}/file`, new Set()),
-
-    async collect({ isIgnored, known }) {
-      const proposed: ProposedChange[] = [];
-      const seen = new Set<string>();
-      const knownFolders = foldersOf(known);
-      const pause = createYielder();
-      const folders = [""];
-      const count = { entries: 0, folders: 0, changes: 0 };
-      const isTooMuch = () =>
-        count.entries > limits.entries || count.folders > limits.folders || count.changes > limits.changes;
-
-      async function lookInto(folder: string, open: number): Promise<void> {
-        for (const name of namesInFolder(open)) {
-          count.entries += 1;
-          if (isTooMuch()) return;
-          if (hasGitFolder && folder === "" && name === ".git") continue;
-          const path = folder === "" ? name : `${folder}/${name}`;
-          if (pause.isDue()) await pause.take();
-          const found = lstatIfPresent(`${throughDescriptor(open)}/${name}`);
-          if (found?.isDirectory() && !pathProblem(path)) {
-            if (knownFolders.has(path) || !isIgnored(`${path}/`)) folders.push(path);
-            continue;
-          }
-          seen.add(path);
-          if (found && writtenSignatures.get(path) === signature(found)) continue;
-          if (known.has(path) || !isIgnored(path)) count.changes += 1;
-          proposed.push(describeEntry(root, path, found));
-        }
-      }
-
-      while (folders.length > 0 && !isTooMuch()) {
-        const folder = folders.pop() ?? "";
-        count.folders += 1;
-        const open = openFolder(folder === "" ? root : `${root}/${folder}`);
-        if (open === undefined) continue;
-        try {
-          await lookInto(folder, open);
-        } finally {
-          closeSync(open);
-        }
-      }
-      if (isTooMuch()) return undefined;
-      for (const path of writtenSignatures.keys()) if (!seen.has(path)) proposed.push({ kind: "gone", path });
-      return proposed;
-    },
-
-    reset() {
-      writtenSignatures.clear();
-      hasGitFolder = false;
-    },
-  };
+/** The state of one walk over the folder. */
+interface Walk extends CollectOptions {
+  knownFolders: ReadonlySet<string>;
+  proposed: ProposedChange[];
+  seen: Set<string>;
+  pause: ReturnType<typeof createYielder>;
+  /** Folders still to be looked into. */
+  folders: string[];
+  count: WalkLimits;
 }
 
 /**

@@ -24,7 +24,7 @@ import {
 } from "./bubblewrap.ts";
 import { controlGroup } from "./control-group.ts";
 import type { GitObjectsCache } from "./git-objects-cache.ts";
-import { type GuestFolder, guestFolder, removeTree } from "./guest-folder.ts";
+import { GuestFolder, removeTree } from "./guest-folder.ts";
 import { type Launched, launch } from "./launch.ts";
 import { mergeFolder } from "./merge-folder.ts";
 import { type OverlayMount, type PreparedProcess, prepareProcess, type SandboxUser } from "./prepared-process.ts";
@@ -98,8 +98,8 @@ export class OsSession implements ExecSession {
     this.#folders = this.#makeFolders(this.#folder);
     this.#writeSettings(this.#folders);
     const { user, limits } = resources;
-    this.#guest = guestFolder(this.#folders.tree, user, { changes: limits.changedFiles });
-    this.#homeFolder = guestFolder(this.#folders.home, user);
+    this.#guest = new GuestFolder(this.#folders.tree, user, { changes: limits.changedFiles });
+    this.#homeFolder = new GuestFolder(this.#folders.home, user);
     this.#prepared = this.#prepare(this.#folders);
   }
 
@@ -158,7 +158,7 @@ export class OsSession implements ExecSession {
     mkdirSync(folder, { mode: 0o711 });
     try {
       const folders = this.#makeFolders(folder);
-      const guest = guestFolder(folders.tree, this.#resources.user);
+      const guest = new GuestFolder(folders.tree, this.#resources.user);
       await guest.write({ write: [...isolated.files], remove: [] });
       if (isolated.keepDependencies) {
         this.#writeSettings(folders);
