@@ -5,21 +5,21 @@ import process from "node:process";
 import v8 from "node:v8";
 import { packageFolders, sourceFolder } from "./own-files.ts";
 
-/** What foreign code may import of Node: values and nothing outside. */
+/** The Node modules that untrusted code may import. They only compute values and reach nothing outside the process. */
 const pure = new Set([
   ...["assert", "assert/strict", "buffer", "console", "constants", "crypto", "events", "path", "path/posix"],
   ...["path/win32", "perf_hooks", "punycode", "querystring", "stream", "stream/consumers", "stream/promises"],
   ...["stream/web", "string_decoder", "timers", "timers/promises", "url", "util", "util/types", "zlib"],
 ]);
 
-/** What trusted modules may import besides: Node's permission model keeps these from reaching anything. */
+/** Further modules for trusted code only. Node's permission model limits what they can reach. */
 const guarded = new Set([
   ...["async_hooks", "child_process", "diagnostics_channel", "dgram", "dns", "dns/promises", "fs", "fs/promises"],
   ...["http", "http2", "https", "module", "net", "os", "process", "readline", "readline/promises", "tls", "tty"],
   ...["v8", "vm", "worker_threads"],
 ]);
 
-/** Names under which other programs import this package. */
+/** The names under which other programs import this package. */
 const ownNames = new Map(
   ["@golem-forge/core", "@golem-forge/cli", "@anthropic/golem-forge"].map((name) => [name, "golem-forge/compat"]),
 );
@@ -28,10 +28,10 @@ const ownNames = new Map(
 const trusted = [sourceFolder, ...packageFolders];
 
 /**
- * The permission model of Node holds files, network, processes and threads. It does not hold SQLite's own files,
- * signals and priorities of other processes, the user id, or V8's flags (Node 26): those go here. After this nothing
- * but this program's modules reaches more of Node than plain values, and they no more than the model guards. `refusal`
- * is said to whoever imports more.
+ * Restricts what untrusted code in this process can use. Node's permission model covers files, network, processes and
+ * threads, but not SQLite's own files, signals to and priorities of other processes, the user id, and V8's flags (Node
+ * 26). This removes those. Afterwards untrusted modules can use only the `pure` modules, and trusted modules only what
+ * the permission model allows. `refusal` is the reason in the error for any other import.
  */
 export function confine(refusal: string): void {
   const checkBuiltin = <T extends { url: string }>(specifier: string, own: boolean, resolved: T): T => {
@@ -46,7 +46,7 @@ export function confine(refusal: string): void {
     resolve(specifier, context, next) {
       const own = isTrusted(context.parentURL);
       if (isBuiltin(specifier)) return checkBuiltin(specifier, own, next(specifier, context));
-      // A tool's packages are this program's, wherever its module lies.
+      // Packages that a tool imports resolve to this program's packages, wherever the tool's module is.
       const isBare = !/^(?:[./]|[a-z][a-z+.-]*:)/i.test(specifier);
       const from = isBare && !own ? { ...context, parentURL: import.meta.url } : context;
       return checkBuiltin(specifier, own, next(ownNames.get(specifier) ?? specifier, from));
@@ -73,7 +73,7 @@ function removeCapabilities(): void {
   removeProperty(crypto, "setEngine");
   for (const power of ["registerHooks", "register", "syncBuiltinESMExports"]) removeProperty(module, power);
 
-  // Powers that were named when the module was first imported are the same functions still.
+  // Named imports still refer to the original functions, so the removals have to be synced to them.
   syncNames();
   Object.defineProperty(globalThis, "process", { value: inertProcess(), configurable: false, writable: false });
 }
@@ -84,7 +84,7 @@ function removeProperty(owner: object, power: string): void {
   Reflect.deleteProperty(owner, power);
 }
 
-/** What packages ask of `process`, with nothing behind it. */
+/** Returns a `process` with the harmless members that packages expect. */
 function inertProcess(): object {
   const { version, versions, platform, arch, release, features, nextTick, hrtime, uptime, memoryUsage } = process;
   const deaf = () => facade;

@@ -6,34 +6,37 @@ import type { SetupCache } from "./os/setup-cache.ts";
 import { createRemoteExecutor, type RemoteExecutorOptions } from "./remote/remote-executor.ts";
 
 export interface ExecutorsOptions {
-  /** Shells kept ready in memory. */
+  /** The number of idle in-memory shells to keep ready. */
   spareShells?: number;
-  /** `false` never looks for an OS sandbox. */
+  /** `false` disables the OS sandbox. */
   os?: OsExecutorOptions | false;
-  /** A module that opens sandboxes elsewhere; none unless given. */
+  /** A module that opens remote sandboxes. Default: none. */
   remote?: RemoteExecutorOptions;
-  /** Milliseconds after its last command until a session is closed; a later command opens a new one. Default: a minute in memory, ten elsewhere. */
+  /**
+   * The idle time in milliseconds after which a session is closed; a later command opens a new one. Default: 1 minute
+   * in memory, 10 minutes elsewhere.
+   */
   idleMs?: number;
-  /** Told once per tier, when it is first looked at. */
+  /** Called once per tier, with the result of its first probe. */
   onAvailability?(availability: Availability): void;
 }
 
-/** Every place commands can run in, and the sessions of the runs that use them. */
+/** All tiers that commands can run in, with the sessions of their runs. */
 export interface Executors {
   readonly tiers: readonly Tier[];
-  /** Where each tier stands and why; looks once. */
+  /** Returns the availability of each tier, with the reason. Probes only once. */
   availabilities(): Promise<Availability[]>;
   availability(tier: Tier): Promise<Availability>;
-  /** The session of this key, opened when there is none. Throws a ToolError `UNAVAILABLE` that says why. */
+  /** Returns the session for this key, and opens it if necessary. Throws a ToolError `UNAVAILABLE` with the reason. */
   openSession(tier: Tier, key: string, options?: SessionOptions): Promise<ExecSession>;
-  /** Ends the session of this key, if there is one. */
+  /** Closes the session for this key, if there is one. */
   closeSession(tier: Tier, key: string): Promise<void>;
-  /** The dependencies that setups prepared for the OS tier; undefined without that tier. */
+  /** The dependencies that setups prepared for the OS tier; undefined if that tier is not configured. */
   readonly setups: SetupCache | undefined;
   close(): Promise<void>;
 }
 
-// A shell in memory holds a process; a folder with installed packages waits for the next command of its run.
+// A memory session holds a process. The others hold a folder with installed packages, which the next command can use.
 const defaultIdleMs: Record<Tier, number> = { memory: 60_000, os: 10 * 60_000, remote: 10 * 60_000 };
 
 export function createExecutors(options: ExecutorsOptions = {}): Executors {
@@ -133,7 +136,7 @@ function reasonNotConfigured(tier: Tier): string {
 
 let shared: Executors | undefined;
 
-/** The executors for tools that are given none: created at first use, and kept until the process ends. */
+/** Returns the executors for tools that were given none. They are created on first use and live as long as the process. */
 export function defaultExecutors(): Executors {
   shared ??= createExecutors();
   return shared;

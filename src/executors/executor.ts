@@ -1,15 +1,15 @@
 import type { Change, GitFolder, Workspace } from "#domain/workspace.ts";
 
-/** Where a command runs: the in-memory shell, this machine's OS sandbox, or somebody's remote one. */
+/** Where a command runs: the in-memory shell, this machine's OS sandbox, or a provider's remote sandbox. */
 export type Tier = "memory" | "os" | "remote";
 
-/** The files a session works on. A toolset builds it from the workspace of its worker. */
+/** The files a session works on. A toolset builds it from its worker's workspace. */
 export interface TreeSource extends Pick<Workspace, "resolve" | "paths" | "list" | "stat" | "readBytes" | "readBase"> {
   changes(): Promise<Change[]>;
   readonly head: { commit: string; branch: string };
   /** Commits of the base's history, newest first. */
   log(options: { limit: number; path?: string }): Promise<TreeCommit[]>;
-  /** The `.git` for programs in the OS tier. */
+  /** The `.git` folder for programs in the OS tier. */
   gitFolder?(): Promise<GitFolder | undefined>;
 }
 
@@ -22,40 +22,40 @@ export interface TreeCommit {
 }
 
 export interface ExecRequest {
-  /** Program and arguments. The in-memory shell knows one program: `["bash", "-c", script, ...args]`. */
+  /** The program and its arguments. The in-memory shell supports only `["bash", "-c", script, ...args]`. */
   command: readonly string[];
   env?: Record<string, string>;
   /** Relative to the root of the tree. */
   cwd?: string;
   stdin?: string;
   timeoutMs: number;
-  /** Bytes kept of each of stdout and stderr: head and tail, the middle is left out. */
+  /** The bytes to keep of stdout and of stderr. Longer output keeps its head and its tail. */
   outputBytes: number;
   signal?: AbortSignal;
-  /** Receives the output while the command runs. The in-memory shell sends it command by command. */
+  /** Receives the output while the command runs. The in-memory shell sends it after each statement. */
   onOutput?(stream: "stdout" | "stderr", chunk: string): void;
-  /** Hosts this one command may reach on port 443, through a proxy. None unless given. */
+  /** The hosts this command may reach on port 443, through a proxy. Default: none. */
   network?: readonly string[];
-  /** Runs the command in an empty folder with an empty home in place of the tree. In the OS tier only. */
+  /** Runs the command in an empty folder with an empty home instead of the tree. OS tier only. */
   isolated?: IsolatedFolder;
-  /** The prepared dependencies that the command can read, by their key in the `SetupCache`. In the OS tier only. */
+  /** The key in the `SetupCache` of prepared dependencies that the command can read. OS tier only. */
   setup?: string;
 }
 
-/** The folder of a command that has network: nothing of the tree or of earlier commands can run in it. */
+/** The folder of a command with network access. Nothing from the tree or from earlier commands can run in it. */
 export interface IsolatedFolder {
   /** The only files in it. */
   files: readonly GuestChange[];
-  /** The files that are taken over if the command wrote them. */
+  /** The files to copy back if the command changed them. */
   results: ReadonlySet<string>;
-  /** Folders that are moved into the session if the command succeeds. */
+  /** Folders to move into the session if the command succeeds. */
   keep: {
-    /** Relative to the tree. They replace those of the session. */
+    /** Relative to the tree. They replace the session's folders. */
     tree: readonly string[];
-    /** Relative to the home folder. `mergeDepth`: the levels below it that are merged with those of the session. */
+    /** Relative to the home folder. Levels down to `mergeDepth` are merged with the session's folders. */
     home: readonly { path: string; mergeDepth: number }[];
   };
-  /** Keeps all dependencies: in the session, or under a key in the `SetupCache` and not in the session. */
+  /** Keeps all dependencies, either in the session or only in the `SetupCache` under a key. */
   keepDependencies?: "session" | { key: string };
 }
 
@@ -65,44 +65,44 @@ export interface GuestChange {
   executable: boolean;
 }
 
-/** What a command did to the tree, after the validator. Nothing of it has reached the workspace yet. */
+/** The validated changes of a command. They are not in the workspace yet. */
 export interface TreeChanges {
   written: GuestChange[];
   deleted: string[];
-  /** What will not be taken over, each with a reason that completes "because it …". */
+  /** The rejected changes, each with a reason that completes "because it …". */
   rejected: { path: string; reason: string }[];
-  /** Files of ignored folders such as node_modules: they stay with the session and are never part of the work. */
+  /** The number of changed files in ignored folders such as node_modules. They stay in the session and are never committed. */
   ignoredFiles: number;
 }
 
 export interface ExecResult {
   tier: Tier;
-  /** Null when the command was killed. */
+  /** Null if the command was killed. */
   exitCode: number | null;
   stdout: string;
   stderr: string;
   durationMs: number;
   timedOut: boolean;
-  /** True when the middle of an output was left out. */
+  /** True if the middle of an output was left out. */
   truncated: boolean;
-  /** Why the sandbox ended it, as a sentence: memory, disk, output. */
+  /** A sentence that says why the sandbox killed the command: memory, disk or output. */
   stopped?: string;
   changes: TreeChanges;
 }
 
-/** One run's place to run commands in. Commands of one session run one after the other. */
+/** The place where one run executes its commands, one at a time. */
 export interface ExecSession {
   readonly tier: Tier;
   /**
-   * Brings in what changed in the tree since the last command, runs the command, and reads what it changed.
-   * Throws a ToolError `INTERRUPTED` when the signal is aborted; the whole process tree is dead by then.
+   * Copies changes of the tree since the last command into the session, runs the command, and reads what it changed.
+   * Throws a ToolError `INTERRUPTED` when the signal is aborted, after the whole process tree has ended.
    */
   exec(tree: TreeSource, request: ExecRequest): Promise<ExecResult>;
-  /** Kills what runs and removes what was kept. May be called more than once. */
+  /** Kills the running command and removes the session's files. May be called more than once. */
   close(): Promise<void>;
 }
 
-/** Whether a tier can be used here, and why not. */
+/** The availability of a tier, with the reason. */
 export interface Availability {
   tier: Tier;
   available: boolean;
@@ -111,13 +111,13 @@ export interface Availability {
 }
 
 export interface SessionOptions {
-  /** Further folders with programs, read-only. Their `bin` comes first in the PATH. In the OS tier only. */
+  /** Additional read-only folders with programs. Their `bin` comes first in the PATH. OS tier only. */
   tools?: readonly string[];
 }
 
 export interface Executor {
   readonly tier: Tier;
-  /** Asked once; never throws. */
+  /** Called once; never throws. */
   probe(): Promise<Availability>;
   open(options?: SessionOptions): Promise<ExecSession>;
   close(): Promise<void>;

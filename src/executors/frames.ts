@@ -1,15 +1,15 @@
 import type { Readable, Writable } from "node:stream";
 
-/** The lengths of the whole and of its JSON. */
+/** Two 32-bit lengths: of the whole frame and of its JSON. */
 const headerBytes = 8;
 
-/** JSON makes objects of up to ten times its size, so bytes and long texts travel beside it, as they are. */
+/** Binary data and long strings follow the JSON unencoded, since parsed JSON can take ten times its size in memory. */
 const maxInlineLength = 1_024;
 
-/** Stands in the JSON for a part beside it: where it begins there, and how long it is. */
+/** A placeholder in the JSON for data that follows it: its offset and its length. */
 type Part = { $bytes: [start: number, length: number] } | { $text: [start: number, length: number] };
 
-/** Writes one value of plain data, bytes included, with its lengths before it. */
+/** Writes one value of plain data, which may contain bytes, as a frame: lengths, JSON, data. */
 export function writeFrame(stream: Writable, value: unknown): void {
   const beside: Uint8Array[] = [];
   let length = 0;
@@ -39,7 +39,7 @@ export function writeFrame(stream: Writable, value: unknown): void {
 
 const maxJoinedBytes = 256 * 1024;
 
-/** Joins small parts, because one write for each takes longer than all their bytes, and copies no large one. */
+/** Joins small parts, since a write per part would take longer than the copy. Large parts are not copied. */
 function writeJoined(stream: Writable, parts: readonly Uint8Array[]): void {
   let joined: Uint8Array[] = [];
   let bytes = 0;
@@ -57,15 +57,15 @@ function writeJoined(stream: Writable, parts: readonly Uint8Array[]): void {
 }
 
 export interface FrameLimits {
-  /** The longest frame taken. */
+  /** The maximum size of a frame. */
   maxBytes: number;
-  /** The longest JSON in it, without the bytes and texts beside it. */
+  /** The maximum size of its JSON, without the data that follows it. */
   maxJsonBytes: number;
 }
 
 /**
- * Reads values as `writeFrame` wrote them. They may come from code that means harm, so they are plain data of about the
- * size they came in: a frame longer than the limits is a failure before a byte of it is kept, and so is one that lies.
+ * Reads values that `writeFrame` wrote. The sender may be malicious, so a frame above the limits is rejected before it
+ * is buffered, and the values never take much more memory than the frame: inconsistent lengths are an error.
  */
 export function readFrames(
   stream: Readable,
@@ -127,7 +127,8 @@ function parseFrame(json: Buffer, beside: Buffer): unknown {
   function partOf(place: unknown): Buffer {
     const [start, length] = Array.isArray(place) ? place : [];
     const isPlace = [start, length].every(Number.isSafeInteger) && start >= 0 && length >= 0;
-    // Each byte is used once: a part that is named a thousand times would be a thousand texts.
+    // The parts may not exceed the data in total, since one part that is referenced 1,000 times would become 1,000
+    // strings.
     if (!isPlace || length > left || start + length > beside.length) throw new Error("A frame points beside itself");
     left -= length;
     return beside.subarray(start, start + length);

@@ -3,7 +3,7 @@ import { ToolError } from "#domain/errors.ts";
 import { readFrames, writeFrame } from "./frames.ts";
 import { spawnGuarded } from "./spawn-guarded.ts";
 
-/** What a child may say. It handles hostile input, so it is not believed to keep to its protocol. */
+/** The messages a child may send. It handles hostile input, so its messages are validated. */
 const ChildMessage = z.union([
   z.object({ ready: z.literal(true) }),
   z.object({ ask: z.number(), question: z.unknown() }),
@@ -16,29 +16,29 @@ export interface GuardedChildOptions {
   /** A module that calls `serveParent`. */
   entry: URL;
   memoryMb: number;
-  /** The longest message taken from the child. */
+  /** The maximum size of a message from the child. */
   messageBytes: number;
-  /** Seconds of computing until the kernel ends it, for the case that nobody is left to. */
+  /** The CPU seconds after which the kernel kills the child, even if this process is gone. */
   cpuSeconds: number;
 }
 
-/** Of a message, without its bytes and long texts. */
+/** The JSON of a message, without its bytes and long strings. */
 const maxJsonBytes = 8_000_000;
-/** What the child may ask at once, and the answers that wait because it does not read them. */
+/** The number of questions a child may have open, including answers that it has not read yet. */
 const maxOpenQuestions = 64;
 const maxUnreadBytes = 256_000_000;
 
 interface GuardedCall {
-  /** Killed this many milliseconds after the call. */
+  /** The milliseconds after which the child is killed. */
   killAfterMs: number;
   signal?: AbortSignal;
-  /** Answers what the child asks meanwhile. */
+  /** Answers the child's questions during the call. */
   answer?(question: unknown): Promise<unknown>;
-  /** Receives what the child sends meanwhile. The child is killed if it throws. */
+  /** Receives the child's output during the call. The child is killed if it throws. */
   onOutput?(output: unknown): void;
 }
 
-/** The child was killed at its deadline, by a limit, or died. */
+/** The child exited, or was killed at its deadline or by a limit. */
 export class ChildEndedError extends Error {
   override readonly name = "ChildEndedError";
   readonly reason: "deadline" | "died";
@@ -49,21 +49,21 @@ export class ChildEndedError extends Error {
   }
 }
 
-/** A Node process that can read this program's own modules and nothing else: no files, no network, no processes, no environment. */
+/** A Node process that can only read this program's own modules: no other files, network, processes or environment. */
 export interface GuardedChild {
   readonly alive: boolean;
   readonly pid: number | undefined;
-  /** Resolves once it is up. Until then, it keeps this process from ending. */
+  /** Resolves when the child is ready. Until then, the child keeps this process alive. */
   whenReady(): Promise<void>;
-  /** One at a time. Throws ChildEnded, or a ToolError `INTERRUPTED` when the signal is aborted. */
+  /** Sends one request at a time. Throws ChildEndedError, or a ToolError `INTERRUPTED` when the signal is aborted. */
   call(request: unknown, options: GuardedCall): Promise<unknown>;
   kill(): void;
 }
 
 export function startGuardedChild({ entry, memoryMb, messageBytes, cpuSeconds }: GuardedChildOptions): GuardedChild {
-  // Node alone takes half a gigabyte of what is counted, and files are held several times over while they travel.
+  // Node alone needs half a gigabyte of the counted memory, and files are copied several times in transit.
   const child = spawnGuarded({ entry, memoryMb, limits: { dataMb: 1_024 + 2 * memoryMb, cpuSeconds } });
-  // A spare child must not keep this process from ending; while a call is open, its deadline does.
+  // An idle child must not keep this process alive. During a call, the timer of its deadline does.
   const handles = [child, child.stdin, child.stdout] as { ref?(): void; unref?(): void }[];
   for (const handle of handles) handle.unref?.();
   let alive = true;
@@ -73,10 +73,10 @@ export function startGuardedChild({ entry, memoryMb, messageBytes, cpuSeconds }:
     | { id: number; settle(outcome: { result: unknown } | { error: Error }): void; call: GuardedCall }
     | undefined;
   const { promise: ready, resolve: up, reject: down } = Promise.withResolvers<void>();
-  // Nobody may be waiting when a spare child dies.
+  // A spare child may die before anything awaits it.
   ready.catch(() => undefined);
 
-  /** Keeps this process from ending while somebody waits for the child to start. */
+  /** Keeps this process alive while a caller waits for the child to start. */
   async function whenReady(): Promise<void> {
     for (const handle of handles) handle.ref?.();
     try {
@@ -95,7 +95,7 @@ export function startGuardedChild({ entry, memoryMb, messageBytes, cpuSeconds }:
 
   async function answerQuestion(id: number, question: unknown): Promise<void> {
     answering += 1;
-    // Whoever asks while nobody called it, or without end, or reads no answer, is not our program any more.
+    // Our own program never asks outside a call, asks this often, or leaves answers unread: the child is compromised.
     if (!pending || answering > maxOpenQuestions || child.stdin.writableLength > maxUnreadBytes) {
       return end(new ChildEndedError("died"));
     }

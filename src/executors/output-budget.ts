@@ -1,16 +1,16 @@
 /** Collects output and keeps its head and its tail within a budget. */
 export interface OutputBudget {
   push(chunk: Uint8Array): void;
-  /** Bytes seen in all. */
+  /** All bytes that were received. */
   readonly receivedBytes: number;
   readonly truncated: boolean;
   text(): string;
 }
 
-/** How far back a cut looks for the end of a word: half a secret would not be known for one any more. */
+/** The bytes that a cut searches back for the end of a word. A secret that is cut in half would not be recognized. */
 const maxWordBytes = 4_096;
 
-/** Keeps at most `bytes` bytes: the first half of them and the last half, in whole words. Bytes that are no UTF-8 become U+FFFD. */
+/** Keeps at most `bytes` bytes: the first and the last half of them, in whole words. Invalid UTF-8 becomes U+FFFD. */
 export function outputBudget(bytes: number): OutputBudget {
   const half = Math.max(1, Math.floor(bytes / 2));
   const head: Uint8Array[] = [];
@@ -29,7 +29,7 @@ export function outputBudget(bytes: number): OutputBudget {
     if (rest.length === 0) return;
     tail.push(rest.subarray(Math.max(0, rest.length - half)));
     tailBytes += Math.min(rest.length, half);
-    // Twice the half before trimming, so that many small chunks cost one copy and not one each.
+    // Trimmed only at twice its size, so that not every small chunk causes a copy.
     if (tailBytes > half * 2) trimTail();
   }
 

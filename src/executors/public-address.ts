@@ -8,10 +8,16 @@ export interface ResolvedAddress {
 
 export type Resolve = (host: string) => Promise<ResolvedAddress[]>;
 
-/** Ranges that look public: IPv4 addresses written as IPv6 once were, which some routers still unwrap, and Azure's host of its machines. */
+/**
+ * Ranges that look public: the old form of IPv4 addresses in IPv6, which some routers still translate, and Azure's host
+ * service.
+ */
 const embedded = ["::/96", "168.63.129.16/32"].map((range) => ipaddr.parseCIDR(range));
 
-/** True for an address of the public internet: not of this machine, a private network, a cloud's metadata, or a disguise of one. */
+/**
+ * True for an address of the public internet. False for this machine, private networks, cloud metadata, and embedded
+ * forms of these.
+ */
 export function isPublicAddress(address: string): boolean {
   try {
     const parsed = ipaddr.process(address);
@@ -23,8 +29,8 @@ export function isPublicAddress(address: string): boolean {
 }
 
 /**
- * The addresses of a host, every one of them public. One that is not makes all of them void: an answer that mixes both
- * is an attack. Connect to what this returns and not to the name, or the name can mean something else by then.
+ * Resolves a host to its addresses, all of which have to be public: a mix of public and private addresses is an attack.
+ * Connect to the returned addresses and not to the name, which may resolve differently the next time.
  */
 export async function publicAddresses(host: string, resolve: Resolve = resolveBySystem): Promise<ResolvedAddress[]> {
   const found = await resolve(host);

@@ -4,23 +4,23 @@ import { Writable } from "node:stream";
 import { confine } from "./confine.ts";
 import { readFrames, writeFrame } from "./frames.ts";
 
-/** The parent process, as seen while a request is being handled. */
+/** The parent process during a request. */
 export interface Parent {
-  /** Asks it something. */
+  /** Sends a question and resolves to the answer. */
   ask(question: unknown): Promise<unknown>;
-  /** Tells it something that needs no answer. */
+  /** Sends output that needs no answer. */
   send(output: unknown): void;
 }
 
 /**
- * The inside of a guarded child: gives up every power it does not need, answers the parent's requests one by one, and
- * ends when the parent goes. `before` is done first, when those powers are gone.
+ * Serves requests inside a guarded child: drops all privileges it does not need, handles one request at a time, and
+ * exits when the parent does. `before` is called first, after the privileges were dropped.
  */
 export function serveParent(
   handle: (request: unknown, parent: Parent) => Promise<unknown>,
   { before = async () => {} }: { before?(): Promise<void> } = {},
 ): void {
-  // What packages print must not be taken for a message.
+  // The output of packages must not be mistaken for a message.
   globalThis.console = new Console({ stdout: new Writable({ write: (_chunk, _encoding, written) => written() }) });
   confine("this process has no files, network, processes or environment.");
   void before().then(() => listen(handle));

@@ -6,19 +6,19 @@ import { fileURLToPath } from "node:url";
 import { manifestFile, packageFolders, sourceFolder } from "./own-files.ts";
 
 export interface GuardedProcess {
-  /** The module it runs. */
+  /** The module to run. */
   entry: URL;
-  /** Memory for objects; buffers are not counted. */
+  /** The memory for objects, without buffers. */
   memoryMb: number;
-  /** Files it may read besides this program's own modules. */
+  /** Files that the child may read besides this program's own modules. */
   readable?: readonly string[];
-  /** Held by the kernel, where it can: megabytes of memory in all, and seconds of computing, also when nobody is left to stop it. */
+  /** Enforced by the kernel if possible, even if this process is gone: total memory in megabytes, and CPU seconds. */
   limits?: { dataMb: number; cpuSeconds: number };
 }
 
 const ownFiles = [sourceFolder, ...packageFolders, manifestFile].map((url) => fileURLToPath(url));
 
-/** Where the child reads its modules from, before anything else; closed by the time they run. */
+/** The descriptor from which the child reads its modules at startup. It is closed before they run. */
 const modulesFd = 3;
 
 const takeModules = `
@@ -36,8 +36,9 @@ registerHooks({
 `;
 
 /**
- * Starts a Node process under its permission model: no files but those, no processes, no threads, no environment; no
- * network where Node knows `--allow-net`. It speaks on standard input and output; what it says on standard error is lost.
+ * Starts a Node process under its permission model: no files except the given ones, no processes, threads or
+ * environment, and no network if Node supports `--allow-net`. It communicates over standard input and output; standard
+ * error is discarded.
  */
 export function spawnGuarded({
   entry,
@@ -58,27 +59,27 @@ export function spawnGuarded({
   const stdio: StdioOptions = ["pipe", "pipe", "ignore", "pipe"];
   const child = spawn(program, args, { env: {}, cwd: "/", stdio }) as ChildProcessByStdio<Writable, Readable, null>;
   const modules = child.stdio[modulesFd] as Writable;
-  // A child that is killed before it has read them is told of by its end.
+  // If the child is killed before it has read them, its exit reports that.
   modules.on("error", () => undefined);
   modules.end(JSON.stringify(strippedModules(entry)));
   return child;
 }
 
 function limited(command: string[], { dataMb, cpuSeconds }: NonNullable<GuardedProcess["limits"]>): string[] {
-  // Not every system holds every limit; what cannot be set is left out, and the other walls stand.
+  // Limits that the system does not support are skipped, since they are only one layer of protection.
   const script = `ulimit -c 0; ulimit -d ${dataMb * 1_024}; ulimit -t ${cpuSeconds}; exec "$@"`;
   return ["/bin/sh", "-c", script, "sh", ...command];
 }
 
-/** The source of a module without its types, by the module's URL. */
+/** The sources of modules without their types, by URL. */
 export type StrippedModules = readonly (readonly [url: string, source: string])[];
 
 const known = new Map<string, StrippedModules>();
 
 /**
- * This program's own modules that an entry stands on, with their types taken out. Node takes them out itself, with a
- * compiler that costs each process 20 MB and as much time as everything else it does to start: so we do it once for all.
- * What is missing here Node still reads from its file.
+ * Returns the modules of this program that an entry imports, without their types. Node can strip types itself, but its
+ * compiler costs each process 20 MB and doubles its startup time, so this is done once for all children. Node reads any
+ * module that is missing here from its file.
  */
 export function strippedModules(entry: URL): StrippedModules {
   let modules = known.get(entry.href);
@@ -108,19 +109,19 @@ function isOwnModule({ href }: URL): boolean {
 
 function strippedSource(url: URL): string | undefined {
   const { emitWarning } = process;
-  // Node calls the function experimental, on standard error; it is what Node itself runs this program by.
+  // Node prints a warning that this function is experimental, although Node itself uses it to run this program.
   process.emitWarning = () => {};
   try {
     return stripTypeScriptTypes(readFileSync(url, "utf8"));
   } catch {
-    // Whoever imports it gets the reason from Node, in better words.
+    // Node reports a better error when the module is imported.
     return undefined;
   } finally {
     process.emitWarning = emitWarning;
   }
 }
 
-/** Types are out already, so what is left is imported when the program runs. */
+/** Returns the imported modules. Type imports have already been removed. */
 function importsOf(source: string, from: URL): URL[] {
   const specifiers = source.matchAll(/\b(?:from|import)\s*\(?\s*"((?:\.{0,2}\/|#)[^"]+)"/g);
   return [...specifiers].map(([, specifier = ""]) =>

@@ -5,14 +5,14 @@ import { ToolError } from "#domain/errors.ts";
 import type { Entry } from "#domain/workspace.ts";
 import type { GuestChange, TreeSource } from "./executor.ts";
 
-/** What has to be done to a session's copy of the tree before the next command. */
+/** The changes to apply to a session's copy of the tree before the next command. */
 export interface TreeDelta {
   write: GuestChange[];
   remove: string[];
 }
 
 interface MirroredFile extends GuestChange {
-  /** Not as the base has it. */
+  /** True if it differs from the base. */
   isModified: boolean;
 }
 
@@ -21,16 +21,16 @@ interface Delta {
   remove: string[];
 }
 
-/** Remembers what a session's copy of the tree holds, so that only differences have to move. */
+/** Tracks the contents of a session's copy of the tree, so that only differences are copied. */
 export interface TreeMirror {
-  /** The first time everything; later what differs. Counts as done once it returns. */
+  /** Returns everything the first time, and differences afterwards. Assumes that the result is applied. */
   nextDelta(tree: TreeSource): Promise<TreeDelta>;
-  /** These paths were touched inside: compare them by content the next time. */
+  /** Marks paths that were changed in the session, so that the next delta compares their contents. */
   markStale(paths: Iterable<string>): void;
-  /** The copy is lost: the next time everything moves again. */
+  /** The copy is lost: the next delta contains everything. */
   reset(): void;
   readonly paths: ReadonlySet<string>;
-  /** The content hash of a path as it was brought in. */
+  /** The hash of the content that was last copied to a path. */
   digest(path: string): string | undefined;
   isIgnored(path: string): boolean;
 }
@@ -40,22 +40,24 @@ export interface TreeLimits {
   bytes: number;
 }
 
-/** Everything else in this process waits for so long while a tree is read. */
+/** The longest time that reading a tree may block the event loop. */
 const maxTurnMs = 8;
 
-/** The name of some content. */
 function contentDigest(content: Uint8Array): string {
   return hash("sha1", content, "hex");
 }
 
-/** `digests` "all" knows every path's; else only of those that are not as the base has them, which is what `next` needs. */
+/**
+ * With `digests: "all"`, `digest` knows every path; otherwise only those that differ from the base, which is all
+ * `nextDelta` needs.
+ */
 export function createTreeMirror(
   limits: TreeLimits,
   { digests = "own" }: { digests?: "own" | "all" } = {},
 ): TreeMirror {
   const files = new Map<string, { digest: string | undefined; executable: boolean }>();
   const paths = new Set<string>();
-  /** What may be another content every time: what a run wrote, in the repository or beside it, and links. */
+  /** Paths to compare on each delta: files that a run wrote, in the repository or with the run, and links. */
   const modified = new Set<string>();
   const rules = new Map<string, string>();
   const stale = new Set<string>();
@@ -136,7 +138,7 @@ export function createTreeMirror(
   };
 }
 
-/** Divides long work into turns of the event loop, so that the rest of the process does not wait for it. */
+/** Splits long work into turns of the event loop, so that it does not block the process. */
 class Turns {
   #startedAt = performance.now();
 
@@ -150,7 +152,7 @@ class Turns {
   }
 }
 
-/** Every file of a tree, in short turns. */
+/** Reads all files of a tree, yielding to the event loop. */
 async function allFiles(tree: TreeSource, limits: TreeLimits): Promise<Delta> {
   const files = (await tree.list("", { recursive: true })).filter(({ type }) => type === "file" || type === "symlink");
   checkSize(files.length, limits.files, "files");
@@ -170,17 +172,17 @@ async function allFiles(tree: TreeSource, limits: TreeLimits): Promise<Delta> {
   return { write, remove: [] };
 }
 
-/** A link as the base has it may lead to something else. */
+/** True for a path that differs from the base, and for links, whose targets may differ. */
 function isModified({ type, modified }: Entry, baseTime: number): boolean {
   return type === "symlink" || modified.getTime() !== baseTime;
 }
 
-/** What is as the base has it was last changed when the base was made, as its root was. */
+/** Returns the modification time of unchanged files: that of the root. */
 async function baseTimeOf(tree: TreeSource): Promise<number> {
   return (await tree.stat("")).modified.getTime();
 }
 
-/** The content behind a path, links followed by the workspace; undefined for a link that leads nowhere or to a folder. */
+/** Reads a file, with links resolved by the workspace. Returns undefined for a broken link or one to a folder. */
 async function readLinked(tree: TreeSource, path: string): Promise<Uint8Array | undefined> {
   try {
     return await tree.readBytes(path);
@@ -198,10 +200,10 @@ function checkSize(size: number, limit: number, unit: string): void {
   );
 }
 
-// The types describe the module as CommonJS gives it, with the function under `default`.
+// The types describe the CommonJS module, which has the function under `default`.
 const ignore = ignorePackage.default;
 
-/** What tools leave behind in any repository, whether or not its .gitignore says so. */
+/** Build artifacts that are ignored in every repository, even if its .gitignore does not list them. */
 const buildArtifacts = [
   "node_modules/",
   "__pycache__/",
@@ -216,8 +218,8 @@ const buildArtifacts = [
 ];
 
 /**
- * A function that says whether a path is ignored by the repository's own rules: such files stay in the session and are
- * never part of the work. `rules` are the .gitignore files of the tree, by path.
+ * Returns a function that checks if a path is ignored by the repository's own rules. Ignored files stay in the session
+ * and are never committed. `rules` are the tree's .gitignore files, by path.
  */
 export function ignoredFiles(rules: ReadonlyMap<string, string>): (path: string) => boolean {
   const everywhere = ignore().add(buildArtifacts);

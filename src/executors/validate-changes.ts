@@ -1,10 +1,10 @@
 import type { GuestChange, TreeChanges } from "./executor.ts";
 
-/** What a sandbox says it did to one path. Nothing of it is believed. */
+/** A change that a sandbox reports for one path. It is not trusted. */
 export type ProposedChange =
   | { kind: "file"; path: string; size: number; executable: boolean; read(): Uint8Array | Promise<Uint8Array> }
   | { kind: "gone"; path: string }
-  /** A link, FIFO, socket, device: `what` completes "is a …". */
+  /** A link, FIFO, socket or device. `what` completes "is a …". */
   | { kind: "special"; path: string; what: string };
 
 interface ChangeLimits {
@@ -16,23 +16,23 @@ interface ChangeLimits {
 const defaultChangeLimits: ChangeLimits = { fileBytes: 10_000_000, totalBytes: 50_000_000, files: 5_000 };
 
 export interface ValidateOptions {
-  /** The workspace's own check: throws for a path it cannot have. */
+  /** The workspace's own check. Throws for an invalid path. */
   resolve(path: string): string;
   /** The paths of the tree before the command. */
   known: ReadonlySet<string>;
-  /** True for what stays with the session, such as node_modules. */
+  /** True for files that stay in the session, such as node_modules. */
   isIgnored(path: string): boolean;
   limits?: ChangeLimits;
 }
 
-/** The one door through which files come out of every tier: names first, then sizes, and only then content. */
+/** Validates the changes of every tier: first the names, then the sizes, and finally the contents. */
 export async function validateChanges(
   proposed: Iterable<ProposedChange>,
   { resolve, known, isIgnored, limits = defaultChangeLimits }: ValidateOptions,
 ): Promise<TreeChanges> {
   const changes: TreeChanges = { written: [], deleted: [], rejected: [], ignoredFiles: 0 };
   let spellings: Map<string, string> | undefined;
-  // Most commands change nothing, and a tree has many names.
+  // Computed on demand, since most commands change nothing and a tree has many paths.
   const spelled = () => {
     spellings ??= new Map([...known].map((path) => [path.normalize("NFC"), path]));
     return spellings;
@@ -53,7 +53,7 @@ export async function validateChanges(
     if (change.kind !== "file") continue;
 
     const content = await change.read();
-    // The size was asked first, and may have lied.
+    // The reported size may be wrong.
     if (content.length > limits.fileBytes) {
       changes.rejected.push({ path: change.path, reason: tooLarge(limits.fileBytes) });
       continue;
@@ -110,12 +110,12 @@ function printable(path: string): string {
 const maxPathBytes = 4_096;
 const maxNameBytes = 255;
 
-// Characters HFS+ ignores in names, so that ".g\u200cit" is ".git" there.
+// Characters that HFS+ ignores in names, so that it reads ".g\u200cit" as ".git".
 const ignoredByHfs = /[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]/g;
 
 /**
- * Why a path that came out of a sandbox may not enter the tree, as the end of "because it …"; undefined when it may.
- * The workspace checks again: this is the wall before that wall, and it has no file system to be fooled by.
+ * Explains why a path from a sandbox may not enter the tree, as the end of "because it …"; undefined if it may. The
+ * workspace checks again; this first check does not depend on any file system.
  */
 export function pathProblem(path: string): string | undefined {
   if (path === "") return "has no name";
@@ -142,12 +142,12 @@ function isGitDirectory(name: string): boolean {
   return spellings(name).some((part) => part === ".git" || /^git~\d+$/.test(part));
 }
 
-/** The short names are those of NTFS; git itself looks for the second kind of them. */
+/** Includes NTFS short names; git itself checks for the second kind. */
 function isModulesFile(path: string): boolean {
   return spellings(path).some((part) => part === ".gitmodules" || /^(gitmod|gi7eba)~\d+$/.test(part));
 }
 
-/** A name as any file system may read it: case, trailing dots and spaces, streams, ignored characters. */
+/** Returns the forms in which some file system may read a name: case, trailing dots and spaces, streams, ignored characters. */
 function spellings(name: string): string[] {
   const plain = name.replace(ignoredByHfs, "").normalize("NFKC").toLowerCase();
   return plain.split("\\").map((part) => (part.split(":")[0] ?? "").replace(/[. ]+$/, ""));

@@ -1,6 +1,6 @@
 const swapped = "(){}|+?";
 
-/** Turns a basic regular expression of POSIX (with GNU's `\|`, `\+`, `\?`) into an extended one. */
+/** Converts a POSIX basic regular expression (with GNU's `\|`, `\+`, `\?`) to an extended one. */
 export function basicToExtended(pattern: string): string {
   let result = "";
   for (let at = 0; at < pattern.length; at += 1) {
@@ -22,7 +22,7 @@ export function basicToExtended(pattern: string): string {
   return result;
 }
 
-/** Where a bracket expression ends: `]` right after `[` or `[^` is a member, and `[:alpha:]` may be inside. */
+/** Returns the end of a bracket expression. A `]` right after `[` or `[^` is a member; `[:alpha:]` may occur inside. */
 export function bracketEnd(pattern: string, start: number): number {
   let at = start + 1;
   if (pattern[at] === "^") at += 1;

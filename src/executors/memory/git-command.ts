@@ -38,7 +38,7 @@ const instead: Record<string, string> = {
   rebase: "A run stands on one base commit.",
 };
 
-/** `git` for reading: what changed against the base commit, and its history. Everything else says what to do instead. */
+/** A read-only `git`: changes against the base commit, and its history. Other subcommands print what to use instead. */
 export function gitCommand(context: GitContext): Command {
   return defineCommand("git", async (args, { cwd }) => {
     const { command, rest } = withoutGlobalOptions(args);

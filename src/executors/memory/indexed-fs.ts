@@ -4,17 +4,17 @@ import { InMemoryFs } from "just-bash";
 type Entries = Awaited<ReturnType<InMemoryFs["readdirWithFileTypes"]>>;
 
 /**
- * The in-memory file system of just-bash with an index of its folders, built with its public methods. just-bash goes
- * through all of its paths to list one folder, so that walking 2,000 files takes the square of them: its `rg` needed 9 s
- * where ours takes 25 ms. What the host wrote reads without a promise for each file, which takes longer than the reading.
+ * The in-memory file system of just-bash with an index of its folders, using only public methods. just-bash scans all
+ * paths to list one folder, so walking 2,000 files takes quadratic time: its `rg` took 9 s, ours 25 ms. Files that the
+ * host wrote are read synchronously, since a promise per file takes longer than the read.
  */
 export class IndexedFs extends InMemoryFs {
-  /** Counts every change, so that callers can tell whether a script made one. */
+  /** Counts the changes, so that callers can tell if a script made one. */
   changes = 0;
   #index: Map<string, Entries> | undefined;
-  /** Plain files that are as the host wrote them. */
+  /** Regular files that have not changed since the host wrote them. */
   readonly #loaded = new Map<string, Uint8Array>();
-  /** True once a write to one path may change a loaded file at another. */
+  /** True once a write to one path may change a loaded file at another path. */
   #hasLinks = false;
   readonly #diverted = new Map<string, (content: Uint8Array) => void>();
 
@@ -25,18 +25,18 @@ export class IndexedFs extends InMemoryFs {
     this.#loaded.set(path, content);
   }
 
-  /** Passes everything that is written to a file on instead of keeping it. */
+  /** Passes everything written to a file to `take` instead of storing it. */
   divert(path: string, take: (content: Uint8Array) => void): void {
     super.writeFileSync(path, "");
     this.#diverted.set(path, take);
   }
 
-  /** The content of a file that the host wrote and no script changed. */
+  /** Returns the content of a file that the host wrote and no script has changed. */
   loaded(path: string): Uint8Array | undefined {
     return this.#loaded.get(path);
   }
 
-  /** The entries of a folder, while the index is there. */
+  /** Returns the entries of a folder if the index exists. */
   indexed(folder: string): Entries | undefined {
     return this.#index?.get(folder);
   }
@@ -44,7 +44,7 @@ export class IndexedFs extends InMemoryFs {
   override async readdirWithFileTypes(path: string): Promise<Entries> {
     if (!this.#index) await this.#buildIndex();
     const entries = this.indexed(this.resolvePath("/", path));
-    // An empty folder, a link, a file or nothing: just-bash answers, or says what is wrong.
+    // An empty folder, a link, a file or nothing: just-bash handles it or throws the right error.
     return entries?.slice() ?? super.readdirWithFileTypes(path);
   }
 
@@ -90,7 +90,7 @@ export class IndexedFs extends InMemoryFs {
   override symlink(...args: Parameters<InMemoryFs["symlink"]>): Promise<void> {
     const [target, path] = args;
     const resolved = this.resolvePath(this.resolvePath(path, ".."), target);
-    // The links that every shell makes in /dev lead to none of the loaded files.
+    // The links that every shell creates in /dev do not lead to loaded files.
     if (!/^\/(dev|proc|bin|usr)\//.test(resolved)) this.#hasLinks = true;
     return this.#change(() => super.symlink(...args), path);
   }
@@ -118,7 +118,7 @@ export class IndexedFs extends InMemoryFs {
     try {
       await change();
     } finally {
-      // An index that was built in the middle of the change is out of date.
+      // The index may have been built during the change, so it is out of date.
       this.#index = undefined;
     }
   }
@@ -153,7 +153,7 @@ export class IndexedFs extends InMemoryFs {
       if (others) others.push(entry);
       else index.set(folder, [entry]);
     }
-    // just-bash may keep paths below what has become a file.
+    // just-bash may keep paths below a path that has become a file.
     for (const folder of index.keys()) if (!folders.has(folder)) index.delete(folder);
     for (const entries of index.values()) entries.sort((a, b) => (a.name < b.name ? -1 : 1));
     if (this.changes === builtAt) this.#index = index;
@@ -161,8 +161,8 @@ export class IndexedFs extends InMemoryFs {
 }
 
 /**
- * The bytes of a text that just-bash writes. Where it wrote bytes, the text has one character for each, and its encoding
- * may say "utf8" all the same (`cat file >&2`).
+ * Returns the bytes of a string that just-bash writes. Binary data arrives as one character per byte, sometimes with
+ * the encoding "utf8" (`cat file >&2`).
  */
 function encode(text: string, encoding: string | null | undefined): Buffer {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the characters that stand for bytes

@@ -11,16 +11,16 @@ export interface LinePattern {
 }
 
 export interface LineMatcher {
-  /** A text without which nothing can match, as its bytes; undefined where none is plain to see. */
+  /** Bytes that every match contains; undefined if they cannot be derived. */
   required: Buffer | undefined;
-  /** False only when no line of the text can match. */
+  /** False only if no line of the text can match. */
   maySee(text: string): boolean;
   matches(line: string): boolean;
-  /** The parts of the line that match, for `-o`. */
+  /** The matching parts of the line, for `-o`. */
   parts(line: string): string[];
 }
 
-/** Compiles patterns for search in time linear in the text. Throws for a pattern RE2 has no word for. */
+/** Compiles search patterns that match in linear time. Throws for patterns that RE2 does not support. */
 export function lineMatcher({ patterns, syntax, ignoreCase, wholeWord, wholeLine }: LinePattern): LineMatcher {
   const sources = patterns
     .flatMap((pattern) => pattern.split("\n"))
@@ -37,7 +37,7 @@ export function lineMatcher({ patterns, syntax, ignoreCase, wholeWord, wholeLine
   const matches = (text: string) => mayMatch(text) && (isPlain || regex.matcher(text).find());
 
   return {
-    // Bytes that are no UTF-8 become U+FFFD.
+    // Invalid UTF-8 is decoded as U+FFFD, so its bytes are unknown.
     required: required === "" || ignoreCase || required.includes("\ufffd") ? undefined : Buffer.from(required),
     maySee: matches,
     matches,
@@ -50,7 +50,7 @@ export function lineMatcher({ patterns, syntax, ignoreCase, wholeWord, wholeLine
   };
 }
 
-/** A text that whatever matches contains, in lower case where case is ignored; empty where none is plain to see. */
+/** Returns a string that every match contains, in lower case if case is ignored; empty if it cannot be derived. */
 function requiredOf(
   patterns: readonly string[],
   { syntax, ignoreCase }: Pick<LinePattern, "syntax" | "ignoreCase">,
@@ -62,7 +62,7 @@ function requiredOf(
   return /^[ -~]*$/.test(text) ? text.toLowerCase() : "";
 }
 
-/** As RE2 sees letters of ASCII without their case: the long s is an s to it, and no lower-case form of one. */
+/** Folds case for ASCII patterns as RE2 does, which treats the long s (U+017F) as an s. */
 function fold(text: string): string {
   return text.toLowerCase().replaceAll("\u017f", "s");
 }
@@ -73,14 +73,14 @@ function toRe2(pattern: string, syntax: LinePattern["syntax"]): string {
   return gnuEscapes(extended);
 }
 
-/** GNU's `\<` and `\>` are RE2's `\b`; a backslash inside POSIX brackets is itself. */
+/** Converts GNU's `\<` and `\>` to RE2's `\b`. A backslash inside POSIX brackets is literal. */
 function gnuEscapes(pattern: string): string {
   let result = "";
   for (let at = 0; at < pattern.length; at += 1) {
     const char = pattern[at] ?? "";
     if (char === "[") {
       const end = bracketEnd(pattern, at);
-      // Escapes such as \d and \] inside brackets are what models write, POSIX or not.
+      // Copied unchanged: models use escapes such as \d and \] inside brackets, although POSIX has none there.
       result += pattern.slice(at, end);
       at = end - 1;
     } else if (char === "\\") {

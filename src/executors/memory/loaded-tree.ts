@@ -3,12 +3,12 @@ import type { IndexedFs } from "./indexed-fs.ts";
 
 export const root = "/workspace";
 
-/** The tree as the host gave it, inside the shell's file system, and what scripts made of it. */
+/** The host's tree in the shell's file system, with the changes that scripts made. */
 export interface LoadedTree {
   take(write: readonly GuestChange[], remove: readonly string[]): Promise<void>;
-  /** What differs from what the host gave; empty without a look when no script wrote anything. */
+  /** Returns the differences from the host's tree. Returns immediately if no script wrote anything. */
   differences(): Promise<{ written: GuestChange[]; deleted: string[]; special: string[] }>;
-  /** From now on what scripts made counts as given: the host has been told. */
+  /** Makes the current state the host's tree, after the changes were reported. */
   settle(changes: { written: GuestChange[]; deleted: string[] }): void;
 }
 
@@ -52,7 +52,7 @@ export function loadedTree(fs: IndexedFs): LoadedTree {
       for (const file of write) {
         const absolute = `${root}/${file.path}`;
         given.set(file.path, file);
-        // A script may have put a folder or a link where the file belongs.
+        // A script may have put a folder or a link in place of the file.
         const isThere = await fs.lstat(absolute).catch(() => undefined);
         if (isThere && !isThere.isFile) await fs.rm(absolute, { recursive: true, force: true });
         fs.load(absolute, file.content, file.executable ? 0o755 : 0o644);

@@ -10,14 +10,14 @@ import { type ProposedChange, validateChanges } from "#executors/validate-change
 import type { ShellQuestion, ShellRequest } from "./shell-request.ts";
 
 export interface MemoryExecutorOptions {
-  /** Shells kept ready for the next session. */
+  /** The number of shells to keep ready for the next sessions. */
   spares?: number;
 }
 
-/** Milliseconds a shell gets to notice its own deadline before it is killed. */
+/** The milliseconds a shell has to stop at its own deadline before it is killed. */
 const killGraceMs = 250;
 const treeLimits = { files: 50_000, bytes: 96_000_000 };
-/** Output the shell itself stops at; what is kept of it is the request's budget. */
+/** The bytes at which the shell itself stops. How many of them are kept depends on the request's budget. */
 const rawOutputBytes = 8_000_000;
 
 const FileChange = z.object({ path: z.string(), content: z.instanceof(Uint8Array), executable: z.boolean() });
@@ -37,8 +37,8 @@ const ShellQuestionSchema = z.union([
 ]);
 
 /**
- * Runs bash scripts over a copy of the tree in the memory of a child process that can reach nothing: no file of this
- * machine, no network, no environment, no other process.
+ * Runs bash scripts over a copy of the tree in the memory of a child process, which has no access to files, network,
+ * environment or other processes.
  */
 export function createMemoryExecutor({ spares = 1 }: MemoryExecutorOptions = {}): Executor {
   const spare: GuardedChild[] = [];
@@ -58,7 +58,7 @@ export function createMemoryExecutor({ spares = 1 }: MemoryExecutorOptions = {})
     if (closed) throw new ToolError("The shell is closed.", { code: "UNAVAILABLE" });
     let child = spare.shift();
     while (child && !child.alive) child = spare.shift();
-    // Made ready only once somebody uses shells at all.
+    // Spare shells are started only once shells are used at all.
     while (spare.length < spares) spare.push(start());
     return child ?? start();
   }
@@ -84,7 +84,7 @@ export function createMemoryExecutor({ spares = 1 }: MemoryExecutorOptions = {})
   };
 }
 
-/** A session whose commands run one after the other in a child process. */
+/** A session that runs its commands one at a time in a child process. */
 class MemorySession implements ExecSession {
   readonly tier = "memory";
   readonly #take: () => GuardedChild;
@@ -183,7 +183,7 @@ class MemorySession implements ExecSession {
   }
 }
 
-/** The script of a command. Throws a ToolError for what this shell cannot run. */
+/** Returns the script of a command. Throws a ToolError for a command that this shell cannot run. */
 function scriptOf({ command, network, isolated }: ExecRequest): Pick<ShellRequest, "script" | "args"> {
   const [program, flag, script, , ...args] = command;
   if (program !== "bash" || flag !== "-c" || script === undefined) {
@@ -207,7 +207,7 @@ async function answerQuestion(tree: TreeSource, question: unknown): Promise<unkn
   }
 }
 
-/** The output of a command, which arrives while it runs. */
+/** Collects the output of a command while it runs. */
 class CommandOutput {
   readonly stdout: OutputBudget;
   readonly stderr: OutputBudget;
@@ -220,7 +220,7 @@ class CommandOutput {
     this.#onOutput = onOutput;
   }
 
-  /** Takes a message of the shell. Throws if it is not output, or more than a shell sends. */
+  /** Handles a message from the shell. Throws if it is not output, or exceeds what a shell can send. */
   receive(message: unknown): void {
     const { stream, content } = ShellOutput.parse(message);
     this.add(stream, content);

@@ -11,8 +11,8 @@ interface SearchContext {
 type Answer = { stdout: string; stderr: string; exitCode: number };
 
 /**
- * `rg`, and `grep` where it walks folders, in time linear in the text. What they do not know goes to the shell's own
- * command, which is slower and bounded by the shell's limits.
+ * `rg`, and `grep` when it searches folders, in linear time. Unsupported options fall back to the shell's own command,
+ * which is slower and subject to the shell's limits.
  */
 export function searchCommand(program: "grep" | "rg", files: IndexedFs): Command {
   return defineCommand(program, async (args, context) => {
@@ -48,7 +48,7 @@ async function search(program: string, options: SearchOptions, where: SearchCont
   if (options.show === "listing")
     return { stdout: found.map(({ shown }) => `${shown}\n`).join(""), stderr, exitCode: 0 };
 
-  // Both name no file when they were told to look into that one alone.
+  // Neither program prints the file name when searching a single named file.
   const isOneFile = options.paths.length === 1 && found.length === 1 && found[0]?.shown === options.paths[0];
   const named = { ...options, fileNames: options.fileNames ?? !isOneFile };
   const pieces: string[] = [];
@@ -163,7 +163,7 @@ async function filesToSearch(
 interface Folder {
   folder: string;
   shown: string;
-  /** Its path from where the search began. */
+  /** The path relative to the folder where the search began. */
   below: string;
 }
 

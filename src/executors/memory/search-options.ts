@@ -17,7 +17,7 @@ export interface SearchOptions {
   after: number;
   max: number;
   hidden: boolean;
-  /** Files without a match are counted, too. grep does so, rg does not. */
+  /** True to also count files without a match, as grep does and rg does not. */
   zeros: boolean;
   includes(path: string): boolean;
 }
@@ -87,7 +87,7 @@ const longNames: Record<string, string> = {
 const withValue: Record<"grep" | "rg", string> = { grep: "eABCm", rg: "eABCmgt" };
 const longWithValue = new Set(["A", "B", "C", "m", "e", "g", "t", "include", "exclude", "exclude-dir", "color"]);
 
-/** Reads the arguments of `grep` or `rg`; undefined if one of them is not supported. */
+/** Parses the arguments of `grep` or `rg`. Returns undefined if one of them is not supported. */
 export function searchOptions(program: "grep" | "rg", args: readonly string[]): SearchOptions | undefined {
   const flags: [name: string, value: string][] = [];
   const words: string[] = [];
@@ -123,11 +123,11 @@ export function searchOptions(program: "grep" | "rg", args: readonly string[]): 
   return fromFlags(program, flags, words);
 }
 
-/** Options while the flags are being read. */
+/** The options while the arguments are parsed. */
 interface Draft {
   options: SearchOptions;
   isRg: boolean;
-  /** A path must pass all of these … */
+  /** A path must pass all of these filters … */
   filters: ((path: string) => boolean)[];
   /** … and one of these, if there are any. */
   wanted: ((path: string) => boolean)[];

@@ -23,7 +23,7 @@ fs.mkdirSync(root, { recursive: true });
 fs.mkdirSync("/tmp", { recursive: true });
 const tree = loadedTree(fs);
 
-/** The request that is being answered. A shell that was created ahead of it looks here when a command needs it. */
+/** The current request. Commands of a shell that was created in advance look it up when they run. */
 let present:
   | (Pick<ShellRequest, "head" | "outputBytes"> & { parent: Parent; written: number; stop: AbortController })
   | undefined;
@@ -86,7 +86,7 @@ function settingOf({ cwd, env, timeoutMs, outputBytes }: Setting): string {
   return JSON.stringify({ cwd, env, timeoutMs, outputBytes });
 }
 
-/** A shell in which no command has run. */
+/** Returns a shell in which no command has run. */
 function freshBash(request: Setting): Bash {
   const made = ahead?.setting === settingOf(request) ? ahead.bash : makeBash(request);
   ahead = undefined;
@@ -108,20 +108,20 @@ async function run(request: ShellRequest, parent: Parent): Promise<ShellReply> {
   present = { head, outputBytes, parent, written: 0, stop };
   await tree.take(request.write, request.remove);
   const bash = freshBash(request);
-  // The arguments are `$1` and on, as `bash -c script bash "$@"` has them; they never pass through a shell's parser.
+  // Arguments become `$1` and so on, as in `bash -c script bash "$@"`. They are quoted and never interpreted.
   const start = request.args.length > 0 ? `set -- ${request.args.map(quote).join(" ")}\n` : "";
   const options = { stdin: request.stdin, rawScript: true, signal: stop.signal };
   const ended = await bash.exec(start + request.script, options);
   const changes = await tree.differences();
   tree.settle(changes);
-  // Making a shell takes as long as a short command, so the next one is made while nobody waits.
+  // Creating a shell takes as long as a short command, so the next one is created while idle.
   setImmediate(() => {
     ahead ??= { setting: settingOf(request), bash: makeBash(request) };
   });
   return { ...restOf(ended, stop.signal.aborted), ...changes };
 }
 
-/** The exit code and the output that was not streamed, such as that of a statement that a limit ended. */
+/** Returns the exit code and the output that was not streamed, such as that of a statement that hit a limit. */
 function restOf(ended: BashExecResult, isTooMuch: boolean): Pick<ShellReply, "exitCode" | "stdout" | "stderr"> {
   const { stdout, stderr, exitCode, stdoutKind } = ended;
   if (isTooMuch) return { exitCode: 126, stdout: "", stderr: "bash: the output is too long\n" };
@@ -133,7 +133,7 @@ function quote(word: string): string {
   return `'${word.replaceAll("'", "'\\''")}'`;
 }
 
-/** The first command in a process takes twenty times as long as the second: this one is nobody's. */
+/** Runs a first command, since the first one in a process takes 20 times as long as the second. */
 async function warmUp(): Promise<void> {
   const nowhere = new InMemoryFs();
   nowhere.mkdirSync(root, { recursive: true });
@@ -142,9 +142,9 @@ async function warmUp(): Promise<void> {
 }
 
 /**
- * `rm` and `find` that refuse to delete the repository as a whole or a folder above it, however that is spelled: `/`,
- * `/*`, `/workspace/..`, `$X/`. Their words are expanded by the time they get here. Everything else is done by the
- * shell's own commands.
+ * `rm` and `find` that refuse to delete the whole repository or a folder above it, however it is written: `/`, `/*`,
+ * `/workspace/..`, `$X/`. Their arguments have been expanded by then. Everything else is passed to the shell's own
+ * commands.
  */
 function guardedDeletions(): Command[] {
   return [
@@ -173,7 +173,7 @@ function operands(args: readonly string[]): string[] {
   return args.filter((arg) => !/^-./.test(arg));
 }
 
-/** True for a search that deletes and does not say by name or property what. */
+/** True for a search that deletes without selecting files by name or property. */
 function deletesUnnamed(args: readonly string[]): boolean {
   const deletes = args.some((arg) => arg === "-delete" || /(^|\/)(rm|unlink|rmdir|shred)$/.test(arg));
   return deletes && !args.some((arg) => /^-(i?name|i?path|i?regex|empty|size|[acm]time|[acm]min|newer)$/.test(arg));
@@ -185,7 +185,7 @@ function startingPoints(args: readonly string[]): readonly string[] {
   return paths.length > 0 ? paths : ["."];
 }
 
-/** Programs people expect of a shell and that this one cannot have: each says where its work is done. */
+/** Common programs that this shell cannot provide. Each prints which tool to call instead. */
 function unavailableCommands(): Command[] {
   return Object.entries(hints).map(([name, hint]) =>
     defineCommand(name, async () => ({

@@ -1,6 +1,6 @@
 import type { GuestChange } from "#executors/executor.ts";
 
-/** What the host asks of a shell child: take over these files, then run this script. */
+/** A request of the host to a shell child: apply these file changes, then run this script. */
 export interface ShellRequest {
   write: GuestChange[];
   remove: string[];
@@ -18,14 +18,14 @@ export interface ShellReply {
   exitCode: number;
   stdout: string;
   stderr: string;
-  /** Files whose content or mode is another one now. */
+  /** Files whose content or mode has changed. */
   written: GuestChange[];
   deleted: string[];
-  /** Links and the like, which will not be taken over. */
+  /** Links and other special files, which are rejected. */
   special: string[];
 }
 
-/** What the child asks back, for its `git`. */
+/** The questions that the child's `git` asks the host. */
 export type ShellQuestion =
   | { kind: "changes" }
   | { kind: "base"; path: string }

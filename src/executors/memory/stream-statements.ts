@@ -5,17 +5,17 @@ type Statement = Script["statements"][number];
 type Command = Statement["pipelines"][number]["commands"][number];
 type Group = Extract<Command, { type: "Group" }>;
 
-/** The files that the output of a script is written to while it runs. */
+/** The files to which a script's output is redirected while it runs. */
 export const outputFiles = { stdout: "/dev/.stdout", stderr: "/dev/.stderr" };
 
 /**
- * just-bash returns the output of a script in one piece when it has ended. This redirects the output of each statement
- * to files, those in loops and branches included, so that it is there as soon as the statement has ended.
+ * just-bash returns a script's output only when the script has ended. This plugin redirects the output of each
+ * statement, including those in loops and branches, so that it is available when the statement ends.
  */
 export const streamStatements: TransformPlugin = {
   name: "stream-statements",
   transform({ ast }) {
-    // The group around a statement is a pipeline of its own, and `exec` would redirect only until its end.
+    // The group around a statement is a separate pipeline, and an `exec` redirection would end with it.
     const text = JSON.stringify(ast);
     if (/PIPESTATUS|"value":"exec"/.test(text)) return { ast };
     return { ast: { ...ast, statements: ast.statements.map(stream) } };
@@ -41,7 +41,7 @@ function stream(statement: Statement): Statement {
   return { type: "Statement", pipelines: [outer], operators: [], background: false };
 }
 
-/** A loop or a branch whose statements are streamed one by one; undefined for other commands. */
+/** Returns a loop or a branch with its statements streamed separately; undefined for other commands. */
 function streamInside(command: Command): Command | undefined {
   if (!("redirections" in command) || command.redirections.length > 0) return undefined;
   switch (command.type) {

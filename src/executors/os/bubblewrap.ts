@@ -3,18 +3,18 @@ import { dirname, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { packageFolder } from "#executors/own-files.ts";
 
-/** What one command may use, and what happens past it: the whole process tree ends. */
+/** The limits of one command. When it exceeds one, its whole process tree is killed. */
 export interface GuestLimits {
-  /** Of all processes together; each alone has it as RLIMIT_DATA. */
+  /** All processes together. Each process also has it as its RLIMIT_DATA. */
   memoryMb: number;
   processes: number;
   openFiles: number;
-  /** Of the tree and the home folder together. */
+  /** The tree and the home folder together. */
   diskMb: number;
   diskFiles: number;
-  /** Files that differ after a command, ignored ones not counted. Past it nothing of the command is taken over. */
+  /** The changed files, not counting ignored ones. Above it, all changes of the command are discarded. */
   changedFiles: number;
-  /** Of /tmp; /dev/shm has a quarter of it. */
+  /** The size of /tmp; /dev/shm gets a quarter of it. */
   temporaryMb: number;
   /** Bytes of output, kept or not. */
   outputBytes: number;
@@ -31,10 +31,10 @@ export const defaultGuestLimits: GuestLimits = {
   outputBytes: 64_000_000,
 };
 
-/** What all commands of a session have in common. */
+/** The options that all commands of a session share. */
 export interface SandboxOptions {
   system: GuestSystem;
-  /** Folders of this machine. */
+  /** Folders on the host. */
   tree: string;
   home: string;
   etc: string;
@@ -42,13 +42,13 @@ export interface SandboxOptions {
 }
 
 export interface CommandOptions {
-  /** A folder with `proxy.sock`, for a command that may reach the network. */
+  /** A folder with `proxy.sock`, for a command with network access. */
   proxy?: string;
-  /** Further mounts, as arguments of bubblewrap. */
+  /** Additional mounts, as arguments of bubblewrap. */
   mounts?: readonly string[];
   limits: GuestLimits;
   env: Record<string, string>;
-  /** Inside the tree. */
+  /** Relative to the tree. */
   cwd: string;
   timeoutMs: number;
   command: readonly string[];
@@ -56,14 +56,17 @@ export interface CommandOptions {
 
 export const guestTree = "/workspace";
 export const guestHome = "/home/golem";
-/** Where the objects of `.git` are. */
+/** The path of the git objects in the sandbox. */
 export const guestObjects = "/run/git-objects";
 export const guestProxy = "/run/golem";
 
-/** File descriptors a launch hands over. */
+/** The file descriptors passed to a launch. */
 export const launchFds = { seccomp: 3, start: 4, info: 5 };
 
-/** The arguments of bubblewrap: five namespaces of its own, no capability, no network, nothing writable but its own folders. */
+/**
+ * Returns bubblewrap's arguments: five separate namespaces, no capabilities, no network, and only the session's folders
+ * writable.
+ */
 export function bubblewrap({ system, tree, home, etc, limits }: SandboxOptions): string[] {
   const megabytes = (count: number) => String(count * 1_048_576);
   const namespaces = ["user", "pid", "ipc", "uts", "net"].map((name) => `--unshare-${name}`);
@@ -77,7 +80,7 @@ export function bubblewrap({ system, tree, home, etc, limits }: SandboxOptions):
     ...["--ro-bind", etc, "/etc"],
     ...system.mounts,
     ...["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"],
-    // What the machine was booted with, and the keys of its users, are nobody's business in here.
+    // Hides the kernel's command line and the users' keys.
     ...["cmdline", "keys"].flatMap((name) => ["--ro-bind-try", `${etc}/resolv.conf`, `/proc/${name}`]),
     ...["--dev", "/dev", "--size", megabytes(limits.temporaryMb / 4), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"],
     ...["--size", megabytes(limits.temporaryMb), "--tmpfs", "/tmp"],
@@ -86,7 +89,7 @@ export function bubblewrap({ system, tree, home, etc, limits }: SandboxOptions):
   ];
 }
 
-/** What follows for one command: where, with what, and the command itself. */
+/** Returns the further arguments for one command: its environment, its folder and the command itself. */
 export function commandArguments(options: CommandOptions): string[] {
   const { proxy, mounts = [], env, cwd, command } = options;
   return [
@@ -120,7 +123,7 @@ function standardEnvironment({ path }: GuestSystem): Record<string, string> {
     npm_config_update_notifier: "false",
     npm_config_fund: "false",
     npm_config_audit: "false",
-    // Without these, programs ask a registry they cannot reach again and again, until the deadline.
+    // Otherwise programs retry a registry that they cannot reach until the deadline.
     npm_config_offline: "true",
     CARGO_NET_OFFLINE: "true",
     PIP_NO_INDEX: "1",
@@ -145,7 +148,7 @@ function resourceLimits({ limits, timeoutMs }: CommandOptions): string[] {
   ];
 }
 
-// Not the whole of /usr: an image may keep an application, and its secrets, in /usr/src or /usr/local.
+// Not all of /usr: an image may keep an application and its secrets in /usr/src or /usr/local.
 const usrFolders = ["bin", "sbin", "lib", "lib32", "lib64", "libexec", "share", "include"].flatMap((name) => [
   `/usr/${name}`,
   `/usr/local/${name}`,
@@ -161,7 +164,7 @@ const moreFolders = [
 const rootFolders = ["/bin", "/sbin", "/lib", "/lib32", "/lib64"];
 const guestNode = "/opt/node/bin";
 
-/** The read-only part of what a guest sees: programs and libraries of this machine, and nothing of its users. */
+/** The read-only part of the sandbox: programs and libraries of this machine, without user data. */
 export interface GuestSystem {
   /** Arguments of bubblewrap. */
   mounts: string[];
@@ -169,8 +172,8 @@ export interface GuestSystem {
 }
 
 /**
- * `toolPaths` are further folders with programs, such as a toolchain in /opt; their `bin` comes first in the PATH. Those that
- * the guest's user cannot reach are left out, because bubblewrap would not start with them.
+ * `toolPaths` are additional folders with programs, such as a toolchain in /opt. Their `bin` comes first in the PATH.
+ * Folders that the sandbox user cannot access are left out, because bubblewrap would fail to start with them.
  */
 export function guestSystem(given: readonly string[], user: { uid: number } | undefined): GuestSystem {
   const toolPaths = given.filter((path) => isReachable(resolve(path), user));
@@ -186,7 +189,7 @@ export function guestSystem(given: readonly string[], user: { uid: number } | un
   const nodeFolder = dirname(process.execPath);
   if (!bound.some((path) => isInside(nodeFolder, path))) {
     mounts.push("--ro-bind", nodeFolder, guestNode);
-    // npm lies beside it, and is found from there by a relative link.
+    // npm is installed next to node, which finds it by a relative link.
     const npm = resolve(nodeFolder, "../lib/node_modules/npm");
     if (existsSync(npm)) mounts.push("--ro-bind", npm, "/opt/node/lib/node_modules/npm");
   }
@@ -199,12 +202,12 @@ export function guestSystem(given: readonly string[], user: { uid: number } | un
   return { mounts, path: path.filter((folder) => folder === guestNode || existsSync(folder)).join(":") };
 }
 
-/** Where this program and its settings lie, should that be inside a folder the guest sees. */
+/** Returns the folders of this program and its settings, which must be hidden if they are inside a visible folder. */
 function secretFolders(): string[] {
   return [...new Set([fileURLToPath(packageFolder).replace(/\/$/, ""), process.cwd()])];
 }
 
-/** Returns whether a user may go through all folders of a path. Checks permissions for everyone and of the owner only. */
+/** Returns true if a user can access all folders of a path. Checks only the permissions of the owner and of others. */
 function isReachable(path: string, user: { uid: number } | undefined): boolean {
   const found = statSync(path, { throwIfNoEntry: false });
   if (!found) return false;

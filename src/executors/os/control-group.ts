@@ -2,28 +2,28 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileS
 import { writeFile } from "node:fs/promises";
 import type { GuestLimits } from "./bubblewrap.ts";
 
-/** A kernel's hard limit on memory and number of processes of a whole tree. */
+/** The kernel's hard limits on the memory and the number of processes of a process tree. */
 export interface ControlGroup {
-  /** Not at once: the kernel takes ten milliseconds and more where nobody did so lately. */
+  /** Asynchronous, since the kernel takes 10 ms or more when no process was added recently. */
   add(pid: number): Promise<void>;
-  /** True when the kernel ended something in it for want of memory. */
+  /** True if the kernel killed a process in the group because of its memory limit. */
   ranOutOfMemory(): boolean;
-  /** Kills what is left in it and removes it. */
+  /** Kills the remaining processes and removes the group. */
   remove(): void;
 }
 
 const mounted = "/sys/fs/cgroup";
 const family = "golem-forge";
 
-/** The folders that hold the groups of every program of this kind on this machine. */
+/** Returns the folders that contain the groups of all instances of this program on this machine. */
 export function groupFamilies(): string[] {
   if (existsSync(`${mounted}/cgroup.controllers`)) return [`${mounted}/${family}`];
   return ["memory", "pids"].map((controller) => `${mounted}/${controller}/${family}`);
 }
 
-/** A new group, or undefined where this process may not make any: then the watchdog alone looks after memory. */
+/** Creates a group. Returns undefined if this process has no permission: then only the watchdog limits memory. */
 export function controlGroup(id: string, limits: GuestLimits): ControlGroup | undefined {
-  // By the number of its process, whoever comes later knows that nobody needs it any more.
+  // The process id in the name shows a later process that the group is abandoned.
   const name = `${process.pid}-${id}`;
   try {
     return existsSync(`${mounted}/cgroup.controllers`) ? unified(name, limits) : separate(name, limits);
@@ -72,7 +72,7 @@ function removeFolders(folders: readonly string[]): void {
     try {
       rmdirSync(folder);
     } catch {
-      // Still dying: an empty group costs nothing, and the next start of this program removes it.
+      // Its processes are still exiting. An empty group costs nothing, and the next start of this program removes it.
     }
   }
 }
@@ -81,11 +81,11 @@ function kill(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
   } catch {
-    // Gone already.
+    // The process has already exited.
   }
 }
 
-/** Removes the empty control groups of programs that were killed before they could. */
+/** Removes the empty control groups that killed instances left behind. */
 export function removeAbandonedGroups(): void {
   for (const family of groupFamilies()) {
     for (const name of namesIn(family)) {
@@ -94,7 +94,7 @@ export function removeAbandonedGroups(): void {
       try {
         rmdirSync(`${family}/${name}`);
       } catch {
-        // Something lives in it, or it is not ours to remove.
+        // It still has processes, or belongs to another user.
       }
     }
   }

@@ -7,7 +7,7 @@ import type { Launched } from "./launch.ts";
 
 const EscapeReport = z.record(z.string(), z.boolean());
 
-/** Every check by name, and what it means when it fails. */
+/** The checks by name, with the meaning of a failure. */
 const meanings: Record<string, string> = {
   user: "the guest is root to the kernel",
   capabilities: "the guest has capabilities",
@@ -25,7 +25,7 @@ const meanings: Record<string, string> = {
   descriptors: "file descriptors of this program are open",
 };
 
-// Opens files for writing and never writes. Runs inside, so it is plain JavaScript that needs nothing.
+// Opens files for writing but never writes. It runs inside the sandbox, so it is JavaScript without dependencies.
 const script = String.raw`
 const fs = require("node:fs");
 const net = require("node:net");
@@ -59,7 +59,7 @@ socket.on("error", () => end(false));
 socket.on("timeout", () => end(false));
 `;
 
-/** Tries to get out, from inside. Resolves to a sentence about what it found open, or undefined when everything held. */
+/** Tries to escape from inside the sandbox. Resolves to a sentence about the gaps it found; undefined if there are none. */
 export async function runEscapeChecks(run: (command: string[]) => Promise<Launched>): Promise<string | undefined> {
   const server = createServer((socket) => socket.destroy()).listen(0, "127.0.0.1");
   await new Promise((resolve) => server.once("listening", resolve));
@@ -68,7 +68,7 @@ export async function runEscapeChecks(run: (command: string[]) => Promise<Launch
   try {
     const program = fileURLToPath(import.meta.url);
     const { port } = server.address() as AddressInfo;
-    // A shell opens the folder to list it, so only what is still there afterwards counts.
+    // The shell itself opens the folder to list it, so only descriptors that still exist afterwards count.
     const inner =
       // biome-ignore lint/suspicious/noTemplateCurlyInString: a script of bash
       'open=; for fd in /proc/$$/fd/*; do [ -L "$fd" ] && open="$open ${fd##*/}"; done; exec node -e "$0" "$@" "$open"';

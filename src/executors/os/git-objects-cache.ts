@@ -12,19 +12,19 @@ interface CachedObjects {
 const maxUnused = 4;
 
 /**
- * The git objects of base commits on disk. Sessions of one commit share them, since their name is a hash of their content
- * and whoever has the commit may read them. Guests see them read-only.
+ * The git objects of base commits on disk. Sessions with the same commit share them: a commit id is a hash of its
+ * contents, so a run that has the commit may read them. They are read-only in the sandbox.
  */
 export class GitObjectsCache {
   readonly #parent: string;
-  /** The most recently used last. */
+  /** The most recently used one is last. */
   readonly #cached = new Map<string, CachedObjects>();
 
   constructor(parent: string) {
     this.#parent = parent;
   }
 
-  /** Resolves to a folder that can be the `objects` of a `.git`. Call `release` when it is no longer used. */
+  /** Resolves to a folder that can be the `objects` folder of a `.git`. Call `release` when it is no longer used. */
   async use({ commit, pack }: GitFolder): Promise<string> {
     if (!/^[0-9a-f]{40}$/.test(commit)) throw new Error(`${commit} is not a commit`);
     const cached = this.#cached.get(commit) ?? { directory: this.#write(commit, pack), users: 0 };

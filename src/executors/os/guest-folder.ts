@@ -26,10 +26,10 @@ import type { SandboxUser } from "./prepared-process.ts";
 type Collected = ProposedChange[] | undefined;
 
 interface WalkLimits {
-  /** Files and folders that are looked at. */
+  /** The maximum number of files and folders to examine. */
   entries: number;
   folders: number;
-  /** Files that differ, ignored ones not counted. */
+  /** The maximum number of changed files, not counting ignored ones. */
   changes: number;
 }
 
@@ -41,18 +41,18 @@ interface CollectOptions {
 const execute = promisify(execFile);
 /** A repository may have 200,000 files. */
 const walkLimits: WalkLimits = { entries: 400_000, folders: 50_000, changes: 10_000 };
-/** Synchronous calls take a tenth of the time of promises for thousands of files. Other work gets its turn this often. */
+/** Synchronous calls take a tenth of the time of promises for thousands of files. They yield to other work at this interval. */
 const yieldEveryMs = 8;
 
 /**
- * A run's copy of the tree on disk. It is only touched while no process of the guest is running, and even then nothing
- * in it is trusted: a folder may have become a link to another place.
+ * A run's copy of the tree on disk. It is accessed only while no process of the sandbox is running, and even then its
+ * contents are not trusted: a folder may have been replaced by a link to another place.
  */
 export class GuestFolder {
   readonly #root: string;
   readonly #user: SandboxUser;
   readonly #limits: WalkLimits;
-  /** Device, inode, size, mode and change time of what was written: the last cannot be set back from user space. */
+  /** The device, inode, size, mode and change time of written files. A change time cannot be set from user space. */
   readonly #writtenSignatures = new Map<string, string>();
   #hasGitFolder = false;
 
@@ -73,7 +73,7 @@ export class GuestFolder {
     }
   }
 
-  /** Writes the `.git` of the repository. Afterwards it belongs to the guest, and `collect` leaves it out. */
+  /** Writes the `.git` folder. From then on it belongs to the sandbox, and `collect` ignores it. */
   async writeGitFolder(files: readonly { path: string; content: Uint8Array }[]): Promise<void> {
     const made = new Set<string>();
     for (const { path, content } of files) {
@@ -84,14 +84,14 @@ export class GuestFolder {
     this.#hasGitFolder = true;
   }
 
-  /** Makes a folder, and removes whatever the guest put in its place. */
+  /** Creates a folder, and removes anything else in its place. */
   makeFolder(path: string): void {
     this.#makeParents(`${path}/file`, new Set());
   }
 
   /**
-   * Returns what differs from what was written; ignored folders are left out. Returns undefined when there is too much
-   * to look at. The folder's contents are unknown then, and all of it has to be removed.
+   * Returns the differences from the files that were written, without ignored folders. Returns undefined if there are
+   * too many files to examine; the contents of the folder are then unknown, and all of it has to be removed.
    */
   async collect({ isIgnored, known }: CollectOptions): Promise<Collected> {
     const walk: Walk = {
@@ -121,7 +121,7 @@ export class GuestFolder {
     return walk.proposed;
   }
 
-  /** Call it after the folder was emptied. */
+  /** Call this after the folder was emptied. */
   reset(): void {
     this.#writtenSignatures.clear();
     this.#hasGitFolder = false;
@@ -163,7 +163,7 @@ export class GuestFolder {
     }
   }
 
-  /** Makes real folders of everything above a path, and removes whatever else is in their place. */
+  /** Makes sure that every parent of a path is a real folder, and removes anything else in its place. */
   #makeParents(path: string, made: Set<string>): void {
     const folder = path.slice(0, Math.max(0, path.lastIndexOf("/")));
     if (folder === "" || made.has(folder)) return;
@@ -182,25 +182,25 @@ export class GuestFolder {
 
   async #removeFile(path: string): Promise<void> {
     this.#writtenSignatures.delete(path);
-    // A parent that became a link must not lead the removal out of the tree.
+    // If a parent has become a link, the removal must not follow it out of the tree.
     if (await hasRealParents(this.#root, path)) await removeTree(`${this.#root}/${path}`);
   }
 }
 
-/** The state of one walk over the folder. */
+/** The state of a walk over the folder. */
 interface Walk extends CollectOptions {
   knownFolders: ReadonlySet<string>;
   proposed: ProposedChange[];
   seen: Set<string>;
   pause: ReturnType<typeof createYielder>;
-  /** Folders still to be looked into. */
+  /** The folders that have not been visited. */
   folders: string[];
   count: WalkLimits;
 }
 
 /**
- * A folder itself, held open: what is looked at through it lies in it, whatever takes its name meanwhile. Undefined for
- * one that cannot be read, and for one reached over a link.
+ * Opens a folder, so that reads through the descriptor stay in it even if its path is replaced. Returns undefined if it
+ * cannot be read or its path contains a link.
  */
 function openFolder(path: string): number | undefined {
   let folder: number | undefined;
@@ -208,7 +208,7 @@ function openFolder(path: string): number | undefined {
     folder = openSync(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
     if (isAt(folder, path)) return folder;
   } catch {
-    // Nobody may read it, or it is gone.
+    // It is not readable, or no longer exists.
   }
   if (folder !== undefined) closeSync(folder);
   return undefined;
@@ -218,7 +218,7 @@ function throughDescriptor(descriptor: number): string {
   return `/proc/self/fd/${descriptor}`;
 }
 
-/** Whether what is open lies where its path says, and no folder above it is a link to somewhere else. */
+/** True if the open file is at this path, with no link in any parent folder. */
 function isAt(descriptor: number, path: string): boolean {
   return readlinkSync(throughDescriptor(descriptor)) === path;
 }
@@ -285,7 +285,7 @@ function describeEntry(root: string, path: string, entry: BigIntStats | undefine
   };
 }
 
-/** Reads no link, waits for no pipe, and no more bytes than the entry said it has. */
+/** Reads a file without following links or blocking on a pipe, and at most as many bytes as its entry reported. */
 async function readExactly(path: string, size: number): Promise<Uint8Array> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {
@@ -301,7 +301,7 @@ async function readExactly(path: string, size: number): Promise<Uint8Array> {
   }
 }
 
-/** A file that was not there: whatever stood in its place goes, unread and not followed. */
+/** Creates a file. Removes anything else at its path, without reading or following it. */
 async function openNew(path: string, mode: number): Promise<number> {
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
   try {
@@ -329,7 +329,7 @@ async function hasRealParents(root: string, path: string): Promise<boolean> {
   return true;
 }
 
-/** Every folder that one of these paths lies in. */
+/** Returns every folder that contains one of these paths. */
 export function foldersOf(paths: ReadonlySet<string>): Set<string> {
   const folders = new Set<string>();
   for (const path of paths) {
@@ -342,18 +342,18 @@ export function foldersOf(paths: ReadonlySet<string>): Set<string> {
   return folders;
 }
 
-/** The folders above a path, the nearest first. */
+/** Returns the parent folders of a path, nearest first. */
 function parentsOf(path: string): string[] {
   const names = path.split("/").slice(0, -1);
   return names.map((_, at) => names.slice(0, names.length - at).join("/"));
 }
 
-/** Removes what a guest left, however deep its folders are and whatever rights it gave them. Follows no link. */
+/** Removes a sandbox's files, whatever their depth and permissions. Does not follow links. */
 export async function removeTree(path: string): Promise<void> {
   try {
     await rm(path, { recursive: true, force: true });
   } catch {
-    // These two go down folder by folder, where a path as a whole is longer than the kernel takes.
+    // Both programs descend folder by folder, so they can handle paths that are longer than the kernel accepts.
     await execute("/bin/chmod", ["-R", "u+rwx", "--", path]).catch(() => undefined);
     await execute("/bin/rm", ["-rf", "--", path]);
   }

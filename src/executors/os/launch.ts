@@ -7,17 +7,17 @@ import type { OverlayMount, PreparedProcess } from "./prepared-process.ts";
 import { processTree, startedAt } from "./process-tree.ts";
 
 export interface Launch {
-  /** Arguments of bubblewrap, after those its process stands by with. */
+  /** Arguments of bubblewrap that follow those of its prepared process. */
   args: readonly string[];
   overlays?: readonly OverlayMount[];
   stdin?: string;
   timeoutMs: number;
   outputBytes: number;
-  /** Bytes after which the command is ended, kept or not. */
+  /** The command is killed after this many bytes of output, kept or not. */
   rawOutputBytes: number;
   signal?: AbortSignal;
   onOutput?(stream: "stdout" | "stderr", chunk: string): void;
-  /** Told when it runs; returns what to do when it has ended. */
+  /** Called when the command is running. Returns a watch that is stopped when it ends. */
   watch?(pid: number, stop: (why: string) => void): { stop(): void };
 }
 
@@ -31,7 +31,7 @@ export interface Launched {
   durationMs: number;
 }
 
-/** Runs bubblewrap to its end, in the process that stood by for it. When this returns or throws, no process of the guest is alive. */
+/** Runs bubblewrap in a prepared process. When this returns or throws, all processes of the sandbox have ended. */
 export async function launch(by: PreparedProcess, options: Launch): Promise<Launched> {
   if (options.signal?.aborted) throw interrupted();
   const { child, group } = by;
@@ -44,12 +44,12 @@ export async function launch(by: PreparedProcess, options: Launch): Promise<Laun
 
   function kill(): void {
     if (child.pid === undefined) return;
-    // The group holds bubblewrap; its death takes the guest's first process along, and that takes all the others.
+    // Killing bubblewrap's process group also kills the sandbox's first process, and with it all others.
     for (const pid of [-child.pid, ...processTree(child.pid).reverse()]) {
       try {
         process.kill(pid, "SIGKILL");
       } catch {
-        // Gone already.
+        // The process has already exited.
       }
     }
   }
@@ -108,7 +108,7 @@ interface First {
   startedAt: string | undefined;
 }
 
-/** The first process of the guest's own pid namespace, once bubblewrap says which it is. */
+/** Collects the first process of the sandbox's pid namespace, once bubblewrap reports its id. */
 function firstProcesses(info: Readable | undefined): First[] {
   const found: First[] = [];
   let text = "";
@@ -121,7 +121,7 @@ function firstProcesses(info: Readable | undefined): First[] {
   return found;
 }
 
-/** A pid namespace's first process goes last, so its end is the end of all. */
+/** Waits until the sandbox's first processes have ended. The kernel ends such a process last in its namespace. */
 async function allGone(first: readonly First[]): Promise<void> {
   for (const { pid, startedAt: since } of first) {
     for (let tries = 0; since !== undefined && startedAt(pid) === since; tries += 1) {

@@ -3,18 +3,18 @@ import { removeTree } from "./guest-folder.ts";
 import type { SandboxUser } from "./prepared-process.ts";
 
 export interface FolderMerge {
-  /** Folders on the same file system, to which no process of a guest has access meanwhile. */
+  /** Folders on the same file system. No process of a sandbox has access to them during the move. */
   from: string;
   to: string;
-  /** The folder to move, below both. */
+  /** The folder to move, relative to both. */
   path: string;
-  /** Levels below `path` whose folders are merged. An entry below them replaces one of the same name. */
+  /** The levels below `path` at which folders are merged. A deeper entry replaces one of the same name. */
   mergeDepth: number;
 }
 
 /**
- * Moves a folder from one guest's folder to another's. Resolves to false if there is none. No link is followed: where one
- * takes the place of a folder, it is removed.
+ * Moves a folder from one sandbox's folder to another's. Resolves to false if it does not exist. Follows no links: one
+ * in place of a folder is removed.
  */
 export async function mergeFolder({ from, to, path, mergeDepth }: FolderMerge, user: SandboxUser): Promise<boolean> {
   const names = path.split("/");
@@ -43,7 +43,7 @@ async function merge(source: string, target: string, depth: number): Promise<voi
   for (const name of names) await merge(`${source}/${name}`, `${target}/${name}`, depth - 1);
 }
 
-/** Removes the descriptions of Python distributions whose other versions are about to be moved here. */
+/** Removes the metadata of Python distributions of which other versions are about to be moved here. */
 async function removeOlderVersions(target: string, names: readonly string[]): Promise<void> {
   const distributionOf = (name: string) => /^(.+?)-[^-]+\.dist-info$/.exec(name)?.[1]?.toLowerCase();
   const moved = new Set(names.map(distributionOf).filter((name) => name !== undefined));

@@ -16,23 +16,26 @@ import { seccompFilter } from "./seccomp-filter.ts";
 import { SetupCache } from "./setup-cache.ts";
 
 export interface OsExecutorOptions {
-  /** Where copies of trees lie. Default: the system's folder for temporary files. */
+  /** The folder for the copies of trees. Default: the system's folder for temporary files. */
   directory?: string;
-  /** The uid guests run as when this process is root. It must be nobody else's. */
+  /** The uid that commands run as if this process is root. No account may use it. */
   uid?: number;
-  /** Read-only folders of programs beside those of /usr. */
+  /** Additional read-only folders with programs, besides those in /usr. */
   toolPaths?: readonly string[];
   limits?: Partial<GuestLimits>;
-  /** Registries with a private address that `network` may name. */
+  /** Registries with a private address that may be listed in `network`. */
   privateRegistries?: readonly string[];
-  /** Dependencies that setups prepared. */
+  /** The dependencies that setups prepared. */
   setups?: SetupCache;
 }
 
 const requiredPrograms = ["/usr/bin/prlimit", "/bin/bash"];
 const folderName = "golem-forge-";
 
-/** Runs real programs in bubblewrap, on this machine's kernel: own namespaces, no network, filtered system calls, hard limits. */
+/**
+ * Runs real programs on this machine in bubblewrap, with separate namespaces, no network, filtered system calls and
+ * hard limits.
+ */
 export function createOsExecutor(options: OsExecutorOptions = {}): Executor {
   const open = new Set<ExecSession>();
   let resources: SandboxResources | undefined;
@@ -95,7 +98,7 @@ function prepare(options: OsExecutorOptions, user: SandboxUser): SandboxResource
   const parent = options.directory ?? tmpdir();
   removeAbandoned(parent);
   removeAbandonedGroups();
-  // Guests' own folders are closed; this one must let them through to theirs. Fails where somebody has the name already.
+  // The sandboxes' own folders are private; this one must let their users through. Fails if the name already exists.
   const directory = join(parent, `${folderName}${process.pid}-${randomBytes(8).toString("hex")}`);
   mkdirSync(directory, { mode: 0o711 });
   spreadFolders(directory);
@@ -126,7 +129,7 @@ function prepare(options: OsExecutorOptions, user: SandboxUser): SandboxResource
   };
 }
 
-/** Tries to mount an overlay in a user namespace. Kernels before 5.11, and some containers, refuse it. */
+/** Returns true if an overlay can be mounted in a user namespace. Kernels before 5.11, and some containers, do not allow it. */
 function canMountOverlays(directory: string, user: SandboxUser): boolean {
   const folder = join(directory, "overlay");
   const names = ["lower", "upper", "work", "target"].map((name) => join(folder, name));
@@ -146,26 +149,30 @@ function canMountOverlays(directory: string, user: SandboxUser): boolean {
   return status === 0;
 }
 
-/** Prepared dependencies beside the copies of trees, so that they can be moved there. They outlive this process. */
+/**
+ * Opens the prepared dependencies. They are stored next to the copies of trees, so that files can be moved there, and
+ * outlive this process.
+ */
 export function setupCacheFor(options: Pick<OsExecutorOptions, "directory">): SetupCache {
   return new SetupCache(join(options.directory ?? tmpdir(), `golem-setups-${process.getuid?.() ?? "user"}`));
 }
 
 /**
- * ext4 gives no number of a file again for minutes after it was deleted, and looks at each of those before it finds one
- * that is free: after a few runs of some thousand files a new file takes twenty times as long. With this mark each
- * session's folder gets a part of the disk of its own. Other file systems have neither the fault nor the mark.
+ * Spreads the sessions' folders over the disk. ext4 does not reuse an inode for minutes after its file was deleted, and
+ * checks each such inode when it searches for a free one: after a few runs with thousands of files, creating a file
+ * takes 20 times as long. Other file systems have neither the problem nor this attribute.
  */
 function spreadFolders(directory: string): void {
   spawnSync("/usr/bin/chattr", ["+T", directory], { stdio: "ignore", timeout: 5_000 });
 }
 
-/** Folders of processes that were killed before they could tidy up. */
+/** Removes the folders of processes that were killed before they could clean up. */
 function removeAbandoned(parent: string): void {
   for (const name of readdirSync(parent)) {
     const pid = new RegExp(`^${folderName}(\\d+)-`).exec(name)?.[1];
     const path = join(parent, name);
-    // Anybody may make a folder of that name here; one that is not ours could be changed under our hands.
+    // Anyone can create a folder with that name here, and the owner of another's folder could change it during the
+    // removal.
     const isOurs = pid && !existsSync(`/proc/${pid}`) && lstatSync(path).uid === process.getuid?.();
     if (isOurs) void removeTree(path).catch(() => undefined);
   }

@@ -62,12 +62,15 @@ interface CommandMounts {
 const treeLimits = { files: 200_000, bytes: 1_000_000_000 };
 /** The delay after a command before the process for the next one is started. */
 const prepareDelayMs = 20;
-/** The repository may name a version of pnpm, which pnpm would download. npm warns of this setting as a variable. */
+/**
+ * The repository may name a version of pnpm, which pnpm would download. As environment variables, npm would warn about
+ * these settings.
+ */
 const pnpmSettings = "manage-package-manager-versions=false\npackage-manager-strict=false\n";
-/** Megabytes of a folder that programs write to inside prepared dependencies. */
+/** The size in megabytes of a writable folder inside prepared dependencies. */
 const writableMb = 64;
 
-/** A run's sandbox: its tree and its home folder, in which commands run one at a time. */
+/** A run's sandbox: its tree and its home folder. Commands run one at a time. */
 export class OsSession implements ExecSession {
   readonly tier = "os";
   readonly #resources: SandboxResources;
@@ -84,7 +87,7 @@ export class OsSession implements ExecSession {
   #clearing: Promise<void> = Promise.resolve();
   #prepared: PreparedProcess;
   #preparing: NodeJS.Timeout | undefined;
-  /** The commit whose objects its `.git` has, and the folder with them. */
+  /** The commit whose objects `.git` contains, and the folder with them. */
   #git: { commit: string; objects: string } | undefined;
   #hasGitFolder = false;
   /** The folders of the tree and of the home folder that were installed in this session. */
@@ -142,7 +145,7 @@ export class OsSession implements ExecSession {
       const changes = await validateChanges(proposed, { resolve, known, isIgnored });
       return { tier: "os", ...launched, changes };
     } catch (error) {
-      // Half of a command's changes are none: the next one starts from the workspace again.
+      // The partial changes of a failed command are dropped: the next command starts from the workspace again.
       const left = await this.#guest.collect({ isIgnored, known }).catch(() => undefined);
       if (left) this.#mirror.markStale(left.map(({ path }) => path));
       else this.#startOver();
@@ -227,8 +230,8 @@ export class OsSession implements ExecSession {
   }
 
   /**
-   * Mounts prepared dependencies where this session has installed none itself: as the lower layer of an overlay whose changes
-   * stay in the session, or read-only where this machine cannot mount one.
+   * Mounts the prepared dependencies that this session has not installed itself: as the lower layer of an overlay whose
+   * changes stay in the session, or read-only if this machine cannot mount overlays.
    */
   #setupMounts(key: string | undefined): { mounts: string[]; overlays: OverlayMount[] } {
     const setup = key === undefined ? undefined : this.#resources.setups?.find(key);
@@ -238,7 +241,7 @@ export class OsSession implements ExecSession {
       for (const path of setup?.[part].filter((folder) => !this.#installed[part].has(folder)) ?? []) {
         (part === "tree" ? this.#guest : this.#homeFolder).makeFolder(path);
         const lower = `${setup?.directory}/${part}/${path}`;
-        // Other characters could mean something in the options of a mount.
+        // Other characters could be interpreted in the mount options.
         if (this.#resources.canMountOverlays && /^[\w@./+-]+$/.test(lower + this.#folder)) {
           const layer = join(this.#folder, "layers", createHash("sha1").update(`${key}/${part}/${path}`).digest("hex"));
           const [upper, work] = [join(layer, "upper"), join(layer, "work")];
@@ -324,7 +327,7 @@ export class OsSession implements ExecSession {
     return prepareProcess({ args, filter, user, group });
   }
 
-  /** The process for a command. One that has ended while it waited is replaced. */
+  /** Returns the process for a command. Replaces one that exited while it waited. */
   async #takePrepared(folders: CommandFolders): Promise<PreparedProcess> {
     if (folders !== this.#folders) return this.#prepare(folders);
     clearTimeout(this.#preparing);
@@ -335,7 +338,10 @@ export class OsSession implements ExecSession {
     return this.#prepared;
   }
 
-  /** Starting a process delays everything else in this program, which may be ending a command just now. */
+  /**
+   * Delays the start of the next process, since it would slow down everything else in this program, such as the end of
+   * a command.
+   */
   #prepareSoon(): void {
     this.#preparing = setTimeout(() => {
       try {
@@ -346,7 +352,7 @@ export class OsSession implements ExecSession {
     }, prepareDelayMs).unref();
   }
 
-  /** Discards the tree and all files kept in it, because a command left too many files to look through. */
+  /** Discards the tree and all files in it, because a command left too many files to examine. */
   #startOver(): TreeChanges {
     const { tree } = this.#folders;
     const left = join(this.#folder, `left-${this.#commands}`);
@@ -385,7 +391,7 @@ function rejectedTree(reason: string): TreeChanges {
   return { written: [], deleted: [], rejected: [{ path: "the tree", reason }], ignoredFiles: 0 };
 }
 
-/** The files among the expected results that the command wrote. Everything else in its folder is dropped. */
+/** Returns the expected result files that the command changed. All other files in its folder are dropped. */
 async function resultsOf(guest: GuestFolder, source: TreeSource, isolated: IsolatedFolder): Promise<TreeChanges> {
   const { files, results, keep } = isolated;
   const known = new Set(files.map(({ path }) => path));

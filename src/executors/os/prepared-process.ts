@@ -6,7 +6,7 @@ import type { ControlGroup } from "./control-group.ts";
 import { startedAt } from "./process-tree.ts";
 
 export interface PreparedProcessOptions {
-  /** What every command's bubblewrap begins with. */
+  /** The bubblewrap arguments that all commands share. */
   args: readonly string[];
   /** A file with the seccomp program. */
   filter: string;
@@ -14,7 +14,7 @@ export interface PreparedProcessOptions {
   group: ControlGroup | undefined;
 }
 
-/** A folder that shows the files of `lower`, which are never written to, with changes that are kept in `upper`. */
+/** A folder that shows the files of `lower`, which is never written to. Changes are stored in `upper`. */
 export interface OverlayMount {
   lower: string;
   upper: string;
@@ -23,33 +23,34 @@ export interface OverlayMount {
   target: string;
 }
 
-/** A process that waits outside the sandbox to become bubblewrap: started, limited and stripped before it is needed. */
+/** A process outside the sandbox that waits to become bubblewrap. It is started and put under its limits in advance. */
 export interface PreparedProcess {
   readonly child: ChildProcess;
   readonly group: ControlGroup | undefined;
-  /** What bubblewrap says of the guest. */
+  /** The information about the sandbox that bubblewrap reports. */
   readonly info: Readable | undefined;
-  /** False when somebody ended it while it waited. */
+  /** False if the process ended while it waited. */
   readonly isWaiting: boolean;
-  /** Resolves to the exit code when it and its output have ended. */
+  /** Resolves to the exit code when the process and its output have ended. */
   readonly ended: Promise<number | null>;
-  /** Becomes bubblewrap, with these further arguments, once it is in its control group. */
+  /** Replaces the process with bubblewrap, with these additional arguments, once it is in its control group. */
   start(args: readonly string[], stdin: string | undefined, overlays?: readonly OverlayMount[]): Promise<void>;
-  /** Ends it, used or not, and whatever is left in its control group. May be called more than once. */
+  /** Kills the process, used or not, and all others in its control group. May be called more than once. */
   discard(): Promise<void>;
 }
 
-/**
- * Closes every file descriptor but the named ones, which this process may have got from whoever started it, and waits
- * for its words: by then the process is in its control group. When no word comes, whoever would give them is gone.
- */
-// bubblewrap 0.8 cannot mount overlays. Root of a namespace of its own can, and bubblewrap drops that again.
+// bubblewrap 0.8 cannot mount overlays. Root in a separate user namespace can, and bubblewrap drops that privilege
+// again.
 const mounter = [
   "count=$1; shift",
   'while ((count-- > 0)); do mount -t overlay overlay -o "$1" -- "$2" || exit 125; shift 2; done',
   'exec bwrap "$@"',
 ].join("\n");
 
+/**
+ * The script of a prepared process. Closes the file descriptors above `launchFds`, which it may have inherited, and
+ * waits for its arguments: when they arrive, it is in its control group. Exits if the sender ends without sending them.
+ */
 const launcher = [
   "for fd in /proc/self/fd/*; do",
   `  fd=\${fd##*/}; if ((fd > ${launchFds.info})); then eval "exec $fd>&-"; fi`,
@@ -64,7 +65,7 @@ const launcher = [
   `exec unshare --user --map-root-user --mount /bin/bash --norc --noprofile -c '${mounter}' bash "$count" "\${words[@]:2:2*count}" "\${args[@]}"`,
 ].join("\n");
 
-/** Starting a process and moving it into a control group takes longer than the sandbox itself, so it is done ahead. */
+/** Starts a process in advance, since starting it and moving it into a control group takes longer than the sandbox itself. */
 export function prepareProcess({ args, filter, user, group }: PreparedProcessOptions): PreparedProcess {
   const program = openSync(filter, "r");
   const child = spawn("/bin/bash", ["--norc", "--noprofile", "-c", launcher, "bash", ...args], {
@@ -77,14 +78,14 @@ export function prepareProcess({ args, filter, user, group }: PreparedProcessOpt
   closeSync(program);
   const [, , , , start, info] = child.stdio as unknown as (Readable & Writable)[];
   const handles = [child, ...child.stdio] as { ref?(): void; unref?(): void }[];
-  // Whoever waits must not keep this program from ending.
+  // A waiting process must not keep this program alive.
   for (const handle of handles) handle?.unref?.();
   child.stdin?.on("error", () => undefined);
   start?.on("error", () => undefined);
 
   let waits = true;
   const ended = Promise.withResolvers<number | null>();
-  // Told to whoever lets it go.
+  // A failure is reported by `discard` or `ended`.
   ended.promise.catch(() => undefined);
   child.on("error", (error) => {
     waits = false;
@@ -110,7 +111,7 @@ export function prepareProcess({ args, filter, user, group }: PreparedProcessOpt
     group,
     info,
     get isWaiting() {
-      // Its end may not have been told yet.
+      // Node may not have emitted its exit event yet.
       return waits && child.pid !== undefined && startedAt(child.pid) !== undefined;
     },
     ended: ended.promise,
@@ -135,15 +136,15 @@ export function prepareProcess({ args, filter, user, group }: PreparedProcessOpt
   };
 }
 
-/** Who the guest is to the kernel. Undefined: whoever this process is, which is not root. */
+/** The user that commands run as. Undefined: the user of this process, which is not root. */
 export type SandboxUser = { uid: number; gid: number } | undefined;
 
-/** Far from what distributions and useradd give out. */
+/** Outside the ranges that distributions and useradd assign. */
 const defaultUid = 58_213;
 
 /**
- * A guest started by root could write kernel settings, because files of /proc/sys ask for the owner and not for
- * capabilities. So root hands over to a uid nobody else has, and where that cannot be, there is no sandbox.
+ * Chooses the user of the sandbox. As root, commands could write kernel settings, because files in /proc/sys check for
+ * the owner and not for capabilities. So root switches to an unused uid, and without one there is no sandbox.
  */
 export function sandboxUser(configured: number | undefined): { user: SandboxUser } | { problem: string } {
   if (process.getuid?.() !== 0) return { user: undefined };
@@ -158,7 +159,7 @@ export function sandboxUser(configured: number | undefined): { user: SandboxUser
 
 function belongsToAccount(uid: number): boolean {
   const users = readFileSync("/etc/passwd", "utf8").split("\n");
-  // A name for it is fine; a home with files or a login shell is somebody's account.
+  // A name alone is fine. An entry with a login shell is an account.
   return users.some((line) => {
     const [, , id, , , , shell = ""] = line.split(":");
     return Number(id) === uid && id !== "" && !/(nologin|false)$/.test(shell.trim());

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 
-/** The pids of a process and everything below it, as this machine counts them. */
+/** Returns the process ids of a process and all its descendants. */
 export function processTree(root: number): number[] {
   const found = [root];
   for (let at = 0; at < found.length && found.length < 10_000; at += 1) {
@@ -16,12 +16,12 @@ function childrenOf(pid: number): number[] {
       return children.split(" ").filter(Boolean).map(Number);
     });
   } catch {
-    // It ended while we looked.
+    // It ended during the scan.
     return [];
   }
 }
 
-/** Megabytes of memory a tree has to itself: programs and libraries from disk are not counted. */
+/** Returns the megabytes of private memory of a process tree, without programs and libraries mapped from disk. */
 export function treeMemoryMb(root: number): number {
   const kilobytes = processTree(root).map((pid) => {
     try {
@@ -38,7 +38,7 @@ function field(status: string, name: string): number {
   return Number(new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(status)?.[1] ?? 0);
 }
 
-/** When a process started, in the kernel's ticks; undefined when it is gone or only its entry is left. */
+/** Returns the start time of a process in kernel ticks; undefined if it has ended or is a zombie. */
 export function startedAt(pid: number): string | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");

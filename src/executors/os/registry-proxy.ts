@@ -7,14 +7,14 @@ import { guestProxy } from "./bubblewrap.ts";
 export interface RegistryProxyOptions {
   /** The path of the socket to listen on. */
   socket: string;
-  /** `host` on port 443, or `host:port`. Exact names. */
+  /** Exact names: `host` for port 443, or `host:port`. */
   allowed: readonly string[];
-  /** Of those, the ones that may have a private address: a company's own registry. */
+  /** The allowed hosts that may have a private address, such as a company's own registry. */
   privateHosts: readonly string[];
 }
 
 export interface RegistryProxy {
-  /** The hosts that were refused, each with the reason as a sentence. */
+  /** The refused hosts, each with the reason as a sentence. */
   readonly refused: ReadonlyMap<string, string>;
   close(): Promise<void>;
 }
@@ -22,7 +22,7 @@ export interface RegistryProxy {
 const maxConnections = 64;
 const maxRefused = 5;
 
-/** A proxy that tunnels to the allowed hosts and nowhere else. It never looks into a tunnel. */
+/** Starts a proxy that tunnels to the allowed hosts only. It does not inspect the tunnels. */
 export async function startRegistryProxy({
   socket,
   allowed,
@@ -38,7 +38,7 @@ export async function startRegistryProxy({
     const target = (request.url ?? "").toLowerCase();
     const [host = "", port = ""] = target.split(":");
     client.on("error", () => client.destroy());
-    // Package managers try again for minutes after any other answer.
+    // Package managers retry for minutes after any other status.
     const refuse = (reason: string) => {
       if (refused.size < maxRefused) refused.set(target.slice(0, 200), reason);
       client.end("HTTP/1.1 403 Forbidden\r\n\r\n");
@@ -65,7 +65,7 @@ export async function startRegistryProxy({
     server.once("error", reject);
     server.listen(socket, resolve);
   });
-  // The folder around it is only shown to one guest.
+  // The folder that contains the socket is visible to only one sandbox.
   chmodSync(socket, 0o777);
   return {
     refused,
@@ -77,7 +77,7 @@ export async function startRegistryProxy({
   };
 }
 
-// Inside, there is no network but a loopback of its own: this carries its one port to the socket the host listens on.
+// The sandbox has only a loopback interface. This forwards its proxy port to the socket on the host.
 const script = `
 const net = require("node:net");
 const { spawn } = require("node:child_process");
@@ -98,7 +98,7 @@ const server = net.createServer((client) => {
 });
 `;
 
-/** The command, with the registry proxy as its only way out. */
+/** Wraps a command so that the registry proxy is its only access to the network. */
 export function proxiedCommand(command: readonly string[]): string[] {
   return ["node", "-e", script, "--", ...command];
 }

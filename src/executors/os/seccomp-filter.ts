@@ -1,7 +1,7 @@
-/** Processors a filter is known for, as `process.arch` names them. */
+/** The processors that a filter is available for, named as in `process.arch`. */
 export type FilterArch = "x64" | "arm64";
 
-// The kernel's numbers: arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h.
+// The kernel's system call numbers: arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h.
 const denied: Record<string, [x64: number | undefined, arm64: number | undefined]> = {
   io_uring_setup: [425, 425],
   io_uring_enter: [426, 426],
@@ -82,20 +82,20 @@ const numberAt = 0;
 const archAt = 4;
 const argument = (index: number) => 16 + index * 8;
 
-/** Every CLONE_NEW… flag that `clone` takes. */
+/** All CLONE_NEW… flags of `clone`. */
 const newNamespaces = 0x7e02_0000;
-/** TIOCSTI and TIOCLINUX put words into somebody's terminal. */
+/** TIOCSTI and TIOCLINUX inject input into a terminal. */
 const terminalInjection = [0x5412, 0x541c];
-/** Unix, IPv4, IPv6, netlink. Not AF_VSOCK, which no network namespace holds, nor AF_ALG. */
+/** Unix, IPv4, IPv6 and netlink. Not AF_VSOCK, which network namespaces do not isolate, nor AF_ALG. */
 const families = [1, 2, 10, 16];
-/** PER_LINUX, and the question what it is. */
+/** PER_LINUX, and the value that queries the current personality. */
 const personalities = [0, 0xffff_ffff];
-/** Numbers from here up are the x32 ABI's, with other numbers for the same calls. */
+/** Numbers from here on are those of the x32 ABI, which numbers the same calls differently. */
 const x32 = 0x4000_0000;
 
 type Instruction = [code: number, ifTrue: number, ifFalse: number, value: number];
 
-/** A seccomp program in the kernel's own form: what code from a repository never needs is refused. */
+/** Builds a seccomp program that refuses the system calls that code of a repository never needs. */
 export function seccompFilter(arch: FilterArch): Buffer {
   const { audit, clone, ioctl, socket, personality } = machine[arch];
   const column = arch === "x64" ? 0 : 1;
@@ -108,7 +108,7 @@ export function seccompFilter(arch: FilterArch): Buffer {
     [jumpAtLeast, 0, 1, x32],
     [give, 0, 0, notKnown],
     ...numbers.flatMap((number) => when(number, [[give, 0, 0, notPermitted]])),
-    // glibc falls back to clone, whose flags a filter can read.
+    // glibc falls back to clone, whose flags a filter can inspect.
     ...when(clone3, [[give, 0, 0, notKnown]]),
     ...when(clone, [
       [loadWord, 0, 0, argument(0)],

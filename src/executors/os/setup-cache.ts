@@ -15,7 +15,7 @@ import { dirname, join } from "node:path";
 import { z } from "zod";
 import { foldersOf, removeTree } from "./guest-folder.ts";
 
-/** Dependencies that a setup prepared: folders below `tree` and `home`, by their paths there. */
+/** Prepared dependencies: folders in `tree` and `home`, by their paths there. */
 export interface PreparedSetup {
   directory: string;
   tree: string[];
@@ -24,7 +24,7 @@ export interface PreparedSetup {
 
 const Manifest = z.object({ tree: z.array(z.string()), home: z.array(z.string()) });
 
-/** Folders of the home folder that hold dependencies. Caches are left out: programs write to them. */
+/** The folders of the home folder that contain dependencies. Caches are left out, since programs write to them. */
 export const homeFolders = [
   ".local",
   ".bundle",
@@ -36,30 +36,30 @@ export const homeFolders = [
   "go/bin",
   "go/pkg/mod",
 ];
-/** Folders in node_modules that programs write to. */
+/** The folders in node_modules that programs write to. */
 export const writableFolders = [".cache", ".vite", ".vite-temp", ".vitest"];
 const maxSetups = 40;
 const maxTreeFolders = 200;
 const minUnusedMs = 24 * 60 * 60_000;
 
-/** The files in which a command prepared dependencies. No process has access to them any more. */
+/** The folders in which a command prepared dependencies. No process has access to them any more. */
 export interface SetupFiles {
   tree: string;
   home: string;
-  /** The files of the repository in `tree`. A folder that contains one is not a dependency. */
+  /** The repository's files in `tree`. A folder that contains one of them is not a dependency. */
   known: ReadonlySet<string>;
   isIgnored(path: string): boolean;
 }
 
 /**
- * Dependencies that setups of default branches prepared, on this machine, by keys that contain the repository and its
- * lockfiles. Commands can read them and never write to them: they are mounted read-only. Each is complete when its folder
- * has its name.
+ * The dependencies that setups of default branches prepared on this machine. Keys contain the repository and its
+ * lockfiles. They are mounted read-only, so commands cannot change them. An entry is renamed to its final name when it
+ * is complete.
  */
 export class SetupCache {
   readonly #directory: string;
 
-  /** `directory` must belong to this process's user alone; it is created if it is missing. */
+  /** `directory` must be accessible to this process's user only. It is created if it does not exist. */
   constructor(directory: string) {
     this.#directory = directory;
   }
@@ -76,7 +76,7 @@ export class SetupCache {
     }
   }
 
-  /** True if a person approved the setup of this key, whether or not it succeeded. */
+  /** True if a person approved the setup with this key, even if it failed. */
   isApproved(key: string): boolean {
     return existsSync(`${this.#folderOf(key)}.approved`);
   }
@@ -86,7 +86,7 @@ export class SetupCache {
     writeFileSync(`${this.#folderOf(key)}.approved`, "");
   }
 
-  /** Moves dependencies into the cache, unless it has them by now. */
+  /** Moves dependencies into the cache, unless they are there already. */
   async save(key: string, files: SetupFiles): Promise<void> {
     this.#create();
     const unfinished = join(this.#directory, `unfinished-${process.pid}-${randomBytes(8).toString("hex")}`);
@@ -103,7 +103,7 @@ export class SetupCache {
           renameSync(join(from, path), join(unfinished, name, path));
         }
       }
-      // A read-only folder cannot get the folders over which writable ones are mounted.
+      // Writable folders are mounted over these later, and cannot be created in a read-only folder.
       for (const path of tree.filter(isNodeModules)) {
         const folder = join(unfinished, "tree", path);
         const { uid, gid } = lstatSync(folder);
@@ -133,7 +133,7 @@ export class SetupCache {
     }
   }
 
-  /** Removes the setups that were not used for the longest time, and what a killed process left unfinished. */
+  /** Removes the least recently used setups, and the incomplete ones that killed processes left behind. */
   async #evict(): Promise<void> {
     const usedAt = (name: string) => statSync(join(this.#directory, name), { throwIfNoEntry: false })?.mtimeMs ?? 0;
     const names = readdirSync(this.#directory);
@@ -154,7 +154,7 @@ export function isNodeModules(path: string): boolean {
   return path === "node_modules" || path.endsWith("/node_modules");
 }
 
-/** The outermost ignored folders of a tree that contain no file of the repository. Follows no link. */
+/** Returns the outermost ignored folders of a tree that contain no file of the repository. Does not follow links. */
 export function dependencyFolders({ tree, known, isIgnored }: Omit<SetupFiles, "home">): string[] {
   const knownFolders = foldersOf(known);
   const found: string[] = [];
@@ -170,7 +170,7 @@ export function dependencyFolders({ tree, known, isIgnored }: Omit<SetupFiles, "
   return found;
 }
 
-/** False where a link takes the place of the folder or of one above it: it may lead out of the sandbox. */
+/** False if the folder or one of its parents is a link, which could lead out of the sandbox. */
 function isFolderBelow(parent: string, path: string): boolean {
   const names = path.split("/");
   return names.every((_, at) => isFolder(join(parent, ...names.slice(0, at + 1))));

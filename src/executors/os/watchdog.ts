@@ -5,7 +5,7 @@ import type { ControlGroup } from "./control-group.ts";
 import { treeMemoryMb } from "./process-tree.ts";
 
 const intervalMs = 100;
-/** Free space that may vanish before the folders are counted: others use the disk, too. */
+/** The decrease of free space that triggers a count of the folders. Other programs use the disk, too. */
 const recountThreshold = { bytes: 64_000_000, files: 10_000 };
 
 export interface Watched {
@@ -15,7 +15,7 @@ export interface Watched {
   group: ControlGroup | undefined;
 }
 
-/** Looks after what the kernel does not limit for us, and calls `onExcess` once with a sentence. */
+/** Watches the limits that the kernel does not enforce, and calls `onExcess` with a sentence when one is exceeded. */
 export function startWatchdog(
   { pid, folders, limits, group }: Watched,
   onExcess: (why: string) => void,
@@ -54,7 +54,7 @@ interface FolderUse {
   files: number;
 }
 
-/** What folders hold on disk; stops counting once a limit is passed. Never follows a link. */
+/** Returns the disk usage of folders, and stops counting when a limit is exceeded. Does not follow links. */
 async function folderUse(folders: readonly string[], limit: FolderUse): Promise<FolderUse> {
   const use: FolderUse = { bytes: 0, files: 0 };
   const open = [...folders];
@@ -68,6 +68,6 @@ async function folderUse(folders: readonly string[], limit: FolderUse): Promise<
       else if (entry.isFile()) use.bytes += (await lstat(path).catch(() => undefined))?.blocks ?? 0;
     }
   }
-  // The kernel counts in blocks of 512 bytes, whatever the file system does.
+  // The kernel counts in blocks of 512 bytes on every file system.
   return { bytes: use.bytes * 512, files: use.files };
 }

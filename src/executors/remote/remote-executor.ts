@@ -6,24 +6,24 @@ import { type OutputBudget, outputBudget } from "#executors/output-budget.ts";
 import { createTreeMirror } from "#executors/tree-mirror.ts";
 import { type ProposedChange, validateChanges } from "#executors/validate-changes.ts";
 
-/** What a module that gives remote sandboxes exports. */
+/** The exports of a module that provides remote sandboxes. */
 interface RemoteModule {
   openSandbox(options: unknown): PromiseLike<RemoteSandbox>;
 }
 
 export interface RemoteExecutorOptions {
-  /** The module, by package name or file URL; loaded when a session is first opened. */
+  /** A package name or a file URL. It is loaded when the first session is opened. */
   module: string;
-  /** Handed to its `openSandbox` as they are. */
+  /** Passed to its `openSandbox` unchanged. */
   options?: unknown;
-  /** How the module is loaded. */
+  /** Loads the module. */
   load?(module: string): Promise<unknown>;
 }
 
 const treeLimits = { files: 20_000, bytes: 200_000_000 };
 const rawOutputBytes = 64_000_000;
 
-/** Runs commands in a sandbox of the AI SDK's kind. What it isolates is its provider's promise; what comes back is checked here. */
+/** Runs commands in an AI SDK sandbox. Its isolation is up to the provider; the changed files are validated here. */
 export function createRemoteExecutor({
   module,
   options,
@@ -166,7 +166,7 @@ function shellWords(words: readonly string[]): string {
   return words.map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(" ");
 }
 
-/** A sandbox session of the AI SDK, with an optional way to stop it. */
+/** A sandbox session of the AI SDK, optionally with a method to stop it. */
 export type RemoteSandbox = Experimental_SandboxSession & { stop?(): PromiseLike<void> };
 
 const maxKilobytes = 10_240;
@@ -179,7 +179,7 @@ const survey = {
   special: `${find} ! -type f ! -type d -print0`,
 };
 
-/** What differs in a remote sandbox from what was brought there, asked with the programs every Linux has. */
+/** Lists the differences between a remote sandbox and the files copied to it, using standard Linux programs. */
 export async function remoteChanges(
   sandbox: RemoteSandbox,
   { known, digest }: { known: ReadonlySet<string>; digest(path: string): string | undefined },
@@ -199,11 +199,11 @@ export async function remoteChanges(
   ];
   const present = new Set(changes.map(({ path }) => path));
   for (const line of files) {
-    // A digest, two characters that say how it was read, and the path.
+    // A digest, two characters for how it was read, and the path.
     const path = relative(line.slice(42));
     present.add(path);
     if (digest(path) === line.slice(0, 40)) continue;
-    // The size was asked by `find`; the validator looks at the content's own.
+    // The size comes from `find`; the validator checks that of the content.
     changes.push({ kind: "file", path, size: 0, executable: executable.has(path), read: () => read(sandbox, path) });
   }
   for (const path of known) {
