@@ -66,7 +66,7 @@ export interface Formatter {
 
 const everything = (paths: readonly string[]) => (paths.length > 0 ? [...paths] : ["."]);
 
-/** The formatter that the files of a folder name; undefined if it is unknown. */
+/** Returns the formatter configured by the files of a folder; undefined if it is unknown. */
 export async function findFormatter(workspace: Workspace, folder: string): Promise<Formatter | undefined> {
   const at = (name: string) => (folder === "" ? name : `${folder}/${name}`);
   const manifest = await readManifest(workspace, at("package.json"));

@@ -7,22 +7,23 @@ export interface InstallRequest {
   manager: PackageManager;
   packages: readonly string[];
   dev: boolean;
-  /** The registry's URL, in place of the public one. */
+  /** The registry's URL, replacing the public one. */
   index?: string;
-  /** The text of a file of the project's folder or, for a lockfile, of the nearest folder above it. */
+  /** Returns the text of a file in the project's folder or, for a lockfile, in the nearest folder above it. */
   textOf(name: string): string | undefined;
 }
 
 export interface InstallCommand {
   command: string[];
   env: Record<string, string>;
-  /** Settings that the manager takes from a file only, by path. */
+  /** Settings that the manager only takes from a file, by path. */
   files?: Record<string, string>;
   /** The hosts that the command needs. */
   hosts: string[];
 }
 
-// A name and a version of the registry. Not a URL, a path, a git address or an option: those come from elsewhere, or run code.
+// A name and a version in the registry. URLs, paths, git addresses and options are refused: they install from elsewhere
+// or run code.
 const nodePackage = /^(@[a-z0-9~-][\w.~-]*\/)?[a-z0-9~_][\w.~-]*(@[\w.^~<>=*|+ -]+)?$/i;
 const pythonPackage =
   /^[a-z0-9][\w.-]*(\[[\w,-]+\])?((==|>=|<=|~=|!=|<|>)[\w.*+!-]+(,(==|>=|<=|~=|!=|<|>)[\w.*+!-]+)*)?$/i;
@@ -50,8 +51,8 @@ const hosts: Record<PackageManager, string[]> = {
 export const registryHosts = [...new Set([...Object.values(hosts).flat(), "rubygems.org", "index.rubygems.org"])];
 
 /**
- * The command that installs packages without running any of their scripts. Throws a ToolError for a name that is not a
- * package of a registry.
+ * Returns the command that installs packages without running any of their scripts. Throws a ToolError for a name that
+ * is not a registry package.
  */
 export function installCommand(request: InstallRequest): InstallCommand {
   const { manager, packages, index } = request;
@@ -78,7 +79,7 @@ const commands: Record<PackageManager, (request: InstallRequest) => Command> = {
   cargo: cargoCommand,
 };
 
-/** No program as git, which a dependency from git would start, and no version of a package manager that the repository names. */
+/** Disables git, which a git dependency would start, and any package manager version that the repository names. */
 const npmEnvironment = (index: string | undefined): Record<string, string> => ({
   npm_config_globalconfig: "/dev/null",
   npm_config_ignore_scripts: "true",
@@ -125,7 +126,7 @@ function yarnCommand({ packages, dev, index, textOf }: InstallRequest): Command 
   const named = packages.length > 0;
   const env = {
     ...npmEnvironment(index),
-    // The version of Yarn that is part of a repository is code of the repository.
+    // A Yarn release checked into the repository is the repository's code.
     YARN_IGNORE_PATH: "1",
     SKIP_YARN_COREPACK_CHECK: "1",
     YARN_ENABLE_SCRIPTS: "0",
@@ -145,7 +146,10 @@ function yarnCommand({ packages, dev, index, textOf }: InstallRequest): Command 
   return { command: checkingVersion("1", "[01].*", yarn), env };
 }
 
-/** Yarn 1 and later versions share a program name, and each would rewrite the other's lockfile. */
+/**
+ * Wraps a yarn command in a version check: Yarn 1 and later versions share a program name but rewrite each other's
+ * lockfile.
+ */
 function checkingVersion(name: string, pattern: string, yarn: string[]): string[] {
   const script = [
     "version=$(yarn --version) || exit",
@@ -159,10 +163,10 @@ function checkingVersion(name: string, pattern: string, yarn: string[]): string[
 function pipCommand({ packages, index, textOf }: InstallRequest): Command {
   const named = packages.length > 0;
   if (!named && textOf("requirements.txt") === undefined) throw nothingToInstall("requirements.txt");
-  // A source distribution runs its setup.py; a wheel runs nothing.
+  // Installing a source distribution runs its setup.py; a wheel runs nothing.
   const options = ["--user", "--only-binary=:all:", "--no-input", "--disable-pip-version-check"];
   return {
-    // Isolated: no module of the current folder, no .pth file of a user and no variable of Python counts.
+    // Isolated mode ignores modules in the current folder, a user's .pth files and Python's variables.
     command: [
       ...["python3", "-I", "-m", "pip", "install", ...options],
       ...(named ? ["--", ...packages] : ["-r", "requirements.txt"]),
@@ -215,7 +219,7 @@ function goCommand({ packages, index }: InstallRequest): Command {
 }
 
 function cargoCommand({ packages, dev, index }: InstallRequest): Command {
-  // Neither the repository's compiler, nor its credentials, nor its git.
+  // Ignores the repository's compiler and credentials, and disables git.
   const env = {
     RUSTC: "rustc",
     RUSTC_WRAPPER: "",
@@ -254,7 +258,7 @@ const toolchains = [
   { programs: /^dotnet$/, name: "the .NET SDK" },
 ];
 
-/** Explains what to do about a program or package that was missing, in one sentence; undefined if none was. */
+/** Explains what to do about a missing program or package, in one sentence; undefined if none was missing. */
 export function describeMissingProgram({
   exitCode,
   stderr,

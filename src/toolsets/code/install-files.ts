@@ -8,19 +8,19 @@ export const managers = ["npm", "pnpm", "yarn", "pip", "uv", "go", "cargo"] as c
 export type PackageManager = (typeof managers)[number];
 
 interface ManagerFiles {
-  /** The files that it receives, wherever they are in the repository. */
+  /** The files it receives, anywhere in the repository. */
   inputs: RegExp;
-  /** The names of the files that it may change in the folders of projects. */
+  /** The names of the files it may change in project folders. */
   results: readonly string[];
   /** The name of the file that marks a folder as a project. */
   manifest: RegExp;
-  /** The folder with dependencies beside a manifest. */
+  /** The folder with dependencies next to a manifest. */
   folder?: string;
-  /** Folders with dependencies in the home folder, and how many levels below are merged with earlier ones. */
+  /** Folders with dependencies in the home folder, and how many levels below are merged with existing ones. */
   home?: IsolatedFolder["keep"]["home"];
 }
 
-// A patch changes the files of a dependency, and a lockfile names its hash.
+// A patch changes a dependency's files, and a lockfile contains its hash.
 const nodeFiles = (...names: string[]) =>
   new RegExp(
     String.raw`(^|/)(package\.json|${names.map((name) => name.replace(/\./g, "\\.")).join("|")}|[^/]+\.patch)$`,
@@ -57,7 +57,7 @@ const rules: Record<PackageManager, ManagerFiles> = {
     inputs: /(^|\/)go\.(mod|sum)$/,
     results: ["go.mod", "go.sum"],
     manifest: /(^|\/)go\.mod$/,
-    // Versions are part of the paths, so nothing has to be replaced.
+    // Paths include versions, so nothing needs to be replaced.
     home: [{ path: "go/pkg/mod", mergeDepth: 40 }],
   },
   cargo: {
@@ -68,7 +68,7 @@ const rules: Record<PackageManager, ManagerFiles> = {
   },
 };
 
-/** The package manager that the files of a folder, and the lockfiles above it, belong to; undefined if there is none. */
+/** Returns the package manager indicated by the files of a folder and the lockfiles above it; undefined if there is none. */
 export async function findManager(workspace: Workspace, folder: string): Promise<PackageManager | undefined> {
   const present = new Set(await workspace.paths());
   const has = (name: string) => present.has(posix.join(folder, name));
@@ -83,7 +83,7 @@ export async function findManager(workspace: Workspace, folder: string): Promise
   return ["requirements.txt", "pyproject.toml", "setup.py"].some(has) ? "pip" : undefined;
 }
 
-/** The path of a file in a folder, or in the nearest folder above it that has one. */
+/** Returns the path of a file in a folder, or in the nearest folder above that has one. */
 function nearest(present: ReadonlySet<string>, folder: string, name: string): string | undefined {
   for (let at = folder; ; at = parentOf(at)) {
     const path = posix.join(at, name);
@@ -92,17 +92,20 @@ function nearest(present: ReadonlySet<string>, folder: string, name: string): st
   }
 }
 
-/** More are left out, those in the deepest folders first: they are fixtures, as a rule. */
+/** The maximum number of files. The deepest folders, which are mostly fixtures, are left out first. */
 const maxFiles = 2_000;
 
-/** What a package manager receives of a project, and what is taken back from it. */
+/** The files of a project that a package manager receives, and those that are taken back from it. */
 export interface InstallFiles {
   isolated: IsolatedFolder;
-  /** The text of a file of the project's folder or, for a lockfile, of the nearest folder above it. */
+  /** Returns the text of a file in the project's folder or, for a lockfile, in the nearest folder above it. */
   textOf(name: string): string | undefined;
 }
 
-/** Reads the files that a package manager needs. Throws a ToolError for a requirements.txt that is more than names. */
+/**
+ * Reads the files that a package manager needs. Throws a ToolError if requirements.txt contains anything but package
+ * names.
+ */
 export async function installFiles(
   workspace: Workspace,
   manager: PackageManager,
@@ -134,7 +137,7 @@ export async function installFiles(
 }
 
 async function readInput(workspace: Workspace, path: string): Promise<GuestChange> {
-  // Cargo asks for a file for each target of a package, and reads nothing in it.
+  // Cargo requires a file for each target of a package but does not read it.
   const content = path.endsWith(".rs") ? new Uint8Array() : await workspace.readBytes(path);
   const text = Buffer.from(content).toString("utf8");
   if (path.endsWith("requirements.txt")) checkRequirements(path, text);
@@ -153,7 +156,10 @@ const settingsOfLockfile = new Set([
   ...["publicHoistPattern", "shamefullyHoist"],
 ]);
 
-/** The settings of pnpm that a lockfile depends on. The others name registries, hooks, programs and versions of pnpm. */
+/**
+ * Returns the pnpm settings that affect the lockfile. The others configure registries, hooks, programs and pnpm
+ * versions.
+ */
 function lockfileSettings(path: string, text: string): string {
   const settings = readYaml(text, path);
   const entries = typeof settings === "object" && settings !== null ? Object.entries(settings) : [];
@@ -178,15 +184,15 @@ const plainMarker = /^[\w\s.,'"<>=!~()+-]*$/;
 const plainHash = /^sha(256|384|512):[0-9a-f]+$/i;
 
 /**
- * The first line of a requirements.txt that asks for more than a package of the registry: an option, an address, a path
- * or an archive. Those come from elsewhere, or run code while they are installed.
+ * Returns the first line of a requirements.txt that is not a registry package: an option, a URL, a path or an archive.
+ * These install from elsewhere, or run code during installation.
  */
 function findUnsupportedRequirement(text: string): string | undefined {
   const lines = text.replace(/\\\r?\n/g, " ").split(/\r?\n/);
   return lines.map((line) => line.replace(/(^|\s)#.*$/, "").trim()).find((line) => line !== "" && !isPlain(line));
 }
 
-/** Returns whether a package manager would take a name for a file of the tree. */
+/** True if a package manager would interpret the name as a file in the tree. */
 export function isArchive(name: string): boolean {
   return /\.(zip|whl|egg|tar|tgz|tbz2?|txz|tlz|gz|bz2|xz|lzma)$/i.test(name);
 }

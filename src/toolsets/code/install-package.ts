@@ -25,7 +25,7 @@ const inputSchema = z.object({
 type Input = z.infer<typeof inputSchema>;
 
 const timeoutMs = 5 * 60_000;
-/** The setup commands of a project may also compile what they install. */
+/** A project's setup commands may also compile what they install. */
 const setupTimeoutMs = 20 * 60_000;
 
 export function createInstallPackageTool(settings: CodeConfig, services: ToolServices): NamedTool<Input> {
@@ -58,7 +58,7 @@ export function createInstallPackageTool(settings: CodeConfig, services: ToolSer
   };
 }
 
-/** The setup commands of the project, for a call that asks for all of its packages. */
+/** Returns the project's setup commands if the call asks for all of its packages. */
 async function setupFor(
   { packages, manager, path }: Input,
   { tier }: CodeConfig,
@@ -68,7 +68,7 @@ async function setupFor(
   return isWhole && tier === "os" ? findSetup(services) : undefined;
 }
 
-/** A person approves the setup of the default branch once for its lockfiles. That of other files is asked for each time. */
+/** Setup of the default branch is approved once per set of lockfiles. Setup of other files is asked for each time. */
 function isApproved({ key, isOfDefaultBranch }: ProjectSetup, services: ToolServices): boolean {
   const { setups } = executorsOf(services);
   return setups?.find(key) !== undefined || (isOfDefaultBranch && setups?.isApproved(key) === true);
@@ -140,7 +140,7 @@ async function plan({ packages, manager, dev, path = "" }: Input, settings: Code
   }
   const { isolated, textOf } = await installFiles(workspace, chosen, folder);
   const install = installCommand({ manager: chosen, packages, dev, index: settings.indexes[chosen], textOf });
-  // An empty folder has no folders either.
+  // A folder without files does not exist in the sandbox.
   const cwd = isolated.files.some((file) => file.path.startsWith(`${folder}/`)) ? folder : "";
   const settingsFiles = Object.entries(install.files ?? {}).map(([path, text]) => {
     return { path, content: Buffer.from(text), executable: false };

@@ -14,13 +14,13 @@ const inputSchema = z.object({
   env: z.record(z.string(), z.string()).default({}).describe("Environment variables"),
   timeout: z.number().positive().optional().describe("Seconds; default 60"),
 });
-/** The input of a worker that has hosts to reach. */
+/** The input of a worker with allowed hosts. */
 const networkSchema = inputSchema.extend({
   network: z.boolean().default(false).describe("Reach the worker's hosts over HTTPS; needs approval"),
 });
 type Input = z.infer<typeof inputSchema> & Partial<z.infer<typeof networkSchema>>;
 
-/** One argument of a program may have 128 KiB. */
+/** Linux limits a single argument to 128 KiB. */
 const maxCodeBytes = 120_000;
 const maxEnvironmentLength = 60_000;
 
@@ -42,7 +42,7 @@ export function createRunCodeTool(settings: CodeConfig, services: ToolServices):
   };
 }
 
-/** The worker's hosts. Throws a UserError for one that the deployment's policy does not allow. */
+/** Returns the worker's hosts. Throws a UserError for a host that the deployment's policy does not allow. */
 function allowedHosts({ network }: CodeConfig, { networkHosts = [] }: ToolServices): readonly string[] {
   const refused = network.find((host) => !networkHosts.some((pattern) => matchesPattern(pattern, host)));
   if (refused === undefined) return network;

@@ -29,7 +29,7 @@ const inputSchema = z.object({
 });
 type Input = z.infer<typeof inputSchema>;
 
-/** Reports are read whole, and JSON cut in the middle says nothing. */
+/** Reports are read whole, since truncated JSON cannot be parsed. */
 const reportBytes = 16_000_000;
 const shownFailures = 10;
 const shownOutput = 6_000;
@@ -82,11 +82,11 @@ async function execute(
 interface FoundTests {
   folder: string;
   runner: TestRunner | undefined;
-  /** The folder below, whose tests alone are run. */
+  /** The subfolder to which the tests are limited. */
   only?: string;
 }
 
-/** The tests of the given folder; by default those of the only package of a monorepo that has changed. */
+/** Finds the tests of the given folder; by default those of a monorepo's only changed package. */
 async function findTests(workspace: Workspace, path: string | undefined): Promise<FoundTests> {
   if (path !== undefined) return findNearest(workspace, workspace.resolve(path));
   const changed = await changedPackages(workspace);
@@ -103,7 +103,7 @@ async function findTests(workspace: Workspace, path: string | undefined): Promis
   return { folder: "", runner: { ...runner, reason: `${runner.reason} ${reason}` } };
 }
 
-/** The arguments that name tests, relative to the folder in which the runner starts. */
+/** Returns the arguments that name tests, relative to the folder in which the runner starts. */
 async function namedTests(
   workspace: Workspace,
   { folder, only }: Omit<FoundTests, "runner">,
@@ -118,7 +118,7 @@ async function namedTests(
   return Promise.all(paths);
 }
 
-/** The runner of a folder, or of the nearest folder above it that has one, for the tests in this folder where it can. */
+/** Finds the runner of a folder, or of the nearest folder above, limited to the tests in this folder if possible. */
 async function findNearest(workspace: Workspace, folder: string): Promise<FoundTests> {
   for (let at = folder; ; at = posix.dirname(at) === "." ? "" : posix.dirname(at)) {
     const runner = await findTestRunner(workspace, at);
@@ -181,13 +181,13 @@ function indent(text: string): string {
     .join("\n");
 }
 
-/** Shows paths of the tree as the file tools take them: relative to the root. */
+/** Makes paths relative to the root, as the file tools expect them. */
 function relativePaths(text: string): string {
   return text.replace(/(?<![\w.~/-])\/workspace\//g, "");
 }
 
 function tail(text: string): string {
-  // Cut first, so that the cost is that of what is shown.
+  // Truncated first, so that the cost depends only on what is shown.
   const plain = showHidden(relativePaths(withoutProgress(text.slice(-4 * shownOutput)))).trim();
   return plain.length > shownOutput ? `…${plain.slice(-shownOutput)}` : plain || "(nothing)";
 }
@@ -198,11 +198,11 @@ interface TestOutput {
   stderr: string;
 }
 
-/** The longest output that is read in this process. Longer ones can be made to take minutes, or a gigabyte of memory. */
+/** The longest output that is parsed in this process. Longer output could take minutes or a gigabyte of memory. */
 const maxInlineLength = 100_000;
 const killAfterMs = 10_000;
 
-/** Summarizes the output of a test runner; undefined if it has no known format, or takes too long to read. */
+/** Summarizes a test runner's output; undefined if the format is unknown or parsing takes too long. */
 export async function readReport(output: TestOutput, signal?: AbortSignal): Promise<TestSummary | undefined> {
   const { report, stdout, stderr } = output;
   if (stdout.length + stderr.length <= maxInlineLength) return summarizeTests(report, stdout, stderr);

@@ -2,7 +2,7 @@ import { serveParent } from "#executors/serve-parent.ts";
 import type { TestReport } from "./test-runner.ts";
 import { summarizeTests } from "./test-summary.ts";
 
-/** Runs in a process of its own, which is killed when an output is too much for it. */
+/** Parses test output in a separate process, which is killed if it takes too much time or memory. */
 serveParent(async (request) => {
   const { report, stdout, stderr } = request as { report: TestReport; stdout: string; stderr: string };
   return summarizeTests(report, stdout, stderr) ?? null;

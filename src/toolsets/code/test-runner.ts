@@ -14,21 +14,21 @@ export type TestReport =
   | "rspec"
   | "plain";
 
-/** How a project's tests are started, and how their output is read. */
+/** A project's test command and the format of its output. */
 export interface TestRunner {
   name: string;
   command: string[];
-  /** How it is started for tests that are named, where that is another command. */
+  /** The command for running named tests, if it differs. */
   commandForNamed?: string[];
   /** True if it accepts a folder, to run only the tests in it. */
   acceptsFolder?: boolean;
   env?: Record<string, string>;
   report: TestReport;
-  /** Why this one, as a sentence. */
+  /** A sentence that explains why this runner was chosen. */
   reason: string;
 }
 
-/** The test runner a folder of the tree asks for by its files; undefined when it has none we know. */
+/** Returns the test runner indicated by a folder's files; undefined if there is no known one. */
 export async function findTestRunner(workspace: Workspace, folder: string): Promise<TestRunner | undefined> {
   const at = (name: string) => (folder === "" ? name : `${folder}/${name}`);
   const has = (name: string) => workspace.exists(at(name));
@@ -69,7 +69,7 @@ async function rubyRunner(workspace: Workspace, at: (name: string) => string): P
   };
 }
 
-/** Runs the Python of the nearest virtual environment, and the given command where there is none. */
+/** Runs the Python of the nearest virtual environment, or the given command if there is none. */
 const projectPython = [
   "folder=$PWD",
   'while [ "$folder" != "" ]; do',
@@ -81,18 +81,18 @@ const projectPython = [
   'exec python3 "$@"',
 ].join("\n");
 
-/** A command as it is started: that of Python with the project's own Python. */
+/** Returns the command to start. A Python command uses the project's own Python. */
 export function withProjectPython(command: readonly string[]): string[] {
   const [program, ...args] = command;
   return program === "python3" ? ["bash", "-c", projectPython, "python3", ...args] : [...command];
 }
 
-/** Files that make a folder a package with tests of its own. */
+/** Files that mark a folder as a package with its own tests. */
 const packageManifests = ["package.json", "pyproject.toml", "go.mod", "Cargo.toml"];
 
 /**
- * The packages below the root that the run has changed: for each changed file, the nearest folder with a manifest. Empty if
- * a change is in none of them, since it may affect all.
+ * Returns the packages below the root that the run has changed: for each changed file, the nearest folder with a
+ * manifest. Empty if a change is outside of all of them, since it may affect any.
  */
 export async function changedPackages(workspace: Workspace): Promise<string[]> {
   const packages = new Set<string>();
@@ -123,7 +123,7 @@ function nodeRunner({ scripts, dependencies }: PackageManifest): TestRunner | un
   const names = (text: string, name: string) => new RegExp(`(^|[\\s/])${name}(\\s|$)`).test(text);
   const uses = (name: string) => names(script, name) || ((!script || isPlaceholder) && dependencies.has(name));
 
-  // Its own options (files, imports, environment) are part of the script, so the script runs and only the report is ours.
+  // The script's own options (files, imports, environment) matter, so the script itself runs and only the reporter is added.
   function through(name: string, { own = [], options }: { own?: string[]; options: string[] }): string[] {
     const isLast = names(last, name) && !/\s--watch(All)?(\s|$)/.test(last);
     return isLast
@@ -149,7 +149,8 @@ function nodeRunner({ scripts, dependencies }: PackageManifest): TestRunner | un
   }
   const nodeTest = /(^|\s)node\s.*--test(\s|$)/;
   if (nodeTest.test(script)) {
-    // A second reporter would need destinations for both, and behind another command it would be that one's option.
+    // A second reporter would require destinations for both, and appended to another command, it would become that
+    // command's option.
     const isOurs = nodeTest.test(last) && !script.includes("--test-reporter");
     const command = ["npm", "test", "--silent", "--", ...(isOurs ? ["--test-reporter=tap"] : [])];
     return { name: "node --test", command, report: "tap", reason: because };
@@ -161,7 +162,7 @@ function nodeRunner({ scripts, dependencies }: PackageManifest): TestRunner | un
 
 const pytestFiles = ["pytest.ini", "conftest.py", "tox.ini"];
 const pythonFiles = ["pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "requirements-dev.txt"];
-/** Test files that are looked into. */
+/** The maximum number of test files to read. */
 const maxTestFilesRead = 20;
 
 async function pythonRunner(workspace: Workspace, folder: string): Promise<TestRunner | undefined> {
@@ -180,7 +181,7 @@ async function pythonRunner(workspace: Workspace, folder: string): Promise<TestR
     report: "pytest",
     reason: `There is a ${sign}.`,
     acceptsFolder: true,
-    // A package in `src` can be imported without being installed.
+    // Makes a package in `src` importable without installing it.
     ...(inside.some((path) => /^src\/.*\.py$/.test(path)) && { env: { PYTHONPATH: "src" } }),
   };
   if (pytestFiles.some((name) => present.has(name))) return pytest;
@@ -195,7 +196,7 @@ async function pythonRunner(workspace: Workspace, folder: string): Promise<TestR
 function unittestRunner(present: ReadonlySet<string>, tests: readonly string[]): TestRunner {
   const [first = ""] = tests;
   const top = first.includes("/") ? first.slice(0, first.indexOf("/")) : "";
-  // A folder that is no package is not looked into, unless it is the one to start in.
+  // unittest only searches folders that are packages, apart from the start folder.
   const start = top !== "" && !present.has(`${top}/__init__.py`) ? ["-s", top] : [];
   const pattern = tests.every((path) => path.endsWith("_test.py")) ? ["-p", "*_test.py"] : [];
   return {

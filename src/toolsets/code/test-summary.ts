@@ -4,7 +4,7 @@ import type { TestReport } from "./test-runner.ts";
 
 const FailedTest = z.object({
   name: z.string(),
-  /** The first lines of what it said. */
+  /** The first lines of the error message. */
   error: z.string(),
 });
 type FailedTest = z.infer<typeof FailedTest>;
@@ -21,10 +21,10 @@ const errorLines = 12;
 const maxFailures = 50;
 const maxNameLength = 500;
 const maxErrorLength = 8_000;
-/** Places an output may seem to have JSON at: each is read to its end. */
+/** The maximum number of positions at which JSON may start: each is parsed to its end. */
 const maxJsonStarts = 8;
 
-/** What a test runner's output says, or undefined when it says nothing we can read: then only the exit code speaks. */
+/** Summarizes a test runner's output; undefined if it cannot be parsed, in which case only the exit code counts. */
 export function summarizeTests(report: TestReport, stdout: string, stderr: string): TestSummary | undefined {
   const text = normalizeText(stdout);
   const both = `${text}\n${normalizeText(stderr)}`;
@@ -63,7 +63,7 @@ function firstLines(text: string): string {
   const lines = normalizeText(text)
     .split("\n")
     .map((line) => line.trimEnd());
-  // Frames of packages and of the runtime say little about a failure.
+  // Frames in packages and in the runtime say little about a failure.
   const own = lines.filter((line) => !isForeignFrame(line.trimStart()));
   const start = own.findIndex((line) => line.trim() !== "");
   return own
@@ -86,7 +86,7 @@ function summary(counts: Omit<TestSummary, "failures">, failures: FailedTest[]):
   return { ...counts, failures: short };
 }
 
-/** The last complete JSON object of an output that may begin with other things. */
+/** Returns the last complete JSON object in an output that may start with other text. */
 function lastJson(text: string): Record<string, unknown> | undefined {
   for (
     let start = text.indexOf("{"), tries = 0;
@@ -97,7 +97,7 @@ function lastJson(text: string): Record<string, unknown> | undefined {
       const value: unknown = JSON.parse(text.slice(start, text.lastIndexOf("}") + 1));
       if (isRecord(value)) return value;
     } catch {
-      // It began with something else that has a brace.
+      // This brace belonged to other output.
     }
   }
   return undefined;
@@ -113,7 +113,7 @@ function fromJestJson(text: string): TestSummary | undefined {
       name: textOf(test.fullName),
       error: firstLines(strings(test.failureMessages).join("\n")),
     }));
-    // A file that could not even be loaded has no test that failed.
+    // A file that failed to load has no failed tests.
     return named.length > 0 || file.status !== "failed"
       ? named
       : [{ name: textOf(file.name), error: firstLines(textOf(file.message)) }];
@@ -147,7 +147,7 @@ function fromRspecJson(text: string): TestSummary | undefined {
       const error = isRecord(example.exception) ? textOf(example.exception.message) : "";
       return { name: textOf(example.full_description), error: firstLines(error) };
     });
-  // A file that cannot be loaded has no examples.
+  // A file that failed to load has no examples.
   const failed = numberOf(counts.failure_count) + numberOf(counts.errors_outside_of_examples_count);
   const skipped = numberOf(counts.pending_count);
   const passed = Math.max(0, counts.example_count - numberOf(counts.failure_count) - skipped);
@@ -167,7 +167,7 @@ function fromTap(text: string): TestSummary | undefined {
     const block = lines.slice(at + 1, at + 60);
     const end = block.findIndex((other) => other.trim() === "...");
     const details = (end === -1 ? block : block.slice(0, end)).join("\n");
-    // A suite fails because of a test in it, and that one is named itself.
+    // A suite fails because of a test in it, which is listed itself.
     if (/failureType: 'subtestsFailed'/.test(details)) continue;
     failures.push({ name: name.replace(/ # .*$/, ""), error: firstLines(tapError(details)) });
   }
@@ -175,7 +175,7 @@ function fromTap(text: string): TestSummary | undefined {
   return summary({ passed: Number(passed), failed: Number(failed), skipped }, failures);
 }
 
-/** The `error` of a TAP diagnostic: on its line, or in the deeper lines below it. */
+/** Returns the `error` of a TAP diagnostic, on the same line or in the indented lines below. */
 function tapError(details: string): string {
   const lines = details.split("\n");
   const start = lines.findIndex((line) => /^\s*error: /.test(line));
@@ -188,7 +188,7 @@ function tapError(details: string): string {
   return (end === -1 ? below : below.slice(0, end)).join("\n");
 }
 
-/** What node's own `spec` reporter prints, which a script may ask for itself. */
+/** Parses the output of node's `spec` reporter, which a script may select itself. */
 function fromSpec(text: string): TestSummary | undefined {
   const count = (name: string) => new RegExp(`^ℹ ${name} (\\d+)$`, "m").exec(text)?.[1];
   const [passed, failed] = [count("pass"), count("fail")];
@@ -226,7 +226,10 @@ function fromUnittest(text: string): TestSummary | undefined {
   return summary({ passed: Math.max(0, Number(ran[1]) - failed - skipped), failed, skipped }, failures);
 }
 
-/** The lines of a traceback that are no longer indented say what happened; the last places before them, where. */
+/**
+ * Returns the error of a traceback: its unindented last lines give the message, the last frames before them the
+ * location.
+ */
 function unittestError(part: string): string {
   const lines =
     part
@@ -253,7 +256,7 @@ function fromPytest(text: string): TestSummary | undefined {
   );
 }
 
-/** For the name of a test: the lines of its failure that pytest marks with `E`, or the place it happened. */
+/** Returns a function that maps a test's name to its error: the lines pytest marks with `E`, or the location. */
 function pytestSections(text: string): (name: string) => string {
   const lines = text.split("\n");
   const bounds = [...lines.keys()].filter((at) => /^(_{3,} .* _{3,}|={3,}.*={3,})$/.test(lines[at] ?? ""));
@@ -285,7 +288,7 @@ function fromGo(text: string): TestSummary | undefined {
   if (!isJson) return undefined;
 
   const names = [...ended.keys()];
-  // A package or a test fails with the tests below it: only the innermost is a failure of its own.
+  // Packages and parent tests fail with their subtests, so only the innermost failures are kept.
   const failed = names.filter(
     (name) => ended.get(name) === "fail" && !names.some((other) => isBelow(other, name) && ended.get(other) === "fail"),
   );
@@ -309,7 +312,7 @@ function fromCargo(text: string): TestSummary | undefined {
   return summary({ passed: sum(1), failed: sum(2), skipped: sum(3) }, cargoFailures(text));
 }
 
-/** The output of each failed test follows a line with its name. */
+/** Reads the output of each failed test, which follows a line with its name. */
 function cargoFailures(text: string): FailedTest[] {
   const sections: { name: string; lines: string[] }[] = [];
   let current: string[] | undefined;
@@ -324,7 +327,7 @@ function cargoFailures(text: string): FailedTest[] {
   return sections.slice(0, maxFailures).map(({ name, lines }) => ({ name, error: firstLines(lines.join("\n")) }));
 }
 
-/** What most runners print near their end: "3 passing", "Tests: 1 failed, 2 passed". */
+/** Parses the totals that most runners print near the end: "3 passing", "Tests: 1 failed, 2 passed". */
 function fromWords(text: string): TestSummary | undefined {
   const count = (words: string) =>
     [...text.matchAll(new RegExp(`\\b(\\d+) (?:tests? )?(?:${words})\\b`, "gi"))].at(-1)?.[1];

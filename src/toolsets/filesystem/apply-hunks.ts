@@ -4,17 +4,17 @@ import { type PatchHunk, sideOf } from "./patch.ts";
 
 export interface AppliedHunks {
   text: string;
-  /** The location of each hunk, in lines of the text before. */
+  /** The location of each hunk, in lines of the original text. */
   locations: HunkLocation[];
 }
 
 interface Line {
   text: string;
-  /** The line ending, empty on the last line of a file that ends without one. */
+  /** The line ending; empty if the file ends without one. */
   ending: string;
 }
 
-/** Applies hunks to a text. Unchanged lines keep their bytes, line endings and byte order mark included. */
+/** Applies hunks to a text. Unchanged lines keep their bytes, including line endings and the byte order mark. */
 export function applyHunks(content: string, hunks: readonly PatchHunk[], path: string): AppliedHunks {
   const mark = content.startsWith("\uFEFF") ? "\uFEFF" : "";
   const lines = parseLines(content.slice(mark.length));
@@ -50,7 +50,7 @@ function newLines(old: readonly Line[], hunk: PatchHunk, ending: string): Line[]
     const current = old[at];
     if (mark === "+") lines.push({ text, ending });
     else at++;
-    // The file's own version of a context line: the patch may lack its trailing space.
+    // The file's own version of a context line is kept, since the patch may lack its trailing space.
     if (mark === " " && current) lines.push({ ...current });
   }
   return lines;
@@ -91,7 +91,7 @@ const folds: ((line: string) => string)[] = [
   (line) => foldPunctuation(line).trimEnd(),
 ];
 
-/** Locates the hunks of a patch in the lines of one file. */
+/** Locates the hunks of a patch in the lines of a file. */
 class HunkLocator {
   readonly #lines: readonly string[];
   readonly #path: string;
@@ -127,7 +127,7 @@ class HunkLocator {
     throw this.#noMatch(hunk, old, isAboveAnchor);
   }
 
-  /** The lines at which the last of nested anchors occurs; undefined for a hunk without anchors. */
+  /** Returns the lines on which the last of nested anchors occurs; undefined for a hunk without anchors. */
   #findAnchors(anchors: readonly string[]): number[] | undefined {
     let found: number[] | undefined;
     for (const anchor of anchors) {
@@ -139,7 +139,7 @@ class HunkLocator {
     return found && [...new Set(found)];
   }
 
-  /** Lines equal to the anchor, ignoring space around it; otherwise the one line that begins with it. */
+  /** Returns the lines equal to the anchor, ignoring surrounding space; otherwise the only line that starts with it. */
   #linesLike(anchor: string): number[] {
     const loosely = (line: string) => foldPunctuation(line).trim();
     const wanted = loosely(anchor);
@@ -150,14 +150,14 @@ class HunkLocator {
     return beginning.length === 1 ? beginning : [];
   }
 
-  /** The locations at or below an anchor; those inside the block that the anchor begins, if there are any. */
+  /** Returns the locations at or below an anchor, limited to those inside the anchor's block if there are any. */
   #below(anchors: readonly number[], found: readonly number[]): number[] {
     const below = found.filter((at) => anchors.some((anchor) => at >= anchor));
     const inBlock = below.filter((at) => anchors.some((anchor) => at >= anchor && this.#isInBlock(anchor, at)));
     return inBlock.length > 0 ? inBlock : below;
   }
 
-  /** True if everything between the anchor and the location is indented deeper than the anchor. */
+  /** True if everything between the anchor and the location is indented more deeply than the anchor. */
   #isInBlock(anchor: number, at: number): boolean {
     const indent = (line: string) => line.length - line.trimStart().length;
     const depth = indent(this.#lines[anchor] ?? "");

@@ -24,22 +24,22 @@ const input = z.object({
 });
 type Input = z.infer<typeof input>;
 
-/** One file before and after the patch; a file that moves is two of these. */
+/** A file before and after the patch. A moved file is two of these. */
 interface PatchedFile {
   path: string;
   before: string | undefined;
   after: string | undefined;
   encoding: TextContent["encoding"];
   operation: FileOperation;
-  /** Undefined where the mode stays as it is. */
+  /** Undefined if the mode stays the same. */
   executable?: boolean | undefined;
-  /** True if approval is needed where no zone decides. */
+  /** True if approval is needed when no zone decides. */
   asks: boolean;
 }
 
 const tool = "apply_patch";
 
-/** Applies a patch to one or several files, all of it or nothing. Its lines decide where, not its line numbers. */
+/** Applies a patch to one or more files, atomically. Hunks are located by their lines, not by their line numbers. */
 export function createApplyPatchTool(
   workspace: Workspace,
   options: FileToolOptions<Input> = {},

@@ -20,7 +20,7 @@ type Input = z.infer<typeof input>;
 
 const tool = "delete_file";
 
-/** Deletes a file or directory. By default every call needs approval; `deleteNeedsApproval(…)` follows the zones. */
+/** Deletes a file or directory. Every call needs approval by default; with `deleteNeedsApproval(…)` the zones decide. */
 export function createDeleteFileTool(
   workspace: Workspace,
   options: FileToolOptions<Input> = {},
@@ -48,7 +48,7 @@ export function createDeleteFileTool(
   };
 }
 
-/** Requires approval unless every affected file is in a zone that has approved deletions. */
+/** Requires approval unless every affected file is in a zone that approves deletions. */
 export function deleteNeedsApproval(workspace: Workspace, options: FileToolOptions<Input>) {
   return async ({ path }: Input): Promise<boolean> => {
     const files = await filesAt(workspace, path);

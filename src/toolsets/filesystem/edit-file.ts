@@ -73,7 +73,7 @@ interface PreparedEdit {
   before: string;
   after: string;
   encoding: TextContent["encoding"];
-  /** The differences that were ignored to find places that do not match exactly. */
+  /** The differences that were ignored to find inexact matches. */
   by: Set<string>;
 }
 
@@ -121,7 +121,7 @@ function editsOf({ old_text, new_text, replace_all, edits = [] }: Input) {
 
 /**
  * Requires that the replaced lines have been read, and returns which lines of the new content are known. Takes time
- * linear in the content, however many replacements there are.
+ * linear in the content, regardless of the number of replacements.
  */
 function seenAfter(
   seen: readonly boolean[],
@@ -148,7 +148,7 @@ function seenAfter(
     requireSeen(seen, path, { first, last });
 
     for (let index = done; index < first - 1; index++) result.push(seen[index] ?? false);
-    // The first line of a replacement may be the last line of the one before.
+    // A replacement may start on the last line of the previous one.
     const shared = first - 1 < done ? 1 : 0;
     const lines = Math.max(1, countLineEndings(text) + (endsAtLineStart ? 0 : 1));
     for (let count = shared; count < lines; count++) result.push(true);

@@ -12,17 +12,17 @@ import type { FinishedCall } from "#toolsets/toolset.ts";
 export type FileOperation = "write" | "delete";
 
 /**
- * Approval by the name of a zone, as in `{ scratch: { write: "preApproved" } }`. In a sandbox without zones the name is
- * that of a top-level folder. Where the sandbox's own rule is stricter, that rule applies.
+ * Approval by zone name, as in `{ scratch: { write: "preApproved" } }`. In a sandbox without zones, the name is that of
+ * a top-level folder. If the sandbox's own rule is stricter, that rule applies.
  */
 export type ZoneApprovalConfig = Record<string, Partial<Record<FileOperation, ApprovalDecisionType>>>;
 
 /** The options of every file tool. */
 export interface FileToolOptions<Input> {
-  /** Replaces the tool's own rule; an operation that a zone blocks stays blocked. */
+  /** Replaces the tool's own rule. Operations that a zone blocks stay blocked. */
   needsApproval?: boolean | NeedsApproval<Input>;
   zoneApprovalConfig?: ZoneApprovalConfig;
-  /** The run's finished calls. With them, lines must have been read before they are edited. */
+  /** The run's finished calls. If given, lines must have been read before they are edited. */
   history?: () => readonly FinishedCall[];
 }
 
@@ -31,14 +31,14 @@ export interface FileApprovalQuestion {
   workspace: Workspace;
   operation: FileOperation;
   path: string;
-  /** True if approval is needed where no zone decides. */
+  /** True if approval is needed when no zone decides. */
   otherwise: boolean;
   zones?: ZoneApprovalConfig;
 }
 
 /**
- * Returns whether an operation on a path needs approval. Throws a BlockedError if the zone forbids it, and a ToolError if
- * the path is read-only, so that no approval is requested for a change that cannot be made.
+ * True if an operation on a path needs approval. Throws a BlockedError if the zone forbids it, and a ToolError if the
+ * path is read-only, so that nobody is asked to approve an impossible change.
  */
 export function needsFileApproval({
   tool,
@@ -65,14 +65,14 @@ export function needsFileApproval({
   return decision === undefined ? otherwise : decision === "ask";
 }
 
-/** Throws a BlockedError if the zone forbids the operation: for tools whose approval is decided elsewhere. */
+/** Throws a BlockedError if the zone forbids the operation. For tools whose approval is decided elsewhere. */
 export function refuseBlocked(question: Omit<FileApprovalQuestion, "otherwise">): void {
   needsFileApproval({ ...question, otherwise: false });
 }
 
 const strictness: ApprovalDecisionType[] = ["blocked", "ask", "preApproved"];
 
-/** The stricter of the configuration and the sandbox's own rule, so that settings never widen what the sandbox allows. */
+/** Returns the stricter of the configuration and the sandbox's rule: settings never widen what the sandbox allows. */
 function zoneDecision(
   workspace: Workspace,
   path: string,
@@ -86,7 +86,7 @@ function zoneDecision(
   return strictness.find((decision) => decisions.includes(decision));
 }
 
-/** The files that an operation on a path affects: the path itself, and every file below it. */
+/** Returns the paths that an operation affects: the path itself and every file below it. */
 export async function filesAt(workspace: Workspace, path: string): Promise<string[]> {
   const resolved = workspace.resolve(path);
   if (!(await workspace.exists(resolved))) return [resolved];
@@ -97,9 +97,10 @@ export async function filesAt(workspace: Workspace, path: string): Promise<strin
   return [resolved, ...entries.filter((entry) => entry.type !== "directory").map((entry) => entry.path)];
 }
 
-// A change to one of these runs code, grants rights or instructs agents outside this run. In lower case.
+// Changes to these files can run code, grant rights or instruct agents outside this run. Patterns are in lower case.
 const protectedPatterns = [
-  // Dot folders, at any depth: .github, .husky, .vscode, .claude …, and settings in dot files: .eslintrc.json, .drone.yml …
+  // Dot folders at any depth (.github, .husky, .vscode, .claude …) and dot files with settings (.eslintrc.json,
+  // .drone.yml …).
   "**/.*/**",
   "**/.*{rc,rc.*,.yml,.yaml,.toml,.json,.js,.cjs,.mjs,.ts,.lua}",
   // CI, ownership, git and package managers.
@@ -110,7 +111,7 @@ const protectedPatterns = [
   "**/{agents,agent,claude,claude.local,gemini,qwen,crush,warp,copilot-instructions,skill}.md",
   "**/{*.prompt.md,*.instructions.md,*.chatmode.md,*.mdc,opencode.json,*.code-workspace}",
   "**/{.cursorrules,.windsurfrules,.clinerules,.goosehints,.roomodes,.rules}",
-  // What builds and tests run by themselves.
+  // Files that builds and tests run automatically.
   "**/{makefile,gnumakefile,*.mk,justfile,.justfile,rakefile,gruntfile.*,gulpfile.*,taskfile.{yml,yaml}}",
   "**/{dockerfile,dockerfile.*,*.dockerfile,containerfile,containerfile.*}",
   "**/{docker-compose,compose}{,.*}.{yml,yaml}",
@@ -130,20 +131,20 @@ const protectedPatterns = [
 const matchesProtected = picomatch(protectedPatterns, { dot: true, nocase: true });
 
 /**
- * True for files that control CI, builds, tests, ownership, dependencies or agents: changing them always needs approval.
- * Takes a resolved path.
+ * True for files that control CI, builds, tests, ownership, dependencies or agents: changing them always needs
+ * approval. Takes a resolved path.
  */
 export function isProtectedPath(path: string): boolean {
   const names = path.split(/[/\\]/).map((name) => plainName(name).replace(/[\r\n\u2028\u2029]/g, "_"));
   return matchesProtected(names.join("/"));
 }
 
-/** True if a text names a path, as a word of its own. */
+/** True if a text names a path as a separate word. */
 export function namesPath(text: string, path: string): boolean {
   return text.split(/[\s'"`;|&<>(){}=,]+/).some((word) => word.replace(/^(?:\.?\/)+/, "") === path);
 }
 
-/** The preview of file changes: the given texts first, then every file, the protected ones before the others. */
+/** Previews file changes: the given texts first, then every file, starting with the protected ones. */
 export async function previewChanges(
   files: readonly FileVersions[],
   texts: readonly PreviewSection[] = [],
@@ -152,7 +153,7 @@ export async function previewChanges(
   return { sections: [...texts, ...(await previewFiles([...protectedFiles, ...others]))] };
 }
 
-/** The preview of one file that gets this content, or none. */
+/** Previews writing this content to a file, or deleting it if there is none. */
 export async function previewWrite(
   workspace: Workspace,
   path: string,
@@ -168,7 +169,7 @@ export async function previewWrite(
   };
 }
 
-/** A file as it is now; undefined where none exists. */
+/** Returns the current version of a file; undefined if it does not exist. */
 export async function versionOf(workspace: Workspace, path: string): Promise<FileVersion | undefined> {
   if (!(await workspace.exists(path))) return undefined;
   const { type, executable } = await workspace.stat(path);
@@ -180,17 +181,17 @@ function isProtected({ path }: FileVersions): boolean {
   return isProtectedPath(path);
 }
 
-/** The new state of a file; without content it is deleted. */
+/** The new state of a file. Without content, it is deleted. */
 export interface FileState {
   path: string;
   content: Uint8Array | string | undefined;
-  /** Default: as it was. */
+  /** Default: unchanged. */
   executable?: boolean | undefined;
 }
 
 /**
- * Brings files to their new states: all of them, or none. Deletes first, so that a folder may replace a file. If a change
- * fails, the changes made so far are undone and the error is thrown.
+ * Brings all files to their new states, or none. Deletes first, so that a folder may replace a file. If a change fails,
+ * the previous changes are undone and the error is thrown.
  */
 export async function applyFileChanges(workspace: Workspace, changes: readonly FileState[]): Promise<void> {
   const ordered = [
@@ -212,7 +213,7 @@ export async function applyFileChanges(workspace: Workspace, changes: readonly F
 async function currentState(workspace: Workspace, path: string): Promise<FileState> {
   if (!(await workspace.exists(path))) return { path, content: undefined };
   const { type, executable } = await workspace.stat(path);
-  // A folder in the place of a file makes the change fail; there is nothing to restore.
+  // If a folder is in the file's place, the change fails and there is nothing to restore.
   if (type === "directory") return { path, content: undefined };
   return { path, content: await workspace.readBytes(path), executable };
 }

@@ -3,27 +3,27 @@ import type { DiffHunk, DiffResultValue } from "#domain/result.ts";
 import { diffLines } from "#sandbox/diff-lines.ts";
 import { countLineEndings, numberLines, splitLines } from "./text-file.ts";
 
-/** A change of one file's text; undefined where the file does not exist. */
+/** A change of a file's text; undefined if the file does not exist. */
 export interface TextChange {
   path: string;
   before: string | undefined;
   after: string | undefined;
 }
 
-/** A change of one file's text, compared once. */
+/** A change of a file's text with its hunks, computed once. */
 export interface ComparedTexts extends TextChange {
   hunks: DiffHunk[];
   additions: number;
   deletions: number;
 }
 
-/** A longer original is left out of the result, because the log keeps every result. */
+/** Longer originals are left out of the result, because the log keeps every result. */
 const maxOriginalCharacters = 100_000;
-/** Up to this many changed lines are shown to the model, and up to this many characters of them. */
+/** The maximum number of changed lines, and of their characters, that the model is shown. */
 const maxShownLines = 60;
 const maxShownCharacters = 12_000;
 
-/** Longer texts are not compared line by line: nothing else in this process could run meanwhile. */
+/** Longer texts are not compared line by line, which would block the event loop. */
 const maxComparedCharacters = 1_000_000;
 
 /** Compares a file's text before and after a change. Texts that are too long have no hunks and count as replaced. */
@@ -42,7 +42,7 @@ export function compareTexts(change: TextChange): ComparedTexts {
   };
 }
 
-/** A unified diff for people, empty where nothing changes. */
+/** Returns a unified diff for people; empty if nothing changes. */
 export function unifiedDiff(change: TextChange | ComparedTexts): string {
   const { path, before, after, hunks } = "hunks" in change ? change : compareTexts(change);
   if (before === after) return "";
@@ -58,7 +58,7 @@ export function unifiedDiff(change: TextChange | ComparedTexts): string {
   return formatPatch(patch).replace(/^=+\n/, "");
 }
 
-/** The change as a result for people. */
+/** Returns the change as a result for people. */
 export function diffResult(change: TextChange | ComparedTexts): DiffResultValue {
   const diff = "hunks" in change ? change : compareTexts(change);
   const { path, before, after, additions, deletions } = diff;
@@ -80,7 +80,7 @@ export function diffResult(change: TextChange | ComparedTexts): DiffResultValue 
 
 const verbs = { create: "Created", update: "Changed", delete: "Deleted" };
 
-/** The lines around a change in their new state, numbered as read_file numbers them, unless there are too many. */
+/** Returns the new state of the lines around a change, numbered as in read_file, unless there are too many. */
 export function showChangedLines({ path, after = "", hunks }: ComparedTexts): string {
   const readAgain = `Read ${path} again before you change it further.`;
   const total = hunks.reduce((sum, hunk) => sum + hunk.newLines, 0);

@@ -8,7 +8,7 @@ import { decodeText, lfsPointerSize, splitLines } from "./text-file.ts";
 const input = z.object({ path: z.string().min(1).describe("The file or directory to describe") });
 type Input = z.infer<typeof input>;
 
-/** Describes a file: type, size in bytes, time of the last change and, for text, the number of lines. */
+/** Describes a file: type, size in bytes, modification time and, for text, the number of lines. */
 export function createFileInfoTool(
   workspace: Workspace,
   options: FileToolOptions<Input> = {},
@@ -70,7 +70,7 @@ const listInput = z.object({
 });
 type ListInput = z.infer<typeof listInput>;
 
-/** More entries would fill the context; glob finds them better. */
+/** More entries would fill the context; glob is better suited to find them. */
 const maxShownEntries = 1_000;
 
 /** Lists a directory with types, sizes and times. */

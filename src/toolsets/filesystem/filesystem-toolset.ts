@@ -14,24 +14,24 @@ import { createReadFileTool } from "./read-file.ts";
 import { createUndoTool } from "./undo.ts";
 import { createWriteFileTool, overwriteNeedsApproval } from "./write-file.ts";
 
-/** One read may use this share of the context, so that several fit into it with the conversation. */
+/** The share of the context that one read may use, so that several fit alongside the conversation. */
 const readShareOfContext = 0.2;
 /** The toolbox shortens longer results. */
 const maxReadTokens = 25_000;
 
 export interface FilesystemToolsOptions {
   sandbox: Workspace;
-  /** Approval by zone. Where the sandbox's own zones are stricter, they apply. */
+  /** Approval by zone. If the sandbox's own zones are stricter, they apply. */
   zoneApprovalConfig?: ZoneApprovalConfig;
-  /** The run's finished calls. With them, lines must have been read before they are edited. */
+  /** The run's finished calls. If given, lines must have been read before they are edited. */
   history?: () => readonly FinishedCall[];
-  /** The sandbox's stored steps. With them and the history there is a tool `undo`. */
+  /** The sandbox's stored steps. With these and the history, the `undo` tool is available. */
   steps?: Pick<Sandbox, "history">;
-  /** The largest result of one read, in estimated tokens. */
+  /** The maximum size of one read's result, in estimated tokens. */
   maxReadTokens?: number;
 }
 
-/** Creates the file tools over one workspace. */
+/** Creates the file tools for a workspace. */
 export function createFilesystemTools({
   sandbox,
   zoneApprovalConfig,

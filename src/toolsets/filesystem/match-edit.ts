@@ -33,28 +33,28 @@ export type EditMatch =
   | { kind: "found"; by: MatchedBy; replacements: Replacement[] }
   /** Several places match, so none is chosen. At most 20 line numbers, from 1. */
   | { kind: "ambiguous"; by: MatchedBy; lines: number[] }
-  /** At most 20 lines that equal the old text's first line. */
+  /** The lines equal to the old text's first line, at most 20. */
   | { kind: "none"; lines: number[] };
 
 export interface WantedEdit {
   oldText: string;
   newText: string;
-  /** Replaces every place instead of the only one. */
+  /** Replaces every place instead of requiring a single one. */
   all?: boolean;
 }
 
 const maxListedPlaces = 20;
 const minAnchoredLines = 3;
 const minAnchoredSimilarity = 0.8;
-/** Comparing texts costs the product of their lengths. */
+/** The cost of comparing texts is the product of their lengths. */
 const maxAnchoredCharacters = 20_000;
-/** The search ends after examining this many places with similar lines. */
+/** The search stops after examining this many places with similar lines. */
 const maxCandidates = 1_000;
 
 /**
- * Finds where an edit belongs: the exact text, or the only place that differs in nothing but line endings, then trailing
- * space, then typographic punctuation, then indentation, then a block with the same first and last line. The first step
- * that finds anything decides. Never chooses among several places.
+ * Finds the place of an edit: the exact text, or the only place that differs just in line endings, then trailing space,
+ * then typographic punctuation, then indentation, then a block with the same first and last line. The first step that
+ * finds anything decides. Never chooses among several places.
  */
 export function matchEdit(content: string, wanted: WantedEdit): EditMatch {
   const edit = content.startsWith("\uFEFF") ? withoutMark(wanted) : wanted;
@@ -67,21 +67,21 @@ export function matchEdit(content: string, wanted: WantedEdit): EditMatch {
   return { kind: "none", lines: linesLike(content, edit.oldText) };
 }
 
-/** The byte order mark belongs to the file, not to its text. */
+/** Removes the byte order mark, which belongs to the file, not to its text. */
 function withoutMark({ oldText, newText, all }: WantedEdit): WantedEdit {
   return { oldText: oldText.replace(/^\uFEFF(?=.)/s, ""), newText: newText.replace(/^\uFEFF/, ""), all };
 }
 
 type Finder = (content: string, edit: WantedEdit) => EditMatch | undefined;
 
-/** The steps that can find anything: a text without trailing space, for example, has none to ignore. */
+/** Returns the steps that can find anything. A text without trailing space, for example, has none to ignore. */
 function findersFor(content: string, oldText: string): Finder[] {
   if (oldText.trim() === "") return [findExact];
   const either = (test: (text: string) => boolean) => test(content) || test(oldText);
   const hasTrailingSpace = either((text) => /[ \t](?:\r?\n|$)/.test(text));
   const hasPunctuation = either(hasTypography);
   return [
-    // Lines that differ in their endings alone look the same to the model.
+    // Lines that differ only in their line endings look the same to the model.
     either((text) => text.includes("\r\n")) ? foldedFinder("line endings") : findExact,
     ...(hasTrailingSpace ? [foldedFinder("trailing space", { trailingSpace: true })] : []),
     ...(hasPunctuation ? [foldedFinder("punctuation", { trailingSpace: true, punctuation: true })] : []),
@@ -93,7 +93,7 @@ function findersFor(content: string, oldText: string): Finder[] {
 function findExact(content: string, edit: WantedEdit): EditMatch | undefined {
   const starts = edit.all ? occurrences(content, edit.oldText) : overlapping(content, edit.oldText);
   const places = starts.map((start) => ({
-    // Never between the two characters of a line ending.
+    // A place never starts between the two characters of a line ending.
     start: content[start] === "\n" && content[start - 1] === "\r" ? start - 1 : start,
     end: start + edit.oldText.length,
   }));
@@ -106,7 +106,7 @@ function foldedFinder(by: MatchedBy, { trailingSpace = false, punctuation = fals
     const needle = foldText(edit.oldText, { trailingSpace, punctuation }).text;
     if (needle.trim() === "") return undefined;
     const starts = edit.all ? occurrences(haystack.text, needle) : overlapping(haystack.text, needle);
-    // Space that was dropped from the end of the old text must be at the end of a line, not inside one.
+    // If trailing space was dropped from the old text, the match must end at the end of a line, not inside one.
     const mustEndLine = trailingSpace && /[ \t\u00A0]$/.test(edit.oldText);
     const places = starts.flatMap((at): Place[] => {
       const [start, end] = [haystack.originOf(at), haystack.originOf(at + needle.length)];
@@ -119,7 +119,7 @@ function foldedFinder(by: MatchedBy, { trailingSpace = false, punctuation = fals
 }
 
 interface Line extends Place {
-  /** Without the line ending. */
+  /** The line without its line ending. */
   text: string;
 }
 
@@ -136,7 +136,7 @@ function locateLines(content: string): Line[] {
 
 interface Block {
   lines: string[];
-  /** The old text ended with a line ending, so its place does, too. */
+  /** The old text ended with a line ending, so the place must too. */
   endsLine: boolean;
 }
 
@@ -223,7 +223,7 @@ interface Findings {
   by: MatchedBy;
   places: readonly Place[];
   edit: WantedEdit;
-  /** The text for each place. Default: the new text, indented as the place is. */
+  /** The text for each place. Default: the new text, indented like the place. */
   texts?: readonly string[];
 }
 
@@ -236,7 +236,7 @@ function settle(content: string, { by, places, edit, texts }: Findings): EditMat
   const usualEnding = dominantEnding(content);
   const replacements = places.map((place, index) => {
     const text = texts?.[index] ?? alignWithPlace(content, place, edit);
-    // The line endings of the place, otherwise those of the file; a file without any takes them as given.
+    // Uses the line endings of the place, otherwise those of the file. A file without any takes them as given.
     const ending = /\r?\n/.exec(content.slice(place.start, place.end))?.[0] ?? usualEnding;
     return { ...place, text: ending === undefined ? text : text.replace(/\r\n|\n/g, ending) };
   });
@@ -249,7 +249,7 @@ function dominantEnding(content: string): string | undefined {
   return all.filter((ending) => ending === "\r\n").length * 2 > all.length ? "\r\n" : "\n";
 }
 
-/** The line number, from 1, of a position in the text. */
+/** Returns the line number, from 1, of a position in the text. */
 function lineAt(content: string, index: number): number {
   let line = 1;
   for (let at = content.indexOf("\n"); at !== -1 && at < index; at = content.indexOf("\n", at + 1)) line++;
@@ -262,7 +262,7 @@ function occurrences(text: string, part: string): number[] {
   return starts;
 }
 
-/** Overlapping occurrences are different places, too; a few of them are enough to refuse. */
+/** Finds overlapping occurrences, which count as different places. A few are enough to refuse. */
 function overlapping(text: string, part: string): number[] {
   const starts: number[] = [];
   for (let at = text.indexOf(part); at !== -1 && starts.length < maxListedPlaces; at = text.indexOf(part, at + 1)) {
@@ -282,7 +282,7 @@ function linesLike(content: string, oldText: string): number[] {
     .slice(0, maxListedPlaces);
 }
 
-/** The content with every replacement made. */
+/** Returns the content with all replacements applied. */
 export function applyReplacements(content: string, replacements: readonly Replacement[]): string {
   const parts: string[] = [];
   let from = 0;

@@ -1,4 +1,4 @@
-/** The differences to ignore, besides line endings. */
+/** The differences to ignore, in addition to line endings. */
 export interface Folding {
   trailingSpace: boolean;
   punctuation: boolean;
@@ -11,10 +11,10 @@ export interface FoldedText {
   originOf(index: number): number | undefined;
 }
 
-/** Folds a text line by line: unchanged lines cost no more than a copy, which keeps files of many megabytes fast. */
+/** Folds a text line by line. Unchanged lines cost no more than a copy, so files of many megabytes stay fast. */
 export function foldText(original: string, folding: Folding): FoldedText {
   const lines: string[] = [];
-  /** For each line its first position in the folded text and in the original. */
+  /** By line: its start in the folded text and in the original. */
   const starts: { folded: number; original: number }[] = [];
   let from = original.startsWith("\uFEFF") ? 1 : 0;
   let folded = 0;
@@ -36,7 +36,7 @@ export function foldText(original: string, folding: Folding): FoldedText {
       const next = starts[number + 1]?.original ?? original.length;
       const line = original.slice(start.original, next).replace(/\r?\n$/, "");
       const within = index - start.folded;
-      // The end of the folded line is that of the whole line, with the space that was ignored.
+      // The end of the folded line maps to the end of the whole line, including the ignored space.
       const offset = within === lines[number]?.length ? line.length : originalOffset(line, within, folding);
       return offset === undefined ? undefined : start.original + offset;
     },
@@ -49,7 +49,7 @@ function foldLine(line: string, { trailingSpace, punctuation }: Folding, hasEndi
   return trailingSpace ? text.replace(/[ \t]+$/, "") : text;
 }
 
-/** The offset in the line of an offset in the folded line. */
+/** Maps an offset in a folded line to the original line. */
 function originalOffset(line: string, within: number, { punctuation }: Folding): number | undefined {
   if (!punctuation || foldPunctuation(line).length === line.length) return within;
   let folded = 0;
@@ -61,7 +61,7 @@ function originalOffset(line: string, within: number, { punctuation }: Folding):
   return undefined;
 }
 
-/** The index of the last line that starts at or before a position in the folded text. */
+/** Returns the index of the last line that starts at or before a position in the folded text. */
 function lineNumber(starts: readonly { folded: number }[], index: number): number {
   let low = 0;
   let high = starts.length - 1;
@@ -93,14 +93,14 @@ export function foldPunctuation(text: string): string {
   return text.replace(foldable, (character) => plainCharacters[character] ?? character);
 }
 
-/** True for a text that `foldPunctuation` changes. */
+/** True if `foldPunctuation` changes the text. */
 export function hasTypography(text: string): boolean {
   return text.search(foldable) !== -1;
 }
 
 /**
- * Returns the indexes, from 0, at which a block of lines occurs in others, overlapping occurrences included. Takes linear
- * time (Knuth, Morris and Pratt), also in a file of equal lines.
+ * Returns the indexes, from 0, at which a block of lines occurs in others, including overlapping occurrences. Takes
+ * linear time (Knuth, Morris and Pratt), even if all lines are equal.
  */
 export function findLines(
   lines: readonly string[],
@@ -133,14 +133,14 @@ function fallbacksOf(block: readonly string[]): number[] {
   return fallbacks;
 }
 
-/** Translates the indentation of the given text into that of its place in the file. */
+/** Translates the indentation of the given text to that of its place in the file. */
 export type IndentTranslation = (indent: string) => string;
 
 const indentOf = (line: string): string => /^[ \t]*/.exec(line)?.[0] ?? "";
 const isBlank = (line: string): boolean => line.trim() === "";
 
 /**
- * Finds the translation that turns the indentation of every old line into that of its counterpart in the file: a constant
+ * Finds the translation from the indentation of every old line to that of its counterpart in the file: a constant
  * difference, another width, or tabs for spaces and the reverse. Returns undefined if there is none.
  */
 export function translateIndentation(
@@ -174,7 +174,7 @@ interface IndentPair {
   actual: string;
 }
 
-/** The one character these indentations consist of; undefined where tabs and spaces are mixed. */
+/** Returns the one character that these indentations consist of; undefined if tabs and spaces are mixed. */
 function characterOf(indents: readonly string[]): " " | "\t" | "" | undefined {
   const all = indents.join("");
   if (all === "") return "";
@@ -196,7 +196,7 @@ function constantDifference(pairs: readonly IndentPair[]): IndentTranslation | u
   return isConstant ? (indent) => (indent.startsWith(removed) ? indent.slice(removed.length) : "") : undefined;
 }
 
-/** A translation by levels: the file's indentation grows by a fixed amount for each character that was given. */
+/** Translates by levels: the file's indentation grows by a fixed amount for each given character. */
 function linearTranslation(
   pairs: readonly IndentPair[],
   { newLines, actual }: { newLines: readonly string[]; actual: " " | "\t" | "" },
@@ -221,7 +221,7 @@ function linearTranslation(
 const indentWidths = [2, 3, 4, 8];
 const usualIndentWidth = 4;
 
-/** The growth per given character, guessed from the new lines where all old lines have the same indentation. */
+/** Guesses the growth per given character from the new lines, for old lines that all have the same indentation. */
 function guessRatio({ given, actual }: IndentPair, newLines: readonly string[]): number {
   const steps = newLines.map((line) => Math.abs(indentOf(line).length - given.length)).filter((step) => step > 0);
   if (actual.startsWith("\t")) {
@@ -232,8 +232,8 @@ function guessRatio({ given, actual }: IndentPair, newLines: readonly string[]):
 }
 
 /**
- * The new text for a place that begins after some indentation of its line, with that indentation on its further lines.
- * Lines that already have the file's own indentation are left as they are.
+ * Returns the new text for a place that starts after some indentation of its line, with that indentation added to the
+ * following lines. Lines that already have the file's indentation are unchanged.
  */
 export function alignWithPlace(
   content: string,
@@ -241,7 +241,7 @@ export function alignWithPlace(
   { oldText, newText }: { oldText: string; newText: string },
 ): string {
   const [, ...further] = newText.split("\n");
-  // An old text of several lines had to match the file's own indentation.
+  // An old text of several lines had to match the file's indentation.
   if (further.length === 0 || oldText.trimEnd().includes("\n")) return newText;
   const before = indentationBefore(content, start);
   if (before === "") return newText;
@@ -252,7 +252,7 @@ export function alignWithPlace(
 
 const maxIndentation = 1_000;
 
-/** The space between the start of a line and a place in it; empty if anything else is there. */
+/** Returns the space between the start of a line and a place in it; empty if there is anything else. */
 function indentationBefore(content: string, start: number): string {
   // A line may be as long as its file, and be searched for each of its places.
   const near = content.slice(Math.max(0, start - maxIndentation), start);
@@ -263,8 +263,8 @@ function indentationBefore(content: string, start: number): string {
 }
 
 /**
- * True if further lines were written without the indentation of their place. A closing bracket, and what follows a blank
- * line, may well belong at the start of a line.
+ * True if the following lines were written without the indentation of their place. A closing bracket, or the text after
+ * a blank line, may legitimately be at the start of a line.
  */
 function isUnindented(further: readonly string[], after: string): boolean {
   const endsLine = after === "" || /^\r?\n/.test(after);

@@ -16,7 +16,7 @@ type Input = z.infer<typeof input>;
 
 const tool = "move_file";
 
-/** Moves or renames a file or directory. Needs approval to overwrite, for protected files and where a zone says so. */
+/** Moves or renames a file or directory. Needs approval to overwrite, for protected files and if a zone requires it. */
 export function createMoveFileTool(
   workspace: Workspace,
   options: FileToolOptions<Input> = {},

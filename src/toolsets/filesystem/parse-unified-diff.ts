@@ -4,11 +4,11 @@ const numberedHeading = /^@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))?(?: @@| *$)/;
 const anyHeading = /^@@(?:$| )/;
 const extendedHeader =
   /^(old mode|new mode|new file mode|deleted file mode|rename from|rename to|copy from|copy to) (.+)$/;
-/** The end of a patch that git formatted as a mail: a signature, which is git's version. */
+/** The end of a patch that git formatted as an email: a signature with git's version. */
 const signature = /^\d+\.\d+/;
 const nextMail = /^From [0-9a-f]{7,64} /;
 
-/** The part of the diff about one file, as far as it has been read. */
+/** The parsed part of the diff for one file. */
 interface Draft {
   /** The names in `diff --git`. */
   git?: { old: string; new: string };
@@ -19,14 +19,14 @@ interface Draft {
   hunks: PatchHunk[];
 }
 
-/** The lines that are still missing, according to the heading of the hunk. */
+/** The number of lines that are still missing, according to the hunk's heading. */
 interface Announced {
   old: number;
   new: number;
 }
 
 /**
- * Parses a unified diff as git, `git format-patch` or a model writes it. The marks of the lines decide where a hunk ends:
+ * Parses a unified diff as written by git, `git format-patch` or a model. The line markers decide where a hunk ends;
  * wrong counts in its heading are ignored.
  */
 export function parseUnifiedDiff(lines: readonly string[], path: string | undefined): FilePatch[] {
@@ -95,7 +95,7 @@ class UnifiedDiffParser {
       last.header = header;
       return;
     }
-    // A path given with the patch is only for a patch that names no file.
+    // A path given with the patch applies only to a patch that names no file.
     if (this.#drafts.length === 1 && !last?.git && last?.hunks.length === 0) this.#drafts.pop();
     this.#drafts.push({ header, extended: new Map(), hunks: [] });
   }
@@ -131,7 +131,7 @@ class UnifiedDiffParser {
       this.#drafts.at(-1)?.extended.set(extended[1] ?? "", unquote(extended[2] ?? ""));
       return;
     }
-    // Text before and between the files, such as the mail of git format-patch, is skipped; inside a hunk it is a mistake.
+    // Text before and between files, such as the email of git format-patch, is skipped. Inside a hunk it is an error.
     const endsHunk = line === "" || line === "-- " || nextMail.test(line) || line.startsWith("index ");
     if (this.#hunk && !endsHunk) {
       throw invalidPatch(`a line of a hunk begins with neither space, - nor +: ${JSON.stringify(line.slice(0, 60))}`);
@@ -140,7 +140,7 @@ class UnifiedDiffParser {
   }
 
   #endHunk(): void {
-    // After wrong counts a blank line may be the end of the patch as well as a line of the file.
+    // After wrong counts, a blank line may be the end of the patch or a line of the file.
     const isCounted = this.#announced?.old === 0 && this.#announced.new === 0;
     if (this.#hunk && !isCounted) trimBlankEnd(this.#hunk);
     this.#hunk = undefined;
@@ -148,7 +148,10 @@ class UnifiedDiffParser {
   }
 }
 
-/** The names in `diff --git a/x b/x`; undefined where they differ without quotes, since other lines name them then. */
+/**
+ * Returns the names in `diff --git a/x b/x`; undefined if they differ and are unquoted, in which case other lines give
+ * them.
+ */
 function gitNames(line: string): Draft["git"] {
   const names = line.replace(/^diff (?:--git )?/, "");
   const quoted = /^("(?:[^"\\]|\\.)*"|\S+) ("(?:[^"\\]|\\.)*"|\S+)$/.exec(names);
@@ -203,7 +206,7 @@ function nameIn(line: string): string {
   return unquote(line.slice(4).replace(/\t.*$/, "").trim());
 }
 
-/** A name in quotes has its bytes outside of ASCII as octal escapes. */
+/** Decodes a quoted name, in which non-ASCII bytes are octal escapes. */
 function unquote(name: string): string {
   if (!/^".*"$/.test(name)) return name;
   const quoted = name.slice(1, -1);

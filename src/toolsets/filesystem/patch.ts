@@ -5,27 +5,27 @@ interface PatchLine {
   text: string;
 }
 
-/** One part of a file's change: its old and its new lines, as one list of marked lines. */
+/** One part of a file's change, with its old and new lines as a list of marked lines. */
 export interface PatchHunk {
   lines: PatchLine[];
   /** The first old line, from 1, according to the patch. It may be stale. */
   oldStart?: number;
-  /** Lines above the hunk that locate it, outermost first, such as the head of a class and of a method. */
+  /** Lines above the hunk that locate it, outermost first, such as the headers of a class and of a method. */
   anchors?: string[];
-  /** The old lines are the last ones of the file. */
+  /** True if the old lines are the last ones of the file. */
   isAtEnd?: boolean;
-  /** The new text ends without a line ending. */
+  /** True if the new text ends without a line ending. */
   endsWithoutNewline?: boolean;
 }
 
-/** The change of one file. `executable` is undefined where the patch leaves the mode as it is. */
+/** The change of one file. `executable` is undefined if the patch does not change the mode. */
 export type FilePatch =
   | { kind: "update"; path: string; moveTo?: string; hunks: PatchHunk[]; executable?: boolean }
   | { kind: "create"; path: string; hunks: PatchHunk[]; executable?: boolean }
   | { kind: "copy"; path: string; to: string; hunks: PatchHunk[]; executable?: boolean }
   | { kind: "delete"; path: string; hunks: PatchHunk[] };
 
-/** The lines of one side of a hunk: `-` for the old ones, `+` for the new ones. */
+/** Returns the lines of one side of a hunk: `-` for old, `+` for new. */
 export function sideOf({ lines }: PatchHunk, side: "-" | "+"): string[] {
   return lines.filter(({ mark }) => mark === " " || mark === side).map(({ text }) => text);
 }

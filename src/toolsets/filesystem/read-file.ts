@@ -38,7 +38,7 @@ const input = z.object({
 type Input = z.infer<typeof input>;
 
 export interface ReadFileOptions extends FileToolOptions<Input> {
-  /** The largest result, in estimated tokens. */
+  /** The maximum size of the result, in estimated tokens. */
   maxTokens?: number;
 }
 
@@ -49,13 +49,13 @@ interface ReadResult {
   content: string;
   size: number;
   modified?: string;
-  /** The reason for missing content. */
+  /** The reason why there is no content. */
   problem?: ToolError;
 }
 
 const defaultMaxTokens = 25_000;
 
-/** Reads one file or several, with line numbers. Refuses what does not fit into the context. */
+/** Reads one or more files, with line numbers. Refuses files that do not fit into the context. */
 export function createReadFileTool(workspace: Workspace, options: ReadFileOptions = {}): NamedTool<Input, ToolResult> {
   return {
     name: "read_file",
@@ -174,7 +174,7 @@ function countLines(text: string): number {
   return countLineEndings(text) + (isLastComplete ? 0 : 1);
 }
 
-/** Some lines of a text, without splitting all of it. */
+/** Returns some lines of a text without splitting all of it. */
 function linesOf(text: string, start: number, count: number): string[] {
   const after = (from: number, lines: number) => {
     let at = from;
@@ -199,7 +199,7 @@ function refuseTooLarge(shown: string, paths: readonly string[], maxTokens: numb
 }
 
 interface TooLargeRead {
-  /** Tokens of the whole. */
+  /** The estimated tokens of the whole file. */
   estimate: number;
   lines: number;
   path: string | undefined;
@@ -216,21 +216,21 @@ function tooLarge({ estimate, lines, path, maxTokens }: TooLargeRead): ToolError
 }
 
 /**
- * True if the run knows every line of this and the model can still see the call that showed it. Never twice in a row, so
- * that a repeated call shows the content.
+ * True if the run knows every line of this result and the model can still see the call that showed it. Never true twice
+ * in a row, so that a repeated call shows the content.
  */
 function alreadyShown({ path, shown }: ReadResult, args: Input, { options, context }: Reader): boolean {
   const history = options.history?.() ?? [];
   const last = history.findLast((call) => {
     if (!isCallOf(call, "read_file", "read") || call.result.error || !call.result.llmContent.includes(path))
       return false;
-    // The arguments as the model gave them may be invalid.
+    // The model's original arguments may be invalid.
     const given = input.safeParse(call.args);
     return given.success && readsOnly(path, given.data) && rangeOf(given.data) === rangeOf(args);
   });
   if (last?.result.llmContent !== shown || !isInContext(last, context)) return false;
 
-  // After an undone change the text is the same, but the lines in between were shown differently.
+  // Undoing a change restores the text, but the lines were shown differently in between.
   const known = knownLines(history, path);
   const current = knownLines([last], path);
   return [...current].every(([line, text]) => known.get(line) === text);
@@ -246,7 +246,7 @@ function readsOnly(path: string, { path: one, file_paths = [], paths = [] }: Inp
   return others.length === 0 && parts.join("/") === path;
 }
 
-/** Compaction may have removed the earlier result. Without messages it counts as visible. */
+/** True unless compaction has removed the earlier result. Without messages, it counts as visible. */
 function isInContext({ callId }: FinishedCall, context: ToolContext | undefined): boolean {
   const messages = context?.messages ?? [];
   if (messages.length === 0) return true;

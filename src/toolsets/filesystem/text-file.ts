@@ -3,10 +3,10 @@ import type { Workspace } from "#domain/workspace.ts";
 import { isLfsPointer } from "#sandbox/change-files.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
 
-/** An encoding in which text files are read and written back. */
+/** An encoding that text files are read and written in. */
 type TextEncoding = "utf-8" | "utf-16le" | "utf-16be" | "windows-1252";
 
-/** A text file's content. The text keeps a byte order mark, so that it can be written back unchanged. */
+/** A text file's content. The text includes the byte order mark, so that it can be written back unchanged. */
 export interface TextContent {
   text: string;
   encoding: TextEncoding;
@@ -25,7 +25,7 @@ export function decodeText(content: Uint8Array): TextContent | undefined {
   return { text: decode(encoding, content), encoding };
 }
 
-/** Encodes a text in the encoding of its file. Throws a ToolError for a character that the file's encoding does not have. */
+/** Encodes a text in its file's encoding. Throws a ToolError for a character that the encoding cannot represent. */
 export function encodeText({ text, encoding }: TextContent, path: string): Uint8Array {
   switch (encoding) {
     case "utf-8":
@@ -48,7 +48,7 @@ function encodingOf(content: Uint8Array): TextEncoding | undefined {
   return content.some(isControl) ? undefined : "windows-1252";
 }
 
-/** UTF-16 without a mark: mostly ASCII, so that nearly every other byte is zero, and no byte is a control character. */
+/** Detects UTF-16 without a mark: mostly ASCII, so nearly every other byte is zero, and no byte is a control character. */
 function unmarkedUtf16(content: Uint8Array): TextEncoding | undefined {
   const sample = content.subarray(0, sniffedBytes);
   if (content.length % 2 !== 0 || content.length < 8 || sample.some((byte) => byte !== 0 && isControl(byte))) {
@@ -82,7 +82,7 @@ function swapBytes(content: Uint8Array): Uint8Array {
   return Buffer.from(content).swap16();
 }
 
-/** Every byte is one character of windows-1252, which has Latin-1 except for some control characters. */
+/** The bytes of windows-1252, which matches Latin-1 except for some control characters. */
 const windows1252Bytes = new Map(
   [
     ...decode(
@@ -101,16 +101,19 @@ function singleByte(character: string, path: string): number {
   });
 }
 
-/** The size in bytes of the content of a Git LFS pointer; undefined for any other file. */
+/** Returns the size in bytes of a Git LFS pointer's content; undefined for any other file. */
 export function lfsPointerSize(content: Uint8Array): number | undefined {
   if (!isLfsPointer(content)) return undefined;
   return Number(/^size (\d+)$/m.exec(Buffer.from(content).toString("utf8"))?.[1]);
 }
 
-/** Finding a place in a longer file takes so long that everything else in this process would have to wait. */
+/** Finding a place in a longer file would block the event loop for too long. */
 const maxEditableBytes = 1_000_000;
 
-/** Reads a text file that a tool is about to change. Throws a ToolError for binary and large files and Git LFS pointers. */
+/**
+ * Reads a text file that a tool is about to change. Throws a ToolError for binary files, large files and Git LFS
+ * pointers.
+ */
 export async function readForEdit(workspace: Workspace, path: string): Promise<TextContent> {
   const content = await workspace.readBytes(path);
   refuseLfsPointer(content, path);
@@ -140,7 +143,7 @@ export function refuseLfsPointer(content: Uint8Array, path: string): void {
   });
 }
 
-/** The lines of a text without their line endings. A final line ending does not start another line. */
+/** Returns the lines of a text without their line endings. A final line ending does not start another line. */
 export function splitLines(text: string): string[] {
   const lines = text.replace(/^\uFEFF/, "").split(/\r\n|\n/);
   if (lines.at(-1) === "") lines.pop();
@@ -153,10 +156,10 @@ export function countLineEndings(text: string): number {
   return count;
 }
 
-/** Characters of one line that are shown at once. */
+/** The maximum number of characters of a line that are shown at once. */
 const maxShownCharacters = 2_000;
 
-/** A line from the given character on, counted from 1, shortened if it is very long. */
+/** Returns a line from the given character on, counted from 1, shortened if it is very long. */
 function shownLine(line: string, column = 1): string {
   const rest = line.slice(column - 1);
   if (rest.length <= maxShownCharacters) return rest;
@@ -164,7 +167,7 @@ function shownLine(line: string, column = 1): string {
   return `${line.slice(column - 1, end)} [… ${line.length - end} more characters; read on with column ${end + 1}]`;
 }
 
-/** Lines as read_file shows them: the number six wide, a tab, the text. */
+/** Formats lines as read_file shows them: the number six characters wide, a tab, the text. */
 export function numberLines(lines: readonly string[], first: number, column?: number): string {
   return lines.map((line, index) => `${String(first + index).padStart(6)}\t${shownLine(line, column)}`).join("\n");
 }
@@ -181,8 +184,8 @@ export function isCallOf({ tool }: Pick<FinishedCall, "tool">, ...names: string[
 }
 
 /**
- * The lines that the finished calls have shown of a file, the latest version of each. After a change that moved lines
- * most of them differ from the file; `seenLines` compares them.
+ * Returns the lines of a file that finished calls have shown, with the latest version of each. After a change that
+ * moved lines, most of them differ from the file; `seenLines` compares them.
  */
 export function knownLines(history: readonly FinishedCall[], path: string): KnownLines {
   const known: KnownLines = new Map();
@@ -210,7 +213,10 @@ function addShownLines(known: KnownLines, shown: string, path: string): void {
   }
 }
 
-/** For each line of the text, true if the run has seen it as it is now. Without a history all lines count as seen. */
+/**
+ * Returns, for each line of the text, true if the run has seen its current version. Without a history, all lines count
+ * as seen.
+ */
 export function seenLines(history: readonly FinishedCall[] | undefined, path: string, text: string): boolean[] {
   const lines = splitLines(text);
   if (!history) return Array<boolean>(lines.length).fill(true);
@@ -245,8 +251,8 @@ export function requireSeen(
 }
 
 /**
- * Throws a ToolError if the run has read or written this whole file and it has changed since, by a person, another
- * worker or a command. A file that the run has never read passes.
+ * Throws a ToolError if the run has read or written this whole file and a person, another worker or a command has
+ * changed it since. A file that the run has never read passes.
  */
 export function refuseChangedSince(history: readonly FinishedCall[], path: string, content: Uint8Array): void {
   const known = history.findLast((call) => !call.result.error && fullText(call, path) !== undefined);
@@ -258,7 +264,7 @@ export function refuseChangedSince(history: readonly FinishedCall[], path: strin
   });
 }
 
-/** The whole text of the file after a call that showed or wrote it; undefined where the log kept only a part. */
+/** Returns the whole text of the file after a call that showed or wrote it; undefined if the log kept only a part. */
 function fullText({ result: { value } }: FinishedCall, path: string): string | undefined {
   if (value.kind === "file_content" && "content" in value && value.path === path) {
     return isWhole(value.content, value.size) ? value.content : undefined;
@@ -269,7 +275,7 @@ function fullText({ result: { value } }: FinishedCall, path: string): string | u
   return undefined;
 }
 
-/** False for base64 and for a text that was shortened for the log. */
+/** False for base64 and for text that was shortened for the log. */
 function isWhole(text: string, bytes: number): boolean {
   return [Buffer.byteLength(text), text.length, text.length * 2].includes(bytes);
 }

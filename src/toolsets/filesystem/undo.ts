@@ -26,7 +26,7 @@ export interface UndoOptions extends FileToolOptions<Input> {
   history: () => readonly FinishedCall[];
 }
 
-/** The state to which a path returns, and the state in which the step left it. */
+/** The state to restore for a path, and the state in which the step left it. */
 interface Reversal {
   path: string;
   before: StoredChange;
@@ -110,7 +110,7 @@ async function planUndo(
   });
   const isUndone = (step: string, file: string) =>
     undone.some((undo) => undo.step === step && undo.paths.includes(file));
-  // Changes of other runs that came with the sandbox are not undone.
+  // Changes of other runs in the same sandbox are not undone.
   const own = new Set(history.filter((call) => !isCallOf(call, tool)).map(({ step, callId }) => `${step}/${callId}`));
 
   for (const { step, before, after } of (await sandbox.history()).toReversed()) {
@@ -136,8 +136,8 @@ async function planUndo(
 }
 
 /**
- * The reversal of one path, with the other side of a move: deleting the new file alone would delete the only copy. Where
- * a moved file was changed as well, every file that the step deleted returns.
+ * Returns the reversal of one path, with the other side of a move: deleting only the new file would delete the only
+ * copy. If a moved file was also changed, every file that the step deleted is restored.
  */
 function withMovedFiles(all: readonly Reversal[], path: string): Reversal[] {
   const [wanted] = all.filter((reversal) => reversal.path === path);
@@ -172,7 +172,7 @@ function describe({ path, before, after }: Reversal): string {
   return unifiedDiff({ path, before: from, after: to });
 }
 
-/** Undefined for no file, null for a binary one. */
+/** Returns undefined if there is no file, null for a binary one. */
 function textOf(change: StoredChange | undefined): string | undefined | null {
   if (!change?.content) return undefined;
   return decodeText(change.content)?.text ?? null;

@@ -29,8 +29,8 @@ type Input = z.infer<typeof input>;
 const tool = "write_file";
 
 /**
- * Creates or overwrites a file. By default every call needs approval; `needsApproval: overwriteNeedsApproval(…)` lets new
- * files be created without it.
+ * Creates or overwrites a file. Every call needs approval by default; `needsApproval: overwriteNeedsApproval(…)` allows
+ * creating new files without it.
  */
 export function createWriteFileTool(
   workspace: Workspace,
@@ -60,7 +60,7 @@ export function createWriteFileTool(
   };
 }
 
-/** Requires approval for overwriting, for protected files and where a zone says so; new files need none. */
+/** Requires approval to overwrite, for protected files and if a zone requires it. New files need none. */
 export function overwriteNeedsApproval(workspace: Workspace, options: FileToolOptions<Input>) {
   return async ({ path }: Input): Promise<boolean> =>
     needsFileApproval({
@@ -77,7 +77,7 @@ interface PreparedWrite {
   path: string;
   isNew: boolean;
   content: Uint8Array;
-  /** The text before and after; undefined where either is binary. */
+  /** The text before and after; undefined if either is binary. */
   text: { before: string | undefined; after: string } | undefined;
 }
 

@@ -49,7 +49,7 @@ export async function listPathsBelow(workspace: Workspace, path: string): Promis
   if (root === "") return { root, paths };
 
   const below = paths.filter((file) => file === root || file.startsWith(`${root}/`));
-  // Throws the right error when the path does not exist.
+  // Throws the appropriate error if the path does not exist.
   if (below.length === 0) await workspace.stat(root);
   return { root, paths: below };
 }
@@ -62,7 +62,7 @@ export function globFilter(pattern: string): (path: string) => boolean {
   return (path) => matches(path) !== not;
 }
 
-/** Reads files in large chunks where the workspace can, and one by one where it cannot. */
+/** Reads files in large chunks if the workspace supports it, and otherwise one by one. */
 export async function* readContents(workspace: Workspace, paths: readonly string[]): AsyncIterable<ContentChunk> {
   if (workspace.contents) {
     yield* workspace.contents(paths);
@@ -74,7 +74,7 @@ export async function* readContents(workspace: Workspace, paths: readonly string
   }
 }
 
-/** Undefined for paths without content: submodules, and links that are broken or leave the repository. */
+/** Returns undefined for paths without content: submodules, and links that are broken or leave the repository. */
 async function readIfFile(workspace: Workspace, path: string): Promise<Uint8Array | undefined> {
   try {
     return await workspace.readBytes(path);
@@ -112,7 +112,7 @@ function translate(pattern: string): string {
     const token = tokens.map((known) => ({ known, match: known.pattern.exec(rest) })).find(({ match }) => match);
     const inBraces = (depths[at] ?? 0) > 0;
     if (token?.match) {
-      // `**` crosses folders only as a whole name.
+      // `**` crosses folders only as a whole path segment.
       const end = at + token.match[0].length;
       const startsName = at === 0 || "/{,".includes(pattern.charAt(at - 1));
       const endsName = end === pattern.length || "},".includes(pattern.charAt(end)) || pattern.charAt(end - 1) === "/";
@@ -154,7 +154,7 @@ function choice(character: string, inBraces: boolean): string | undefined {
   return character === "," ? "|" : undefined;
 }
 
-/** The brace depth of each character. The braces themselves count as inside; unclosed braces do not count. */
+/** Returns the brace depth of each character. The braces themselves count as inside; unclosed braces do not count. */
 function braceDepths(pattern: string): number[] {
   const depths = Array<number>(pattern.length).fill(0);
   const open: number[] = [];

@@ -34,7 +34,7 @@ type GrepInput = z.infer<typeof input>;
 const timeoutMs = 10_000;
 const maxListedBinaries = 3;
 
-/** Searches the text of files with the results of ripgrep. */
+/** Searches the text of files with the same results as ripgrep. */
 export function createGrepTool(workspace: Workspace): NamedTool<GrepInput, ToolResult> {
   return {
     name: "grep",
@@ -82,7 +82,7 @@ async function searchFiles(args: GrepInput, { workspace, limit, signal }: Scope)
       `Stopped after ${timeoutMs / 1_000} seconds, so matches may be missing. Limit the search with path or glob.`,
     );
   }
-  // In a search of everything, binary files are expected.
+  // A search of the whole repository is expected to skip binary files.
   if (root !== "" && search.binaryPaths.length <= maxListedBinaries) {
     notes.push(...search.binaryPaths.map((path) => `${path} is a binary file and was not searched.`));
   }
@@ -126,7 +126,7 @@ interface ShownFile {
 
 const maxLineLength = 300;
 
-/** Shows matching lines, with the lines around them that were asked for. */
+/** Shows matching lines, with the requested context lines. */
 function contentResult({ files, notes }: GrepResult, args: GrepInput, limit: number): ToolResult {
   const before = args.before_context ?? args.context ?? 0;
   const after = args.after_context ?? args.context ?? 0;

@@ -28,7 +28,7 @@ const stopWords = new Set(
   ),
 );
 
-/** The terms of a query without stop words, unless it has only stop words. */
+/** Returns the terms of a query without stop words, unless it contains nothing else. */
 export function queryTerms(query: string): string[] {
   const terms = [...new Set(codeTerms(query))];
   const specific = terms.filter((term) => !stopWords.has(term));
@@ -94,7 +94,7 @@ export class TermCounter {
     this.#occurrence = new RegExp(terms.map((term) => term.replaceAll("$", "\\$")).join("|"), "gi");
   }
 
-  /** The number of times that each term occurs in the lines. */
+  /** Returns how often each term occurs in the lines. */
   count(lines: readonly string[]): Map<string, number> {
     const counts = new Map<string, number>();
     for (const line of lines) {
@@ -105,9 +105,9 @@ export class TermCounter {
     return counts;
   }
 
-  /** The words of a line that may contain a term. */
+  /** Returns the words of a line that may contain a term. */
   #wordsOf(line: string): readonly string[] {
-    // In other scripts, a lower-case letter may have another length, or be matched by other rules than RegExp's.
+    // In other scripts, lower-casing may change the length, or follow other rules than RegExp's.
     if (!asciiLine.test(line)) return line.match(identifier) ?? [];
     const words: string[] = [];
     const occurrence = this.#occurrence;
@@ -138,7 +138,7 @@ function saturated(count: number, relativeLength: number): number {
   return (count * (saturation + 1)) / (count + slowed);
 }
 
-/** The symbols that match, best first. `scores` holds the score of each name that was met before. */
+/** Returns the matching symbols, best first. `scores` caches the score of each name. */
 function rankSymbols(symbols: readonly CodeSymbol[], weighted: readonly Weighted[], scores: Map<string, number>) {
   const scored = symbols.map((symbol) => {
     const score = scores.get(symbol.name) ?? scoreOf(symbol.name, weighted);
@@ -153,7 +153,7 @@ function scoreOf(name: string, weighted: readonly Weighted[]): number {
   const parts = splitIdentifier(name);
   return weighted.reduce((sum, { term, weight }) => {
     if (term === whole) return sum + wholeSymbolWeight * weight;
-    // The more parts a name has, the less each one counts.
+    // The more parts a name has, the less each of them counts.
     return parts.includes(term) ? sum + (partSymbolWeight * weight) / Math.sqrt(parts.length) : sum;
   }, 0);
 }
@@ -185,7 +185,7 @@ export function splitIdentifier(word: string): string[] {
 
 export interface CodeSymbol {
   name: string;
-  /** From 1. */
+  /** The line number, from 1. */
   line: number;
 }
 
@@ -195,7 +195,7 @@ const keyword =
   "function|class|interface|type|enum|struct|trait|impl|union|record|protocol|namespace|module|mod|object|def|fn|fun|func|sub|proc|const|let|var|val|static|macro_rules!";
 const modifier =
   "export|default|declare|public|private|protected|internal|abstract|final|sealed|static|async|override|readonly|pub|unsafe|extern|partial|virtual|inline|open|data|suspend|get|set";
-// Each alternative in a loop ends in white space, so that there is only one way to match a line (no backtracking).
+// Each alternative in a loop ends in white space, so there is only one way to match a line (no backtracking).
 const declaration = new RegExp(
   `^\\s*(?:(?:${modifier})\\s+)*(?:${keyword})\\s*\\*?\\s+(?:\\([^()]*\\)\\s*)?${namePart}`,
   "u",
@@ -216,7 +216,7 @@ const controlKeywords = new Set([
   "match",
 ]);
 
-/** Finds definitions in common languages by single lines, and headings in Markdown. */
+/** Finds definitions in common languages line by line, and headings in Markdown. */
 export function codeSymbols(lines: readonly string[], path: string): CodeSymbol[] {
   const isProse = /\.(md|mdx|markdown|rst|txt)$/i.test(path);
   return lines.flatMap((text, index) => {

@@ -25,14 +25,14 @@ const input = z.object({
 type Input = z.infer<typeof input>;
 
 const maxFileBytes = 1_000_000;
-/** Lines of each file that count. Further ones hardly change the rank. */
+/** The maximum number of lines counted per file. Further lines hardly change the rank. */
 const maxCountedLines = 60;
 const maxLinesPerFile = 3;
 const maxLineLength = 200;
 const timeoutMs = 10_000;
 const newline = 0x0a;
 
-/** Finds the files a query is about, ranked: definitions above uses, by names of symbols and files and by text. */
+/** Finds the files relevant to a query by names of symbols and files and by text. Definitions rank above uses. */
 export function createSearchCodeTool(workspace: Workspace): NamedTool<Input, ToolResult> {
   return {
     name: "search_code",
@@ -72,7 +72,7 @@ export function createSearchCodeTool(workspace: Workspace): NamedTool<Input, Too
   };
 }
 
-/** The lines that contain a term. A scan of all files takes less time than reading an index of them would. */
+/** Finds the lines that contain a term. Scanning all files is faster than reading an index of them. */
 async function findMatches(
   paths: readonly string[],
   terms: readonly string[],
@@ -87,7 +87,7 @@ async function findMatches(
   return new Map(search.matches.filter(({ text }) => text.length <= maxFileBytes).map((file) => [file.path, file]));
 }
 
-/** The files that have a term in a line or in their path. */
+/** Returns the files that have a term in a line or in their path. */
 async function findCandidates(
   paths: readonly string[],
   matches: ReadonlyMap<string, FileMatches>,
@@ -117,7 +117,7 @@ interface LinesOptions {
   signal: AbortSignal;
 }
 
-/** Adds the lines to show: definitions first, then the lines with most terms. */
+/** Adds the lines to show: definitions first, then the lines with the most terms. */
 async function withLines(
   { path, score, symbols }: RankedFile,
   terms: readonly string[],

@@ -6,7 +6,7 @@ import { findRequiredFactors, maxFactorBytes, type RequiredFactor } from "./rege
 
 export interface LineQuery {
   pattern: string;
-  /** Takes the pattern as plain text. */
+  /** Interprets the pattern as plain text. */
   literal: boolean;
   ignoreCase: boolean;
 }
@@ -17,7 +17,7 @@ export interface FileMatches {
   /** The file as UTF-8, without a byte order mark. */
   text: Uint8Array;
   count: number;
-  /** Where the first matching lines start in `text`: at most `maxLinesPerFile` of them. */
+  /** The positions in `text` where the first matching lines start, at most `maxLinesPerFile`. */
   lineStarts: number[];
 }
 
@@ -27,16 +27,16 @@ export interface LineSearchOptions {
   signal?: AbortSignal | undefined;
 }
 
-/** The search took longer than its `timeoutMs`. */
+/** Thrown if a search takes longer than its `timeoutMs`. */
 export class SearchTimeout extends Error {
   override readonly name = "SearchTimeout";
 }
 
-/** The paths with one content. */
+/** The paths of files with the same content. */
 interface SearchedFile {
   start: number;
   end: number;
-  /** Where the text starts behind a byte order mark. */
+  /** The position after a byte order mark. */
   textStart: number;
   paths: string[];
   isBinary: boolean | undefined;
@@ -58,25 +58,25 @@ const maxSampleBytes = 256 * 1024;
 const newline = 0x0a;
 
 /**
- * Searches files line by line with the results of ripgrep: patterns have the syntax of Rust's regex with Unicode classes
- * and never match across lines, a byte order mark is not part of the first line, UTF-16 files with one are converted,
- * and files with a NUL byte are binary and not searched. Takes time linear in the size of the files, and yields to the
- * event loop.
+ * Searches files line by line with the same results as ripgrep. Patterns have the syntax of Rust's regex with Unicode
+ * classes and never match across lines. A byte order mark is not part of the first line, UTF-16 files with one are
+ * converted, and files with a NUL byte are binary and not searched. Takes time linear in the size of the files, and
+ * yields to the event loop.
  *
- * Looks for a part that every match contains, in many files at once, and matches only the lines that contain it.
+ * Searches many files at once for a part that every match contains, and matches only the lines that contain it.
  */
 export class LineSearch {
   readonly matches: FileMatches[] = [];
   readonly binaryPaths: string[] = [];
   #factors: readonly RequiredFactor[];
-  /** The factor to look for, once chosen. */
+  /** The factor to search for, once chosen. */
   #chosen: ChosenFactor | undefined;
   readonly #automaton: LineAutomaton;
   readonly #options: LineSearchOptions;
   readonly #deadline: number;
   readonly #yielder: EventLoopYielder;
 
-  /** Throws a RegexError for a pattern that is invalid or not supported. */
+  /** Throws a RegexError if the pattern is invalid or not supported. */
   constructor({ pattern, literal, ignoreCase }: LineQuery, options: LineSearchOptions) {
     const node = literal ? parseLiteral(pattern, { ignoreCase }) : parseRegex(pattern, { ignoreCase });
     this.#factors = findRequiredFactors(node);
@@ -118,21 +118,21 @@ export class LineSearch {
     }
   }
 
-  /** Chooses the factor that is cheapest to look for in the first bytes. */
+  /** Chooses the factor that is cheapest to search for in the first bytes. */
   #chooseFactor(bytes: Buffer): ChosenFactor | undefined {
     if (this.#chosen || this.#factors.length === 0) return this.#chosen;
     const sample = bytes.subarray(0, maxSampleBytes);
     const candidates = this.#factors.map((factor) => prepareFactor(factor, sample));
     const costs = new Map(candidates.map((factor) => [factor, candidates.length > 1 ? costOf(factor, sample) : 0]));
     const chosen = candidates.reduce((best, next) => ((costs.get(next) ?? 0) < (costs.get(best) ?? 0) ? next : best));
-    // A small chunk is not representative of the next ones.
+    // A small chunk is not representative of later ones.
     if (sample.length > minSampleBytes) this.#chosen = chosen;
     return chosen;
   }
 
   async #searchFactor(factor: ChosenFactor, bytes: Buffer, files: SearchedFile[]): Promise<void> {
     let index = 0;
-    /** The position up to which every line is decided. */
+    /** The position up to which all lines are decided. */
     let decided = 0;
     const windowSize = factor.literals ? windowBytes : expressionWindowBytes;
     for (const { from, to } of windowsOf(bytes, files, windowSize)) {
@@ -199,7 +199,7 @@ export class LineSearch {
   }
 }
 
-/** Joins the paths of equal files, and finds byte order marks. */
+/** Merges the paths of files with equal content, and detects byte order marks. */
 function searchedFiles(bytes: Buffer, files: ContentChunk["files"]): SearchedFile[] {
   const searched: SearchedFile[] = [];
   for (const { path, start, end } of files) {
@@ -220,12 +220,12 @@ function hasNulByte(bytes: Buffer, file: SearchedFile): boolean {
   return file.isBinary;
 }
 
-/** True for a large file that has a NUL byte near its start, which saves looking through the rest. */
+/** True for a large file with a NUL byte near its start, which avoids scanning the rest. */
 function isSurelyBinary(bytes: Buffer, { start, end }: SearchedFile): boolean {
   return end - start > largeFileBytes && bytes.subarray(start, start + headBytes).includes(0);
 }
 
-/** The pieces in which to look for a factor: many small files in one, and parts of a large file. */
+/** Yields the windows to search for a factor: many small files at once, and parts of a large file. */
 function* windowsOf(
   bytes: Buffer,
   files: readonly SearchedFile[],
@@ -254,24 +254,24 @@ function* splitWindow(
     const isLineEnd = lineEnd < Math.min(to, from + 2 * size);
     const end = isLineEnd ? lineEnd + 1 : Math.min(to, from + size);
     yield { from, to: end };
-    // A factor may lie across a cut in the middle of a line.
+    // A factor may span a cut in the middle of a line.
     from = isLineEnd || end === to ? end : end - maxFactorBytes;
   }
   if (to > from) yield { from, to };
 }
 
-/** A factor whose texts are anchored in their rarest bytes. */
+/** A factor with an anchor for each of its texts. */
 interface ChosenFactor {
   expression: RegExp;
   literals: readonly AnchoredLiteral[] | undefined;
   isExact: boolean;
 }
 
-/** A text as bytes, with the part of it to look for. */
+/** A text as bytes, with the part of it to search for. */
 interface AnchoredLiteral {
   text: Buffer;
   anchor: Buffer;
-  /** Where the anchor starts in the text. */
+  /** The position of the anchor in the text. */
   offset: number;
 }
 
@@ -282,8 +282,8 @@ function prepareFactor({ literals, ...factor }: RequiredFactor, sample: Buffer):
 }
 
 /**
- * Chooses a few bytes of a text that start with its rarest one. Up to six bytes Buffer.indexOf looks for the first byte
- * with memchr, and is up to ten times as fast as for longer texts or frequent bytes.
+ * Returns a few bytes of a text that start with its rarest byte. For up to six bytes, Buffer.indexOf searches for the
+ * first byte with memchr, which is up to ten times as fast as for longer texts or frequent bytes.
  */
 function anchorLiteral(literal: string, counts: Uint32Array): AnchoredLiteral {
   const text = Buffer.from(literal, "latin1");
@@ -294,7 +294,7 @@ function anchorLiteral(literal: string, counts: Uint32Array): AnchoredLiteral {
   return { text, anchor: text.subarray(offset, offset + maxAnchorBytes), offset };
 }
 
-/** Returns a function that finds where the next occurrence of a factor ends, or -1. */
+/** Returns a function that finds the end of the next occurrence of a factor, or -1. */
 function finder({ expression, literals }: ChosenFactor, bytes: Buffer): (from: number) => number {
   if (literals) return literalFinder(literals, bytes);
   const text = bytes.toString("latin1");
@@ -304,7 +304,7 @@ function finder({ expression, literals }: ChosenFactor, bytes: Buffer): (from: n
   };
 }
 
-/** Buffer.indexOf is so fast that looking for each text takes less time than a RegExp of all. */
+/** Searches for each text separately: Buffer.indexOf is so fast that this takes less time than one RegExp for all. */
 function literalFinder(literals: readonly AnchoredLiteral[], bytes: Buffer): (from: number) => number {
   const found = literals.map((literal) => ({ literal, at: -1 }));
   return (from) => {
@@ -321,7 +321,7 @@ function literalFinder(literals: readonly AnchoredLiteral[], bytes: Buffer): (fr
   };
 }
 
-/** Where a text occurs next; Infinity when it does not. */
+/** Returns the position of the next occurrence of a text, or Infinity if there is none. */
 function indexOfLiteral(bytes: Buffer, { text, anchor, offset }: AnchoredLiteral, from: number): number {
   for (let at = from + offset; ; at++) {
     at = bytes.indexOf(anchor, at);
@@ -332,7 +332,7 @@ function indexOfLiteral(bytes: Buffer, { text, anchor, offset }: AnchoredLiteral
   }
 }
 
-/** Estimates the time in nanoseconds to search a sample. */
+/** Estimates the time to search a sample, in nanoseconds. */
 function costOf(factor: ChosenFactor, sample: Buffer): number {
   const next = finder(factor, sample);
   let hits = 0;
@@ -340,7 +340,7 @@ function costOf(factor: ChosenFactor, sample: Buffer): number {
   return hits * 300 + sample.length * (factor.literals ? 0.1 * factor.literals.length : 0.8);
 }
 
-/** The start of the line that contains `at`, which may be its line break. */
+/** Returns the start of the line that contains `at`, which may be the position of its line break. */
 function startOfLine(bytes: Buffer, at: number, { textStart }: SearchedFile): number {
   // A negative offset would count from the end.
   return at === 0 ? 0 : Math.max(bytes.lastIndexOf(newline, at - 1) + 1, textStart);
@@ -351,7 +351,7 @@ function indexOfNewline(bytes: Buffer, from: number): number {
   return found === -1 ? bytes.length : found;
 }
 
-/** The text of a UTF-16 file as UTF-8; undefined for a file without the byte order mark of one. */
+/** Returns the text of a UTF-16 file as UTF-8; undefined for a file without a UTF-16 byte order mark. */
 function decodeUtf16(bytes: Uint8Array): Buffer | undefined {
   const isLittle = bytes[0] === 0xff && bytes[1] === 0xfe;
   const isBig = bytes[0] === 0xfe && bytes[1] === 0xff;

@@ -22,14 +22,17 @@ export interface CommandVerdict {
   reason: string;
 }
 
-/** The verdict for a script whose commands are not known. It must not get past a rule that blocks. */
+/**
+ * Returns the verdict for a script whose commands cannot be determined. Such a script must not bypass a rule that
+ * blocks.
+ */
 export function judgeUninspectable(line: string, { rules, otherwise }: CommandPolicy, reason: string): CommandVerdict {
   const named = rules.find(({ approval, pattern }) => approval === "blocked" && mentions(line, pattern));
   if (named) return { decision: "blocked", reason: `${inCode(named.pattern)} is blocked` };
   return atLeastAsk(otherwise, `it is not inspectable: ${reason}`);
 }
 
-/** True where no rule restricts anything, so that no command has to be judged. */
+/** True if no rule restricts anything, so no command needs to be judged. */
 export function allowsEverything({ rules, otherwise }: CommandPolicy): boolean {
   return otherwise === "preApproved" && rules.every(({ approval }) => approval === "preApproved");
 }
@@ -46,7 +49,7 @@ function mentions(line: string, pattern: string): boolean {
   const plain = line.replace(/["'\\]/g, "");
   const [program = "", ...rest] = wordsOf(pattern);
   const named = new RegExp(`(^|[^\\w.-])${escapeForRegExp(program)}($|[^\\w-])`);
-  // One command at a time, and its words in their order, with anything between them.
+  // Checks each command separately. The words must appear in order, with anything between them.
   return plain.split(/[;&|\n(){}`]/).some((part) => {
     const found = named.exec(part);
     return found !== null && areInOrder(rest, part.slice(found.index).split(/\s+/));

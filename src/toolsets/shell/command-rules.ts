@@ -16,7 +16,7 @@ import { type CommandWord, leavesTree, programName, type SimpleCommand } from ".
 
 const severity: ApprovalDecisionType[] = ["preApproved", "ask", "blocked"];
 
-/** Variables that make a program run another one, load code or read other settings. */
+/** Variables that make a program run another program, load code or read different settings. */
 const steering = new RegExp(
   [
     "^(LD_|DYLD_|PATH$|IFS$|ENV$|BASH_|SHELLOPTS$|PS[0-4]$|PROMPT_COMMAND$|NODE_|PYTHON|PERL|RUBY|GIT_|JAVA_|LESS|MAN|AWK|GLOB)",
@@ -25,7 +25,7 @@ const steering = new RegExp(
   ].join("|"),
 );
 
-/** Judges a script by the rules: every command in it has to be allowed, and the strictest verdict counts. */
+/** Judges a script by the rules. Every command in it must be allowed, and the strictest verdict wins. */
 export function judgeCommand(line: string, policy: CommandPolicy): CommandVerdict {
   if (allowsEverything(policy)) return { decision: "preApproved", reason: "every command is allowed" };
   const inspection = inspectScript(line);
@@ -67,7 +67,7 @@ function judgeSimple(command: SimpleCommand, policy: CommandPolicy): CommandVerd
 
 function judgeUncovered(command: SimpleCommand, { otherwise, reading = otherwise }: CommandPolicy): CommandVerdict {
   const uncovered = `no rule covers ${inCode(shown(command))}`;
-  // Where everything else is allowed, what starts other programs gets past the rules that restrict them.
+  // When everything else is allowed, a command that starts other programs could bypass the restricting rules.
   if (otherwise === "preApproved") {
     const effect = effectOf(command);
     return effect ? { decision: "ask", reason: effect.reason } : { decision: otherwise, reason: uncovered };
@@ -80,7 +80,7 @@ function judgeUncovered(command: SimpleCommand, { otherwise, reading = otherwise
   return { decision: otherwise, reason: uncovered };
 }
 
-/** What a command does that a rule with its first words does not allow; undefined when there is nothing. */
+/** Returns a reason if a command does more than a rule with its first words allows; otherwise undefined. */
 function excessOf(command: SimpleCommand, coveredWords: number): string | undefined {
   if (command.writes) return `${inCode(shown(command))} writes to a file`;
   const steered = command.assigned.find(isSteering);
@@ -97,7 +97,7 @@ function excessOf(command: SimpleCommand, coveredWords: number): string | undefi
   return unknown && `it is not inspectable: ${inCode(unknown.text || shown(command))} is known only at run time`;
 }
 
-/** A path, also as the value of an option. */
+/** True for a path outside the repository, including one given as an option's value. */
 function isOutside(text: string): boolean {
   const attached = /^-[A-Za-z](\/[^\s/].*)$/.exec(text)?.[1];
   return [text, attached ?? "", ...text.split(/[=:,@]/).slice(1)].some(
@@ -114,7 +114,7 @@ function judgeWithoutProgram(command: SimpleCommand, otherwise: ApprovalDecision
   return { decision: "preApproved", reason: "it only sets a variable" };
 }
 
-/** In the environment of a program, any variable may steer it: only plain values pass. */
+/** True if an assignment may change how a program behaves. Exported variables are safe only with plain values. */
 function isSteering({ name, value, isExported }: SimpleCommand["assigned"][number]): boolean {
   return steering.test(name) || (isExported && (value === undefined || !/^[\w.,:+-]*$/.test(value)));
 }
@@ -122,8 +122,8 @@ function isSteering({ name, value, isExported }: SimpleCommand["assigned"][numbe
 type Match = "exact" | "alike" | "possible" | "none";
 
 /**
- * A rule that allows has to match word for word. One that restricts also matches behind a folder and behind options, and
- * where a word is not known.
+ * Matches a command against a rule. A rule that allows must match word for word. A rule that restricts also matches a
+ * program with a folder, after options, and where a word is unknown.
  */
 function matchOf(command: SimpleCommand, { pattern, approval }: CommandRule): Match {
   const wanted = wordsOf(pattern);

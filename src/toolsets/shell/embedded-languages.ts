@@ -1,10 +1,10 @@
 import { inCode } from "#text/visible-text.ts";
 import type { CommandWord, ProgramEffect, SimpleCommand } from "./simple-command.ts";
 
-// sed, awk and sqlite3 take programs as arguments. Each is read just as far as to know whether it starts another program
-// or writes a file; what is not understood counts as if it did.
+// sed, awk and sqlite3 take programs as arguments. They are parsed only far enough to detect whether they start another
+// program or write a file. Anything that is not understood counts as if it did.
 
-/** Finds out whether a sed command does more than edit its input. */
+/** Returns the effect of a sed command beyond editing its input; undefined if there is none. */
 export function findSedEffect(args: readonly CommandWord[]): ProgramEffect | undefined {
   const scripts: CommandWord[] = [];
   const operands: CommandWord[] = [];
@@ -37,7 +37,7 @@ export function findSedEffect(args: readonly CommandWord[]): ProgramEffect | und
 
 const address = String.raw`(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n]|\\.)*/[IM]*|\\,(?:[^,\\\n]|\\.)*,[IM]*|[+~]\d+)`;
 const prefix = new RegExp(String.raw`[\s;]*(?:${address}(?:\s*,\s*${address})?)?\s*!?\s*`, "y");
-/** Commands that stay with the input: not e, w, W, r, R, F, v. */
+/** Commands that only affect the input: not e, w, W, r, R, F, v. */
 const oneLetter = /[{}=dDgGhHnNpPxz]|[lqQ]\s*\d*|[btT:][ \t]*[\w.-]*/y;
 const appended = /[aic](?:\\\n|[ \t]*\\?)[^\n]*/y;
 
@@ -68,7 +68,7 @@ function matchAt(pattern: RegExp, text: string, at: number): number {
   return found ? at + found[0].length : at;
 }
 
-/** Past `s/a/b/flags`; -1 for a flag that runs or writes. */
+/** Returns the position after `s/a/b/flags`, or -1 if a flag runs a command or writes a file. */
 function endOfSubstitution(script: string, start: number): number {
   const delimiter = script[start + 1] ?? "\n";
   if (/[\s\\]/.test(delimiter)) return -1;
@@ -77,7 +77,7 @@ function endOfSubstitution(script: string, start: number): number {
     let isInBrackets = false;
     while (at < script.length && (script[at] !== delimiter || (isInBrackets && part === 0))) {
       if (script[at] === "\\") at += 1;
-      // A delimiter in brackets is read in two ways by different programs.
+      // Implementations disagree on whether a delimiter in brackets ends the pattern.
       else if (part === 0 && script[at] === "[") isInBrackets = true;
       else if (script[at] === "]") isInBrackets = false;
       if (isInBrackets && script[at] === delimiter) return -1;
@@ -89,7 +89,7 @@ function endOfSubstitution(script: string, start: number): number {
   return matchAt(/[gpiImM0-9]*/y, script, at);
 }
 
-/** Finds out whether an awk command does more than print. */
+/** Returns the effect of an awk command beyond printing; undefined if there is none. */
 export function findAwkEffect(args: readonly CommandWord[]): ProgramEffect | undefined {
   let program: CommandWord | undefined;
   for (let at = 0; at < args.length; at += 1) {
@@ -122,7 +122,7 @@ function isPlainAwk(program: string): boolean {
   return !/\bprintf?\b[^;}\n]*>/.test(code);
 }
 
-/** An awk program with its strings and patterns emptied; undefined where they cannot be told from the rest. */
+/** Returns an awk program with its strings and patterns emptied; undefined if they cannot be identified reliably. */
 function withoutLiterals(program: string): string | undefined {
   let code = "";
   for (let at = 0; at < program.length; at += 1) {
@@ -145,7 +145,7 @@ function endOfLiteral(text: string, start: number): number | undefined {
   for (let at = start + 1; at < text.length && text[at] !== "\n"; at += 1) {
     if (text[at] === "\\") at += 1;
     else if (text[at] === "[" && text[start] === "/") {
-      // A slash in brackets ends the pattern for one awk and not for another.
+      // Some awk implementations end the pattern at a slash in brackets, others do not.
       const close = text.indexOf("]", at + 2);
       if (close === -1 || text.slice(at, close).includes("/")) return undefined;
       at = close;
@@ -154,7 +154,7 @@ function endOfLiteral(text: string, start: number): number | undefined {
   return undefined;
 }
 
-/** Finds out whether a sqlite3 command does more than query its database. */
+/** Returns the effect of a sqlite3 command beyond querying its database; undefined if there is none. */
 export function findSqlEffect(
   args: readonly CommandWord[],
   { hasInput }: Pick<SimpleCommand, "hasInput">,

@@ -7,8 +7,8 @@ const maxDepth = 20;
 const maxCommands = 500;
 
 /**
- * A command and the commands it would run for somebody: `env x`, `xargs x`, `bash -c x`, `find -exec x`, `eval x`. What
- * is nested past telling is there as a program nobody knows.
+ * Returns a command and the commands it would run: `env x`, `xargs x`, `bash -c x`, `find -exec x`, `eval x`. Commands
+ * that are nested too deeply are replaced by one with an unknown program.
  */
 export function withInner(command: SimpleCommand): SimpleCommand[] {
   const found: SimpleCommand[] = [];
@@ -24,7 +24,7 @@ export function withInner(command: SimpleCommand): SimpleCommand[] {
 function inside(command: SimpleCommand): SimpleCommand[] {
   const args = command.words.slice(1);
   const name = programName(command);
-  // `command -v` looks a program up.
+  // `command -v` only looks up a program.
   if (name === "command" && /^-[vV]+$/.test(args[0]?.text ?? "")) return [];
   const known = wrappers.get(name);
   if (known) return wrapped(command, args, known);
@@ -35,7 +35,7 @@ function inside(command: SimpleCommand): SimpleCommand[] {
   return script ? fromText(command, script) : [];
 }
 
-/** The program a wrapper starts: its options, their values, its operands and its assignments are passed over. */
+/** Returns the command that a wrapper starts, skipping the wrapper's own options, their values, operands and assignments. */
 function wrapped(command: SimpleCommand, args: readonly CommandWord[], { valued, operands }: Wrapper): SimpleCommand[] {
   const assigned = [...command.assigned];
   let left = operands;
@@ -58,11 +58,14 @@ function wrapped(command: SimpleCommand, args: readonly CommandWord[], { valued,
   return [];
 }
 
-/** A command that gets words from its input: after its own, or in place of `placeholder`. Judged as it is written, too. */
+/**
+ * Adds the words that a command reads from its input: at the end, or in place of `placeholder`. With a placeholder, the
+ * command is also judged as written.
+ */
 function fed(command: SimpleCommand, placeholder: string | undefined): SimpleCommand[] {
   const { words, source } = command;
   const unknown = source === undefined || !listsPaths(source);
-  // find puts the folder it starts from before each name.
+  // find prefixes each name with its starting folder, so the name cannot be an option.
   const mayBeOption = unknown || programName(source) !== "find";
   if (placeholder === undefined) {
     return [{ ...command, words: [...words, { text: "", fixed: false, unknown, mayBeOption }] }];
@@ -74,7 +77,7 @@ function fed(command: SimpleCommand, placeholder: string | undefined): SimpleCom
   return [command, { ...command, words: filled }];
 }
 
-/** What stands for the words xargs reads; undefined when they are put behind the others. */
+/** Returns the placeholder that xargs replaces with its input; undefined if it appends the input. */
 function replacedBy(options: readonly CommandWord[]): string | undefined {
   for (const [at, { text }] of options.entries()) {
     const found = /^(?:-[a-zA-Z0]*?[Ii]|--replace=?)(.*)$/s.exec(text);
@@ -85,7 +88,10 @@ function replacedBy(options: readonly CommandWord[]): string | undefined {
   return undefined;
 }
 
-/** The words `env -S` makes a command of, from `-S'x y'`, `-S 'x y'` or `--split-string=x y`, and those after it. */
+/**
+ * Returns the words that `env -S` turns into a command (`-S'x y'`, `-S 'x y'` or `--split-string=x y`) and the words
+ * after it.
+ */
 function splitString(command: SimpleCommand, args: readonly CommandWord[], at: number): CommandWord[] | undefined {
   const option = args[at];
   const split = /^(?:-[a-zA-Z0]*?S|--split-string(?:=|$))(.*)$/s.exec(option?.text ?? "");
@@ -98,7 +104,7 @@ function takesNext(option: string, valued: RegExp): boolean {
   if (option.startsWith("--")) return valued.test(option.slice(2)) && option.length > 3;
   const letters = [...option.slice(1)];
   const first = letters.findIndex((letter) => valued.test(letter));
-  // `-n5` has its value with it, `-rn 5` has not.
+  // `-n5` includes its value, `-rn 5` does not.
   return first !== -1 && first === letters.length - 1;
 }
 

@@ -7,7 +7,7 @@ export type Inspection = { kind: "inspected"; commands: SimpleCommand[] } | { ki
 
 const maxLength = 20_000;
 const maxBrackets = 1_000;
-/** Words of the shell's grammar that this parser takes for programs in some positions. */
+/** Shell keywords that this parser treats as programs in some positions. */
 const keywords = new Set(
   "if then else elif fi for while until do done case esac function select in time coproc [[ ]] ! { }".split(" "),
 );
@@ -15,19 +15,19 @@ const keywords = new Set(
 const declaring = new Set(["export", "declare", "typeset", "local", "readonly"]);
 
 /**
- * Finds every command that a bash script would run, with the parser of the shell that runs it: those in conditions,
- * loops, functions, subshells and substitutions too. A script with a construct whose commands or words cannot be known
- * from its text is not inspectable.
+ * Finds every command that a bash script would run, using the parser of just-bash. This includes commands in
+ * conditions, loops, functions, subshells and substitutions. A script is not inspectable if its text does not determine
+ * all commands and words.
  */
 export function inspectScript(script: string): Inspection {
   const problem = unreadable.find(({ found }) => found(script));
   if (problem) return notInspectable(problem.reason);
   try {
     const { statements } = parse(script);
-    // A loop reads what its end assigns, so all assignments are collected before any variable is looked up.
+    // A loop reads variables that are assigned later in its body, so all assignments are collected before any lookup.
     const { values } = new ScriptInspector(new Map()).inspect(statements);
     const { commands, dollarsBeforeQuotes } = new ScriptInspector(values).inspect(statements);
-    // The parser decodes these quotes, and not in all cases as bash does.
+    // The parser decodes these quotes, but not always as bash does.
     if (script.split(/\$(?=['"])/).length - 1 > dollarsBeforeQuotes) return notInspectable("it has a $'…' quote");
     return commands.length > 0 ? { kind: "inspected", commands } : notInspectable("it has no command");
   } catch (error) {
@@ -35,12 +35,13 @@ export function inspectScript(script: string): Inspection {
   }
 }
 
-/** A sum of numbers is all of arithmetic that is read here. */
+/** The only arithmetic that is accepted: numbers and operators, without variables. */
 const plainSum = /\$\(\([\d\s+*/%-]*\)\)/g;
 
 /**
- * What the parser reads differently than bash, found by running both on random scripts, and what makes it slow or never
- * end: its time is quadratic in the number of brackets (two seconds for 20,000), and some arithmetic keeps it for ever.
+ * Constructs that the parser reads differently from bash, found by running both on random scripts, and constructs that
+ * make it slow or hang. Its time is quadratic in the number of brackets (two seconds for 20,000), and some arithmetic
+ * never terminates.
  */
 const unreadable: { reason: string; found(script: string): boolean }[] = [
   { reason: "it is very long", found: ({ length }) => length > maxLength },
@@ -55,9 +56,9 @@ const unreadable: { reason: string; found(script: string): boolean }[] = [
     found: (script) => script.includes("`") && /\\[`$\\]|\$`/.test(script),
   },
   { reason: "it ends in a backslash", found: (script) => script.endsWith("\\") },
-  // The parser begins a new command at these, wherever they are: `ls [[ x ]]`.
+  // The parser starts a new command at these anywhere, as in `ls [[ x ]]`.
   { reason: "it has brackets that begin no command", found: (script) => has(script, /\[\[(?=\s)/g, "elsewhere") },
-  // bash takes `!x` for a word, and the parser for `! x`.
+  // bash reads `!x` as a word, the parser as `! x`.
   { reason: "it has an exclamation mark before a word", found: (script) => has(script, /!(?!\s)/g, "at a command") },
 ];
 
@@ -191,7 +192,7 @@ class ScriptInspector {
     return command;
   }
 
-  /** Variables that builtins set. A subscript in such a name is evaluated, and may run commands. */
+  /** Records variables that builtins set. A subscript in such a name is evaluated and may run commands. */
   #declarations({ words: [program, ...args], assigned }: SimpleCommand): void {
     const name = program?.text ?? "";
     if (declaring.has(name)) {

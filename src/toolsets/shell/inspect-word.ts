@@ -1,7 +1,7 @@
 import type { CommandNode, ScriptNode, WordNode } from "just-bash";
 import { type CommandWord, leavesTree } from "./simple-command.ts";
 
-/** Thrown where a script cannot be known from its text. The message completes "it is not inspectable: …". */
+/** Thrown if a script cannot be determined from its text. The message completes "it is not inspectable: …". */
 export class NotInspectable extends Error {}
 
 type WordPart = WordNode["parts"][number];
@@ -10,20 +10,20 @@ type Operation = NonNullable<Expansion["operation"]>;
 type Arithmetic = Extract<WordPart, { type: "ArithmeticExpansion" }>["expression"]["expression"];
 type Condition = Extract<CommandNode, { type: "ConditionalCommand" }>["expression"];
 
-/** What each variable of a script may hold, by all its assignments; undefined when one of them is not known. */
+/** The possible values of each variable in a script, from all its assignments; undefined if any of them is unknown. */
 export type VariableValues = Map<string, CommandWord[] | undefined>;
 
 interface WordInspectorOptions {
-  /** The values that variables are known to have. */
+  /** The known values of variables. */
   known: VariableValues;
-  /** Called with the commands of a substitution. Returns true when all they print is paths of the repository. */
+  /** Called with the commands of a substitution. Returns true if they print nothing but paths of the repository. */
   onScript(script: ScriptNode): boolean;
 }
 
-/** Reads the words of one script, and collects what it assigns to variables. */
+/** Reads the words of a script and collects the variables it assigns. */
 export class WordInspector {
   readonly values: VariableValues = new Map();
-  /** How many quotes that follow a dollar sign end a string, or are in one, and so do not begin one. */
+  /** The number of quotes after a dollar sign that end a string or are inside one, and so do not start a `$'…'` quote. */
   dollarsBeforeQuotes = 0;
   readonly #known: VariableValues;
   readonly #onScript: (script: ScriptNode) => boolean;
@@ -38,7 +38,7 @@ export class WordInspector {
     this.values.set(name, values && before && [...before, ...values]);
   }
 
-  /** `quoted` is for the text of a here-document. */
+  /** Inspects a word. Set `quoted` for the text of a here-document. */
   inspect(word: WordNode, { quoted = false } = {}): CommandWord {
     const found: CommandWord = { text: "", fixed: true, mayBeOption: false, unknown: false };
     for (const part of word.parts) this.#part(part, found, quoted);
@@ -86,7 +86,7 @@ export class WordInspector {
         expand(word, `~${part.user ?? ""}`, { quoted: true, unknown: true });
         break;
       case "Glob":
-        // A bracket that is not closed is itself, as in `[ -f x ]`.
+        // An unclosed bracket is literal, as in `[ -f x ]`.
         if (part.pattern === "[") {
           word.text += part.pattern;
           break;
@@ -100,7 +100,7 @@ export class WordInspector {
 
   #braceItem(item: WordNode, word: CommandWord): void {
     const { text, unknown, mayBeOption } = this.inspect(item);
-    // Dots and slashes may join with what is around them.
+    // Dots and slashes may combine with the text around them.
     if (unknown || leavesTree(text) || /^\.+$/.test(text)) word.unknown = true;
     if (mayBeOption) word.mayBeOption = true;
   }
@@ -144,7 +144,7 @@ export class WordInspector {
       case "VarNamePrefix":
         break;
       case "Transform":
-        // `P` expands the value as a prompt, which may hold commands.
+        // `P` expands the value as a prompt, which may contain commands.
         if (operation.operator === "P") throw new NotInspectable("it expands a variable as a prompt");
         break;
       case "AssignDefault":
@@ -198,7 +198,7 @@ function endsInDollar(part: WordPart | undefined): boolean {
   return part?.type === "Literal" && part.value.endsWith("$");
 }
 
-/** A value that stays one word, is no option and lies in the repository. */
+/** True for a value that stays a single word, is not an option and is inside the repository. */
 function isOrdinary({ text, fixed, mayBeOption, unknown }: CommandWord): boolean {
   if (unknown || mayBeOption || text === "" || leavesTree(text)) return false;
   return /^[\w./:@%+,=][\w./:@%+,=*?[\]-]*$/.test(text) && (fixed || !text.includes("$"));
@@ -211,14 +211,14 @@ function expand(word: CommandWord, text: string, { quoted, unknown }: { quoted: 
   word.unknown ||= unknown;
 }
 
-// A character that looks like a space and is part of a word to bash: shells need not agree on it.
+// Shells disagree on characters that look like a space; bash makes them part of a word.
 function checkUnquoted(text: string): void {
   if (/[^\S \t\n]|[\p{Cc}\p{Cf}]/u.test(text.replaceAll(/[\t\n]/g, ""))) {
     throw new NotInspectable("it has a space or a control character of a special kind");
   }
 }
 
-/** Variables in arithmetic are evaluated in turn, and a subscript in one of them may run commands. */
+/** Throws for arithmetic with variables: they are evaluated in turn, and a subscript in one may run commands. */
 function checkArithmetic(expression: Arithmetic): void {
   switch (expression.type) {
     case "ArithNumber":

@@ -21,7 +21,7 @@ const promptWhenBare = new Set(
   ),
 );
 
-/** Explains which command would wait for a person at a keyboard and what to run instead; undefined when none would. */
+/** Explains which command would wait for keyboard input and what to run instead; undefined if there is none. */
 export function interactiveProblem(line: string): string | undefined {
   const inspection = inspectScript(line);
   if (inspection.kind === "notInspectable") return undefined;

@@ -16,8 +16,8 @@ import {
 import { type CommandWord, leavesTree, type ProgramEffect, programName, type SimpleCommand } from "./simple-command.ts";
 
 /**
- * Finds out whether a command starts another program, runs code that is not in the command, reaches the network, or
- * writes where its name does not say so. Undefined when it does none of that, and for programs that are not known here.
+ * Returns an effect if a command starts another program, runs code that is not in the command, reaches the network, or
+ * writes somewhere its name does not suggest. Returns undefined if it does none of these, and for unknown programs.
  */
 export function effectOf(command: SimpleCommand): ProgramEffect | undefined {
   const name = programName(command);
@@ -37,7 +37,7 @@ export function effectOf(command: SimpleCommand): ProgramEffect | undefined {
   return readingPrograms.has(name) ? undefined : optionEffect(name, args);
 }
 
-/** What a wrapper starts is judged by itself, as long as it is certain which of its words that is. */
+/** Returns an effect unless it is certain which words are the wrapped command, which is judged separately. */
 function wrapperEffect(
   name: string,
   args: readonly CommandWord[],
@@ -66,7 +66,7 @@ function wrapperEffect(
   return undefined;
 }
 
-/** True for a command that reads files, and neither changes one nor runs anything but itself. */
+/** True for a command that only reads files: it changes none and runs no other program. */
 export function onlyReads(command: SimpleCommand): boolean {
   const name = programName(command);
   const args = command.words.slice(1);
@@ -79,7 +79,7 @@ export function onlyReads(command: SimpleCommand): boolean {
   return !options || !riskyWord(args, options);
 }
 
-/** The words of a command that may name files. */
+/** Returns the words of a command that may name files. */
 export function pathWords(command: SimpleCommand): CommandWord[] {
   const name = programName(command);
   const args = command.words.slice(1);
@@ -92,7 +92,7 @@ export function pathWords(command: SimpleCommand): CommandWord[] {
   return [...named, ...command.reads];
 }
 
-/** True when all that a command prints is paths of the repository. */
+/** True if a command prints nothing but paths of the repository. */
 export function listsPaths(command: SimpleCommand): boolean {
   const name = programName(command);
   const args = command.words.slice(1);
@@ -129,14 +129,14 @@ export function listsPaths(command: SimpleCommand): boolean {
   }
 }
 
-/** A filter prints lines of its input, which is the command before it. */
+/** True for a filter, which prints lines of the preceding command, if that command lists paths. */
 function filters({ source, words }: SimpleCommand): boolean {
   const operands = words.slice(1).filter(({ text }) => !/^-|^\d+$/.test(text));
   const isFilter = operands.length <= (programName({ words }) === "grep" ? 1 : 0);
   return isFilter && source !== undefined && listsPaths(source);
 }
 
-/** The patterns and scripts among the arguments: those after `-e`, or else the first operand. */
+/** Returns the patterns and scripts among the arguments: those after `-e`, or else the first operand. */
 function expressionsOf(args: readonly CommandWord[]): CommandWord[] {
   const before = (at: number) => args[at - 1]?.text ?? "";
   const given = args.filter((_, at) => /^-\w*e$|^--(expression|regexp)$/.test(before(at)));
@@ -149,12 +149,12 @@ function expressionsOf(args: readonly CommandWord[]): CommandWord[] {
     .slice(0, 1);
 }
 
-/** `-d /`, as cut, sort and awk take it. */
+/** True for `-d /`, as used with cut, sort and awk. */
 function isSeparator({ text }: CommandWord, before: CommandWord | undefined): boolean {
   return text === "/" && /^-([dtFs]|-delimiter|-separator|-field-separator)$/.test(before?.text ?? "");
 }
 
-/** A shell or an interpreter whose code is not in the line: it is in a file, or is fed to it. */
+/** Returns an effect for a shell or interpreter whose code is in a file or comes from its input. */
 function unseenCode(name: string, args: readonly CommandWord[]): ProgramEffect | undefined {
   if (name === "." || name === "source") return { reason: `${inCode(name)} runs a file`, word: args[0] };
   if (name === "alias") {
@@ -168,7 +168,7 @@ function unseenCode(name: string, args: readonly CommandWord[]): ProgramEffect |
   };
 }
 
-/** What a shell is told to run by `-c`; undefined when it reads its commands elsewhere. */
+/** Returns the script given to a shell with `-c`; undefined if it reads its commands from elsewhere. */
 export function shellScript(args: readonly CommandWord[]): CommandWord | undefined {
   let isGiven = false;
   for (let at = 0; at < args.length; at += 1) {
@@ -181,7 +181,7 @@ export function shellScript(args: readonly CommandWord[]): CommandWord | undefin
   return undefined;
 }
 
-/** The word a rule has to include to allow what such a program runs. */
+/** Returns the word that a rule must include to allow the code such a program runs. */
 function codeWord(name: string, args: readonly CommandWord[]): CommandWord | undefined {
   const isFlag =
     interpreters.has(name) && /^(-|--)(c|e|m|r|p|E|n|x|eval|print|command|require|import)?$/.test(args[0]?.text ?? "");
@@ -189,15 +189,15 @@ function codeWord(name: string, args: readonly CommandWord[]): CommandWord | und
 }
 
 interface RiskyOptions {
-  /** Letters. */
+  /** Single-letter options. */
   short?: string;
-  /** Names, which may be abbreviated on the command line. */
+  /** Long options, which may be abbreviated on the command line. */
   long?: readonly string[];
-  /** Letters whose value may follow in the same word. */
+  /** Single-letter options whose value may follow in the same word. */
   valued?: string;
 }
 
-/** The first word that is one of these options, or may expand to one. */
+/** Returns the first word that is one of these options, or may expand to one. */
 function riskyWord(args: readonly CommandWord[], { short = "", long = [], valued = "" }: RiskyOptions) {
   for (const word of args) {
     const { text, fixed, mayBeOption } = word;
@@ -231,7 +231,7 @@ function describe(name: string, word: CommandWord | undefined): ProgramEffect | 
   return { reason, word };
 }
 
-/** Names that say in any program's options that another one is started or loaded. */
+/** Option names that, in any program, suggest that another program is started or loaded. */
 const tellingOption =
   /^--?(\w+-)*(exec|eval|command|cmd|rsh|shell|pager|editor|browser|hook|script|plugins?|loader|require|import|engine|preload|filter|wrapper|runner|interpreter)(-\w+)*(=|$)/i;
 const shellPath = /(^|=)(\/(usr\/)?bin\/)?(ba|da|z|k|c|tc|fi)?sh(\s|$)/;
@@ -251,7 +251,7 @@ function subcommandEffect(
   const [first, ...rest] = args;
   if (!first) return undefined;
   const reason = `${inCode(`${name} ${first.text.slice(0, 60)}`)} can run other programs`;
-  // Without a name it installs what the manifest lists.
+  // Without operands, it installs the dependencies in the manifest.
   const isBare = alone?.test(first.text) && rest.every(({ text, mayBeOption }) => text.startsWith("-") && !mayBeOption);
   if (!first.fixed || !(allowed.test(first.text) || isBare)) return { reason, word: first };
   return (
@@ -267,7 +267,7 @@ const archiver = (name: string, options: RiskyOptions): FindEffect => {
   return (args, command) => {
     const remote = args.find(({ text }) => /^[\w.@-]+:(?!\/\/)/.test(text));
     if (remote) return { reason: `${inCode(remote.text.slice(0, 60))} is on another machine`, word: remote };
-    // tar takes its first letters without a dash, too.
+    // tar also accepts its first letters without a dash.
     const [first, ...rest] = args;
     const isOldStyle = name === "tar" && first !== undefined && /^[A-Za-z]/.test(first.text);
     const found = find(
@@ -278,7 +278,7 @@ const archiver = (name: string, options: RiskyOptions): FindEffect => {
   };
 };
 
-/** For programs that read their first operand and write the second. */
+/** For programs that read their first operand and write to the second. */
 const oneOperand = (name: string, valued: string): FindEffect => {
   const isValue = new RegExp(`^-[${valued}]$`);
   return (args) => {
@@ -299,7 +299,7 @@ const riskyGit = [
   ...["output-directory", "unsafe-paths", "directory", "template", "config", "filters", "strategy", "help", "editor"],
 ];
 
-/** The subcommand of git and what follows it; the options before it that change nothing but where it looks are skipped. */
+/** Returns git's subcommand and the words after it. Skips preceding options that only change where git looks. */
 function gitSubcommand(args: readonly CommandWord[]): CommandWord[] {
   let at = 0;
   while (/^(--no-pager|-P|--no-optional-locks|--literal-pathspecs|-C)$/.test(args[at]?.text ?? "")) {

@@ -1,6 +1,6 @@
 const list = (text: string): string[] => text.trim().split(/\s+/);
 
-/** Programs that read their input and print, with no option that does more. */
+/** Programs that only read their input and print, whatever their options. */
 export const readingPrograms: ReadonlySet<string> = new Set(
   list(`
   cat tac nl head tail wc cut paste tr rev fold fmt expand unexpand column comm join basename dirname realpath readlink
@@ -30,14 +30,14 @@ export const interpreters: ReadonlySet<string> = new Set(
 /** Programs that take a separator as an option's value. */
 export const separatingPrograms: ReadonlySet<string> = new Set(list("cut sort paste column xargs awk gawk mawk nawk"));
 
-/** Programs whose words name no file. */
+/** Programs whose arguments never name files. */
 export const pathlessPrograms: ReadonlySet<string> = new Set(
   list("echo printf true false : seq sleep cal basename dirname tr expr exit return break continue shift set type"),
 );
 
 /**
- * Programs that can run another program or code by a way of their own, or exist to do so: interpreters, editors and
- * pagers, package managers, debuggers, containers, clients of the network. GTFOBins lists most of them.
+ * Programs that can run other programs or code, or exist to do so: interpreters, editors and pagers, package managers,
+ * debuggers, containers, network clients. Most are listed by GTFOBins.
  */
 export const codeRunners: ReadonlySet<string> = new Set(
   list(`
@@ -72,9 +72,9 @@ export const codeRunners: ReadonlySet<string> = new Set(
 );
 
 export interface Subcommands {
-  /** Subcommands that do what their name says. */
+  /** Subcommands that do only what their name says. */
   allowed: RegExp;
-  /** Subcommands that do so when they are given no operand. */
+  /** Subcommands that do so only without operands. */
   alone?: RegExp;
   /** Options that load or start something else. */
   risky: RegExp;
@@ -146,20 +146,20 @@ export const subcommands: ReadonlyMap<string, Subcommands> = new Map(
   }),
 );
 
-/** How a program that starts another one takes its own words, before those of the other one. */
+/** The syntax of a program that starts another one: its own words, before those of the other program. */
 export interface Wrapper {
-  /** Short and long options whose value is a word of its own. */
+  /** Short and long options whose value is a separate word. */
   valued: RegExp;
   /** Its other options. */
   flags: RegExp;
-  /** Words before the program, besides options. */
+  /** The number of words before the program, not counting options. */
   operands: number;
 }
 
 const none = /^$/;
 const wrapper = (valued: RegExp, flags: RegExp = none, operands = 0): Wrapper => ({ valued, flags, operands });
 
-/** Programs that start the program in their arguments, which is judged in turn. */
+/** Programs that start the program named in their arguments, which is judged in turn. */
 export const wrappers: ReadonlyMap<string, Wrapper> = new Map<string, Wrapper>([
   ["env", wrapper(/^(u|C|S|a|unset|chdir|split-string|argv0)$/, /^(i|0|v|ignore-environment|null|debug)$/)],
   ["command", wrapper(none, /^[vVp]$/)],

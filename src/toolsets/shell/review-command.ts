@@ -8,12 +8,12 @@ const CommandReview = z.object({
   decision: ApprovalDecisionType,
   /** Completes "because …". */
   reason: z.string(),
-  /** Why the command would wait for a person at a keyboard, where it would. */
+  /** The reason the command would wait for keyboard input, if it would. */
   interactive: z.string().optional(),
 });
 export type CommandReview = z.infer<typeof CommandReview>;
 
-/** A script of 20,000 characters takes a tenth of this. */
+/** A script of 20,000 characters takes a tenth of this time. */
 const timeoutMs = 2_000;
 const idleMs = 60_000;
 
@@ -22,8 +22,8 @@ let child: GuardedChild | undefined;
 let idle: NodeJS.Timeout | undefined;
 
 /**
- * Judges a command by the rules. The parser runs in a process that is killed when it takes too long: scripts were found
- * for which just-bash 3.4.2 never stops asking for memory (``(($`x`))``).
+ * Judges a command by the rules. The parser runs in a process that is killed on timeout: for some scripts, just-bash
+ * 3.4.2 allocates memory without end (``(($`x`))``).
  */
 export function reviewCommand(command: string, policy: CommandPolicy): Promise<CommandReview> {
   return queue.run(() => callChild(command, policy));

@@ -42,7 +42,7 @@ const aboutTier = {
   remote: "A shell in a remote sandbox over the repository.",
 };
 
-/** Shell commands on the run's tree. */
+/** Runs shell commands on the run's files. */
 export const shellToolset: Toolset<Config> = {
   name: "shell",
   aliases: ["bash"],
@@ -65,10 +65,10 @@ function createShellTool(settings: Config, services: ToolServices): NamedTool<In
       .describe(`Seconds; default ${settings.timeout}, at most ${settings.max_timeout}`),
   });
   const policy = policyOf(settings);
-  /** Why a person is asked, by command: a reason is given without waiting. */
+  /** The reasons for asking, by command: `approvalReason` is synchronous. */
   const reasons = new Map<string, string>();
 
-  /** Resolves to true when a person has to approve. Throws for what is blocked, and for what would wait for a person. */
+  /** Resolves to true if a person must approve. Throws if the command is blocked or would wait for keyboard input. */
   async function review(command: string): Promise<boolean> {
     const { decision, reason, interactive } = await reviewCommand(command, policy);
     if (decision === "blocked") throw new BlockedError("shell", reason);
@@ -90,7 +90,7 @@ function createShellTool(settings: Config, services: ToolServices): NamedTool<In
         signal: context.abortSignal,
         onOutput: (_, chunk) => context.output(chunk),
       },
-      // The person who approved the command saw its text, so it has to name a file that always asks.
+      // The approver saw only the command's text, so it must name any file that always requires approval.
       isApproved: (path) => isAsked && (!isProtectedPath(path) || namesPath(command, path)),
     });
     return commandResult(ran, description ?? command.split("\n")[0]?.slice(0, 80) ?? "command");

@@ -1,12 +1,12 @@
 /**
- * A set of characters. V8 computes it: the members are written as a RegExp class with the flag `v`, which has Unicode
+ * A set of characters. V8 evaluates it: the members are written as a RegExp class with the `v` flag, which has Unicode
  * properties, case folding and set operations, so this code needs no tables.
  */
 export class CharClass {
-  /** The class as a RegExp with the flag `v`, such as `[a-z\p{Nd}]`. */
+  /** The class as a RegExp with the `v` flag, such as `[a-z\p{Nd}]`. */
   readonly source: string;
   readonly ignoreCase: boolean;
-  /** The only member, for a class that is one character in the pattern. */
+  /** The only member, if the class is a single character in the pattern. */
   readonly literal: string | undefined;
   #expression: RegExp | undefined;
   #ascii: readonly boolean[] | undefined;
@@ -21,19 +21,19 @@ export class CharClass {
     return `${this.ignoreCase ? "i" : ""}${this.source}`;
   }
 
-  /** A line break is never a member: the search is line by line. */
+  /** Line breaks are never members, since the search is line by line. */
   has(codePoint: number): boolean {
     this.#expression ??= new RegExp(`^${this.source}$`, this.ignoreCase ? "vi" : "v");
     return codePoint !== 0x0a && this.#expression.test(String.fromCodePoint(codePoint));
   }
 
-  /** For each ASCII character, true if it is a member. */
+  /** Membership by ASCII character code. */
   get ascii(): readonly boolean[] {
     this.#ascii ??= Array.from({ length: 128 }, (_, codePoint) => this.has(codePoint));
     return this.#ascii;
   }
 
-  /** False only when no character beyond ASCII can be a member. */
+  /** False only if no non-ASCII character can be a member. */
   get mayHaveNonAscii(): boolean {
     // K and S also match the Kelvin sign and the long s when case is ignored.
     if (this.ignoreCase) return !/^[\0-\x7f]$/.test(this.literal ?? "") || /[ks]/i.test(this.literal ?? "");
@@ -49,7 +49,7 @@ export function literalClass(character: string, ignoreCase: boolean): CharClass 
   return new CharClass(`[${escapeChar(character)}]`, { ignoreCase, literal: character });
 }
 
-// The definitions of Unicode's Technical Standard 18, which Rust's regex follows; JavaScript's \w and \d are ASCII only.
+// The definitions in Unicode Technical Standard 18, which Rust's regex follows; JavaScript's \w and \d are ASCII only.
 const unicodeClasses: Record<string, string> = {
   d: "\\p{Nd}",
   w: "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}",
@@ -57,7 +57,7 @@ const unicodeClasses: Record<string, string> = {
 };
 const asciiClasses: Record<string, string> = { d: "0-9", w: "0-9A-Za-z_", s: "\\t\\n\\v\\f\\r " };
 
-/** The class of `\d`, `\w` or `\s`, negated for an upper-case letter. */
+/** Returns the class of `\d`, `\w` or `\s`, negated for an upper-case letter. */
 export function perlClass(letter: string, unicode: boolean): string {
   const members = (unicode ? unicodeClasses : asciiClasses)[letter.toLowerCase()] ?? "";
   return letter === letter.toLowerCase() ? `[${members}]` : `[^${members}]`;
@@ -80,13 +80,13 @@ const posixClasses: Record<string, string> = {
   xdigit: "0-9A-Fa-f",
 };
 
-/** The class of `[:alpha:]`, or undefined for a name that does not exist. */
+/** Returns the class of `[:alpha:]`; undefined if the name does not exist. */
 export function posixClass(name: string, negated: boolean): string | undefined {
   const members = posixClasses[name];
   return members && `[${negated ? "^" : ""}${members}]`;
 }
 
-/** The class of `\p{name}` with Rust's loose spelling of names, or undefined for a name that JavaScript does not have. */
+/** Returns the class of `\p{name}`, accepting Rust's loose spelling; undefined if JavaScript does not have the name. */
 export function propertyClass(name: string, negated: boolean): string | undefined {
   const p = negated ? "\\P" : "\\p";
   const [property, value] = name.split(/[=:]/, 2).map((part) => part.trim());
@@ -99,7 +99,7 @@ export function propertyClass(name: string, negated: boolean): string | undefine
   const isScript = value !== undefined && /^(sc|script)$/i.test(property ?? "");
   const kinds = value === undefined ? ["", "Script="] : [isScript ? "Script=" : "General_Category="];
   if (/^any$/i.test(name)) return negated ? "[]" : "[\\0-\\u{10ffff}]";
-  // V8 does not fold the long s into \p{ASCII} when case is ignored.
+  // When ignoring case, V8 does not fold the long s into \p{ASCII}.
   if (/^ascii$/i.test(name)) return `[${negated ? "^" : ""}\\0-\\x7f]`;
   for (const kind of kinds) {
     for (const spelling of spellings) {
@@ -108,7 +108,7 @@ export function propertyClass(name: string, negated: boolean): string | undefine
         new RegExp(source, "v");
         return source;
       } catch {
-        // Not a name in this spelling.
+        // JavaScript does not have the name in this spelling.
       }
     }
   }

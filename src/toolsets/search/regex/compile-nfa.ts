@@ -7,22 +7,22 @@ export interface Nfa {
   classes: CharClass[];
   start: number;
   match: number;
-  /** By state: the class of the character it consumes, and the state after it. */
+  /** By state: the class of the character it consumes, and the next state. */
   consuming: ({ classIndex: number; next: number } | undefined)[];
-  /** By state: the transitions that consume nothing, some only where an assertion holds. */
+  /** By state: the transitions that consume nothing. Some require an assertion to hold. */
   edges: { next: number; assertion?: NfaAssertion }[][];
 }
 
 const maxNfaStates = 10_000;
 
-/** Compiles a pattern to a nondeterministic automaton. Throws a RegexError when it would be too large. */
+/** Compiles a pattern to a nondeterministic automaton. Throws a RegexError if it would be too large. */
 export function compileNfa(node: RegexNode): Nfa {
   const nfa: Nfa = { classes: [], start: 0, match: 0, consuming: [undefined], edges: [[]] };
   const classIndexes = new Map<string, number>();
   nfa.start = add(node, 0);
   return nfa;
 
-  /** Adds the states of a node that continue at `next`, and returns their first one. */
+  /** Adds the states of a node, which continue at `next`, and returns the first of them. */
   function add(node: RegexNode, next: number): number {
     switch (node.kind) {
       case "empty":

@@ -10,20 +10,20 @@ export interface Scan {
   state: number;
 }
 
-/** The properties that assertions check of the character before or after a position. */
+/** The properties of the character before or after a position that assertions check. */
 interface Neighbor {
   isBoundary: boolean;
   isWord: boolean;
   isAsciiWord: boolean;
 }
 
-/** Characters that the pattern does not distinguish from each other. */
+/** A set of characters that the pattern does not distinguish. */
 interface CharacterKind extends Neighbor {
-  /** For each class of the pattern, true if it contains the character. */
+  /** By class of the pattern: true if it contains these characters. */
   members: readonly boolean[];
 }
 
-/** A state of the DFA: states of the NFA before the assertions at the position are known, and the character before it. */
+/** A DFA state: the NFA states before the assertions at the position are evaluated, and the preceding character. */
 interface DfaState {
   nfaStates: readonly number[];
   before: Neighbor;
@@ -42,15 +42,15 @@ const unknown = 0;
 const matched = -1;
 
 /**
- * Finds the lines that match a pattern in UTF-8 text, in time linear in the text whatever the pattern: a DFA over sets of
- * NFA states, built lazily and discarded when it has too many states. RegExp would backtrack, and
- * re2js has neither ripgrep's Unicode classes and word boundaries nor a search over bytes.
+ * Finds the lines of UTF-8 text that match a pattern, in time linear in the text for any pattern. It is a DFA over sets
+ * of NFA states, built lazily and discarded when it has too many states. RegExp would backtrack, and re2js has neither
+ * ripgrep's Unicode classes and word boundaries nor a search over bytes.
  */
 export class LineAutomaton {
   readonly #nfa: Nfa;
   readonly #kinds: CharacterKind[] = [];
   readonly #kindByKey = new Map<string, number>();
-  /** The kind of each ASCII character, and of the other characters that were met. */
+  /** The kind of each ASCII character, and of the other characters seen so far. */
   readonly #asciiKinds = new Uint16Array(128);
   readonly #otherKinds = new Map<number, number>();
   readonly #invalidKind: number;
@@ -69,7 +69,7 @@ export class LineAutomaton {
     this.#reset();
   }
 
-  /** Scans lines from `from`, the start of a line or where `paused` stopped, up to the first match. */
+  /** Scans lines up to the first match. Starts at `from`, which is the start of a line or the end of the `paused` scan. */
   scan(bytes: Uint8Array, from: number, to: number, paused?: Scan): Scan {
     this.#stepsLeft = maxSteps;
     const pauseAt = Math.min(to, from + maxScanBytes);
@@ -97,7 +97,7 @@ export class LineAutomaton {
     return this.#states[state / this.#rowLength - 1] as DfaState;
   }
 
-  /** Computes the next state, or `matched` when the pattern matches before the character. */
+  /** Computes the next state, or `matched` if the pattern matches before the character. */
   #step(state: number, kind: number): number {
     const from = this.#stateAt(state);
     const character = this.#kinds[kind] as CharacterKind;
@@ -115,12 +115,12 @@ export class LineAutomaton {
         character,
       );
     }
-    // Adding a state may have started the table over.
+    // Adding a state may have reset the table.
     if (this.#stateAt(state) === from) this.#table[state + kind] = next;
     return next;
   }
 
-  /** Follows the transitions that consume nothing, as far as the characters around the position allow. */
+  /** Follows transitions that consume nothing, as far as the characters around the position allow. */
   #closure({ nfaStates, before }: DfaState, after: Neighbor) {
     const { edges, consuming, match } = this.#nfa;
     const reached: { classIndex: number; next: number }[] = [];
@@ -154,7 +154,7 @@ export class LineAutomaton {
     return state;
   }
 
-  /** Drops all states, which are added again when they are met. */
+  /** Drops all states. They are added again when needed. */
   #reset(): void {
     this.#rowLength = 2 ** Math.ceil(Math.log2(this.#kinds.length + 1)) * 2;
     this.#states = [];
@@ -183,7 +183,7 @@ export class LineAutomaton {
     return { kind, length };
   }
 
-  /** The kind of a character; undefined means a byte that is not UTF-8, which no class contains. */
+  /** Returns the kind of a character. Undefined stands for a byte that is not UTF-8, which no class contains. */
   #addKind(codePoint: number | undefined): number {
     const members = this.#nfa.classes.map((set) => {
       if (codePoint === undefined) return false;
@@ -203,7 +203,7 @@ export class LineAutomaton {
   }
 }
 
-/** Reads ASCII as long as the next state is in the table. This is the loop that takes the time. */
+/** Reads ASCII while the next state is in the table. This is the hot loop. */
 function followCached(
   bytes: Uint8Array,
   to: number,

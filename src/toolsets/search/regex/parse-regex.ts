@@ -1,6 +1,6 @@
 import { CharClass, escapeChar, literalClass, perlClass, posixClass, propertyClass } from "./char-class.ts";
 
-/** A condition on the characters around a position. `word` is a boundary of a word, `ascii` words have ASCII letters only. */
+/** A condition on the characters around a position. `word` is a word boundary; `ascii` limits words to ASCII letters. */
 export interface Assertion {
   kind: "assert";
   at: "line-start" | "line-end" | "word" | "not-word" | "word-start" | "word-end" | "word-start-half" | "word-end-half";
@@ -15,7 +15,7 @@ export type RegexNode =
   | { kind: "repeat"; item: RegexNode; min: number; max: number }
   | Assertion;
 
-/** The pattern is invalid, or uses what a linear-time search cannot support. */
+/** Thrown for a pattern that is invalid, or that a linear-time search cannot support. */
 export class RegexError extends Error {
   override readonly name = "RegexError";
   readonly unsupported: boolean;
@@ -36,14 +36,14 @@ const maxDepth = 100;
 const maxRepeat = 1_000;
 
 /**
- * Parses a regular expression in the syntax of Rust's regex, which ripgrep uses. A `{` that starts no repetition is
- * taken literally, where ripgrep reports an error. Throws a RegexError.
+ * Parses a regular expression in the syntax of Rust's regex, which ripgrep uses. A `{` that does not start a repetition
+ * is literal, whereas ripgrep reports an error. Throws a RegexError.
  */
 export function parseRegex(pattern: string, { ignoreCase = false } = {}): RegexNode {
   return new Parser(pattern, { ignoreCase, unicode: true, verbose: false }).parse();
 }
 
-/** The pattern for a plain text. Throws a RegexError when it has a line break. */
+/** Returns the pattern for plain text. Throws a RegexError if it contains a line break. */
 export function parseLiteral(text: string, { ignoreCase = false } = {}): RegexNode {
   if (text.includes("\n")) throw new RegexError("it contains a line break, and the search is line by line");
   const items = [...text].map(
@@ -100,7 +100,7 @@ class Parser {
     return this.#characters.slice(this.#at - length, this.#at).join("");
   }
 
-  /** Takes everything up to `end` and `end` itself. */
+  /** Consumes everything up to and including `end`. */
   #until(end: string, what: string): string {
     const close = this.#characters.indexOf(end, this.#at);
     if (close === -1) throw new RegexError(`${what} is not closed`);
@@ -238,7 +238,7 @@ class Parser {
     return node;
   }
 
-  /** Reads flags such as `i-u` and returns what ends them: `:` or `)`. */
+  /** Reads flags such as `i-u` and returns the character that ends them: `:` or `)`. */
   #setFlags(): string {
     let value = true;
     const flags = { ...this.#flags };
@@ -253,7 +253,7 @@ class Parser {
       else if (flag === "i") flags.ignoreCase = value;
       else if (flag === "u") flags.unicode = value;
       else if (flag === "x") flags.verbose = value;
-      // Without effect on whether a single line matches.
+      // These do not affect whether a single line matches.
       else if (!/^[msU]$/.test(flag)) throw new RegexError(`${flag || "the end"} is not a flag`);
     }
   }
@@ -276,7 +276,7 @@ class Parser {
     return members === undefined ? this.#literal(this.#escapedCharacter()) : this.#class(members);
   }
 
-  /** `\d`, `\pL`, `\p{Greek}` and their negations; undefined for any other escape. */
+  /** Reads `\d`, `\pL`, `\p{Greek}` or a negation of them; returns undefined for any other escape. */
   #escapedClass(): string | undefined {
     const letter = this.#peek();
     if (/^[dDwWsS]$/.test(letter)) {
@@ -318,7 +318,7 @@ class Parser {
     return String.fromCodePoint(value);
   }
 
-  /** Reads a bracketed class and returns it for the flag `v`. */
+  /** Reads a bracketed class and returns it in the syntax of the `v` flag. */
   #bracketed(): string {
     if (++this.#depth > maxDepth) throw new RegexError("it is nested too deeply");
     this.#at++;

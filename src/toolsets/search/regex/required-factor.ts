@@ -1,12 +1,12 @@
 import type { CharClass } from "./char-class.ts";
 import type { RegexNode } from "./parse-regex.ts";
 
-/** A part that every match contains, as a RegExp over UTF-8 bytes read as Latin-1, which takes linear time. */
+/** A part that every match contains, as a RegExp over UTF-8 bytes read as Latin-1. Takes linear time. */
 export interface RequiredFactor {
   expression: RegExp;
-  /** The texts that the part can be, when it is one of a few. */
+  /** The possible texts of the part, if there are only a few. */
   literals: readonly string[] | undefined;
-  /** True when a line matches the pattern exactly when it contains the part. */
+  /** True if a line matches the pattern exactly when it contains the part. */
   isExact: boolean;
 }
 
@@ -25,11 +25,11 @@ const maxFactors = 4;
 const maxLiterals = 6;
 const maxChoices = 64;
 const maxPieces = 64;
-/** No factor matches more bytes than this: each of its pieces is one character. */
+/** The maximum number of bytes that a factor matches: each of its pieces is one character. */
 export const maxFactorBytes = 4 * maxPieces;
 const nothing: Piece = { source: "", literals: [""], bits: 0, choices: 1, isExact: true };
 
-/** Finds such parts, the one that is probably rarest first. Empty when the pattern requires nothing that is rare. */
+/** Finds the factors of a pattern, the one that is probably rarest first. Empty if the pattern requires nothing rare. */
 export function findRequiredFactors(node: RegexNode): RequiredFactor[] {
   const { runs, isWhole } = splitAtOptional(node);
   return runs
@@ -43,7 +43,7 @@ export function findRequiredFactors(node: RegexNode): RequiredFactor[] {
     }));
 }
 
-/** The runs of pieces that every match contains, and whether the first one is all of the node. */
+/** Returns the runs of pieces that every match contains, and whether the first run is the whole node. */
 function splitAtOptional(node: RegexNode): { runs: Piece[]; isWhole: boolean } {
   const runs: Piece[] = [];
   let run = nothing;
@@ -71,7 +71,7 @@ function splitAtOptional(node: RegexNode): { runs: Piece[]; isWhole: boolean } {
       case "empty":
         return;
       case "assert":
-        // The line is checked for assertions. Without them the factor finds more lines, never fewer.
+        // Assertions are checked on the line. Without them the factor finds more lines, never fewer.
         isWhole = false;
         return;
       case "class": {
@@ -102,7 +102,7 @@ function splitAtOptional(node: RegexNode): { runs: Piece[]; isWhole: boolean } {
   return { runs, isWhole: wasWhole };
 }
 
-/** The texts, unless there are none or too many. */
+/** Returns the texts, unless there are none or too many. */
 function upTo(limit: number, texts: string[] | undefined): string[] | undefined {
   return texts && texts.length > 0 && texts.length <= limit ? texts : undefined;
 }
@@ -120,7 +120,7 @@ function join(left: Piece, right: Piece): Piece {
   };
 }
 
-/** One of several pieces; undefined when one of the alternatives requires nothing. */
+/** Returns a piece that matches any of the alternatives; undefined if one of them requires nothing. */
 function alternatePiece(items: readonly RegexNode[]): { piece: Piece; isWhole: boolean } | undefined {
   const found = items.map((item) => {
     const { runs, isWhole } = splitAtOptional(item);
