@@ -16,7 +16,10 @@ export class RunLog implements RunObserver {
     const { model, origin } = run.spec;
     if (run.version === 0) this.#info({ ...fields, model, thread: origin.thread }, "The run has started.");
     for (const { event } of events) {
-      if (event.type === "model.failed") this.#info({ ...fields, reason: event.reason }, "A model call has failed.");
+      if (event.type === "model.failed") {
+        // The reason may quote the prompt. It is shown in the thread and on the run's page.
+        this.#info({ ...fields, model, retryable: event.retryable }, "A model call has failed.");
+      }
       if (event.type === "approval.granted" || event.type === "approval.denied" || event.type === "approval.expired") {
         const outcome = event.type.replace("approval.", "");
         this.#info({ ...fields, approval: event.approvalId, outcome }, "A request for approval was settled.");
