@@ -9,7 +9,7 @@ import { estimateTokens } from "#text/estimate-tokens.ts";
 import { showHidden } from "#text/hidden-characters.ts";
 import { truncateText } from "#text/truncate.ts";
 
-/** The result of a tool: a ToolResult as it is; a ResultValue, text or other JSON with a text for the model added. */
+/** Converts a tool's return value to a ToolResult. A ResultValue, text or other JSON gets a text for the model. */
 export function normalizeResult(returned: unknown): ToolResult {
   if (returned === undefined) return textResult("Done.");
   if (typeof returned === "string") return textResult(returned);
@@ -27,13 +27,13 @@ function isToolResult(returned: unknown): returned is ToolResult {
   return typeof returned === "object" && returned !== null && "llmContent" in returned && "value" in returned;
 }
 
-/** An object that happens to have a `kind` is data unless it has the shape of a value. */
+/** An object with a `kind` is plain data unless it has the shape of a ResultValue. */
 function isResultValue(returned: unknown): returned is ResultValue {
   if (typeof returned !== "object" || returned === null || !("kind" in returned)) return false;
   return "data" in returned || (typeof returned.kind === "string" && isWellKnownKind(returned.kind));
 }
 
-/** The text the model reads of a value whose tool gave none. */
+/** Returns the text that the model reads if a tool provides only a value. */
 export function describeForModel(value: ResultValue): string {
   return isWellKnown(value) ? describeWellKnown(value) : withSummary(value.summary, value.data);
 }
@@ -74,17 +74,17 @@ function describeTask({ content, status }: Task): string {
   return `[${mark}] ${content}`;
 }
 
-/** The characters of JSON that are kept of one value for people: it is stored, and rendered again with every status. */
+/** The maximum JSON length of a value for people, in characters: it is stored, and rendered again with every status. */
 const maxValueCharacters = 400_000;
 
-/** Limits for the texts and lists in a value that is too long, tried in this order. */
+/** Limits for the texts and lists in a value that is too long, tried in order. */
 const valueLimits = [
   { characters: 100_000, items: 5_000 },
   { characters: 10_000, items: 500 },
   { characters: 1_000, items: 50 },
 ];
 
-/** The result with at most `maxTokens` estimated tokens for the model and a bounded value for people. */
+/** Limits the result to `maxTokens` estimated tokens for the model, and to a bounded value for people. */
 export function truncateResult(result: ToolResult, maxTokens: number): ToolResult {
   return {
     ...result,
@@ -114,12 +114,12 @@ function shorten(value: unknown, limits: (typeof valueLimits)[number]): unknown 
   return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, shorten(member, limits)]));
 }
 
-/** A shorter text than this many characters per allowed token always fits: no text has more than two tokens a character. */
+/** A text has at most this many tokens per character, so a short one needs no estimate. */
 const maxTokensPerCharacter = 2;
-/** A longer text than this many characters per allowed token never fits, and estimating takes time with length. */
+/** Only this many characters per allowed token are estimated: longer texts never fit, and estimating takes time. */
 const maxCharactersPerToken = 16;
 
-/** The text, or if it is too long its head and its tail with a note of what was left out between them. */
+/** Shortens a text that is too long to its head and its tail, with a note about the omission between them. */
 export function truncateToTokens(text: string, maxTokens: number): string {
   if (text.length * maxTokensPerCharacter <= maxTokens) return text;
 
@@ -136,7 +136,7 @@ export function truncateToTokens(text: string, maxTokens: number): string {
   return joinEnds(text, headAndTail(text, 0));
 }
 
-/** The sentence about what was left out. */
+/** The estimated size of the note about the omission. */
 const omissionTokens = 40;
 
 interface Ends {
@@ -159,7 +159,7 @@ function joinEnds(text: string, { head, tail }: Ends): string {
   return `${head}\n[… ${size} left out because the result is too long. Ask for a part of it. …]\n${tail}`;
 }
 
-/** Prefers the end of a line nearby, and never splits a surrogate pair. */
+/** Prefers a line end shortly before the position, and never splits a surrogate pair. */
 function lineEndBefore(text: string, position: number): number {
   const lineEnd = text.lastIndexOf("\n", position);
   if (lineEnd > position - 400 && lineEnd > 0) return lineEnd;

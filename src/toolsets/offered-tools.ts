@@ -6,10 +6,13 @@ import { resolveToolsets } from "./open-toolbox.ts";
 import type { ToolServices } from "./toolset.ts";
 import { callableBy } from "./workers/workers-toolset.ts";
 
-/** The tools of these toolsets are known only once a module is loaded or a server is connected. */
+/** The toolsets whose tools are known only once a module is loaded or a server is connected. */
 const dynamicToolsets = ["custom", "external", "mcp"];
 
-/** Finds entries of a worker's `offered_tools` that none of its toolsets has. Tools of modules and servers are not checked. */
+/**
+ * Finds entries of a worker's `offered_tools` that none of its toolsets provides. Tools of modules and servers are not
+ * checked.
+ */
 export async function findOfferedToolProblems(worker: WorkerDefinition): Promise<{ index: number; message: string }[]> {
   const { offered_tools: offered = [] } = worker;
   const known = offered.length === 0 ? undefined : await listToolNames(worker);
@@ -23,7 +26,7 @@ export async function findOfferedToolProblems(worker: WorkerDefinition): Promise
   });
 }
 
-/** Lists the tools of a worker; undefined when that takes its modules or servers, or when its toolsets are not valid. */
+/** Lists the tools of a worker; undefined if this requires its modules or servers, or if its toolsets are invalid. */
 async function listToolNames(worker: WorkerDefinition): Promise<string[] | undefined> {
   const workspace = createMemoryWorkspace();
   // Opening these toolsets only describes their tools; nothing is called.

@@ -30,14 +30,14 @@ export interface PreparedCall {
   outputSchema: ToolSchema | undefined;
 }
 
-/** The tools that can be called, and the calls that were validated and have not run yet. */
+/** The available tools, and the calls that are validated but not yet executed. */
 export interface PrepareState {
   tools: readonly NamedTool[];
   /** The tools the model is offered. */
   offered: readonly NamedTool[];
   find(name: string): NamedTool | undefined;
   schemas: ReadonlyMap<NamedTool, ToolSchemas>;
-  /** By call id. */
+  /** Prepared calls by call ID. */
   prepared: Map<string, PreparedCall>;
 }
 
@@ -47,7 +47,7 @@ export interface ToolSchemas {
 }
 
 /**
- * Finds the tool of a call and validates the arguments, once for a call that is first reviewed and then executed.
+ * Finds the tool of a call and validates the arguments. A call that is reviewed and then executed is validated once.
  * `refused` tells the model how to correct the call.
  */
 export async function prepareCall(
@@ -78,19 +78,19 @@ export async function prepareCall(
   return prepared;
 }
 
-/** Providers may repeat the id of a call, so its tool and arguments are compared as well. */
+/** Providers may reuse a call's ID, so its tool and arguments are compared as well. */
 function isSameCall({ call: known, args }: PreparedCall, call: ModelCall): boolean {
   if (known.tool !== call.tool) return false;
   if (isDeepStrictEqual(call.args, args)) return true;
   return isDeepStrictEqual(call.args, known.args) && call.parseError === known.parseError;
 }
 
-/** `value` is what the tool receives, `args` what is shown, stored and validated again. */
+/** `value` is passed to the tool; `args` are shown, stored and validated again. */
 export type ValidatedArguments = { valid: true; value: unknown; args: unknown } | { valid: false; result: ToolResult };
 
 /**
- * Validates the arguments of a call, after repairing what the model most likely meant. The result of an invalid call
- * names the tool, the parameter and the value, and shows a valid call.
+ * Validates the arguments of a call, after repairing obvious mistakes. The result of an invalid call names the tool,
+ * the parameter and the value, and shows a valid call.
  */
 export async function validateArguments(
   tool: string,
@@ -102,7 +102,7 @@ export async function validateArguments(
 
   const repairedArgs = repairArguments(args, schema.json);
   const repaired = await parseArguments(schema, repairedArgs);
-  // A schema that accepts any text would accept broken JSON, too.
+  // A schema that accepts any text would also accept broken JSON.
   const isText = typeof args === "string" && typeof repairedArgs === "string";
   const accepted = repaired.valid && !isText ? repaired : asGiven?.valid ? asGiven : undefined;
   if (accepted) {
@@ -118,7 +118,7 @@ export async function validateArguments(
   return { valid: false, result: await invalidArguments(tool, schema, { message }) };
 }
 
-/** The given parameters that the schema does not name. A null has no meaning and may be dropped. */
+/** Returns the given parameters that the schema does not define. Null values are ignored, since they have no meaning. */
 function unknownParameters(given: unknown, json: JsonSchema): string[] {
   if (!isObject(given)) return [];
   const known = json.properties ? Object.keys(json.properties) : parametersOf(json).map(({ name }) => name);
@@ -198,8 +198,8 @@ function modelTool({ name }: NamedTool): ToolResult {
 }
 
 /**
- * Builds a valid call from the schema, such as `read_file(path="src/main.ts")`, with the required parameters and as many
- * optional ones as it takes. Resolves to undefined if the schema accepts none of these.
+ * Builds a valid call from the schema, such as `read_file(path="src/main.ts")`, with the required parameters and as few
+ * optional ones as necessary. Resolves to undefined if the schema accepts none of these.
  */
 export async function exampleCall(tool: string, { json, validate }: ToolSchema): Promise<string | undefined> {
   const optional = parametersOf(json).filter(({ required }) => !required);
@@ -210,7 +210,7 @@ export async function exampleCall(tool: string, { json, validate }: ToolSchema):
   return undefined;
 }
 
-/** Arguments with an example of every required parameter, and of these optional ones. */
+/** Returns arguments with an example of every required parameter, and of the given optional ones. */
 export function exampleArguments(json: JsonSchema, optional: readonly Parameter[] = []): Record<string, unknown> {
   return exampleObject(json, 0, new Set(optional.map(({ name }) => name)));
 }

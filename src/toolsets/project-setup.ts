@@ -5,16 +5,16 @@ import type { Workspace } from "#domain/workspace.ts";
 import type { GuestChange } from "#executors/executor.ts";
 import type { ToolServices } from "./toolset.ts";
 
-/** The commands that install a project's dependencies, for its lockfiles as they are now. */
+/** The commands that install a project's dependencies for its current lockfiles. */
 export interface ProjectSetup {
   commands: readonly string[];
-  /** The key of what they install, by repository, commands, lockfiles and toolchains. */
+  /** Identifies the installed dependencies by repository, commands, lockfiles and toolchains. */
   key: string;
-  /** True if the files of the base have the same lockfiles, and the base is a commit of the default branch. */
+  /** True if the base has the same lockfiles and is a commit of the default branch. */
   isOfDefaultBranch: boolean;
 }
 
-/** Lockfiles by ecosystem. Where there is none, the manifests decide what is installed. */
+/** Lockfiles by ecosystem. Without one, the manifests determine what is installed. */
 const ecosystems = [
   {
     lockfile: /(^|\/)(package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.yaml|yarn\.lock|bun\.lockb?)$/,
@@ -30,7 +30,7 @@ const ecosystems = [
   { lockfile: /(^|\/)(composer\.lock|gradle\.lockfile)$/, manifest: /(^|\/)(composer\.json|pom\.xml)$/ },
 ];
 
-/** The version of what is kept under a key. */
+/** The version of the format stored under a key. */
 const keyVersion = 1;
 
 /** Resolves to undefined if neither the worker nor the repository has setup commands. */
@@ -47,7 +47,7 @@ export async function findSetup(services: ToolServices): Promise<ProjectSetup | 
   return {
     commands,
     key: await keyOf(services, commands, lockfiles),
-    // A name may come to belong to another repository, so only one with an id can share anything between runs.
+    // A repository's name may later belong to another repository, so only repositories with an ID share data between runs.
     isOfDefaultBranch:
       isUnchanged &&
       sandbox.isOnDefaultBranch === true &&
@@ -56,7 +56,7 @@ export async function findSetup(services: ToolServices): Promise<ProjectSetup | 
   };
 }
 
-/** The key of the dependencies that commands of this run may read. Never throws: without them a command runs as well. */
+/** Returns the key of the dependencies that this run's commands may read. Never throws, since commands also run without them. */
 export async function findSetupKey(services: ToolServices): Promise<string | undefined> {
   try {
     return (await findSetup(services))?.key;
@@ -89,7 +89,7 @@ async function keyOf(
   return hash.digest("hex");
 }
 
-/** The files that the setup of the default branch runs on: those of the base, without any change of the run. */
+/** Returns the files on which the setup of the default branch runs: those of the base, without the run's changes. */
 export async function baseFiles(workspace: Workspace): Promise<GuestChange[]> {
   const changed = new Set((await workspace.changes()).map(({ path }) => path));
   const paths = new Set([...(await workspace.paths()), ...changed]);
@@ -105,7 +105,7 @@ export async function baseFiles(workspace: Workspace): Promise<GuestChange[]> {
   return files;
 }
 
-/** The files as the run has them now. */
+/** Returns the run's current files. */
 export async function presentFiles(workspace: Workspace): Promise<GuestChange[]> {
   const files: GuestChange[] = [];
   const turns = createTurns();
@@ -119,7 +119,7 @@ export async function presentFiles(workspace: Workspace): Promise<GuestChange[]>
 
 const maxTurnMs = 8;
 
-/** Returns a function that gives other work of the process a turn from time to time. */
+/** Returns a function that periodically yields to other work in the process. */
 function createTurns(): () => Promise<void> | undefined {
   let since = performance.now();
   return () => {

@@ -5,15 +5,15 @@ interface JsonLinesOptions {
   /** Receives the number of bytes that arrived, before they are parsed. */
   onBytes?(count: number): void;
   onValue(value: unknown): void;
-  /** Receives a line that is not valid JSON, which is then skipped. Default: such a line is a failure. */
+  /** Receives a line that is not valid JSON and is skipped. By default, such a line is a failure. */
   onInvalidLine?(line: string): void;
-  /** Nothing more is read after a failure. */
+  /** Called on a failure, after which nothing more is read. */
   onFailure(reason: string): void;
 }
 
 /**
- * Reads a stream of lines of JSON. A line longer than `maxBytes` is a failure. JSON, unlike richer formats, creates
- * nothing but plain data of about the size it arrived in.
+ * Reads a stream of JSON lines. A line longer than `maxBytes` is a failure. Unlike richer formats, JSON only creates
+ * plain data of about the size it arrived in.
  */
 export function readJsonLines(stream: Readable, options: JsonLinesOptions): void {
   const { maxBytes, onBytes = () => {}, onValue, onInvalidLine, onFailure } = options;

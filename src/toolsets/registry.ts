@@ -15,7 +15,7 @@ import { workersToolset } from "#toolsets/workers/workers-toolset.ts";
 import { searchToolset } from "./search/search-toolset.ts";
 import type { Toolset } from "./toolset.ts";
 
-/** Every toolset that a worker file may use, in the order in which their tools are offered. */
+/** Every toolset that a worker file may use. Their tools are offered in this order. */
 export const toolsets: readonly Toolset[] = [
   filesystemToolset,
   searchToolset,

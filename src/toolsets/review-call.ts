@@ -14,18 +14,18 @@ import { failedResult, interruptedResult, resultOfError } from "./failed-result.
 import { type CallContext, type PreparedCall, type PrepareState, prepareCall } from "./prepare-call.ts";
 import type { FinishedCall } from "./toolset.ts";
 
-/** The decision on one call before it runs. `args` are the validated arguments: what is shown, stored and executed. */
+/** The decision on a call before it runs. `args` are the validated arguments, which are shown, stored and executed. */
 export type CallReview =
-  /** `approvalId`: the approval for the session that covers it. */
+  /** `approvalId` is the session approval that covers the call. */
   | { kind: "allow"; answeredBy: OpenCall["answeredBy"]; args: unknown; approvalId?: string }
   | { kind: "ask"; answeredBy: OpenCall["answeredBy"]; args: unknown; reason: string; preview: Preview | undefined }
   | { kind: "refuse"; result: ToolResult };
 
-/** The tools of a run, and what decides whether a call of one may run. */
+/** The tools of a run, and the state that decides whether their calls may run. */
 export interface ReviewState extends PrepareState {
   workspace: Workspace;
   repeated: RepeatedCalls;
-  /** Tools that need approval whatever their settings say. */
+  /** Tools that always need approval, regardless of their settings. */
   alwaysAsk: readonly string[];
 }
 
@@ -92,7 +92,7 @@ async function decide(
   return { kind: "ask", answeredBy, args, reason, preview };
 }
 
-/** More than any front end shows. Each front end has a limit of its own. */
+/** More than any front end shows. Each front end has its own limit. */
 const maxPreviewLength = 600_000;
 
 function tooLong({ name }: NamedTool, preview: Preview): ToolResult {
@@ -119,14 +119,14 @@ async function hideSecretFiles(preview: Preview): Promise<Preview> {
 }
 
 /**
- * True when text that a person would have to read cannot be posted, since it looks like a secret: texts, paths, and the
- * arguments where no preview shows their effect.
+ * True if text that a person must read cannot be posted because it looks like a secret: texts, paths, and the arguments
+ * if no preview shows their effect.
  */
 function hidesText(args: unknown, preview: Preview | undefined): boolean {
   const sections = preview?.sections ?? [];
   const texts = sections.map((section) => (section.kind === "text" ? section.text : section.change.path));
   if (sections.length > 0) return texts.some(holdsSecret);
-  // As JSON writes it, and as it is: what stands before a token decides whether it is one.
+  // Checks both the JSON and the raw values: the character before a token decides whether it is recognized.
   return holdsSecret(canonicalJson(args)) || canonicalJson(redactDeep(args, redact)) !== canonicalJson(args);
 }
 
@@ -147,11 +147,11 @@ async function approvalNeed(
   value: unknown,
   context: ToolContext,
 ): Promise<{ kind: "none" } | { kind: "asked"; ruleFailure?: string } | Refused> {
-  // Secure by default: a tool that does not say whether it needs approval needs it.
+  // Secure by default: a tool needs approval unless it says otherwise.
   const { needsApproval = true } = tool;
   try {
     const needed = typeof needsApproval === "function" ? await needsApproval(value, context) : needsApproval;
-    // Only an explicit false lets a call run unasked; a rule that returns nothing has not decided.
+    // Only an explicit false skips approval; a rule that returns nothing has not decided.
     return needed === false ? { kind: "none" } : { kind: "asked" };
   } catch (error) {
     if (error instanceof BlockedError) return { kind: "refused", result: blocked(tool, error) };
@@ -167,7 +167,10 @@ function blocked({ name }: NamedTool, { reason }: BlockedError): ToolResult {
   });
 }
 
-/** A call that cannot work is refused before anyone is asked; a preview that merely fails is left out. */
+/**
+ * Returns the preview of a call, without one if the preview merely fails. Refuses a call that cannot work before anyone
+ * is asked.
+ */
 async function previewOf(
   tool: NamedTool,
   value: unknown,
@@ -196,7 +199,7 @@ function ownReason(tool: NamedTool, value: unknown): string | undefined {
 
 /**
  * Opens the context in which a tool handles one call. Its sandbox can be read at any time but changed only until
- * `close`, so that work a tool left running cannot change files during a later call.
+ * `close`, so that work left running by a tool cannot change files during a later call.
  */
 export function openToolContext(
   workspace: Workspace,
@@ -237,22 +240,22 @@ export function openToolContext(
 }
 
 /**
- * Recognises calls of read-only tools that would return what the model has already read. A call that may have changed
- * something in between makes a repetition worthwhile, and so does a failure of the first one.
+ * Detects calls of read-only tools that would return what the model has already read. Repeating a call is worthwhile if
+ * another call may have changed something in between, or if the first one failed.
  */
 export class RepeatedCalls {
   readonly #history: () => readonly FinishedCall[];
   readonly #find: (name: string) => NamedTool | undefined;
-  /** The reads reviewed in the current turn: the id of the first call with each name and arguments. */
+  /** The reads reviewed in the current turn: the ID of the first call with each name and arguments. */
   #turn = { step: 0, reads: new Map<string, string>() };
 
-  /** `history` returns every finished call, oldest first. */
+  /** Takes a `history` that returns every finished call, oldest first. */
   constructor(history: () => readonly FinishedCall[], find: (name: string) => NamedTool | undefined) {
     this.#history = history;
     this.#find = find;
   }
 
-  /** True if this turn already has an equal call. Otherwise this call is the turn's first. */
+  /** True if this turn already has an equal call. Otherwise, this call is recorded as the first. */
   isRedundant(prepared: PreparedCall, step: number): boolean {
     const { call, tool, args } = prepared;
     if (this.#turn.step !== step) this.#turn = { step, reads: new Map() };
@@ -271,7 +274,7 @@ export class RepeatedCalls {
     return false;
   }
 
-  /** A note for the model if an earlier turn has an equal call. */
+  /** Returns a note for the model if an earlier turn has an equal call. */
   warningFor(prepared: PreparedCall, step: number): string | undefined {
     const before = prepared.tool.readOnly ? this.#lastEqual(prepared) : undefined;
     if (!before || before.step >= step) return undefined;
@@ -286,7 +289,7 @@ export class RepeatedCalls {
   }
 
   #lastEqual({ call, tool, args }: PreparedCall): FinishedCall | undefined {
-    // The log may hold the arguments as they were given or as they were validated.
+    // The log may contain the arguments as given or as validated.
     const wanted = new Set([canonicalJson(call.args), canonicalJson(args)]);
     const history = this.#history();
     for (let index = history.length - 1; index >= 0; index -= 1) {

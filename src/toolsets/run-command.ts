@@ -18,7 +18,7 @@ export interface FinishedCommand {
 export interface RunCommandOptions {
   tier: Tier;
   request: ExecRequest;
-  /** True if a person approved changes of a path that needs approval. */
+  /** True if a person approved changes to a path that needs approval. */
   isApproved(path: string): boolean;
 }
 
@@ -37,7 +37,7 @@ export async function runCommand(
   return { result, applied: await applyCommandChanges(result.changes, workspace, { isApproved }) };
 }
 
-/** The kernel accepts 128 KiB in one argument, and two megabytes in all of them. */
+/** Linux limits a single argument to 128 KiB and all arguments together to two megabytes. */
 const maxArgumentBytes = 120_000;
 const maxCommandBytes = 1_000_000;
 
@@ -58,7 +58,7 @@ function checkArguments(args: readonly string[], tier: Tier): void {
   });
 }
 
-/** Ends the run's session in memory when its tools are closed: a waiting run holds no process. */
+/** Ends the run's in-memory session when its tools are closed, so that a waiting run holds no process. */
 export function closeSessionWithTools(services: ToolServices): void {
   services.onClose?.(() => executorsOf(services).closeSession("memory", sessionKey(services)));
 }
@@ -83,14 +83,14 @@ async function workingDirectory({ workspace }: ToolServices, path: string | unde
   return folder;
 }
 
-/** The files and the history that a command of this worker sees. */
+/** Returns the files and the history that this worker's commands can see. */
 export function workspaceTree(
   workspace: Workspace,
   sandbox: Pick<GitSandbox, "base" | "log" | "gitFolder">,
 ): TreeSource {
   const wholeRepository: object = sandbox;
   return {
-    // The objects have all files, so only a worker that sees all of them gets them.
+    // The git objects contain all files, so only a worker that may read all of them gets them.
     ...(workspace === wholeRepository && { gitFolder: async () => sandbox.gitFolder?.() }),
     resolve: (path) => workspace.resolve(path),
     paths: () => workspace.paths(),
@@ -104,7 +104,7 @@ export function workspaceTree(
   };
 }
 
-/** The changes of a command that reached the workspace, and those that did not. */
+/** The changes of a command that were applied to the workspace, and those that were not. */
 export interface CommandChanges {
   written: string[];
   deleted: string[];
@@ -112,8 +112,8 @@ export interface CommandChanges {
 }
 
 /**
- * Applies the changes of a command to the workspace by the zones of the worker. A change that needs approval, by its zone
- * or because the file is protected, is applied only if `isApproved`.
+ * Applies the changes of a command to the workspace, subject to the worker's zones. A change that needs approval, by
+ * its zone or because the file is protected, is applied only if `isApproved`.
  */
 export async function applyCommandChanges(
   { written, deleted, rejected }: TreeChanges,
@@ -122,7 +122,7 @@ export async function applyCommandChanges(
 ): Promise<CommandChanges> {
   const applied: CommandChanges = { written: [], deleted: [], rejected: [...rejected] };
 
-  // Deletions first, so that a file can replace a folder.
+  // Deletes first, so that a file can replace a folder.
   for (const path of deleted) {
     const problem =
       problemOf(workspace, path, "delete", isApproved) ?? (await attemptChange(() => workspace.remove(path)));
@@ -166,7 +166,7 @@ async function attemptChange(change: () => Promise<unknown>): Promise<string | u
   }
 }
 
-/** The result of a command: stdout and stderr apart for the model and for programs, together for people. */
+/** Returns the result of a command, with stdout and stderr separate for the model and for programs, and combined for people. */
 export function commandResult({ result, applied }: FinishedCommand, summary: string): ToolResult {
   const { stdout, stderr, exitCode, durationMs, timedOut, stopped, changes } = result;
   const end = describeEnd(result);
@@ -197,7 +197,7 @@ export function commandResult({ result, applied }: FinishedCommand, summary: str
   };
 }
 
-/** Drops progress bars: of each line, all but the state that a terminal would show last, and repeated progress lines. */
+/** Removes progress bars: keeps only the last state of each line that a terminal would show, without repeated progress lines. */
 export function withoutProgress(text: string): string {
   if (!/\r|^Progress: /m.test(text)) return text;
   const lines = text.split("\n").map((line) => {
@@ -223,7 +223,7 @@ export function describeEnd({ exitCode, timedOut, stopped, durationMs }: ExecRes
   return `Exit code ${exitCode} after ${seconds} s.`;
 }
 
-/** Lists the files that a command changed, and the changes that were not applied with the reasons. */
+/** Lists the files that a command changed, and the rejected changes with their reasons. */
 export function describeChanges({ written, deleted, rejected }: CommandChanges): string {
   const lines = [
     written.length > 0 ? `Changed: ${listSome(written)}` : "",

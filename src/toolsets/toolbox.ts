@@ -18,18 +18,18 @@ import type { FinishedCall } from "./toolset.ts";
 /** The tools of one run and the rules for calling them. */
 export interface Toolbox {
   readonly tools: readonly NamedTool[];
-  /** The tools the model is offered, in a stable order and with JSON Schemas. */
+  /** The tools that the model is offered, in a stable order and with JSON Schemas. */
   readonly offered: readonly NamedTool[];
-  /** The tool of this name or alias. */
+  /** Finds a tool by name or alias. */
   find(name: string): NamedTool | undefined;
   /**
-   * Validates a call and decides whether it may run. `remembered` holds the approvals given for the session. Never
+   * Validates a call and decides whether it may run. `remembered` contains the approvals given for the session. Never
    * throws: an invalid call is refused with a result that tells the model how to correct it.
    */
   review(call: ModelCall, context: CallContext, remembered: readonly Approval[]): Promise<CallReview>;
   /**
-   * Runs a call that was allowed; a call that was reviewed here is not validated again. Never throws: failures, timeouts
-   * and interruptions are results.
+   * Runs a call that was allowed. A call that was reviewed here is not validated again. Never throws: failures,
+   * timeouts and interruptions are results.
    */
   execute(call: ModelCall, context: CallContext): Promise<ToolResult>;
   close(): Promise<void>;
@@ -42,13 +42,13 @@ export interface ToolboxOptions {
   history: () => readonly FinishedCall[];
   /** Receives the events of each call: start, output, end and failure. */
   events?: ToolEvents;
-  /** The maximum length of one result for the model, in estimated tokens. Default: 30,000. */
+  /** The maximum size of one result for the model, in estimated tokens. Default: 30,000. */
   maxResultTokens?: number;
-  /** Tools that need approval whatever their settings say. */
+  /** Tools that always need approval, regardless of their settings. */
   alwaysAsk?: readonly string[];
-  /** The tools that the model is offered, by name. Default: all. It may call the others all the same. */
+  /** The names of the tools that the model is offered. Default: all. The model may still call the others. */
   offeredTools?: readonly string[] | undefined;
-  /** Releases the resources that the tools hold. */
+  /** Releases the resources held by the tools. */
   close?: () => Promise<void>;
 }
 
@@ -68,7 +68,7 @@ export async function createToolbox({
   const isOffered = ({ name }: NamedTool) => !offeredTools || offeredTools.includes(name);
   const offered = getLLMTools(tools.filter(isOffered)).map((tool) => ({
     ...tool,
-    // Only the JSON Schema is offered: this module validates arguments, after it has repaired what it can.
+    // Only the JSON Schema is offered: this module validates arguments itself, after repairing them where possible.
     inputSchema: jsonSchema(withoutNoise(schemas.get(tool)?.input.json) as JSONSchema7),
   }));
   const state: ToolboxState = {
@@ -87,10 +87,13 @@ export async function createToolbox({
   };
 }
 
-/** Sizes that models do not exceed, and that a call is checked for anyway. */
+/** Limits that models do not exceed, but that are still enforced for a call. */
 const sizeLimits = ["minLength", "maxLength", "minItems", "maxItems", "$schema"];
 
-/** Leaves out of a schema what costs tokens in every request and tells a model nothing. Calls are validated by the full one. */
+/**
+ * Removes the parts of a schema that cost tokens in every request without informing the model. Calls are validated with
+ * the full schema.
+ */
 function withoutNoise(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(withoutNoise);
   if (schema === null || typeof schema !== "object") return schema;
@@ -103,13 +106,16 @@ function withoutNoise(schema: unknown): unknown {
   return Object.fromEntries(entries);
 }
 
-/** Properties that are accepted but rarely needed, or known to other tool systems by this name, have `rare` in their metadata. */
+/**
+ * Removes properties marked `rare` in their metadata: they are accepted but rarely needed, or are aliases from other
+ * tool systems.
+ */
 function withoutRare(properties: Record<string, { rare?: boolean }>): Record<string, unknown> {
   const own = Object.entries(properties).filter(([, { rare }]) => !rare);
   return Object.fromEntries(own.map(([name, property]) => [name, withoutNoise(property)]));
 }
 
-/** Finds a tool by name, then by alias, then by either ignoring case and hyphens. A name takes precedence over an alias. */
+/** Finds a tool by name, then by alias, then by either while ignoring case and hyphens. Names take precedence over aliases. */
 function indexTools(tools: readonly NamedTool[]): (name: string) => NamedTool | undefined {
   const byName = new Map<string, NamedTool>();
   for (const tool of tools) {
@@ -142,7 +148,7 @@ async function compileSchemas(tool: NamedTool): Promise<ToolSchemas> {
   }
 }
 
-/** The tools of a run, the rules for their calls, and where the calls are reported. */
+/** The tools of a run, the rules for their calls, and the receivers of call events. */
 interface ToolboxState extends ReviewState {
   events: ToolEvents | undefined;
   maxResultTokens: number;
@@ -211,7 +217,7 @@ async function runTool({ tool, value, outputSchema }: PreparedCall, context: Too
   }
 }
 
-/** Checks a result that the tool's output schema describes, in any of the places where a result may hold it. */
+/** Checks a result against the tool's output schema, in any of the places where a result may contain the value. */
 async function checkOutput(tool: NamedTool, schema: ToolSchema | undefined, returned: unknown): Promise<ToolResult> {
   const result = normalizeResult(returned);
   if (!schema || result.error) return result;
@@ -232,7 +238,7 @@ async function checkOutput(tool: NamedTool, schema: ToolSchema | undefined, retu
   });
 }
 
-/** A deadline is a timeout; any other abort is an interruption by a person. */
+/** Returns a timeout if the deadline aborted the call. Any other abort is an interruption by a person. */
 function stoppedResult(tool: string, signal: AbortSignal, progress: { started: boolean }): ToolResult {
   const isDeadline = signal.reason instanceof Error && signal.reason.name === "TimeoutError";
   if (!isDeadline) return interruptedResult(tool, progress);

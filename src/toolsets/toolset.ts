@@ -17,7 +17,7 @@ export interface FinishedCall {
   result: ToolResult;
   /** The number of the model call that requested it, from 1; for a call by a person, the number of model calls so far. */
   step: number;
-  /** Requested by a person with a command, so the model has not received its result. */
+  /** True if a person requested it with a command, so the model has not received its result. */
   byPerson?: boolean;
 }
 
@@ -43,9 +43,9 @@ export interface ToolServices {
    * size. Use `plain` for titles and commit messages.
    */
   sanitize(text: string, kind?: "markdown" | "plain"): string;
-  /** The repository's limit of open pull requests of this App; undefined without one. */
+  /** Returns the repository's limit of open pull requests by this App; undefined if there is none. */
   maxOpenPullRequests?(): Promise<number | undefined>;
-  /** True where the repository's settings ask for a check run with the findings of reviews. Default: they do not. */
+  /** True if the repository's settings request a check run with review findings. Default: false. */
   usesCheckRun?(): Promise<boolean>;
   /** Tells people, once per installation, that a permission is missing. */
   reportMissingPermission?(permission: string): Promise<void>;
@@ -55,15 +55,18 @@ export interface ToolServices {
   programDirectory?: string;
   /** Runs commands; default: the executors of this process. */
   executors?: Executors;
-  /** Folders with programs that the deployment's policy gives the repository's commands in the OS tier. Default: none. */
+  /**
+   * Folders with programs that the deployment's policy makes available to the repository's commands in the OS tier.
+   * Default: none.
+   */
   sandboxTools?: readonly string[];
-  /** The repository's commands that install its dependencies, for workers that have none. */
+  /** Returns the repository's commands that install its dependencies, for workers that define none. */
   setupCommands?(): Promise<readonly string[] | undefined>;
-  /** Hosts that the deployment's policy lets commands reach if a person approves, as patterns. Default: none. */
+  /** Patterns for the hosts that the deployment's policy lets commands reach if a person approves. Default: none. */
   networkHosts?: readonly string[];
-  /** A search provider and hosts in the deployment's own network. */
+  /** The search provider, and the fetchable hosts in the deployment's own network. */
   web?: WebAccess;
-  /** Returns whether the repository's own `tools.ts` may run. Default: never. */
+  /** True if the repository's own `tools.ts` may run. Default: never. */
   customToolsFrom?(owner: string, repo: string): boolean;
   /** Registers a function that releases a resource, such as a connection or a process, when the toolbox is closed. */
   onClose?(release: () => Promise<void>): void;

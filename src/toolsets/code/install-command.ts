@@ -146,10 +146,7 @@ function yarnCommand({ packages, dev, index, textOf }: InstallRequest): Command 
   return { command: checkingVersion("1", "[01].*", yarn), env };
 }
 
-/**
- * Wraps a yarn command in a version check: Yarn 1 and later versions share a program name but rewrite each other's
- * lockfile.
- */
+/** Wraps a yarn command in a version check: Yarn 1 and later versions share a program name but rewrite each other's lockfile. */
 function checkingVersion(name: string, pattern: string, yarn: string[]): string[] {
   const script = [
     "version=$(yarn --version) || exit",

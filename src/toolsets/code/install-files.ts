@@ -102,10 +102,7 @@ export interface InstallFiles {
   textOf(name: string): string | undefined;
 }
 
-/**
- * Reads the files that a package manager needs. Throws a ToolError if requirements.txt contains anything but package
- * names.
- */
+/** Reads the files that a package manager needs. Throws a ToolError if requirements.txt contains anything but package names. */
 export async function installFiles(
   workspace: Workspace,
   manager: PackageManager,
@@ -156,10 +153,7 @@ const settingsOfLockfile = new Set([
   ...["publicHoistPattern", "shamefullyHoist"],
 ]);
 
-/**
- * Returns the pnpm settings that affect the lockfile. The others configure registries, hooks, programs and pnpm
- * versions.
- */
+/** Returns the pnpm settings that affect the lockfile. The others configure registries, hooks, programs and pnpm versions. */
 function lockfileSettings(path: string, text: string): string {
   const settings = readYaml(text, path);
   const entries = typeof settings === "object" && settings !== null ? Object.entries(settings) : [];

@@ -226,10 +226,7 @@ function fromUnittest(text: string): TestSummary | undefined {
   return summary({ passed: Math.max(0, Number(ran[1]) - failed - skipped), failed, skipped }, failures);
 }
 
-/**
- * Returns the error of a traceback: its unindented last lines give the message, the last frames before them the
- * location.
- */
+/** Returns the error of a traceback: its unindented last lines give the message, the last frames before them the location. */
 function unittestError(part: string): string {
   const lines =
     part

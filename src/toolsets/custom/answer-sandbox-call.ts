@@ -4,7 +4,7 @@ import type { SandboxCall } from "./messages.ts";
 
 const changing: ReadonlySet<SandboxCall["method"]> = new Set(["write", "remove", "move"]);
 
-/** Makes a sandbox call of a tool's process, by the run's own rules for paths and zones. */
+/** Performs a sandbox call for a tool's process, subject to the run's rules for paths and zones. */
 export async function answerSandboxCall(
   workspace: Workspace,
   call: SandboxCall,

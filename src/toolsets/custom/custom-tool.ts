@@ -9,7 +9,7 @@ import { applyApprovalSettings } from "#toolsets/approval-settings.ts";
 import type { ToolDescription } from "./messages.ts";
 import type { HostRequest, ToolProcess } from "./tool-process.ts";
 
-/** The time limit of everything but the call itself: its validation, its approval rule, its preview. */
+/** The time limit for everything but the call itself: validation, approval rule, preview. */
 const maxCheckMs = 5_000;
 const maxPreviewCharacters = 60_000;
 
@@ -39,7 +39,7 @@ export interface CustomToolOptions {
   deadlineMs: number;
 }
 
-/** A tool of a module. Its schemas, its approval rule and its execution are evaluated in the module's process. */
+/** Creates a tool from a module. Its schemas, approval rule and execution are evaluated in the module's process. */
 export function customTool(
   process: Pick<ToolProcess, "ask">,
   described: ToolDescription,
@@ -85,7 +85,7 @@ function toNamedTool(described: ToolDescription, ask: Ask): NamedTool {
   };
 }
 
-/** The module's own schema decides, in the module's process, where its code and its cost belong. */
+/** Validates with the module's own schema, in the module's process, so that untrusted code and its cost stay there. */
 function schemaOf(json: Record<string, unknown>, task: "checkInput" | "checkOutput", ask: Ask) {
   return jsonSchema<unknown>(json, {
     async validate(value) {
@@ -99,7 +99,7 @@ function schemaOf(json: Record<string, unknown>, task: "checkInput" | "checkOutp
   });
 }
 
-/** The worker's settings for one tool, by its name or the name of its export. */
+/** Returns the worker's settings for one tool, by the tool's name or the name of its export. */
 function settingsFor({ name, exportName }: ToolDescription, approval: ApprovalConfig | undefined): ApprovalConfig {
   const decision = approval?.tools?.[name] ?? approval?.tools?.[exportName];
   return {
@@ -108,7 +108,7 @@ function settingsFor({ name, exportName }: ToolDescription, approval: ApprovalCo
   };
 }
 
-/** The module's own rule, which decides for each call and may give a reason. */
+/** Returns the module's own approval rule, which decides for each call and may give a reason. */
 function ownApproval(name: string, ask: Ask): Pick<NamedTool, "needsApproval" | "approvalReason"> {
   const reasons = new Map<string, string>();
   return {
@@ -125,7 +125,7 @@ async function judge(ask: Ask, args: unknown, context: ToolContext): Promise<z.i
   try {
     return Judgement.parse(await ask("judge", args, context));
   } catch (error) {
-    // A rule that could not be evaluated has not refused the call: a person decides.
+    // A rule that could not be evaluated does not refuse the call: a person decides.
     if (error instanceof ToolError && ["TIMEOUT", "EXECUTION_ERROR", "UNAVAILABLE"].includes(error.code)) {
       throw new Error(error.message, { cause: error });
     }
@@ -133,7 +133,7 @@ async function judge(ask: Ask, args: unknown, context: ToolContext): Promise<z.i
   }
 }
 
-/** Arguments are validated again where the tool runs, so a check that failed to run is reported by the call itself. */
+/** Accepts a value whose check failed to run. It is validated again where the tool runs, so the call reports the error. */
 function unchecked(task: HostRequest["task"], error: unknown): { valid: true } {
   if (task === "checkInput") return { valid: true };
   throw error;

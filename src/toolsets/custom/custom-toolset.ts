@@ -15,7 +15,7 @@ const exportName = z
   .string()
   .regex(/^[A-Za-z_$][\w$]*$/, "Name a tool as the module exports it, such as calculateFibonacci");
 
-/** The tools of a module that a worker gets, and their approval. */
+/** The settings of a module's tools and of their approval. */
 export const CustomToolsetConfig = z.strictObject({
   /** Relative to the worker file. */
   module: z.string().min(1),
@@ -42,7 +42,7 @@ export const customToolset: Toolset<CustomToolsetConfig> = {
 
 /**
  * Loads tools from a module on disk into a process that can access nothing but the sandbox of a call. Rejects with a
- * UserError that names the module and the export. `close` ends the process; it also ends with this one.
+ * UserError that names the module and the export. `close` ends the process, which also ends with this one.
  */
 export async function loadCustomTools(
   modulePath: string,
@@ -60,7 +60,7 @@ export interface LoadedModule {
   close(): Promise<void>;
 }
 
-/** Descriptions of tools by the digest of their module: an unchanged module is started only when a tool is called. */
+/** Tool descriptions by module digest: an unchanged module is started only when a tool is called. */
 const descriptionsByDigest = new Map<string, ToolDescription[]>();
 const maxDescriptions = 200;
 
@@ -93,7 +93,7 @@ function remember(key: string, descriptions: ToolDescription[]): void {
   if (descriptionsByDigest.size > maxDescriptions && oldest !== undefined) descriptionsByDigest.delete(oldest);
 }
 
-/** Refuses calls of a module that changed since it was described: its old approval rules would apply to new code. */
+/** Refuses calls if the module has changed since it was described: old approval rules must not apply to new code. */
 function ensureUnchanged(
   process: ToolProcess,
   descriptions: ToolDescription[],

@@ -11,7 +11,7 @@ const repositoryFolder = ".github/workers";
 const maxModuleCharacters = 1_000_000;
 
 export interface FoundModule extends ToolModule {
-  /** Deletes the files that were created for it. */
+  /** Deletes the temporary files of the module. */
   release(): Promise<void>;
 }
 
@@ -21,8 +21,8 @@ type ModuleServices = Pick<
 >;
 
 /**
- * Finds the module with a worker's tools: next to a worker of the deployment, or on the repository's default branch if the
- * deployment allows custom tools of this repository. Throws a UserError if there is none.
+ * Finds the module with a worker's tools: next to a worker of the deployment, or on the repository's default branch if
+ * the deployment allows its custom tools. Throws a UserError if there is none.
  */
 export function findModule(module: string, services: ModuleServices): Promise<FoundModule> {
   if (!isModuleName(module)) {
@@ -35,7 +35,7 @@ export function findModule(module: string, services: ModuleServices): Promise<Fo
   return fromFolder(module, workerDirectory, programDirectory);
 }
 
-/** The module is named relative to the worker, which may be in a folder of its program, or relative to the program. */
+/** The module is given relative to the worker, which may be in a subfolder of its program, or relative to the program. */
 async function fromFolder(module: string, workerFolder: string, programFolder: string): Promise<FoundModule> {
   const [folder, root] = await Promise.all([realpath(workerFolder), realpath(programFolder)]);
   const places = [...new Set([resolve(folder, module), resolve(root, module)])];
@@ -49,7 +49,7 @@ async function fromFolder(module: string, workerFolder: string, programFolder: s
   return { path, shown: module, readable: await readableAround(path), release: async () => {} };
 }
 
-/** The files that a module on disk may read: the modules of its folder. */
+/** Lists the files that a module on disk may read: the modules of its folder. */
 export async function readableAround(path: string): Promise<string[]> {
   return [...new Set([path, ...(await codeFiles(dirname(path)))])];
 }
@@ -77,7 +77,7 @@ async function fromRepository(
         `are off. The operator of this deployment can allow them with GOLEM_FORGE_CUSTOM_TOOLS_FROM=${repository}.`,
     );
   }
-  // The workers of a program may be one folder below its modules.
+  // A program's workers may be one folder below its modules.
   const path = posix.join(repositoryFolder, module.replace(/^\.\.\//, ""));
   if (!path.startsWith(`${repositoryFolder}/`) || posix.isAbsolute(module) || /[\\\0]/.test(module)) {
     throw new UserError(`module: ${module} is outside ${repositoryFolder}. Move it there.`);
@@ -90,7 +90,7 @@ async function fromRepository(
   return onDisk(source, extname(path), module);
 }
 
-/** Writes the module to disk, readable only by this user: its process can load it only from a file. */
+/** Writes the module to disk, readable only by this user: its process can only load it from a file. */
 async function onDisk(source: string, extension: string, shown: string): Promise<FoundModule> {
   const folder = await realpath(await mkdtemp(join(tmpdir(), "golem-forge-tools-")));
   const path = join(folder, `tools${extension}`);
@@ -102,15 +102,15 @@ const extensions = [".ts", ".mts", ".js", ".mjs", ".json"];
 const maxFiles = 500;
 const maxDepth = 6;
 
-/** True for the file name of a module that may hold custom tools. */
+/** True if a module with this file name may contain custom tools. */
 function isModuleName(name: string): boolean {
   return extensions.slice(0, -1).some((extension) => name.endsWith(extension));
 }
 
 /**
- * The modules and JSON files in a folder and below it, sorted: the files that a module there may import. Hidden files,
- * links, installed packages and files of any other kind are left out, so that a key or a database next to a worker cannot
- * be read.
+ * Lists the modules and JSON files in and below a folder, sorted: the files that a module there may import. Hidden
+ * files, links, installed packages and files of other types are left out, so that a key or a database next to a worker
+ * cannot be read.
  */
 async function codeFiles(folder: string, depth = 0): Promise<string[]> {
   if (depth > maxDepth) return [];
@@ -131,7 +131,7 @@ async function codeFiles(folder: string, depth = 0): Promise<string[]> {
   return found;
 }
 
-/** The sha256 of files and their names. */
+/** Returns the SHA-256 of files and their names. */
 export async function digestOfFiles(files: readonly string[]): Promise<string> {
   const hash = createHash("sha256");
   for (const file of files) {

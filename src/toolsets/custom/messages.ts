@@ -1,20 +1,20 @@
 import { z } from "zod";
 import type { ToolRun } from "#domain/tool.ts";
 
-/** The longest line that either process accepts from the other, in bytes. */
+/** The maximum length of a line that either process accepts from the other, in bytes. */
 export const maxLineBytes = 32_000_000;
 
-/** The tasks of a tool: to run, to decide about its approval, to preview, and to check its input and output. */
+/** The tasks of a tool: run, decide about approval, preview, and check input and output. */
 export type HostTask = "execute" | "judge" | "preview" | "checkInput" | "checkOutput";
 
-/** The part of a call's context that is data. */
+/** The serializable part of a call's context. */
 export interface CallFacts {
   toolCallId: string;
   idempotencyKey: string;
   run: ToolRun;
 }
 
-/** An error as it is sent between processes. */
+/** An error as sent between processes. */
 export const PlainError = z.object({
   name: z.string().max(200),
   message: z.string().max(20_000),
@@ -25,7 +25,7 @@ export const PlainError = z.object({
 });
 export type PlainError = z.infer<typeof PlainError>;
 
-/** Makes a thrown value ready to be sent. */
+/** Converts a thrown value to a serializable error. */
 export function plainError(thrown: unknown): PlainError {
   const fields = (typeof thrown === "object" && thrown !== null ? thrown : {}) as Record<string, unknown>;
   const text = (value: unknown, length: number) =>
@@ -43,7 +43,7 @@ export function plainError(thrown: unknown): PlainError {
   };
 }
 
-/** A message to the process of a module. */
+/** A message to a module's process. */
 export type ToHost =
   | { kind: "load"; module: string; shown: string; tools: string[] }
   | { kind: "call"; id: number; task: HostTask; tool: string; args?: unknown; facts?: CallFacts | undefined }
@@ -52,7 +52,7 @@ export type ToHost =
 
 const name = z.string().regex(/^[A-Za-z_][\w-]{0,63}$/);
 
-/** The part of a module's tool that is data. */
+/** The serializable part of a module's tool. */
 export const ToolDescription = z.strictObject({
   /** The name in the worker file. */
   exportName: z.string(),
@@ -60,7 +60,7 @@ export const ToolDescription = z.strictObject({
   description: z.string().max(10_000),
   inputSchema: z.record(z.string(), z.unknown()),
   outputSchema: z.record(z.string(), z.unknown()).optional(),
-  /** `rule` means a function, which is called for each call. */
+  /** `rule` stands for a function, which is called for each call. */
   needsApproval: z.union([z.boolean(), z.literal("rule")]).optional(),
   hasPreview: z.boolean(),
   hasReason: z.boolean(),
@@ -77,11 +77,11 @@ export const ToolDescription = z.strictObject({
 });
 export type ToolDescription = z.infer<typeof ToolDescription>;
 
-/** File contents that are not text. */
+/** Binary file contents. */
 const Bytes = z.strictObject({ base64: z.base64() });
 const path = z.string();
 
-/** A call of a sandbox method from the other process. */
+/** A sandbox method call from the other process. */
 export const SandboxCall = z.discriminatedUnion("method", [
   z.strictObject({ method: z.literal("exists"), path }),
   z.strictObject({ method: z.literal("stat"), path }),
@@ -102,12 +102,12 @@ export const SandboxCall = z.discriminatedUnion("method", [
 ]);
 export type SandboxCall = z.infer<typeof SandboxCall>;
 
-/** A message from the process of a module. The process runs untrusted code, so every message is validated. */
+/** A message from a module's process. The process runs untrusted code, so every message is validated. */
 export const FromHost = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("loaded"), tools: z.array(ToolDescription).max(100) }),
   z.object({ kind: z.literal("refused"), problem: z.string().max(20_000) }),
   z.object({ kind: z.literal("crashed"), problem: z.string().max(20_000) }),
-  // JSON has no undefined: a tool that returns nothing answers without a value.
+  // JSON has no undefined: if a tool returns nothing, the value is missing.
   z.object({ kind: z.literal("done"), id: z.number(), value: z.unknown().optional() }),
   z.object({ kind: z.literal("failed"), id: z.number(), error: PlainError }),
   z.object({ kind: z.literal("ask"), id: z.number(), call: z.number(), request: SandboxCall }),

@@ -38,17 +38,17 @@ export interface HostRequest {
 const memoryMb = 256;
 const limits = { dataMb: 1_024, cpuSeconds: 600 };
 const loadMs = 15_000;
-/** Milliseconds that an aborted call gets before its process is ended. */
+/** The time in milliseconds that an aborted call gets before its process is killed. */
 const abortGraceMs = 500;
-/** Bytes that may arrive while calls are open, and while none is. */
+/** The maximum number of bytes that may arrive while calls are open, and while none is. */
 const maxBusyBytes = 128_000_000;
 const maxIdleBytes = 1_000_000;
 const maxOpenSandboxCalls = 256;
-/** Bytes that may wait because the process does not read them. */
+/** The maximum number of bytes that may be waiting for the process to read them. */
 const maxUnreadBytes = 2 * maxLineBytes;
 const maxOutputCharacters = 200_000;
 
-/** The process that runs a module's tools. It is started when it is first needed, and again after it ended. */
+/** The process that runs a module's tools. Starts on first use, and restarts after it has ended. */
 export class ToolProcess {
   readonly #module: ToolModule;
   readonly #tools: readonly string[];
@@ -60,12 +60,12 @@ export class ToolProcess {
     this.#tools = tools;
   }
 
-  /** The tools of the module. Throws a UserError if the module is invalid. */
+  /** Returns the tools of the module. Throws a UserError if the module is invalid. */
   async describe(): Promise<ToolDescription[]> {
     return this.#process().loaded;
   }
 
-  /** Throws what the tool threw, or a ToolError if the process ended, hung or sent an invalid message. */
+  /** Sends a request. Throws the tool's error, or a ToolError if the process ended, hung or sent an invalid message. */
   async ask(request: HostRequest): Promise<unknown> {
     const process = this.#process();
     await process.loaded;
@@ -115,7 +115,7 @@ class RunningProcess {
     requireNetworkPermission();
     this.#module = module;
     this.loaded = this.#loading.promise;
-    // Nothing may be waiting for it when the process ends.
+    // Prevents an unhandled rejection if the process ends while nothing is waiting for it.
     this.loaded.catch(() => undefined);
     this.#child = spawnGuarded({
       entry: new URL("./host/tool-host.ts", import.meta.url),
@@ -158,12 +158,12 @@ class RunningProcess {
     });
   }
 
-  /** Ends the process; every open request fails with this reason. */
+  /** Ends the process. Every open request fails with this reason. */
   end(reason: Error): Promise<void> {
     if (this.isAlive) {
       this.isAlive = false;
       clearTimeout(this.#loadDeadline);
-      // The caller waits for the end of the process.
+      // The caller waits for the process to end.
       this.#child.ref();
       this.#child.kill("SIGKILL");
       this.#loading.reject(reason);
@@ -174,7 +174,7 @@ class RunningProcess {
 
   #listen(): void {
     const child = this.#child;
-    // An idle process must not keep this one alive; while a request is open, its deadline does.
+    // An idle process must not keep this one alive. While a request is open, its deadline does.
     for (const handle of [child, child.stdin, child.stdout]) (handle as { unref?(): void }).unref?.();
     readJsonLines(child.stdout, {
       maxBytes: maxLineBytes,
@@ -270,7 +270,7 @@ class RunningProcess {
   }
 }
 
-/** Throws a UserError on a version of Node whose permission model does not restrict the network. */
+/** Throws a UserError if this version of Node cannot restrict the network with its permission model. */
 function requireNetworkPermission(): void {
   if (process.allowedNodeEnvironmentFlags.has("--allow-net")) return;
   throw new UserError(

@@ -99,8 +99,7 @@ export async function filesAt(workspace: Workspace, path: string): Promise<strin
 
 // Changes to these files can run code, grant rights or instruct agents outside this run. Patterns are in lower case.
 const protectedPatterns = [
-  // Dot folders at any depth (.github, .husky, .vscode, .claude …) and dot files with settings (.eslintrc.json,
-  // .drone.yml …).
+  // Dot folders at any depth (.github, .husky, .vscode, .claude …) and dot files with settings (.eslintrc.json, .drone.yml …).
   "**/.*/**",
   "**/.*{rc,rc.*,.yml,.yaml,.toml,.json,.js,.cjs,.mjs,.ts,.lua}",
   // CI, ownership, git and package managers.

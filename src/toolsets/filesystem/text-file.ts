@@ -110,10 +110,7 @@ export function lfsPointerSize(content: Uint8Array): number | undefined {
 /** Finding a place in a longer file would block the event loop for too long. */
 const maxEditableBytes = 1_000_000;
 
-/**
- * Reads a text file that a tool is about to change. Throws a ToolError for binary files, large files and Git LFS
- * pointers.
- */
+/** Reads a text file that a tool is about to change. Throws a ToolError for binary files, large files and Git LFS pointers. */
 export async function readForEdit(workspace: Workspace, path: string): Promise<TextContent> {
   const content = await workspace.readBytes(path);
   refuseLfsPointer(content, path);

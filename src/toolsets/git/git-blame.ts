@@ -15,7 +15,7 @@ const input = z.object({
 });
 type Input = z.infer<typeof input>;
 
-/** Shows the commits that last changed the lines of a file, and so why they are as they are. */
+/** Shows the commits that last changed the lines of a file, which may explain why they are as they are. */
 export function createGitBlameTool({ sandbox, workspace }: ToolServices): NamedTool<Input, ToolResult> {
   return {
     name: "git_blame",
@@ -44,7 +44,7 @@ export function createGitBlameTool({ sandbox, workspace }: ToolServices): NamedT
           : []),
       ];
       return {
-        // Commit messages and author names come from anyone whose commit was merged.
+        // Commit messages and author names are written by anyone whose commit was merged.
         llmContent: [wrapUntrusted(listed, "commit messages"), ...notes].join("\n"),
         value: {
           kind: "git.blame",

@@ -37,7 +37,7 @@ export function createGitLogTool({ sandbox, workspace }: ToolServices): NamedToo
           `${commit.slice(0, 7)} ${date.slice(0, 10)} ${author}: ${message.trim()}`,
       );
       const summary = `${commits.length} ${commits.length === 1 ? "commit" : "commits"}`;
-      // Commit messages and author names come from anyone whose commit was merged.
+      // Commit messages and author names are written by anyone whose commit was merged.
       const listed = commits.length === 0 ? "No commits." : wrapUntrusted(lines.join("\n"), "commit messages");
       const note = "Older history was not read (at most 5,000 commits are), so there may be more commits.";
       return {

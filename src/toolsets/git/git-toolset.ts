@@ -10,7 +10,7 @@ import { createGitDiscardTool, createGitStageTool, createGitStatusTool } from ".
 
 const config = z.strictObject({});
 
-/** The repository's history and branches, and the run's own changes. */
+/** Tools for the repository's history and branches, and for the run's own changes. */
 export const gitToolset: Toolset<z.infer<typeof config>> = {
   name: "git",
   config,

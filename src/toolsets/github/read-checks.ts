@@ -103,6 +103,6 @@ function endOfLog(log: string): string {
     .map((line) => line.replace(/^\uFEFF?\d{4}-\d\d-\d\dT[\d:.]+Z ?/, ""));
   const lastError = lines.findLastIndex((line) => line.startsWith("##[error]"));
   const relevant = lastError === -1 ? lines : lines.slice(0, lastError + 1);
-  // Nothing of the log may close the block it is shown in.
+  // The log must not be able to close the block it is shown in.
   return relevant.slice(-maxLogLines).join("\n").trim().slice(-maxLogChars).replaceAll("```", "'''");
 }

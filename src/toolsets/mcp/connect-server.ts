@@ -13,24 +13,24 @@ const maxTools = 200;
 /** A tool as its server describes it. */
 export type ToolDefinition = ListToolsResult["tools"][number];
 
-/** A server that answered, with its tools. */
+/** A connected server and its tools. */
 export interface ServerConnection {
   client: MCPClient;
-  /** The tools it has. Listed again if the server said that they changed, or for how long they are valid. */
+  /** Returns the server's tools. Lists them again after the server reported a change or their validity has expired. */
   definitions(): Promise<readonly ToolDefinition[]>;
-  /** Why the server's program ended; undefined while it runs, and for a server over HTTP. */
+  /** Returns the reason why the server's program ended; undefined while it runs, and for a server over HTTP. */
   describeEnd(): string | undefined;
-  /** A report of what the program wrote besides messages; undefined if there is nothing new. */
+  /** Returns a report of the program's output besides messages; undefined if there is nothing new. */
   takeReport(): string | undefined;
   close(): Promise<void>;
 }
 
-/** The program of a server ended before it answered. The message says why. */
+/** Thrown if a server's program ends before it answers. The message gives the reason. */
 export class ProgramEndedError extends Error {
   override readonly name = "ProgramEndedError";
 }
 
-/** Connects within 10 seconds and lists the tools. With `publicOnly` no private address is reached. */
+/** Connects within 10 seconds and lists the tools. With `publicOnly`, private addresses are refused. */
 export async function connectServer(settings: ServerSettings, publicOnly: boolean): Promise<ServerConnection> {
   const guarded = publicOnly ? createPublicFetch() : undefined;
   const program = "command" in settings ? new ProgramTransport(settings) : undefined;
@@ -45,7 +45,7 @@ export async function connectServer(settings: ServerSettings, publicOnly: boolea
 
   async function close(): Promise<void> {
     await client?.close().catch(() => undefined);
-    // A program that never answered does not belong to the client.
+    // If the program never answered, the client does not close it.
     await program?.close();
     await guarded?.close();
   }
@@ -55,7 +55,7 @@ export async function connectServer(settings: ServerSettings, publicOnly: boolea
       transport: program ?? http(settings as Exclude<ServerSettings, { command: string }>),
       clientName: "golem-forge",
       initializationOptions: { timeout: connectMs },
-      // A failure between two calls is reported by the next one. Notifications arrive here, too, without their name.
+      // A failure between two calls is reported by the next call. Notifications also arrive here, without their name.
       onUncaughtError: () => list.expire(),
     });
     await list.read(client);
@@ -74,7 +74,7 @@ export async function connectServer(settings: ServerSettings, publicOnly: boolea
   }
 }
 
-/** The tools of a server, kept for as long as it says that they are valid. */
+/** The tools of a server, cached for as long as the server says they are valid. */
 class ToolList {
   #definitions: Promise<readonly ToolDefinition[]> | undefined;
   #validUntil = Number.POSITIVE_INFINITY;
@@ -112,13 +112,13 @@ class ToolList {
   }
 }
 
-/** How long a list is valid. Servers before 2026-07-28 do not say. */
+/** The validity of a tool list. Servers before 2026-07-28 do not specify it. */
 const Validity = z.object({ ttlMs: z.number().nonnegative().optional().catch(undefined) });
 
-/** The longest response taken from a server, in bytes. */
+/** The maximum size of a server's response, in bytes. */
 const maxResponseBytes = 8_000_000;
 
-/** Creates a fetch that connects only to public addresses, and to the very address that was checked. */
+/** Creates a fetch that connects only to public addresses, and only to the address that was checked. */
 export function createPublicFetch(resolve?: Resolve): { fetch: typeof globalThis.fetch; close(): Promise<void> } {
   const lookup: LookupFunction = (host, options, callback) => {
     publicAddresses(host, resolve).then(
@@ -130,7 +130,7 @@ export function createPublicFetch(resolve?: Resolve): { fetch: typeof globalThis
   const fetch = async (input: string | URL | Request, init?: RequestInit) => {
     const url = new URL(input instanceof Request ? input.url : input);
     const host = url.hostname.replace(/^\[|\]$/g, "");
-    // A literal address is not looked up.
+    // IP addresses are not resolved.
     if ((/^[\d.]+$/.test(host) || host.includes(":")) && !isPublicAddress(host)) {
       throw new Error(`${host} is not on the public internet`);
     }
@@ -140,7 +140,7 @@ export function createPublicFetch(resolve?: Resolve): { fetch: typeof globalThis
   return { fetch: limitedFetch(fetch as typeof globalThis.fetch), close: () => agent.destroy() };
 }
 
-/** Wraps a fetch so that a response that is too long fails. */
+/** Wraps a fetch so that responses that are too long fail. */
 export function limitedFetch(fetch: typeof globalThis.fetch): typeof globalThis.fetch {
   return async (input, init) => {
     const response = await fetch(input, init);

@@ -7,12 +7,12 @@ import { failedResult } from "#toolsets/failed-result.ts";
 
 const maxCharacters = 1_000_000;
 
-/** An answer of a server. What does not match is left out, since the server may send anything. */
+/** A server's response. Invalid parts are dropped, since a server may send anything. */
 const Answer = z.object({
   content: z.array(z.unknown()).catch([]),
   structuredContent: z.unknown().optional(),
   isError: z.boolean().catch(false),
-  /** The result of servers before 2024-11-05. */
+  /** The result format of servers before 2024-11-05. */
   toolResult: z.unknown().optional(),
 });
 
@@ -27,7 +27,7 @@ const Part = z.looseObject({
   name: anything,
 });
 
-/** The result of an MCP call, marked as data from outside that instructs nothing. */
+/** Returns the result of an MCP call, marked as untrusted data that contains no instructions. */
 export function mcpResult(answer: CallToolResult, { server, tool }: { server: string; tool: string }): ToolResult {
   const { content, structuredContent, isError, toolResult } = Answer.parse(answer);
   const parts = content.map(textOf).filter((text) => text !== "");

@@ -10,11 +10,11 @@ export interface McpCallOptions {
   expected: string;
   timeoutMs: number;
   signal: AbortSignal;
-  /** Receives reports for people, such as of lines that are not messages. */
+  /** Receives reports for people, such as lines that are not messages. */
   output(text: string): void;
 }
 
-/** A server for the duration of a run. It is connected when it is first needed, and again after it was lost. */
+/** A server for the duration of a run. Connects on first use, and reconnects after losing the connection. */
 export class McpServer {
   readonly #name: string;
   readonly #settings: ServerSettings;
@@ -28,7 +28,7 @@ export class McpServer {
     this.#publicOnly = publicOnly;
   }
 
-  /** The tools it has now. Throws a ToolError `UNAVAILABLE`. */
+  /** Returns the server's current tools. Throws a ToolError `UNAVAILABLE`. */
   async definitions(): Promise<readonly ToolDefinition[]> {
     return (await this.#connection()).definitions();
   }
@@ -58,7 +58,7 @@ export class McpServer {
     } catch (error) {
       if (signal.aborted) throw error;
       if (deadline.aborted) throw this.#late(tool, timeoutMs);
-      // An error response is an answer. Anything else means that the connection is lost.
+      // An error response is a valid answer. Any other error means that the connection is lost.
       if (typeof (error as { code?: unknown }).code === "number") {
         throw new ToolError(`${tool} of the MCP server ${this.#name} failed: ${reasonOf(error)}`, {
           code: "EXECUTION_ERROR",
@@ -120,7 +120,7 @@ export class McpServer {
   }
 }
 
-/** The refusal of a tool that has changed since it was first seen. */
+/** Returns the error for a tool that has changed since it was first seen. */
 export function changedTool(server: string, tool: string, current: string): ToolError {
   return new ToolError(
     `The MCP server ${server} changed its tool ${tool} since it was first seen, so it is refused. Its fingerprint is now ` +
@@ -129,7 +129,7 @@ export function changedTool(server: string, tool: string, current: string): Tool
   );
 }
 
-/** The innermost reason on one line, without the errors around it. */
+/** Returns the innermost error message on one line. */
 function reasonOf(error: unknown): string {
   let reason = error;
   for (let depth = 0; depth < 5 && reason instanceof Error && reason.cause instanceof Error; depth += 1) {
@@ -140,13 +140,13 @@ function reasonOf(error: unknown): string {
   return message.replace(/\s+/g, " ").replace(/\.$/, "").slice(0, 600);
 }
 
-/** A server's tools as this process first saw them, by the server's own names. */
+/** A server's tools as this process first saw them, by the server's names for them. */
 export type Pins = Map<string, ToolDefinition>;
 
 const maxServers = 1_000;
 const pinsByServer = new Map<string, Pins>();
 
-/** The pins of a server, which are kept as long as the process runs. */
+/** Returns the pins of a server. They are kept as long as the process runs. */
 export function pinsOf(server: string, settings: ServerSettings): Pins {
   const key = createHash("sha256").update(canonicalJson({ server, settings })).digest("hex");
   const pins = pinsByServer.get(key) ?? new Map();
@@ -157,7 +157,7 @@ export function pinsOf(server: string, settings: ServerSettings): Pins {
   return pins;
 }
 
-/** The sha256 of everything a model is told about a tool, as `sha256:…`. It changes if the server changes any of it. */
+/** Returns the SHA-256 of everything a model is told about a tool, as `sha256:…`. Any change by the server changes it. */
 export function fingerprint(definition: ToolDefinition): string {
   const { name, title, description, inputSchema, outputSchema, annotations } = definition;
   const described = canonicalJson({ name, title, description, inputSchema, outputSchema, annotations });

@@ -42,7 +42,7 @@ export const mcpToolset: Toolset<Config> = {
     const listed = await Promise.all(opened.map(listTools));
     const names = new ToolNames();
     const tools = listed.flatMap((list, index) => toolsOf(opened[index] as OpenServer, list, { settings, names }));
-    // While a server is down, its tools are not known.
+    // While a server is down, its tools are unknown.
     if (listed.every((list) => "definitions" in list)) {
       checkApprovalNames(
         settings.approval,
@@ -66,7 +66,7 @@ async function listTools({ pins, server }: OpenServer): Promise<ListedTools> {
   try {
     return { definitions: await server.definitions() };
   } catch (error) {
-    // A run continues without a server that is down. The tools it had report the reason when they are called.
+    // A run continues without a server that is down. Calls to the tools it had report the reason.
     return pins.size === 0 ? { error } : { definitions: [...pins.values()] };
   }
 }
@@ -78,7 +78,7 @@ function toolsOf(
 ): NamedTool[] {
   if ("error" in listed) return [missingServer(opened.name, listed.error)];
   const definitions = [...new Map(listed.definitions.map((definition) => [definition.name, definition])).values()];
-  // A tool whose own name needs no change keeps it; another one that would get the same name gets a hash.
+  // Tools whose names need no change are named first, so that a tool with a changed name gets the hash on a collision.
   const needsChange = ({ name }: ToolDefinition) => /[^\w-]/.test(name);
   const ordered = definitions.toSorted((a, b) => Number(needsChange(a)) - Number(needsChange(b)));
   const toolNames = new Map(ordered.map((definition) => [definition, names.nameFor(opened.name, definition.name)]));
@@ -89,7 +89,7 @@ function toolsOf(
   });
 }
 
-/** Names of tools as `server_tool`, in the characters and the length that models accept, each only once. */
+/** Assigns unique names in the form `server_tool`, limited to the characters and length that models accept. */
 class ToolNames {
   readonly #taken = new Set<string>();
 
@@ -110,7 +110,7 @@ function offer(
   const { fingerprints, timeout, approval } = settings;
   const wanted = Object.hasOwn(fingerprints, toolName) ? fingerprints[toolName] : undefined;
   const current = fingerprint(definition);
-  // A fingerprint in the worker's settings replaces the tool that was seen first.
+  // A tool that matches the fingerprint in the worker's settings replaces the one that was seen first.
   if (!pins.has(definition.name) || wanted === current) pins.set(definition.name, definition);
   const pinned = pins.get(definition.name) ?? definition;
   const expected = wanted ?? fingerprint(pinned);
@@ -130,7 +130,7 @@ function offer(
   return applyApprovalSettings(tool, approval);
 }
 
-/** A tool that has changed. Nothing of its new description reaches the model. */
+/** Creates a tool that refuses calls because its definition has changed. The new description never reaches the model. */
 function refusedTool(server: string, toolName: string, tool: string, current: string): NamedTool {
   const refuse = () => {
     throw changedTool(server, tool, current);

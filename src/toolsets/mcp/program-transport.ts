@@ -4,9 +4,9 @@ import type { JSONRPCMessage, MCPTransport } from "@ai-sdk/mcp";
 import { z } from "zod";
 import { readJsonLines } from "#toolsets/read-json-lines.ts";
 
-/** The longest message taken from a server, in bytes. */
+/** The maximum size of a server's message, in bytes. */
 const maxMessageBytes = 8_000_000;
-/** Milliseconds a program gets to end after its input was closed. */
+/** The time in milliseconds that a program gets to end after its input was closed. */
 const graceMs = 500;
 const maxStderrCharacters = 2_000;
 const maxReportedLines = 5;
@@ -19,18 +19,18 @@ export interface Program {
 }
 
 const Id = z.union([z.string(), z.number()]);
-/** A request or notification of the server. */
+/** A request or notification from the server. */
 const ServerRequest = z.looseObject({ method: z.string(), id: Id.optional() });
-/** The answer to a request of ours. */
+/** A response to one of our requests. */
 const Response = z.union([
   z.looseObject({ id: Id, result: z.unknown() }),
   z.looseObject({ id: Id, error: z.looseObject({ code: z.number(), message: z.string() }) }),
 ]);
 
 /**
- * A connection to an MCP server that is a program. The program sees PATH and the variables it is given, and is ended with
- * everything it started. Whatever it writes can fail its own calls only: lines that are not messages, and responses to
- * unknown or answered requests, are skipped and can be reported.
+ * A connection to an MCP server that is a program. The program sees only PATH and the variables it is given, and is
+ * ended together with everything it started. Its output can only fail its own calls: lines that are not messages, and
+ * responses to unknown or answered requests, are skipped and can be reported.
  */
 export class ProgramTransport implements MCPTransport {
   onclose?: () => void;
@@ -41,7 +41,7 @@ export class ProgramTransport implements MCPTransport {
 
   readonly #program: Program;
   readonly #closed = Promise.withResolvers<void>();
-  /** The requests that have no response yet. */
+  /** The requests without a response so far. */
   readonly #pending = new Set<string>();
   readonly #skipped: string[] = [];
   #skippedCount = 0;
@@ -59,7 +59,7 @@ export class ProgramTransport implements MCPTransport {
       const child = spawn(command, args, {
         env: { ...(process.env.PATH !== undefined && { PATH: process.env.PATH }), ...env },
         stdio: "pipe",
-        // A process group of its own, so that what the program starts can be ended with it.
+        // A separate process group, so that everything the program starts can be ended with it.
         detached: true,
       });
       this.#child = child;
@@ -115,14 +115,14 @@ export class ProgramTransport implements MCPTransport {
     this.#killAll();
   }
 
-  /** Why the program ended, with the end of what it wrote to stderr; undefined while it runs. */
+  /** Returns the reason why the program ended, with the end of its stderr; undefined while it runs. */
   describeEnd(): string | undefined {
     if (this.#end === undefined) return undefined;
     const stderr = this.#stderr.trim().split("\n").slice(-maxReportedLines).join(" | ");
     return stderr === "" ? this.#end : `${this.#end}. It wrote to stderr: ${stderr}`;
   }
 
-  /** A report of the lines that were skipped since the last report; undefined if there were none. */
+  /** Returns a report of the lines skipped since the last report; undefined if there are none. */
   takeReport(): string | undefined {
     if (this.#skippedCount === 0) return undefined;
     const lines = this.#skipped.splice(0).map((line) => JSON.stringify(line));
@@ -151,7 +151,7 @@ export class ProgramTransport implements MCPTransport {
     try {
       this.onmessage?.(message as JSONRPCMessage);
     } catch (error) {
-      // The client throws for a response that it no longer waits for.
+      // The client throws for a response that it is no longer waiting for.
       this.#skip(JSON.stringify(message));
       this.onerror?.(error instanceof Error ? error : new Error(String(error)));
     }
@@ -168,7 +168,7 @@ export class ProgramTransport implements MCPTransport {
     try {
       process.kill(-this.#child.pid, "SIGKILL");
     } catch {
-      // The process group has ended already.
+      // The process group has already ended.
     }
   }
 }

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { UserError } from "#domain/errors.ts";
 import { isPublicAddress } from "#executors/public-address.ts";
 
-/** A server that is a program, which is started for the run. */
+/** A server that is a program, started for the run. */
 const Program = z.strictObject({
   command: z.string().min(1),
   args: z.array(z.string()).default([]),
@@ -23,7 +23,7 @@ export type ServerSettings = z.infer<typeof ServerSettings>;
 
 const variable = /\$\{env:([A-Za-z_]\w*)\}/g;
 
-/** The settings with the deployment's variables in place of `${env:NAME}`. Throws a UserError for a variable that is not set. */
+/** Replaces `${env:NAME}` with the deployment's variables. Throws a UserError for a variable that is not set. */
 export function withVariables(
   server: string,
   settings: ServerSettings,

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { withSection } from "#domain/commit-trailers.ts";
 import type { FinishedCall, ToolServices } from "#toolsets/toolset.ts";
 
-/** The commands that are listed, the last ones first to stay. */
+/** The maximum number of commands listed. The last ones are kept. */
 const maxCommands = 20;
 const maxTests = 20;
 
@@ -17,12 +17,12 @@ type TestRun = z.infer<typeof TestRun>;
 
 const Command = z.object({ command: z.union([z.string(), z.array(z.string())]) });
 
-/** Says in a request what is added to the description that it shows. */
+/** Tells the approver what is added to the description shown in the request. */
 export const evidenceNote = "The commands it ran, with their exit codes, are added below the description.";
 
 /**
- * Adds the section about what the run has executed to the description of a pull request, or replaces it. It is made from
- * the log, so the model does not write it.
+ * Adds or replaces the section of a pull request's description about what the run has executed. The section is
+ * generated from the log, not by the model.
  */
 export function withEvidenceSection(
   body: string,
@@ -75,7 +75,7 @@ function repairedTests(runs: readonly TestRun[]): string[] {
   return [...new Set(failed)].slice(0, maxTests);
 }
 
-/** Inline code in a table, whatever the text holds: it ends neither the cell nor the section. */
+/** Formats text as inline code in a table, so that it can end neither the cell nor the section. */
 function code(text: string): string {
   const plain = text
     .replace(/<!--|-->|[`|\s]+/g, " ")

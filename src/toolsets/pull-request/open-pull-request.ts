@@ -56,7 +56,7 @@ export function createOpenPullRequestTool(
               () => create(github, { head: branch, base: sandbox.base.branch, title, body, draft: true }),
               { signal: context.abortSignal },
             );
-        // An existing pull request at the pushed commit was opened by an earlier, interrupted attempt of this call.
+        // An existing pull request at the pushed commit comes from an earlier, interrupted attempt of this call.
         const isNew = !existing || (pull === existing && existing.head.commit === pushed.commit);
         return resultOf(pull, {
           pushed,
@@ -78,7 +78,7 @@ export function createOpenPullRequestTool(
   };
 }
 
-/** Throws when the repository's limit of open pull requests is reached, before anyone is asked to approve another. */
+/** Throws if the repository's limit of open pull requests is reached, before anyone is asked to approve another. */
 async function checkOpenPullRequests({ github, branch, maxOpenPullRequests }: ToolServices): Promise<void> {
   const max = await maxOpenPullRequests?.();
   if (max === undefined || (await github.findPullRequest(branch))) return;

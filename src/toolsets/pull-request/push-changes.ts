@@ -31,9 +31,9 @@ export interface PushOptions {
 
 /** The commits that the next push of a run follows. */
 export interface PushParents {
-  /** The commit that the branch is expected to be at; undefined before the run's first push to a branch of its own. */
+  /** The commit that the branch is expected to be at; undefined before the run's first push to its own branch. */
   tip: string | undefined;
-  /** What was merged into the files since the last push. */
+  /** The commits merged into the files since the last push. */
   merged: (MergedCommit & { branch: string })[];
 }
 
@@ -44,7 +44,7 @@ export function pushParents({ spec, sandbox, branch }: ToolServices, history: re
     lastPushed(history)?.commit ?? (spec.pullRequestBranch === undefined ? undefined : sandbox.base.commit);
   const base = spec.pullRequestBranch === undefined ? sandbox.base.branch : spec.pullRequestBase;
   const merges = mergesIn(history.slice(history.findLastIndex((call) => pushedBy(call) !== undefined) + 1));
-  // What people pushed to the run's branch, if the run has merged it.
+  // The commit that people pushed to the run's branch, if the run has merged it.
   const own = merges.findLast((merge) => merge.branch === branch)?.commit;
   return {
     tip: own ?? previous,
@@ -57,15 +57,15 @@ export function pushParents({ spec, sandbox, branch }: ToolServices, history: re
   };
 }
 
-/** Returns the commits that the working files descend from, which a merge is computed against. */
+/** Returns the commits that the working files descend from, used to compute a merge. */
 export function headsOf(services: ToolServices): string[] {
   const { tip, merged } = pushParents(services, services.history());
   return [...new Set([tip ?? services.sandbox.base.commit, ...merged.map(({ commit }) => commit)])];
 }
 
 /**
- * Plans the next push. Its files are those that it adds to the branch: files that are as in a merged commit of the base
- * branch are not listed. Throws a ToolError when there is nothing to propose, so that nobody is asked to approve it.
+ * Plans the next push. Lists only the files it adds to the branch, not those that match a merged commit of the base
+ * branch. Throws a ToolError if there is nothing to propose, so that nobody is asked to approve it.
  */
 async function planPush(
   services: ToolServices,
@@ -100,8 +100,8 @@ export async function pushesProtectedFile(services: ToolServices, signal?: Abort
 }
 
 /**
- * Returns a preview of everything a push publishes: the texts that the model wrote, then every file that it adds to the
- * branch. It is bound to the whole tree and its parents, also to what is not listed.
+ * Returns a preview of everything that a push publishes: the texts written by the model, then every file that it adds
+ * to the branch. It is bound to the whole tree and its parents, including what is not listed.
  */
 export async function previewPush(
   services: ToolServices,
@@ -176,7 +176,7 @@ export async function authorOf(github: ToolServices["github"]): Promise<{ name: 
   return { name: login, email: `${login}@users.noreply.github.com` };
 }
 
-/** The time of a commit follows from the run and the step, so that a retry creates the same commit. */
+/** Derives the time of a commit from the run and the step, so that a retry creates the same commit. */
 export function commitTime({ createdAt }: ToolServices["spec"], { run }: Pick<ToolContext, "run">): Date {
   return new Date(Math.floor(createdAt / 1_000) * 1_000 + run.step * 1_000);
 }
@@ -186,7 +186,7 @@ const Merged = z.object({
   branch: z.string(),
   commit: z.string(),
   applied: z.literal(true),
-  /** Undefined in merges made before it was kept. */
+  /** Undefined for merges made before this field was added. */
   mergeBase: z.string().optional(),
 });
 
@@ -204,7 +204,7 @@ export function lastPushed(history: readonly FinishedCall[]): Pushed | undefined
   return history.map(pushedBy).findLast((pushed) => pushed !== undefined);
 }
 
-/** Returns the push that a call made; undefined when it made none. */
+/** Returns the push that a call made; undefined if it made none. */
 export function pushedBy({ result }: FinishedCall): Pushed | undefined {
   const data = "data" in result.value ? result.value.data : undefined;
   return z.object({ pushed: Pushed }).safeParse(result.error?.details ?? data).data?.pushed;

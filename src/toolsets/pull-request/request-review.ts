@@ -51,8 +51,8 @@ function isUnacceptable(error: unknown): boolean {
 }
 
 /**
- * Requests another review from everyone whose last review of an earlier commit requested changes. Returns their logins.
- * Whoever GitHub does not accept, such as a former collaborator, is left out.
+ * Requests another review from everyone whose last review of an earlier commit requested changes. Returns their logins,
+ * without those that GitHub rejects, such as former collaborators.
  */
 export async function requestNextReviews(github: GitHub, number: number, commit: string): Promise<string[]> {
   const decided = (await github.listReviews(number)).filter(({ state }) => state !== "commented");

@@ -16,9 +16,9 @@ import {
 } from "./push-changes.ts";
 
 /**
- * Takes back the run's last push with a commit that has the files of the commit before it: the run's earlier push, or what
- * people had pushed by then. People run it; the model is never offered it. History is not rewritten, and nothing is undone
- * once someone else has pushed.
+ * Reverts the run's last push with a commit that restores the previous files: those of the run's earlier push, or of
+ * what people had pushed by then. People run it; the model is never offered it. History is not rewritten, and nothing
+ * is undone once someone else has pushed.
  */
 export function createUndoPushTool(services: ToolServices): NamedTool<object, ToolResult> {
   const { sandbox, github, branch, spec } = services;
@@ -56,7 +56,7 @@ export function createUndoPushTool(services: ToolServices): NamedTool<object, To
   };
 }
 
-/** Returns the last push and the commit it was pushed over. Throws a ToolError when it cannot be undone. */
+/** Returns the last push and the commit it replaced. Throws a ToolError if it cannot be undone. */
 function lastPush(services: ToolServices): { last: Pushed; to: string; changes: string } {
   const history = services.history();
   const last = lastPushed(history);

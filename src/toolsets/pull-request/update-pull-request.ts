@@ -69,7 +69,7 @@ export function createUpdatePullRequestTool(
         withEvidenceSection(withApprovalsSection(description, (await services.approvals?.()) ?? []), services);
       const change = {
         ...(title === undefined ? {} : { title: toSingleLine(sanitize(title)) }),
-        // The author's own description stays as it is.
+        // The author's own description is not changed.
         ...(isForeign && body === undefined ? {} : { body: await sections() }),
       };
       const updated = await updateTexts(pull, change, services);
@@ -85,7 +85,7 @@ export function createUpdatePullRequestTool(
   };
 }
 
-/** Asks for another review where changes were requested, and names the review comments that nobody has answered yet. */
+/** Requests another review where changes were requested, and lists the review comments without an answer. */
 async function nextSteps({ github }: ToolServices, { number }: PullRequest, commit: string): Promise<string[]> {
   const [requested, comments, login] = await Promise.all([
     requestNextReviews(github, number, commit),

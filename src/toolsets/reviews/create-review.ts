@@ -99,12 +99,12 @@ export function createCreateReviewTool(
   };
 }
 
-/** People who resolve a thread have decided; only what this App resolved is reopened. */
+/** True if this App resolved the thread. A thread that people have resolved is not reopened. */
 function wasResolvedBy({ thread }: EarlierFinding, login: string): boolean {
   return thread?.isResolved === true && thread.resolvedBy?.replace(/\[bot\]$/, "") === login;
 }
 
-/** True for a comment that an interrupted attempt of this call has posted. */
+/** True for a comment posted by an interrupted attempt of this call. */
 function isOfThisCall(earlier: EarlierFinding | undefined, { idempotencyKey }: ToolContext): boolean {
   return earlier?.comment.body.includes(postMarker(idempotencyKey)) === true;
 }
@@ -117,7 +117,7 @@ async function postOnce(
   const { pull, summary, comments } = review;
   const marker = postMarker(idempotencyKey);
   const login = await github.ownLogin();
-  // GitHub lets nobody request changes on their own pull request.
+  // GitHub does not allow requesting changes on one's own pull request.
   const isOwn = isRunBranch(pull.head.branch) && !pull.head.fromFork;
   const post = async () => {
     const posted = (await github.listReviews(pull.number)).find(

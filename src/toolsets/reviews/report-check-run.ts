@@ -4,7 +4,7 @@ import { withRetries } from "#domain/with-retries.ts";
 import { postMarker } from "#toolsets/github/post-marker.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 
-/** A finding of a review, as far as a check run shows it. */
+/** The parts of a review finding that a check run shows. */
 interface CheckedFinding {
   key: string;
   path: string;
@@ -15,9 +15,9 @@ interface CheckedFinding {
 }
 
 /**
- * Creates a check run with the findings as annotations, if the repository's settings ask for it. Findings on removed lines
- * are not annotated, since annotations are about the files after the change. Returns a note for the model, empty if there is
- * nothing to say. Where the installation lacks the permission, people are told once.
+ * Creates a check run with the findings as annotations, if the repository's settings request it. Findings on removed
+ * lines are not annotated, since annotations refer to the files after the change. Returns a note for the model, empty
+ * if there is nothing to say. If the installation lacks the permission, people are told once.
  */
 export async function reportCheckRun(
   services: ToolServices,

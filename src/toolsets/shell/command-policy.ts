@@ -22,10 +22,7 @@ export interface CommandVerdict {
   reason: string;
 }
 
-/**
- * Returns the verdict for a script whose commands cannot be determined. Such a script must not bypass a rule that
- * blocks.
- */
+/** Returns the verdict for a script whose commands cannot be determined. Such a script must not bypass a rule that blocks. */
 export function judgeUninspectable(line: string, { rules, otherwise }: CommandPolicy, reason: string): CommandVerdict {
   const named = rules.find(({ approval, pattern }) => approval === "blocked" && mentions(line, pattern));
   if (named) return { decision: "blocked", reason: `${inCode(named.pattern)} is blocked` };

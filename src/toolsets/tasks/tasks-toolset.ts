@@ -3,7 +3,7 @@ import { Task, type TaskListResultValue, type ToolResult } from "#domain/result.
 import type { NamedTool } from "#domain/tool.ts";
 import type { Toolset } from "#toolsets/toolset.ts";
 
-/** The arguments of a tool that writes the list of tasks. */
+/** The arguments of a tool that writes the task list. */
 export const taskList = z.object({
   tasks: z
     .array(
@@ -42,7 +42,7 @@ const writeTasks: NamedTool<z.infer<typeof taskList>, ToolResult> = {
 
 const config = z.strictObject({});
 
-/** A task list that people see next to the run. */
+/** Provides a task list that people see next to the run. */
 export const tasksToolset: Toolset<z.infer<typeof config>> = {
   name: "tasks",
   config,

@@ -58,7 +58,10 @@ export function plainText(html: string): string {
     .join("\n");
 }
 
-/** The end of each element without visible text. Every search starts where the previous one ended, so that the time is linear. */
+/**
+ * The end of each element without visible text. Every search starts where the previous one ended, so the total time is
+ * linear.
+ */
 const endOf: Record<string, RegExp> = {
   "!--": /-->/g,
   ...Object.fromEntries(["script", "style", "template", "noscript"].map((tag) => [tag, new RegExp(`</${tag}`, "gi")])),

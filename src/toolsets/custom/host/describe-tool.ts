@@ -20,7 +20,7 @@ interface Module {
   source: string;
 }
 
-/** Makes a tool of an export. Throws an Error that names the module, the export and what is wrong with it. */
+/** Creates a tool from an export. Throws an Error that names the module, the export and the problem. */
 export async function hostTool(module: Module, exportName: string): Promise<HostedTool> {
   const tool = adaptTool(readExport(module, exportName));
   const place = `'${exportName}' in ${module.shown}`;
@@ -121,7 +121,7 @@ function descriptionOf(value: { description?: unknown } | undefined): string | u
   return typeof description === "string" && description.trim() !== "" ? description : undefined;
 }
 
-/** The doc comment above an export on one line, up to its first tag. */
+/** Returns the doc comment of an export up to its first tag, on one line. */
 function docComment(source: string, name: string): string | undefined {
   const escaped = name.replaceAll("$", "\\$");
   const exported = new RegExp(

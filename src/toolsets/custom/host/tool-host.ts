@@ -21,9 +21,9 @@ import { readJsonLines } from "#toolsets/read-json-lines.ts";
 import { toJsonValue } from "#toolsets/to-json-value.ts";
 import { type HostedTool, hostTool } from "./describe-tool.ts";
 
-/** The process that runs the tools of one module. It speaks in lines of JSON with the process that started it. */
+/** The process that runs the tools of one module. It exchanges lines of JSON with its parent process. */
 
-/** The characters of output of one call; the rest is dropped. */
+/** The maximum number of characters of one call's output; the rest is dropped. */
 const maxOutputCharacters = 200_000;
 
 const tools = new Map<string, HostedTool>();
@@ -146,7 +146,7 @@ function callSandbox(call: number, request: SandboxCall): Promise<unknown> {
   });
 }
 
-/** The run's sandbox for a tool in this process: every call is made in the parent process, by the run's rules. */
+/** Returns the run's sandbox for tools in this process. The parent process performs every call, by the run's rules. */
 function remoteSandbox(ask: (request: SandboxCall) => Promise<unknown>): Workspace {
   const entry = (value: unknown): Entry => ({
     ...(value as Entry),
@@ -177,7 +177,7 @@ function remoteSandbox(ask: (request: SandboxCall) => Promise<unknown>): Workspa
       const value = await ask({ method: "readBase", path });
       return value === undefined || value === null ? undefined : bytes(value);
     },
-    // Synchronous in the parent process; here it is a promise that a tool has to await.
+    // Synchronous in the parent process, but here a promise that the tool must await.
     ruleFor: ((path: string) => ask({ method: "ruleFor", path })) as unknown as Workspace["ruleFor"],
   };
 }
@@ -191,7 +191,7 @@ function outputOf(call: number): (chunk: string) => void {
   };
 }
 
-/** Makes the console write to the output of the current call, never to the messages on stdout. */
+/** Redirects the console to the output of the current call, since stdout carries messages. */
 function redirectConsole(): void {
   const stdout = new Writable({
     decodeStrings: false,
