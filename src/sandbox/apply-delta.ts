@@ -1,4 +1,4 @@
-/** The size of the object that a delta makes. */
+/** Returns the size of the object that a delta produces. */
 export function deltaResultSize(delta: Buffer): number {
   return readSizes(delta).result;
 }
@@ -20,9 +20,9 @@ export class DeltaApplier {
     this.#at = sizes.at;
   }
 
-  /** Follows instructions until about so many bytes of the delta and the result are done. Returns true if more are left. */
+  /** Applies instructions until about `maxBytes` of the delta and the result are processed. Returns true if more are left. */
   apply(maxBytes = Number.POSITIVE_INFINITY): boolean {
-    // An instruction takes about as long as copying this many bytes.
+    // Applying an instruction takes about as long as copying this many bytes.
     const instructionBytes = 64;
     for (let done = 0; this.#at < this.#delta.length && done < maxBytes; done += instructionBytes) {
       const from = this.#next();
@@ -38,7 +38,7 @@ export class DeltaApplier {
     return this.#result;
   }
 
-  /** The bytes that the next instruction adds. */
+  /** Returns the bytes that the next instruction adds. */
   #next(): Buffer {
     const delta = this.#delta;
     const code = delta[this.#at++] ?? 0;

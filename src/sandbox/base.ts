@@ -9,7 +9,7 @@ export interface BaseEntry {
   type: "file" | "symlink" | "submodule";
   oid: string;
   executable: boolean;
-  /** Bytes; 0 for a submodule, and for a file whose content is not loaded yet. */
+  /** Bytes; 0 for a submodule, and for a file whose content has not been loaded yet. */
   size: number;
 }
 
@@ -31,7 +31,7 @@ export interface Base {
   contents: BaseContents;
   /** Files and folders by their folded path. */
   pathsByFoldedPath(): ReadonlyMap<string, string>;
-  /** The memory it holds in bytes, without the store, which bases share. */
+  /** Returns the memory it uses in bytes, without the store, which bases share. */
   bytes(): number;
 }
 
@@ -48,7 +48,7 @@ export class BaseContents {
     return this.#isLoaded;
   }
 
-  /** Loads the contents once for all callers. A failed load is repeated by the next call. */
+  /** Loads the contents once for all callers. After a failure, the next call tries again. */
   load(fetch: () => Promise<void>): Promise<void> {
     if (this.#isLoaded) return Promise.resolve();
     this.#loading ??= fetch()
@@ -77,7 +77,7 @@ export async function readBase(store: ObjectStore, commit: string): Promise<Base
   }
 }
 
-/** Like `readBase`, without yielding: for the few files of a workspace that has no repository. */
+/** Like `readBase`, but without yielding: for the few files of a workspace without a repository. */
 export function readBaseSync(store: ObjectStore, commit: string): Base {
   const steps = readSteps(store, commit);
   for (let step = steps.next(); ; step = steps.next()) if (step.done) return step.value;
@@ -103,7 +103,7 @@ function* readSteps(store: ObjectStore, commit: string): Generator<undefined, Ba
       const name = toValidName(bytes);
       const path = folder ? `${folder}/${name}` : `${name}`;
       budget.spend(path, depth);
-      // An entry with an invalid name cannot be accessed, and stays in the tree as it is.
+      // An entry with an invalid name cannot be accessed, and stays in the tree unchanged.
       if (name === undefined) continue;
 
       names.push(name);
@@ -118,7 +118,7 @@ function* readSteps(store: ObjectStore, commit: string): Generator<undefined, Ba
   return assembleBase({ commit, tree, date: committed, store, entries, folders });
 }
 
-/** The name as text; undefined for one that is not a valid name here. */
+/** Returns the name as text; undefined if it is not a valid name here. */
 function toValidName(bytes: Buffer): string | undefined {
   const name = bytes.toString("utf8");
   const isPlain = name !== "" && name !== "." && name !== ".." && !name.includes("/");
@@ -158,7 +158,7 @@ type BaseParts = Pick<Base, "commit" | "tree" | "date" | "store" | "folders"> & 
   isLoaded?: boolean;
 };
 
-/** Assembles a base from its entries. Without `isLoaded`, looks whether the store has all contents. */
+/** Assembles a base from its entries. Without `isLoaded`, checks if the store has all contents. */
 export function assembleBase({ commit, tree, date, store, entries, folders, isLoaded }: BaseParts): Base {
   let folded: Map<string, string> | undefined;
   return {
@@ -182,13 +182,13 @@ export function assembleBase({ commit, tree, date, store, entries, folders, isLo
   };
 }
 
-/** Whether the store has the contents of all entries. */
+/** True if the store has the contents of all entries. */
 export function hasContents(store: ObjectStore, entries: ReadonlyMap<string, BaseEntry>): boolean {
   for (const { type, oid } of entries.values()) if (type !== "submodule" && !store.has(oid)) return false;
   return true;
 }
 
-/** The content of an entry; undefined for a submodule. Throws when the contents are not loaded. */
+/** Returns the content of an entry; undefined for a submodule. Throws when the contents are not loaded. */
 export function readEntry({ store }: Pick<Base, "store">, { type, oid }: BaseEntry): Buffer | undefined {
   if (type === "submodule") return undefined;
   const object = store.read(oid);
@@ -215,15 +215,15 @@ const maxDepth = 200;
 const maxPathBytes = 128 * 1024 ** 2;
 
 /**
- * Bounds a walk over trees. A few small trees can refer to each other so often that a walk never ends, and a push of
- * them takes a second.
+ * Limits a walk over trees. A few small trees can refer to each other so often that a walk never ends, and pushing them
+ * takes a second.
  */
 export class TreeBudget {
   readonly #name: string;
   #entriesLeft = maxEntries;
   #bytesLeft = maxPathBytes;
 
-  /** `name` is what has too many files, such as `The repository`. */
+  /** `name` is the subject of the error message, such as `The repository`. */
   constructor(name: string) {
     this.#name = name;
   }

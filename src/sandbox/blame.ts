@@ -19,15 +19,15 @@ import type { BlamedRange, BlameOptions } from "./sandbox.ts";
 interface BlameRequest extends BlameOptions {
   /** The base commit. */
   from: string;
-  /** The file as it is now, with the changes of the run. */
+  /** The current file, with the run's changes. */
   content: Uint8Array;
 }
 
-/** Larger files and more versions than these are not compared. Their lines may be older than the commit that is named. */
+/** Larger files, and versions beyond these limits, are not compared. Their lines may be older than the reported commit. */
 const maxFileBytes = 1024 ** 2;
 const maxVersions = 500;
 
-/** One line that was asked for: its index in the file as it is now, and in the version that is looked at. */
+/** A requested line: its index in the current file, and in the version being searched. */
 interface TracedLine {
   asked: number;
   at: number;
@@ -39,15 +39,15 @@ interface Search {
   store: ObjectStore;
   path: string;
   blamed: Map<number, BlamedLine>;
-  /** The file's mode and object id by tree: most commits leave the file's folders as they are. */
+  /** The file's mode and object id by tree, since most commits do not change the file's folders. */
   found: Map<string, string | undefined>;
   versions: number;
   yielder: EventLoopYielder;
 }
 
 /**
- * Blames lines as `git blame` does, without following renames: each line is passed on to the parent that has it, and
- * belongs to the commit where no parent does. History and versions of the file are fetched in steps, as far as lines need.
+ * Blames lines as `git blame` does, without following renames: each line is passed on to a parent that contains it, and
+ * belongs to the commit where none does. Fetches history and versions of the file in steps, only as far as needed.
  */
 export async function readBlame(
   baseStore: ObjectStore,
@@ -73,7 +73,7 @@ export async function readBlame(
   return ranges;
 }
 
-/** Fetches the contents that the file had in the commits that are known, the newest first. */
+/** Fetches the contents that the file had in the known commits, newest first. */
 async function fetchVersions(store: ObjectStore, remote: Remote, { from, path }: BlameRequest): Promise<void> {
   const yielder = new EventLoopYielder();
   const found = new Map<string, string | undefined>();
@@ -92,7 +92,7 @@ async function fetchVersions(store: ObjectStore, remote: Remote, { from, path }:
   if (result.kind === "pack") await store.addPack(result.pack);
 }
 
-/** Blames the lines by the commits and contents that are known. */
+/** Blames the lines using the known commits and contents. */
 async function searchHistory(
   store: ObjectStore,
   { from, path, content, start, end }: BlameRequest,
@@ -126,7 +126,7 @@ async function searchHistory(
   return toRanges(asked, search.blamed);
 }
 
-/** Returns the lines that each parent has. Records the others as changed by this commit. */
+/** Returns the lines that each parent contains. Records the others as changed by this commit. */
 function passToParents(
   search: Search,
   oid: string,
@@ -161,7 +161,7 @@ function passToParents(
   return passed;
 }
 
-/** Separates the lines that an older version has from those it has not. */
+/** Separates the lines that an older version contains from the others. */
 function passLines(
   lines: readonly TracedLine[],
   now: readonly string[],
@@ -183,7 +183,7 @@ function passLines(
   return { passed, kept };
 }
 
-/** The object id of the file in a commit; `""` when it does not exist there, undefined when a tree is missing. */
+/** Returns the object id of the file in a commit; `""` if it does not exist there, undefined if a tree is missing. */
 function versionIn({ store, path, found }: Pick<Search, "store" | "path" | "found">, { tree }: Commit) {
   if (!found.has(tree)) found.set(tree, lookUp(store, tree, path)?.replace(/^\d+ /, ""));
   return found.get(tree);
@@ -195,7 +195,7 @@ function readVersion(search: Search, commit: Commit): string[] | undefined {
   return object?.type === "blob" && object.data.length <= maxFileBytes ? linesOf(object.data) : undefined;
 }
 
-/** Bytes that are not UTF-8 are compared as they are. */
+/** Splits content into lines. Content that is not UTF-8 is compared byte by byte. */
 function linesOf(content: Uint8Array): string[] {
   return splitWithEndings(Buffer.from(content).toString("latin1"));
 }

@@ -16,7 +16,7 @@ export function write(view: View, path: string, content: Uint8Array | string, ex
   view.overlay.write(view.zones.spaceOf(path), path, bytes, executable);
 }
 
-/** Throws where a file cannot be written: over a folder, a link or a submodule, below a file, or outside the view. */
+/** Throws if a file cannot be written there: over a folder, a link or a submodule, below a file, or outside the view. */
 function assertWritableLocation(view: View, path: string): void {
   for (const folder of foldersAbove(path)) {
     const above = nodeAt(view, folder);
@@ -59,7 +59,7 @@ function assertAllowed(rule: ZoneRule, path: string, what: "write" | "delete"): 
 function assertNoCollision(view: View, path: string, leaving?: string): void {
   const twin = view.overlay.layers[view.zones.spaceOf(path)].findCollision(path);
   if (twin === undefined || (leaving !== undefined && isWithin(twin, leaving))) return;
-  // Do not reveal the name of a file that this worker cannot see.
+  // The name of a file that this worker cannot see must not be revealed.
   const name = view.zones.canSee(twin) ? twin : "a file that this worker cannot see";
   throw toolError(
     "FILE_EXISTS",
@@ -174,7 +174,7 @@ function submoduleError(path: string): ToolError {
 }
 
 const lfsPointerStart = "version https://git-lfs.github.com/spec/";
-// A pointer has a few short lines. A larger file only starts like one.
+// A pointer has a few short lines. A larger file only looks like one at its start.
 const maxLfsPointerBytes = 1_024;
 
 /** True when the content is a pointer to a file in Git LFS. */

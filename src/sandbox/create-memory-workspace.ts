@@ -19,7 +19,7 @@ export interface MemoryWorkspace
 }
 
 /**
- * Creates a workspace of the given files, with the same path checks, zones and change tracking as a run's sandbox.
+ * Creates a workspace with the given files, and with the path checks, zones and change tracking of a run's sandbox.
  * Throws a ToolError for an invalid path and a UserError for an invalid policy.
  */
 export function createMemoryWorkspace(

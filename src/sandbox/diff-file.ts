@@ -6,7 +6,7 @@ export interface FileVersion {
   executable: boolean;
   /** A symbolic link, whose content is its target. */
   isLink?: boolean;
-  /** The blob id, where it is known. */
+  /** The blob id, if it is known. */
   oid?: string;
 }
 
@@ -32,14 +32,14 @@ export function modeOf({ executable, isLink }: FileVersion): "100644" | "100755"
   return executable ? "100755" : "100644";
 }
 
-/** The mode lines of a diff header; empty when the mode did not change. */
+/** Returns the mode lines of a diff header; empty if the mode did not change. */
 export function modeLines(before: FileVersion | undefined, after: FileVersion | undefined): string[] {
   if (!before) return after ? [`new file mode ${modeOf(after)}`] : [];
   if (!after) return [`deleted file mode ${modeOf(before)}`];
   return modeOf(before) === modeOf(after) ? [] : [`old mode ${modeOf(before)}`, `new mode ${modeOf(after)}`];
 }
 
-/** True for a NUL byte near the start, as in git, and for invalid UTF-8, which a patch as text would not keep. */
+/** True if there is a NUL byte near the start, as in git, or invalid UTF-8, which a text patch would not preserve. */
 export function isBinary(version: FileVersion | undefined): boolean {
   if (!version) return false;
   return version.content.subarray(0, 8_000).includes(0) || !isUtf8(version.content);

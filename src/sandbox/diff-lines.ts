@@ -1,22 +1,22 @@
 import { diffArrays } from "diff";
 import type { DiffHunk } from "#domain/result.ts";
 
-/** Bounds the work for all diffs of one request. What exceeds it is shown as replaced, and never left out. */
+/** Limits the work for all diffs of one request. Text beyond the limit is shown as replaced, and never left out. */
 export class DiffBudget {
   #stepsLeft = 1_000_000;
 
-  /** How many added and deleted lines may be searched for in one place. */
+  /** The maximum number of added and deleted lines to search for in one place. */
   get maxEdits(): number {
     return Math.floor(Math.sqrt(Math.min(this.#stepsLeft, maxEditsInGap ** 2)));
   }
 
-  /** The time to find a number of edits grows with its square. */
+  /** The time to find edits grows with the square of their number. */
   spend(edits: number): void {
     this.#stepsLeft = Math.max(0, this.#stepsLeft - edits ** 2);
   }
 }
 
-/** Lines that both texts have, followed by lines of the old text that lines of the new one replace. */
+/** Lines that both texts have, followed by old lines that new lines replace. */
 export interface Edit {
   common: number;
   deleted: number;
@@ -28,9 +28,9 @@ const contextLines = 3;
 const noNewline = "\\ No newline at end of file";
 
 /**
- * Compares two texts line by line. Lines that occur once in both are matched first (patience diff), and the gaps between
- * them are compared by Myers' algorithm within the budget, so the time is linear for any input, where `structuredPatch`
- * of the package diff takes seconds for two files of 10,000 different lines.
+ * Compares two texts line by line. Lines that occur once in both are matched first (patience diff), and the gaps
+ * between them are compared with Myers' algorithm within the budget. Takes linear time for any input, where
+ * `structuredPatch` of the package diff takes seconds for two files of 10,000 different lines.
  */
 export function diffLines(before: string, after: string, budget = new DiffBudget()): DiffHunk[] {
   const [old, now] = [splitWithEndings(before), splitWithEndings(after)];
@@ -39,9 +39,9 @@ export function diffLines(before: string, after: string, budget = new DiffBudget
   return toHunks([unchanged(start), ...changed, unchanged(end)], old, now);
 }
 
-/** Compares lines, and returns what turns the old ones into the new ones. */
+/** Compares lines and returns the edits that turn the old lines into the new ones. */
 export function compareLines(old: readonly string[], now: readonly string[], budget: DiffBudget): Edit[] {
-  // Numbers compare in no time, however long the lines are.
+  // Comparing numbers takes the same time for lines of any length.
   const numbers = new Map<string, number>();
   const numberOf = (line: string) => {
     const known = numbers.get(line);
@@ -86,7 +86,7 @@ interface Anchor {
   now: number;
 }
 
-/** Matches the lines that occur once in both, as many of them as are in the same order. */
+/** Matches the lines that occur once in both texts, as many as are in the same order. */
 function matchUnique(old: readonly number[], now: readonly number[]): Anchor[] {
   const positions = new Map<number, { old: number; now: number; isUnique: boolean }>();
   for (const [at, line] of old.entries()) {
@@ -104,7 +104,7 @@ function matchUnique(old: readonly number[], now: readonly number[]): Anchor[] {
   return longestIncreasing(unique.sort((a, b) => a.old - b.old));
 }
 
-/** The longest subsequence with increasing positions in the new text. */
+/** Returns the longest subsequence with increasing positions in the new text. */
 function longestIncreasing(anchors: readonly Anchor[]): Anchor[] {
   // For each length, the last anchor of the subsequence that ends earliest.
   const ends: { anchor: Anchor; previous: (typeof ends)[number] | undefined }[] = [];
@@ -128,7 +128,7 @@ function editsInGap(old: number[], now: number[], budget: DiffBudget): Edit[] {
   return [unchanged(start), ...compareGap(oldGap, newGap, budget), unchanged(end)];
 }
 
-/** Counts the items that two lists have in common at their start, and at their end. */
+/** Counts the items that two lists share at their start and at their end. */
 function commonEnds<T>(old: readonly T[], now: readonly T[]): { start: number; end: number } {
   const shorter = Math.min(old.length, now.length);
   let start = 0;
@@ -160,7 +160,7 @@ function compareGap(old: number[], now: number[], budget: DiffBudget): Edit[] {
   );
 }
 
-/** Joins edits to hunks with the lines around them. */
+/** Joins edits into hunks with surrounding lines. */
 function toHunks(edits: readonly Edit[], old: readonly string[], now: readonly string[]): DiffHunk[] {
   const hunks: DiffHunk[] = [];
   let hunk: DiffHunk | undefined;

@@ -1,6 +1,6 @@
 import { setImmediate } from "node:timers/promises";
 
-/** Gives other work of the process a turn from time to time during a long computation. */
+/** Lets other work run from time to time during a long computation. */
 export class EventLoopYielder {
   readonly #everyMs: number;
   readonly #signal: AbortSignal | undefined;
@@ -12,7 +12,7 @@ export class EventLoopYielder {
     this.#signal = signal;
   }
 
-  /** Asked first, because awaiting each time would take longer than the work. */
+  /** Checked first, because awaiting each time would take longer than the work. */
   get isDue(): boolean {
     return performance.now() - this.#yieldedAt > this.#everyMs;
   }

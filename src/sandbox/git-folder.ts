@@ -94,8 +94,8 @@ const maxPathLength = 0xfff;
 const assumeUnchanged = 0x8000;
 
 /**
- * Encodes an index of version 2. It has no file times, so git compares the contents of the files once. Links and submodules
- * count as unchanged, because a copy of the files has neither.
+ * Encodes an index of version 2. It has no file times, so git compares the contents of the files once. Links and
+ * submodules are marked as unchanged, because a copy of the files contains neither.
  */
 async function encodeIndex(files: readonly TreeFile[]): Promise<Buffer> {
   const header = Buffer.alloc(12);

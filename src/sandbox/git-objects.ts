@@ -24,7 +24,7 @@ export interface Commit {
   message: string;
 }
 
-/** Holds the header and the content of an object while it is hashed, for objects up to this size. */
+/** The buffer for the header and the content of an object of up to this size, for hashing. */
 const hashed = Buffer.allocUnsafeSlow(64 * 1024);
 const maxHeaderBytes = 32;
 
@@ -34,7 +34,7 @@ export function hashObject({ type, data }: { type: GitObject["type"]; data: Uint
   if (data.length > hashed.length - maxHeaderBytes) {
     return createHash("sha1").update(header).update(data).digest("hex");
   }
-  // For small objects, a Hash takes longer to create than to use.
+  // Creating a Hash takes longer than hashing a small object.
   const start = hashed.write(header, "latin1");
   hashed.set(data, start);
   return hash("sha1", hashed.subarray(0, start + data.length));
@@ -102,7 +102,7 @@ export function encodePack(objects: readonly GitObject[]): Buffer {
   return Buffer.concat([pack, hash("sha1", pack, "buffer")]);
 }
 
-/** The type and the size of an object, seven bits of the size in each byte after the first. */
+/** Encodes the type and size of an object, with seven bits of the size in each byte after the first. */
 function packHeader(type: GitObject["type"], { length }: Uint8Array): Buffer {
   const bytes = [(packedTypes[type] << 4) | (length & 15)];
   for (let rest = Math.floor(length / 16); rest > 0; rest = Math.floor(rest / 128)) {

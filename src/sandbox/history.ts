@@ -10,12 +10,12 @@ export interface HistoryRequest {
   exclude?: string | undefined;
   /** Only commits that changed this path. */
   path?: string | undefined;
-  /** How many commits to leave out before the first. */
+  /** The number of commits to skip. */
   skip?: number | undefined;
   limit: number;
 }
 
-/** How much of the history of a commit was fetched. */
+/** The history of a commit that was fetched so far. */
 interface FetchedHistory {
   depth: number;
   /** The commits whose parents are missing. */
@@ -23,10 +23,10 @@ interface FetchedHistory {
 }
 
 const minDepth = 50;
-/** The depths in which the history of a path is fetched. */
+/** The depths at which the history of a path is fetched, one after the other. */
 export const pathDepths = [100, 500, 2_500, 5_000];
 const maxDepth = 5_000;
-/** History above this size is fetched again when it is needed. */
+/** Larger histories are dropped after use, and fetched again when needed. */
 const maxKeptBytes = 32 * 1024 ** 2;
 
 /** The history that was fetched for the bases of a store. */
@@ -38,8 +38,8 @@ export interface HistoryCache {
 const caches = new WeakMap<ObjectStore, HistoryCache>();
 
 /**
- * Lists commits, newest first. Fetches what the store lacks without the contents of files, and for a path in steps, of
- * which each sends only what the one before did not.
+ * Lists commits, newest first. Fetches missing commits without the contents of files. The history of a path is fetched
+ * in steps, each of which transfers only what the previous ones did not.
  */
 export async function readHistory(
   baseStore: ObjectStore,
@@ -53,7 +53,7 @@ export async function readHistory(
   const cache = historyCacheOf(baseStore);
   const wanted = { ...request, limit };
   let found = walkHistory(cache.store, wanted);
-  // Without trees a commit has a few hundred bytes, so one request is enough.
+  // A commit without trees takes a few hundred bytes, so one request is enough.
   const depths = path === undefined ? [Math.min(Math.max(limit, minDepth), maxDepth), maxDepth] : pathDepths;
   for (const depth of depths) {
     if (found.isComplete) break;
@@ -66,19 +66,19 @@ export async function readHistory(
   return { commits: found.entries.slice(skip), isComplete: found.isComplete };
 }
 
-/** The history that was fetched for the bases of a store so far. Call `releaseHistory` after use. */
+/** Returns the history that was fetched so far for the bases of a store. Call `releaseHistory` after use. */
 export function historyCacheOf(baseStore: ObjectStore): HistoryCache {
   const cache = caches.get(baseStore) ?? { store: new ObjectStore({ below: baseStore }), fetched: new Map() };
   caches.set(baseStore, cache);
   return cache;
 }
 
-/** Forgets the history of a store if it has become too large. */
+/** Drops the history of a store if it has become too large. */
 export function releaseHistory(baseStore: ObjectStore): void {
   if ((caches.get(baseStore)?.store.bytes() ?? 0) > maxKeptBytes) caches.delete(baseStore);
 }
 
-/** Fetches history down to a depth, unless it was fetched before, or there is no more of it. */
+/** Fetches history down to a depth, unless that was done before or the history ends earlier. */
 export async function deepen(
   { store, fetched }: HistoryCache,
   remote: Remote,
@@ -108,7 +108,7 @@ interface Found {
   isComplete: boolean;
 }
 
-/** Lists the commits that the store has. */
+/** Lists commits that the store contains. */
 function walkHistory(store: ObjectStore, { from, exclude, path, limit }: HistoryRequest): Found {
   const entries: LogEntry[] = [];
   const excluded = exclude === undefined ? undefined : ancestorsOf(store, exclude);
@@ -148,7 +148,7 @@ export interface QueuedCommit {
   commit: Commit | undefined;
 }
 
-/** Commits by time, the newest first, and each only once. Commits that are missing come last. */
+/** A queue of distinct commits by time, newest first. Missing commits come last. */
 export class CommitQueue {
   readonly #queue: QueuedCommit[] = [];
   readonly #seen = new Set<string>();
@@ -166,7 +166,7 @@ export class CommitQueue {
   }
 }
 
-/** Whether a commit changed a path compared with each of its parents; undefined when a commit or tree is missing. */
+/** True if a commit changed a path compared with each of its parents; undefined if a commit or tree is missing. */
 function touches(store: ObjectStore, commit: Commit, path: string): boolean | undefined {
   const own = lookUp(store, commit.tree, path);
   if (own === undefined) return undefined;
@@ -181,7 +181,7 @@ function touches(store: ObjectStore, commit: Commit, path: string): boolean | un
   return true;
 }
 
-/** The mode and oid of a path; `""` when it does not exist, undefined when a tree is missing. */
+/** Returns the mode and object id of a path; `""` if it does not exist, undefined if a tree is missing. */
 export function lookUp(store: ObjectStore, tree: string, path: string): string | undefined {
   let current = { mode: "40000", oid: tree };
   for (const name of path.split("/").filter((part) => part !== "")) {

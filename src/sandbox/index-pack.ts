@@ -6,9 +6,9 @@ import { DeltaApplier, deltaResultSize } from "./apply-delta.ts";
 import { EventLoopYielder } from "./event-loop.ts";
 import type { GitObject } from "./git-objects.ts";
 
-/** What a repository may cost at most. A pack names the sizes of what it holds, and whoever made it chose them. */
+/** The maximum sizes of a repository. The sizes in a pack cannot be trusted. */
 export const packLimits = {
-  /** Bytes over the wire for one answer. */
+  /** Bytes transferred in one response. */
   pack: 300 * 1024 ** 2,
   /** One object, unpacked. */
   object: 100 * 1024 ** 2,
@@ -27,7 +27,7 @@ export interface IndexPackOptions {
   add(object: GitObject): string | Promise<string>;
 }
 
-/** A delta whose base was not added yet. */
+/** A delta whose base has not been added yet. */
 interface PendingDelta {
   offset: number;
   delta: Buffer;
@@ -48,7 +48,7 @@ const offsetDelta = 6;
 const refDelta = 7;
 const packHeaderBytes = 12;
 const checksumBytes = 20;
-// A size of ten bytes, and the longer of an offset and an object id.
+// Ten bytes for the size, and the longer of an offset and an object id.
 const maxObjectHeaderBytes = 30;
 
 /**
@@ -74,7 +74,7 @@ export async function indexPack(
 async function run(indexer: PackIndexer, yielder: EventLoopYielder): Promise<void> {
   for (;;) {
     const step = indexer.next();
-    // Only steps of large objects are promises: one for each object would take longer than the work.
+    // Only steps for large objects return promises: one per object would take longer than the work.
     if (!(typeof step === "boolean" ? step : await step)) return;
     if (yielder.isDue) await yielder.turn();
   }
@@ -86,19 +86,19 @@ const maxSyncBytes = 2 * 1024 ** 2;
 class PackIndexer {
   readonly #options: IndexPackOptions;
   readonly #checksum = createHash("sha1");
-  /** Bytes that were not read yet. The first one is at `#offset` of the pack. */
+  /** Unread bytes. The first one is at `#offset` of the pack. */
   #buffer: Buffer = Buffer.alloc(0);
   #waiting: Buffer[] = [];
   #waitingBytes = 0;
-  /** How many bytes the next step needs at least. */
+  /** The minimum number of bytes that the next step needs. */
   #neededBytes = packHeaderBytes;
   #offset = 0;
-  /** How many objects are still to come; undefined before the header was read. */
+  /** The number of remaining objects; undefined before the header was read. */
   #objectsLeft: number | undefined;
   #bytesLeft: number;
   readonly #oidByOffset = new Map<number, string>();
   readonly #pending = new Map<number | string, PendingDelta[]>();
-  /** Deltas whose base was added meanwhile. */
+  /** Deltas whose base has been added in the meantime. */
   readonly #ready: { baseOid: string; delta: PendingDelta }[] = [];
   #hasEnded = false;
 
@@ -112,12 +112,12 @@ class PackIndexer {
     this.#waitingBytes += chunk.length;
   }
 
-  /** Notes that there are no more chunks. */
+  /** Marks the end of the input. */
   end(): void {
     this.#hasEnded = true;
   }
 
-  /** Takes one step: reads the header or an object, or applies a delta. Returns false when it needs more bytes, or has finished. */
+  /** Takes one step: reads the header or an object, or applies a delta. Returns false when it needs more bytes or is done. */
   next(): boolean | Promise<boolean> {
     const ready = this.#ready.pop();
     if (ready) {
@@ -135,7 +135,7 @@ class PackIndexer {
     return this.#objectsLeft === undefined ? this.#readPackHeader() : this.#readObject();
   }
 
-  /** Checks that the pack was complete. */
+  /** Throws if the pack was incomplete. */
   check(): void {
     const rest = Buffer.concat([this.#buffer, ...this.#waiting]);
     if (this.#objectsLeft !== 0) throw damaged("it ends too early");
@@ -182,7 +182,7 @@ class PackIndexer {
     return this.#addRead(header, offset, inflated.data);
   }
 
-  /** The object counts when the rest of it has arrived. */
+  /** An object counts only after all its bytes have arrived. */
   #waitForRest({ size }: ObjectHeader): boolean {
     this.#bytesLeft += size;
     return this.#needMore(2 * this.#buffer.length);
@@ -325,7 +325,7 @@ function inflateOptions(size: number) {
     info: true,
     maxOutputLength: size + 1,
     chunkSize: Math.min(Math.max(size + 64, 64), 1 << 20),
-    // An object that is cut off is not an error: it has not arrived yet.
+    // A truncated object is not an error, since the rest has not arrived yet.
     finishFlush: constants.Z_SYNC_FLUSH,
   };
 }

@@ -12,14 +12,14 @@ export interface TreeNode {
   executable: boolean;
 }
 
-/** The state of a path in a layer: `base` shows the base, `gone` hides it. */
+/** The state of a path in a layer: `base` shows the base's entry, `gone` hides it. */
 export type LayerState = { kind: "base" } | { kind: "gone" } | { kind: "file"; content: Buffer; executable: boolean };
 
 interface Written {
   size: number;
   modified: Date;
   executable: boolean;
-  /** The content of a large file: memfs copies a file each time it is read, which takes 9 ms for 20 MB. */
+  /** The content of a large file. memfs copies a file on each read, which takes 9 ms for 20 MB. */
   content?: Buffer;
 }
 
@@ -39,10 +39,10 @@ export class Layer {
   readonly #base: Base | undefined;
   readonly #written = new Map<string, Written>();
   readonly #deleted = new Set<string>();
-  /** The number of entries below each folder, minus their number in the base. */
+  /** The number of entries below each folder, relative to the base. */
   readonly #countDeltas = new Map<string, number>();
   readonly #writtenByFoldedPath = new Map<string, Set<string>>();
-  /** A volume takes 20 KB, and most layers stay empty. */
+  /** Created on demand: a volume takes 20 KB, and most layers stay empty. */
   #createdVolume: Volume | undefined;
   #bytes = 0;
 
@@ -61,7 +61,7 @@ export class Layer {
     return undefined;
   }
 
-  /** The bytes of a file or the target of a link, which must not be written to; undefined for anything else. */
+  /** Returns the bytes of a file or the target of a link, which must not be modified; undefined for anything else. */
   read(path: string): Buffer | undefined {
     if (this.#written.has(path)) return this.#content(path);
     const entry = this.#below(path);
@@ -129,7 +129,7 @@ export class Layer {
     return [...new Set([...this.#written.keys(), ...this.#deleted])].sort();
   }
 
-  /** An existing path that some file systems treat as the same name, such as one in another case. */
+  /** Returns an existing path that some file systems treat as the same name, such as one in another case. */
   findCollision(path: string): string | undefined {
     for (const level of levelsOf(path)) {
       if (this.node(level)) continue;
@@ -188,7 +188,7 @@ export class Layer {
     if (this.#base?.entries.has(path)) this.#deleted.add(path);
     this.#volume.mkdirSync(`/${folderOf(path)}`, { recursive: true });
     const isLarge = content.length > maxVolumeFileBytes;
-    // memfs keeps what it is given, and a Buffer from the pool would keep its neighbours as well.
+    // memfs keeps the buffer it is given, and a Buffer from the pool would keep its whole slab in memory.
     this.#volume.writeFileSync(`/${path}`, isLarge ? "" : copyOf(content));
     const own = { size: content.length, modified: new Date(), executable };
     this.#written.set(path, isLarge ? { ...own, content: copyOf(content) } : own);
@@ -224,7 +224,7 @@ export class Layer {
   }
 }
 
-/** A path and the folders above it, from the top. */
+/** Returns a path and the folders above it, outermost first. */
 function levelsOf(path: string): string[] {
   return [...foldersAbove(path), path];
 }

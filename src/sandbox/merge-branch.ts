@@ -95,7 +95,7 @@ async function findCommonCommit(
   );
 }
 
-/** Returns a commit whose ancestors are these, like the one that the working files will become. */
+/** Creates a commit with these parents, like the commit that the working files will become. */
 function commitOver(store: ObjectStore, heads: readonly string[], tree: string): string {
   const [only, ...others] = heads;
   if (only !== undefined && others.length === 0) return only;
@@ -112,8 +112,8 @@ export async function compareFiles(store: ObjectStore, before: string, after: st
 }
 
 /**
- * Lists the files of a tree that differ from the tip and from each of the other trees, compared with the tip: what a merge
- * commit adds to its parents.
+ * Lists the files of a tree that differ from the tip and from each of the other trees, compared with the tip: the
+ * changes that a merge commit adds to its parents.
  */
 export async function compareWithAll(
   store: ObjectStore,
@@ -128,7 +128,7 @@ export async function compareWithAll(
   return differences.map((difference) => versionsOf(store, difference));
 }
 
-/** Returns the first path that a merged commit changed and that is in the tree as it was before the merge. */
+/** Returns the first path that a merged commit changed and whose change is missing from the tree. */
 export async function findDropped(
   store: ObjectStore,
   { from, commit, tree }: { from: string; commit: string; tree: string },
@@ -261,7 +261,7 @@ export async function compareTrees(
   return differences.sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
-/** Whether the store has a tree with everything in it. Reads each tree once, however often it occurs. */
+/** True if the store has a tree and everything in it. Reads each tree once, however often it occurs. */
 export async function hasTree(store: ObjectStore, root: string): Promise<boolean> {
   const yielder = new EventLoopYielder();
   const trees = new Set([root]);

@@ -9,12 +9,12 @@ interface StoredObject {
   size: number;
   segment: Buffer;
   start: number;
-  /** Bytes in the segment: fewer than `size` when they are compressed. */
+  /** Bytes in the segment: fewer than `size` if they are compressed. */
   length: number;
   isCompressed: boolean;
 }
 
-/** Where a content lies in memory that it shares with others. A line break follows each content. */
+/** The position of an object's content in shared memory. A line break follows each content. */
 export interface ContentRange {
   segment: Buffer;
   start: number;
@@ -23,7 +23,7 @@ export interface ContentRange {
 
 const minSegmentBytes = 16 * 1024;
 const maxSegmentBytes = 8 * 1024 ** 2;
-/** Contents above this total are kept compressed, which takes a third of the memory and more time to read. */
+/** Contents above this total are compressed, which takes a third of the memory but more time to read. */
 const maxPlainBytes = 256 * 1024 ** 2;
 /** Compressing or hashing more than this at once blocks the event loop. */
 const maxSyncBytes = 4 * 1024 ** 2;
@@ -32,8 +32,8 @@ const entryBytes = 180;
 const separator = 0x0a;
 
 /**
- * Git objects in memory, by object id. Objects are only added, to segments of an arena that hold many each: they are
- * read without a copy, and a search scans whole segments.
+ * Git objects in memory, by object id. Objects are only added, to segments that hold many of them: reads need no copy,
+ * and a search scans whole segments.
  */
 export class ObjectStore {
   readonly #objects = new Map<string, StoredObject>();
@@ -44,7 +44,7 @@ export class ObjectStore {
   #filled = 0;
   #segmentBytes = 0;
 
-  /** A store over `below` also has its objects, and never writes to it. */
+  /** A store over `below` also reads from it, but never writes to it. */
   constructor({ below, limits = packLimits }: { below?: ObjectStore; limits?: PackLimits } = {}) {
     this.#below = below;
     this.#limits = limits;
@@ -54,12 +54,12 @@ export class ObjectStore {
     return this.#objects.has(oid) || (this.#below?.has(oid) ?? false);
   }
 
-  /** The size of the content in bytes; undefined for an object that is missing. */
+  /** Returns the size of the content in bytes; undefined for a missing object. */
   sizeOf(oid: string): number | undefined {
     return this.#objects.get(oid)?.size ?? this.#below?.sizeOf(oid);
   }
 
-  /** Returns an object, whose content is shared and must not be written to. */
+  /** Returns an object. Its content is shared and must not be modified. */
   read(oid: string): GitObject | undefined {
     const object = this.#objects.get(oid);
     if (!object) return this.#below?.read(oid);
@@ -68,7 +68,7 @@ export class ObjectStore {
     return { type, data: isCompressed ? inflateSync(stored) : stored };
   }
 
-  /** Where a content lies; undefined when it is missing or kept compressed. */
+  /** Returns the position of a content; undefined if it is missing or compressed. */
   locate(oid: string): ContentRange | undefined {
     const object = this.#objects.get(oid);
     if (!object) return this.#below?.locate(oid);
@@ -105,12 +105,12 @@ export class ObjectStore {
     }
   }
 
-  /** The ids of its own objects. */
+  /** Returns the ids of its own objects, without the store below it. */
   oids(): string[] {
     return [...this.#objects.keys()];
   }
 
-  /** The memory it holds in bytes, without the store below it. */
+  /** Returns the memory it uses in bytes, without the store below it. */
   bytes(): number {
     return this.#objects.size === 0 ? 0 : this.#segmentBytes + this.#objects.size * entryBytes;
   }
@@ -134,7 +134,7 @@ export class ObjectStore {
       segment = Buffer.allocUnsafeSlow(isLarge ? needed : next);
       start = 0;
       this.#segmentBytes += segment.length;
-      // A large object gets a segment of its own, and the current one is filled further.
+      // A large object gets a separate segment, and the current one stays in use.
       if (!isLarge) this.#segment = segment;
     }
     data.copy(segment, start);

@@ -8,7 +8,7 @@ import type { BaseCommit, OpenSandbox, SandboxSource } from "./sandbox.ts";
 const cacheBytes = 512 * 1024 ** 2;
 const cache = createBaseCache(cacheBytes);
 const depths = [50, 500, 5_000];
-/** A store that holds this many times the contents of a base is not used for the next base. */
+/** The next base does not reuse a store that holds more than this multiple of the current base's contents. */
 const maxStoreGrowth = 2;
 const minStoreBytes = 64 * 1024 ** 2;
 
@@ -20,8 +20,8 @@ export interface OpenedBase {
 }
 
 /**
- * Opens the requested base, from the cache if possible. Its tree is complete; its contents may be missing, see
- * `fetchContents`. Always asks the remote first with the run's own credentials, so that a cached base is not available
+ * Opens the requested base, from the cache if possible. Its tree is complete, but its contents may be missing (see
+ * `fetchContents`). Always asks the remote first with the run's own credentials, so that a cached base is not available
  * to someone who cannot read the repository.
  */
 export async function openBase(
@@ -30,7 +30,7 @@ export async function openBase(
   asked: OpenSandbox["at"],
   signal: AbortSignal | undefined,
 ): Promise<OpenedBase> {
-  // The head of a fork's pull request is given with its full name.
+  // The head of a fork's pull request is given as a full ref name.
   const wanted = asked.branch?.startsWith("refs/pull/") ? asked.branch : `refs/heads/${asked.branch}`;
   const refs = await remote.refs(asked.branch === undefined ? ["HEAD"] : [wanted, "HEAD"]);
   const head = refs.find(({ name }) => name === "HEAD");
@@ -77,7 +77,7 @@ async function loadBase(remote: Remote, { at, tip, previous, signal }: LoadOptio
     await store.addPack(direct.pack, signal);
     return readBase(store, at.commit);
   }
-  // A server that sends only the tips of branches may still have the commit in the history of one.
+  // A server that only sends branch tips may still have the commit in the history of a branch.
   for (const depth of tip ? depths : []) {
     const deeper = await remote.fetch({ wants: [tip as string], depth }, signal);
     if (deeper.kind === "refused") break;
@@ -92,14 +92,14 @@ async function loadBase(remote: Remote, { at, tip, previous, signal }: LoadOptio
   );
 }
 
-/** True when another base may add its objects to the store of this one. */
+/** True if the next base may add its objects to this base's store. */
 function canAdvance({ contents, entries, store }: Base): boolean {
   if (!contents.isLoaded) return false;
   const needed = [...entries.values()].reduce((sum, { size }) => sum + size, 0);
   return store.bytes() < Math.max(minStoreBytes, maxStoreGrowth * needed);
 }
 
-/** Fetches only what differs from a previous base of the repository; undefined when that is not possible. */
+/** Fetches only the differences from a previous base of the repository; undefined if that is not possible. */
 async function advance(
   remote: Remote,
   { store, commit }: Base,
@@ -112,7 +112,7 @@ async function advance(
     await store.addPack(result.pack, signal);
     return await readBase(store, at.commit);
   } catch (error) {
-    // The server did not know what the previous base has, so it is asked for everything.
+    // The server did not recognize the previous base, so everything is fetched.
     if (signal.aborted || error instanceof UserError || error instanceof OutageError) throw error;
     return undefined;
   }
@@ -129,16 +129,16 @@ async function missingBranchError(remote: Remote, branch: string | undefined): P
 }
 
 /**
- * The bases of this process. Evicts the least recently used when all together are larger than `maxBytes`; a base that a
- * sandbox still uses is found all the same, since its memory is held anyway.
+ * The bases of this process. Evicts the least recently used ones when the total exceeds `maxBytes`. A base that a
+ * sandbox still uses can be found even after that, since it is in memory anyway.
  */
 interface BaseCache {
   /**
-   * Returns a base, and loads it when it is not cached. Concurrent loads of one base are one load, which is aborted when
-   * all its callers are. The caller has checked that its own credentials can read the repository.
+   * Returns a base, and loads it if it is not cached. Concurrent loads of the same base share one load, which is
+   * aborted when all callers abort. The caller has checked that its own credentials can read the repository.
    */
   get(request: BaseRequest): Promise<Base>;
-  /** The memory it keeps alive, in bytes. */
+  /** Returns the bytes it keeps in memory. */
   bytes(): number;
 }
 
@@ -217,7 +217,7 @@ export function createBaseCache(maxBytes: number): BaseCache {
   };
 }
 
-/** The memory of bases, of which several may share a store. */
+/** Returns the memory of bases, some of which may share a store. */
 function sizeOf(kept: Iterable<{ base: Base }>): number {
   const stores = new Set<ObjectStore>();
   let bytes = 0;

@@ -29,14 +29,14 @@ import { assertWritable, versionBefore, versionNow, workingChanges } from "./wor
 import { createWorkspaceView } from "./workspace-view.ts";
 import { createZones } from "./zones.ts";
 
-/** What the operations of one sandbox share. */
+/** The state that the operations of one sandbox share. */
 interface SandboxState {
   protectedBranches: ProtectedBranches;
   base: Base;
   overlay: Overlay;
   view: ReturnType<typeof createWorkspaceView>;
   connect: (signal?: AbortSignal) => Remote;
-  /** Resolves when the contents of the base are there: they follow its tree. */
+  /** Resolves when the base's contents have been fetched, which happens after its tree. */
   loadContents: () => Promise<void>;
 }
 
@@ -59,7 +59,7 @@ export async function openSandbox({
   const overlay = createOverlay(base, isStagingFile);
   await overlay.restore(changes);
   const loadContents = () => base.contents.load(() => fetchContents(connectRemote(), base));
-  // A failure is reported to whoever needs the contents first.
+  // The first operation that needs the contents reports the failure.
   loadContents().catch(() => {});
   const view = createWorkspaceView(base, overlay, { zones, loadContents });
   const staging = createStaging(overlay);
@@ -154,7 +154,7 @@ async function push(
   return pushCommit(connectRemote(signal), request, commit);
 }
 
-/** A commit names the tip and what was merged as its parents, so what it adds is what differs from all of them. */
+/** The new commit's parents are the tip and the merged commits, so its own changes are the differences from all of them. */
 async function planPush(
   { base, overlay, connect: connectRemote, loadContents }: SandboxState,
   {
@@ -226,7 +226,7 @@ async function mergeBranch(
   return { commit, mergeBase: plan.mergeBase, merged: plan.edits.map(({ path }) => path), conflicts, applied };
 }
 
-/** What was described is what is committed: the files are compared by their bytes, right before the commit is built. */
+/** Throws if the changes differ from those in the request. Compares the files byte by byte, right before the commit. */
 function assertUnchanged(changes: readonly FileChange[], base: Base, overlay: Overlay): void {
   const stale = changes.find((expected) => {
     const { path } = expected;
@@ -236,7 +236,7 @@ function assertUnchanged(changes: readonly FileChange[], base: Base, overlay: Ov
   if (stale) throw new UserError(`${stale.path} has changed since this push was prepared. Nothing was pushed.`);
 }
 
-/** A commit that names a merged one as its parent, and lacks a change of it, would revert that change unseen. */
+/** Throws if the commit lacks a change of a merged commit, which would revert that change unnoticed. */
 async function assertContained(
   { commit, since }: MergedCommit,
   { base, built, remote }: { base: Base; built: BuiltTree; remote: Remote },
@@ -257,7 +257,7 @@ async function listBranches(remote: Remote) {
     .sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-/** The commit of a full object id or a branch. */
+/** Resolves a full object id or a branch to a commit. */
 function commitOf(remote: Remote, name: string): Promise<string> {
   return /^[0-9a-f]{40}$/.test(name) ? Promise.resolve(name) : tipOf(remote, name);
 }
@@ -284,7 +284,7 @@ function readAt({ store }: Base, commit: string, path: string): Uint8Array | und
   return current?.type === "blob" ? current.data : undefined;
 }
 
-/** Every file that a merge writes: the merged ones, and the conflicting ones with their markers. */
+/** Returns the files that a merge writes: the merged ones, and the conflicting ones with markers. */
 function mergeWrites({ edits, conflicts }: MergePlan): MergePlan["edits"] {
   const marked = conflicts.flatMap(({ path, content, executable }) =>
     content === undefined ? [] : [{ path, content: Buffer.from(content), executable }],
@@ -292,7 +292,7 @@ function mergeWrites({ edits, conflicts }: MergePlan): MergePlan["edits"] {
   return [...edits, ...marked];
 }
 
-/** Applies a merge. Checks every path before it writes the first one. */
+/** Applies a merge. Checks all paths before writing any. */
 function applyMerge(view: Pick<GitSandbox, "resolve" | "ruleFor">, overlay: Overlay, plan: MergePlan): void {
   const all = mergeWrites(plan);
   for (const { path } of all) assertWritable(view, path);

@@ -9,9 +9,9 @@ export interface Overlay extends Pick<Sandbox, "pendingChanges" | "markStored" |
   layers: Readonly<Record<Space, Layer>>;
   write(space: Space, path: string, content: Uint8Array, executable?: boolean): void;
   remove(space: Space, path: string): void;
-  /** Applies stored changes to a new overlay, and gives other work of the process its turn. */
+  /** Applies stored changes to a new overlay, yielding to the event loop. */
   restore(stored: readonly StepChanges[]): Promise<void>;
-  /** Every stored step, oldest first. The contents of the base must be loaded. */
+  /** Returns all stored steps, oldest first. The contents of the base must be loaded. */
   history(): StoredStep[];
   /** Reverts a path to the base. */
   reset(path: string): void;
@@ -115,7 +115,7 @@ function nowAt(layers: Overlay["layers"], { space, path }: Touched): StoredChang
   return stored(space, path, layer.read(path), layer.node(path)?.executable ?? false);
 }
 
-/** The content before a step. Built on demand, since the base already holds most of it. */
+/** Returns the content before a step. Computed on demand, since the base already contains most of it. */
 function storedAt(base: Base, { space, path, before }: Touched): StoredChange {
   if (before.kind === "file") return stored(space, path, before.content, before.executable);
 

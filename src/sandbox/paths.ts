@@ -24,7 +24,7 @@ export function parsePath(path: string): string {
   return names.join("/");
 }
 
-/** A fast test for printable ASCII without `git`, which covers nearly every name. */
+/** A fast check for printable ASCII without `git`, which covers nearly every name. */
 const cannotBeGit = /^(?!.*git)[ -~]*$/i;
 
 /** True for every spelling that some file system treats as `.git`. */
@@ -33,7 +33,7 @@ export function isGitName(name: string): boolean {
   return /^(\.git|git~\d+)$/i.test(plainName(name));
 }
 
-/** A name as any file system may read it, but for its case: without ignored characters, streams and dots at its end. */
+/** Returns a name as any file system may read it, except for its case: without ignored characters, streams and trailing dots. */
 export function plainName(name: string): string {
   return name
     .normalize("NFKC")
@@ -42,24 +42,24 @@ export function plainName(name: string): string {
     .replace(/[. ]+$/, "");
 }
 
-/** Folds case and Unicode form, so that paths which some file system treats as the same become equal. */
+/** Folds case and Unicode form, so that paths that some file system treats as the same become equal. */
 export function foldPath(path: string): string {
   return path.normalize("NFC").toLowerCase().toUpperCase().normalize("NFC");
 }
 
-/** The parent folders of a path, outermost first and without the root: `a/b/c` has `a` and `a/b`. */
+/** Returns the parent folders of a path, outermost first and without the root: `a/b/c` has `a` and `a/b`. */
 export function foldersAbove(path: string): string[] {
   const folders: string[] = [];
   for (let end = path.indexOf("/"); end !== -1; end = path.indexOf("/", end + 1)) folders.push(path.slice(0, end));
   return folders;
 }
 
-/** The parent folder of a path; `""` for the root. */
+/** Returns the parent folder of a path; `""` for the root. */
 export function folderOf(path: string): string {
   return path.slice(0, Math.max(0, path.lastIndexOf("/")));
 }
 
-/** True for the folder itself and everything below it; every path lies within `""`. */
+/** True for the folder itself and everything below it. Every path is within `""`. */
 export function isWithin(path: string, folder: string): boolean {
   return folder === "" || path === folder || path.startsWith(`${folder}/`);
 }

@@ -7,7 +7,7 @@ import { DiffBudget, diffLines, hunkHeader } from "./diff-lines.ts";
 import { EventLoopYielder } from "./event-loop.ts";
 import { hashObject } from "./git-objects.ts";
 
-/** A file at the base and as it would be; undefined where it does not exist. */
+/** A file at the base and after the change; undefined where it does not exist. */
 export interface FileVersions {
   path: string;
   before: FileVersion | undefined;
@@ -21,12 +21,12 @@ export interface PreviewLimits {
 
 const defaultLimits: PreviewLimits = { maxFileBytes: 512_000 };
 
-/** A file with more unprintable bytes than these is not shown; with fewer, each is shown as an escape. */
+/** A file with more unprintable bytes than this is not shown. Fewer are shown as escapes. */
 const maxUnprintable = { count: 16, share: 0.1 };
 
 /**
- * The sections that show these file changes to a person. Every file is listed with kind, modes, blob ids and size, also
- * where its content cannot be shown.
+ * Returns the sections that show these file changes to a person. Every file is listed with kind, modes, blob ids and
+ * size, even if its content cannot be shown.
  */
 export async function previewFiles(
   files: readonly FileVersions[],
@@ -91,7 +91,7 @@ async function formatHunks(hunks: readonly DiffHunk[], loop: EventLoopYielder): 
   return shown.join("\n");
 }
 
-/** Lines are wrapped where they are shown. */
+/** Lines are wrapped by the front end. */
 const wholeLine = Number.POSITIVE_INFINITY;
 
 /** Counts unprintable bytes, so that a single NUL byte does not hide a file from the person who approves its change. */
@@ -139,7 +139,7 @@ function invalidBytes(content: Uint8Array): number {
   return count;
 }
 
-/** The bytes of the valid UTF-8 sequence that begins here; 0 where none does. */
+/** Returns the length of the valid UTF-8 sequence that begins here; 0 if there is none. */
 function sequenceLength(content: Uint8Array, at: number): number {
   const first = content[at] ?? 0;
   if (first < 0x80) return 1;
@@ -147,7 +147,7 @@ function sequenceLength(content: Uint8Array, at: number): number {
   for (let index = 1; index < length; index++) {
     if (((content[at + index] ?? 0) & 0xc0) !== 0x80) return 0;
   }
-  // Longer forms than needed, surrogates, and code points above the last one.
+  // Rejects overlong forms, surrogates, and code points above the last one.
   const second = content[at + 1] ?? 0;
   const isExcluded =
     (first === 0xe0 && second < 0xa0) ||

@@ -29,8 +29,8 @@ export class BranchMoved extends UserError {
 }
 
 /**
- * Moves the run's branch from `expectedTip` to the commit, without force, in one request. Retries during a short outage. A
- * push whose response was lost is recognized by the branch.
+ * Moves the run's branch from `expectedTip` to the commit, without force, in one request. Retries during a short
+ * outage. If the response to a successful push was lost, detects that by the branch.
  */
 export function pushCommit(remote: Remote, request: PushTarget, built: BuiltCommit): Promise<PushResult> {
   return withRetries(() => pushOnce(remote, request, built), { signal: request.signal });
@@ -52,7 +52,7 @@ async function pushOnce(
     });
   if (response.ok) return { commit, moved: true };
 
-  // The server compares and swaps, so the branch has to be looked at only when it refused.
+  // The server compares and swaps, so the branch is checked only after a refusal.
   const tip = await tipOf(remote, branch);
   if (tip === commit) return { commit, moved: false };
   if (tip !== expectedTip) throw branchMoved(remote.name, branch, tip, expectedTip);

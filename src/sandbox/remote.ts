@@ -24,11 +24,11 @@ interface RemoteRef {
 
 export interface FetchRequest {
   wants: readonly string[];
-  /** Commits that are known with their trees, so that only what differs from them is sent. */
+  /** Commits whose trees are known, so that only the differences are sent. */
   haves?: readonly string[];
   /** Known commits whose parents are missing; default: `haves`. */
   shallow?: readonly string[];
-  /** How many commits of history to send, counted from the wanted ones. */
+  /** The number of commits of history to send, including the wanted ones. */
   depth: number;
   /** What to leave out, if the server can: `blobs`, or `trees` and blobs. */
   without?: "blobs" | "trees" | undefined;
@@ -37,13 +37,13 @@ export interface FetchRequest {
 export type FetchResult =
   /** `shallow` lists the commits whose parents were not sent. */
   | { kind: "pack"; pack: AsyncIterable<Buffer>; shallow: string[] }
-  /** The server does not have the wanted objects, or does not allow to fetch them. */
+  /** The server does not have the wanted objects, or does not allow fetching them. */
   | { kind: "refused"; reason: string };
 
 interface PushUpdate {
   /** `refs/heads/main`. */
   ref: string;
-  /** The commit it has; undefined for a new ref. */
+  /** Its current commit; undefined for a new ref. */
   from: string | undefined;
   to: string;
   pack: Buffer;
@@ -59,9 +59,9 @@ interface PushResponse {
 export interface Remote {
   /** `owner/repo`, for messages. */
   name: string;
-  /** The refs that start with one of the prefixes. Resolves only when the server accepted the credentials. */
+  /** Lists the refs that start with one of the prefixes. Resolves only if the server accepted the credentials. */
   refs(prefixes: readonly string[]): Promise<RemoteRef[]>;
-  /** `signal` replaces that of the connection, for a fetch that others wait for too. */
+  /** `signal` replaces that of the connection, for a fetch that others also wait for. */
   fetch(request: FetchRequest, signal?: AbortSignal): Promise<FetchResult>;
   /** Moves a ref from one commit to another; the server compares and swaps. */
   push(update: PushUpdate): Promise<PushResponse>;
@@ -72,7 +72,7 @@ interface Connection {
   root: URL;
   source: SandboxSource;
   signal: AbortSignal;
-  /** The tokens of this operation, requested once. */
+  /** The tokens of this operation, each requested once. */
   tokens: Map<"read" | "write", Promise<string | undefined>>;
 }
 
@@ -82,7 +82,7 @@ const operationTimeoutMs = 10 * 60_000;
 const maxMessageLength = 1_000;
 const maxSmallResponseBytes = 64 * 1024 ** 2;
 
-/** The capabilities of servers by address, which saves a request. Access is checked by every other request. */
+/** The capabilities of servers by address, which saves a request. Every other request checks the access. */
 const knownCapabilities = new LRUCache<string, Map<string, string>>({ max: 1_000, ttl: 60 * 60_000 });
 
 /** The addresses that accept a push only from a client that has read the refs. */
@@ -210,7 +210,7 @@ async function readFetch({ name }: Connection, packets: AsyncGenerator<Packet>):
   }
 }
 
-/** Pushes in one request, which git's protocol allows to a client that knows the ref. */
+/** Pushes in one request, which git's protocol allows if the client knows the ref. */
 async function push(connection: Connection, { ref, from, to, pack }: PushUpdate): Promise<PushResponse> {
   const line = `${from ?? noCommit} ${to} ${ref}\0 report-status side-band-64k ${agentName}`;
   const body = Buffer.concat([encodePacket(line), flushPacket, pack]);
@@ -227,7 +227,7 @@ async function push(connection: Connection, { ref, from, to, pack }: PushUpdate)
   return { ok: false, reason: await sanitizeMessage(connection, message ? `${reason}\n${message}` : reason) };
 }
 
-/** Sends a push. Where the server refuses one from a client that has not read the refs, reads them and sends it again. */
+/** Sends a push. If the server refuses a push before the refs were read, reads them and sends it again. */
 async function sendPush(connection: Connection, post: Send): Promise<GitResponse> {
   const address = connection.root.href;
   if (!advertisesFirst.has(address)) {
@@ -242,7 +242,7 @@ async function sendPush(connection: Connection, post: Send): Promise<GitResponse
   return response;
 }
 
-/** True for a status that is about this request. Outages and rate limits are not. */
+/** True for a status that concerns this request. Outages and rate limits do not. */
 function isRefusal({ status, retryAfterMs }: GitResponse): boolean {
   return status >= 400 && status < 500 && status !== 429 && retryAfterMs === undefined;
 }
@@ -255,7 +255,7 @@ interface Send {
   maxBytes?: number;
 }
 
-/** Sends a request, and throws unless the server answers it. */
+/** Sends a request. Throws unless it succeeds. */
 async function send(connection: Connection, options: Send): Promise<GitResponse> {
   return checked(connection, options, await exchange(connection, options));
 }
@@ -324,12 +324,12 @@ function tokenFor(connection: Connection, access: "read" | "write"): Promise<str
 
   const token = connection.source.token(access);
   connection.tokens.set(access, token);
-  // A failed request for a token is repeated next time.
+  // After a failure, the next use requests a new token.
   token.catch(() => connection.tokens.delete(access));
   return token;
 }
 
-/** Shortens a server's message, and removes control characters and the token should the server echo it. */
+/** Shortens a server's message, and removes control characters and the token, in case the server echoes it. */
 async function sanitizeMessage(connection: Connection, message: string): Promise<string> {
   const tokens = (await Promise.all(connection.tokens.values())).filter((token) => token !== undefined);
   const secrets = tokens.flatMap((token) => [token, Buffer.from(`x-access-token:${token}`).toString("base64")]);

@@ -9,7 +9,7 @@ export interface GitRequest {
   body?: Buffer;
   /** The maximum size of the response in bytes. */
   maxBytes: number;
-  /** Whether sending the request twice is harmless. */
+  /** True if sending the request twice is harmless. */
   repeatable: boolean;
   signal: AbortSignal;
 }
@@ -18,13 +18,13 @@ export interface GitResponse {
   status: number;
   /** The media type. */
   type: string;
-  /** How long the server asks to wait, in milliseconds; undefined where it does not. */
+  /** The delay that the server asks for, in milliseconds; undefined if it asks for none. */
   retryAfterMs: number | undefined;
-  /** Must be read to its end, or its iterator closed. */
+  /** Must be read to its end, or its iterator must be closed. */
   body: AsyncIterable<Buffer>;
 }
 
-// Node's global agent closes connections that are idle for 5 s, and a git server may take longer to respond.
+// Node's global agent closes connections after 5 s of silence, but a git server may take longer to respond.
 const agents = {
   "http:": new http.Agent({ keepAlive: true, maxSockets: 32 }),
   "https:": new https.Agent({ keepAlive: true, maxSockets: 32 }),

@@ -9,7 +9,7 @@ export interface BaseCommit {
   branch: string;
 }
 
-/** The repository to fetch, with access to its credentials. Tools never see these. */
+/** The repository to fetch, with access to its credentials, which tools never see. */
 export interface SandboxSource {
   /** Separates the cached objects of tenants: installation id and repository. */
   tenant: string;
@@ -49,7 +49,7 @@ export interface LogOptions {
   from?: string;
   /** A branch or commit to leave out, with its ancestors. */
   exclude?: string;
-  /** How many commits to leave out before the first. */
+  /** The number of commits to skip. */
   skip?: number;
 }
 
@@ -65,13 +65,13 @@ export interface LogEntry {
 export interface History {
   /** Newest first. */
   commits: LogEntry[];
-  /** False when the commits are fewer than the limit because older ones were not read. */
+  /** False if there are fewer commits than the limit because older ones were not read. */
   isComplete: boolean;
 }
 
 export interface BlameOptions {
   path: string;
-  /** The first and the last line, from 1. */
+  /** The first and the last line, counted from 1. */
   start: number;
   end: number;
 }
@@ -80,7 +80,7 @@ export interface BlameOptions {
 export interface BlamedRange {
   start: number;
   end: number;
-  /** Undefined for lines that are not committed: this run or a person in the working tree changed them. */
+  /** Undefined for uncommitted lines, which this run or a person in the working tree changed. */
   commit: LogEntry | undefined;
   /** True when the lines may be older than the commit, because no older history was read. */
   mayBeOlder: boolean;
@@ -91,31 +91,31 @@ export interface PushRequest {
   branch: string;
   message: string;
   author: { name: string; email: string };
-  /** The commit time, fixed by the caller so that pushing the same changes again gives the same commit. */
+  /** The commit time, set by the caller so that pushing the same changes again creates the same commit. */
   at: Date;
-  /** Exactly these changes are committed. A file that is no longer as described is a UserError, and nothing is pushed. */
+  /** Exactly these changes are committed. If a file no longer matches, throws a UserError and pushes nothing. */
   changes: readonly FileChange[];
   /** The commit that the remote branch must point to; undefined when the branch must not exist. */
   expectedTip?: string;
   /** Commits that were merged into the files. All but `expectedTip` become further parents of the new commit. */
   merged?: readonly MergedCommit[];
-  /** The tree of the new commit, from `planPush`. Another tree is a UserError, and nothing is pushed. */
+  /** The tree of the new commit, from `planPush`. If the tree differs, throws a UserError and pushes nothing. */
   tree?: string | undefined;
   signal?: AbortSignal;
 }
 
-/** A commit whose changes were merged into the run's files. Nothing is pushed when one of them was dropped again. */
+/** A commit whose changes were merged into the run's files. Nothing is pushed if one of them was dropped again. */
 export interface MergedCommit {
   commit: string;
-  /** The commit that the merged changes are counted from. Default: the base. */
+  /** The commit from which the merged changes are counted. Default: the base. */
   since?: string | undefined;
-  /** True for a commit of the base branch: files that are as in this commit are not listed as changes of the push. */
+  /** True for a commit of the base branch: files that equal those of this commit are not listed as changes of the push. */
   isBase?: boolean;
 }
 
 export interface PushResult {
   commit: string;
-  /** False when the branch already pointed to this commit. */
+  /** False if the branch already pointed to this commit. */
   moved: boolean;
 }
 
@@ -124,7 +124,7 @@ export interface Sandbox extends Workspace {
   readonly base: BaseCommit;
   /** A view of the same files and changes, narrowed by another policy, for a child run. */
   restricted(policy: SandboxPolicy | undefined): Workspace;
-  /** The changes since the last `markStored`; undefined when there are none. */
+  /** Returns the changes since the last `markStored`; undefined if there are none. */
   pendingChanges(step: string): StepChanges | undefined;
   /** Marks all changes so far as stored. */
   markStored(): void;
@@ -132,11 +132,11 @@ export interface Sandbox extends Workspace {
   rollback(): void;
   /** Every stored step, oldest first, with the previous contents, for undo. */
   history(): Promise<StoredStep[]>;
-  /** Lists commits, newest first. Fetches the history as far as it is needed. */
+  /** Lists commits, newest first. Fetches the history as far as needed. */
   log(options: LogOptions): Promise<History>;
   /**
-   * Finds the commits that last changed the lines of a file as it is now. Fetches the history as far as it is needed.
-   * Throws a ToolError for a file that no commit has.
+   * Finds the commits that last changed the lines of the current file. Fetches the history as far as needed. Throws a
+   * ToolError for a file that is in no commit.
    */
   blame(options: BlameOptions): Promise<BlamedRange[]>;
   /**
@@ -148,9 +148,9 @@ export interface Sandbox extends Workspace {
 
 export interface OpenSandbox {
   source: SandboxSource;
-  /** True if the run pushes to the branch it starts from: that of a pull request. The default branch is never pushed to. */
+  /** True if the run pushes to the branch it started from, that of a pull request. The default branch is never pushed to. */
   pushesToBase?: boolean;
-  /** A branch, for its tip; or the base of an existing run. An undefined branch is the default branch. */
+  /** A branch, to start at its tip, or the base of an existing run. An undefined branch is the default branch. */
   at: { branch: string | undefined } | BaseCommit;
   /** For a child, the policies from the root worker down to its own. Each can only narrow the previous ones. */
   policy?: SandboxPolicy | readonly (SandboxPolicy | undefined)[];

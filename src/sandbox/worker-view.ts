@@ -55,12 +55,12 @@ export function followLinksIn(view: View, path: string, last: boolean): string {
   );
 }
 
-/** The node at a path; undefined when there is none or the worker cannot see it. */
+/** Returns the node at a path; undefined if there is none or the worker cannot see it. */
 export function nodeAt({ overlay, zones, base }: View, path: string): TreeNode | undefined {
   const node = overlay.layers[zones.spaceOf(path)].node(path);
   if (node && (zones.canSee(path) || (node.type === "directory" && zones.leadsToVisible(path)))) return node;
 
-  // A zone's folder exists even while it is empty.
+  // A zone's folder exists even if it is empty.
   const leads = path === "" || zones.runFolders().some((folder) => isWithin(folder, path));
   return leads ? { type: "directory", size: 0, modified: base.date, executable: false } : undefined;
 }
@@ -120,7 +120,7 @@ const maxHops = 16;
 interface Links {
   /** The target of the link at this path; undefined when it is not a link. */
   targetOf(path: string): string | undefined;
-  /** Throws when the path must not be visible. */
+  /** Throws if the path must not be visible. */
   check(path: string): void;
 }
 

@@ -88,7 +88,7 @@ export function workingChanges({
   };
 }
 
-/** A file or link in the base; undefined for anything else. */
+/** Returns a file or link in the base; undefined for anything else. */
 export function versionBefore(base: Base, path: string): FileVersion | undefined {
   const entry = base.entries.get(path);
   const content = entry && readEntry(base, entry);
@@ -102,7 +102,7 @@ export function versionBefore(base: Base, path: string): FileVersion | undefined
   );
 }
 
-/** A file or link with the run's changes; undefined for anything else. */
+/** Returns a file or link with the run's changes; undefined for anything else. */
 export function versionNow({ layers: { repository } }: Overlay, path: string): FileVersion | undefined {
   const node = repository.node(path);
   const content = node && node.type !== "directory" ? repository.read(path) : undefined;
@@ -111,7 +111,7 @@ export function versionNow({ layers: { repository } }: Overlay, path: string): F
   );
 }
 
-/** Throws a ToolError `READ_ONLY` for a path that the worker's zones keep as it is. */
+/** Throws a ToolError `READ_ONLY` for a path that is read-only in the worker's zones. */
 export function assertWritable(view: Pick<Workspace, "resolve" | "ruleFor">, path: string): void {
   const rule = view.ruleFor(view.resolve(path));
   if (rule.mode === "rw" && rule.write !== "blocked") return;

@@ -24,7 +24,7 @@ export function createWorkspaceView(
   { zones, loadContents = async () => {} }: { zones: Zones; loadContents?: () => Promise<void> },
 ): Workspace {
   const view: View = { base, overlay, zones };
-  /** Everything that reads a file, its size or a link waits for the contents of the base. */
+  /** Runs an operation when the base's contents are loaded. Everything that reads a file, its size or a link needs them. */
   async function loaded<Result>(operation: () => Result): Promise<Result> {
     if (!base.contents.isLoaded) await loadContents();
     return operation();
@@ -119,7 +119,7 @@ function readBase({ base, zones }: View, path: string): Uint8Array | undefined {
   return entry && copyOf(readEntry(base, entry));
 }
 
-/** Copies bytes of the base, which is shared and must not be written to. */
+/** Copies bytes of the base, which is shared and must not be modified. */
 function copyOf(content: Buffer | undefined): Buffer | undefined {
   return content && Buffer.from(content);
 }

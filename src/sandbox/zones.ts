@@ -5,7 +5,7 @@ import type { ZoneRule } from "#domain/workspace.ts";
 import { isWithin, parsePath } from "./paths.ts";
 import type { OpenSandbox } from "./sandbox.ts";
 
-/** Where a path is stored: in the repository, or with the run, where it is never committed. */
+/** The storage of a path: the repository, or the run, whose files are never committed. */
 export type Space = "repository" | "run";
 
 /** The paths that a worker can see and change, under all policies from the root worker down to it. */
@@ -29,7 +29,7 @@ interface PolicyLayer {
   defaultRule: LayerRule;
 }
 
-/** The rule of one policy for a path. A policy that does not cover the path leaves approval to the policies below it. */
+/** One policy's rule for a path. A policy that does not cover the path leaves the approval to the policies below it. */
 interface LayerRule extends ZoneRule {
   isCovered: boolean;
 }
@@ -104,7 +104,7 @@ function policyPath(path: string, what: string): string {
   }
 }
 
-/** The most specific zone of a path: zones are sorted by the length of their paths, longest first. */
+/** Returns the most specific zone of a path. Zones are sorted by path length, longest first. */
 function zoneAt(layer: PolicyLayer, path: string) {
   return layer.zones.find((zone) => isWithin(path, zone.path));
 }

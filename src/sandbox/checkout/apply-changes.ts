@@ -31,7 +31,7 @@ export interface FailedFile {
   reason: string;
 }
 
-/** With `refused` paths, nothing was written. `failed` paths could not be written, but the others were. */
+/** If there are `refused` paths, nothing was written. `failed` paths could not be written, but the others were. */
 export interface AppliedChanges {
   applied: AppliedFile[];
   refused: FailedFile[];
@@ -50,7 +50,7 @@ interface ApplyStep {
 
 /**
  * Applies changes to the working tree and replaces each file atomically. Merges files that were also changed on disk;
- * when one of them cannot be merged, writes nothing. Does not follow links and never touches git's own data.
+ * if one of them cannot be merged, writes nothing. Does not follow links and never touches git's own data.
  */
 export function applyChanges(root: string, changes: readonly CheckoutChange[]): AppliedChanges {
   const deletedPaths = new Set(changes.filter(({ after }) => !after).map(({ path }) => path));
@@ -95,7 +95,7 @@ function planChange(root: string, change: CheckoutChange, deletedPaths: Readonly
   return merge(path, { before, after, now });
 }
 
-/** Reads the current content of a path. A folder whose files will all be deleted counts as nothing. */
+/** Reads the current content of a path. A folder whose files will all be deleted counts as absent. */
 function readTarget(
   root: string,
   path: string,
@@ -147,7 +147,7 @@ function applyStep(root: string, { path, outcome, content, mode, executable }: A
   else remove(root, path);
 }
 
-/** The existing permission bits, with the executable bits as the worker set them. */
+/** Returns the existing permission bits, with the executable bits that the worker set. */
 function modeFor(mode: number | undefined, executable: boolean): number {
   const usual = mode ?? 0o666 & ~process.umask();
   if (mode !== undefined && ((mode & 0o100) !== 0) === executable) return mode;
@@ -192,7 +192,7 @@ function remove(root: string, path: string): void {
   }
 }
 
-/** The message of a file system error. Rethrows anything else, which is a bug. */
+/** Returns the message of a file system error. Rethrows anything else, which is a bug. */
 function reasonOf(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException;
   if (code === undefined) throw error;

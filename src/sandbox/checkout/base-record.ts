@@ -3,7 +3,7 @@ import { dirname } from "node:path";
 import { z } from "zod";
 import type { FileVersion } from "#sandbox/diff-file.ts";
 
-/** A file as it was before the worker changed it. `unknown`: it had changed on disk before the worker read it. */
+/** A file before the worker changed it. `unknown`: it had changed on disk before the worker read it. */
 export type RecordedFile = { kind: "file"; version: FileVersion } | { kind: "absent" } | { kind: "unknown" };
 
 const RecordedLine = z.discriminatedUnion("kind", [
@@ -19,8 +19,8 @@ const RecordedLine = z.discriminatedUnion("kind", [
 ]);
 
 /**
- * The files that a run changed as they were in the checkout before, one JSON line each. A resumed run needs them, since
- * the checkout itself may have changed since: what it applies in the end is merged with that.
+ * Records files of the checkout before a run changed them, one JSON line each. A resumed run needs them for its final
+ * merge, since the checkout may have changed in the meantime.
  */
 export class BaseRecord {
   readonly files: ReadonlyMap<string, RecordedFile>;
@@ -48,7 +48,7 @@ function lineOf(path: string, file: RecordedFile): z.input<typeof RecordedLine> 
   return { path, kind: "file", ...version, content: Buffer.from(content).toString("base64") };
 }
 
-/** A line that was cut off belongs to a change that was never stored. */
+/** A truncated line belongs to a change that was never stored. */
 function parseLine(line: string): [string, RecordedFile][] {
   let data: unknown;
   try {

@@ -29,7 +29,7 @@ export async function commitOnBranch(
     if (head) await git(["read-tree", head]);
     const lines: string[] = [];
     for (const { path, after } of changes) {
-      // Applies the repository's filters, as git add does.
+      // Applies the repository's filters, like git add.
       const filter = after?.isLink ? "--no-filters" : `--path=${path}`;
       const oid = after && (await git(["hash-object", "-w", filter, "--stdin"], after.content));
       lines.push(after ? `${modeOf(after)} ${oid}\t${path}\0` : `0 ${none}\t${path}\0`);
@@ -50,7 +50,7 @@ export async function commitOnBranch(
   }
 }
 
-/** The changed paths that also have uncommitted changes of the user. */
+/** Returns the changed paths that also have uncommitted changes of the user. */
 async function uncommitted(root: string, head: string, changes: readonly CheckoutChange[]): Promise<string[]> {
   const output = await runGit(["diff", "--name-only", "-z", "--no-ext-diff", "--no-renames", head], { cwd: root });
   const dirty = new Set(output.toString("utf8").split("\0"));

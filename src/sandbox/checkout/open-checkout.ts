@@ -39,7 +39,7 @@ export interface CheckoutChange {
   before: FileVersion | undefined;
   /** Undefined for a deleted file. */
   after: FileVersion | undefined;
-  /** The file changed on disk before the worker read it, so the previous content is unknown. */
+  /** True if the file changed on disk before the worker read it, so its previous content is unknown. */
   isStale: boolean;
 }
 
@@ -65,9 +65,9 @@ export interface OpenCheckout {
   policy?: SandboxPolicy | undefined;
   /** The stored changes of a run that is resumed, oldest first. */
   changes?: readonly StepChanges[];
-  /** True to open the folder itself, with no git operations, also where it is part of a checkout or in none. */
+  /** True to open the folder itself without git operations, even inside a checkout. */
   isFolder?: boolean;
-  /** Records the files that are changed, and has those that a resumed run changed. */
+  /** Records the changed files, and contains those that a resumed run changed. */
   record?: BaseRecord | undefined;
 }
 
@@ -96,7 +96,7 @@ export async function openCheckout(
     return version ? { kind: "file", version } : { kind: "absent" };
   }
 
-  // What was there before is recorded first, so that no stored change is without it.
+  // The previous contents are recorded first, so that every stored change has one.
   function pendingChanges(step: string): StepChanges | undefined {
     const pending = overlay.pendingChanges(step);
     for (const { path, mode } of pending?.changes ?? []) {
@@ -150,7 +150,7 @@ export async function openCheckout(
   };
 }
 
-/** The previous content; undefined when the file was deleted from disk before it was read. */
+/** Returns the previous content; undefined if the file was deleted from disk before it was read. */
 function knownBefore(read: () => FileVersion | undefined): FileVersion | undefined {
   try {
     return read();
@@ -190,14 +190,14 @@ async function readLocalBlame(
   root: string,
   { path, start, end, content }: BlameOptions & { content: Uint8Array },
 ): Promise<BlamedRange[]> {
-  // A missing file of ignored revisions would be an error, and a text conversion runs a program.
+  // A missing file of ignored revisions would be an error, and a text conversion would run a program.
   const config = ["-c", "blame.ignoreRevsFile="];
   const options = ["--porcelain", "--no-textconv", "--contents", "-", "-L", `${start},${end}`];
   const output = await runGit([...config, "blame", ...options, "--", path], { cwd: root, stdin: content });
   const shallow = await isShallow(root);
   const commits = new Map<string, { commit: LogEntry | undefined; isBoundary: boolean }>();
   const ranges: BlamedRange[] = [];
-  // Each line of the file has a header, the fields of a commit that was not named before, and the line after a tab.
+  // Each line of the file has a header, the fields of a commit on its first mention, and a tab with the line.
   for (const entry of output.toString("utf8").split(/^\t[^\n]*\n/m)) {
     const [, oid = "", line = ""] = /^([0-9a-f]{40}) \d+ (\d+)/.exec(entry) ?? [];
     if (oid === "") continue;

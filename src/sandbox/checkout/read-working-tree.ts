@@ -27,8 +27,8 @@ const maxFileBytes = 100 * 1024 ** 2;
 const maxTreeBytes = 1024 ** 3;
 
 /**
- * Lists the files of a checkout as they are on disk, without ignored files and `.git`. Contents are read on first use.
- * Does not follow links. `recorded` files take the place of what is on disk now.
+ * Lists the files of a checkout on disk, without ignored files and `.git`. Contents are read on first use. Does not
+ * follow links. `recorded` files replace the current ones on disk.
  */
 export async function readWorkingTree(
   root: string,
@@ -98,13 +98,13 @@ export async function readWorkingTree(
   };
 }
 
-/** A folder that git ignores has no files for git. */
+/** Git lists no files in a folder that it ignores. */
 function nonEmpty(listed: Buffer): Buffer {
   if (listed.length === 0) throw new Error("git lists no file.");
   return listed;
 }
 
-/** Names that a folder without git may have and that are not for a model: packages, and variables with secrets. */
+/** Names that are left out in a folder without git: git's data, packages, and variables with secrets. */
 const leftOut = /^(\.git|node_modules|\.env(\..*)?)$/;
 
 /** Lists the files below a folder in the format of git. */
@@ -143,7 +143,7 @@ function createEntry(stat: BigIntStats, readBlob: () => string): BaseEntry | und
   };
 }
 
-/** The paths in git's listing, without nested repositories and names that are not valid here. */
+/** Yields the paths in git's listing, without nested repositories and names that are not valid here. */
 function* namedPaths(listed: Buffer): Iterable<string> {
   const seen = new Set<string>();
   for (const path of listed.toString("utf8").split("\0")) {
@@ -154,7 +154,7 @@ function* namedPaths(listed: Buffer): Iterable<string> {
   }
 }
 
-/** Checks that a folder was not replaced by a link: git still lists its former files. */
+/** Returns a check that a folder was not replaced by a link: git still lists its former files. */
 function plainFolders(root: string): (folder: string) => boolean {
   const known = new Map<string, boolean>();
   return (folder) => {

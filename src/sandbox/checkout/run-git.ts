@@ -13,7 +13,7 @@ export class GitError extends UserError {
   override readonly name = "GitError";
 }
 
-// Git sets these in hooks and aliases, where they would redirect our commands to another repository.
+// Git sets these in hooks and aliases, where they would make our commands use another repository.
 const redirectingVariables =
   /^GIT_(DIR|WORK_TREE|INDEX_FILE|OBJECT_DIRECTORY|ALTERNATE_OBJECT_DIRECTORIES|COMMON_DIR|PREFIX|NAMESPACE|INTERNAL_SUPER_PREFIX|.*PATHSPECS)$/;
 const globalArgs = [
@@ -25,7 +25,7 @@ const globalArgs = [
   "core.quotePath=false",
 ];
 
-/** Runs the installed git and resolves to its standard output. Rejects with a GitError with its first line of errors. */
+/** Runs the installed git and resolves to its standard output. Rejects with a GitError with the first line of its errors. */
 export function runGit(args: readonly string[], { cwd, stdin, env, signal }: GitCommandOptions): Promise<Buffer> {
   const inherited = Object.entries(process.env).filter(([name]) => !redirectingVariables.test(name));
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();

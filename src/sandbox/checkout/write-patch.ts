@@ -10,7 +10,7 @@ export function writePatch(changes: readonly Versions[]): string {
   return changes.flatMap(asOneKind).map(patchOf).join("");
 }
 
-/** Splits a change between file and link into a deletion and an addition, as git does. */
+/** Splits a change between a file and a link into a deletion and an addition, as git does. */
 function asOneKind({ path, before, after }: Versions): Versions[] {
   if (!before || !after || before.isLink === after.isLink) return [{ path, before, after }];
   return [
