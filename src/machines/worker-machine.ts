@@ -9,7 +9,7 @@ import type { EffectRequest } from "./effects.ts";
 export const WorkerContext = z.strictObject({
   mode: z.enum(["single", "chat"]),
   limits: Limits,
-  /** The base commit of the sandbox is pinned. A run that does not remember it finds it in its log. */
+  /** True once the base commit of the sandbox is pinned. A run without this flag finds the commit in its log. */
   hasBase: z.boolean().default(false),
   /** Answers of the model so far. */
   steps: z.number(),
@@ -43,14 +43,14 @@ export type WorkerContext = z.infer<typeof WorkerContext>;
 
 type WorkerInput = Pick<WorkerContext, "mode" | "limits"> & { isRoot?: boolean; pausesAtCostLimit?: boolean };
 
-/** What `open_pull_request` and `update_pull_request` return. */
+/** The results of `open_pull_request` and `update_pull_request`. */
 const PullRequestResult = z.object({ data: z.object({ number: z.number() }) });
 
 /** An answer that does not match the output schema is asked for once more. */
 const maxMismatches = 2;
 const maxConsecutiveFailures = 5;
 const firstRetryMs = 2_000;
-/** When a provider asks for a longer delay than this, the run fails and says so. */
+/** If a provider asks for a longer delay than this, the run fails and says so. */
 const maxRetryDelayMs = 10 * 60_000;
 
 type ModelAnswered = Extract<RunEvent, { type: "model.answered" }>;
@@ -64,7 +64,7 @@ const machineSetup = setup({
     input: {} as WorkerInput,
   },
   actions: {
-    // Performed by the runtime, which reads them from the result of transition(). Under createActor they do nothing.
+    // The runtime performs them, from the result of transition(). Under createActor they do nothing.
     requestEffects: (_, _params: { effects: EffectRequest[] }) => {},
     cancelEffects: () => {},
     withdrawApprovals: () => {},

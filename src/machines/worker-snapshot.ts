@@ -13,7 +13,7 @@ const StateValue = z.union([
   z.strictObject({ handlingCalls: RunState.extract(callStates) }),
 ]) satisfies z.ZodType<ReturnType<typeof workerMachine.resolveState>["value"]>;
 
-/** The state of a worker between events, as the store keeps it, with the clock that its minutes are counted by. */
+/** The stored state of a worker between events, with the clock for its limit of minutes. */
 export const WorkerSnapshot = z.strictObject({
   version: z.literal(snapshotVersion),
   value: StateValue,

@@ -25,10 +25,10 @@ import { callIdsIn, readAnswer } from "./read-answer.ts";
 
 const defaultTimeouts: CallTimeouts = { firstMs: 5 * 60_000, idleMs: 2 * 60_000, totalMs: 30 * 60_000 };
 
-/** Characters per answer, including reasoning and arguments. Caps the cost; no model needs as much. */
+/** Characters per answer, including reasoning and arguments. Limits the cost; no model needs this many. */
 const maxAnswerLength = 500_000;
 
-/** The number of times a provider may pause an answer. After that, the answer so far is used. */
+/** The maximum number of pauses in an answer. After that, the partial answer is used. */
 const maxPauses = 3;
 
 /** The complete response of one model call. */
@@ -140,7 +140,7 @@ function addUsage(one: LanguageModelUsage, other: LanguageModelUsage): LanguageM
   };
 }
 
-/** The SDK reports a call on this level to the callbacks it is given, and not to registered integrations. */
+/** At this level, the SDK reports a call only to the callbacks passed to it, and not to registered integrations. */
 async function callOnce(
   request: ModelRequest,
   provider: Provider,
@@ -174,7 +174,7 @@ async function streamCall(
     ...promptOf(request, provider, search),
     tools: { ...(await offerTools(request.tools)), ...(search && { web_search: search.tool }) },
     abortSignal: watch.signal,
-    // Otherwise the SDK would fetch URLs of files in messages, from inside this network.
+    // Otherwise the SDK would download the URLs of files in messages, from inside this network.
     download: async (wanted) => wanted.map(() => null),
     callId,
     ...(telemetry && {
@@ -206,7 +206,7 @@ async function streamCall(
   return { parts, usage: end.usage, finishReason: end.finishReason, rawFinishReason: end.rawFinishReason };
 }
 
-/** The characters of the answer in a part of the stream. */
+/** Counts the characters of the answer in a part of the stream. */
 function lengthOf(part: object): number {
   const { text, delta } = part as { text?: unknown; delta?: unknown };
   return [text, delta].reduce<number>((sum, piece) => sum + (typeof piece === "string" ? piece.length : 0), 0);
@@ -220,7 +220,7 @@ function answerTooLong({ label }: Provider): ModelFailure {
   });
 }
 
-/** The provider's web search, if the worker asks for it and the provider has it. */
+/** Returns the provider's web search, if the worker asks for it and the provider has one. */
 function requestedSearch(
   { model, serverSideTools = [] }: ModelRequest,
   provider: Provider,
@@ -301,7 +301,7 @@ function toAnswer(response: ProviderResponse, request: ModelRequest, provider: P
   return { text, calls, messages, searches, usage, cost: costOf(request.model, billed), finishReason };
 }
 
-/** Many local servers report no usage, and the limits of a run have to work with them, too. */
+/** Converts the reported usage. Estimates it for the many local servers that report none, since limits need it, too. */
 function toUsage(reported: LanguageModelUsage, request: ModelRequest, answer: ModelMessage[]): TokenUsage {
   const cached = reported.inputTokenDetails.cacheReadTokens;
   return {

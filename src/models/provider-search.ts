@@ -25,7 +25,7 @@ function anthropicSearch(_model: string, settings: WebSearchSettings): ProviderS
     allowed_domains: allowedDomains,
     blocked_domains: blockedDomains,
   } = settings;
-  // Later versions let the model run code on the results at the provider, where nobody can see it.
+  // Later versions let the model run code on the results, which would happen unseen at the provider.
   return {
     tool: anthropic.tools.webSearch_20250305({
       maxUses,

@@ -79,7 +79,7 @@ function openai({ apiKey, baseUrl }: Config["models"]["openai"]): Provider {
     }),
     connect(model, fetch) {
       const provider = createOpenAI({ apiKey: apiKey ?? "", baseURL: url, fetch });
-      // Compatible servers usually support chat completions, and not the newer API.
+      // Compatible servers usually support chat completions, but not the newer API.
       return isOpenAI ? provider(model) : provider.chat(model);
     },
   };

@@ -165,7 +165,7 @@ function citeSource([url, title]: [string, string]): string {
 }
 
 const searchText = z.string().min(1);
-/** How providers report searches: Anthropic in the call, OpenAI in the result, Google as a list in the call. */
+/** The forms in which providers report searches: Anthropic in the call, OpenAI in the result, Google as a list in the call. */
 const Search = z.union([
   z.object({ action: z.object({ queries: z.array(searchText).min(1) }) }).transform(({ action }) => action.queries),
   z.object({ action: z.object({ query: searchText }) }).transform(({ action }) => [action.query]),

@@ -14,24 +14,24 @@ export interface ActiveRunOptions {
   live: LiveOutput;
 }
 
-/** Opens a run. Throws when there is no run of this id. */
+/** Opens a run. Throws if no run has this id. */
 export async function openActiveRun(runId: string, options: ActiveRunOptions): Promise<ActiveRun> {
   const run = await options.store.findRun(runId);
-  // The status of a run that cannot be read is shown all the same; the session performs nothing else of it.
+  // The status of an unreadable run is still shown; the session performs nothing else of it.
   const spec = run?.unreadable ? run.displaySpec : run?.spec;
   if (!spec) throw run?.unreadable ?? new Error(`There is no run ${runId}.`);
   return new ActiveRun(spec, options);
 }
 
-/** The resources an active run holds. Each is opened when first needed; all are closed when the run waits or ends. */
+/** The resources of an active run. Each is opened on first use; all are closed when the run waits or ends. */
 export class ActiveRun {
   readonly spec: RunSpec;
   readonly repository: RepositoryAccess;
-  /** Receives what tools print and the model writes while they do. */
+  /** Receives the output of tools and models while it is produced. */
   readonly live: LiveOutput;
   readonly #store: Store;
   readonly #environment: RunEnvironment;
-  /** Appended to in place, since what is derived from it is updated with what was appended. */
+  /** Appended to in place, since derived values are updated with the appended events. */
   readonly #events: LoggedEvent[] = [];
   readonly #reads = new SerialQueue();
   #workspace: Promise<RunWorkspace> | undefined;
@@ -45,7 +45,7 @@ export class ActiveRun {
     this.#environment = environment;
   }
 
-  /** Returns the whole log, with the conversation this run continues. Only events that are new are read. */
+  /** Returns the whole log, including the conversation this run continues. Reads only new events. */
   log(): Promise<readonly LoggedEvent[]> {
     // One read at a time, so that no event is added twice.
     return this.#reads.run(async () => {
@@ -59,7 +59,7 @@ export class ActiveRun {
     return (await this.log()).filter(({ runId }) => runId === this.spec.id);
   }
 
-  /** Opens the workspace for the first time and returns the base it stands on. */
+  /** Opens the workspace for the first time and returns its base. */
   async openBase(signal: AbortSignal): Promise<BaseCommit> {
     return (await this.#keep(this.#environment.openWorkspace(this.spec, undefined, signal))).base;
   }
@@ -84,9 +84,9 @@ export class ActiveRun {
   }
 
   /**
-   * Does work that may change files, and returns what has to be stored together with its result. Changes of an earlier
-   * attempt that were never stored are dropped first. Changes of interrupted work are dropped, and the signal's reason
-   * is thrown.
+   * Does work that may change files, and returns its result with the changes to store. First drops changes of an
+   * earlier attempt that were never stored. If the work is interrupted, drops its changes and throws the signal's
+   * reason.
    */
   async change<Result>(
     work: () => Promise<Result>,
@@ -118,7 +118,7 @@ export class ActiveRun {
     return this.#environment.instructions(this.spec);
   }
 
-  /** Closes the workspace and its tools, so that changes stored by others are seen when it is opened again. */
+  /** Closes the workspace and its tools, so that the next use sees changes that others have stored. */
   async discardWorkspace(): Promise<void> {
     const toolbox = this.#toolbox;
     this.#workspace = undefined;

@@ -9,10 +9,10 @@ import type { Advance, EffectQueue, NewEffect, NewRun, RunRow, RunStatus } from 
 export interface AppliedEvents {
   /** The run before the events. */
   run: RunRow;
-  /** Those that were applied. */
+  /** The events that were applied. */
   events: LoggedEvent[];
   advance: Advance;
-  /** The run was stopped or has ended: interruptible effects that are being performed have to be aborted. */
+  /** The run was stopped or has ended: interruptible effects in progress have to be aborted. */
   interrupted: boolean;
   /** A child handed over its changes, so an open sandbox is out of date. */
   sandboxChanged: boolean;
@@ -22,7 +22,7 @@ type State = ReturnType<typeof workerMachine.resolveState>;
 type Actions = ReturnType<typeof transition<typeof workerMachine>>[1];
 type Clock = Pick<WorkerSnapshot, "workedMs" | "busySince">;
 
-/** Returns a new run in its first state, with its first effects. */
+/** Creates a run in its initial state, with its first effects. */
 export function initialRun(spec: RunSpec, { pausesAtCostLimit = false } = {}): NewRun {
   const { mode, limits } = spec.worker;
   const input = { mode, limits, isRoot: spec.parentId === undefined, pausesAtCostLimit };
@@ -33,8 +33,8 @@ export function initialRun(spec: RunSpec, { pausesAtCostLimit = false } = {}): N
 }
 
 /**
- * Applies the events of the inbox to the machine, in order. An event that the machine cannot take in its present state
- * stays in the inbox, and is tried again after each event that was applied. Returns undefined when the inbox is empty.
+ * Applies the events of the inbox to the machine, in order. An event that the machine cannot handle in its current
+ * state stays in the inbox, and is retried after each applied event. Returns undefined if the inbox is empty.
  */
 export function applyEvents(row: RunRow, inbox: readonly LoggedEvent[], now: number): AppliedEvents | undefined {
   if (inbox.length === 0) return undefined;
@@ -118,7 +118,7 @@ export function stateName({ value }: Pick<WorkerSnapshot, "value">): RunState {
   return typeof value === "string" ? value : value.handlingCalls;
 }
 
-/** Returns the effects that show a live run again, after nothing could be posted for a while. */
+/** Returns the effects that show a live run again after a period in which nothing could be posted. */
 export function redisplayEffects(spec: RunSpec): NewEffect[] {
   return [toEffect(spec, { kind: "approvals.close" }, "redisplay"), statusEffect(spec.rootId)];
 }
@@ -190,7 +190,7 @@ function setRetryTimer(changes: Pick<Advance, "timers">, actions: Actions, now: 
   }
 }
 
-/** Minutes count only in busy states, so the deadline moves with every wait. */
+/** Sets the deadline. Only minutes in busy states count, so it moves with every wait. */
 function setDeadline(
   changes: Pick<Advance, "timers">,
   { spec, state, clock, now }: { spec: RunSpec; state: State; clock: Clock; now: number },

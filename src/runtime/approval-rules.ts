@@ -9,19 +9,19 @@ import { matchesSomePath } from "#text/path-pattern.ts";
 import type { RepositoryAccess } from "./run-environment.ts";
 import { readable, type Store } from "./store/store.ts";
 
-/** People of whom a number has to approve a call: a rule of the settings, or the owners of some of the changed files. */
+/** A group of people of whom a number must approve a call: from a rule of the settings, or the owners of some changed files. */
 export interface Requirement extends Pick<ApprovalRule, "permission" | "people" | "teams" | "required"> {
   exclude: NonNullable<ApprovalRule["exclude"]>;
-  /** A changed file whose owners these are. */
+  /** A changed file with these owners. */
   ownedPath?: string;
 }
 
-/** The parts of a call that rules are about. */
+/** The parts of a call that rules apply to. */
 type RuledCall = Pick<Approval, "tool" | "toolName" | "workerPath" | "preview">;
 
 const anyone: Requirement = { permission: "write", required: 1, exclude: "nobody" };
 
-/** Returns the requirements for a call, all of which have to be met. */
+/** Returns the requirements for a call, all of which must be met. */
 export async function requirementsOf(
   call: RuledCall,
   settings: RepositorySettings,
@@ -61,14 +61,14 @@ async function readCodeowners(repository: Pick<RepositoryAccess, "readFile">) {
   return undefined;
 }
 
-/** Returns the distinct groups of owners of the changed files. Files without owners need nobody in particular. */
+/** Returns the distinct groups of owners of the changed files. Files without owners need no specific approver. */
 function ownerGroups({ preview }: RuledCall, ownersOf: ((path: string) => readonly string[]) | undefined) {
   const groups = new Map<string, Pick<Requirement, "people" | "teams"> & { ownedPath: string }>();
   for (const { path } of changesIn(preview)) {
     const owners = ownersOf?.(path) ?? [];
     const key = owners.join(" ");
     if (owners.length === 0 || groups.has(key)) continue;
-    // GitHub does not say whose address an e-mail is, so it makes nobody an owner here.
+    // GitHub does not reveal whose an e-mail address is, so an address does not make anyone an owner here.
     const names = owners.filter((owner) => owner.startsWith("@")).map((owner) => owner.slice(1));
     groups.set(key, {
       ownedPath: path,
@@ -97,10 +97,10 @@ export function describeRequirement(requirement: Requirement, requestedBy: strin
   return `${required > 1 ? `${required} people: ` : ""}${who}${owned}${but}`;
 }
 
-/** GitHub's answers about people, and what the logs of a run tree say about them. */
+/** The facts about people from GitHub and from the logs of a run tree. */
 export interface ApproverFacts {
   repository: Pick<RepositoryAccess, "getPermission" | "findAccount" | "isTeamMember">;
-  /** The ids that logins of the settings had when the request was made. */
+  /** The ids that the settings' logins had when the request was made. */
   accounts: Readonly<Record<string, number>>;
   requester: Account;
   /** Everyone who wrote input to the run tree. */
@@ -142,7 +142,7 @@ async function isListed(
       continue;
     }
     const name = listed.replace(/^@/, "").toLowerCase();
-    // In a program, people have no account.
+    // In an embedding program, people have no account.
     if (person.id === undefined) {
       if (name === person.login.toLowerCase()) return true;
       continue;
@@ -154,8 +154,8 @@ async function isListed(
 }
 
 /**
- * True if the person is one of these people. Someone who was stored without an id is looked up by login; when the account
- * is gone, anyone may be that person.
+ * True if the person is one of these people. Someone stored without an id is looked up by login; if the account no
+ * longer exists, anyone may be that person.
  */
 async function isOneOf(person: Account, people: readonly Account[], { repository }: ApproverFacts): Promise<boolean> {
   for (const other of people) {
@@ -167,7 +167,7 @@ async function isOneOf(person: Account, people: readonly Account[], { repository
   return false;
 }
 
-/** Returns for each requirement who of these people counts for it. */
+/** Returns, for each requirement, which of these people count for it. */
 export async function countApprovals(
   requirements: readonly Requirement[],
   people: readonly Account[],
@@ -193,7 +193,7 @@ export function approversOf(approval: Approval): Account[] {
   return answersOf(approval).map(({ by, byId }) => ({ login: by, id: byId }));
 }
 
-/** Looks up the logins of requirements, so that an account that is renamed later neither gains nor loses the right. */
+/** Looks up the ids of logins in requirements, so that renaming an account neither gives nor takes away the right. */
 export async function resolveAccounts(
   requirements: readonly Requirement[],
   repository: Pick<RepositoryAccess, "findAccount">,
@@ -204,7 +204,7 @@ export async function resolveAccounts(
   return Object.fromEntries(found.filter(([, id]) => id !== undefined));
 }
 
-/** Returns what the evaluation of answers to a request needs to know. */
+/** Returns the facts needed to evaluate the answers to a request. */
 export function factsAbout(
   { accounts = {} }: Pick<Approval, "accounts">,
   root: RunSpec,
@@ -232,7 +232,7 @@ async function authorsOf(store: Store, runId: string): Promise<Account[]> {
   return all.filter((one, index) => all.findIndex((two) => isSameAccount(one, two)) === index);
 }
 
-/** Returns the people who wrote what the model reads of an event. */
+/** Returns the people who wrote the parts of an event that the model reads. */
 function writersOf(event: RunEvent): Account[] {
   switch (event.type) {
     case "message.received":

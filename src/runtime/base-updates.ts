@@ -12,7 +12,7 @@ function updateTask(base: string, { pullRequestBranch }: Pick<RunSpec, "pullRequ
   return `Merge the branch ${base} into your pull request: call ${merge}, with with_conflicts: true if there are conflicts, resolve them, run the tests, and push with update_pull_request.`;
 }
 
-/** The events at the start of a log in which the base commit is found. */
+/** The number of events at the start of a log among which the base commit is found. */
 const firstEvents = 50;
 
 /** See `Runs.openPullRequests`. */

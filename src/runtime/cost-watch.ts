@@ -18,7 +18,7 @@ interface CostWatchOptions {
   policy: DeploymentPolicy;
   onWarning: (warning: CostWarning) => void;
   onError: (error: unknown) => void;
-  /** The least time between two checks of a repository. Default: a minute. */
+  /** The minimum time between two checks of a repository. Default: a minute. */
   intervalMs?: number;
 }
 

@@ -29,11 +29,11 @@ export interface RunHostOptions {
   live?: LiveOutput;
   approvalMs: number;
   statusIntervalMs: number;
-  /** Default: everything is kept as long as the store exists. */
+  /** Default: everything is kept. */
   retention?: Retention;
   /** Undefined for a program that runs its own workers. */
   policy?: DeploymentPolicy;
-  /** Called with failures that no run can report, and with those that are retried. */
+  /** Called with failures that cannot be reported by a run, and with those that are retried. */
   onError: (error: unknown, about: { runId: string; kind?: string }) => void;
 }
 
@@ -44,7 +44,7 @@ export interface RunHost {
   readonly live: LiveOutput;
   /** Resumes every run that has something to do. */
   start(): Promise<void>;
-  /** Waits for running effects, for this long at most. What is left is resumed at the next start. */
+  /** Waits at most this long for running effects. The others are resumed at the next start. */
   shutDown(graceMs: number): Promise<void>;
   /** Returns the number of active runs. */
   activeRuns(): number;

@@ -29,7 +29,7 @@ export async function decideApprovals(
   if (changedArgs !== undefined && chosen.length !== 1) {
     throw new UserError("Changed arguments apply to one approval only. Name its id.");
   }
-  // People who may not approve one of the requests decide none of them.
+  // If a person may not approve one of the requests, none is decided.
   const open = approve ? chosen.filter(({ status }) => status === "pending") : [];
   for (const approval of open) await evaluate(options, thread, approval, decision);
 
@@ -44,7 +44,7 @@ export async function decideApprovals(
   return decided;
 }
 
-/** Stores an answer. When someone else has answered in the meantime, it is evaluated again. */
+/** Stores an answer. If someone else has answered in the meantime, evaluates it again. */
 async function decideOne(
   options: DecideOptions,
   thread: ThreadRef,
@@ -62,8 +62,8 @@ async function decideOne(
 }
 
 /**
- * Evaluates a person's approval under the repository's current settings: whether it counts, and whether more people have
- * to approve. Throws a UserError with the reason when it does not count.
+ * Evaluates a person's approval under the repository's current settings: if it counts, and if more people have to
+ * approve. Throws a UserError with the reason if it does not count.
  */
 async function evaluate(
   { store, openGitHub }: DecideOptions,
@@ -223,7 +223,7 @@ async function wasShownBefore(
 }
 
 async function notShownBefore({ store }: DecideOptions, { id }: Approval): Promise<Error> {
-  // Whether it was posted is not known while GitHub's answer to the post is awaited, or was lost.
+  // It is unknown whether it was posted while GitHub's response is awaited, or if it was lost.
   if (!(await store.findPost(`approval/${id}`))) return new OutageError(`The request ${id} is still being posted.`);
   return new UserError(`The request ${id} was posted after your comment was written. Read it, then answer again.`);
 }
@@ -233,7 +233,7 @@ function assertRememberable({ id, preview }: Approval): void {
   throw new UserError(`Not everything in ${id} can be shown, so it can only be approved once: leave out session.`);
 }
 
-/** Throws a UserError when one person's approval would not be enough for calls of these runs, whatever they do. */
+/** Throws a UserError if the person's approval would not count for any call of these runs. */
 export async function checkApprover(
   { store, openGitHub }: Pick<DecideOptions, "store" | "openGitHub">,
   thread: ThreadRef,

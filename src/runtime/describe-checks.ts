@@ -3,7 +3,7 @@ import type { Check, GitHub } from "#domain/github.ts";
 import { untrustedText } from "#text/untrusted.ts";
 import { describeFailedChecks, isFailed } from "#toolsets/github/read-checks.ts";
 
-/** A check that fails on the base branch, too, so that a run does not repair it. */
+/** A check that also fails on the base branch, so a run does not repair it. */
 export interface BaseFailure {
   name: string;
   /** The failed check on the base branch. */
@@ -12,7 +12,7 @@ export interface BaseFailure {
 
 export interface ChecksReport {
   passed: boolean;
-  /** True if every failed check fails on the base branch, too. */
+  /** True if every failed check also fails on the base branch. */
   failedOnBase: boolean;
   /** The failed checks for the model, marked as untrusted. */
   text: string;
@@ -34,7 +34,7 @@ export async function describeChecks(
 
   const failed = checks.filter(isFailed);
   const base = pull.base.branch;
-  // A commit status may stay pending for ever, so once something has failed only check runs are waited for.
+  // A commit status may stay pending forever, so after a failure only check runs are waited for.
   const waits = failed.length === 0 ? unfinished : unfinished.filter((name) => !isStatus(checks, name));
   if (waits.length > 0) return undefined;
   if (failed.length === 0 && !(await hasRequired(github, base, checks))) return undefined;
@@ -62,7 +62,10 @@ function isStatus(checks: readonly Check[], name: string): boolean {
   return checks.some((check) => check.name === name && check.id === undefined);
 }
 
-/** A workflow that has not begun has reported nothing: only the names that the branch requires show that it is missing. */
+/**
+ * True if all required checks have completed. A workflow that has not started reports nothing, so only the names that
+ * the branch requires reveal that it is missing.
+ */
 async function hasRequired(github: GitHub, branch: string, checks: readonly Check[]): Promise<boolean> {
   const required = await github.listRequiredChecks(branch);
   return required.every((name) => checks.some((check) => check.name === name && check.status === "completed"));
@@ -83,7 +86,7 @@ function describe({
   ].join("\n");
 }
 
-/** A check that runs again gets a new id. */
+/** Returns a digest of the checks. A check that runs again gets a new id. */
 function digestOf(checks: readonly Check[]): string {
   const ids = checks.map(({ id, name, url }) => `${id ?? `${name} ${url}`}`).sort();
   return createHash("sha256").update(ids.join("\n")).digest("hex").slice(0, 16);

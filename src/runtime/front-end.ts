@@ -3,13 +3,13 @@ import type { RunView } from "#domain/run.ts";
 import type { ToolReply } from "#runtime/calls/tool-reply.ts";
 
 export interface PostOptions {
-  /** Identifies the post. On GitHub it is a hidden marker in the comment, by which a lost post is found again. */
+  /** Identifies the post. On GitHub it is a hidden marker in the comment, which helps to find a lost post. */
   name: string;
-  /** The comment of an earlier post under this name, when it is known. */
+  /** The comment of an earlier post under this name, if known. */
   commentId?: number | undefined;
-  /** The issue or pull request to post in. Default: the one that the run's conversation is in. */
+  /** The issue or pull request to post in. Default: that of the run's conversation. */
   thread?: number | undefined;
-  /** True when the post was not attempted before, so that there cannot be one yet. */
+  /** True if posting was not attempted before, so that no earlier post can exist. */
   isFirstAttempt?: boolean | undefined;
 }
 
@@ -32,7 +32,7 @@ export interface Question {
 
 /**
  * Shows runs to people. Each method posts or edits one comment and resolves to its id; posting under a known name edits
- * that comment. The view is always that of the root, in whose thread its children are shown as well.
+ * that comment. The view is always that of the root, in whose thread its children are shown, too.
  */
 export interface FrontEnd {
   /** Returns false for a call that is too long to be shown completely. Such a call is refused. */
@@ -45,9 +45,9 @@ export interface FrontEnd {
   askQuestion(view: RunView, question: Question, options: PostOptions): Promise<number>;
   /** Replies to a person's call of a tool. */
   showToolReply(view: RunView, reply: ToolReply, options: PostOptions): Promise<number>;
-  /** Posts an answer of a run that stays idle. Left out by front ends that follow a run by its events. */
+  /** Posts an answer of a run that stays idle. Not implemented by front ends that follow a run by its events. */
   showAnswer?(view: RunView, text: string, options: PostOptions): Promise<number>;
-  /** Posts that the run has used up its cost limit. Left out by front ends whose runs end there. */
+  /** Posts that the run has used up its cost limit. Not implemented by front ends whose runs end there. */
   askForBudget?(view: RunView, options: PostOptions): Promise<number>;
   showOutcome(view: RunView, options: PostOptions): Promise<number>;
 }

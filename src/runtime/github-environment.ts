@@ -23,7 +23,7 @@ export interface GitHubEnvironmentOptions {
   policy: DeploymentPolicy;
 }
 
-/** How old the settings may be that every command of a run reads. */
+/** The maximum age of the settings that every command of a run reads. */
 const settingsAgeMs = 10 * 60_000;
 
 /** Runs work on repositories on GitHub: each run has its own sandbox over the base of its root. */
@@ -90,7 +90,7 @@ export function createGitHubEnvironment({
   };
 }
 
-/** Loads what only runs need, a third of the program's modules. It is loaded after the start, or for the first run. */
+/** Loads the modules that only runs need, a third of the program: after the start, or for the first run. */
 export function loadWorkspaceModules() {
   return Promise.all([import("#sandbox/open-sandbox.ts"), import("#toolsets/open-toolbox.ts")]);
 }
@@ -117,13 +117,13 @@ async function storedChanges(store: Store, spec: RunSpec): Promise<StepChanges[]
   return [...inherited, ...own];
 }
 
-/** Returns the policies from the root's to the run's own, since a child may do no more than each worker above it. */
+/** Returns the policies from the root's to the run's own, since a child may do no more than any worker above it. */
 async function policiesOf(store: Store, { parentId, worker }: RunSpec): Promise<SandboxPolicy[]> {
   const above = parentId ? await policiesOf(store, (await requireRun(store, parentId)).spec) : [];
   return worker.sandbox ? [...above, worker.sandbox] : above;
 }
 
-/** Returns the changes of a child's ancestors: it starts from its parent's tree as it was when the child was spawned. */
+/** Returns the changes of a child's ancestors, since it starts from its parent's tree at the time of the spawn. */
 async function inheritedChanges(store: Store, spec: RunSpec): Promise<StepChanges[]> {
   if (!spec.parentId) return [];
   const parent = await requireRun(store, spec.parentId);

@@ -1,6 +1,6 @@
 import type { InputPiece } from "#models/models.ts";
 
-/** The output a run is producing at this moment: the end of what a tool prints or the model writes. */
+/** The output that a run is producing right now: the latest output of a tool or model. */
 interface LiveText {
   /** A call's id, or `model/…` for one call of the model. */
   source: string;
@@ -30,9 +30,9 @@ export interface LiveOutput {
 
 type LivePiece = { source: string } & ({ text: string; input?: never } | { input: InputPiece; text?: never });
 
-/** The characters that are kept of a run. */
+/** The maximum number of characters to keep per run. */
 const maxLength = 16_000;
-/** The characters that are kept of a call's arguments. */
+/** The maximum number of characters to keep of a call's arguments. */
 const maxStartLength = 500;
 
 export function createLiveOutput(): LiveOutput {

@@ -6,8 +6,8 @@ import type { FinishedCall } from "#toolsets/toolset.ts";
 type ModelAnswered = Extract<RunEvent, { type: "model.answered" }>;
 
 /**
- * Returns a function that derives a value from a log. The value is kept for each log and updated with the events that were
- * appended since the last call, so that a step costs the same however long its run is.
+ * Returns a function that derives a value from a log. The value is cached per log and updated with the events appended
+ * since the last call, so that the cost of a step does not depend on the length of its run.
  */
 export function foldForward<State>(
   create: () => State,
@@ -53,7 +53,7 @@ const answersOf = foldForward(
   },
 );
 
-/** Returns a call of the last answer. Throws when there is no such call, which would be a bug. */
+/** Returns a call of the last answer. Throws if there is no such call, which would be a bug. */
 export function openCallOf(log: readonly LoggedEvent[], callId: string): { call: ModelCall; step: number } {
   const last = lastAnswer(log);
   const call = last?.answer.calls.find((made) => made.callId === callId);
@@ -61,7 +61,7 @@ export function openCallOf(log: readonly LoggedEvent[], callId: string): { call:
   return { call, step: last.step };
 }
 
-/** Returns a question of the run, with its answer if there is one. Throws when there is no such call. */
+/** Returns a question of the run, with its answer if there is one. Throws if there is no such call. */
 export function questionOf(
   log: readonly LoggedEvent[],
   callId: string,
@@ -73,7 +73,7 @@ export function questionOf(
   return { call, step, answer: { by: answered.event.by, text: answered.event.text, at: answered.at } };
 }
 
-/** Returns the id of the event that put an open question to people: its review, or the approval of its call. */
+/** Returns the id of the event that presented an open question to people: its review, or the approval of its call. */
 export function questionAskedId(log: readonly LoggedEvent[], callId: string): number {
   const sinceCall = log.slice(indexOfCall(log, callId));
   const asked = sinceCall.findLast(
@@ -84,7 +84,7 @@ export function questionAskedId(log: readonly LoggedEvent[], callId: string): nu
   return asked?.id ?? 0;
 }
 
-/** A provider may use the id of a call again, so the last call of this id counts. */
+/** Returns the index of the last call with this id, since a provider may reuse ids. */
 function indexOfCall(log: readonly LoggedEvent[], callId: string): number {
   return log.findLastIndex(
     ({ event }) => event.type === "model.answered" && event.calls.some((call) => call.callId === callId),
@@ -115,7 +115,7 @@ const callsOf = foldForward(
   },
 );
 
-/** Returns the model that a person chose last; undefined when none has. */
+/** Returns the model that a person chose last; undefined if none was chosen. */
 export function chosenModel(log: readonly LoggedEvent[]): string | undefined {
   const changed = log.findLast(({ event }) => event.type === "model.changed")?.event;
   return changed?.type === "model.changed" ? changed.model : undefined;
@@ -123,7 +123,7 @@ export function chosenModel(log: readonly LoggedEvent[]): string | undefined {
 
 const Pushed = z.object({ pushed: z.object({ commit: z.string() }) });
 
-/** The last commit that the run pushed; undefined when it has pushed none. */
+/** Returns the last commit that the run pushed; undefined if there is none. */
 export function lastPushedCommit(log: readonly LoggedEvent[]): string | undefined {
   const results = log.flatMap(({ event }) =>
     event.type === "tool.finished" || event.type === "tool.invoked" ? [event.result] : [],

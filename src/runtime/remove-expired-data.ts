@@ -3,13 +3,13 @@ import type { Store } from "./store/store.ts";
 
 /** How long data is kept, in milliseconds. */
 export interface Retention {
-  /** The logs, files and approvals of runs, after their tree has ended. Undefined: always. */
+  /** The logs, files and approvals of runs, counted from the end of their tree. Undefined: forever. */
   runMs: number | undefined;
-  /** The keys by which a repeated delivery is recognized. */
+  /** The keys for detecting repeated deliveries. */
   deliveryMs: number;
 }
 
-/** Between two batches, so that other work is never held up. */
+/** The pause between two batches, so that other work is not delayed. */
 const batchIntervalMs = 100;
 const checkIntervalMs = 10 * 60_000;
 

@@ -15,8 +15,8 @@ export type RepositoryAccess = Pick<
 >;
 
 /**
- * Reads the repository's settings from its default branch: the current ones, or those of at most `maxAgeMs` ago. Throws a
- * UserError when they are invalid.
+ * Reads the repository's settings from its default branch: the current ones, or cached ones that are at most `maxAgeMs`
+ * old. Throws a UserError if they are invalid.
  */
 export async function readSettings(
   repository: Pick<RepositoryAccess, "readFile">,
@@ -25,40 +25,41 @@ export async function readSettings(
   return parseRepositorySettings(await repository.readFile(settingsPath, options));
 }
 
-/** The part of an effect's result that stores what it changed in the workspace. */
+/** The part of an effect's result that stores its changes to the workspace. */
 export interface StoredWork extends Pick<EffectCompletion, "changes" | "parentChanges"> {
   /** Called after the result was stored. */
   afterCommit?: () => void;
-  /** Called instead when the effect had been cancelled before its result was stored. */
+  /** Called instead if the effect was cancelled before its result was stored. */
   afterCancel?: () => void;
 }
 
 /** The files of an active run, with the tools that work on them. */
 export interface RunWorkspace {
   readonly base: BaseCommit;
-  /** The changes since the last stored ones. */
+  /** The changes that have not been stored yet. */
   readonly tracking: Pick<Sandbox, "pendingChanges" | "markStored" | "rollback">;
-  /** Returns all changes as a unified diff. Left out where people see the files themselves. */
+  /** Returns all changes as a unified diff. Undefined if people see the files themselves. */
   diff?(): Promise<string>;
   /**
-   * Set when several runs share these files. `begin` resolves when no other run is changing them, to a function that lets
-   * the next one begin. Changes are then stored with the root run, in the order they were made, or not at all.
+   * Set if several runs share these files. `begin` waits until no other run is changing them, and resolves to a
+   * function that lets the next run begin. Changes are then stored with the root run, in the order they were made, or
+   * not at all.
    */
   readonly shared?: { begin(): Promise<() => void>; storesChanges: boolean };
-  /** Reads the maintainers' guidance for a task. Undefined where a program or a person runs the worker on their own files. */
+  /** Reads the maintainers' guidance for a task. Undefined if a program or a person runs the worker on their own files. */
   readGuidance?(task: string): Promise<GuidanceFile[]>;
   /** Reads a file that the run can see. Throws a ToolError for others. */
   readFile(path: string): Promise<Uint8Array>;
   openToolbox(history: () => readonly FinishedCall[]): Promise<Toolbox>;
 }
 
-/** The surroundings of runs: repositories on GitHub, or the files of a program or a checkout on this machine. */
+/** The environment of runs: repositories on GitHub, or the files of a program or a checkout on this machine. */
 export interface RunEnvironment {
   readonly catalog: Pick<WorkerCatalog, "find"> & {
     list(files: WorkerFiles): Promise<Omit<ListedWorker, "source">[]>;
   };
   repository(spec: RunSpec): RepositoryAccess;
-  /** Opens a run's files with its stored changes. Without a base, it is opened for the first time. */
+  /** Opens a run's files with its stored changes. Without a base, opens them for the first time. */
   openWorkspace(spec: RunSpec, base: BaseCommit | undefined, signal: AbortSignal): Promise<RunWorkspace>;
   /** Returns the system prompt. */
   instructions(spec: RunSpec): string;

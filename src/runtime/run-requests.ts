@@ -15,7 +15,7 @@ import type { RunsOptions } from "./runs-options.ts";
 import { shortId } from "./short-id.ts";
 import { type NewEffect, type RunRow, readable } from "./store/store.ts";
 
-/** The models that `/model` lists. */
+/** The maximum number of models that `/model` lists. */
 const maxListedModels = 30;
 
 type Requested = Parameters<Runs["requestExit"]>[1];
@@ -35,7 +35,7 @@ export async function retry(
 ): Promise<void> {
   const { by, via, deliveryId, runId } = request;
   const known = deliveryId === undefined ? undefined : runIdOf(deliveryId);
-  // The run that this delivery has started is not retried when the delivery is processed again.
+  // When a delivery is processed again, the run that it has started is not retried.
   const run = (await options.store.runsOfThread(thread)).find(({ id }) => id === (runId ?? id) && id !== known);
   if (!run) throw new UserError("No worker was started in this thread yet. Start one with /run.");
   if (run.unreadable) throw new UserError(run.unreadable.message);
@@ -96,7 +96,7 @@ export async function changeModel(
   });
 }
 
-/** Returns why a run may not use a model, as a sentence; undefined if it may. */
+/** Returns a sentence that says why a run may not use a model; undefined if it may. */
 function findModelProblem({ models, policy }: RunsOptions, { worker }: RunSpec, model: string): string | undefined {
   const problem = findPolicyModelProblem(policy, model);
   if (problem) return problem;
@@ -170,7 +170,7 @@ async function appendToNewest(
   await append(options, run, eventFor(run), deliveryId);
 }
 
-/** Returns the live run that is meant: the newest of the thread by default. */
+/** Returns the requested live run. Default: the newest of the thread. */
 async function newestLive(
   { store }: RunsOptions,
   thread: ThreadRef,

@@ -11,7 +11,7 @@ export interface RunSchedulerOptions {
   store: Store;
   handlers: EffectHandlers;
   openActiveRun: (runId: string) => Promise<ActiveRun>;
-  /** Told of runs that have no session here. */
+  /** Notified of runs that have no session here. */
   dispatch: Pick<Dispatch, "wake" | "confirmLease">;
   observer: Required<RunObserver>;
   now: () => number;
@@ -21,7 +21,7 @@ export interface RunSchedulerOptions {
 /** Timers of Node.js overflow after 24 days. */
 const maxTimerMs = 60 * 60_000;
 
-/** Keeps one session for each run that has something to do, and none for the others. */
+/** Keeps a session for each run that has something to do. */
 export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
   readonly #options: RunSchedulerOptions;
   readonly #sessions = new Map<string, RunSession>();
@@ -29,7 +29,7 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
   readonly #shownProblems = new Map<string, string>();
   #idle = Promise.withResolvers<void>();
   #timer: NodeJS.Timeout | undefined;
-  /** The time for which the timer is set, while it is. */
+  /** The time that the timer is set for; undefined if there is none. */
   #alarmAt: number | undefined;
   #isDraining = false;
 
@@ -42,7 +42,7 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
     return this.#sessions.size;
   }
 
-  /** Something may have happened to this run: has its events applied and its effects performed, here or elsewhere. */
+  /** Something may have happened to this run: applies its events and performs its effects, here or in another process. */
   wake(runId: string): void {
     if (!this.notify(runId)) this.#options.dispatch.wake(runId);
   }
@@ -70,7 +70,7 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
   async showWaiting(runId: string, reason: string, confirmLease: () => Promise<void>): Promise<void> {
     const { store, handlers, openActiveRun, now } = this.#options;
     const next = await store.claimEffect(runId, "work", now());
-    // Its events are applied, and what follows from them is requested, when its turn comes.
+    // Its events are applied, and the resulting effects requested, when its turn comes.
     if (!next) return;
     const problem = { kind: "postponed", reason } as const;
     await store.postponeEffect(next.key, next.dueAt, { isUncounted: true, problem });
@@ -119,7 +119,7 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
     while (this.#sessions.size > 0) await this.#idle.promise;
   }
 
-  /** Starts no more effects and waits this long for those under way. What is left is done after the next start. */
+  /** Starts no more effects and waits at most this long for those in progress. The others are performed after the next start. */
   async drain(graceMs: number): Promise<void> {
     this.#isDraining = true;
     clearTimeout(this.#timer);
@@ -137,7 +137,7 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
       wake: (id) => this.wake(id),
       confirmLease: async (id) => this.#options.dispatch.confirmLease?.(id),
       onTimerSet: async (dueAt) => {
-        // The deadline of a run moves with every step, and almost always there is an earlier alarm.
+        // A run's deadline moves with every step, and almost always an earlier alarm is set.
         if (this.#alarmAt === undefined || dueAt < this.#alarmAt) await this.schedule();
       },
       showProblem: (id, reason) => this.#showProblem(id, reason),

@@ -33,10 +33,10 @@ import type { RunsOptions } from "./runs-options.ts";
 import { shortId } from "./short-id.ts";
 import { type NewEffect, type NewEvent, type RunRow, readable, type StoredRun } from "./store/store.ts";
 
-/** How many runs `/status` shows. */
+/** The maximum number of runs that `/status` shows. */
 const maxShownRuns = 5;
 
-/** Implements what front ends request of runs, over a store and a scheduler. */
+/** Implements the operations that front ends offer on runs, with a store and a scheduler. */
 export class RunService implements Runs {
   readonly #options: RunsOptions;
   readonly #starter: RunStarter;

@@ -10,7 +10,7 @@ import type { RunObserver } from "./run-observer.ts";
 import { type Effect, type EffectQueue, readable, type Store } from "./store/store.ts";
 import { unreadableRetryMs } from "./store/stored-rows.ts";
 
-/** What a session needs from its scheduler. */
+/** The methods of the scheduler that a session uses. */
 export interface SessionHost {
   store: Store;
   handlers: EffectHandlers;
@@ -18,15 +18,15 @@ export interface SessionHost {
   now(): number;
   /** Something may have happened to this run. */
   wake(runId: string): void;
-  /** Rejects when another process performs the run by now. */
+  /** Rejects if another process performs the run now. */
   confirmLease(runId: string): Promise<void>;
   /** A timer was set for this time. */
   onTimerSet(dueAt: number): Promise<void>;
   /** True once no more effects may be started. */
   isDraining(): boolean;
-  /** The session has nothing left to do. It is not used any more after this call. */
+  /** The session has nothing left to do. It is not used after this call. */
   onIdle(session: RunSession): void;
-  /** Shows in the run's status why it does not continue. Returns false when it shows that already. */
+  /** Shows in the run's status why it does not continue. Returns false if it shows that already. */
   showProblem(runId: string, reason: string): Promise<boolean>;
   clearProblem(runId: string): void;
   onError(error: unknown, about: { runId: string; kind?: string }): void;
@@ -47,12 +47,12 @@ export class RunSession {
   readonly #inbox = new SerialQueue();
   #passes = 0;
   readonly #busyQueues = new Set<EffectQueue>();
-  /** Queues to look at once more, since something may have been added while they were emptied. */
+  /** Queues to check again, since something may have been added while they were processed. */
   readonly #notifiedQueues = new Set<EffectQueue>();
   readonly #performing = new Map<string, { kind: string; controller: AbortController }>();
   readonly #closed = Promise.withResolvers<void>();
   #lastSeenEventId = 0;
-  /** The run or its inbox cannot be read: nothing but its status is performed. */
+  /** The run or its inbox cannot be read: only its status is performed. */
   #isUnreadable = false;
   #leaseRevoked = false;
 
@@ -72,7 +72,7 @@ export class RunSession {
     return this.#leaseRevoked;
   }
 
-  /** Applies new events and performs the effects they request. Returns at once. */
+  /** Applies new events and performs the effects they request. Returns immediately. */
   notify(): void {
     this.#passes += 1;
     void this.#inbox
@@ -92,7 +92,7 @@ export class RunSession {
       });
   }
 
-  /** Another process works on the run now: aborts what is under way and writes nothing more. */
+  /** Another process performs the run now: aborts effects in progress and writes nothing more. */
   revokeLease(): void {
     this.#leaseRevoked = true;
     this.abort(new Error("Another process works on the run now."));
@@ -122,7 +122,7 @@ export class RunSession {
 
       const applied = applyEvents(row, inbox, now());
       if (!applied) return;
-      // Another event was stored first: read again.
+      // Another event was stored first, so read again.
       if (!(await store.advance(applied.advance))) continue;
       await this.#onAdvanced(applied, row.rootId);
     }
@@ -161,7 +161,7 @@ export class RunSession {
       await this.#report(error);
     } finally {
       this.#busyQueues.delete(queue);
-      // A pass that is not finished starts the queues again, and the last of them gets here.
+      // An unfinished pass starts the queues again, and the last of them gets here.
       if (this.#passes === 0 && this.#busyQueues.size === 0) this.#host.onIdle(this);
     }
   }
@@ -174,7 +174,7 @@ export class RunSession {
     }
   }
 
-  /** Returns the next effect of the queue when it was claimed together with the result of this one. */
+  /** Returns the next effect of the queue if it was claimed together with storing this one's result. */
   async #perform(effect: Effect): Promise<Effect | undefined> {
     const { spec } = await this.#active;
     return withLogContext(logFieldsOf(spec), () => this.#performLogged(effect));
@@ -196,7 +196,7 @@ export class RunSession {
     await this.#host.confirmLease(this.runId);
   }
 
-  /** Undefined when there is nothing to store: the effect was aborted or postponed. */
+  /** Returns undefined if there is nothing to store, because the effect was aborted or postponed. */
   async #attempt(effect: Effect, signal: AbortSignal): Promise<EffectResult | undefined> {
     const { store, handlers, observer, now, onError } = this.#host;
     const handler: EffectHandler = handlers[effect.request.kind];
@@ -209,7 +209,7 @@ export class RunSession {
       );
     } catch (error) {
       if (signal.aborted) {
-        // Work that ignores its signal may still write to this sandbox, so nothing else may use it.
+        // Work that ignores its signal may still write to this sandbox, so it must not be used again.
         await active.discardWorkspace();
         return undefined;
       }
@@ -228,7 +228,7 @@ export class RunSession {
         await store.postponeEffect(effect.key, now() + backoffMs(effect.attempts), { isUncounted: true });
         return undefined;
       }
-      // Trying again does not help when a person has to act.
+      // A retry does not help if a person has to act.
       if (error instanceof UserError) return handler.onFailure(effect, active, error);
       if (error instanceof OutageError && error.retryAt !== undefined) {
         await this.#postpone(effect, { until: error.retryAt, reason: error.message, cause: error, isCounted: true });
@@ -269,7 +269,7 @@ export class RunSession {
     const { run, events = [], effects = [] } = result;
     const affected = [effect, ...events, ...effects].map(({ runId }) => runId);
     const woken = new Set([...affected, ...(run ? [run.spec.id] : [])]);
-    // Its inbox has been applied just now, and this queue goes on by itself.
+    // Its inbox has just been applied, and this queue continues by itself.
     if (completed.advanced && woken.delete(this.runId)) {
       for (const queue of queues) if (queue !== effect.queue) this.#startQueue(queue);
     }
@@ -277,14 +277,14 @@ export class RunSession {
     return this.#unlessDraining(completed.claimed);
   }
 
-  /** An effect that was claimed and will not be performed by this process has not been attempted. */
+  /** Releases a claimed effect without counting an attempt, if this process will not perform it. */
   async #unlessDraining(effect: Effect | undefined): Promise<Effect | undefined> {
     if (!effect || (!this.#host.isDraining() && !this.#leaseRevoked)) return effect;
     await this.#host.store.postponeEffect(effect.key, effect.dueAt, { isUncounted: true });
     return undefined;
   }
 
-  /** People are told when something outside this process has to answer first. */
+  /** Postpones an effect. Tells people if something outside this process has to respond first. */
   async #postpone(
     effect: Effect,
     {
@@ -302,7 +302,7 @@ export class RunSession {
     }
   }
 
-  /** After the lease was revoked, failures are expected. */
+  /** Reports an error. After the lease was revoked, failures are expected. */
   async #report(error: unknown): Promise<void> {
     if (this.#leaseRevoked) return;
     const isShown = error instanceof UnreadableDataError && !(await this.#host.showProblem(this.runId, error.message));

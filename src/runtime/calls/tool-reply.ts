@@ -22,7 +22,7 @@ const ManualTool = z.object({
 
 /** The reply to a person's call of a tool. */
 export const ToolReply = z.discriminatedUnion("kind", [
-  /** The call is accepted and runs when the worker's current work has ended. */
+  /** The call is accepted, and runs when the worker's current work has finished. */
   z.object({ kind: z.literal("queued"), by: z.string(), behind: z.enum(["model", "tool", "step"]) }),
   z.object({
     kind: z.literal("result"),
@@ -39,7 +39,7 @@ export const ToolReply = z.discriminatedUnion("kind", [
     args: z.unknown(),
     preview: Preview.optional(),
     command: z.string(),
-    /** The word that stands for exactly this call. */
+    /** A word that confirms exactly this call. */
     word: z.string(),
   }),
   z.object({ kind: z.literal("form"), tool: ManualTool }),

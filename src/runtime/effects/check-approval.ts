@@ -25,15 +25,15 @@ import { callContext } from "./tool-call.ts";
 export interface Grant {
   /** The approved arguments, with which the tool runs. */
   args: unknown;
-  /** Notes for the model besides the result: that a person changed the arguments, or the approver's note. */
+  /** Additional notes for the model: that a person changed the arguments, or the approver's note. */
   notes: string[];
-  /** The preview the person approved, as it is now. */
+  /** The approved preview, computed again now. */
   approved?: Preview | undefined;
   /** The approval under which the call runs. */
   approval?: Approval;
 }
 
-/** How long to wait before GitHub is asked again for a permission. */
+/** The delay before GitHub is asked again for a permission. */
 const askAgainMs = 30_000;
 
 interface ApprovedCall {
@@ -46,9 +46,9 @@ interface ApprovedCall {
 }
 
 /**
- * Checks an approval again at the moment of execution, and marks it as used: it was not used or revoked before and is for
- * this call, the call would still change what was shown, policy allows it, and the approvers may still approve. Throws a
- * NotRunError with the reason when one of these no longer holds, and `Postponed` while GitHub does not answer.
+ * Checks an approval again right before execution, and marks it as used: it is for this call and was neither used nor
+ * revoked, the call would still change what was shown, policy allows it, and the approvers may still approve. Throws a
+ * NotRunError with the reason if one of these no longer holds, and `Postponed` while GitHub does not respond.
  */
 export async function checkApproval(
   { store, now }: Pick<EffectServices, "store" | "now">,
@@ -112,7 +112,7 @@ async function checkApprovers(
   throw notRun(problem?.replace(/\.$/, "") ?? `it has ${by.length} of ${required} approvals by ${who}`);
 }
 
-/** Asks GitHub for a person's permission. Throws `Postponed` when there is no answer, which is not a refusal. */
+/** Asks GitHub for a person's permission. Throws `Postponed` if GitHub does not respond, which is not a refusal. */
 export function askPermission(
   { repository }: Pick<ActiveRun, "repository">,
   { login, id }: Account,
@@ -125,7 +125,7 @@ export function askPermission(
   });
 }
 
-/** Returns the settings. Throws `Postponed` when GitHub does not answer. */
+/** Returns the settings. Throws `Postponed` if GitHub does not respond. */
 export function readCurrentSettings(
   { repository }: Pick<ActiveRun, "repository">,
   { now, signal }: { now: () => number; signal: AbortSignal },
@@ -133,7 +133,7 @@ export function readCurrentSettings(
   return answered(() => readSettings(repository), { about: "what its settings are", now, signal });
 }
 
-/** Resolves to GitHub's answer. Throws `Postponed` when there is none. A file that cannot be used is an answer. */
+/** Resolves to GitHub's response. Throws `Postponed` if there is none. An invalid file counts as a response. */
 async function answered<T>(
   ask: () => Promise<T>,
   { about, now, signal }: { about: string; now: () => number; signal: AbortSignal },
@@ -189,7 +189,7 @@ async function confirmApproval(
   return { args, notes, approved: preview, approval };
 }
 
-/** Returns the error the model reads when a call that was approved does not run. */
+/** Returns the error that the model reads if an approved call does not run. */
 export function notRun(reason: string): NotRunError {
   return new NotRunError(`This was not run: ${reason}.`, { code: "DENIED" });
 }

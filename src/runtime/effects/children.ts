@@ -13,12 +13,12 @@ import { readable, requireRun } from "#runtime/store/store.ts";
 import { checkApproval, NotRunError } from "./check-approval.ts";
 import type { EffectHandler, EffectResult, EffectServices } from "./effect-handler.ts";
 
-/** One attached file, since it is stored with the run. */
+/** The size limit of an attached file, which is stored with the run. */
 const maxAttachmentBytes = 2 * 1024 ** 2;
 
 type SpawnServices = Pick<EffectServices, "store" | "catalog" | "models" | "now" | "policy">;
 
-/** Spawns the child run that answers a call of a worker. It gets a share of what its parent has left. */
+/** Spawns the child run that answers a worker call. It gets a share of its parent's remaining budget. */
 export function spawnChild(services: SpawnServices): EffectHandler<EffectOf<"child.spawn">> {
   return {
     maxAttempts: 4,
@@ -85,7 +85,7 @@ async function spawn(
   };
 }
 
-/** Reads the attached files from the caller's tree. The policy of the worker that is called decides what it takes. */
+/** Reads the attached files from the caller's tree. The called worker's policy decides which files it accepts. */
 async function attachFiles(
   run: ActiveRun,
   { worker, paths, signal }: { worker: WorkerDefinition; paths: readonly string[]; signal: AbortSignal },
@@ -120,7 +120,7 @@ function refused(runId: string, callId: string, reason: string): EffectResult {
   return { events: [{ runId, event }] };
 }
 
-/** Cancels every child that has not ended. Each child does the same with its own. */
+/** Cancels all children that have not ended. Each child does the same with its own. */
 export function stopChildren({ store }: Pick<EffectServices, "store">): EffectHandler<EffectOf<"children.stop">> {
   return {
     maxAttempts: 12,

@@ -10,20 +10,20 @@ import type { Effect, EffectCompletion, Store } from "#runtime/store/store.ts";
 /** Performs one kind of effect. After a crash it is called again for the same key, with `effect.attempts` above 1. */
 export interface EffectHandler<Request extends RuntimeEffect = RuntimeEffect> {
   /**
-   * Performs the effect and returns its result. Throws `Postponed` to be called again later, and the signal's reason when
+   * Performs the effect and returns its result. Throws `Postponed` to be called again later, and the signal's reason if
    * it is aborted.
    */
   perform(effect: Effect<Request>, run: ActiveRun, signal: AbortSignal): Promise<EffectResult>;
-  /** Returns the result to store when the last attempt has failed. */
+  /** Returns the result to store after the last attempt has failed. */
   onFailure(effect: Effect<Request>, run: ActiveRun, error: unknown): Promise<EffectResult>;
-  /** The number of attempts when something outside this process fails. */
+  /** The maximum number of attempts if something outside this process fails. */
   maxAttempts: number;
 }
 
 /** One handler for each kind of effect. */
 export type EffectHandlers = { [Kind in RuntimeEffect["kind"]]: EffectHandler<EffectOf<Kind>> };
 
-/** Everything an effect asks to be stored, and the callbacks of its workspace changes. */
+/** The data an effect stores, and the callbacks of its workspace changes. */
 export type EffectResult = Omit<EffectCompletion, "key"> & StoredWork;
 
 /** The services of all handlers. Each call also gets the resources of its run. */
@@ -36,17 +36,17 @@ export interface EffectServices {
   now: () => number;
   /** How long an approval stays open. */
   approvalMs: number;
-  /** The least time between two edits of a status comment. */
+  /** The minimum time between two edits of a status comment. */
   statusIntervalMs: number;
   /** Undefined for a program that runs its own workers. */
   policy?: DeploymentPolicy | undefined;
 }
 
-/** Thrown by a handler that has not done anything yet and wants to be called again at that time. */
+/** Thrown by a handler that has not done anything yet and wants to be called again at `until`. */
 export class Postponed extends Error {
   /** Milliseconds since 1970. */
   readonly until: number;
-  /** A sentence for people, when something outside this process has to answer first. */
+  /** A sentence for people, if something outside this process has to respond first. */
   readonly reason: string | undefined;
 
   constructor(until: number, { reason, cause }: { reason?: string; cause?: unknown } = {}) {
@@ -56,7 +56,7 @@ export class Postponed extends Error {
   }
 }
 
-/** Posts a comment under a name, or edits the one posted before, and returns the result to store. */
+/** Posts a comment under a name, or edits the previous one, and returns the result to store. */
 export async function post(
   store: Pick<Store, "findPost">,
   { name, attempts }: { name: string } & Pick<Effect, "attempts">,

@@ -60,7 +60,7 @@ export function executeTool(services: Pick<EffectServices, "store" | "now">): Ef
   };
 }
 
-/** The pull request that a call opened or updated: the run belongs to its thread, too. */
+/** Returns the pull request that a call opened or updated, since the run also belongs to its thread. */
 function pullRequestOf({ value, error }: ToolResult): { pullRequest?: number } {
   const parsed = !error && value.kind === "pull_request" ? PullRequestResult.safeParse(value).data : undefined;
   return parsed ? { pullRequest: parsed.data.number } : {};
@@ -68,7 +68,7 @@ function pullRequestOf({ value, error }: ToolResult): { pullRequest?: number } {
 
 const PullRequestResult = z.object({ data: z.object({ number: z.number() }) });
 
-/** Returns what the ledger keeps about a call that ran under an approval, or did not. */
+/** Returns the ledger entry for a call that ran under an approval, or was refused. */
 export function executionOf(
   approvalId: string | undefined,
   { value, error }: ToolResult,

@@ -39,7 +39,7 @@ export function openRunSandbox({ store }: Pick<EffectServices, "store">): Effect
   }
 }
 
-/** The guidance is optional: without it the run starts all the same. */
+/** Reads the guidance. It is optional: if it cannot be read, the run starts without it. */
 async function readGuidance(run: ActiveRun, signal: AbortSignal): Promise<GuidanceFile[]> {
   const messages = (await run.log()).flatMap(({ event }) => (event.type === "message.received" ? [event.text] : []));
   const workspace = await run.workspace(signal);

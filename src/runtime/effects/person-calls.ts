@@ -30,13 +30,13 @@ interface PersonCall {
   args: unknown;
   /** The word that confirms the call. */
   agreed: string | undefined;
-  /** The options of the command, to write it again with the word that confirms it. */
+  /** The options of the command, to print it again with the confirmation word. */
   options: ParsedCommand["options"];
 }
 
 /**
- * Runs a person's command for the run's tools. The changes of a tool are stored together with its result. A call that has
- * to be confirmed is shown first, and runs when the command is repeated with the word that stands for exactly this call.
+ * Runs a person's command for the run's tools. A tool's changes are stored together with its result. A call that needs
+ * confirmation is shown first, and runs when the command is repeated with the word for exactly this call.
  */
 export function runToolCommand(services: PersonServices): EffectHandler<EffectOf<"command.run">> {
   return {
@@ -132,7 +132,7 @@ async function execute(
   }
 }
 
-/** People confirm their own call only where they may approve it, and where their approval is enough. */
+/** Throws unless the person may approve the call, and no other approval is needed. */
 async function checkMayConfirm(
   run: ActiveRun,
   person: Account,
@@ -143,7 +143,7 @@ async function checkMayConfirm(
   const requirements = await requirementsOf(call, await readCurrentSettings(run, { now, signal }), repository);
   const { spec: root } = await requireRun(store, spec.rootId);
   for (const requirement of requirements) {
-    // Whoever calls a tool has written its arguments.
+    // The caller of a tool wrote its arguments.
     if (requirement.required > 1 || requirement.exclude !== "nobody") {
       const who = describeRequirement({ ...requirement, exclude: "nobody" }, root.origin.requestedBy);
       throw new UserError(
@@ -177,7 +177,7 @@ function tooLong(tool: string): UserError {
   );
 }
 
-/** Returns the word for this call of this run with this preview, so that nobody confirms anything they were not shown. */
+/** Returns the word for this call of this run with this preview, so that people can only confirm what they were shown. */
 async function confirmationWord(
   run: ActiveRun,
   shown: { tool: string; args: unknown; preview: Preview | undefined },
@@ -202,7 +202,7 @@ function refuse(effect: PersonEffect, error: unknown): EffectResult {
   return reply(effect, { kind: "refused", by: effect.request.by, message });
 }
 
-/** A reply is an effect of its own, so that a failed post does not run the tool again. Without one, the result is posted. */
+/** Requests the reply as a separate effect, so that a failed post does not run the tool again. Default: posts the result. */
 function reply({ key, runId, request }: PersonEffect, reply?: ToolReply): EffectResult {
   const { callId } = request;
   const thread = request.kind === "command.run" ? request.thread : undefined;

@@ -21,7 +21,7 @@ export function postBudget({
   };
 }
 
-/** Posts the answer of a run that stays: of a chat, or with its pull request. */
+/** Posts the answer of a run that stays idle: a chat, or one with an open pull request. */
 export function postAnswer({
   store,
   frontEnd,

@@ -22,7 +22,7 @@ export function postApproval({ store, frontEnd }: PostServices): EffectHandler<E
       return { ...posted, ...(approval.status === "pending" && { shownApproval: approvalId }) };
     },
     onFailure: async ({ request: { approvalId } }, { spec }, error) => {
-      // Nobody can answer a request that is not visible. A decision is in the ledger, visible or not.
+      // A request that is not visible cannot be answered. A decision is in the ledger in any case.
       const approval = await store.findApproval(approvalId);
       return approval?.status === "pending" ? stopUnpostable(spec, error) : {};
     },
@@ -83,7 +83,7 @@ function questionText(args: unknown): string {
   return [String(question ?? "What should I do?"), ...choices].join("\n");
 }
 
-/** Stops the tree of a run whose request cannot be posted. When it is resumed, the request is made again. */
+/** Stops the tree of a run whose request cannot be posted. After a resume, the request is made again. */
 function stopUnpostable({ rootId, workerPath }: RunSpec, error: unknown): EffectResult {
   const cause = error instanceof UserError ? error.message : "GitHub did not accept it for a long time.";
   const reason = `The request of ${workerPath} could not be posted. ${cause}`;

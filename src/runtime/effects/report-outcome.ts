@@ -24,7 +24,7 @@ async function reportToPeople(
 ): Promise<EffectResult> {
   const view = await readView(store, id);
   if (!view || isQuiet(view)) return {};
-  // Each failure of a day edits the comment of the first one.
+  // All failures of a day share the comment of the first one.
   const hasFailed = view.outcome?.kind === "failed" || view.outcome?.kind === "limited";
   const where = `${origin.repositoryId ?? `${origin.owner}/${origin.repo}`}#${origin.thread}`;
   const day = new Date().toISOString().slice(0, 10);
@@ -50,7 +50,7 @@ async function reportToParent({ store }: ReportServices, spec: RunSpec): Promise
   };
 }
 
-/** Returns the last change of each path the child changed, without the paths its parent has changed since the spawn. */
+/** Returns the child's last change of each path, except for paths that its parent has changed since the spawn. */
 async function mergeChanges(
   store: Store,
   spec: RunSpec,

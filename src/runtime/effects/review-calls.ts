@@ -34,7 +34,7 @@ export function reviewCalls({
       if (!last) throw new Error(`Run ${runId} has no answer to review`);
 
       const { step } = last;
-      // Read only when an approval is needed: most answers need none.
+      // Read only if an approval is needed, which is rare.
       let settings: Promise<RepositorySettings> | undefined;
       const { verdicts, approvals } = await reviewAnswer({
         spec: run.spec,

@@ -23,9 +23,9 @@ export function showStatus({
 
       const view = await readView(store, runId, () => run.ownLog());
       if (!view) return {};
-      // A scheduled run is shown as soon as it asks people or has opened a pull request; its outcome is a comment anyway.
+      // A scheduled run is shown once it asks people or has opened a pull request. Its outcome is a comment anyway.
       if (!known && (isQuiet(view) || (view.outcome && isScheduled(view.spec.origin)))) return {};
-      // The comment may have to wait for GitHub's rate limits, and then shows the run as it is by then.
+      // The comment may have to wait for GitHub's rate limits, and should show the run's state at that time.
       const latest = async () => (await readView(store, runId, () => run.ownLog())) ?? view;
       return post(store, { name, attempts }, (options) => showStatus(view, { ...options, latest }));
     },

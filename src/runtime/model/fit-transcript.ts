@@ -2,9 +2,8 @@ import type { ModelMessage } from "ai";
 import { estimateTokens } from "#text/estimate-tokens.ts";
 
 /**
- * The number of latest messages with results that are kept, tried in order, since the model works with the latest. Older
- * results are left out until a share of the tokens is free again: several requests follow in which only messages are added,
- * so that the provider's prompt cache applies.
+ * The numbers of latest messages whose results are kept, tried in order. Older results are left out until a share of
+ * the tokens is free again, so that the following requests only add messages and the provider's prompt cache applies.
  */
 const attempts = [
   { kept: 4, share: 0.7 },
@@ -14,9 +13,9 @@ const attempts = [
 const placeholder = "(This result was left out to save space. Call the tool again for a smaller part if you need it.)";
 
 /**
- * Shortens a conversation to a number of tokens by leaving out tool results, oldest first. The messages of people and of
- * the model stay. Which results are left out follows from the conversation up to the point where it became too long, and
- * does not change until it is too long again. Returns undefined when it cannot be shortened enough.
+ * Shortens a conversation to a number of tokens by leaving out tool results, oldest first. Keeps the messages of people
+ * and of the model. The choice depends only on the conversation up to the point where it became too long, and stays the
+ * same until it is too long again. Returns undefined if it cannot be shortened enough.
  */
 export function fitTranscript(messages: readonly ModelMessage[], maxTokens: number): ModelMessage[] | undefined {
   const fitted: Fitted = { messages: [], total: 0, results: [] };
@@ -73,7 +72,7 @@ function withoutSearches(message: AssistantMessage): AssistantMessage {
 const sizes = new WeakMap<ModelMessage, number>();
 const shortened = new WeakMap<ModelMessage, ModelMessage>();
 
-/** What providers count for a large image. The bytes are not text. */
+/** The tokens that providers count for a large image. Its bytes are not text. */
 const tokensPerFile = 1_600;
 
 /** Estimates the tokens of a message. */
