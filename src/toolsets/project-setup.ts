@@ -33,7 +33,7 @@ const ecosystems = [
 /** The version of the format stored under a key. */
 const keyVersion = 1;
 
-/** Resolves to undefined if neither the worker nor the repository has setup commands. */
+/** Resolves to undefined if neither the worker nor the repository defines setup commands. */
 export async function findSetup(services: ToolServices): Promise<ProjectSetup | undefined> {
   const { spec, workspace, sandbox, setupCommands } = services;
   const commands = spec.worker.setup ?? (await setupCommands?.());

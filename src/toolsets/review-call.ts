@@ -126,7 +126,7 @@ function hidesText(args: unknown, preview: Preview | undefined): boolean {
   const sections = preview?.sections ?? [];
   const texts = sections.map((section) => (section.kind === "text" ? section.text : section.change.path));
   if (sections.length > 0) return texts.some(holdsSecret);
-  // Checks both the JSON and the raw values: the character before a token decides whether it is recognized.
+  // Checks the text both as JSON and as it is: the characters before a token affect whether it is recognized.
   return holdsSecret(canonicalJson(args)) || canonicalJson(redactDeep(args, redact)) !== canonicalJson(args);
 }
 

@@ -5,7 +5,7 @@ import { createInstallPackageTool } from "./install-package.ts";
 import { createRunCodeTool } from "./run-code.ts";
 import { createRunTestsTool } from "./run-tests.ts";
 
-/** Running code, tests and formatters of the repository, and installing what they need. */
+/** Tools that run the repository's code, tests and formatters, and install what these need. */
 export const codeToolset: Toolset<CodeConfig> = {
   name: "code",
   config: CodeConfig,

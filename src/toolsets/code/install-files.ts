@@ -102,7 +102,7 @@ export interface InstallFiles {
   textOf(name: string): string | undefined;
 }
 
-/** Reads the files that a package manager needs. Throws a ToolError if requirements.txt contains anything but package names. */
+/** Reads the files that a package manager needs. Throws a ToolError if requirements.txt lists more than registry packages. */
 export async function installFiles(
   workspace: Workspace,
   manager: PackageManager,

@@ -68,7 +68,7 @@ async function setupFor(
   return isWhole && tier === "os" ? findSetup(services) : undefined;
 }
 
-/** Setup of the default branch is approved once per set of lockfiles. Setup of other files is asked for each time. */
+/** True if the setup needs no approval. On the default branch it is approved once per set of lockfiles, elsewhere each time. */
 function isApproved({ key, isOfDefaultBranch }: ProjectSetup, services: ToolServices): boolean {
   const { setups } = executorsOf(services);
   return setups?.find(key) !== undefined || (isOfDefaultBranch && setups?.isApproved(key) === true);
@@ -140,7 +140,7 @@ async function plan({ packages, manager, dev, path = "" }: Input, settings: Code
   }
   const { isolated, textOf } = await installFiles(workspace, chosen, folder);
   const install = installCommand({ manager: chosen, packages, dev, index: settings.indexes[chosen], textOf });
-  // A folder without files does not exist in the sandbox.
+  // If the folder has no files, the sandbox does not have the folder either.
   const cwd = isolated.files.some((file) => file.path.startsWith(`${folder}/`)) ? folder : "";
   const settingsFiles = Object.entries(install.files ?? {}).map(([path, text]) => {
     return { path, content: Buffer.from(text), executable: false };

@@ -21,7 +21,7 @@ type External = z.infer<typeof External>;
 
 const config = z.preprocess((given) => [given].flat(), z.array(External).min(1).max(20));
 
-/** Tools from npm packages installed by the deployment. They run in this process, with full access. */
+/** Provides tools from npm packages installed by the deployment. They run in this process, with full access. */
 export const externalToolset: Toolset<z.infer<typeof config>> = {
   name: "external",
   config,
@@ -174,7 +174,7 @@ function toNamedTool(value: unknown, key: string | undefined, label: string): Na
     ...adaptTool(value as NamedTool),
     name,
     description: typeof description === "string" && description !== "" ? description : `The tool ${name} of ${label}.`,
-    // A second execution may not be safe.
+    // Executing the call a second time may not be safe.
     afterCrash: value.afterCrash ?? "report",
   };
 }

@@ -48,7 +48,7 @@ export function createDeleteFileTool(
   };
 }
 
-/** Requires approval unless every affected file is in a zone that approves deletions. */
+/** Requires approval unless every affected file is in a zone that pre-approves deletions. */
 export function deleteNeedsApproval(workspace: Workspace, options: FileToolOptions<Input>) {
   return async ({ path }: Input): Promise<boolean> => {
     const files = await filesAt(workspace, path);

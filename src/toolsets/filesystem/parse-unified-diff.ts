@@ -148,7 +148,7 @@ class UnifiedDiffParser {
   }
 }
 
-/** Returns the names in `diff --git a/x b/x`; undefined if they differ and are unquoted, in which case other lines give them. */
+/** Returns the names in `diff --git a/x b/x`. They are empty if they differ and are unquoted; other lines then give them. */
 function gitNames(line: string): Draft["git"] {
   const names = line.replace(/^diff (?:--git )?/, "");
   const quoted = /^("(?:[^"\\]|\\.)*"|\S+) ("(?:[^"\\]|\\.)*"|\S+)$/.exec(names);

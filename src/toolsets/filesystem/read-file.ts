@@ -246,7 +246,7 @@ function readsOnly(path: string, { path: one, file_paths = [], paths = [] }: Inp
   return others.length === 0 && parts.join("/") === path;
 }
 
-/** True unless compaction has removed the earlier result. Without messages, it counts as visible. */
+/** True if compaction has not removed the earlier result. Without messages, it counts as visible. */
 function isInContext({ callId }: FinishedCall, context: ToolContext | undefined): boolean {
   const messages = context?.messages ?? [];
   if (messages.length === 0) return true;

@@ -78,7 +78,7 @@ function toolsOf(
 ): NamedTool[] {
   if ("error" in listed) return [missingServer(opened.name, listed.error)];
   const definitions = [...new Map(listed.definitions.map((definition) => [definition.name, definition])).values()];
-  // Tools whose names need no change are named first, so that a tool with a changed name gets the hash on a collision.
+  // Tools whose names need no change are named first. On a collision, a tool with a changed name gets the hash.
   const needsChange = ({ name }: ToolDefinition) => /[^\w-]/.test(name);
   const ordered = definitions.toSorted((a, b) => Number(needsChange(a)) - Number(needsChange(b)));
   const toolNames = new Map(ordered.map((definition) => [definition, names.nameFor(opened.name, definition.name)]));

@@ -108,7 +108,7 @@ async function create(github: GitHub, pull: Parameters<GitHub["createPullRequest
       const { defaultBranch } = await github.getRepository();
       if (defaultBranch !== pull.base) return create(github, { ...pull, base: defaultBranch });
     }
-    // The request may have succeeded although its response was lost; a branch has at most one open pull request.
+    // The request may have succeeded even if its response was lost; a branch has at most one open pull request.
     const existing = await github.findPullRequest(pull.head).catch(() => undefined);
     if (existing?.state === "open") return existing;
     throw error;

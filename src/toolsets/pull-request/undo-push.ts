@@ -56,7 +56,7 @@ export function createUndoPushTool(services: ToolServices): NamedTool<object, To
   };
 }
 
-/** Returns the last push and the commit it replaced. Throws a ToolError if it cannot be undone. */
+/** Returns the last push and the commit to return to. Throws a ToolError if the push cannot be undone. */
 function lastPush(services: ToolServices): { last: Pushed; to: string; changes: string } {
   const history = services.history();
   const last = lastPushed(history);

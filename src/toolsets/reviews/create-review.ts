@@ -49,7 +49,7 @@ export interface ReviewSettings {
   requestChanges: boolean;
 }
 
-/** Reviews the pull request once per call, even after a crash. A review never approves, and repeats no earlier finding. */
+/** Reviews the pull request once per call, even after a crash. A review never approves, and never repeats an earlier finding. */
 export function createCreateReviewTool(
   services: ToolServices,
   { approval, requestChanges }: ReviewSettings,

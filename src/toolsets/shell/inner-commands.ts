@@ -59,8 +59,8 @@ function wrapped(command: SimpleCommand, args: readonly CommandWord[], { valued,
 }
 
 /**
- * Adds the words that a command reads from its input: at the end, or in place of `placeholder`. With a placeholder, the
- * command is also judged as written.
+ * Adds the words that a command reads from its input, at the end or in place of `placeholder`. With a placeholder, the
+ * command is also judged as it is written.
  */
 function fed(command: SimpleCommand, placeholder: string | undefined): SimpleCommand[] {
   const { words, source } = command;

@@ -71,7 +71,7 @@ function splitAtOptional(node: RegexNode): { runs: Piece[]; isWhole: boolean } {
       case "empty":
         return;
       case "assert":
-        // Assertions are checked on the line. Without them the factor finds more lines, never fewer.
+        // Assertions are checked when the line is matched. Without them the factor finds more lines, never fewer.
         isWhole = false;
         return;
       case "class": {
