@@ -6,15 +6,15 @@ import { type AskQuestion, isYes, type Prompter } from "./prompter.ts";
 import type { Style } from "./style.ts";
 import { styleDiffLine } from "./value-to-text.ts";
 
-/** A call that a person is asked to approve. */
+/** A tool call to show to a person for approval. */
 export interface ShownRequest {
   description: string;
   toolName?: string | undefined;
   toolArgs?: Record<string, unknown> | undefined;
-  /** What the call would do: laid out in blocks, or as plain text. */
+  /** A description of what the call would do: laid out in blocks, or as plain text. */
   preview?: string | undefined;
   blocks?: readonly RequestBlock[] | undefined;
-  /** Workers from the root to the one that asks. */
+  /** Worker names from the root to the worker that makes the call. */
   path: readonly string[];
   risk?: string | undefined;
   /** False if a part of the call is not shown, so that only this one call can be approved. */
@@ -27,10 +27,10 @@ export type Answer =
 
 const rule = "─".repeat(60);
 const maxLines = 2_000;
-/** A request that takes the place of another one on the screen waits this long for Enter. */
+/** A request shown within this time after another one was withdrawn must first be confirmed with Enter. */
 const replacedMs = 5_000;
 
-/** When a request was withdrawn while it was shown. */
+/** The time at which each prompter's request was withdrawn while it was on screen. */
 const withdrawnAt = new WeakMap<Prompter, number>();
 
 interface AskOptions {
@@ -42,8 +42,8 @@ interface AskOptions {
 /**
  * Shows a request and asks for approval. Only a whole line counts: `y` or `yes` approves the call, `a` or `always` approves
  * equal calls of the session too, `e` or `edit` changes the arguments first, `n`, `no` and `d` (with a reason) deny. Every
- * other line denies and is the reason, so that no sentence can approve. What was typed before the request was shown is ignored, and so is an answer to a request that
- * was withdrawn.
+ * other line denies, with the line as the reason, so that no sentence can approve. Input typed before the request was shown
+ * is ignored, and so is an answer to a request that was withdrawn.
  */
 export async function askApproval(request: ShownRequest, { prompter, style, signal }: AskOptions): Promise<Answer> {
   return prompter.dialogue(async (ask) => {
@@ -69,7 +69,7 @@ export async function askApproval(request: ShownRequest, { prompter, style, sign
   });
 }
 
-/** Lets the person change the arguments, and asks about the changed ones. Undefined if nothing was changed or approved. */
+/** Opens an editor on the arguments and asks for approval of the result. Returns undefined if they were not changed or approved. */
 async function editArguments(
   { toolArgs = {} }: ShownRequest,
   { ask, prompter, signal }: { ask: AskQuestion; prompter: Prompter; signal: AbortSignal | undefined },
@@ -95,7 +95,7 @@ async function editArguments(
   return isYes(sure) ? { approved: true, remember: "none", modifiedArgs } : undefined;
 }
 
-/** Hidden characters as JSON writes them, so that an editor shows them and the value stays the same. */
+/** Writes hidden characters as JSON escapes, so that an editor shows them and the value stays the same. */
 function toUnicodeEscapes(hidden: string): string {
   return hidden.replaceAll(/[^\n]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
@@ -118,7 +118,7 @@ function isReplacing(prompter: Prompter): boolean {
   return performance.now() - (withdrawnAt.get(prompter) ?? Number.NEGATIVE_INFINITY) < replacedMs;
 }
 
-/** An answer that is on its way to the withdrawn request must not reach the next one. */
+/** Prevents an answer typed for the withdrawn request from reaching the next one. */
 async function confirmReplacement(ask: AskQuestion, signal: AbortSignal | undefined): Promise<void> {
   await ask("The request above was withdrawn, and an answer to it has no effect. Press Enter to see the next one: ", {
     signal,
@@ -152,7 +152,7 @@ function describe(request: ShownRequest, style: Style): string[] {
   ];
 }
 
-/** Blocks without the arguments, which are listed by name. */
+/** Returns the blocks without the arguments, which are listed by name. */
 function blocksOf({ blocks, preview, toolArgs = {} }: ShownRequest): readonly RequestBlock[] {
   const all = blocks ?? requestBlocks({ args: toolArgs, preview: toPreview(preview) });
   return all.filter(({ kind }) => kind !== "arguments");
@@ -169,7 +169,7 @@ function argumentLines({ toolArgs = {} }: Pick<ShownRequest, "toolArgs">): strin
   return args.length > 0 ? ["Arguments:", ...args] : [];
 }
 
-/** The margin keeps what a block says apart from this program's own lines. */
+/** The margin separates the content of a block from this program's own lines. */
 function blockLines({ kind, title, details, lines }: RequestBlock, style: Style): string[] {
   const head = details === undefined ? `${title}:` : `${title} (${details}):`;
   return [head, ...lines.map((line) => `  │ ${kind === "diff" ? styleDiffLine(line, style) : line}`)];

@@ -5,7 +5,7 @@ import { openPrompter } from "./prompter.ts";
 import { createStyle } from "./style.ts";
 
 export interface CLIApprovalOptions {
-  /** Default: the process's own. */
+  /** Default: standard input. */
   input?: Readable;
   output?: Writable;
 }

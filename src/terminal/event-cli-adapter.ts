@@ -9,7 +9,7 @@ import { renderCall, renderPill } from "./render-call.ts";
 import { createStyle, isTerminal, type Style } from "./style.ts";
 import { oneLine, printableLines, styleDiffLine } from "./value-to-text.ts";
 
-/** How much is shown: answers and errors only; one line per tool call; results of tools; everything. */
+/** Shows, in this order: answers and errors only; also one line per tool call; also tool results; everything. */
 export type TraceLevel = "quiet" | "summary" | "normal" | "debug";
 
 /** The reason of the interrupt when a person enters /exit. */
@@ -24,13 +24,13 @@ export interface EventCLIAdapterOptions {
   output?: Writable;
   /** Default: the input of the process. */
   input?: Readable;
-  /** Reads keys one by one where input and output are a terminal, so that Ctrl+C interrupts the worker. Default: true. */
+  /** Reads single keys if input and output are a terminal, so that Ctrl+C interrupts the worker. Default: true. */
   enableRawMode?: boolean;
   /** Default: `normal`. */
   traceLevel?: TraceLevel;
-  /** Keeps the messages that a person typed, for the arrow keys of later sessions. */
+  /** Stores the messages that a person typed, so that the arrow keys recall them in later sessions. */
   historyFile?: string;
-  /** The paths that complete a word beginning with `@`. */
+  /** Lists the paths that can complete a word that begins with `@`. */
   files?: () => Promise<readonly string[]>;
 }
 
@@ -62,12 +62,12 @@ class TerminalAdapter implements EventCLIAdapter {
   readonly #screen: Screen = { tools: [], workers: new Map(), context: undefined };
   #prompter: Prompter | undefined;
   #subscriptions: Unsubscribe[] = [];
-  /** Aborted when no open question is wanted any longer. */
+  /** Aborted when all open questions are withdrawn. */
   #asking = new AbortController();
   #leaving = new AbortController();
   /** Open questions by request id. */
   readonly #requests = new Map<string, AbortController>();
-  /** The text of the answer that is being streamed, and how much of it is printed. */
+  /** The answer that is being streamed, and the number of characters already printed. */
   #streamed: { id: string; text: string; printed: number } | undefined;
   #activity: { label: string; startedAt: number } | undefined;
   #ticker: NodeJS.Timeout | undefined;
@@ -159,7 +159,7 @@ class TerminalAdapter implements EventCLIAdapter {
     this.#prompter?.print(text);
   }
 
-  /** Shows at a terminal what the worker does, and for how long; undefined while it does nothing. */
+  /** Shows the worker's activity and its duration, if the output is a terminal. Undefined clears it. */
   #showActivity(label: string | undefined): void {
     if (label === undefined || !this.#shows("normal") || !isTerminal(this.#output)) {
       clearInterval(this.#ticker);
@@ -186,7 +186,7 @@ class TerminalAdapter implements EventCLIAdapter {
     return (this.#output as { columns?: number }).columns ?? 80;
   }
 
-  /** Answers are Markdown. A program that reads the output gets them as they are. */
+  /** Formats an answer, which is Markdown, for a terminal. A program that reads the output gets it unchanged. */
   #answerLines(text: string): string[] {
     if (!isTerminal(this.#output)) return printableLines(text);
     return markdownToAnsi(text, { style: this.#style, columns: this.#columns() });
@@ -272,7 +272,7 @@ class TerminalAdapter implements EventCLIAdapter {
 
   #showResult(shown: DisplayEvents["toolResult"]): void {
     if (!this.#shows("summary")) return;
-    // A call that ends before anything else happens takes one line.
+    // A call that ends before anything else is printed takes only one line.
     const last = this.#lastStarted;
     const isLast = last?.id === shown.toolCallId && last.questionCount === this.#prompter?.questionCount();
     if (isLast) this.#write("\u001b[1A\r\u001b[2K");
@@ -306,7 +306,7 @@ class TerminalAdapter implements EventCLIAdapter {
   }
 
   #showMessage({ message: { role, content } }: DisplayEvents["message"]): void {
-    // It was shown while it was streamed.
+    // It was already shown while it was streamed.
     if (role === "assistant" && this.#streamed?.text.trim() === content.trim() && content.trim() !== "") {
       this.#streamed = undefined;
       return;
@@ -381,7 +381,7 @@ class TerminalAdapter implements EventCLIAdapter {
   }
 }
 
-/** The length of the blocks of Markdown that are complete: those before the last blank line outside a code fence. */
+/** Returns the length of the complete Markdown blocks: everything before the last blank line outside a code fence. */
 function endOfBlocks(text: string): number {
   let end = 0;
   let offset = 0;
@@ -395,7 +395,7 @@ function endOfBlocks(text: string): number {
   return end;
 }
 
-/** Details are what the runtime emits for a tool call, or anything from another program. */
+/** Converts an event to a request. Its details come from the runtime, or in any form from another program. */
 function toShownRequest({ description, details, risk, workerPath }: DisplayEvents["approvalRequired"]): ShownRequest {
   const path = workerPath.map(({ task }) => task);
   const given = details !== null && typeof details === "object" ? details : { ...(details != null && { details }) };

@@ -3,17 +3,17 @@ import { cacheCompiledCode } from "#config/compile-cache.ts";
 cacheCompiledCode();
 const { golem } = await import("./golem/golem-command.ts");
 
-// npm starts its scripts in the folder of the package; the person stands elsewhere.
+// npm runs scripts in the package's folder; INIT_CWD is the folder in which the person typed the command.
 const cwd = (process.env.npm_lifecycle_event === "golem" && process.env.INIT_CWD) || process.cwd();
 
-// Nobody reads any more, as in golem … | head: what was done is kept, and no more is spent.
+// The reader closed the pipe, as in `golem … | head`: keep what was done, and spend no more.
 for (const stream of [process.stdout, process.stderr]) {
   stream.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code !== "EPIPE") throw error;
     process.exit(141);
   });
 }
-// Some of what is waited for keeps no process awake by itself.
+// Some pending promises do not keep the process alive by themselves.
 const awake = setInterval(() => {}, 60_000);
 const code = await golem(process.argv.slice(2), {
   cwd,
@@ -24,7 +24,7 @@ const code = await golem(process.argv.slice(2), {
   leave: (code) => process.exit(code),
 });
 clearInterval(awake);
-// What is still on its way to a pipe is written first.
+// Flush output that is still buffered for a pipe.
 for (const stream of [process.stdout, process.stderr])
   await new Promise<void>((done) => stream.write("", () => done()));
 process.exit(code);

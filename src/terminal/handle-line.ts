@@ -16,7 +16,7 @@ import type { AskQuestion, Prompter } from "./prompter.ts";
 import type { Style } from "./style.ts";
 import { oneLine } from "./value-to-text.ts";
 
-/** The state of the worker as far as it was shown. */
+/** The state of the worker as last shown. */
 export interface Screen {
   tools: ManualToolInfo[];
   workers: Map<string, DisplayEvents["workerUpdate"]>;
@@ -29,7 +29,7 @@ interface LineContext {
   style: Style;
   prompter: Prompter;
   print(...lines: string[]): void;
-  /** Aborted when open questions are withdrawn. */
+  /** Aborted when the open questions are withdrawn. */
   signal: AbortSignal;
   /** Ends the session. */
   leave(): void;
@@ -49,7 +49,7 @@ const help = [
   "Ctrl+C                    interrupt the worker",
 ];
 
-/** Handles a line that answers no question: a slash command, or a message for the worker. Prints what is wrong with it. */
+/** Handles a line that answers no question: a slash command, or a message for the worker. Prints an error if the line is invalid. */
 export async function handleLine(line: string, context: LineContext): Promise<void> {
   try {
     await runCommand(line, context);
@@ -97,7 +97,7 @@ async function callTool(name: string, parsed: ParsedCommand, context: LineContex
   else context.print("The tool was not called.");
 }
 
-/** Asks for each field, and again where an answer is not valid. Resolves to undefined if the person cancels. */
+/** Asks for each field, and repeats the question after an invalid answer. Resolves to undefined if the person cancels. */
 function askFields(
   tool: ManualToolInfo,
   { prompter, signal }: LineContext,
@@ -138,7 +138,7 @@ function describeField({ name, description, type, required, options, default: pr
   return `${oneLine(name)} (${oneLine(kind)}${optional})${description ? ` ${oneLine(description)}` : ""}: `;
 }
 
-/** Reads options by the tool's fields. The tool validates the values. */
+/** Matches the options to the tool's fields. The tool validates the values. */
 function readOptions(tool: ManualToolInfo, { options, args }: ParsedCommand): Record<string, unknown> {
   const stray = args.find((word) => word.toLowerCase() !== tool.name.toLowerCase());
   if (stray !== undefined) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The command that npm links as `golem`. An older Node in the PATH hands over to the one that npm installs with a checkout.
+// The command that npm links as `golem`. If the Node in the PATH is too old, runs the one that npm installed with the checkout.
 import { spawn } from "node:child_process";
 import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";

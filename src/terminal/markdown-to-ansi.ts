@@ -12,7 +12,7 @@ export function markdownToAnsi(text: string, { style, columns }: { style: Style;
 }
 
 interface List {
-  /** The number of the next item; undefined for a list of bullets. */
+  /** The number of the next item; undefined for a bulleted list. */
   next: number | undefined;
 }
 
@@ -23,7 +23,7 @@ class MarkdownRenderer {
   readonly #lists: List[] = [];
   #quoteDepth = 0;
   #headingLevel = 0;
-  /** The mark of a list item whose first line is not written yet. */
+  /** The marker of a list item whose first line has not been written yet. */
   #marker = "";
   #rows: string[][] | undefined;
 

@@ -12,26 +12,26 @@ import { isCommand } from "#ui/command.ts";
 import { isTerminal } from "./style.ts";
 
 export interface QuestionOptions {
-  /** Ends the question: it resolves to undefined. */
+  /** Ends the question, which then resolves to undefined. */
   signal?: AbortSignal | undefined;
-  /** Takes commands as answers, too, instead of giving them to the listener. */
+  /** Accepts commands as answers instead of passing them to the listener. */
   verbatim?: boolean;
-  /** Ignores what was typed before the question was shown. */
+  /** Ignores input typed before the question was shown. */
   fresh?: boolean;
-  /** Keeps the line in the history, and continues it on the next line after a backslash. */
+  /** Adds the line to the history. A backslash at its end continues it on the next line. */
   isProse?: boolean;
 }
 
-/** Asks one question. Resolves to the line; to undefined when the signal is aborted, on Ctrl+C and at the end of the input. */
+/** Asks one question. Resolves to the line, or to undefined if the signal is aborted, on Ctrl+C, or at the end of the input. */
 export type AskQuestion = (question: string, options?: QuestionOptions) => Promise<string | undefined>;
 
-/** True if the whole line is a yes: no other sentence agrees to anything. */
+/** True only if the whole line is `y` or `yes`. */
 export function isYes(line: string | undefined): boolean {
   return /^\s*y(es)?\s*$/i.test(line ?? "");
 }
 
 export interface InputListener {
-  /** Resolves to the words that the last word of a line may become. */
+  /** Resolves to the completions of the last word of a line. */
   complete?(line: string): Promise<string[]>;
   /** Called with each line that answers no question. */
   line(line: string): void;
@@ -39,19 +39,19 @@ export interface InputListener {
   interrupt(): void;
 }
 
-/** Reads lines for everyone who asks at one input. */
+/** Reads lines from one input that several callers share. */
 export interface Prompter {
-  /** Asks after all questions that were asked before. */
+  /** Asks after all earlier questions have been answered. */
   ask: AskQuestion;
-  /** Asks for the next line of a conversation. Every other question comes first, and the prompt is shown again after it. */
+  /** Asks for the next line of a conversation. Other questions take precedence, and the prompt is shown again after each. */
   readLine: AskQuestion;
-  /** Holds the input for several questions that belong together: nobody else asks in between. */
+  /** Reserves the input for several related questions: no other question is asked in between. */
   dialogue<Result>(talk: (ask: AskQuestion) => Promise<Result>): Promise<Result>;
   /** True where an editor can be opened: at a terminal, with `VISUAL` or `EDITOR` set. */
   readonly canEdit: boolean;
-  /** Opens the person's editor on a text. Resolves to the text as it was saved; to undefined if the editor failed. */
+  /** Opens the person's editor on a text. Resolves to the saved text, or to undefined if the editor failed. */
   edit(text: string): Promise<string | undefined>;
-  /** Shows at the last line what is going on while no question is open; undefined shows nothing. */
+  /** Shows a status on the last line while no question is open. Undefined clears it. */
   setStatus(status: string | undefined): void;
   /** Writes above the open question. */
   print(text: string): void;
@@ -61,7 +61,7 @@ export interface Prompter {
   questionCount(): number;
   /** Listens to lines that answer no question, and to Ctrl+C. The last listener gets them. */
   listen(listener: InputListener): () => void;
-  /** Closes the input when everyone who opened it has released it. */
+  /** Closes the input once every caller that opened it has released it. */
   release(): void;
 }
 
@@ -71,13 +71,13 @@ interface Question extends QuestionOptions {
 }
 
 const prompters = new WeakMap<Readable, LinePrompter>();
-/** Lines that arrived before anyone asked, for the next prompter of the same input. */
+/** Lines that arrived before a question was asked, for the next prompter of the same input. */
 const earlyLines = new WeakMap<Readable, string[]>();
 
 export interface PrompterOptions {
-  /** Reads keys one by one where input and output are a terminal. Default: true. */
+  /** Reads single keys if input and output are a terminal. Default: true. */
   raw?: boolean;
-  /** Keeps what was typed as prose for later prompters. */
+  /** Stores lines typed as prose for later prompters. */
   historyFile?: string | undefined;
 }
 
@@ -85,7 +85,7 @@ type CompleterDone = (error: Error | null, found?: [string[], string]) => void;
 
 const maxHistory = 500;
 
-/** Opens the prompter of an input. All who ask there share it, so that no line is read twice. */
+/** Opens the prompter of an input. All callers share it, so that no line is read twice. */
 export function openPrompter(
   input: Readable,
   output: Writable,
@@ -112,13 +112,13 @@ class LinePrompter implements Prompter {
   #holders = 1;
   #isEnded = false;
   #questionCount = 0;
-  /** The question that is shown. */
+  /** The question currently shown. */
   #open: Question | undefined;
   /** The prompt of the conversation, which gives way to questions. */
   #conversation: Question | undefined;
   #waitingDialogues = 0;
   #status: string | undefined;
-  /** The lines before, each of which ended with a backslash. */
+  /** The preceding lines, each of which ended with a backslash. */
   #continued: string[] = [];
 
   constructor(input: Readable, output: Writable, { raw = true, historyFile }: PrompterOptions) {
@@ -137,7 +137,7 @@ class LinePrompter implements Prompter {
         this.#complete(line).then((found) => done(null, found), done);
       },
     });
-    // Answers to single questions, such as y, are no history.
+    // Answers to single questions, such as `y`, do not belong in the history.
     this.#lines.on("history", (history) => {
       if (!this.#takesProse()) history.shift();
       else if (historyFile) writeHistory(historyFile, history);
@@ -224,9 +224,9 @@ class LinePrompter implements Prompter {
     });
   }
 
-  /** Forgets lines and keys that came before now, those included that wait to be read. */
+  /** Discards all earlier input, including input that has not been read yet. */
   async #discardTyped(): Promise<void> {
-    // Two turns of the event loop read what the operating system holds.
+    // Two turns of the event loop drain the operating system's buffer.
     await nextTurn();
     await nextTurn();
     const ignored = this.#early.splice(0).some((line) => line.trim() !== "");
@@ -276,7 +276,7 @@ class LinePrompter implements Prompter {
       this.#output.write(text);
       return;
     }
-    // The line that is being typed moves down with the text.
+    // Redraw the line that is being typed below the text.
     this.#output.write(`\r\u001b[K${text}`);
     this.#lines.prompt(true);
   }
@@ -367,7 +367,7 @@ class LinePrompter implements Prompter {
     this.#output.write("\nInterrupted.");
     this.#open?.resolve(undefined);
     this.#conversation?.resolve(undefined);
-    // Raw mode took the signal that Ctrl+C sends otherwise.
+    // In raw mode, Ctrl+C does not send a signal by itself.
     if (this.#isTerminal && this.#input === process.stdin) process.kill(process.pid, "SIGINT");
   }
 }
@@ -381,7 +381,7 @@ function readHistory(file: string | undefined): string[] {
   }
 }
 
-/** A history that cannot be written is no reason to fail. */
+/** Writes the history. Ignores errors, since the history is not essential. */
 function writeHistory(file: string, history: readonly string[]): void {
   try {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 });

@@ -12,7 +12,7 @@ const colours: Record<ToolResultStatus | "running", TextFormat> = {
   running: "gray",
 };
 
-/** `ToolName(params)`, in the colour of how it stands. */
+/** Renders `ToolName(params)` in the colour of its status. */
 export function renderPill(
   { toolName, args }: Pick<Shown, "toolName" | "args">,
   status: ToolResultStatus | "running",
@@ -22,7 +22,7 @@ export function renderPill(
   return style(colours[status], `${mark} ${oneLine(toolName)}(${describeParams(args)})`);
 }
 
-/** The pill of a finished call, and below it behind `└>` what came of it. */
+/** Renders the pill of a finished call, with the result below it after `└>`. */
 export function renderCall(shown: Shown, style: Style, { details }: { details: boolean }): string[] {
   const { value, status, error } = shown;
   if (status !== "success") {

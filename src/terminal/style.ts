@@ -3,10 +3,10 @@ import { describeHidden, replaceHidden } from "#text/hidden-characters.ts";
 
 export type TextFormat = "red" | "green" | "yellow" | "blue" | "cyan" | "gray" | "bold" | "italic";
 
-/** Formats text for a terminal; returns it as it is where there are no colors. */
+/** Formats text for a terminal; returns it unchanged if colors are off. */
 export type Style = (format: TextFormat, text: string) => string;
 
-/** Colors for a terminal; none for a file or a pipe, and none if `NO_COLOR` is set. */
+/** Creates a style with colors for a terminal, and without for a file, a pipe, or if `NO_COLOR` is set. */
 export function createStyle(output: object): Style {
   const hasColors = isTerminal(output) && !process.env.NO_COLOR;
   return hasColors ? (format, text) => styleText(format, text, { validateStream: false }) : (_, text) => text;
@@ -17,8 +17,8 @@ export function isTerminal(stream: object): boolean {
 }
 
 /**
- * Makes every character visible that a terminal would execute or hide: controls, escapes, bidirectional and invisible
- * characters, as `⟨U+001B⟩`. Line feeds and tabs stay.
+ * Replaces every character that a terminal would interpret or hide, such as controls, escapes, bidirectional and invisible
+ * characters, by `⟨U+001B⟩`. Keeps line feeds and tabs.
  */
 export function visible(text: string): string {
   const lines = text
@@ -28,7 +28,7 @@ export function visible(text: string): string {
   return replaceHidden(lines, describeHidden);
 }
 
-/** Does the same, but keeps the colors that a command printed. */
+/** Like `visible`, but keeps the colors that a command printed. */
 export function visibleWithColors(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: colors begin with one
   const parts = text.split(/(\u001b\[[0-9;]*m)/);

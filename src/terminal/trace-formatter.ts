@@ -4,13 +4,13 @@ import { createStyle, type Style } from "./style.ts";
 import { oneLine, printableLines } from "./value-to-text.ts";
 
 export interface TraceFormatterOptions {
-  /** Default: the process's standard error, so that answers stay clean on the output. */
+  /** Default: standard error, so that standard output has only the answers. */
   output?: Writable;
-  /** `debug` adds what the model is sent and what it and the tools say in full. */
+  /** `debug` adds the model's input, and the full output of the model and the tools. */
   level?: "normal" | "debug";
 }
 
-/** An `onEvent` that writes one line for each thing that happens, indented by the depth of its worker. */
+/** Creates an `onEvent` callback that writes one line per event, indented by the depth of its worker. */
 export function createTraceFormatter({
   output = process.stderr,
   level = "normal",

@@ -14,14 +14,14 @@ const maxLineLength = 2_000;
 const maxColumns = 8;
 const maxCellLength = 40;
 
-/** A tool's result as lines for a terminal, by its kind and its own hints. Empty for what is hidden. */
+/** Renders a tool's result as lines for a terminal, by its kind and hints. Returns an empty list if it is hidden. */
 export function valueToText(value: ResultValue, style: Style): string[] {
   if (value.display?.preferredView === "hidden") return [];
   const lines = isWellKnownKind(value.kind)
     ? renderWellKnown(value as WellKnownResultValue, style)
     : renderCustom(value as CustomResultValue);
   if (value.kind === "task_list") return lines;
-  // The worker reads files whole; who watches wants to know which.
+  // Workers read whole files, but people only need to see which file was read.
   const height = value.kind === "file_content" ? { maxHeight: filePreviewHeight } : {};
   return shorten(lines, { ...height, ...value.display }, style);
 }
@@ -53,7 +53,7 @@ function headOf({ summary }: { summary?: string | undefined }, otherwise: string
 }
 
 function renderTerminal({ content, exitCode }: Extract<WellKnownResultValue, { kind: "terminal" }>, style: Style) {
-  // Without colours of our own there are none of others either.
+  // If colours are off, remove those of the command, too.
   const isColoured = style("bold", "x") !== "x";
   const lines = content.replace(/\n$/, "").split("\n");
   const shown = lines.map((line) => (isColoured ? `${visibleWithColors(line)}\u001b[0m` : visible(line)));
@@ -76,7 +76,7 @@ function renderCustom({ data, preview, display }: CustomResultValue): string[] {
   return renderTree(data);
 }
 
-/** What nobody knows is shown as a tree: keys, and what lies below them. */
+/** Renders data of unknown shape as a tree of keys and values. */
 function renderTree(data: unknown, depth = 0): string[] {
   const indent = "  ".repeat(depth);
   if (data === null || typeof data !== "object" || depth > 6) return [`${indent}${scalar(data)}`];
@@ -136,7 +136,7 @@ function describeDiff({
   return `${visible(path)}: ${rejected ? "not " : ""}${done}${counted}`;
 }
 
-/** A line of a unified diff in its colour. */
+/** Colours a line of a unified diff. */
 export function styleDiffLine(line: string, style: Style): string {
   if (/^(\+\+\+|---|diff |index )/.test(line)) return style("bold", line);
   if (line.startsWith("@@")) return style("cyan", line);
@@ -150,7 +150,7 @@ function nameOf(file: unknown): string {
   return oneLine(typeof named === "string" ? named : (JSON.stringify(file) ?? ""));
 }
 
-/** Text as lines that cannot do anything to the terminal. */
+/** Splits text into lines without control sequences. */
 export function printableLines(text: string): string[] {
   const lines = visible(text).replace(/\n$/, "").split("\n");
   return lines.map((line) => (line.length > maxLineLength ? `${line.slice(0, maxLineLength)}…` : line));
@@ -163,7 +163,7 @@ export function oneLine(text: string): string {
 function shorten(lines: string[], { collapsed, maxHeight = defaultHeight }: DisplayHints = {}, style: Style): string[] {
   const height = collapsed ? 1 : Math.max(1, Math.floor(maxHeight));
   const rest = lines.length - height;
-  // A line that says there is one more takes as much room as the line.
+  // A note about one hidden line would take as much room as the line itself.
   if (rest <= 1) return lines;
   return [...lines.slice(0, height), style("gray", `… ${rest} more lines`)];
 }

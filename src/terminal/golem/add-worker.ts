@@ -78,7 +78,7 @@ async function download({ owner, repo, name, ref }: Source, { env }: CommandCont
   }
 }
 
-/** What a worker may do, a line each. */
+/** Describes what a worker may do, one permission per line. */
 function describeGrants(worker: WorkerDefinition, root: string, path: string): string[] {
   const { name, description, model, toolsets, sandbox, limits } = worker;
   const zones = sandbox?.zones ?? [];

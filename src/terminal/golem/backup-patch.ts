@@ -8,7 +8,7 @@ import type { CommandContext } from "./command-context.ts";
 import { checkoutName, stateFolder } from "./saved-runs.ts";
 import type { Terminal } from "./terminal.ts";
 
-/** The changes of a run as a patch file outside the checkout, which survives however this process ends. */
+/** A patch file outside the checkout with the changes of a run. It survives a crash of this process. */
 export interface BackupPatch {
   readonly path: string;
   /** Writes the changes made so far. Returns false when there are none. */
@@ -56,7 +56,7 @@ function writeSomewhere(path: string, patch: string): string {
   }
 }
 
-/** Replaces the file atomically. Only this person can read it. */
+/** Replaces the file atomically. Only its owner can read it. */
 function writeAtomically(path: string, text: string): void {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   const temporary = `${path}.${process.pid}`;
@@ -64,7 +64,7 @@ function writeAtomically(path: string, text: string): void {
   renameSync(temporary, path);
 }
 
-/** Prints where the backup is, as the command that restores it. */
+/** Prints the command that restores the backup. */
 export function printBackup({ path }: Pick<BackupPatch, "path">, terminal: Pick<Terminal, "print">): void {
   const plain = oneLine(path);
   const word = /^[\w./+@-]+$/.test(plain) ? plain : `'${plain.replaceAll("'", "'\\''")}'`;

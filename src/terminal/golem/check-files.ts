@@ -55,7 +55,7 @@ async function filesOf(root: string): Promise<string[]> {
   return lstatSync(settings, { throwIfNoEntry: false }) ? [settings, ...workers.sort()] : workers.sort();
 }
 
-/** Reads which worker may call which. A file that cannot be parsed counts as a worker that calls none. */
+/** Reads which workers each worker may call. A file that cannot be parsed counts as a worker that calls no others. */
 async function callsByWorker(
   files: readonly string[],
   root: string | undefined,
@@ -167,7 +167,7 @@ async function findSchemaProblem(worker: WorkerDefinition, file: string): Promis
   }
 }
 
-/** The shortest way from a callee back to the worker; undefined if there is none. */
+/** Returns the shortest path from a callee back to the worker; undefined if there is none. */
 function findCycle(worker: string, callee: string, workers: Callees): string[] | undefined {
   const open = [[worker, callee]];
   const seen = new Set<string>();

@@ -3,7 +3,7 @@ import { commandHelp } from "./help.ts";
 
 const commands = Object.keys(commandHelp).join(" ");
 
-// Names of workers come first in each line of `golem workers`.
+// Each line of `golem workers` begins with the name of a worker.
 const listWorkers = "golem workers --no-color 2>/dev/null | cut -d ' ' -f 1";
 
 const scripts: Record<string, string> = {
@@ -37,7 +37,7 @@ complete -c golem -n "__fish_seen_subcommand_from completion" -f -a "bash zsh fi
 `,
 };
 
-/** The completion script of a shell. Throws a UserError for another shell. */
+/** Returns the completion script of a shell. Throws a UserError for another shell. */
 export function completionScript(shell: string | undefined): string {
   const script = shell !== undefined && Object.hasOwn(scripts, shell) ? scripts[shell] : undefined;
   if (script === undefined) throw new UserError("Name a shell: golem completion bash, zsh or fish.");

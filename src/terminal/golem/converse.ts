@@ -4,7 +4,7 @@ import type { WorkerRuntime } from "#embed/worker-runtime.ts";
 import { exitCodes } from "./command-context.ts";
 import type { Terminal } from "./terminal.ts";
 
-/** How a conversation with a worker ended, and what all of it used. */
+/** The outcome of a conversation with a worker, and its total usage. */
 export interface ConversationEnd {
   code: number;
   /** The last answer. */
@@ -13,24 +13,24 @@ export interface ConversationEnd {
   toolCallCount: number;
   tokens: { input: number; output: number };
   cost: number;
-  /** The person does not want to be asked anything more. */
+  /** True if the person is leaving and must not be asked anything else. */
   isLeaving: boolean;
 }
 
 type Usage = Pick<ConversationEnd, "toolCallCount" | "tokens" | "cost">;
 
 export interface Conversation {
-  /** The first message; or the last turn of a run that is resumed. */
+  /** The first message, or the last turn of a run that is resumed. */
   first: string | RunView;
   /** Files for the first message. */
   attachments?: readonly RunAttachment[];
   runtime: WorkerRuntime;
   terminal: Terminal;
-  /** The worker answers one message after the other. */
+  /** True if the worker waits for another message after each answer. */
   chats: boolean;
 }
 
-/** Runs a worker, lets the person continue after an interruption, and where it `chats`, after each answer. */
+/** Runs a worker. The person can continue after an interruption and, if it `chats`, after each answer. */
 export async function converse({
   first,
   attachments = [],

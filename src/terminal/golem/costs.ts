@@ -5,7 +5,7 @@ import { type CommandContext, exitCodes } from "./command-context.ts";
 import { parseWords } from "./parse-words.ts";
 import { chosenDatabase, openServerStore } from "./server-database.ts";
 
-/** `golem costs`: prints what models have cost, by worker, repository and day, from the server's database. */
+/** `golem costs`: prints the model costs in the server's database by worker, repository and day. */
 export async function costs(args: readonly string[], context: CommandContext): Promise<number> {
   const { positionals, options } = parseWords(args, {
     from: { type: "string" },

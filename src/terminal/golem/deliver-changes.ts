@@ -13,7 +13,7 @@ import type { DeliveryChoice } from "./run-request.ts";
 
 import type { Terminal } from "./terminal.ts";
 
-/** Where the changes went. */
+/** The destination of the changes. */
 export type DeliveryResult =
   | { kind: "nothing" }
   | { kind: "applied"; files: number }
@@ -30,15 +30,15 @@ export interface DeliverChanges {
   branch: string;
   /** The commit message. */
   message: string;
-  /** The worker did not finish, so its changes are not applied or committed without being looked at. */
+  /** True if the worker did not finish. Its changes are then not applied or committed without a review. */
   isUnfinished: boolean;
-  /** The person does not want to be asked anything more. */
+  /** True if the person is leaving and must not be asked anything else. */
   isLeaving: boolean;
 }
 
 /**
- * Delivers a worker's changes as the person chooses, or chose with an option. When that is not possible they stay in the
- * backup patch, and `asRequested` is false.
+ * Delivers a worker's changes as the person chooses, now or with an option. If that is not possible, the changes stay in
+ * the backup patch, and `asRequested` is false.
  */
 export async function deliverChanges(given: DeliverChanges): Promise<{ done: DeliveryResult; asRequested: boolean }> {
   const { checkout, backup, ending, terminal, isUnfinished, isLeaving } = given;
@@ -110,7 +110,7 @@ function endingOf(word: string, rest: string): DeliveryChoice {
   return letter === "b" ? { kind: "branch" } : rest === "" ? undefined : { kind: "patch", file: rest };
 }
 
-/** Returns undefined after printing why it could not be done. */
+/** Delivers the changes. If that fails, prints the reason and returns undefined. */
 async function carryOut(
   ending: DeliveryChoice,
   changes: readonly CheckoutChange[],
@@ -127,7 +127,7 @@ async function carryOut(
         return await commit(changes, given);
     }
   } catch (error) {
-    // The person can choose again when git or the disk refuses.
+    // After a git or disk error the person can choose again.
     const isReadable = error instanceof UserError || (error as NodeJS.ErrnoException).code !== undefined;
     if (!isReadable) throw error;
     complain(given.terminal, (error as Error).message);

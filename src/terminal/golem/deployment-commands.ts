@@ -12,7 +12,7 @@ import { startSetupServer } from "#setup/setup-server.ts";
 import { type CommandContext, exitCodes } from "./command-context.ts";
 import { parseWords, type Words } from "./parse-words.ts";
 
-/** `golem setup`: serves the page that registers the App, until that is done. */
+/** `golem setup`: serves the page that registers the App, until the App is registered. */
 export async function setup(args: readonly string[], context: CommandContext): Promise<number> {
   const { options } = parseWords(args, { "env-file": { type: "string" }, "no-color": { type: "boolean" } });
   const env = await environmentOf(context, envFileOf(options));
@@ -30,7 +30,7 @@ export async function setup(args: readonly string[], context: CommandContext): P
 
 const marks = { ok: ["green", "✓"], warning: ["yellow", "!"], problem: ["red", "✗"] } as const;
 
-/** `golem doctor`: one line for each check, with what to do below it. Exits with 1 when something is wrong. */
+/** `golem doctor`: prints one line for each check, followed by its fix if it failed. Exits with 1 if there is a problem. */
 export async function doctor(args: readonly string[], context: CommandContext): Promise<number> {
   const { options } = parseWords(args, {
     "env-file": { type: "string" },
@@ -46,7 +46,7 @@ export async function doctor(args: readonly string[], context: CommandContext): 
   return code;
 }
 
-/** The checks of the server and, in a checkout with its workflow, those of the GitHub Action. */
+/** Runs the server's checks and, in a checkout that has the workflow, those of the GitHub Action. */
 async function* checksOf(
   environment: Record<string, string | undefined>,
   { context, callModel }: { context: CommandContext; callModel: boolean },
@@ -71,7 +71,7 @@ function lineOf({ name, status, detail, fix }: DoctorCheck, { output }: CommandC
   return `${shown} ${name}: ${detail}\n${fix ? `    → ${fix}\n` : ""}`;
 }
 
-/** The environment, with what the env file adds to it: a variable that is set wins over the file. */
+/** Returns the environment plus the variables of the env file. Variables that are already set take precedence. */
 async function environmentOf(
   context: CommandContext,
   given: string | undefined,

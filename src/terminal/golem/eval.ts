@@ -20,10 +20,10 @@ import { parseWords, type Words } from "./parse-words.ts";
 
 const shippedTasks = fileURLToPath(new URL("../../../evals", import.meta.url));
 const defaultParallel = 2;
-/** The options that a results file holds. */
+/** The options that are stored in a results file. */
 const planOptions = ["model", "worker", "repeat", "output", "repositories", "test-command"];
 
-/** `golem eval`: plays tasks with models and reports the results, or compares two results files. */
+/** `golem eval`: evaluates models on tasks and reports the results, or compares two results files. */
 export async function evaluate(args: readonly string[], context: CommandContext): Promise<number> {
   const { positionals, options } = parseWords(args, {
     model: { type: "string", short: "m", multiple: true },
@@ -157,7 +157,7 @@ function report(results: readonly EvalResult[], { file, predictions, isInterrupt
   return results.some(({ outcome }) => outcome === "crashed") ? exitCodes.failed : exitCodes.answered;
 }
 
-/** The format that SWE-bench's own evaluation takes: the first attempt at each task. */
+/** Renders the first attempt at each task in the format of SWE-bench's own evaluation. */
 function renderPredictions(results: readonly EvalResult[]): string {
   const predictions = results
     .filter(({ attempt }) => attempt === 1)

@@ -86,9 +86,9 @@ const handlers: Record<CommandName, Handler> = {
   },
 };
 
-/** Executes a command line and resolves to its exit code. Prints one sentence when the command line is wrong. */
+/** Executes a command line and resolves to its exit code. Prints one sentence if the command line is invalid. */
 export async function golem(args: readonly string[], context: CommandContext): Promise<number> {
-  // Words behind `--` belong to the task.
+  // Words after `--` belong to the task.
   const own = args.includes("--") ? args.slice(0, args.indexOf("--")) : args;
   if (own.includes("--no-color")) process.env.NO_COLOR = "1";
   try {

@@ -35,7 +35,7 @@ To choose a model, set GOLEM_FORGE_MODEL and its key, such as ANTHROPIC_API_KEY.
 const serverOptions = `  --env-file <file>             read the server's settings from this file (default: .env)
 `;
 
-/** The commands of `golem`, in the order of their list. */
+/** The commands of `golem`, in the order in which they are listed. */
 export const commandHelp = {
   run: {
     usage: 'run <worker> ["task"]',
@@ -169,7 +169,7 @@ Exit codes: 0 everything was played, 1 an attempt crashed, 2 not started, 130 in
 
 export type CommandName = keyof typeof commandHelp;
 
-/** The text of `golem help`, or of `golem help <command>`. */
+/** Returns the text of `golem help`, or of `golem help <command>`. */
 export function helpText(command?: CommandName): string {
   if (command !== undefined) {
     const { usage, summary, details = "" }: CommandHelp = commandHelp[command];

@@ -7,7 +7,7 @@ import { actionWorkflowPath, findWorkflowNames, keyVariableOf, renderActionWorkf
 import type { CommandContext } from "./command-context.ts";
 import { parseWords } from "./parse-words.ts";
 
-/** `golem init`: writes a first worker, or the workflow of the GitHub Action. Returns what to do next. */
+/** `golem init`: writes a first worker, or the workflow of the GitHub Action. Returns the next steps for the person. */
 export async function init(
   args: readonly string[],
   context: CommandContext,
@@ -42,7 +42,7 @@ Next:
 `;
 }
 
-/** `golem init [name]`: writes a first worker to the checkout, and returns what to do next. */
+/** `golem init [name]`: writes a first worker to the checkout. Returns the next steps for the person. */
 async function initWorker(name = "helper", { cwd }: CommandContext): Promise<string> {
   const text = template(name);
   parseWorker(text, `${name}.worker`);

@@ -8,17 +8,17 @@ import { type DiskEntry, readDiskEntry } from "#sandbox/checkout/read-disk-entry
 
 export interface LocalWorker {
   worker: WorkerDefinition;
-  /** The path of its file. */
+  /** The path of the worker file. */
   path: string;
-  /** The file is part of the checkout. */
+  /** True if the file is part of the checkout. */
   isOwn: boolean;
-  /** The model of its program, for a worker that names none. */
+  /** The model that its program sets, for a worker without a model. */
   model?: string | undefined;
 }
 
-/** The workers of a checkout, and those that ship with Golem Forge. */
+/** The workers of a checkout, and those included in Golem Forge. */
 export interface LocalWorkers {
-  /** Finds a worker by name; one of the checkout wins. Rejects with a UserError that lists the known names. */
+  /** Finds a worker by name; the checkout takes precedence. Rejects with a UserError that lists the known names. */
   find(name: string): Promise<LocalWorker>;
   /** Lists every worker that can be read. */
   list(): Promise<{ name: string; description?: string; isOwn: boolean }[]>;
@@ -26,7 +26,7 @@ export interface LocalWorkers {
 
 const shipped = fileURLToPath(new URL("../../../workers", import.meta.url));
 
-/** Opens the workers of a checkout; without one, those that ship. */
+/** Opens the workers of a checkout and the included ones; without a checkout, only the included ones. */
 export async function openLocalWorkers(root: string | undefined, directory = shipped): Promise<LocalWorkers> {
   const catalog = await openWorkerCatalog(directory);
   const files = checkoutFiles(root);
@@ -53,8 +53,8 @@ async function fileOf(name: string, folder: string): Promise<string> {
 const maxFileBytes = 1_000_000;
 
 /**
- * Reads worker files and settings from a checkout on disk. Without a checkout there are none. Throws a UserError for links
- * and everything else that is not an ordinary file or folder.
+ * Reads worker files and settings from a checkout on disk. Without a checkout it finds none. Throws a UserError for
+ * symbolic links and anything else that is not a regular file or folder.
  */
 export function checkoutFiles(root: string | undefined): WorkerFiles {
   return {

@@ -4,7 +4,10 @@ import { closestMatch } from "#text/closest-match.ts";
 import { type ApprovalCallback, ApprovalController, type ApprovalMode } from "#ui/approval-controller.ts";
 import type { Terminal } from "./terminal.ts";
 
-/** Approves the tools named with `--yes`, and follows the approval mode of a program. Asks the person about all others, or denies them without a terminal. */
+/**
+ * Approves the tools named with `--yes`, and follows the approval mode of a program. Asks the person about all others, or
+ * denies them if there is no terminal.
+ */
 export function createPreApproval(
   yes: readonly string[],
   ask: ApprovalCallback,

@@ -25,7 +25,7 @@ import type { ResumeRequest, RunRequest } from "./run-request.ts";
 import { changesOfTurns, isDelivered, type SavedRun, type SavedRuns, turnsOf } from "./saved-runs.ts";
 import { findNamedWorker, findSurroundings } from "./surroundings.ts";
 
-/** Everything that is known before the worker starts. */
+/** A run that is ready to start. */
 export interface PreparedRun {
   id: string;
   config: Pick<Config, "models" | "executors" | "policy" | "web">;
@@ -34,28 +34,28 @@ export interface PreparedRun {
   chosen: LocalWorker;
   models: Models;
   model: string;
-  /** The program that the worker belongs to; undefined for a worker of a checkout, and for those that ship. */
+  /** The program that the worker belongs to; undefined for a worker of a checkout and for an included one. */
   program?: Program;
   /** The instructions that the repository gives every worker. */
   repositoryInstructions: string | undefined;
-  /** Undefined when it has to be asked for. */
+  /** Undefined if the person has to be asked for it. */
   task: string | undefined;
   /** The files given with `--attach`. */
   attachments?: RunAttachment[];
   savedRuns: SavedRuns;
-  /** Undefined for a dry run, and when the run cannot be saved. */
+  /** Undefined for a dry run, or if the run cannot be saved. */
   saved: SavedRun | undefined;
-  /** Why the run cannot be saved. */
+  /** The reason why the run cannot be saved. */
   notSaved?: string;
   /** The last turn of a run that is resumed. */
   resumed?: RunView;
 }
 
-/** How long to wait for piped text when there is a task already. */
+/** The time to wait for piped text if a task was already given. */
 const pipeWaitMs = 3_000;
 const maxTaskCharacters = 1_000_000;
 
-/** Finds the checkout, worker, model and task of a new run. Rejects with a UserError when one of them is missing. */
+/** Finds the checkout, worker, model and task of a new run. Rejects with a UserError if one of them is missing. */
 export async function prepareRun(request: RunRequest, context: CommandContext): Promise<PreparedRun> {
   const { name, surroundings } = await findNamedWorker(request.worker, context);
   const { root, config, workers, settings, savedRuns, program, isFolder } = surroundings;
@@ -86,7 +86,7 @@ export async function prepareRun(request: RunRequest, context: CommandContext): 
   }
 }
 
-/** Reads the files to attach. Rejects with a UserError for a file that models cannot read or the worker does not take. */
+/** Reads the files to attach. Rejects with a UserError for a file that models cannot read or the worker does not accept. */
 async function readFiles(
   paths: readonly string[],
   { worker, cwd }: { worker: LocalWorker["worker"]; cwd: string },
@@ -106,8 +106,8 @@ async function readFiles(
 }
 
 /**
- * Resolves to the task, followed by the text that is piped in. A task that was given does not wait for a pipe that stays
- * silent, such as that of a parent process that never closes it.
+ * Resolves to the task, followed by the piped text. If a task was given, the wait for the pipe is limited: a parent process
+ * may never write to it or close it.
  */
 async function readTask(task: string | undefined, { input, errors }: CommandContext): Promise<string | undefined> {
   if (isTerminal(input)) return task;
@@ -127,7 +127,7 @@ async function firstRead(input: Readable): Promise<true> {
   return true;
 }
 
-/** Opens a saved run with its worker, model and changes. Rejects with a UserError when it cannot be resumed. */
+/** Opens a saved run with its worker, model and changes. Rejects with a UserError if it cannot be resumed. */
 export async function prepareResume(request: ResumeRequest, context: CommandContext): Promise<PreparedRun> {
   const { root, config, workers, settings, savedRuns, program, isFolder } = await findSurroundings(context);
   const id = request.run === undefined ? await newestUnfinished(savedRuns) : savedRuns.find(request.run);
@@ -146,7 +146,7 @@ export async function prepareResume(request: ResumeRequest, context: CommandCont
     const policy = last.worker.sandbox;
     const checkout = await openCheckout(root, { policy, changes, record: saved.record, isFolder });
     const repositoryInstructions = settings.instructions;
-    // The worker is the one the run was started with; its file says whether it chats, and what it brings.
+    // The run keeps the worker it was started with. Only the mode and the code of the worker come from its current file.
     const file = await workers.find(last.worker.name).catch(noneIfUnreadable);
     const { mode } = file?.worker ?? last.worker;
     const chosen = {
@@ -171,7 +171,7 @@ function chooseModel(worker: LocalWorker["worker"], named: string | undefined, m
   );
 }
 
-/** A state folder that cannot be written is no reason not to run. */
+/** Opens the saved run. If the state folder cannot be written, the run starts without being saved. */
 async function save(savedRuns: SavedRuns, id: string): Promise<Pick<PreparedRun, "saved" | "notSaved">> {
   try {
     return { saved: await savedRuns.open(id) };

@@ -1,7 +1,7 @@
 import { UserError } from "#domain/errors.ts";
 import { type KnownOptions, parseWords } from "./parse-words.ts";
 
-/** Where to deliver the changes. Undefined: ask, or without a terminal keep them in a patch file. */
+/** The destination of the changes. If undefined, asks; without a terminal, keeps them in a patch file. */
 export type DeliveryChoice = { kind: "apply" } | { kind: "patch"; file: string } | { kind: "branch" } | undefined;
 
 /** The options of `golem run` and `golem resume`. */
@@ -19,14 +19,14 @@ export interface RunFlags {
 
 export interface RunRequest extends RunFlags {
   worker: string;
-  /** Undefined: golem asks for it, or reads it from standard input. */
+  /** If undefined, golem asks for it or reads it from standard input. */
   task: string | undefined;
   /** Paths of files that are attached to the task. */
   attach: readonly string[];
 }
 
 export interface ResumeRequest extends RunFlags {
-  /** The id of the run, or its beginning; undefined for the newest that is unfinished. */
+  /** The id of the run or its beginning; undefined for the newest unfinished run. */
   run: string | undefined;
 }
 

@@ -27,10 +27,10 @@ import { describeTools, startupLines } from "./startup-lines.ts";
 import { openTerminal, type Terminal } from "./terminal.ts";
 import { findCodeToTrust } from "./trusted-code.ts";
 
-/** Reports events to a script. */
+/** Writes events as JSON lines for a script. */
 type JsonLines = (event: RuntimeEvent | { type: "result" | "dry_run"; [more: string]: unknown }) => void;
 
-/** A run with what it needs of the terminal. */
+/** A prepared run together with its terminal. */
 interface StartedRun extends PreparedRun {
   request: RunFlags;
   context: CommandContext;
@@ -39,12 +39,12 @@ interface StartedRun extends PreparedRun {
   json: JsonLines | undefined;
 }
 
-/** Runs a worker on the checkout of the folder. Resolves to the exit code; rejects with a UserError when it does not start. */
+/** Runs a worker on the current checkout. Resolves to the exit code; rejects with a UserError if it cannot start. */
 export async function runWorker(request: RunRequest, context: CommandContext): Promise<number> {
   return start(await prepareRun(request, context), request, context);
 }
 
-/** Continues a saved run. Resolves to the exit code; rejects with a UserError when it cannot be resumed. */
+/** Continues a saved run. Resolves to the exit code; rejects with a UserError if it cannot be resumed. */
 export async function resumeRun(request: ResumeRequest, context: CommandContext): Promise<number> {
   return start(await prepareResume(request, context), request, context);
 }
@@ -83,7 +83,7 @@ async function work(started: StartedRun): Promise<number> {
   const executors = createExecutors(config.executors);
   const runtime = new WorkerRuntime(
     {
-      // It remembers the messages before an interruption.
+      // In mode `chat` it remembers the messages before an interruption.
       worker: { ...chosen.worker, mode: "chat" },
       workerDirectory: dirname(chosen.path),
       workers: program
@@ -178,7 +178,7 @@ async function finish(end: ConversationEnd, task: string, started: StartedRun): 
   return code;
 }
 
-/** A run whose changes are only in the backup can be resumed, and so can an interrupted one without changes. */
+/** False for a run that can be resumed: its changes are only in the backup, or it was interrupted without changes. */
 function isFinal(done: DeliveryResult, { end, backup }: { end: ConversationEnd; backup: BackupPatch }): boolean {
   switch (done.kind) {
     case "applied":
@@ -192,7 +192,7 @@ function isFinal(done: DeliveryResult, { end, backup }: { end: ConversationEnd; 
   }
 }
 
-/** Asks before loading code that came with the clone. */
+/** Asks before loading code that came with the checkout. */
 async function askForTrust({ checkout, chosen, workers, program, terminal }: StartedRun): Promise<void> {
   const code = (await findCodeToTrust(checkout.root, chosen, { workers, program })).map(visible);
   if (code.length === 0) return;
@@ -268,7 +268,7 @@ function briefing({ root, isRepository, cwd, isInteractive, repositoryInstructio
   ].join("\n");
 }
 
-/** Shows the person's own uncommitted changes, which reviewers are often asked about. */
+/** Creates a tool that shows the person's own uncommitted changes, which people often want reviewed. */
 function createGitUncommittedTool({ root, head }: Pick<Checkout, "root" | "head">): NamedTool {
   return {
     name: "git_uncommitted",

@@ -11,7 +11,7 @@ import { BaseRecord } from "#sandbox/checkout/base-record.ts";
 import type { StepChanges } from "#sandbox/sandbox.ts";
 import type { CommandContext } from "./command-context.ts";
 
-/** A run of `golem run`, with every conversation turn, kept beyond the process. */
+/** A run of `golem run`, with all turns of its conversation, saved on disk. */
 export interface SavedRun {
   readonly id: string;
   readonly store: Store;
@@ -21,17 +21,17 @@ export interface SavedRun {
 const retentionMs = 90 * 24 * 60 * 60_000;
 const delivered = "changes delivered";
 
-/** The folder for what golem keeps: of `XDG_STATE_HOME`, by default `~/.local/state`. */
+/** Returns golem's folder in `XDG_STATE_HOME`, by default `~/.local/state`. */
 export function stateFolder({ env }: Pick<CommandContext, "env">): string {
   return join(env.XDG_STATE_HOME || join(homedir(), ".local/state"), "golem-forge");
 }
 
-/** The name of a checkout in file names. */
+/** Returns the name of a checkout for use in file names. */
 export function checkoutName(root: string): string {
   return basename(root).replaceAll(/[^\w.-]/g, "_");
 }
 
-/** The runs of one checkout, in a folder that only this person can read: a database for each, newest last used first. */
+/** The saved runs of one checkout: one database each, in a folder that only its owner can read. Most recently used first. */
 export class SavedRuns {
   readonly #folder: string;
 
@@ -40,7 +40,7 @@ export class SavedRuns {
     this.#folder = join(stateFolder(context), `${checkoutName(root)}-${key}`);
   }
 
-  /** Opens a new run, or one to be resumed. Rejects with a UserError when another process has it, or it cannot be kept. */
+  /** Opens a new run, or one to resume. Rejects with a UserError if another process uses it or it cannot be saved. */
   async open(id: string): Promise<SavedRun> {
     for (const other of this.ids()) if (other !== id && this.#isExpired(other)) this.delete(other);
     const store = await openSqliteStore(this.#database(id)).catch((error) => {
@@ -50,7 +50,7 @@ export class SavedRuns {
     return { id, store, record: new BaseRecord(join(this.#folder, `${id}.base`)) };
   }
 
-  /** Opens a run for reading, also while another process works on it. */
+  /** Opens a run for reading, even while another process works on it. */
   read(id: string): Store {
     return openSqliteStoreReadOnly(this.#database(id));
   }
@@ -64,7 +64,7 @@ export class SavedRuns {
       .map(({ id }) => id);
   }
 
-  /** The id that this one, or its beginning, names. Throws a UserError when there is none, or more than one. */
+  /** Returns the id that starts with the given text. Throws a UserError if there is no match, or more than one. */
   find(given: string): string {
     const matching = this.ids().filter((id) => id.startsWith(given));
     const [only] = matching;
@@ -76,7 +76,7 @@ export class SavedRuns {
     );
   }
 
-  /** Removes a run that had nothing to keep. */
+  /** Deletes a run. */
   delete(id: string): void {
     for (const suffix of [".db", ".db-wal", ".db-shm", ".db.lock", ".base"]) {
       rmSync(join(this.#folder, id + suffix), { force: true });
@@ -87,7 +87,7 @@ export class SavedRuns {
     return join(this.#folder, `${id}.db`);
   }
 
-  /** The database's log is written first. */
+  /** Includes the write-ahead log, since SQLite writes to it first. */
   #modifiedAt(name: string): number {
     const files = [name, `${name}-wal`].map((file) => statSync(join(this.#folder, file), { throwIfNoEntry: false }));
     return Math.max(...files.map((file) => file?.mtimeMs ?? 0));
@@ -98,7 +98,7 @@ export class SavedRuns {
   }
 }
 
-/** The turns of a run, oldest first: each sentence of the person starts one. */
+/** Returns the turns of a run, oldest first. Each message of the person starts a turn. */
 export async function turnsOf(store: Store): Promise<RunRow[]> {
   return (await store.runsOfThread(localOrigin)).map(readable).toReversed();
 }
@@ -107,7 +107,7 @@ export async function changesOfTurns(store: Store, turns: readonly RunRow[]): Pr
   return (await Promise.all(turns.map(({ spec }) => store.changesOf(spec.id)))).flat();
 }
 
-/** Notes that the person has decided about the changes: the run is over for good. */
+/** Records that the person has decided about the changes, which finishes the run. */
 export async function markDelivered(store: Store): Promise<void> {
   await store.ingest({ deliveryId: delivered, events: [] });
 }

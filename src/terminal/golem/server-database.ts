@@ -10,19 +10,19 @@ import type { Store } from "#runtime/store/store.ts";
 import type { CommandContext } from "./command-context.ts";
 import type { Words } from "./parse-words.ts";
 
-/** The database of a server, from this machine. */
+/** The database of a server, as reached from this machine. */
 export type ServerDatabase = { kind: "sqlite"; path: string } | { kind: "postgres"; url: string };
 
 const defaultDatabase = "file:./data/golem-forge.db";
 const pageSize = 500;
 
-/** The database that `--database` names, otherwise that of DATABASE_URL in the environment or in `.env`. */
+/** Resolves to the database given with `--database`, or else with DATABASE_URL in the environment or in `.env`. */
 export async function chosenDatabase(options: Words["options"], context: CommandContext): Promise<ServerDatabase> {
   const given = options.get("database")?.at(-1);
   return databaseAt(typeof given === "string" ? given : await configuredUrl(context), context);
 }
 
-/** Reads the address of a database. Throws a UserError for an address that is not one. */
+/** Parses the address of a database. Throws a UserError for an invalid address. */
 export function databaseAt(url: string, { cwd }: CommandContext): ServerDatabase {
   if (readPostgresUrl(url)) return { kind: "postgres", url };
   if (/^postgres(ql)?:/i.test(url)) {
@@ -39,7 +39,7 @@ async function configuredUrl({ env, cwd }: CommandContext): Promise<string> {
   return env.DATABASE_URL || fromFile.DATABASE_URL || defaultDatabase;
 }
 
-/** Throws a UserError when there is no such file. */
+/** Throws a UserError if there is no such file. */
 export function requireFile(path: string): void {
   if (!existsSync(path)) throw new UserError(`There is no database ${path}. Name it with --database.`);
 }
@@ -55,7 +55,7 @@ export async function openServerStore(database: ServerDatabase): Promise<Store> 
   return openSqliteStoreReadOnly(database.path);
 }
 
-/** Reads the ledger up to the first entry that is broken. */
+/** Reads the ledger up to the first invalid entry. */
 export async function readVerified(
   store: Pick<Store, "readLedger">,
   onEntry: (entry: LedgerEntry) => void,

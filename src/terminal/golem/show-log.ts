@@ -13,7 +13,7 @@ import { findSurroundings } from "./surroundings.ts";
 
 const maxArguments = 200;
 
-/** Returns what `golem log` prints: the runs of the checkout, or the transcript of one. */
+/** Returns the output of `golem log`: the runs of the checkout, or the transcript of one. */
 export async function showLog(given: string | undefined, context: CommandContext): Promise<string> {
   const { savedRuns } = await findSurroundings(context);
   const paint = createStyle(context.output);
@@ -35,7 +35,7 @@ async function describeRun(id: string, store: Store, paint: Style): Promise<stri
     const line = [paint("bold", id), date, oneLine(first.spec.worker.name), state, await taskOf(store, first)];
     return [line.join("  ")];
   } catch (error) {
-    // One run that a newer release has written does not hide the others.
+    // A run written by a newer release must not hide the others.
     if (!(error instanceof UnreadableDataError)) throw error;
     return [`${paint("bold", id)}  ${visible(error.message)}`];
   } finally {
@@ -66,7 +66,7 @@ async function transcriptOf(store: Store, paint: Style): Promise<string> {
   }
 }
 
-/** The events of a run, with the workers it called below the calls they answered. */
+/** Renders the events of a run. Child runs are below the calls that started them. */
 async function linesOfRun(store: Store, { spec }: RunRow, paint: Style): Promise<string[]> {
   const children = (await store.childrenOf(spec.id)).map(readable);
   const calls = new Map<string, ModelCall>();

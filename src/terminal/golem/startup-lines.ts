@@ -4,7 +4,7 @@ import type { PreparedRun } from "./prepare-run.ts";
 import type { RunFlags } from "./run-request.ts";
 import type { Terminal } from "./terminal.ts";
 
-/** The lines printed before a worker starts: the worker, its files, and the tools it does not have here. */
+/** Returns the lines printed before a worker starts: the worker, its files, and the tools that are unavailable here. */
 export function startupLines(
   { chosen, model, checkout, id, resumed, notSaved, program }: PreparedRun,
   {
@@ -47,7 +47,7 @@ export function startupLines(
   ];
 }
 
-/** Describes a worker's tools, one line each, with those that ask for approval. */
+/** Describes a worker's tools, one per line, and marks those that need approval. */
 export function describeTools(tools: readonly NamedTool[]): string[] {
   const width = Math.max(0, ...tools.map(({ name }) => name.length));
   return tools.map(({ name, needsApproval, manualExecution }) => {

@@ -10,7 +10,7 @@ import type { CommandContext } from "./command-context.ts";
 import { checkoutFiles, type LocalWorkers, openLocalWorkers } from "./local-workers.ts";
 import { SavedRuns } from "./saved-runs.ts";
 
-/** The files that a worker works on, the workers there are, and the settings: of a checkout, or of a program. */
+/** The files, workers and settings of a checkout or of a program. */
 export interface Surroundings {
   /** The folder with the files. */
   root: string;
@@ -18,13 +18,13 @@ export interface Surroundings {
   workers: LocalWorkers;
   settings: RepositorySettings;
   savedRuns: SavedRuns;
-  /** Undefined for a worker of a checkout, and for those that ship. */
+  /** Undefined for a worker of a checkout and for an included one. */
   program?: Program;
-  /** True for files that are no checkout of their own. */
+  /** True if the files are in a folder that is not a checkout. */
   isFolder: boolean;
 }
 
-/** Finds the worker that a command names, by its name, its file, or the folder of its program, with its surroundings. */
+/** Finds a worker by its name, its file, or the folder of its program. Includes its surroundings. */
 export async function findNamedWorker(
   named: string,
   context: CommandContext,
@@ -45,7 +45,7 @@ export async function findNamedWorker(
   return { name: entry, surroundings: await programAt(program, context) };
 }
 
-/** Finds the surroundings of earlier runs: those of the program of this folder, otherwise of the checkout. */
+/** Finds the surroundings of earlier runs: the program of this folder, or else the checkout. */
 export async function findSurroundings(context: CommandContext): Promise<Surroundings> {
   const program = findProgram(context.cwd);
   return program ? programAt(program, context) : checkoutAt(context);
@@ -55,7 +55,7 @@ function isPath(named: string): boolean {
   return /[/\\]|\.worker$|^\.{1,2}$/.test(named);
 }
 
-/** The workers in `.github/workers` work on the whole checkout. Returns its root for a path in there. */
+/** Returns the checkout's root for a path in `.github/workers`, because those workers work on the whole checkout. */
 async function sharedFolderOf(path: string): Promise<string | undefined> {
   const folder = path.endsWith(".worker") ? dirname(path) : path;
   const root = await findRoot(folder).catch(() => undefined);
@@ -87,7 +87,7 @@ async function programAt(program: Program, { env }: CommandContext): Promise<Sur
   };
 }
 
-/** The workers of a program, by name or by the path of their file. */
+/** Returns the workers of a program, by name or by the path of their file. */
 function workersOf({ workers }: Program): LocalWorkers {
   const catalogue = Object.fromEntries(workers());
   return {

@@ -5,27 +5,27 @@ import { createStyle, isTerminal, type Style } from "#terminal/style.ts";
 import { createUIEventBus, type UIEventBus, type Unsubscribe } from "#ui/ui-event-bus.ts";
 import type { CommandContext } from "./command-context.ts";
 
-/** The terminal of a running worker: its output, its questions and its interruptions. */
+/** The terminal of a running worker: output, questions and interruptions. */
 export interface Terminal {
   readonly bus: UIEventBus;
   readonly paint: Style;
-  /** A person can answer questions. */
+  /** True if a person can answer questions. */
   readonly isInteractive: boolean;
-  /** Standard output is the terminal itself; otherwise it gets the answer alone. */
+  /** True if standard output is a terminal. Otherwise only the answer is written to it. */
   readonly outputIsForPeople: boolean;
   print(...lines: string[]): void;
   /**
-   * Resolves to the line that was typed; to undefined without a person, at the end of the input, or after Ctrl+C. With
+   * Resolves to the typed line, or to undefined if there is no person, at the end of the input, or after Ctrl+C. With
    * `commands`, slash commands are executed instead of returned.
    */
   ask(question: string, options?: { commands?: boolean; isProse?: boolean }): Promise<string | undefined>;
-  /** Aborted by Ctrl+C. */
+  /** Returns a signal that Ctrl+C aborts. */
   interruptSignal(): AbortSignal;
-  /** Treats the next Ctrl+C as a first one again. */
+  /** Makes the next Ctrl+C count as the first one again. */
   resetInterrupt(): void;
   /** Calls back on a second Ctrl+C. */
   onSecondInterrupt(listener: () => void): Unsubscribe;
-  /** The person has entered /exit. */
+  /** True if the person has entered /exit. */
   hasExited(): boolean;
   close(): Promise<void>;
 }
@@ -36,15 +36,15 @@ export interface TerminalOptions extends Pick<EventCLIAdapterOptions, "historyFi
 }
 
 /**
- * Opens the terminal. Where standard output is not a terminal, and with `json`, it is for programs: everything else goes to
- * standard error. With `quiet`, only questions, answers and errors are shown.
+ * Opens the terminal. If standard output is not a terminal, or with `json`, standard output is for programs and everything
+ * else goes to standard error. With `quiet`, only questions, answers and errors are shown.
  */
 export async function openTerminal(
   { input, output, errors }: CommandContext,
   { json, quiet, historyFile, files }: TerminalOptions,
 ): Promise<Terminal> {
   const isInteractive = !json && isTerminal(input);
-  // Input that nobody types must not keep the process alive.
+  // Input that no person types must not keep the process alive.
   const typed = isInteractive ? input : Readable.from([]);
   const outputIsForPeople = isTerminal(output) && !json;
   const shown = outputIsForPeople ? output : errors;

@@ -6,9 +6,9 @@ import { callableBy } from "#toolsets/workers/workers-toolset.ts";
 import type { LocalWorker, LocalWorkers } from "./local-workers.ts";
 
 /**
- * Finds what a worker of the checkout, and those it may call, run as code or fetch without asking: a person who only cloned
- * the repository has not read it. Returns one line each, with the isolation it runs in. Modules of a program that a person
- * names are trusted like a script that they start: they reach nothing but the sandbox.
+ * Finds the code that a worker of the checkout and its callees run, and what they fetch without asking. A person who only
+ * cloned the repository has not read that code. Returns one line for each, with the isolation it runs in. Modules of a
+ * program that a person names are trusted like a script that the person starts: they can access only the sandbox.
  */
 export async function findCodeToTrust(
   root: string,
@@ -38,7 +38,7 @@ function withoutModules({ worker, ...file }: LocalWorker): LocalWorker {
   return { ...file, worker: { ...worker, toolsets } };
 }
 
-/** What the configuration of a program opens to its workers. */
+/** Returns what the configuration of a program gives its workers access to. */
 function reachOf({ folder, config }: Program, root: string, workers: readonly LocalWorker[]): string[] {
   const isOutside = relative(realpathSync(folder), root).startsWith("..");
   const fetches = config.approval.mode === "approve_all" && workers.some(({ worker }) => "web" in worker.toolsets);
@@ -50,7 +50,7 @@ function reachOf({ folder, config }: Program, root: string, workers: readonly Lo
 
 type Server = { command: string; args: string[] } | { url: string };
 
-/** The code that a worker file brings, and what it fetches without asking: one line each. */
+/** Returns one line for each piece of code that a worker file loads and each thing it fetches without asking. */
 export function codeOf(root: string, { worker, path }: LocalWorker): string[] {
   const searches = worker.server_side_tools.length > 0 ? ["the provider's web search, without asking"] : [];
   const brought = resolveToolsets(worker).flatMap(({ toolset, config }) => {
