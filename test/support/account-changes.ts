@@ -7,7 +7,7 @@ import { showUser } from "#playground/github/shapes/user.ts";
 import { nextNumber } from "#playground/github/user-actions.ts";
 import { type Installation, nameKey, type Repository, type User, type World } from "#playground/github/world.ts";
 
-/** Changes that owners make to their repositories and to the app's installation. Each is delivered as GitHub delivers it. */
+/** Changes that owners make to repositories and to the app's installation. Each sends the webhooks that GitHub sends. */
 export class AccountChanges {
   readonly #world: World;
   readonly #credentials: LocalGitHub["credentials"];
@@ -17,7 +17,7 @@ export class AccountChanges {
     this.#credentials = credentials;
   }
 
-  /** Renames a repository. The old name leads to it until another repository takes that name. */
+  /** Renames a repository. The old name redirects to it until another repository takes that name. */
   rename(repository: Repository, name: string): void {
     const from = repository.name;
     this.#move(repository, () => {

@@ -16,7 +16,7 @@ export interface ActionWorldOptions extends Pick<ActionRunnerOptions, "environme
 
 export const actionRepository = "playground/shop";
 
-/** A repository with the workflow of the GitHub Action, whose jobs run as they do on GitHub, and no server. */
+/** Starts a repository whose GitHub Action workflow runs jobs as GitHub does, without a server. */
 export async function startActionWorld({ script, repository, timeoutMs = 40_000, ...options }: ActionWorldOptions) {
   const model = await startModelServer({ script });
   const [commit] = forgeRepository.commits;
@@ -43,7 +43,7 @@ export async function startActionWorld({ script, repository, timeoutMs = 40_000,
   const printed = () =>
     runner.finished.map(({ number, event, output }) => `job ${number} (${event}):\n${output}`).join("\n");
 
-  /** Resolves to the first thing `find` finds in the thread. */
+  /** Resolves to the first result of `find` for the thread that is not undefined. */
   function inThread<T>(number: number, find: (thread: SnapshotThread) => T | undefined, what: string): Promise<T> {
     return github
       .until(
@@ -65,7 +65,7 @@ export async function startActionWorld({ script, repository, timeoutMs = 40_000,
     runner,
     printed,
     inThread,
-    /** The first comment of the jobs that matches. */
+    /** Resolves to the jobs' first comment that matches. */
     botComment: (number: number, pattern: RegExp): Promise<SnapshotComment> =>
       inThread(
         number,

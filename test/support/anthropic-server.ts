@@ -10,7 +10,7 @@ interface Found {
   text: string;
 }
 
-/** A server that speaks Anthropic's API: it answers everything with one search of its own, and with the text. */
+/** Starts a server with Anthropic's API. It answers every request with one provider-side search and the text. */
 export async function startAnthropic(found: Found) {
   const requests: { tools?: object[] }[] = [];
   const server = createServer(async (request, response) => {

@@ -13,13 +13,13 @@ import { configFor, webhookSecret } from "./github-world.ts";
 import { sampleApproval, sampleView } from "./run-view.ts";
 import { TestGitHub } from "./test-github.ts";
 
-/** The time of every comment and event in this world: a while ago. */
+/** The time of every comment and event in this world, one minute ago. */
 export const eventTime = new Date(Math.floor(Date.now() / 1_000) * 1_000 - 60_000);
 
-/** The key under which a comment is handled, whatever its delivery's id is. */
+/** Returns the key that deduplicates a comment, which does not depend on the id of the delivery. */
 export const commentKey = (id: number) => `comment ${id} ${eventTime.toISOString()}`;
 
-/** Runs that record how they are called, and answer for a thread in which a worker is running. */
+/** Creates a fake `Runs` that records its calls, and answers as if a worker were running in the thread. */
 export function recordingRuns() {
   const known = new Set<string>();
   return {
@@ -65,7 +65,7 @@ export function recordingRuns() {
 }
 export type RecordingRuns = ReturnType<typeof recordingRuns>;
 
-/** A comment as it is delivered; what a test does not name is ordinary. */
+/** A comment to deliver. Fields that a test leaves out have ordinary values. */
 export interface CommentEvent {
   body?: string;
   /** The author. Default: ada, who has write access. */
@@ -118,7 +118,7 @@ export class BotWorld {
     this.store = store;
   }
 
-  /** Starts another bot for the same GitHub and over the same store, to be stopped by the test. */
+  /** Starts another bot with the same GitHub and store. The test has to stop it. */
   async startBot({ environment, runs = this.runs, store = this.store, ready = async () => "ready" }: BotOptions = {}) {
     const config = configFor(this.hub, environment);
     const bot = await createBot({ config, runs: () => runs, deliveries: store, ready });
@@ -131,19 +131,19 @@ export class BotWorld {
     return { installationId: 1, repositoryId, owner: owner.login, repo, thread: 1 };
   }
 
-  /** Somebody comments, GitHub delivers it, and the bot processes the delivery. */
+  /** Posts a comment, which GitHub delivers and the bot processes. */
   async comment(event: CommentEvent = {}, delivery: DeliveryOptions = {}): Promise<Response> {
     return this.send(this.commentPayload(event), delivery);
   }
 
-  /** Posts a signed delivery to the bot, which processes it. */
+  /** Posts a signed delivery to the bot and waits until it is processed. */
   async send(payload: object, options: DeliveryOptions = {}): Promise<Response> {
     const response = await this.deliver(payload, options);
     await this.bot.idle();
     return response;
   }
 
-  /** Posts a comment and returns the payload of its delivery. */
+  /** Adds a comment and returns the payload of its delivery. */
   commentPayload({ body = "/run fixer", login = "ada", sender = login, type = "User", ...event }: CommentEvent = {}) {
     const { world } = this.hub;
     const repository = this.hub.repository();
@@ -161,7 +161,7 @@ export class BotWorld {
     };
   }
 
-  /** The payload of an event of issue 1. */
+  /** Returns the payload of an event of issue 1. */
   issuePayload(action: string, { login = "ada", issue = {} }: { login?: string; issue?: object } = {}) {
     const { comment: _, ...payload } = this.commentPayload({ action, login });
     return { ...payload, issue: { ...payload.issue, ...issue } };
@@ -201,7 +201,7 @@ export class BotWorld {
     this.hub.repository().permissions.set(nameKey(login), permission);
   }
 
-  /** Answers questions for a person's permission in GitHub's place. */
+  /** Overrides GitHub's answer to requests for a person's permission. */
   answerPermission(status: number, body: unknown = { message: "No" }): () => void {
     return this.hub.onRequest(({ operation }) =>
       operation?.includes("/collaborators/") ? { status, body } : undefined,
@@ -249,7 +249,7 @@ export class BotWorld {
   }
 }
 
-/** Starts worlds, and closes each when its test has ended. */
+/** Returns a function that starts worlds, each closed after its test. */
 export function botWorlds(): (options?: BotOptions) => Promise<BotWorld> {
   const open: BotWorld[] = [];
   afterEach(() => Promise.all(open.splice(0).map((world) => world.close())));

@@ -1,6 +1,6 @@
 /**
- * Bundles the app into one file for the tests, which start it about a hundred times: Node needs twice the CPU to resolve
- * and load its 1,250 modules. Prints the path of the bundle, which is written again only after a module has changed.
+ * Bundles the app into one file for the tests, which start it about a hundred times: without the bundle, Node needs twice
+ * the CPU to resolve and load its 1,250 modules. Prints the path of the bundle. Rebuilds it only if a module has changed.
  */
 import { globSync, mkdirSync, renameSync, statSync, utimesSync } from "node:fs";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -21,7 +21,7 @@ async function writeBundle(): Promise<void> {
     input: `${root}src/main.ts`,
     platform: "node",
     logLevel: "silent",
-    // The tests of crashes replace parts of it in the running app.
+    // The crash tests replace parts of pg in the running app.
     external: [/^node:/, "pg"],
     plugins: [
       {

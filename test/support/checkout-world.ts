@@ -14,14 +14,14 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { onTestFinished } from "vitest";
 
-/** A git repository with one commit, in a folder of its own that is gone after the test. */
+/** Creates a git repository with one commit in a temporary folder that is deleted after the test. */
 export function checkoutWorld(files: Record<string, string | Buffer>) {
   const parent = realpathSync(mkdtempSync(join(tmpdir(), "golem-checkout-")));
   onTestFinished(() => rmSync(parent, { recursive: true, force: true }));
   const root = join(parent, "repo");
   const at = (path: string) => join(root, path);
   const world = {
-    /** The folder around the repository. */
+    /** The folder that contains the repository. */
     parent,
     root,
     at,

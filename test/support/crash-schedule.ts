@@ -6,7 +6,7 @@ import { fixScript, playFix, whatGitHubHolds } from "./fix-story.ts";
 import { type Forge, type Replica, startForge } from "./forge-world.ts";
 import { type PostgresServer, restartPostgresServer } from "./postgres-server.ts";
 
-/** What goes wrong while the story is played; times are in milliseconds after the previous fault. */
+/** A fault injected while the story is played. Times are in milliseconds after the previous fault. */
 export type Fault =
   | { kind: "kill"; afterMs: number; replica: number }
   | { kind: "freeze"; afterMs: number; replica: number; forMs: number }
@@ -14,14 +14,14 @@ export type Fault =
 
 export interface CrashSchedule {
   seed: number;
-  /** `git`: jobs of the GitHub Action, whose store is a ref of the repository. */
+  /** `git` stands for jobs of the GitHub Action, whose store is a ref of the repository. */
   database: "sqlite" | "postgres" | "git";
   /** The number of processes that share the database, or of jobs that may run at the same time. */
   replicas: number;
   faults: Fault[];
 }
 
-/** The PostgreSQL database of a schedule, and its server where the schedule restarts it. */
+/** The PostgreSQL database of a schedule, and its server if the schedule restarts it. */
 export interface CrashDatabase {
   url?: string;
   server?: CrashServer;
@@ -34,10 +34,10 @@ export interface CrashServer {
 
 const databaseSignals = { fast: "SIGINT", immediate: "SIGQUIT" } as const;
 const storyTimeoutMs = 90_000;
-/** The time after the last fault in which GitHub has to look as after a run without faults. */
+/** The time after the last fault within which GitHub must have the same content as after a run without faults. */
 const settleMs = 15_000;
 
-/** Returns the schedule of a seed: always the same one. */
+/** Returns the schedule of a seed. The same seed always gives the same schedule. */
 export function scheduleOf(seed: number, databases: readonly CrashSchedule["database"][]): CrashSchedule {
   const random = randomNumbers(seed);
   const upTo = (max: number) => Math.floor(random() * max);
@@ -57,7 +57,7 @@ function faultOf({
   const kind = kinds[upTo(kinds.length)] ?? "kill";
   const afterMs = upTo(2_500);
   const replica = upTo(replicas);
-  // Another replica takes over the runs of one that sends no heartbeat for ten seconds.
+  // When a replica sends no heartbeat for ten seconds, another one takes over its runs.
   const isLong = random() < 0.3;
   switch (kind) {
     case "kill":
@@ -79,7 +79,7 @@ function faultOf({
   }
 }
 
-/** Plays the story without faults and returns what GitHub holds in the end. */
+/** Plays the story without faults and returns the final content of GitHub. */
 export async function playUndisturbed(database: CrashSchedule["database"]): Promise<unknown> {
   if (database === "git") {
     const world = await startActionWorld({ script: fixScript });
@@ -99,8 +99,8 @@ export async function playUndisturbed(database: CrashSchedule["database"]): Prom
 }
 
 /**
- * Plays the story from /run to the answer while the faults happen. Processes that were killed are started again. Returns
- * undefined when GitHub ends up as expected, and otherwise what is wrong.
+ * Plays the story from /run to the answer while injecting the faults. Killed processes are restarted. Returns undefined if
+ * GitHub ends up as expected, and otherwise a description of the difference.
  */
 export async function playSchedule(
   schedule: CrashSchedule,
@@ -128,8 +128,8 @@ export async function playSchedule(
 }
 
 /**
- * Plays the story with jobs of the GitHub Action. GitHub does not start a killed job again, so the workflow's schedule has to
- * find what it left.
+ * Plays the story with jobs of the GitHub Action. GitHub does not restart a killed job, so a scheduled job has to
+ * continue its work.
  */
 async function playJobs({ faults, replicas }: CrashSchedule, expected: unknown): Promise<string | undefined> {
   const environment = { GOLEM_FORGE_LEASE_SECONDS: "6", GOLEM_FORGE_STOP_SECONDS: "0" };
@@ -146,7 +146,7 @@ async function playJobs({ faults, replicas }: CrashSchedule, expected: unknown):
       await pause(afterMs);
       const job = await runner.nextStarted(() => hasEnded);
       if (!job) return;
-      // Most of what a job does is at its beginning and its end.
+      // A job does most of its work at its beginning and end.
       await pause(afterMs % 1_500);
       if (kind === "freeze" && "forMs" in fault) {
         job.kill("SIGSTOP");
@@ -173,7 +173,7 @@ async function playJobs({ faults, replicas }: CrashSchedule, expected: unknown):
 }
 
 async function findDifference(forge: Pick<Forge, "github">, expected: unknown): Promise<string | undefined> {
-  // A replica that continues now must not post again what another one has posted.
+  // A replica that resumes now must not repeat the posts of another one.
   await pause(1_500);
   const until = Date.now() + settleMs;
   for (;;) {
@@ -192,9 +192,9 @@ class Cluster {
   readonly #crashServer: CrashServer | undefined;
   readonly #replicas: Replica[] = [];
   readonly #pending = new Set<Promise<unknown>>();
-  /** The processes that were killed; any other that ends has failed. */
+  /** The processes that were killed. Any other process that exits has failed. */
   readonly #killed = new WeakSet<Replica>();
-  /** One at a time: a process is killed again only after it was started again. */
+  /** Replaces one process at a time, so that a process is not killed again before it has restarted. */
   readonly #replacements = new SerialQueue();
   #next = 0;
   #isClosed = false;
@@ -218,15 +218,15 @@ class Cluster {
     };
   }
 
-  /** Resolves when all faults have happened and everything runs again. */
+  /** Resolves when all faults have happened and all processes run again. */
   async inject(faults: readonly Fault[]): Promise<void> {
     for (const fault of faults) {
       await pause(fault.afterMs);
       const happening = this.#happen(fault);
-      // It is reported when all of them have ended.
+      // The error is reported once all faults have ended.
       happening.catch(() => undefined);
       this.#pending.add(happening);
-      // The database is restarted once at a time.
+      // Only one restart of the database at a time.
       if (fault.kind === "restart") await happening;
     }
     await Promise.all(this.#pending);
@@ -260,7 +260,7 @@ class Cluster {
     if (!replica) return;
     this.#killed.add(replica);
     await replica.end("SIGKILL");
-    // As a supervisor does. It gets an address of its own.
+    // Restart it as a supervisor would. The new process has its own address.
     for (;;) {
       const started = await this.#forge.startReplica();
       if (!started.hasEnded()) {
@@ -283,7 +283,7 @@ class Cluster {
   }
 }
 
-/** Mulberry32: numbers from 0 to 1 that a seed determines. */
+/** Mulberry32, a seeded generator of numbers from 0 to 1. */
 function randomNumbers(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

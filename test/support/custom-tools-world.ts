@@ -21,7 +21,7 @@ export interface ToolboxWorldOptions {
   spec?: Partial<RunSpec>;
 }
 
-/** A folder that is gone after the test. */
+/** Creates a folder that is deleted after the test. */
 export async function temporaryFolder(files: Record<string, string> = {}): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "golem-forge-test-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
@@ -29,7 +29,7 @@ export async function temporaryFolder(files: Record<string, string> = {}): Promi
   return folder;
 }
 
-/** The toolbox of a worker with one toolset, over a small repository; it is closed after the test. */
+/** Opens the toolbox of a worker with one toolset over a small repository. It is closed after the test. */
 export async function toolboxWorld(toolset: Toolset, config: unknown, options: ToolboxWorldOptions = {}) {
   const sandbox = memoryWorkspace(options.files ?? { "README.md": "# Sums\n" }, { rules: options.rules ?? {} });
   const worker = WorkerDefinition.parse({ name: "fixer", toolsets: { [toolset.name]: config }, instructions: "Fix." });
@@ -70,7 +70,7 @@ export async function toolboxWorld(toolset: Toolset, config: unknown, options: T
   };
 }
 
-/** A toolbox with the tools of a `tools.ts` that ships with the deployment. */
+/** Opens a toolbox with the tools of a deployment's `tools.ts`. */
 export async function customTools(
   source: string,
   { tools, ...config }: { tools: string[]; approval?: unknown; timeout?: number },

@@ -21,12 +21,12 @@ const base = { commit: "c".repeat(40), branch: "main" };
 
 export interface EffectWorldOptions {
   tools?: readonly NamedTool[];
-  /** The answer of GitHub when it is asked for a permission. */
+  /** GitHub's answer to requests for a permission. */
   permission?: () => Promise<Permission>;
   settings?: string;
 }
 
-/** One run, `r1`, in a store in memory, with the resources and services that the handlers of effects need. */
+/** Creates a run, `r1`, in an in-memory store, with the resources and services that effect handlers need. */
 export async function effectWorld({
   tools = [aTool()],
   permission = async () => "write",
@@ -101,14 +101,14 @@ export async function effectWorld({
     effect,
     append,
     signal: new AbortController().signal,
-    /** A tool calls this to change a file of the sandbox. */
+    /** Changes a file of the sandbox, for use by a tool. */
     changeFile(path: string): void {
       pending = [...pending, { path, content: new Uint8Array(1), mode: "100644" }];
     },
-    /** Performs an effect and returns its result, or what it threw. */
+    /** Performs an effect and returns its result, or the error it threw. */
     perform: <Request extends RuntimeEffect>(handler: EffectHandler<Request>, performed: Effect<Request>) =>
       handler.perform(performed, run, new AbortController().signal),
-    /** The model calls a tool, which needs an approval, and a person approves it. */
+    /** Plays a tool call that needs approval and is approved by a person. */
     async approvedCall(tool: string, args: unknown, decision: { by?: string } = {}): Promise<Approval> {
       await append({
         type: "model.answered",

@@ -8,7 +8,7 @@ import { type Line, scriptedModels } from "./scripted-models.ts";
 
 export const aWorker = { name: "helper", instructions: "You help." };
 
-/** A tool that deploys, with whatever a test changes of it. */
+/** A tool that deploys. A test can change any part of it. */
 export function aTool(change: Partial<NamedTool> = {}): NamedTool {
   return {
     name: "deploy",
@@ -24,7 +24,7 @@ export function deploy(to = "here"): Line {
   return { calls: [{ name: "deploy", args: { to } }] };
 }
 
-/** A runtime whose model follows a script, ready to run. */
+/** Creates an initialized runtime whose model follows a script. */
 export async function embedded(
   script: Parameters<typeof scriptedModels>[0],
   options: Partial<WorkerRuntimeOptions> = {},
@@ -51,7 +51,7 @@ const displayEvents = [
   "contextUsage",
 ] as const;
 
-/** A bus that remembers what was shown on it, in order. */
+/** Creates a bus that records the display events on it, in order. */
 export function recordedBus() {
   const bus = createUIEventBus();
   const shown: { name: EventName; data: unknown }[] = [];
@@ -59,12 +59,12 @@ export function recordedBus() {
 
   return {
     bus,
-    /** The names of what was shown. */
+    /** Returns the names of all display events. */
     names: () => shown.map(({ name }) => name),
-    /** Everything that was shown under one name. */
+    /** Returns the data of all events of one name. */
     of: <Name extends EventName>(wanted: Name) =>
       shown.filter(({ name }) => name === wanted).map(({ data }) => data as AllEvents[Name]),
-    /** Resolves with the next event of this name. */
+    /** Resolves to the next event of this name. */
     next: <Name extends EventName>(name: Name) =>
       new Promise<AllEvents[Name]>((resolve) => {
         const unsubscribe = bus.on(name, (data) => {

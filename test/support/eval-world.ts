@@ -7,10 +7,10 @@ import { textOf } from "#playground/model/conversation.ts";
 import { type ChatRequest, type ModelReply, startModelServer, turnOf } from "#playground/model/model-server.ts";
 import { giveGolem } from "./golem-world.ts";
 
-/** The turns of a model for a conversation; the last one is repeated. */
+/** Returns a model's turns for a conversation. The last one is repeated. */
 export type EvalScript = (model: string, prompt: string) => readonly ModelReply[] | Promise<readonly ModelReply[]>;
 
-/** A folder for tasks and results, and a model server that has a script for each model and task. */
+/** Creates a folder for tasks and results, and starts a model server with a script for each model and task. */
 export async function evalWorld({ script, env = {} }: { script: EvalScript; env?: Record<string, string> }) {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), "golem-eval-test-")));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
@@ -31,7 +31,7 @@ export async function evalWorld({ script, env = {} }: { script: EvalScript; env?
     },
     read: (path: string) => readFileSync(at(path), "utf8"),
     git: (path: string, ...args: string[]) => execFileSync("git", args, { cwd: at(path), encoding: "utf8" }).trim(),
-    /** Executes `golem eval` from a script and resolves to its exit code and output. */
+    /** Executes `golem eval` without a terminal and resolves to its exit code and output. */
     async golem(...words: string[]) {
       const settings = { OPENAI_COMPATIBLE_BASE_URL: model.url, GOLEM_FORGE_SANDBOX: "off", ...env };
       const run = giveGolem(["eval", ...words], { isTTY: false, cwd: folder, env: settings });
@@ -41,7 +41,7 @@ export async function evalWorld({ script, env = {} }: { script: EvalScript; env?
   };
 }
 
-/** A task of two text files whose hidden check wants `b` in a.txt. */
+/** Returns a task of two text files, with a hidden check that requires `b` in a.txt. */
 export function textTask(name: string, more = ""): Record<string, string> {
   return {
     [`evals/${name}/task.yml`]: `description: Change a file.
@@ -59,7 +59,7 @@ ${more}`,
   };
 }
 
-/** The files of a task's repository that its reference changes, with their content afterwards. */
+/** Returns the files that the reference solution of a task changes, with their new content. */
 export function referenceFiles(task: string): { path: string; content: string }[] {
   const folder = mkdtempSync(join(tmpdir(), "golem-reference-"));
   try {

@@ -1,4 +1,4 @@
-/** What a page hears: the changes of a stream, one after the other, and how far each brings it. */
+/** One change of a run page, as sent on its event stream. `id` is the cursor after the change. */
 export interface Change {
   id: string;
   title: string;
@@ -9,7 +9,7 @@ export interface Change {
 
 export interface Listening {
   status: number;
-  /** The next change; undefined when the stream has ended. */
+  /** Resolves to the next change; to undefined when the stream has ended. */
   next(): Promise<Change | undefined>;
   close(): Promise<void>;
 }

@@ -3,9 +3,9 @@ import { join } from "node:path";
 import { endpoints, optionalEndpoints } from "#bot/manifest.ts";
 
 /**
- * Writes `github-openapi.json`: what GitHub's published OpenAPI description says of the requests this app makes. Run by
- * hand when an endpoint is added to the manifest or GitHub publishes a new version; the description itself is far too
- * large to be a dependency:
+ * Writes `github-openapi.json`, the part of GitHub's published OpenAPI description that covers this app's requests. Run it
+ * by hand when an endpoint is added to the manifest or GitHub publishes a new version. The whole description is too large
+ * to be a dependency:
  *
  *   npm pack @octokit/openapi && tar xzf octokit-openapi-*.tgz
  *   node test/support/extract-openapi.ts package && rm -r package octokit-openapi-*.tgz
@@ -25,7 +25,7 @@ interface Operation {
   requestBody?: { required?: boolean; content: Record<string, { schema: unknown }> };
 }
 
-/** What is for readers, and not needed to tell a right request from a wrong one. */
+/** Documentation fields, which are not needed to validate requests. */
 const forReaders = new Set(["description", "title", "example", "examples", "externalDocs"]);
 
 function withoutWords(schema: unknown): unknown {

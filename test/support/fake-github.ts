@@ -10,7 +10,7 @@ export interface FakeGitHubOptions {
   files?: Record<string, string>;
 }
 
-/** A GitHub in memory behind our own interface: what a run would have left there is in `comments` and `pulls`. */
+/** An in-memory implementation of `GitHub`. What a run posts is in `comments` and `pulls`. */
 export function fakeGitHub(options: FakeGitHubOptions = {}) {
   const issue: Issue = {
     number: 7,
@@ -123,7 +123,7 @@ export function fakeGitHub(options: FakeGitHubOptions = {}) {
   return { github, issue, comments, pulls, permissions };
 }
 
-/** The id of the account of a person in tests. */
+/** Returns the account id of a person in tests. */
 export function accountId(login: string): number {
   return [...login].reduce((id, letter) => id * 31 + letter.charCodeAt(0), 0);
 }

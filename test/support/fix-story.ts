@@ -2,7 +2,7 @@ import type { GitHubSnapshot } from "#playground/github/snapshot.ts";
 import { turnOf } from "#playground/model/model-server.ts";
 import { approvalIdIn, type Forge, type ForgeOptions } from "./forge-world.ts";
 
-/** The model's part in the story of one issue: it reads, edits, asks for a pull request, and says that it is done. */
+/** The model's script for one issue: it reads, edits, opens a pull request, and reports that it is done. */
 export const fixScript: ForgeOptions["script"] = ({ messages }) => {
   const steps = [
     { calls: [{ name: "read_file", args: { path: "src/total.js" } }] },
@@ -17,8 +17,8 @@ export const fixScript: ForgeOptions["script"] = ({ messages }) => {
 };
 
 /**
- * Plays the story from the issue, which is opened unless it is given, to the answer, with people who do not notice whatever
- * else happens. Gives what GitHub holds in the end.
+ * Plays the story from the issue, which is opened if none is given, to the answer. The people in it ignore any faults.
+ * Resolves to the final content of GitHub.
  */
 export async function playFix(
   forge: Pick<Forge, "github" | "botComment">,
@@ -37,7 +37,7 @@ export async function playFix(
   return whatGitHubHolds(forge, await github.snapshot());
 }
 
-/** Everything there is on GitHub, without what differs from run to run: ids, times, and how often the model was asked. */
+/** Returns the content of GitHub without the parts that differ between runs: ids, times, and the number of model calls. */
 export async function whatGitHubHolds({ github }: Pick<Forge, "github">, snapshot: GitHubSnapshot): Promise<unknown> {
   const [repository] = Object.values(snapshot);
   const plain = (text: string) =>
@@ -75,7 +75,7 @@ const twoComments = [
   { path: "src/total.js", line: 1, body: "Please name the reason." },
 ];
 
-/** The model's part in a review of that pull request: it pushes once and answers every comment. */
+/** The model's script for a review of that pull request: it pushes once and answers every comment. */
 export const reviewScript: ForgeOptions["script"] = (request) => {
   const turn = turnOf(request.messages);
   if (turn < 4) return fixScript(request);
@@ -94,8 +94,8 @@ export const reviewScript: ForgeOptions["script"] = (request) => {
 };
 
 /**
- * Plays the story of a pull request and of one review of it, which is submitted while the app is down and delivered twice.
- * Gives the commits of its branch and the answers to the review's comments.
+ * Plays the story of a pull request and a review of it, which is submitted while the app is down and delivered twice.
+ * Resolves to the commits of its branch and the answers to the review's comments.
  */
 export async function playReview(forge: Pick<Forge, "github" | "botComment" | "end">): Promise<unknown> {
   const { github, botComment } = forge;

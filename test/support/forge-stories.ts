@@ -6,20 +6,20 @@ import { type Forge, type ForgeOptions, startForge } from "./forge-world.ts";
 
 export type Script = ForgeOptions["script"];
 
-/** One issue, with its own script for the model, and what people say and hear in it. */
+/** One issue with its own model script, and the comments in it. */
 export interface Story {
   issue: Thread;
-  /** What the model was asked in this story, oldest first. */
+  /** The requests to the model in this story, oldest first. */
   requests: ChatRequest[];
-  /** Resolves when the model is asked for the first time. */
+  /** Resolves at the first request to the model. */
   asked: Promise<void>;
-  /** Comments, as the maintainer unless someone else is named. */
+  /** Posts a comment, by default as the maintainer. */
   comment(text: string, login?: string): { id: number };
-  /** The bot's first comment that matches, as soon as there is one. */
+  /** Resolves to the bot's first comment that matches. */
   botComment(pattern: RegExp): Promise<SnapshotComment>;
-  /** Resolves as soon as the thread is so. */
+  /** Resolves to the first result of `find` for the thread that is not undefined. */
   until<T>(find: (thread: SnapshotThread) => T | undefined, what: string): Promise<T>;
-  /** The bot's comments at this moment. */
+  /** Resolves to the bot's current comments. */
   comments(): Promise<string[]>;
 }
 
@@ -27,14 +27,14 @@ export interface NewStory {
   title: string;
   body?: string;
   script?: Script;
-  /** `owner/name`; default: the first. */
+  /** `owner/name`. Default: the first repository. */
   repository?: string;
   by?: string;
-  /** How long to wait for something on GitHub. */
+  /** The time to wait for a change on GitHub. */
   timeoutMs?: number;
 }
 
-/** An app for many stories that do not disturb each other: the model tells them apart by the issue's title. */
+/** Starts one app for many independent stories. The model tells them apart by the title of the issue. */
 export async function startStories(options: Omit<ForgeOptions, "script"> = {}) {
   const told: { title: string; script: Script; requests: ChatRequest[]; wake: () => void }[] = [];
   const script: Script = (request) => {
@@ -45,7 +45,7 @@ export async function startStories(options: Omit<ForgeOptions, "script"> = {}) {
     story.wake();
     return story.script(request);
   };
-  // Without the sandbox of the operating system, whose trial at every start these stories do not need.
+  // No OS sandbox: these stories do not need it, and testing for it slows down every start.
   const environment = { GOLEM_FORGE_RUNS_PER_HOUR: "1000", ...options.environment };
   const forge = await startForge({ ...options, environment, script });
   const { github } = forge;
@@ -103,12 +103,12 @@ export async function startStories(options: Omit<ForgeOptions, "script"> = {}) {
 
 export type Stories = Awaited<ReturnType<typeof startStories>>;
 
-/** The replies one after the other; the last one for good. */
+/** A script that chooses the reply by the turn of the conversation. The last reply is repeated. */
 export function byTurn(...replies: ModelReply[]): Script {
   return ({ messages }) => replies[Math.min(turnOf(messages), replies.length - 1)] ?? { text: "Done." };
 }
 
-/** One reply after the other, whatever the conversation holds; the last one for good. */
+/** A script that gives its replies in order, regardless of the conversation. The last reply is repeated. */
 export function inSequence(...replies: ModelReply[]): Script {
   let asked = 0;
   return () => replies[Math.min(asked++, replies.length - 1)] ?? { text: "Done." };
@@ -118,12 +118,12 @@ export function alwaysReplies(text: string): Script {
   return () => ({ text });
 }
 
-/** A reply that calls one tool. */
+/** Creates a reply that calls one tool. */
 export function call(name: string, args: unknown): ModelReply {
   return { calls: [{ name, args }] };
 }
 
-/** The text of a message, whichever form the client gave it. */
+/** Returns the text of a message, in any form that clients send. */
 export function messageText(message: ChatRequest["messages"][number] | undefined): string {
   const content = message?.content;
   return typeof content === "string" ? content : JSON.stringify(content ?? "");
@@ -133,11 +133,11 @@ export interface RawWebhook {
   body: string;
   event?: string;
   delivery?: string;
-  /** Default: the right one. */
+  /** Default: the valid signature. */
   signature?: string;
 }
 
-/** Posts a webhook by hand. Resolves to the status the app answers. */
+/** Posts a webhook directly to the app. Resolves to the status of the response. */
 export async function postWebhook(
   { url, webhookSecret }: Pick<Forge, "url" | "webhookSecret">,
   { body, event = "issue_comment", delivery = randomUUID(), signature = signatureOf(body, webhookSecret) }: RawWebhook,

@@ -15,24 +15,24 @@ export interface ForgeOptions {
   repositories?: TestGitHubOptions["repositories"];
   /** The rate limits that GitHub enforces. Default: none. */
   limits?: TestGitHubOptions["limits"];
-  /** On top of what every app is given. */
+  /** Variables in addition to those of every app. */
   environment?: Record<string, string>;
   /** How long to wait for a change in a thread. Default: a minute. */
   timeoutMs?: number;
-  /** Given to Node before the program. */
+  /** Options for Node. */
   nodeOptions?: string[];
 }
 
-/** One more process of the app, over the same database and with the same GitHub. */
+/** Another process of the app with the same database and GitHub. */
 export interface Replica {
   url: string;
-  /** Sends SIGSTOP or SIGCONT, for a process that is suspended for a while. */
+  /** Sends SIGSTOP or SIGCONT to suspend or resume the process. */
   send(signal: "SIGSTOP" | "SIGCONT"): void;
   hasEnded(): boolean;
   end(signal: NodeJS.Signals): Promise<number | null>;
 }
 
-/** Where everything happens unless a test says otherwise. */
+/** The default repository. */
 export const forgeRepository = {
   name: "shop",
   commits: [
@@ -52,8 +52,8 @@ const webhookSecret = "a secret of the webhook";
 const oauth = { clientId: "Iv1.forge", clientSecret: "a secret of the OAuth client" };
 
 /**
- * The app in its own process, given nothing but environment variables; a GitHub with signed webhooks and git over HTTP;
- * a model over HTTP. Nothing inside the product is replaced.
+ * Starts the app in its own process, configured only by environment variables, with a GitHub that has signed webhooks and
+ * git over HTTP, and a model over HTTP. Nothing inside the product is replaced.
  */
 export async function startForge(options: ForgeOptions) {
   const directory = await mkdtemp(join(tmpdir(), "golem-forge-e2e-"));
@@ -67,7 +67,7 @@ export async function startForge(options: ForgeOptions) {
   });
   const environment: Record<string, string> = {
     PATH: process.env.PATH ?? "",
-    // Stories start the app many times; what Node compiled the first time serves the others.
+    // Tests start the app many times; the cache spares the later starts the compilation.
     NODE_COMPILE_CACHE: join(tmpdir(), "golem-forge-compile-cache"),
     APP_ID: String(appId),
     PRIVATE_KEY: privateKey,
@@ -86,7 +86,7 @@ export async function startForge(options: ForgeOptions) {
     GOLEM_FORGE_URL: `http://127.0.0.1:${port}`,
     GITHUB_CLIENT_ID: oauth.clientId,
     GITHUB_CLIENT_SECRET: oauth.clientSecret,
-    // Looking for an OS sandbox at every start costs more than most stories; those that need one say so.
+    // Testing for an OS sandbox at every start takes longer than most stories. Tests that need one turn it on.
     GOLEM_FORGE_SANDBOX: "off",
     ...options.environment,
   };
@@ -95,14 +95,14 @@ export async function startForge(options: ForgeOptions) {
   let closed = false;
   let printed = "";
 
-  /** Starts the app and waits until it is ready, or until it ended. */
+  /** Starts the app and waits until it is ready or has exited. */
   async function start(more: Record<string, string> = {}): Promise<ChildProcess> {
     app = spawnApp(more);
     await untilReady(app, port);
     return app;
   }
 
-  /** Starts the app once more, on a port of its own, and waits until it is ready. */
+  /** Starts another process of the app on its own port, and waits until it is ready. */
   async function startReplica(more: Record<string, string> = {}): Promise<Replica> {
     const own = await freePort();
     const child = spawnApp({ ...more, PORT: String(own) });
@@ -128,14 +128,14 @@ export async function startForge(options: ForgeOptions) {
         printed = (printed + text).slice(-100_000);
       });
     }
-    // Whoever restarts what died may come too late: the world is gone.
+    // The world may have been closed while the process was starting.
     if (closed) child.kill("SIGKILL");
     return child;
   }
 
   const end = async (signal: NodeJS.Signals) => (app ? endApp(app, signal) : null);
 
-  /** Resolves to the first thing `find` finds in the thread, looked for after every change on GitHub. */
+  /** Resolves to the first result of `find` that is not undefined. It is called again after every change on GitHub. */
   function inThread<T>(number: number, find: (thread: SnapshotThread) => T | undefined, what: string): Promise<T> {
     return github
       .until(
@@ -163,11 +163,11 @@ export async function startForge(options: ForgeOptions) {
     start,
     end,
     startReplica,
-    /** The process that `start` has started. */
+    /** Returns the id of the process that `start` has started. */
     pid: () => app?.pid,
     printed: () => printed,
     inThread,
-    /** The bot's first comment that matches. */
+    /** Resolves to the bot's first comment that matches. */
     botComment: (number: number, pattern: RegExp): Promise<SnapshotComment> =>
       inThread(
         number,
@@ -186,7 +186,7 @@ export async function startForge(options: ForgeOptions) {
 
 export type Forge = Awaited<ReturnType<typeof startForge>>;
 
-/** The short id of the approval a comment asks for. */
+/** Returns the short id of the approval that a comment requests. */
 export function approvalIdIn({ body }: SnapshotComment): string {
   return /\/approve ([a-z0-9]+)/.exec(body)?.[1] ?? "";
 }

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { said, sampleRun } from "./store-samples.ts";
 
-// Fills the disk that the folder is on, frees it again, and prints what the store said meanwhile, as one JSON object.
+// Fills the disk of the folder, frees it again, and prints the store's results as one JSON object.
 
 const [folder = ""] = process.argv.slice(2);
 const path = join(folder, "forge.db");

@@ -10,7 +10,7 @@ import { branches } from "#playground/github/git/git-repository.ts";
 
 const run = promisify(execFile);
 
-/** A file of a commit; `link` and `submodule` make what a plain file is not. */
+/** A file of a commit: text, or an entry of another kind, such as a symbolic link or a submodule. */
 export type GitFile =
   | string
   | Uint8Array
@@ -19,32 +19,32 @@ export type GitFile =
   | { submodule: string };
 
 export interface GitServerOptions {
-  /** Asks for this token with basic authentication, as GitHub does. Default: everyone may read and write. */
+  /** Requires this token as the basic authentication password, as GitHub does. Default: anyone can read and write. */
   token?: string;
-  /** Answers a request itself by returning true. */
+  /** Returns true if it has answered the request itself. */
   intercept?: ((request: IncomingMessage, response: ServerResponse, body: Buffer) => boolean) | undefined;
 }
 
 export interface CommitOptions {
   branch?: string;
   message?: string;
-  /** Path to content; null deletes. */
+  /** Contents by path; null deletes the file. */
   files: Record<string, GitFile | null>;
   at?: Date;
-  /** Starts the branch over from nothing. */
+  /** Starts the branch again without a parent commit. */
   orphan?: boolean;
-  /** The commit to build on, when it is not the branch's tip. */
+  /** The parent commit. Default: the tip of the branch. */
   parent?: string;
 }
 
 /** A real git server: bare repositories behind `git http-backend`. */
 export interface GitServer {
-  /** Where repositories are, without a slash at the end. */
+  /** The base URL of the repositories, without a trailing slash. */
   url: string;
-  /** Every request so far, `POST /o/r.git/git-upload-pack`. */
+  /** Every request so far, such as `POST /o/r.git/git-upload-pack`. */
   requests: string[];
   options: GitServerOptions;
-  /** Makes an empty repository; `name` is `owner/repo`. */
+  /** Creates an empty repository; `name` is `owner/repo`. */
   repository(name?: string): Promise<GitRepository>;
   close(): Promise<void>;
 }
@@ -53,11 +53,11 @@ export interface GitRepository {
   /** The smart HTTP address. */
   url: string;
   path: string;
-  /** Runs git in the bare repository and gives its output. */
+  /** Runs git in the bare repository and returns its output. */
   git(...args: string[]): Promise<string>;
-  /** The same with something to read from standard input. */
+  /** Like `git`, with text for standard input. */
   feed(input: string | Buffer, ...args: string[]): Promise<string>;
-  /** Commits onto a branch, by default `main`, and gives the commit. */
+  /** Commits to a branch, by default `main`, and returns the commit. */
   commit(options: CommitOptions): Promise<string>;
 }
 
@@ -174,7 +174,7 @@ async function serve(root: string, options: GitServerOptions, request: IncomingM
   await relay(backend.stdout, response);
 }
 
-/** Turns what a CGI program prints into an answer. */
+/** Turns the output of a CGI program into a response. */
 async function relay(output: AsyncIterable<Buffer>, response: ServerResponse) {
   let head: Buffer | undefined = Buffer.alloc(0);
   for await (const chunk of output) {

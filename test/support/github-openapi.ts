@@ -13,7 +13,7 @@ const { operations } = JSON.parse(readFileSync(new URL("./github-openapi.json", 
   operations: Operation[];
 };
 
-// Formats are GitHub's own, such as `repo.nwo`; parameters are texts until they are read as what they should be.
+// GitHub has its own formats, such as `repo.nwo`. Parameters are strings, so they are coerced to their types.
 const options = { strict: false, validateFormats: false, allErrors: true };
 const bodies = new Ajv(options);
 const parameters = new Ajv({ ...options, coerceTypes: true });
@@ -25,7 +25,7 @@ const described = operations.map((operation) => ({
   checks: new Map(operation.parameters.map((one) => [one.name, parameters.compile(wrapped(one.schema))])),
 }));
 
-/** A request to the REST API in GitHub's own terms: its operation, and what is wrong with it. */
+/** Returns the operation of a request to the REST API, and the problems with the request. */
 export function checkRequest({ method, path, body }: Pick<RequestRecord, "method" | "path" | "body">): {
   operation: string | undefined;
   problems: string[];
@@ -57,13 +57,13 @@ function problemsOf(check: ValidateFunction | undefined, value: unknown, what: s
   });
 }
 
-/** The path of a file may hold slashes; every other part of a path is one segment. */
+/** A file path may contain slashes; every other parameter is a single segment. */
 function patternOf(template: string): RegExp {
   const pattern = template.replace(/\{(\w+)\}/g, (_, name) => `(?<${name}>${name === "path" ? ".+" : "[^/]+"})`);
   return new RegExp(`^${pattern}$`);
 }
 
-/** Where GitHub lists the fields of an object, a field it does not list is a mistake of ours. */
+/** Forbids additional properties if GitHub lists the properties of an object: an unlisted one is our mistake. */
 function closed(schema: unknown): object {
   if (schema === null || typeof schema !== "object") return schema as never;
   if (Array.isArray(schema)) return schema.map(closed);
@@ -71,7 +71,7 @@ function closed(schema: unknown): object {
   return "properties" in copy && !("additionalProperties" in copy) ? { ...copy, additionalProperties: false } : copy;
 }
 
-/** Coercion needs a place to write to. */
+/** Wraps a value in an object, because Ajv can only coerce properties. */
 function wrapped(schema: object): object {
   return { type: "object", properties: { value: schema }, required: ["value"] };
 }

@@ -15,7 +15,7 @@ import { appId, privateKey, TestGitHub, type TestGitHubOptions } from "./test-gi
 
 export const webhookSecret = "a webhook secret";
 
-/** The configuration of an app at this GitHub. */
+/** Returns the configuration of an app that uses this GitHub. */
 export function configFor(hub: TestGitHub, environment: Record<string, string> = {}) {
   return readConfig({
     APP_ID: String(appId),
@@ -31,7 +31,7 @@ export function configFor(hub: TestGitHub, environment: Record<string, string> =
   });
 }
 
-/** The repository octo/sums, on which ada may write and mallory may not. */
+/** The repository octo/sums. ada has write access, mallory does not. */
 export const sums: NewRepository = {
   owner: "octo",
   name: "sums",
@@ -73,7 +73,7 @@ export class GitHubWorld {
     this.github = openGitHub(this.repository);
   }
 
-  /** The pull requests, as the snapshot shows them. */
+  /** Returns the pull requests in the snapshot. */
   async pulls(): Promise<SnapshotThread[]> {
     const { owner, repo } = this.repository;
     return (await this.hub.snapshot())[`${owner}/${repo}`]?.pulls ?? [];
@@ -90,7 +90,7 @@ export class GitHubWorld {
     this.hub.repository().permissions.set(login, permission);
   }
 
-  /** Comments at a time in the past; `editedAt` is when the comment was last edited. */
+  /** Posts a comment with a time in the past; `editedAt` is the time of its last edit. */
   comment(
     number: number,
     body: string,
@@ -100,7 +100,7 @@ export class GitHubWorld {
     Object.assign(this.hub.as(by).comment(number, body), { createdAt: at, updatedAt: editedAt, app });
   }
 
-  /** Opens the issue of this number; those before it are opened as well. */
+  /** Opens the issue with this number, and all missing ones before it. */
   openIssue(number: number, issue: { title: string; body?: string; labels?: string[]; by?: string }) {
     const { threads } = this.hub.repository();
     const visitor = this.hub.as("visitor");
@@ -109,7 +109,7 @@ export class GitHubWorld {
     return this.hub.as(by).openIssue(fields);
   }
 
-  /** The requests that changed something, without those for tokens. */
+  /** The requests that write, without those for tokens. */
   get writes(): RequestRecord[] {
     return this.hub.requests.filter(
       ({ method, operation = "" }) =>
@@ -122,7 +122,7 @@ export class GitHubWorld {
   }
 }
 
-/** Starts worlds and closes each when its test has ended. */
+/** Returns a function that starts worlds, each closed after its test. */
 export function githubWorlds(): (...options: Parameters<typeof GitHubWorld.start>) => Promise<GitHubWorld> {
   const open: GitHubWorld[] = [];
   afterEach(() => Promise.all(open.splice(0).map((world) => world.close())));

@@ -7,13 +7,13 @@ import { promisify } from "node:util";
 import type { TestProject } from "vitest/node";
 import { stopPostgresServer } from "./postgres-server.ts";
 
-/** Bundles the app. Gives all test files one place for a PostgreSQL server, and stops the one that was started there. */
+/** Bundles the app. Provides a folder for one PostgreSQL server that all test files share, and stops it in the end. */
 export default async function setUp(project: TestProject): Promise<() => Promise<void>> {
   const folder = await mkdtemp(join(tmpdir(), "golem-postgres-"));
   await chmod(folder, 0o755);
   project.provide("postgresFolder", folder);
   const bundler = fileURLToPath(new URL("./bundle-app.ts", import.meta.url));
-  // Workers inherit it.
+  // Vitest's workers inherit it.
   process.env.GOLEM_FORGE_TEST_APP = (await promisify(execFile)(process.execPath, [bundler])).stdout;
   return async () => {
     const pid = await readFile(join(folder, "pid"), "utf8").catch(() => undefined);

@@ -12,7 +12,7 @@ interface StartedIn {
   env: Record<string, string>;
 }
 
-/** Starts a program in a process group of its own. Its output can be waited for, and lines can be typed. */
+/** Starts a program in its own process group. Tests can wait for output and type lines. */
 export async function startProcess(program: string, args: readonly string[], { root, env }: StartedIn) {
   const cache = await mkdtemp(join(tmpdir(), "golem-cache-"));
   const child = spawn(program, args, {
@@ -44,7 +44,7 @@ export async function startProcess(program: string, args: readonly string[], { r
   return {
     child,
     ended,
-    /** Ends the process and those it has started with SIGKILL. */
+    /** Kills the process and its children with SIGKILL. */
     kill,
     text: () => text,
     type: (line: string) => child.stdin.write(`${line}\r`),
@@ -58,7 +58,7 @@ export async function startProcess(program: string, args: readonly string[], { r
   };
 }
 
-/** Starts golem at a terminal of its own, which `script` of util-linux provides. */
+/** Starts golem at its own terminal, which util-linux's `script` provides. */
 export function startAtTerminal(words: readonly string[], { root, env }: StartedIn) {
   const command = [process.execPath, golemPath, ...words].map((word) => `'${word}'`).join(" ");
   return startProcess("script", ["-qec", `exec ${command}`, "/dev/null"], { root, env: { ...env, NO_COLOR: "1" } });

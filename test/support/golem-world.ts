@@ -21,7 +21,7 @@ toolsets:
 You are careful.
 `;
 
-/** A checkout with a worker that asks before it writes, and a model that says its turns one after the other. */
+/** Creates a checkout with a worker that asks before it writes, and a model that gives the turns in order. */
 export async function golemWorld({ turns, files = {} }: { turns: readonly Turn[]; files?: Record<string, string> }) {
   const checkout = checkoutWorld({ "a.txt": "a\n", ".github/workers/careful.worker": aWorkerFile, ...files });
   const model: ModelServer = await startModelServer({
@@ -40,10 +40,10 @@ export async function golemWorld({ turns, files = {} }: { turns: readonly Turn[]
     ...checkout,
     model,
     env,
-    /** What the last request told the model. */
+    /** Returns the messages of the last request to the model. */
     told: () => JSON.stringify(model.requests.at(-1)?.messages),
     offered: () => (model.requests[0]?.tools ?? []).map((tool) => tool.function.name),
-    /** The patch files that were kept. */
+    /** Returns the patch files that were kept. */
     kept: () => {
       const folder = join(state, "golem-forge");
       try {
@@ -54,7 +54,7 @@ export async function golemWorld({ turns, files = {} }: { turns: readonly Turn[]
         return [];
       }
     },
-    /** Gives a command in the checkout. */
+    /** Runs a command in the checkout. */
     give: (words: readonly string[], { isTTY = true, cwd = checkout.root, change = {}, piped = "" }: Given = {}) =>
       giveGolem(words, { isTTY, cwd, env: { ...env, ...change }, piped }),
   };
@@ -63,13 +63,13 @@ export async function golemWorld({ turns, files = {} }: { turns: readonly Turn[]
 interface Given {
   isTTY?: boolean;
   cwd?: string;
-  /** Standard input, where it is no terminal. */
+  /** Standard input, if it is not a terminal. */
   piped?: string;
-  /** Of the environment. */
+  /** Changes to the environment. */
   change?: Record<string, string | undefined>;
 }
 
-/** Gives a command at a terminal, or from a script where `isTTY` is false. */
+/** Runs a command at a terminal, or without one if `isTTY` is false. */
 export function giveGolem(
   words: readonly string[],
   {
@@ -95,11 +95,11 @@ export function giveGolem(
   const left = Promise.withResolvers<number>();
   return {
     ...terminal,
-    /** What it ended with. */
+    /** Resolves to the exit code. */
     code: golem(words, { cwd, env, input: terminal.input, output: terminal.output, errors, leave: left.resolve }),
-    /** What the process would have been ended with at once. */
+    /** Resolves to the exit code with which `leave` would have ended the process. */
     left: left.promise,
-    /** What a program reads from standard output. */
+    /** Returns everything written to standard output. */
     output: () => answer,
     errors: () => complaints,
     interrupt: () => terminal.input.write("\u0003"),

@@ -7,27 +7,27 @@ import { isMainThread, parentPort, Worker, workerData } from "node:worker_thread
 const intervalMs = 200;
 const timeoutMs = 30_000;
 
-/** One question to the app's health check and, at the same moment, to a server that does nothing else. */
+/** One request to the app's health check and a simultaneous one to an idle server. */
 export interface HealthSample {
   at: number;
   appMs: number;
   idleMs: number;
-  /** How long the app's main thread was ready to run meanwhile and other programs had the processors. */
+  /** The time for which the app's main thread was ready but waited for a processor. */
   queuedMs: number;
 }
 
 export interface HealthProbe {
-  /** Resolves to the samples since the last call. */
+  /** Resolves to the samples taken since the last call. */
   take(): Promise<HealthSample[]>;
   close(): Promise<void>;
 }
 
-/** The time an answer took beyond what this machine needed for one at that moment. */
+/** Returns how much longer the app took to answer than the machine's load explains. */
 export function delayOf({ appMs, idleMs, queuedMs }: HealthSample): number {
   return appMs - Math.max(idleMs, queuedMs);
 }
 
-/** Asks `/healthz` five times a second, in a thread of its own: whatever the test does, it measures the app. */
+/** Requests `/healthz` five times a second from a separate thread, so that the test's own work does not affect the samples. */
 export async function startHealthProbe({ url, pid }: { url: string; pid: number }): Promise<HealthProbe> {
   const idle = await startIdleServer();
   const worker = new Worker(new URL(import.meta.url), { workerData: { url, pid, idleUrl: idle.url } });
@@ -77,7 +77,7 @@ async function timeOf(url: string): Promise<number> {
   return performance.now() - started;
 }
 
-/** The time a process's main thread has waited for a processor. Only Linux says. */
+/** Returns the time a process's main thread has waited for a processor. Available on Linux only. */
 function queuedMs(pid: number): number {
   try {
     return Number(readFileSync(`/proc/${pid}/schedstat`, "utf8").split(" ")[1]) / 1_000_000;

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect } from "vitest";
 import { splitCode } from "#text/markdown-code.ts";
 
-// What a model may write to break out of its place.
+// Fragments that a model may write to break out of the surrounding markup.
 const piece = fc.constantFrom(
   "`",
   "```",
@@ -35,17 +35,17 @@ const piece = fc.constantFrom(
   "a",
   "1. ",
 );
-/** Text that tries to break out of its place in a comment. */
+/** Text that tries to break out of its part of a comment. */
 export const hostile = fc.array(piece, { maxLength: 25 }).map((pieces) => pieces.join(""));
 
-/** What stands outside of any code. */
+/** Returns the text outside of code. */
 export function proseOf(markdown: string): string[] {
   return splitCode(markdown)
     .filter((part) => !part.code)
     .map((part) => part.text);
 }
 
-/** No live mention, reference, image, comment, marker or hidden character. */
+/** Expects no active mention, reference, image, comment, marker or hidden character. */
 export function expectInert(markdown: string): void {
   for (const { text, code } of splitCode(markdown)) {
     expect(text).not.toMatch(/\u202E|<!--\s*golem-forge:/);

@@ -2,8 +2,8 @@ import { appendFileSync } from "node:fs";
 import { type StatementResultingChanges, StatementSync } from "node:sqlite";
 
 /**
- * Loaded into the app's process before the app: ends it with SIGKILL just before or just after its n-th commit, and
- * counts commits into a file. `KILL_AT` is `before:12` or `after:12`; `COMMIT_LOG` is the file.
+ * Preloaded into the app's process: kills it with SIGKILL just before or just after its n-th commit, and writes the number
+ * of commits to a file. `KILL_AT` is `before:12` or `after:12`; `COMMIT_LOG` is the file.
  */
 const [side, at] = (process.env.KILL_AT ?? "").split(":");
 const log = process.env.COMMIT_LOG;

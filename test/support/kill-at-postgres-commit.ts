@@ -2,8 +2,8 @@ import { appendFileSync } from "node:fs";
 import pg from "pg";
 
 /**
- * Loaded into the app's process before the app, as kill-at-commit.ts is over SQLite: ends it with SIGKILL just before its
- * n-th commit is sent to the server or just after it was answered, and counts commits into a file.
+ * Preloaded into the app's process, like kill-at-commit.ts for SQLite: kills it with SIGKILL just before its n-th commit is
+ * sent to the server or just after it was answered, and writes the number of commits to a file.
  */
 const [side, at] = (process.env.KILL_AT ?? "").split(":");
 const log = process.env.COMMIT_LOG;
@@ -13,7 +13,7 @@ let commits = 0;
 pg.Client.prototype.query = function (this: pg.Client, ...parameters: unknown[]) {
   const [statement] = parameters;
   const text = typeof statement === "string" ? statement : (statement as { text?: string }).text;
-  // To begin an effect takes one statement, which is its own transaction.
+  // Beginning an effect is a single statement with an implicit transaction.
   if (text !== "commit" && !text?.startsWith("update effects set attempts"))
     return query.apply(this, parameters as never[]);
 

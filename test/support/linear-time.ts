@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 
-/** Fragments at which parsers try again, look ahead or go back. */
+/** Fragments that make parsers retry, look ahead or backtrack. */
 const fragments = [
   ...["eyJ", "eyJaaaaaaaa", "eyJaaaaaaaa.", "ghp_", "ghs_1_eyJ", "gho_aaaaaaaaaaaaaaaa.", "sk-", "sk-ant-", "xoxb-"],
   ...["-----BEGIN PRIVATE KEY-----", "-----BEGIN RSA PRIVATE KEY-----\n", "-----BEGIN ", "\\n"],
@@ -14,12 +14,12 @@ const fragments = [
   ...["untrusted", "</untrusted", "{1,9}", "(a|b)", "[a-z]", "a*", '{"a":', "www.a.", "a@b."],
 ];
 
-/** Lengths in KB, the last being the longest text the product passes on. */
+/** Lengths in KB. The last is that of the longest text the product processes. */
 const lengths = [16, 64, 256];
 /** Milliseconds of CPU for the longest text. Quadratic functions take minutes, linear ones far less than this. */
 const maxCpu = 2_500;
 
-/** Milliseconds of CPU, which do not depend on what else the machine does. */
+/** Returns milliseconds of CPU time, which do not depend on the machine's load. */
 function cpuOf(call: (text: string) => unknown, text: string): number {
   const before = process.threadCpuUsage();
   call(text);
@@ -28,15 +28,15 @@ function cpuOf(call: (text: string) => unknown, text: string): number {
 }
 
 /**
- * Checks that even the longest text is read quickly. Ratios of times would say more and cannot be trusted: the clock
- * of a thread counts in steps of four milliseconds, and the garbage collector runs when it likes.
+ * Checks that even the longest text is processed quickly. Ratios of times would be more precise but are unreliable: a
+ * thread's clock has a resolution of four milliseconds, and garbage collection may run at any time.
  */
 function expectLinear(call: (text: string) => unknown, unit: string, prefix = "", suffix = ""): void {
   for (const kilobytes of lengths) {
     const text = prefix + unit.repeat(Math.ceil((kilobytes * 1024) / unit.length)) + suffix;
     const start = performance.now();
     let cpu = cpuOf(call, text);
-    // Even if the time grew with the square of the length, the longest text would not take too long.
+    // Even with quadratic growth, the longest text would be within the limit.
     if (performance.now() - start < maxCpu * (kilobytes / 256) ** 2) return;
 
     for (let attempt = 0; attempt < 2 && cpu > maxCpu; attempt++) cpu = Math.min(cpu, cpuOf(call, text));
@@ -48,7 +48,7 @@ function expectLinear(call: (text: string) => unknown, unit: string, prefix = ""
 const everyFragment = process.env.LINEAR_TIME === "all";
 let functions = 0;
 
-/** The tests of a function that takes foreign text. */
+/** Defines the tests of a function that takes untrusted text. */
 export function testLinearTime(call: (text: string) => unknown, more: readonly string[] = [], numRuns = 20): void {
   const all = [...fragments, ...more];
   const first = functions++ % 4;
@@ -63,7 +63,7 @@ export function testLinearTime(call: (text: string) => unknown, more: readonly s
     const affixes = [fc.constantFrom("", "x", "<a ", "```\n"), fc.constantFrom("", "!")] as const;
     fc.assert(
       fc.property(unit, ...affixes, (text, prefix, suffix) => expectLinear(call, text, prefix, suffix)),
-      // Every step of shrinking would be as slow as the failure.
+      // Each shrinking step would be as slow as the failure.
       { numRuns, endOnFailure: true },
     );
   });

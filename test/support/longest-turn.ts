@@ -1,6 +1,6 @@
 import { setImmediate } from "node:timers/promises";
 
-/** Resolves to the longest time for which the work kept the event loop from anything else, in milliseconds of CPU. */
+/** Resolves to the longest time for which the work blocked the event loop, in milliseconds of CPU. */
 export async function longestTurnMs(work: () => Promise<unknown>): Promise<number> {
   let longest = 0;
   let isDone = false;

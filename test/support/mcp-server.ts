@@ -8,13 +8,13 @@ import { z } from "zod";
 export interface McpServerOptions {
   /** The era of the server. Default: 2025 without sessions. */
   sessions?: boolean;
-  /** What `echo` says of itself; another one is drift. */
+  /** The description of `echo`. A changed one counts as drift. */
   description?: string;
-  /** Hears each call that arrives. */
+  /** Called with each incoming call. */
   heard?(what: string): void;
 }
 
-/** A small MCP server made with the protocol's own SDK. */
+/** Creates a small MCP server with the protocol's SDK. */
 export function createMcpServer({
   description = "Says it again.",
   heard = () => {},
@@ -70,7 +70,7 @@ export interface HttpMcpServer {
   close(): Promise<void>;
 }
 
-/** The same over HTTP, on a free port of this machine. `options` may be changed while it stands. */
+/** Starts the same server over HTTP on a free port. `options` may be changed while it runs. */
 export async function startHttpMcpServer(options: McpServerOptions = {}, port = 0): Promise<HttpMcpServer> {
   const authorizations: (string | undefined)[] = [];
   const sessions = new Map<string, { server: McpServer; transport: StreamableHTTPServerTransport }>();

@@ -5,7 +5,7 @@ import type { GitSandbox } from "#sandbox/git-sandbox.ts";
 import type { LogEntry, PushRequest, PushResult, StoredChange, StoredStep } from "#sandbox/sandbox.ts";
 
 export interface MemoryWorkspaceOptions {
-  /** What the zones say, by the first folder of a path. */
+  /** The rules of the zones, by the first folder of a path. */
   rules?: Record<string, Partial<ZoneRule>>;
   commit?: string;
   log?: LogEntry[];
@@ -14,7 +14,7 @@ export interface MemoryWorkspaceOptions {
   push?: (request: PushRequest) => Promise<PushResult>;
 }
 
-/** A sandbox of a few files, plain enough to be right by looking at it. */
+/** A sandbox of a few files, simple enough to be obviously correct. */
 export function memoryWorkspace(
   files: Record<string, string | Uint8Array> = {},
   { rules = {}, commit = "a".repeat(40), log = [], isLogComplete = true, push }: MemoryWorkspaceOptions = {},

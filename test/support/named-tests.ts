@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 
-/** The rows of a document's tables, cell by cell, without heads and headings. */
+/** Returns the cells of the tables in a document, row by row, without their headers. */
 export function tableRows(document: string, head: string): string[][] {
   return readFileSync(document, "utf8")
     .split("\n")
@@ -13,7 +13,7 @@ export function tableRows(document: string, head: string): string[][] {
     );
 }
 
-/** Whether `path › title` names a test that stands in that file. */
+/** True if `path › title` names a test in that file. */
 export function isNamedTest(proof: string): boolean {
   const [file = "", ...title] = proof.split(" › ");
   return existsSync(file) && readFileSync(file, "utf8").includes(`"${title.join(" › ")}"`);

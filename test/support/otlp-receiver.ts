@@ -15,17 +15,17 @@ export interface ReceivedSpan {
 }
 
 export interface OtlpReceiver {
-  /** For OTEL_EXPORTER_OTLP_ENDPOINT. */
+  /** The value for OTEL_EXPORTER_OTLP_ENDPOINT. */
   url: string;
   readonly spans: ReceivedSpan[];
   /** The names of the metrics that were received. */
   readonly metrics: Set<string>;
-  /** Resolves when `isReached` is true of what has been received. */
+  /** Resolves when `isReached` returns true. */
   until(isReached: () => boolean): Promise<void>;
   close(): Promise<void>;
 }
 
-/** A collector of OpenTelemetry on loopback, which reads OTLP over HTTP with protobuf. */
+/** Starts an OpenTelemetry collector on loopback that reads OTLP over HTTP with protobuf. */
 export async function startOtlpReceiver(): Promise<OtlpReceiver> {
   const spans: ReceivedSpan[] = [];
   const metrics = new Set<string>();
@@ -57,10 +57,10 @@ export async function startOtlpReceiver(): Promise<OtlpReceiver> {
   };
 }
 
-/** The fields of a protobuf message, by number: numbers, or the bytes of strings and messages. */
+/** The fields of a protobuf message by field number: numbers, or the bytes of strings and messages. */
 type Message = Map<number, (number | bigint | Buffer)[]>;
 
-// The numbers are those of opentelemetry-proto.
+// The field numbers are those of opentelemetry-proto.
 function readSpans(body: Buffer): ReceivedSpan[] {
   return messagesIn(readMessage(body), 1)
     .flatMap((resource) => messagesIn(resource, 2))
@@ -122,7 +122,7 @@ function readMessage(bytes: Buffer): Message {
         values.push(varint());
         break;
       case 1:
-        // Times are whole numbers; the only other numbers of eight bytes are the values of attributes.
+        // Times are integers. The only other eight-byte values are those of attributes.
         values.push(isAttributeValue(tag) ? bytes.readDoubleLE(at) : bytes.readBigUInt64LE(at));
         at += 8;
         break;

@@ -9,7 +9,7 @@ import { gzipSync } from "node:zlib";
 import { entry } from "./tar-archive.ts";
 
 export interface PackageRegistry {
-  /** Not `localhost` if there is another name for this machine, since Go uses no proxy for `localhost`. */
+  /** If possible not `localhost`, for which Go uses no proxy. */
   host: string;
   /** The certificate that clients have to trust. */
   certificate: string;
@@ -20,7 +20,7 @@ export interface PackageRegistry {
 
 const npmManifest = { name: "left-pad", version: "1.0.0", scripts: { postinstall: "echo HOSTILE >&2; exit 1" } };
 
-/** The registry of npm, Python, Go and Cargo with one package each: `left-pad` 1.0.0, whose install script fails. */
+/** Starts a registry for npm, Python, Go and Cargo with one package each: `left-pad` 1.0.0, whose install script fails. */
 export async function startPackageRegistry(): Promise<PackageRegistry> {
   const folder = mkdtempSync(join(tmpdir(), "package-registry-"));
   const [key, certificate] = ["key.pem", "certificate.pem"].map((name) => join(folder, name)) as [string, string];

@@ -30,7 +30,7 @@ const everyPermission = {
   statuses: "write",
 } as const;
 
-/** A GitHub with a repository of one commit, and an app that receives its webhooks and calls its API. */
+/** The playground's GitHub with a repository of one commit, and an app that receives its webhooks and calls its API. */
 export class PlaygroundWorld {
   readonly github: TestGitHub;
   readonly app: ProbotOctokit;
@@ -92,7 +92,7 @@ export class PlaygroundWorld {
 
 export const webhookSecret = "a webhook secret";
 
-/** The repository in which everything happens unless a test says otherwise. */
+/** The default repository. */
 export const shop = { owner: "playground", repo: "shop" };
 
 const firstCommit = {

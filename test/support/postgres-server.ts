@@ -8,20 +8,20 @@ import pg from "pg";
 import { freePort } from "#playground/github/listen.ts";
 
 export interface PostgresServer {
-  /** Where a database of that name is, over loopback. */
+  /** Returns the address of a database of that name, over loopback. */
   url(database: string): string;
   pid: number;
 }
 
 const run = promisify(execFile);
 
-/** The folder of PostgreSQL's programs; undefined where there is none. */
+/** The folder of PostgreSQL's programs; undefined if it is not installed. */
 export const postgresPrograms = findPrograms();
 
-/** Why nothing can be tested over PostgreSQL here. */
+/** The reason for skipping tests that need PostgreSQL. */
 export const whyNoPostgres = "there is no PostgreSQL server on this machine (Debian: apt-get install postgresql)";
 
-/** Debian keeps them out of the PATH, each version in a folder of its own. */
+/** Debian installs each version in its own folder, outside of the PATH. */
 function findPrograms(): string | undefined {
   const debian = "/usr/lib/postgresql";
   const versions = existsSync(debian) ? readdirSync(debian).sort((a, b) => Number(b) - Number(a)) : [];
@@ -30,8 +30,9 @@ function findPrograms(): string | undefined {
 }
 
 /**
- * Starts a server of its own in the folder, on a unix socket there and on a free port of 127.0.0.1, and resolves when it
- * answers. It outlives this process: whoever starts it stops it. What it holds is lost with the machine, unless `durable`.
+ * Starts a server with its data in the folder, on a unix socket there and on a free port of 127.0.0.1. Resolves when it
+ * answers. It outlives this process, so the caller has to stop it. Its data does not survive a system crash unless
+ * `durable`.
  */
 export async function startPostgresServer(folder: string, { durable = false } = {}): Promise<PostgresServer> {
   if (!postgresPrograms) throw new Error(whyNoPostgres);
@@ -59,7 +60,7 @@ export async function startPostgresServer(folder: string, { durable = false } = 
   return { url: urlAt(port), pid: await serve(folder, port, durable) };
 }
 
-/** Starts the server of this folder once more, where it was before. */
+/** Restarts the server of this folder at the same address. */
 export async function restartPostgresServer(folder: string, { url }: PostgresServer): Promise<PostgresServer> {
   return { url, pid: await serve(folder, Number(new URL(url("postgres")).port), false) };
 }
@@ -81,7 +82,7 @@ async function serve(folder: string, port: number, durable: boolean): Promise<nu
   const log = join(folder, "server.log");
   const data = join(folder, "data");
   const given = Object.entries(settings).map(([name, value]) => `-c ${name}=${value}`);
-  // Not a child of ours, which tests that end every child of their process would end with them.
+  // pg_ctl detaches the server, since some tests kill all child processes of theirs.
   const start = ["start", "-D", data, "-l", log, "-W", "-o", given.join(" ")];
   await run(join(postgresPrograms ?? "", "pg_ctl"), start, asOwner(folder));
   const pid = await pidOf(data);
@@ -95,14 +96,14 @@ async function serve(folder: string, port: number, durable: boolean): Promise<nu
 async function pidOf(data: string): Promise<number> {
   for (let tries = 0; tries < 500; tries += 1) {
     const [first = ""] = (await readFile(join(data, "postmaster.pid"), "utf8").catch(() => "")).split("\n");
-    // A server that was killed left its own behind.
+    // The pid file may be that of a server that was killed.
     if (reaches(Number(first) || Number.NaN, 0)) return Number(first);
     await pause(20);
   }
   throw new Error("PostgreSQL did not say which process it is");
 }
 
-/** Stops a server at once, as if the power had failed, and waits until it is gone. False when it was gone before. */
+/** Stops a server immediately, as in a power failure, and waits until it has exited. Returns false if it was not running. */
 export async function stopPostgresServer(pid: number): Promise<boolean> {
   if (!reaches(pid, "SIGQUIT")) return false;
   while (reaches(pid, 0)) await pause(20);
@@ -121,7 +122,7 @@ function asOwner(folder: string) {
   return { ...ownerOfServer(), cwd: folder, env: { PATH: process.env.PATH ?? "", LC_ALL: "C" } };
 }
 
-/** The account for programs that refuse to run as root. */
+/** Returns the account for programs that refuse to run as root. */
 export function runAs(): { uid?: number; gid?: number } {
   return ownerOfServer() ?? {};
 }

@@ -7,14 +7,14 @@ export interface ProviderRequest {
   headers: Headers;
 }
 
-/** Stands before the providers' addresses for the tests of one file: what nobody answers for fails. */
+/** Mocks the providers' addresses for the tests of one file. Requests without a mock fail. */
 export function providerServer() {
   const server = setupServer();
   beforeAll(() => server.listen({ onUnhandledFrame: "error" }));
   afterEach(() => server.resetHandlers());
   afterAll(() => server.close());
 
-  /** Answers each POST to the address with the next list of events, then with the last one, and keeps the requests. */
+  /** Answers each POST to the address with the next list of events, repeating the last one, and records the requests. */
   function streaming(address: string, ...answers: object[][]): ProviderRequest[] {
     const seen: ProviderRequest[] = [];
     server.use(

@@ -1,8 +1,8 @@
 import { createInterface } from "node:readline";
 
 /**
- * An MCP server over stdio that misbehaves as its tools are named. It speaks the protocol by hand, since an SDK would
- * keep it from writing what it likes.
+ * An MCP server over stdio with tools that are named for their misbehavior. It implements the protocol by hand, since an
+ * SDK would not write invalid messages.
  */
 const tools = [
   ...[

@@ -3,7 +3,7 @@ import type { Preview } from "#domain/preview.ts";
 import type { RunView } from "#domain/run.ts";
 import { WorkerDefinition } from "#domain/worker.ts";
 
-/** A root run of `fixer` on octo/shop#1, at work. */
+/** Creates a working root run of `fixer` on octo/shop#1. */
 export function sampleView(change: Partial<RunView> = {}): RunView {
   const worker = WorkerDefinition.parse({ name: "fixer", instructions: "Fix it." });
   return {
@@ -41,7 +41,7 @@ export function sampleView(change: Partial<RunView> = {}): RunView {
   };
 }
 
-/** A change of `sum.js` with this diff. */
+/** Creates the preview of a change to `sum.js` with this diff. */
 export function samplePreview(diff: string): Preview {
   const change = {
     path: "sum.js",
@@ -55,7 +55,7 @@ export function samplePreview(diff: string): Preview {
   return { sections: [{ kind: "file", change, diff }] };
 }
 
-/** A request of `fixer` to open a pull request, waiting. */
+/** Creates a pending request of `fixer` to open a pull request. */
 export function sampleApproval(change: Partial<Approval> = {}): Approval {
   return {
     id: "k7mq",

@@ -15,7 +15,7 @@ import { previewText } from "#ui/request-blocks.ts";
 import { GitHubWorld, sums } from "./github-world.ts";
 
 export interface RuntimeWorldOptions {
-  /** What the model says, turn by turn and worker by worker. */
+  /** The model's replies, by turn and worker. */
   script: Parameters<typeof startModelServer>[0]["script"];
   github?: {
     issue?: { title?: string; body?: string; by?: string };
@@ -28,11 +28,11 @@ export interface RuntimeWorldOptions {
   approvalMs?: number;
   runsPerHour?: { person: number; repository: number };
   policy?: object;
-  /** Where Anthropic is, for a worker that names one of its models. */
+  /** The address of Anthropic, for a worker that names one of its models. */
   anthropicUrl?: string;
 }
 
-/** What the front end was shown, in order. */
+/** Everything that the front end was shown, in order. */
 export interface Shown {
   kind: "status" | "approval" | "question" | "outcome" | "tool";
   view: RunView;
@@ -92,7 +92,7 @@ async function runtimeWorld(options: RuntimeWorldOptions) {
   });
   await runtime.start();
 
-  /** Waits until the front end was shown something that fits. */
+  /** Waits until what the front end was shown matches. */
   async function waitUntilShown(fits: (shown: Shown) => boolean): Promise<Shown> {
     for (;;) {
       const found = shown.find(fits);
@@ -113,7 +113,7 @@ async function runtimeWorld(options: RuntimeWorldOptions) {
     shown,
     errors,
     waitUntilShown,
-    /** The first pending approval that is not among those known already. */
+    /** Resolves to the first pending approval that is not in `known`. */
     async approvalRequested(known: readonly string[] = []): Promise<Approval> {
       const isNew = (approval: Approval | undefined): approval is Approval =>
         approval?.status === "pending" && !known.includes(approval.id);
@@ -121,7 +121,7 @@ async function runtimeWorld(options: RuntimeWorldOptions) {
       if (!approval) throw new Error("unreachable: it was just seen");
       return approval;
     },
-    /** The answer to the n-th command for a tool, counted from 0. */
+    /** Resolves to the answer to the n-th tool command, counted from 0. */
     async toolReply(nth = 0): Promise<ToolReply> {
       const answered = () => shown.filter((one) => one.kind === "tool");
       await waitUntilShown(() => answered().length > nth);
@@ -159,7 +159,7 @@ function recordingFrontEnd(shown: Shown[], notify: () => void): FrontEnd {
   };
 }
 
-/** Makes worlds, and closes them when their test is over. */
+/** Returns a function that creates worlds, each closed after its test. */
 export function runtimeWorlds(): (options: RuntimeWorldOptions) => ReturnType<typeof runtimeWorld> {
   const open: Awaited<ReturnType<typeof runtimeWorld>>[] = [];
   afterEach(async () => {

@@ -6,13 +6,13 @@ import { type GitFile, type GitRepository, type GitServerOptions, startGitServer
 
 export type SandboxWorld = Awaited<ReturnType<typeof startSandboxWorld>>;
 
-/** A git server with repositories on it, and sandboxes on those. */
+/** Starts a git server for repositories and the sandboxes over them. */
 export async function startSandboxWorld(options?: GitServerOptions) {
   const server = await startGitServer(options);
   let made = 0;
   return {
     server,
-    /** A repository of its own, with these files on main. */
+    /** Creates a separate repository with these files on main. */
     repositoryWith: async (files: Record<string, GitFile>): Promise<GitRepository> => {
       const repository = await server.repository(`octo/demo-${made++}`);
       if (Object.keys(files).length > 0) await repository.commit({ files });
@@ -33,7 +33,7 @@ export async function startSandboxWorld(options?: GitServerOptions) {
   };
 }
 
-/** Pushes everything that is outgoing. */
+/** Pushes all outgoing changes. */
 export async function pushAll(
   sandbox: GitSandbox,
   branch: string,

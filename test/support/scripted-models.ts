@@ -1,9 +1,9 @@
 import type { ModelAnswer, ModelRequest, Models } from "#models/models.ts";
 
-/** What a scripted model says: text, or calls of tools. */
+/** A reply of a scripted model: text, or tool calls. */
 export type Line = string | { text?: string; calls: { name: string; args?: unknown; id?: string }[] };
 
-/** Models that answer by script, one line for each call of the model, and remember what they were asked. */
+/** Creates models that reply from a script, one line per model call, and record their requests. */
 export function scriptedModels(
   script: readonly Line[] | ((request: ModelRequest, turn: number) => Line | Promise<Line>),
 ): Models & { requests: ModelRequest[] } {
@@ -50,7 +50,7 @@ function answerOf(text: string, made: { name: string; args?: unknown; id?: strin
   };
 }
 
-/** What the model was told of its calls, as text. */
+/** Returns the tool results in a request, as text. */
 export function resultsIn(request: ModelRequest | undefined): string[] {
   return (request?.messages ?? []).flatMap((message) =>
     message.role === "tool"

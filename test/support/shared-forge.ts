@@ -18,7 +18,7 @@ export function shareForge(environment: Record<string, string> = {}) {
   const script: Script = (request) => {
     const [, name = ""] =
       /(?:issue|pull request) #\d+ of [^\s/]+\/([^\s,]+), in a sandbox/.exec(messageText(request.messages[0])) ?? [];
-    // A run of an earlier test.
+    // The request is from a run of an earlier test.
     if (name !== current?.name) return { status: 400, message: `There is no script for ${name}.` };
     current.requests.push(request);
     return current.script(request);

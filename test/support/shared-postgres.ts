@@ -7,7 +7,7 @@ import pg from "pg";
 import { inject } from "vitest";
 import { startPostgresServer } from "./postgres-server.ts";
 
-/** The address of a new, empty database on the one server that all test files of a run share; the first one starts it. */
+/** Returns the address of a new, empty database. All test files share one server, which the first one starts. */
 export async function newDatabase(): Promise<string> {
   const base = new URL(await sharedServer());
   const name = `test_${randomUUID().replaceAll("-", "")}`;
@@ -23,7 +23,7 @@ async function sharedServer(): Promise<string> {
   const folder = inject("postgresFolder");
   const ready = join(folder, "ready");
   try {
-    // Only one makes it.
+    // Succeeds in only one process.
     await mkdir(join(folder, "server"));
   } catch {
     while (!existsSync(ready)) await pause(20);
@@ -38,7 +38,7 @@ async function sharedServer(): Promise<string> {
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** Where the test run keeps its PostgreSQL server. */
+    /** The folder of the test run's PostgreSQL server. */
     postgresFolder: string;
   }
 }

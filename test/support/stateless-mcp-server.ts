@@ -1,7 +1,7 @@
 import { createServer, type ServerResponse } from "node:http";
 import { createInterface } from "node:readline";
 
-/** An MCP server of 2026-07-28: no `initialize`, no sessions. Written by hand, so that its answers can be wrong. */
+/** An MCP server of 2026-07-28: no `initialize`, no sessions. Written by hand, so that it can send invalid answers. */
 interface Request {
   id?: number;
   method: string;
@@ -55,7 +55,7 @@ function send(response: ServerResponse, messages: readonly object[]): void {
   response.writeHead(200, { "content-type": "text/event-stream" }).end(sse(messages).join(""));
 }
 
-/** Starts it over HTTP on a free port. `options` may be changed later. */
+/** Starts the server over HTTP on a free port. `options` may be changed later. */
 export async function startStatelessMcpServer(options: StatelessOptions = {}) {
   const methods: Methods = [];
   const server = createServer(async (request, response) => {

@@ -28,7 +28,7 @@ const { origin } = sampleSpec("r1");
 let store: Store;
 let earlierEntries = 0;
 
-/** The promises that every store keeps. `open` returns an empty one. */
+/** Defines the tests that every store must pass. `open` returns an empty store. */
 export function storeConformance(name: string, open: () => Promise<Store>): void {
   describe(name, () => {
     beforeEach(async () => {
@@ -810,7 +810,7 @@ function changeTests(): void {
   });
 }
 
-/** The entries of the ledger, verified. */
+/** Returns the verified entries of the ledger. */
 async function ledger(): Promise<LedgerEntry[]> {
   const entries: LedgerEntry[] = [];
   let head = emptyLedger;
@@ -1449,7 +1449,7 @@ function locationTests(): void {
     expect(await store.runsOfThread(thread)).toEqual([]);
 
     await store.saveLocation({ ...there, owner: "Ada", createdAt: 500 });
-    // One more, by a replica of the version before.
+    // Another run, stored by a replica of the previous version.
     await store.ingest({ run: sampleRun("r2", [], { createdAt: 2_500 }), events: [] });
     await store.saveLocation({ ...there, owner: "Ada", createdAt: 500, at: 3_000 });
 
@@ -1465,7 +1465,7 @@ function locationTests(): void {
     await store.saveLocation({ ...there, repo: "loom", previousName, createdAt: 500 });
 
     expect(idsOf(await store.runsOfThread(thread))).toEqual(["r1"]);
-    // What stood under the new name until then is somebody else's.
+    // The runs stored earlier under the new name belong to another repository.
     expect(idsOf(await store.runsOfThread({ owner: "ada", repo: "loom", thread: 7 }))).toEqual(["r2"]);
   });
 

@@ -2,7 +2,7 @@ import { writeSync } from "node:fs";
 import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { said, sampleApproval, sampleEffect, sampleRun, sampleStep } from "./store-samples.ts";
 
-// A process for tests to kill: it writes without end, several chains at a time, and says so after each commit.
+// A process for tests to kill: it keeps writing several chains at a time, and prints a line after each commit.
 
 const [path = "", first = "0"] = process.argv.slice(2);
 const say = (line: string) => writeSync(1, `${line}\n`);

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import type { Store } from "#runtime/store/store.ts";
 import { said, sampleEffect, sampleRun, sampleStep } from "./store-samples.ts";
 
-/** What the store promises, said as simply as it can be. */
+/** A simple reference model of the store. */
 interface ModelRun {
   version: number;
   done: boolean;
@@ -171,7 +171,7 @@ async function expectSame({ store, model }: World): Promise<void> {
   }
 }
 
-/** Plays so many stories against a store and against the model of it. `open` gives an empty one. */
+/** Plays this number of random stories against a store and its reference model. `open` returns an empty store. */
 export function storeModel(name: string, open: () => Promise<Store>, stories: number): void {
   test(`whatever is asked in whatever order, ${name} does as the model does`, async () => {
     const someMoves = fc.array(aMove, { minLength: 1, maxLength: 40 });

@@ -8,7 +8,7 @@ import type { Advance, HourlyUsage, NewEffect, NewRun } from "#runtime/store/sto
 
 const worker = WorkerDefinition.parse({ name: "fixer", instructions: "Fix what is asked." });
 
-/** A root run on ada/engine#7, unless told otherwise. */
+/** Creates a root run, by default on ada/engine#7. */
 export function sampleSpec(id: string, changes: Partial<RunSpec> = {}): RunSpec {
   return {
     id,
@@ -72,7 +72,7 @@ export function sampleStep(runId: string, changes: Partial<Advance> = {}): Advan
   };
 }
 
-/** A pending one that expires at 5,000. */
+/** Creates a pending approval that expires at 5,000. */
 export function sampleApproval(runId: string, id: string, changes: Partial<Approval> = {}): Approval {
   return {
     id,
@@ -92,7 +92,7 @@ export function sampleApproval(runId: string, id: string, changes: Partial<Appro
   };
 }
 
-/** One model call of the fixer in the first hour of 1970. */
+/** Creates the usage of one model call of the fixer in the first hour of 1970. */
 export function sampleUsage(changes: Partial<HourlyUsage> = {}): HourlyUsage {
   return {
     rootId: "r1",

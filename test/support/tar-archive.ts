@@ -4,11 +4,11 @@ interface Entry {
   text?: string;
   type?: keyof typeof types;
   link?: string;
-  /** What the header claims, should it lie. */
+  /** The size in the header, if it should be wrong. */
   size?: number;
 }
 
-/** One entry of a tar archive, as hostile as one likes: nothing in it is checked. */
+/** Creates an entry of a tar archive. Nothing is validated, so that tests can create hostile ones. */
 export function entry(name: string, { text = "", type = "file", link = "", size = text.length }: Entry): Buffer {
   const header = Buffer.alloc(512);
   const fields: [string, number][] = [

@@ -2,7 +2,7 @@ import { PassThrough } from "node:stream";
 import { createEventCLIAdapter, type EventCLIAdapterOptions } from "#terminal/event-cli-adapter.ts";
 import { recordedBus } from "./embed-world.ts";
 
-/** A terminal made of streams: lines can be typed, and output can be read and waited for. */
+/** Creates a terminal from streams. Tests can type lines, and read and wait for output. */
 export function pseudoTerminal({ isTTY = false, inputIsTTY = false } = {}) {
   const input = Object.assign(new PassThrough(), { isTTY: inputIsTTY });
   const output = Object.assign(new PassThrough(), { isTTY });
@@ -16,11 +16,11 @@ export function pseudoTerminal({ isTTY = false, inputIsTTY = false } = {}) {
   return {
     input,
     output,
-    /** Shows what another stream writes to the same screen. */
+    /** Shows the output of another stream on the same screen. */
     show,
     text: () => text,
     type: (line: string) => input.write(`${line}\n`),
-    /** Resolves when this text was written. */
+    /** Resolves when this text has been written. */
     async sees(wanted: string | RegExp) {
       while (!(typeof wanted === "string" ? text.includes(wanted) : wanted.test(text))) {
         const { promise, resolve } = Promise.withResolvers<void>();
@@ -32,7 +32,7 @@ export function pseudoTerminal({ isTTY = false, inputIsTTY = false } = {}) {
   };
 }
 
-/** An adapter with a terminal made of streams and a bus that records events. */
+/** Creates an adapter with a terminal made of streams and a bus that records events. */
 export async function terminalWorld(
   options: Partial<EventCLIAdapterOptions> & { isTTY?: boolean; inputIsTTY?: boolean } = {},
 ) {

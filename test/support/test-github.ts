@@ -9,13 +9,13 @@ const { privateKey, publicKey } = generateKeyPairSync("rsa", {
   privateKeyEncoding: { type: "pkcs8", format: "pem" },
 });
 
-/** The app of the tests. */
+/** The private key of the app in tests. */
 export { privateKey };
 export const appId = 7;
 
 export type TestGitHubOptions = Omit<LocalGitHubOptions, "app"> & { app?: Partial<LocalGitHubOptions["app"]> };
 
-/** The playground's GitHub with what only tests need. */
+/** The playground's GitHub with additions for tests. */
 export class TestGitHub extends LocalGitHub {
   readonly accountChanges: AccountChanges = new AccountChanges(this);
 
@@ -25,7 +25,7 @@ export class TestGitHub extends LocalGitHub {
     return github;
   }
 
-  /** The requests that the playground does not implement: a test fails on them. */
+  /** Returns the requests that the playground does not implement, on which a test fails. */
   unknownRequests(): RequestRecord[] {
     return this.requests.filter(({ operation }) => operation === undefined);
   }

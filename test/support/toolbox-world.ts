@@ -8,7 +8,7 @@ import type { FinishedCall } from "#toolsets/toolset.ts";
 import { memoryWorkspace } from "./memory-workspace.ts";
 import { sampleApproval } from "./run-view.ts";
 
-/** A tool that reads, with whatever a test changes of it. */
+/** A tool that reads. A test can change any part of it. */
 export function aTool(change: Partial<NamedTool> = {}): NamedTool {
   return {
     name: "read_file",
@@ -37,7 +37,7 @@ export function aContext({ step = 1, ...change }: Partial<CallContext> & { step?
   };
 }
 
-/** A toolbox of these tools with a history a test can write. */
+/** Creates a toolbox of these tools, with a history that tests can write. */
 export async function toolboxWorld(tools: readonly NamedTool[], options: Partial<ToolboxOptions> = {}) {
   const history: FinishedCall[] = [];
   const toolbox = await createToolbox({ tools, workspace: memoryWorkspace(), history: () => history, ...options });
@@ -53,7 +53,7 @@ export async function toolboxWorld(tools: readonly NamedTool[], options: Partial
       ),
     execute: (tool: string, args: unknown, context: CallContext = aContext()) =>
       toolbox.execute(aCall(tool, args), context),
-    /** Runs a call and puts it into the history. */
+    /** Runs a call and adds it to the history. */
     async finish(tool: string, args: unknown, step: number) {
       const call = aCall(tool, args);
       const result = await toolbox.execute(call, aContext({ step }));
@@ -63,7 +63,7 @@ export async function toolboxWorld(tools: readonly NamedTool[], options: Partial
   };
 }
 
-/** The error of a refusal; fails the test when the call was not refused. */
+/** Returns the error of a refusal. Fails the test if the call was not refused. */
 export function refusalOf(review: Awaited<ReturnType<Awaited<ReturnType<typeof toolboxWorld>>["toolbox"]["review"]>>) {
   if (review.kind !== "refuse" || !review.result.error)
     throw new Error(`It was not refused: ${JSON.stringify(review)}`);

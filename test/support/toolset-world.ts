@@ -39,7 +39,7 @@ export interface WorldOptions extends MemoryWorkspaceOptions {
 
 type Memory = ReturnType<typeof memoryWorkspace>;
 
-/** A toolset at work on a small repository: calls are validated, run and remembered as the runtime does. */
+/** Opens a toolset on a small repository. Calls are validated, run and recorded as in the runtime. */
 export async function toolsetWorld(toolset: Toolset, options: WorldOptions = {}) {
   const sandbox = (options.sandbox ?? memoryWorkspace(options.files, options)) as Memory;
   const history: FinishedCall[] = [];
@@ -72,7 +72,7 @@ export async function toolsetWorld(toolset: Toolset, options: WorldOptions = {})
     history,
     tools,
     tool,
-    /** Runs a call; what it throws is thrown. */
+    /** Runs a call. Rethrows its errors. */
     async call(name: string, args: unknown, context: Partial<ToolContext> = {}): Promise<ToolResult> {
       const step = history.length + 1;
       const value = await validated(name, args);

@@ -7,13 +7,13 @@ interface OpenedStore {
   store: Store;
   /** Executes a statement on the tables of the store. */
   execute(sql: string): Promise<void>;
-  /** The table that has the column `spec`, and its column with the id of the run. */
+  /** The table with the column `spec`, and the name of its run id column. */
   specs: { table: string; id: string };
 }
 
 let opened: OpenedStore;
 
-/** How a store treats data that this release cannot read. `open` returns an empty store. */
+/** Defines tests for data that this release cannot read. `open` returns an empty store. */
 export function unreadableDataConformance(name: string, open: () => Promise<OpenedStore>): void {
   describe(`${name}, with data of a newer release`, () => {
     beforeEach(async () => {

@@ -29,14 +29,14 @@ export interface WebWorldOptions {
   github?: FakeGitHubOptions;
   /** False if the deployment has no OAuth client. */
   signIn?: boolean;
-  /** GitHub for the OAuth requests, and the client registered there. */
+  /** The address of GitHub for OAuth requests, and the client registered there. */
   githubUrl?: string;
   client?: { clientId: string; clientSecret: string };
   /** Default: any free port. */
   port?: number;
 }
 
-/** Run pages on their own HTTP server, over a real store and the runtime's real interface. No scheduler executes the runs. */
+/** Starts an HTTP server for run pages, over a real store and the runtime's real interface. No scheduler executes the runs. */
 async function webWorld({ github: githubOptions, signIn = true, githubUrl, client, port = 0 }: WebWorldOptions) {
   const store = await openSqliteStore(":memory:");
   const { github, permissions, issue } = fakeGitHub({
@@ -138,7 +138,7 @@ async function webWorld({ github: githubOptions, signIn = true, githubUrl, clien
     return spec;
   }
 
-  /** The cookie and the form key of a person who signed in. */
+  /** Returns the cookie and the form key of a person who signed in. */
   function signedIn(login: string): { cookie: string; form: string } {
     const session = { login, id: accountId(login), nonce: randomUUID() };
     return {
@@ -191,7 +191,7 @@ async function webWorld({ github: githubOptions, signIn = true, githubUrl, clien
     get,
     post,
     pathOf: links.pathOf,
-    /** The events in the log of a run. */
+    /** Resolves to the events in the log of a run. */
     eventsOf: async (runId: string) => (await store.log(runId)).map(({ event }) => event),
     close: async () => {
       pages.close();

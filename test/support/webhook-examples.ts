@@ -23,7 +23,7 @@ export function missingFields(event: string, action: string | undefined, payload
   return first.filter((problem) => !ignored.test(problem) && others.every((other) => other.includes(problem)));
 }
 
-/** Other actions of an event have other fields beside those they share. */
+/** Keeps only the shared fields, since the actions of an event also have fields of their own. */
 function sharedFields(example: Example["examples"][number], payload: object): object {
   return Object.fromEntries(Object.entries(example).filter(([key]) => Object.hasOwn(payload, key)));
 }
