@@ -1,14 +1,14 @@
 import type { Writable } from "node:stream";
 
-/** The log of a job, as people read it on GitHub. */
+/** The log of a job on GitHub. */
 export interface JobLog {
   info(message: string): void;
   error(message: string, error: unknown): void;
-  /** An error that GitHub shows on the page of the job. */
+  /** Writes an error that GitHub shows on the page of the job. */
   annotate(message: string): void;
 }
 
-/** Writes a job's log. The runner obeys commands that it finds in the output, so nothing but ours may look like one. */
+/** Writes a job's log. The runner executes commands in the output, so no other text may look like one. */
 export function createJobLog(output: Writable, redact: (text: string) => string): JobLog {
   const write = (message: string) => {
     for (const line of redact(message).split(/\r\n|[\n\r\u2028\u2029]/)) {

@@ -24,22 +24,22 @@ import { createSanitizer } from "#text/sanitize.ts";
 import type { JobLog } from "./job-log.ts";
 import { reportWaitingWorkflows } from "./report-waiting-workflows.ts";
 
-/** `waiting`: every run waits or has ended. `lost`: another job has taken over. `interrupted`: the job was cancelled. */
+/** `waiting`: all runs are waiting or have ended. `lost`: another job has taken over. `interrupted`: the job was cancelled. */
 export type JobOutcome = "waiting" | "lost" | "interrupted";
 
 /** The ref that holds the runs of a repository. */
 export const stateRef = "refs/golem-forge/state";
 
 const botLogin = "github-actions[bot]";
-/** Comments that arrive while a job runs are found after this time at the latest. */
+/** The interval at which a running job looks for new comments. */
 const commentIntervalMs = 15_000;
-/** What is due within this time is waited for; the rest is left to a later job, which may be hours later. */
+/** A job waits for work that is due within this time. The rest is left to a later job, which may start hours later. */
 const maxIdleMs = 5 * 60_000;
-/** How long a job that starts waits for one that has not ended, or has died. */
+/** The time a new job waits for the lease of an earlier one that is still running or has died. */
 const maxLeaseWaitMs = 15 * 60_000;
-/** The first job reads what happened in this time before it. */
+/** The first job of a repository reads the events of this time before it. */
 const firstLookBackMs = 10 * 60_000;
-/** How long the logs and files of runs that have ended are kept, where no setting says it. */
+/** The default time for which logs and files of ended runs are kept. */
 const defaultRunMs = 90 * 24 * 60 * 60_000;
 const cancelGraceMs = 4_000;
 const readUntilNote = "comments read until";
@@ -58,7 +58,7 @@ interface Parts extends JobOptions {
   threads: Threads;
   runtime: Runtime;
   executors: ReturnType<typeof createExecutors>;
-  /** Runs that could not open a pull request because of the repository's setting. */
+  /** Runs that could not open a pull request because the repository's settings forbid it. */
   runsWithoutPullRequest: Set<string>;
 }
 
@@ -147,7 +147,7 @@ export class Job {
       statusIntervalMs: config.statusIntervalMs,
       runsPerHour: config.runsPerHour,
       policy: config.policy,
-      // Every job loads everything that is kept.
+      // Limited by default, because every job loads all stored data.
       retention: { ...config.retention, runMs: config.retention.runMs ?? defaultRunMs },
       onError: (error, about) => {
         if (!(error instanceof LeaseLostError)) log.error(`A step of run ${about.runId} failed.`, error);
@@ -172,7 +172,7 @@ export class Job {
     this.#parts = parts;
   }
 
-  /** Resolves when there is nothing more to do for this job. */
+  /** Resolves when this job has no more work. */
   async run(): Promise<JobOutcome> {
     const { config, state, signal, runtime, threads, repository } = this.#parts;
     if (signal.aborted) return "interrupted";
@@ -201,7 +201,7 @@ export class Job {
     ]);
   }
 
-  /** Stops what is in progress, saves everything and lets the next job begin. */
+  /** Stops all work in progress, saves the state and releases the lease for the next job. */
   async close(): Promise<void> {
     const { config, state, threads, runtime, executors, rest, log } = this.#parts;
     await threads.stop();
@@ -227,7 +227,7 @@ export class Job {
           () => state.confirmLease(),
           () => this.#report(),
         );
-        // What people wrote meanwhile is done by this job, too.
+        // Comments that arrived meanwhile are handled by this job.
         if (!(await this.#findComments())) return;
       } else {
         await pause(Math.min(Math.max(waitMs, 50), commentIntervalMs));
@@ -235,7 +235,7 @@ export class Job {
     }
   }
 
-  /** Says in threads what people have to do on GitHub before runs can continue. */
+  /** Comments in threads on the settings that people have to change on GitHub before runs can continue. */
   async #report(): Promise<void> {
     const { state, threads, runtime, api, repository, runsWithoutPullRequest, log } = this.#parts;
     const github = threads.services.openGitHub(repository);
@@ -250,7 +250,7 @@ export class Job {
     await reportWaitingWorkflows({ api, github, runs: runtime.runs, repository, notes: state.notes });
   }
 
-  /** Resolves when no delivery and no run has anything to do. Looks for new comments meanwhile. */
+  /** Resolves when no delivery and no run has work left. Looks for new comments meanwhile. */
   async #settle(): Promise<void> {
     const { threads, runtime } = this.#parts;
     const settled = async () => {
@@ -276,7 +276,7 @@ export class Job {
     return outcome === "stored";
   }
 
-  /** Stores what no event has reported. GitHub drops events when too many jobs wait, and a job may have died. */
+  /** Stores deliveries that no job has received: GitHub drops events when too many jobs wait, and jobs may die. */
   async #findMissed(): Promise<void> {
     const { repository, api, state, runtime } = this.#parts;
     const isKnown = (key: string) => state.store.hasDelivery(key);
@@ -286,7 +286,7 @@ export class Job {
     await this.#findComments();
   }
 
-  /** Stores comments that no event has reported yet. Returns true when there were any. */
+  /** Stores comments that no event has reported yet. Returns true if there were any. */
   async #findComments(): Promise<boolean> {
     const { repository, api, state } = this.#parts;
     if (Date.now() - this.#readAt < commentIntervalMs / 2) return false;
@@ -313,7 +313,7 @@ async function readEvent(
   const payload: unknown = JSON.parse(await readFile(eventPath, "utf8"));
   if (payload === null || typeof payload !== "object") return undefined;
   const key = keyOfEvent(eventName, payload);
-  // Webhooks of an App name its installation.
+  // Webhooks of an App include its installation; events of jobs do not.
   const action = "action" in payload ? payload.action : undefined;
   const event = { ...payload, action, installation: { id: installationId } };
   return { key, id: `${eventName} of job ${runId}`, name: eventName, payload: event };

@@ -5,7 +5,7 @@ import type { GitHub, RepositoryRef } from "#domain/github.ts";
 import type { Runs } from "#runtime/runs.ts";
 import type { GitStore } from "#runtime/store/git/open-git-store.ts";
 
-/** Pull requests that are looked at in one job. */
+/** The maximum number of pull requests checked in one job. */
 const maxPullRequests = 5;
 const notePrefix = "workflows of #";
 
@@ -18,8 +18,8 @@ interface Options {
 }
 
 /**
- * Says in a pull request which workflows wait until someone approves that they run: GitHub does not start them by itself for
- * commits that the token of a job has pushed. Once for each commit.
+ * Comments on pull requests with the workflows that wait for approval to run, once per commit. GitHub does not start
+ * workflows automatically for commits pushed with a job's token.
  */
 export async function reportWaitingWorkflows({ api, github, runs, repository, notes }: Options): Promise<void> {
   const pulls = await runs.openPullRequests(repository);

@@ -11,8 +11,8 @@ export interface ActionStreams {
 }
 
 /**
- * Runs one job of the GitHub Action: hands the job's event to the workers of the repository, and continues their runs until
- * all of them wait or have ended. Resolves to the exit code.
+ * Runs one job of the GitHub Action: delivers the job's event to the repository's workers, and continues their runs until
+ * all of them are waiting or have ended. Resolves to the exit code.
  */
 export async function runAction(
   environment: Record<string, string | undefined>,

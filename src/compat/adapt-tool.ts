@@ -82,7 +82,7 @@ export function isClassTool(tool: unknown): tool is ClassTool {
 
 const schemaKeywords = ["type", "properties", "$schema", "$ref", "allOf", "anyOf", "oneOf", "enum", "const"];
 
-/** Wraps a plain JSON Schema object for the AI SDK; every other schema stays as it is. */
+/** Wraps a plain JSON Schema object for the AI SDK; returns other schemas unchanged. */
 function toSchema(schema: PlainTool["inputSchema"]): NamedTool["inputSchema"] {
   if (typeof schema !== "object" || schema === null) return schema;
   const belongsToLibrary = ["_zod", "_def", "~standard", "jsonSchema"].some((key) => key in schema);
@@ -90,7 +90,7 @@ function toSchema(schema: PlainTool["inputSchema"]): NamedTool["inputSchema"] {
   return isPlain ? jsonSchema<unknown>(schema as JSONSchema7) : (schema as NamedTool["inputSchema"]);
 }
 
-/** The last value of an execution that yields, which is its result in the AI SDK; any other return value as it is. */
+/** Returns the last yielded value of a generator, which is its result in the AI SDK. Returns other values unchanged. */
 async function lastYielded(returned: unknown): Promise<unknown> {
   if (typeof returned !== "object" || returned === null || !(Symbol.asyncIterator in returned)) return returned;
 
@@ -100,8 +100,8 @@ async function lastYielded(returned: unknown): Promise<unknown> {
 }
 
 /**
- * Gives a tool an answer to "does this need approval?": its own if it has one, otherwise the configuration for its
- * name, otherwise the configuration's default, otherwise `ask`. A blocked tool throws a BlockedError.
+ * Determines if a tool needs approval: by its own setting, or else by the configuration for its name, or else by the
+ * configuration's default, or else `ask`. A blocked tool throws a BlockedError.
  */
 export function wrapWithDefaultApproval<T extends NamedTool>(
   tool: T & RequiresApproval,

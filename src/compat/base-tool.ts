@@ -24,7 +24,7 @@ export abstract class BaseTool implements ClassTool {
   abstract readonly description: string;
   /** True if a model's call needs approval. A call of `execute` by the program never does. */
   abstract readonly requiresConfirmation: boolean;
-  /** For a user interface that animates running calls: this tool shows itself. */
+  /** True if user interfaces must not animate running calls, because the tool renders its own progress. */
   readonly suppressExecutionAnimation: boolean = false;
   protected readonly activityStream: ToolEvents;
   readonly #invocations = new AsyncLocalStorage<Invocation>();
@@ -37,7 +37,7 @@ export abstract class BaseTool implements ClassTool {
   // biome-ignore lint/suspicious/noExplicitAny: each tool names the arguments it takes
   protected abstract executeImpl(args: any, context?: ToolContext): Promise<ForeignResult>;
 
-  /** The definition for the model. Default: a tool without parameters. */
+  /** Returns the definition for the model. Default: a tool without parameters. */
   getFunctionDefinition(): FunctionDefinition {
     const parameters = { type: "object" as const, properties: {}, required: [] };
     return { type: "function", function: { name: this.name, description: this.description, parameters } };
@@ -62,12 +62,12 @@ export abstract class BaseTool implements ClassTool {
     return response;
   }
 
-  /** The first lines of a response, for a compact view. */
+  /** Returns the first lines of a response for a compact view. */
   getResultPreview(result: ForeignResult, maxLines = 3): string[] {
     return getResultPreview(toResponse(result) ?? { success: false, error: "" }, maxLines);
   }
 
-  /** The same tool for a worker's run, which validates arguments, requests approval and emits its own events. */
+  /** Returns this tool for a worker's run, which validates arguments, requests approval and emits its own events. */
   toNamedTool(): NamedTool {
     const { name, description, parameters } = this.getFunctionDefinition().function;
     return {
@@ -80,7 +80,7 @@ export abstract class BaseTool implements ClassTool {
     };
   }
 
-  /** Remembers the arguments of this call for its error messages. */
+  /** Stores the arguments of this call for its error messages. */
   protected captureParams(params: Readonly<Record<string, unknown>>): void {
     const invocation = this.#invocations.getStore();
     if (invocation) invocation.params = params;
@@ -90,12 +90,12 @@ export abstract class BaseTool implements ClassTool {
     return formatSuccessResponse(fields);
   }
 
-  /** An error that names its call: `my_tool(param="value"): File not found`. */
+  /** Creates an error that names its call: `my_tool(param="value"): File not found`. */
   protected formatErrorResponse(message: string, errorType?: ToolErrorType, suggestion?: string): ToolResponse {
     return formatErrorResponse(this.#call(), message, errorType, suggestion);
   }
 
-  /** Emits a chunk of output. In a worker's run it is emitted with the run's own id of the call. */
+  /** Emits a chunk of output. In a worker's run, the event has the run's id of the call. */
   protected emitOutputChunk(callId: string, chunk: string): void {
     const context = this.#invocations.getStore()?.context;
     if (context) {
@@ -129,7 +129,7 @@ export abstract class BaseTool implements ClassTool {
     const { success, error, error_type, suggestion, ...fields } = response;
     if (success) return toToolResult({ kind: "json", data: fields });
 
-    // The code that reports the error names the call, so it is removed here.
+    // The caller adds the name of the call again when it reports the error.
     const prefix = formatErrorResponse(this.#call(), "").error;
     const message = error.startsWith(prefix) ? error.slice(prefix.length) : error;
     const failed = toToolResult({

@@ -25,7 +25,7 @@ export interface DisplayResult {
 // biome-ignore lint/suspicious/noExplicitAny: a list holds tools of every parameter type
 export abstract class DisplayTool<Params = any> implements ClassTool {
   abstract readonly name: string;
-  /** For people, such as "Your Tool". */
+  /** The name shown to people, such as "Your Tool". */
   abstract readonly displayName: string;
   abstract readonly description: string;
   /** True if a model's call needs approval, or a function that decides. Default: true. */
@@ -33,7 +33,7 @@ export abstract class DisplayTool<Params = any> implements ClassTool {
   /** Another name of `needsApproval`. */
   declare readonly requiresApproval?: RequiresApproval<Params>["requiresApproval"];
 
-  /** The JSON Schema of the parameters. */
+  /** Returns the JSON Schema of the parameters. */
   abstract getInputSchema(): object;
 
   /** Runs the tool with validated parameters. In a worker's run there is a context. */
@@ -51,20 +51,20 @@ export abstract class DisplayTool<Params = any> implements ClassTool {
     }
   }
 
-  /** The parameters as they are shown to people after the tool's name. */
+  /** Formats the parameters, which people see after the tool's name. */
   formatParams(params: Record<string, unknown>): string {
     return Object.values(params)
       .map((value) => (typeof value === "string" ? value : JSON.stringify(toJsonValue(value))))
       .join(", ");
   }
 
-  /** A one-line summary of the result. */
+  /** Summarizes the result in one line. */
   summarizeResult(result: ForeignResult): string {
     if (result.error) return `Error: ${result.error.message}`;
     return result.llmContent?.split("\n", 1)[0] ?? "";
   }
 
-  /** The same tool for a worker's run. */
+  /** Returns this tool for a worker's run. */
   toNamedTool(): NamedTool {
     const { needsApproval = this.requiresApproval } = this;
     return {
@@ -91,7 +91,7 @@ function isDisplayResult(result: ForeignResult): result is DisplayResult {
   return typeof result.llmContent === "string" && result.returnDisplay !== undefined;
 }
 
-/** A tool's result as a text and a display. */
+/** Converts a tool's result to a text and a display. */
 export function toDisplayResult(result: DomainResult): DisplayResult {
   const { llmContent, error } = result;
   const { message, code, details } = error ?? {};

@@ -51,7 +51,7 @@ export type { EventCLIAdapterOptions, TraceLevel } from "#terminal/event-cli-ada
 export type { TraceFormatterOptions } from "#terminal/trace-formatter.ts";
 export { type CustomToolsetConfig, loadCustomTools } from "#toolsets/custom/custom-toolset.ts";
 export { failedResult, interruptedResult } from "#toolsets/failed-result.ts";
-// The file tools over one workspace, one by one.
+// The single file tools over one workspace.
 export { createApplyPatchTool } from "#toolsets/filesystem/apply-patch.ts";
 export { createDeleteFileTool } from "#toolsets/filesystem/delete-file.ts";
 export { createEditFileTool } from "#toolsets/filesystem/edit-file.ts";
@@ -116,7 +116,7 @@ export { BashTool } from "./bash-tool.ts";
 export { DisplayErrorType, type DisplayResult } from "./display-tool.ts";
 export { fromOkResult, type OkResult, toOkResult } from "./ok-result.ts";
 export { ReadTool } from "./read-tool.ts";
-// One result in the shapes other tool systems give it: `returnDisplay`, `ok`, `success`.
+// Results in the shapes of other tool systems: `returnDisplay`, `ok`, `success`.
 export {
   type AnsiOutput,
   type FileDiff,
@@ -146,8 +146,8 @@ export {
   type WorkerCallToolsetOptions,
 } from "./toolset-classes.ts";
 
-// Names that stand for a class in one tool system and for a type in another. As a value each is the class, as a type the
-// interface, so that the programs of both compile.
+// Names of a class in one tool system and of a type in another. Each value is the class and each type the interface, so that
+// programs written for either system compile.
 
 export const Tool = DisplayTool;
 export type Tool<_Input = unknown, _Output = unknown> = PlainTool;

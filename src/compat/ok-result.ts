@@ -4,12 +4,12 @@ import { failedResult } from "#toolsets/failed-result.ts";
 import { describeForModel } from "#toolsets/normalize-result.ts";
 import { toJsonValue } from "#toolsets/to-json-value.ts";
 
-/** A result with `ok`, and an error code that a program may branch on. */
+/** A result with `ok`, and an error code for programs. */
 export type OkResult<T> =
   | { ok: true; value: T }
   | { ok: false; error: { code: string; message: string; details?: Record<string, unknown> } };
 
-/** A tool's result as an `ok` result: the data of `json` and custom values, the whole value of the others. */
+/** Converts a tool's result to an `ok` result: the data of `json` and custom values, or the whole value of other kinds. */
 export function toOkResult({ value, error }: ToolResult): OkResult<unknown> {
   if (error) {
     const { code, message, details } = error;
@@ -18,7 +18,7 @@ export function toOkResult({ value, error }: ToolResult): OkResult<unknown> {
   return { ok: true, value: "data" in value ? value.data : withOtherNames(value) };
 }
 
-/** An `ok` result as a tool's result. An unknown code is kept in the details. */
+/** Converts an `ok` result to a tool's result. An unknown code is kept in the details. */
 export function fromOkResult(result: OkResult<unknown>): ToolResult {
   if (!result.ok) {
     const { code, message, details } = result.error;
@@ -31,7 +31,7 @@ export function fromOkResult(result: OkResult<unknown>): ToolResult {
   return { llmContent: describeForModel(value), value };
 }
 
-/** A value with the names that other tool systems use for its members. */
+/** Adds the names that other tool systems use for the members of a value. */
 export function withOtherNames(value: ResultValue): object {
   if (!isWellKnown(value)) return value;
   switch (value.kind) {

@@ -11,7 +11,7 @@ export interface FileDiff {
   originalContent: string | null;
   newContent: string;
   diffStat?: { additions: number; deletions: number; changes: number };
-  /** A person rejected the edit. */
+  /** True if a person rejected the edit. */
   rejected?: boolean;
   action?: "create" | "update";
   hunks?: z.infer<typeof DiffHunk>[];

@@ -56,7 +56,7 @@ function readDisplay({ value, returnDisplay }: Fields): ResultValue | undefined 
   if (returnDisplay === undefined || returnDisplay === null) return undefined;
 
   try {
-    // The schema rejects what is not a display.
+    // The schema rejects anything that is not a display.
     const parsed = ResultValue.safeParse(fromReturnDisplay(returnDisplay as ToolResultDisplay));
     if (parsed.success) return parsed.data;
   } catch {

@@ -35,7 +35,7 @@ export interface CallOptions {
   invokedBy?: "model" | "person";
 }
 
-/** Runs tools by the rules of a worker's run, for a program without one: it keeps its own history and counts turns. */
+/** Runs tools by the rules of a worker's run, for a program without a run. Keeps its own history and counts turns. */
 export class ToolManager<T extends ForeignTool = ForeignTool> {
   readonly #registry: ToolRegistry<T>;
   readonly #options: ToolManagerOptions;
@@ -55,7 +55,7 @@ export class ToolManager<T extends ForeignTool = ForeignTool> {
       ...(events && { events }),
       ...(maxResultTokens !== undefined && { maxResultTokens }),
     });
-    // Reported by the first call.
+    // The first call reports the error.
     this.#toolbox.catch(() => {});
   }
 
@@ -64,12 +64,12 @@ export class ToolManager<T extends ForeignTool = ForeignTool> {
     return this.#history;
   }
 
-  /** The tool that was given under this name or alias. */
+  /** Returns the given tool with this name or alias. */
   getTool(name: string): T | undefined {
     return this.#registry.get(name);
   }
 
-  /** Function definitions for OpenAI-compatible models. */
+  /** Returns function definitions for OpenAI-compatible models. */
   getFunctionDefinitions(): FunctionDefinition[] {
     return this.#registry.toOpenAIFunctions().map((definition) => ({ type: "function", function: definition }));
   }
@@ -86,12 +86,12 @@ export class ToolManager<T extends ForeignTool = ForeignTool> {
     return result;
   }
 
-  /** Does the same as `call`, and resolves to a flat response with a `success` field. */
+  /** Like `call`, but resolves to a flat response with a `success` field. */
   async executeTool(tool: string, args: Record<string, unknown>, options?: CallOptions): Promise<ToolResponse> {
     return toToolResponse(await this.call(tool, args, options), { tool, args });
   }
 
-  /** Starts the next turn: calls of the last turn may be repeated. */
+  /** Starts the next turn, in which calls of the last turn may be repeated. */
   clearCurrentTurn(): void {
     this.#turn++;
   }
@@ -154,7 +154,7 @@ const noWorkspace = onlyWith<Workspace>(
   "Pass a workspace to the ToolManager, such as createMemoryWorkspace().",
 );
 
-/** Runs tools by name and gives every result as a text for the model and a display for people. */
+/** Runs tools by name. Each result has a text for the model and a display for people. */
 export class ToolExecutor {
   readonly #manager: ToolManager;
 
@@ -162,10 +162,10 @@ export class ToolExecutor {
     this.#manager = new ToolManager(tools, options);
   }
 
-  /** Never rejects for what a tool does: failures are results with an error. */
+  /** Never rejects if a tool fails: failures are results with an error. */
   async execute(toolName: string, params: Record<string, unknown>, context?: ToolContext): Promise<DisplayResult> {
     const tool = this.#manager.getTool(toolName);
-    // A class tool is not reviewed here: the program itself decides to call it.
+    // No review for a class tool: the program itself decided to call it.
     if (tool instanceof DisplayTool) return tool.execute(params, context);
     if (!tool) return toDisplayResult(failedResult(`Unknown tool: ${toolName}.`, { code: "UNKNOWN_TOOL" }));
     return toDisplayResult(await this.#manager.call(toolName, params));

@@ -4,14 +4,14 @@ import { getLLMTools, type NamedTool } from "#domain/tool.ts";
 import { jsonSchemaOf } from "#domain/tool-schema.ts";
 import { adaptTool, type ClassTool, type ForeignTool, isClassTool, isNamedTool, type PlainTool } from "./adapt-tool.ts";
 
-/** A function as OpenAI-compatible models are offered it. */
+/** A function in the format of OpenAI-compatible models. */
 export interface OpenAIFunction {
   name: string;
   description: string;
   parameters: JsonSchema;
 }
 
-/** A function definition as a request to a model carries it. */
+/** A function definition in a request to a model. */
 export interface FunctionDefinition {
   type: "function";
   function: OpenAIFunction;
@@ -27,7 +27,7 @@ export class ToolRegistry<T extends ForeignTool = PlainTool> {
 
   /** Throws a UserError for an object that is not a tool, and for a name that is taken unless it may be replaced. */
   register(given: T | NamedTool | ClassTool, { allowReplace = false }: { allowReplace?: boolean } = {}): void {
-    // A call that a person or a worker answers has nothing to execute.
+    // A tool whose calls are answered by a person or a worker has no `execute`.
     const isAnswered = !isClassTool(given) && given.answeredBy !== undefined;
     if (!isClassTool(given) && !isAnswered && !isNamedTool(given)) {
       throw new UserError("A tool needs a name, an inputSchema and an execute function.");
@@ -41,7 +41,7 @@ export class ToolRegistry<T extends ForeignTool = PlainTool> {
     this.#tools.set(tool.name, { given, tool });
   }
 
-  /** The tool that was registered under this name or alias; a name takes precedence over an alias. */
+  /** Returns the tool registered under this name or alias. A name takes precedence over an alias. */
   get(name: string): T | undefined {
     const found = this.#tools.get(name) ?? [...this.#tools.values()].find(({ tool }) => tool.aliases?.includes(name));
     return found?.given as T | undefined;
@@ -51,12 +51,12 @@ export class ToolRegistry<T extends ForeignTool = PlainTool> {
     return this.get(name) !== undefined;
   }
 
-  /** The tools as they were registered. */
+  /** Returns the tools in the form in which they were registered. */
   list(): T[] {
     return [...this.#tools.values()].map(({ given }) => given as T);
   }
 
-  /** The same tools in one form. */
+  /** Returns the tools as NamedTools. */
   namedTools(): NamedTool[] {
     return [...this.#tools.values()].map(({ tool }) => tool);
   }
@@ -66,7 +66,7 @@ export class ToolRegistry<T extends ForeignTool = PlainTool> {
     return this.#tools.delete(name);
   }
 
-  /** Names, descriptions and JSON Schemas of the tools a model may call; manual tools are left out. */
+  /** Returns the names, descriptions and JSON Schemas of the tools that a model may call, without manual tools. */
   toOpenAIFunctions(): OpenAIFunction[] {
     return getLLMTools(this.namedTools()).map(({ name, description, inputSchema }) => {
       const parameters = jsonSchemaOf(inputSchema);

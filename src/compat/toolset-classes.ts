@@ -110,7 +110,7 @@ function programServices(workspace: Workspace, executors?: Executors): ToolServi
   };
 }
 
-/** An object with only some of its members. Using any other one throws a ToolError that names what is missing. */
+/** Creates an object with only some members. Using any other one throws a ToolError that names what is missing. */
 export function onlyWith<T extends object>(
   given: Partial<T>,
   missing: string,

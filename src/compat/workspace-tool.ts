@@ -24,7 +24,7 @@ export abstract class WorkspaceTool extends BaseTool {
     return { type: "function", function: { name, description, parameters } };
   }
 
-  /** The given workspace, otherwise that of the call, otherwise one in memory that the tools of an activity stream share. */
+  /** Returns the given workspace, or else that of the call, or else one in memory that the activity stream's tools share. */
   protected workspaceOf(context: ToolContext | undefined): Workspace {
     if (this.#workspace) return this.#workspace;
     if (context && hasSandbox(context)) return context.sandbox;
@@ -34,7 +34,7 @@ export abstract class WorkspaceTool extends BaseTool {
   }
 }
 
-/** A ToolManager without a workspace gives its tools a sandbox that fails with every call. */
+/** False for the placeholder sandbox of a ToolManager without a workspace, which fails on every call. */
 function hasSandbox({ sandbox }: ToolContext): boolean {
   try {
     sandbox.resolve("");

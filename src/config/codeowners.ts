@@ -1,13 +1,13 @@
 import { compilePathPattern } from "#text/path-pattern.ts";
 
-/** The places of the file, in the order in which GitHub looks for it. */
+/** The paths of the file, in the order in which GitHub looks for it. */
 export const codeownersPaths = [".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS"] as const;
 
 const maxRules = 5_000;
 
 /**
- * Parses a CODEOWNERS file to a function that returns the owners of a path: those of the last line that matches, which
- * may be none. Skips lines whose syntax GitHub does not support: `!`, `[ ]`, an escaped `#`, and owners that are none.
+ * Parses a CODEOWNERS file. The returned function resolves a path to the owners in the last matching line, which may have
+ * none. Skips lines with syntax that GitHub does not support: `!`, `[ ]`, an escaped `#`, and invalid owners.
  */
 export function parseCodeowners(text: string): (path: string) => readonly string[] {
   const rules = text.split(/\r?\n/).flatMap((line) => parseLine(line) ?? []);

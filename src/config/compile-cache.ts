@@ -3,13 +3,13 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 
 /**
- * Keeps the compiled code of modules that are imported from now on, since compiling is half of a start. The cache is in the
- * user's own folder: in the one for temporary files others could put code of theirs. Without such a folder there is none.
+ * Caches the compiled code of modules imported from now on, since compiling takes half of the startup time. The cache is in
+ * the user's own folder, because other users could put code into the temporary folder. Without such a folder, does nothing.
  */
 export function cacheCompiledCode(): void {
   try {
     enableCompileCache(join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "golem-forge"));
   } catch {
-    // A user without a home: the program starts more slowly.
+    // The user has no home folder. The program starts more slowly.
   }
 }

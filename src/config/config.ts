@@ -80,7 +80,7 @@ export interface Config {
   secrets: string[];
 }
 
-/** What is measured. The exporters read the other variables of OpenTelemetry themselves. */
+/** The configuration of telemetry. The exporters read the other variables of OpenTelemetry themselves. */
 export interface TelemetryConfig {
   /** The token of `/metrics`; undefined if there is no such endpoint. */
   metricsToken: string | undefined;
@@ -122,7 +122,7 @@ export function readConfig(environment: Record<string, string | undefined>): Con
   };
 }
 
-/** What a server and a job of GitHub Actions have in common. */
+/** The configuration that a server and a job of GitHub Actions share. */
 export type DeploymentConfig = Omit<Config, "app" | "page" | "database" | "telemetry">;
 
 function readDeployment(
@@ -207,7 +207,7 @@ export function readActionConfig(environment: Record<string, string | undefined>
   };
 }
 
-/** Problems with combinations of variables. */
+/** Returns problems with combinations of variables. */
 function findConflicts(given: Record<string, string | undefined>): string[] {
   const problems: string[] = [];
   for (const [name, other] of [
@@ -248,11 +248,11 @@ export function readLocalConfig(
   };
 }
 
-/** Where the server listens, and which GitHub it works with. */
+/** The address on which the server listens, and the GitHub it works with. */
 export type ServerAddress = Pick<Config["app"], "host" | "port" | "webhookPath"> &
   Pick<Config["github"], "webUrl" | "apiUrl">;
 
-/** Reads what can be set before an App is registered. Throws a UserError that lists all problems. */
+/** Reads the settings that do not need a registered App. Throws a UserError that lists all problems. */
 export function readServerAddress(environment: Record<string, string | undefined>): ServerAddress {
   const env = parseEnvironment(ServerEnvironment, withoutEmpty(environment));
   return { host: env.HOST, port: env.PORT, webhookPath: env.WEBHOOK_PATH, ...gitHubUrls(env) };

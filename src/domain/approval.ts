@@ -162,7 +162,7 @@ export interface ApprovalStats {
   meanSecondsToAnswer: number | undefined;
 }
 
-/** Computes the statistics of these approvals, such as those of one run or of all finished runs. */
+/** Computes the statistics of approvals, such as those of one run or of all finished runs. */
 export function approvalStats(approvals: readonly Approval[]): ApprovalStats {
   const seconds = approvals.flatMap(({ shownAt, requestedAt, decidedAt }) =>
     decidedAt === undefined ? [] : [Math.max(0, decidedAt - (shownAt ?? requestedAt)) / 1_000],

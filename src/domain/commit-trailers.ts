@@ -1,7 +1,7 @@
 import { type Approval, answersOf } from "./approval.ts";
 import type { Account } from "./github.ts";
 
-/** The lines at the end of a commit message that say which run made the commit, and who asked for it and approved it. */
+/** The trailers of a commit message: the run that made the commit, and the people who requested and approved it. */
 export interface CommitTrailers {
   runId: string;
   requestedBy: Account;
@@ -72,8 +72,8 @@ export function withSection(body: string, name: SectionName, content: string | u
 }
 
 /**
- * Adds the section about approvals to the description of a pull request, or replaces it: which calls people approved, with
- * the digest of what they were shown. It is made from the store, so the model does not write it.
+ * Adds or replaces the section about approvals in the description of a pull request. It lists the approved calls with the
+ * digests of the requests that were shown. It is generated from the store, not by the model.
  */
 export function withApprovalsSection(body: string, approvals: readonly Approval[]): string {
   const used = approvals.filter(({ status }) => status === "used");
@@ -89,12 +89,12 @@ export function withApprovalsSection(body: string, approvals: readonly Approval[
   return withSection(body, "approvals", `### Approvals\n\n${table}`);
 }
 
-/** Removes the marks of the app's sections from text of the model, so that it cannot imitate them. */
+/** Removes the markers of the app's sections from the model's text, so that it cannot imitate them. */
 export function withoutSectionMarks(text: string): string {
   return text.replace(/<!-- \/?golem-forge: (?:approvals|evidence) -->/g, "");
 }
 
-/** Leaves only characters that Markdown shows as they are. */
+/** Keeps only characters without a meaning in Markdown. */
 function plain(text: string): string {
   return text.replace(/[^\w.[\]-]/g, "_").slice(0, 100);
 }

@@ -31,12 +31,12 @@ export function isSameAccount(one: Account, two: Account): boolean {
 }
 
 /**
- * Which requests are sent first where an installation reaches GitHub's limits. An `optional` request is not sent at all
- * where it would have to wait.
+ * The order in which requests are sent when an installation reaches GitHub's limits. An `optional` request is dropped if it
+ * would have to wait.
  */
 export type RequestPriority = "high" | "normal" | "low" | "optional";
 
-/** GitHub refused a request, and will refuse it again until something is changed there. */
+/** GitHub refused a request. Repeating it has no effect until someone changes something on GitHub. */
 export class GitHubRefusal extends UserError {
   override readonly name = "GitHubRefusal";
   /** 403, 404, 410 or 451; 422 for a branch that does not exist, and for people who cannot review. */
@@ -125,9 +125,9 @@ export interface Check {
 
 export interface CommitChecks {
   checks: Check[];
-  /** What has not reported everything yet. Suites without check runs and suites of this App do not count. */
+  /** The names of checks that have not completed. Suites without check runs and suites of this App do not count. */
   unfinished: string[];
-  /** Permissions that the installation has not granted, such as `statuses: read`. What needs them is left out. */
+  /** Permissions that the installation has not granted, such as `statuses: read`. Checks that need them are left out. */
   missingPermissions: string[];
 }
 
@@ -139,17 +139,17 @@ export interface CheckAnnotation {
   message: string;
 }
 
-/** A completed check run that is to be created. */
+/** A completed check run to create. */
 export interface NewCheckRun {
   commit: string;
   name: string;
-  /** Identifies it: a commit gets one check run of this App with a key. */
+  /** Identifies the check run: this App creates at most one per commit and key. */
   key: string;
   conclusion: "success" | "neutral" | "failure";
   title: string;
   /** Markdown. */
   summary: string;
-  /** About lines of files in the commit; at most 50. */
+  /** Annotations on lines of files in the commit; at most 50. */
   annotations: { path: string; startLine: number; line: number; title: string; message: string }[];
 }
 
@@ -183,7 +183,7 @@ export interface Review {
   commit: string | null;
 }
 
-/** A comment of a review that is to be created. */
+/** A comment of a review to create. */
 export interface NewReviewComment {
   path: string;
   line: number;
@@ -258,7 +258,7 @@ export interface GitHub {
   getPullRequest(number: number): Promise<PullRequest | undefined>;
   /** The pull request from this branch of this repository, open or closed. */
   findPullRequest(headBranch: string): Promise<PullRequest | undefined>;
-  /** Opens an ordinary pull request where the repository has no drafts. */
+  /** Opens a regular pull request if the repository does not support drafts. */
   createPullRequest(pull: {
     head: string;
     base: string;
@@ -267,7 +267,7 @@ export interface GitHub {
     draft: boolean;
   }): Promise<PullRequest>;
   updatePullRequest(number: number, change: { title?: string; body?: string }): Promise<PullRequest>;
-  /** Turns a draft into an ordinary pull request. */
+  /** Marks a draft as ready for review. */
   markReadyForReview(number: number): Promise<void>;
   /** The paths of the files that a pull request changes; at most 3,000, which is GitHub's limit. */
   listChangedFiles(number: number): Promise<string[]>;
@@ -304,9 +304,8 @@ export interface GitHub {
   readJobLog(jobId: number): Promise<string | undefined>;
 
   /**
-   * The text of a file on the default branch; undefined where there is nothing. Throws a UserError where there is something
-   * else than a file. Files below `.github` may be read from an earlier answer that is no older than `maxAgeMs`; default:
-   * one second.
+   * Resolves to the text of a file on the default branch, or to undefined if there is none. Throws a UserError if the path is
+   * not a file. Files below `.github` may come from a cached response that is no older than `maxAgeMs`; default: one second.
    */
   readFile(path: string, options?: { maxAgeMs?: number }): Promise<string | undefined>;
   /** The names of everything in a folder of the default branch; empty if there is no such folder. */

@@ -6,10 +6,10 @@ import { Channel } from "./channel.ts";
 /** One event in the life of an approval, as the ledger keeps it. */
 export const LedgerEntry = z.object({
   version: z.literal(1),
-  /** Counted from 1, without gaps. */
+  /** Consecutive, starting at 1. */
   number: z.number(),
   at: z.number(),
-  /** The hash of the entry before; 64 zeros for the first. */
+  /** The hash of the previous entry; 64 zeros for the first. */
   previous: z.string(),
   kind: z.enum(["requested", "approved", "denied", "expired", "withdrawn", "revoked", "executed", "refused"]),
   approvalId: z.string(),

@@ -55,7 +55,7 @@ const Schedule = z.strictObject({
     const problem = findCronProblem(cron);
     if (problem) context.addIssue({ code: "custom", message: `A cron expression ${problem}` });
   }),
-  /** The number of an open issue: the run reports there, and posts nothing when there was nothing to do. */
+  /** The number of an open issue. The run reports there, and posts nothing if there was nothing to do. */
   issue: z.number().int().positive(),
   /** The task. */
   task: z.string().min(1).max(10_000),
@@ -72,7 +72,7 @@ export const Triggers = z.strictObject({
 });
 export type Triggers = z.infer<typeof Triggers>;
 
-/** The fields at a path of triggers, to suggest one for a typo. */
+/** Returns the fields at a path of triggers, for suggestions about typos. */
 export function triggerFieldsAt([event]: readonly PropertyKey[]): string[] {
   switch (event) {
     case undefined:
@@ -88,7 +88,7 @@ export function triggerFieldsAt([event]: readonly PropertyKey[]): string[] {
   }
 }
 
-/** An event of an issue or a pull request, as far as triggers look at it. */
+/** The parts of an issue or pull request event that triggers use. */
 export interface ThreadEvent {
   event: "issues" | "pull_request";
   /** The webhook's action, such as `labeled`. */
@@ -125,7 +125,7 @@ export function matchesEvent(triggers: Triggers, event: ThreadEvent, machineUser
   );
 }
 
-/** True if one of the changed files matches the trigger's `paths`, or it has none. */
+/** True if a changed file matches the trigger's `paths`, or if the trigger has none. */
 export function matchesPaths({ pull_request }: Triggers, files: readonly string[]): boolean {
   return matchesSomePath(pull_request?.paths, files);
 }

@@ -1,7 +1,7 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { OutageError } from "./errors.ts";
 
-/** Milliseconds before each retry. Less than two minutes in total, longer than most hiccups of a server. */
+/** Milliseconds before each retry. Less than two minutes in total, longer than most temporary failures. */
 const defaultDelaysMs = [500, 2_000, 8_000, 30_000, 60_000];
 
 interface RetryOptions {

@@ -160,7 +160,7 @@ const WorkerFrontMatter = z.strictObject({
 export const WorkerDefinition = WorkerFrontMatter.extend({ instructions: z.string() });
 export type WorkerDefinition = z.infer<typeof WorkerDefinition>;
 
-/** What is checked only when a file is read, so that stored runs of earlier releases stay readable. */
+/** Checks that apply only when a file is read, so that stored runs of earlier releases stay readable. */
 const WorkerFile = WorkerDefinition.superRefine(({ sandbox, output_schema: schema }, context) => {
   const problem = schema && findSchemaProblem(schema);
   if (problem) context.addIssue({ code: "custom", path: ["output_schema"], message: problem });
@@ -200,8 +200,7 @@ const frontMatterLine = 2;
 
 const frontMatterPattern = /^\uFEFF?---[ \t]*\r?\n([\s\S]*?)\r?\n---[ \t]*(?:\r?\n([\s\S]*))?$/;
 
-/** Parses a `.worker` file. Throws an InvalidFileError that names the file and all problems, and
- * suggests fields for typos. */
+/** Parses a `.worker` file. Throws an InvalidFileError that names the file and all problems, with suggestions for typos. */
 export function parseWorker(text: string, fileName: string): WorkerDefinition {
   const match = frontMatterPattern.exec(text);
   if (!match) {
@@ -223,7 +222,7 @@ export function parseWorker(text: string, fileName: string): WorkerDefinition {
   });
 }
 
-/** The position of a field in a worker file that was parsed before. */
+/** Returns the position of a field in a worker file that was parsed before. */
 export function positionInWorker(text: string, path: readonly PropertyKey[]): { line: number; column: number } {
   return positionInYaml(frontMatterPattern.exec(text)?.[1] ?? "", path, frontMatterLine);
 }

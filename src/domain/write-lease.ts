@@ -19,17 +19,17 @@ export function withLease<Result>(confirm: ConfirmLease, work: () => Promise<Res
 }
 
 /**
- * Call this right before a write is sent: a process that was suspended does not notice how long, and another one may have
- * sent the same write meanwhile. Rejects with a LeaseLostError then. When it resolves, everything that was stored before is
- * durable. Resolves at once outside `withLease`.
+ * Confirms the lease right before a write is sent. While this process was suspended, another one may have sent the same
+ * write; then this rejects with a LeaseLostError. When it resolves, all earlier changes in the store are durable. Resolves
+ * immediately outside of `withLease`.
  */
 export async function confirmLease(): Promise<void> {
   await leases.getStore()?.();
 }
 
 /**
- * Starts measuring time. The returned function gives the milliseconds since then, those of a suspended process and of a
- * suspended machine included.
+ * Starts a stopwatch. The returned function gives the elapsed milliseconds, including time during which the process or the
+ * machine was suspended.
  */
 export function startStopwatch(): () => number {
   const [wall, monotonic] = [Date.now(), performance.now()];

@@ -1,7 +1,7 @@
 import type { ApprovalCallback } from "#ui/approval-controller.ts";
 import type { RuntimeUI } from "#ui/runtime-ui.ts";
 
-/** The longest delay a timer takes: a request does not time out. */
+/** The maximum delay of a timer, so that requests do not time out. */
 const maxTimerMs = 2 ** 31 - 1;
 
 /** Requests approvals on the bus: `approvalRequired`, with tool, arguments and preview in its details. */

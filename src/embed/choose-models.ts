@@ -24,7 +24,7 @@ export function chooseModels(given: Models | ModelSettings | undefined): Models 
   });
 }
 
-/** A program's own models may throw any error: the run ends with its message. */
+/** Converts the errors of a program's own models, which may be of any kind, so that the run ends with their message. */
 function withFailures(models: Models): Models {
   return {
     defaultModel: models.defaultModel,

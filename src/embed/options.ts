@@ -31,14 +31,14 @@ export interface WorkerRuntimeOptions {
   tools?: readonly ForeignTool[] | Readonly<Record<string, ForeignTool>>;
   /** The user interface: `createEventCLIAdapter`, or anything with a bus. */
   uiAdapter?: { readonly bus: UIEventBus };
-  /** The same without an adapter. */
+  /** The bus of a user interface, as an alternative to `uiAdapter`. */
   bus?: UIEventBus;
   interruptSignal?: InterruptSignal;
   /** The worker's depth in a tree of workers. Default: 0, the root. Only a root can chat. */
   depth?: number;
   /** The maximum number of levels below the root. Default: the `limits.depth` of each worker. */
   maxDelegationDepth?: number;
-  /** Default: `interactive` where there is a callback or a bus to ask, otherwise `auto_deny`. */
+  /** Default: `interactive` if there is a callback or a bus, otherwise `auto_deny`. */
   approvalMode?: ApprovalMode;
   /** Asks a person. Default: the bus. */
   approvalCallback?: ApprovalCallback;
@@ -51,9 +51,9 @@ export interface WorkerRuntimeOptions {
   maxIterations?: number;
   /** Toolsets that no worker gets here, even if its file names them. */
   omitToolsets?: readonly string[];
-  /** Instructions about the surroundings, added to those of every worker. */
+  /** Instructions about the environment, added to those of every worker. */
   briefing?: string;
-  /** Where commands run. Default: those of this process. */
+  /** The environments in which commands run. Default: those of this process. */
   executors?: ToolServices["executors"];
   /** Hosts that `run_code` may reach if a person approves the call, as patterns such as `*.example.com`. Default: none. */
   networkHosts?: ToolServices["networkHosts"];
@@ -61,7 +61,7 @@ export interface WorkerRuntimeOptions {
   sandboxTools?: ToolServices["sandboxTools"];
   /** Web access beyond the public web: a search provider, hosts of a private network. */
   web?: ToolServices["web"];
-  /** The workers that it and those below it may call, if their `workers` toolset allows it. Default: those of its program. */
+  /** The workers that it and its callees may call, if their `workers` toolset allows it. Default: those of its program. */
   workers?: WorkerCatalogue;
   /** The folder that holds the worker's `tools.ts`. Default: that of the worker's file. */
   workerDirectory?: string;
@@ -84,9 +84,9 @@ export type RunInput = string | { content: string; attachments?: readonly RunAtt
 /** The result of a run. An interrupted run is a success whose response is `[Interrupted]`. */
 export interface RunResult {
   success: boolean;
-  /** The worker's answer; undefined when it failed. */
+  /** The worker's answer; undefined if it failed. */
   response?: string;
-  /** Why it failed, as a sentence. */
+  /** The reason for a failure, as a sentence. */
   error?: string;
   /** The number of tool calls, including refused and failed ones. */
   toolCallCount: number;

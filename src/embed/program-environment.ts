@@ -17,10 +17,10 @@ import { findWorker, listCatalogue } from "./read-worker.ts";
 
 export interface ProgramEnvironmentOptions {
   store: Store;
-  /** The root run before it is started: its worker decides about the tools. */
+  /** The root run, not started yet. Its worker determines the tools. */
   root: RunSpec;
   workspace: Workspace;
-  /** Whether changes are kept in the store, so that the same files can be opened again by another process. */
+  /** True if changes are kept in the store, so that another process can open the same files again. */
   storesChanges: boolean;
   tools: readonly NamedTool[];
   toolEvents: ToolEvents | undefined;
@@ -35,7 +35,7 @@ export interface ProgramEnvironmentOptions {
 
 type ChangeTracking = Pick<MemoryWorkspace, "base" | "pendingChanges" | "markStored" | "rollback" | "history">;
 
-/** The person at the program decides everything, and there is no repository with settings of its own. */
+/** Lets the person at the program decide everything, since there is no repository with settings. */
 const ownRepository: RepositoryAccess = {
   readFile: async () => undefined,
   listNames: async () => [],
@@ -46,8 +46,8 @@ const ownRepository: RepositoryAccess = {
 };
 
 /**
- * The surroundings of runs in a program: one workspace that the root and every worker below it share, each as far as its
- * sandbox policy and those above it allow. The root's tools stay open from one run to the next.
+ * The environment of runs in a program. The root and all workers below it share one workspace, within the limits of their
+ * own sandbox policy and those of their callers. The root's tools stay open between runs.
  */
 export class ProgramEnvironment implements RunEnvironment {
   readonly catalog: RunEnvironment["catalog"];
@@ -76,7 +76,7 @@ export class ProgramEnvironment implements RunEnvironment {
     return embeddedInstructionsFor(spec, this.#options.briefing);
   }
 
-  /** Opens the tools of the root. Rejects with a UserError for a toolset or a policy that cannot work here. */
+  /** Opens the tools of the root. Rejects with a UserError for a toolset or a policy that is not supported here. */
   openRootToolbox(): Promise<Toolbox> {
     const { root, tools, toolEvents, workerDirectory } = this.#options;
     this.#rootToolbox ??= this.workspaceOf(root).then((workspace) => {
@@ -90,7 +90,7 @@ export class ProgramEnvironment implements RunEnvironment {
     return this.#rootToolbox;
   }
 
-  /** The workspace as a run may see it: never more than its parent. */
+  /** Returns the part of the workspace that a run may see, which is never more than its parent's. */
   async workspaceOf(spec: RunSpec): Promise<Workspace> {
     const { store, workspace } = this.#options;
     const { parentId } = spec;
@@ -123,7 +123,7 @@ export class ProgramEnvironment implements RunEnvironment {
   async #openToolbox(spec: RunSpec, workspace: Workspace, history: () => readonly FinishedCall[]): Promise<Toolbox> {
     if (spec.parentId === undefined) {
       this.#rootHistory = history;
-      // Closed with the environment.
+      // Closed together with the environment.
       return { ...(await this.openRootToolbox()), close: async () => {} };
     }
     const { catalogue, toolEvents } = this.#options;
@@ -141,7 +141,7 @@ export class ProgramEnvironment implements RunEnvironment {
     return {
       spec,
       workspace,
-      // Only toolsets that `checkToolsets` refuses use more than this.
+      // Only toolsets that `checkToolsets` rejects use other members.
       sandbox: onlyWith<ToolServices["sandbox"]>({ ...workspace, ...tracking }, "repository"),
       github: onlyWith<ToolServices["github"]>({}, "GitHub"),
       branch: tracking.base.branch,
@@ -149,7 +149,7 @@ export class ProgramEnvironment implements RunEnvironment {
       workers: async () => {
         const listed = await listCatalogue(catalogue, allowedWorkers(spec));
         const { name } = root.worker;
-        // Workers below the root know its name, so that calling it is refused as circular and not as unknown.
+        // Includes the root, so that calling it is refused as circular and not as unknown.
         return listed.some((worker) => worker.name === name) ? listed : [...listed, { name }];
       },
       sanitize: (text) => text,
@@ -159,14 +159,14 @@ export class ProgramEnvironment implements RunEnvironment {
   }
 }
 
-/** Runs of one tree share files, so one change is made and stored before the next begins. */
+/** Serializes the changes of a tree of runs: they share files, so each change is stored before the next one begins. */
 class ExclusiveChanges {
   #last: Promise<void> = Promise.resolve();
   readonly #releases = new Map<string, () => void>();
 
   /** Resolves when no other run is changing files. The caller releases what this resolves to. */
   async begin(runId: string): Promise<() => void> {
-    // A run makes one change at a time: an earlier one of the same run could not be stored.
+    // A run makes one change at a time, so an earlier one that is still open could not be stored.
     this.#releases.get(runId)?.();
     const { promise, resolve } = Promise.withResolvers<void>();
     const before = this.#last;
@@ -177,7 +177,7 @@ class ExclusiveChanges {
   }
 }
 
-/** The worker with another limit on how many levels of workers may be below the root. */
+/** Returns the worker with another limit for the levels of workers below the root. */
 export function withDepth(worker: WorkerDefinition, depth: number | undefined): WorkerDefinition {
   return depth === undefined ? worker : { ...worker, limits: { ...worker.limits, depth } };
 }
@@ -215,7 +215,7 @@ function isNarrowable(workspace: Workspace): workspace is Workspace & Pick<Memor
   return "restricted" in workspace && typeof workspace.restricted === "function";
 }
 
-/** A workspace of the program's own does not track changes: nothing can be undone in it. */
+/** Returns the change tracking of a workspace. A program's own workspace has none, so nothing can be undone in it. */
 export function changeTracking(workspace: Workspace): ChangeTracking {
   if ("history" in workspace) return workspace as MemoryWorkspace;
   const base = { commit: "0".repeat(40), branch: "memory" };

@@ -13,10 +13,10 @@ import { previewText, requestBlocks } from "#ui/request-blocks.ts";
 import type { RuntimeUI } from "#ui/runtime-ui.ts";
 import { asRecord, type RunReporter } from "./run-reporter.ts";
 
-/** The name of the person at the program, where a name is needed. */
+/** The login of the person at the program, who has no account. */
 export const person = "user";
 
-/** The longest delay a timer takes: people may answer whenever they like. */
+/** The maximum delay of a timer, so that questions do not time out. */
 const maxTimerMs = 2 ** 31 - 1;
 
 export interface ProgramFrontEndOptions {
@@ -32,14 +32,14 @@ export interface ProgramFrontEndOptions {
 }
 
 /**
- * Asks the person at a program: approvals of the ApprovalController, questions on the bus. Requests are not waited for, so
- * any number may be open at once; the answers reach the runs as events.
+ * Asks the person at a program for approvals, through the ApprovalController, and questions, on the bus. It does not wait
+ * for requests, so any number may be open at once. The answers reach the runs as events.
  */
 export class ProgramFrontEnd implements FrontEnd {
   readonly #options: ProgramFrontEndOptions;
-  /** What ends each open request, by its name. */
+  /** The controllers that withdraw open requests, by name of the request. */
   readonly #open = new Map<string, AbortController>();
-  /** The approvals that were given for the session, by id. */
+  /** The approvals given for the session, by id. */
   readonly sessionApprovals = new Map<string, Approval>();
 
   constructor(options: ProgramFrontEndOptions) {
@@ -76,7 +76,7 @@ export class ProgramFrontEnd implements FrontEnd {
     return 0;
   }
 
-  /** Ends every open request: the run was interrupted. */
+  /** Withdraws all open requests after the run was interrupted. */
   withdrawAll(): void {
     for (const name of [...this.#open.keys()]) this.#withdraw(name);
   }
@@ -169,7 +169,7 @@ export class ProgramFrontEnd implements FrontEnd {
   }
 }
 
-/** The request for an approval, as programs are asked. */
+/** Converts an approval to a request for programs. */
 export function requestOf({ workerPath, callId, tool, args, reason, preview }: Approval): ApprovalRequest {
   const effect = canonicalJson({ workerPath, preview: boundPart(preview) });
   return {

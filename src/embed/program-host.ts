@@ -24,9 +24,9 @@ export interface ProgramHostOptions {
   reporter: RunReporter;
 }
 
-/** Approvals at a program do not expire, as far as anybody will notice. */
+/** Ten years: approvals at a program practically do not expire. */
 const approvalMs = 10 * 365 * 24 * 60 * 60_000;
-/** How long to wait for running work when the host is closed. */
+/** The time to wait for running work when the host is closed. */
 const closeGraceMs = 2_000;
 
 /** Runs the workers of a program on the runtime that also runs them on GitHub, one root at a time. */
@@ -67,12 +67,12 @@ export class ProgramHost {
       live: reporter,
       approvalMs,
       statusIntervalMs: 0,
-      // A failed effect is tried again, and its failure reaches the run in the end.
+      // A failed effect is retried. If it keeps failing, the run receives the error.
       onError: (error, { kind }) => kind ?? this.#fail(error),
     });
   }
 
-  /** Lets runs of the store that have something to do go on. */
+  /** Resumes the runs in the store that have work left. */
   start(): Promise<void> {
     this.#starting ??= this.#host.start();
     return this.#starting;
@@ -87,7 +87,7 @@ export class ProgramHost {
     });
   }
 
-  /** Goes on with a root that another process began: open approvals and questions are asked again. */
+  /** Continues a root that another process started. Open approvals and questions are asked again. */
   async resume(spec: RunSpec, interrupt: AbortSignal): Promise<RunEnd> {
     return this.#follow(spec, interrupt, async () => {
       const effects = await reopenRequests(this.#store, spec.id);
@@ -102,14 +102,14 @@ export class ProgramHost {
     return this.#deliver(runId, { type: "message.received", kind: "comment", text, by: person });
   }
 
-  /** Returns the approvals that can be taken back: those for the session, and those whose call has not begun. */
+  /** Returns the approvals that can be revoked: those for the session, and those whose call has not begun. */
   async revocableApprovals(): Promise<Approval[]> {
     const stored = this.#current ? await this.#store.approvalsOf(this.#current.rootId) : [];
     const own = stored.filter(isRevocable).map((approval) => [approval.id, approval] as const);
     return [...new Map([...this.#frontEnd.sessionApprovals, ...own]).values()];
   }
 
-  /** Takes an approval back: equal calls ask again, and its own call does not run if it has not begun. */
+  /** Revokes an approval. Identical calls ask again, and its own call does not run if it has not begun. */
   async revokeApproval(id: string): Promise<Approval> {
     const approval = (await this.revocableApprovals()).find((one) => one.id === id.toLowerCase());
     if (!approval) throw new UserError(`There is no approval ${id} that could be taken back. /revoke lists them.`);
@@ -126,7 +126,7 @@ export class ProgramHost {
     return this.#invoke(runId, { callId: `manual-${randomUUID().slice(0, 8)}`, ...call });
   }
 
-  /** Closes the host. Runs that have not ended go on when another host starts with their store. */
+  /** Closes the host. Unfinished runs continue when another host starts with their store. */
   async close(): Promise<void> {
     this.#frontEnd.withdrawAll();
     await this.#host.shutDown(closeGraceMs);
@@ -142,7 +142,7 @@ export class ProgramHost {
     };
     try {
       await this.start();
-      // A tool that the person has called is news for the next run.
+      // The next run must see the results of tools that the person has called.
       await this.#host.idle();
       await begin();
       if (interrupt.aborted) stop();

@@ -8,20 +8,20 @@ import { parseWorker } from "#domain/worker.ts";
 export interface Program {
   folder: string;
   config: ProgramConfig;
-  /** The fields of the configuration that have no meaning here. */
+  /** The fields of the configuration that are not supported here. */
   ignored: readonly string[];
-  /** The paths of its worker files, by name: that of the file, and that in the file. */
+  /** Returns the paths of the worker files, both by file name and by the name in the file. */
   workers(): ReadonlyMap<string, string>;
 }
 
 const ending = ".worker";
 
-/** The folders of a program that may hold its workers, besides its own. */
+/** The subfolder of a program that may contain workers. */
 const workersFolder = "workers";
 
 /**
  * Opens the program at a path, a folder or one of its worker files, and finds the worker to start. Throws a UserError if
- * there is none, or no way to tell which.
+ * there is none, or more than one candidate.
  */
 export function openProgram(path: string): Program & { entry: string } {
   const stat = statSync(path, { throwIfNoEntry: false });
@@ -41,19 +41,19 @@ export function findProgram(folder: string): Program | undefined {
   return found === undefined ? undefined : readProgram(found);
 }
 
-/** True for a folder that says that it is a program. */
+/** True for a folder with a main worker or a configuration file. */
 export function isProgramFolder(folder: string): boolean {
   return [mainWorkerFile, ...programConfigFiles].some((name) => existsSync(join(folder, name)));
 }
 
-/** The folder of the program that a worker file belongs to. */
+/** Returns the folder of the program that a worker file belongs to. */
 function programFolderOf(path: string): string {
   const folder = dirname(path);
   const found = [folder, ...foldersAbove(folder)].find(isProgramFolder);
   return found ?? (basename(folder) === workersFolder ? dirname(folder) : folder);
 }
 
-/** The folders above one, nearest first, up to the root of a git checkout. */
+/** Returns the folders above a folder, nearest first, up to the root of a git checkout. */
 function foldersAbove(folder: string): string[] {
   const above = dirname(folder);
   return above === folder || existsSync(join(folder, ".git")) ? [] : [above, ...foldersAbove(above)];
@@ -74,7 +74,7 @@ function readProgram(folder: string): Program {
   };
 }
 
-/** The first file of a name wins, and the name of a file over the name in another one. */
+/** Indexes worker files by name. The first file of a name wins, and file names take precedence over names in files. */
 function listWorkers(files: readonly string[]): ReadonlyMap<string, string> {
   const workers = new Map<string, string>();
   const add = (name: string | undefined, path: string) => {
@@ -93,7 +93,7 @@ function workerFilesIn(folder: string): string[] {
     .map((name) => join(folder, name));
 }
 
-/** The name that a worker file gives its worker. A file that cannot be read is reported when its worker is called. */
+/** Returns the name in a worker file. An unreadable file is reported when its worker is called. */
 function nameIn(path: string): string | undefined {
   try {
     return parseWorker(readFileSync(path, "utf8"), basename(path)).name;

@@ -31,7 +31,7 @@ export function readWorker(source: WorkerSource, folder = "."): ReadWorker {
   return { worker: applyProgramConfig(worker, program.config), directory, program };
 }
 
-/** Adds the output schema that a worker names, relative to a folder. */
+/** Adds the output schema that a worker refers to, relative to a folder. */
 function completed(worker: WorkerDefinition, folder: string): WorkerDefinition {
   const { output_schema_ref: ref } = worker;
   const path = ref === undefined ? undefined : resolve(folder, ref);
@@ -50,7 +50,7 @@ export async function findWorker(catalogue: WorkerCatalogue | undefined, name: s
   throw new UserError(`There is no worker ${JSON.stringify(name)} here.${hint}${list}`);
 }
 
-/** Lists the workers of a catalogue; a catalogue that is a function is asked for the wanted names. */
+/** Lists the workers of a catalogue. A catalogue that is a function is called with the wanted names. */
 export async function listCatalogue(
   catalogue: WorkerCatalogue | undefined,
   wanted: readonly string[],
@@ -69,7 +69,7 @@ async function lookUp(catalogue: WorkerCatalogue | undefined, name: string): Pro
   return catalogue && Object.hasOwn(catalogue, name) ? catalogue[name] : undefined;
 }
 
-/** The names in a catalogue. Of several names of one source only those that are wanted, or else the first. */
+/** Returns the names in a catalogue. If a source has several names, returns its first one and those that are wanted. */
 function distinctNames(
   catalogue: Readonly<Record<string, WorkerSource>> | undefined,
   wanted: readonly string[],

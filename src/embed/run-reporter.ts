@@ -12,7 +12,7 @@ import type { RuntimeUI } from "#ui/runtime-ui.ts";
 
 const maxReportedOutput = 2_000;
 
-/** How a run ended, and what it used. */
+/** The outcome of a run and its usage. */
 export interface RunEnd {
   outcome: RunOutcome | { kind: "interrupted" };
   usage: TokenUsage;
@@ -22,12 +22,12 @@ export interface RunEnd {
 interface ReportedRun {
   spec: RunSpec;
   startedAt: number | undefined;
-  /** How many times the model has answered. */
+  /** The number of answers of the model. */
   iterations: number;
   toolCalls: number;
   /** The calls of the last answer, with the arguments they run with. */
   calls: ModelCall[];
-  /** When each call that is running was started. */
+  /** The running calls with their start times. */
   running: Map<string, { call: ModelCall; startedAt: number }>;
   stream: { source: string; id: string; state: "open" | "closed" } | undefined;
 }
@@ -35,7 +35,7 @@ interface ReportedRun {
 type EffectStarted = Parameters<Required<RunObserver>["effectStarted"]>;
 type EffectCompleted = Parameters<Required<RunObserver>["effectCompleted"]>;
 
-/** Reports what runs do, on the bus of a user interface and to a program's `onEvent`. */
+/** Reports the progress of runs on the bus of a user interface and to a program's `onEvent`. */
 export class RunReporter implements RunObserver, LiveOutput {
   readonly #ui: RuntimeUI | undefined;
   readonly #onEvent: RuntimeEventCallback | undefined;
@@ -46,7 +46,7 @@ export class RunReporter implements RunObserver, LiveOutput {
     this.#onEvent = onEvent;
   }
 
-  /** Begins to report on a run. `log` and `approvals` are those of a run that another process began. */
+  /** Starts to report on a run. `log` and `approvals` are those of a run that another process started. */
   follow(spec: RunSpec, log: readonly LoggedEvent[] = [], approvals: readonly Approval[] = []): void {
     const run: ReportedRun = {
       spec,
@@ -62,7 +62,7 @@ export class RunReporter implements RunObserver, LiveOutput {
     for (const approval of approvals) if (approval.runId === spec.id) showArguments(run, approval);
   }
 
-  /** The run has been started; `tools` are those of its worker. */
+  /** Reports the start of a run; `tools` are those of its worker. */
   started(spec: RunSpec, tools: readonly NamedTool[]): void {
     const run = this.#run(spec);
     if (run.startedAt !== undefined) return;
@@ -110,7 +110,7 @@ export class RunReporter implements RunObserver, LiveOutput {
       run.stream = { source, id: crypto.randomUUID(), state: "open" };
       this.#ui?.startStreaming(run.stream.id);
     }
-    // What a model still says after its run was interrupted is dropped.
+    // Drop the output of a model whose run was interrupted.
     if (run.stream.state === "open") this.#ui?.appendStreaming(run.stream.id, text);
   }
 
@@ -142,7 +142,7 @@ export class RunReporter implements RunObserver, LiveOutput {
     if (run) this.#callStarted(run, callOf(run, callId));
   }
 
-  /** Reports an event that reached a run by another way than an effect. */
+  /** Reports an event that did not come from an effect. */
   received(runId: string, event: RunEvent): void {
     const run = this.#runs.get(runId);
     if (run) this.#received(run, event);
@@ -152,14 +152,14 @@ export class RunReporter implements RunObserver, LiveOutput {
     this.#ui?.showStatus(type, message);
   }
 
-  /** Reports the end of the root, and of every worker below it that it cut short. */
+  /** Reports the end of the root, and of every worker below it that ended with it. */
   ended(spec: RunSpec, end: RunEnd): void {
     for (const run of [...this.#runs.values()].toReversed()) if (run.spec.id !== spec.id) this.#interrupt(run);
     this.#end(this.#run(spec), end);
     this.#runs.clear();
   }
 
-  /** How many tools the worker has called. */
+  /** Returns the number of tool calls of the worker. */
   toolCalls(spec: RunSpec): number {
     return this.#run(spec).toolCalls;
   }
@@ -331,7 +331,7 @@ function countAnswer(run: ReportedRun, { calls }: Extract<RunEvent, { type: "mod
   run.calls = [...calls];
 }
 
-/** A call is reported with the arguments it was approved with. */
+/** Replaces the arguments of a reported call with the approved ones. */
 function showArguments(run: ReportedRun, { callId, args }: Pick<Approval, "callId" | "args">): void {
   run.calls = run.calls.map((call) => (call.callId === callId ? { ...call, args } : call));
 }
@@ -358,7 +358,7 @@ function resultOfChild(outcome: RunOutcome): ToolResult {
   }
 }
 
-/** Arguments as an object, whatever the model sent. */
+/** Returns the arguments as an object, in whatever form the model sent them. */
 export function asRecord(args: unknown): Record<string, unknown> {
   if (args !== null && typeof args === "object" && !Array.isArray(args)) return args as Record<string, unknown>;
   return args === undefined ? {} : { input: args };

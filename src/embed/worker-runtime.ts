@@ -33,12 +33,12 @@ import { showDiff, summarizeChanges } from "./show-changes.ts";
 
 const nothingUsed: Pick<RunResult, "toolCallCount" | "tokens"> = { toolCallCount: 0, tokens: { input: 0, output: 0 } };
 
-/** There is no thread: nothing of this reaches a model or a person. */
+/** A placeholder, since there is no thread. It is never shown to a model or a person. */
 export const localOrigin = { installationId: 0, owner: "local", repo: "local", thread: 1, isPullRequest: false };
 
-/** What `initialize` opens. */
+/** The resources that `initialize` opens. */
 interface Session {
-  /** Every root run is made from this one. */
+  /** The template of every root run. */
   spec: RunSpec;
   host: ProgramHost;
   environment: ProgramEnvironment;
@@ -48,7 +48,7 @@ interface Session {
 
 /**
  * Runs one worker in this process on the runtime that also runs workers on GitHub: the same machine, tools, approvals and
- * limits, over a store in memory. Create it, `initialize()` it, `run()` it as often as you like, and `dispose()` of it.
+ * limits, over a store in memory. Call `initialize()`, then `run()` any number of times, then `dispose()`.
  */
 export class WorkerRuntime {
   readonly #options: WorkerRuntimeOptions;
@@ -69,13 +69,13 @@ export class WorkerRuntime {
   #ended: Promise<void> = Promise.resolve();
   /** The run that the next one continues. */
   #continues: string | undefined;
-  /** The changed files as they were shown last: they are shown again when they differ. */
+  /** The changed files as last shown. They are shown again only if they differ. */
   #shownChanges = "[]";
   readonly #lifetime = new AbortController();
 
   /**
-   * `store` keeps the runs, and the changes they make, beyond this process. Throws a UserError for a definition that is
-   * not a worker, a model it does not work with, or `interactive` without anybody to ask.
+   * `store` persists the runs and their changes. Throws a UserError for an invalid worker definition, a model that the
+   * worker does not support, or `interactive` without a callback or a bus.
    */
   constructor(options: WorkerRuntimeOptions, { store }: { store?: Store } = {}) {
     const { depth = 0, maxIterations, maxDelegationDepth } = options;
@@ -101,8 +101,8 @@ export class WorkerRuntime {
   }
 
   /**
-   * Opens the worker's tools and listens to the bus. Rejects with a UserError when there is no model to call, or a
-   * toolset cannot be opened. A second call changes nothing.
+   * Opens the worker's tools and listens to the bus. Rejects with a UserError if there is no model, or if a toolset cannot
+   * be opened. A second call has no effect.
    */
   async initialize(): Promise<void> {
     if (this.#session) return;
@@ -150,8 +150,8 @@ export class WorkerRuntime {
   }
 
   /**
-   * Runs the worker with this input. Resolves to the result, also when the run failed; rejects when the runtime is not
-   * initialized, or is already running. In mode `chat` a root worker remembers the runs before.
+   * Runs the worker with this input. Resolves to the result even if the run failed. Rejects if the runtime is not
+   * initialized or is already running. In mode `chat`, a root worker remembers earlier runs.
    */
   async run(input: RunInput = "", attachments: readonly RunAttachment[] = []): Promise<RunResult> {
     const given = typeof input === "string" ? { content: input, attachments } : input;
@@ -159,8 +159,8 @@ export class WorkerRuntime {
   }
 
   /**
-   * Goes on with the newest run of the store that another process left unfinished; its open approvals and questions are
-   * asked again. Undefined when there is none, or it was interrupted: `run()` continues its conversation then.
+   * Continues the newest run in the store that another process left unfinished. Its open approvals and questions are asked
+   * again. Resolves to undefined if there is none, or if it was interrupted; then `run()` continues its conversation.
    */
   async resume(): Promise<RunResult | undefined> {
     return this.#exclusively("resume", async (session) => {
@@ -183,12 +183,12 @@ export class WorkerRuntime {
     return true;
   }
 
-  /** Every tool by name, those of people included. Empty before `initialize()`. */
+  /** Returns all tools by name, including manual ones. Empty before `initialize()`. */
   getTools(): Record<string, NamedTool> {
     return Object.fromEntries((this.#session?.tools ?? []).map((tool) => [tool.name, tool]));
   }
 
-  /** 0 for a root worker. */
+  /** Returns 0 for a root worker. */
   getDepth(): number {
     return this.#depth;
   }
@@ -197,7 +197,7 @@ export class WorkerRuntime {
     return this.#depth === 0;
   }
 
-  /** `provider:model`; undefined when none was named. */
+  /** Returns `provider:model`; undefined if no model was set. */
   getModelId(): string | undefined {
     return this.#modelName();
   }
@@ -210,7 +210,7 @@ export class WorkerRuntime {
     return this.#approvals;
   }
 
-  /** Forgets the conversation of a chat. */
+  /** Clears the conversation of a chat. */
   clearHistory(): void {
     let runId = this.#continues;
     this.#continues = undefined;
@@ -221,7 +221,7 @@ export class WorkerRuntime {
     }
   }
 
-  /** Interrupts what is running, closes the tools and leaves the bus. */
+  /** Interrupts a running worker, closes the tools and unsubscribes from the bus. */
   async dispose(): Promise<void> {
     for (const unsubscribe of this.#subscriptions.splice(0)) unsubscribe();
     this.#lifetime.abort(new InterruptError("The runtime was disposed of."));
@@ -273,7 +273,7 @@ export class WorkerRuntime {
     }
 
     const spec = this.#newRun(session);
-    // Files that the program itself has written since are no change of this run.
+    // Files that the program has written since the last run are not changes of this run.
     changeTracking(session.workspace).markStored();
     const text = input.content.trim() === "" && files.length === 0 ? "Begin." : input.content;
     const message: RunEvent = { type: "message.received", kind: "prompt", text, by: person };
@@ -286,7 +286,7 @@ export class WorkerRuntime {
     }
   }
 
-  /** Follows a run to its end, which any interruption brings about. */
+  /** Follows a run until it ends or is interrupted. */
   async #follow(
     { tools, workspace }: Session,
     spec: RunSpec,
@@ -405,13 +405,13 @@ export class WorkerRuntime {
     }
   }
 
-  /** Runs a tool for the person in the current conversation; one is begun for it when there is none. */
+  /** Runs a tool for the person in the current conversation. Starts a conversation if there is none. */
   async #invokeTool(session: Session, call: { tool: string; args: unknown }): Promise<void> {
     const runId = this.#current?.spec.id ?? this.#continues ?? (await this.#beginConversation(session));
     await session.host.invokeTool(runId, call);
   }
 
-  /** Starts a conversation with a run that ends at once, to hold what the person does before the worker runs. */
+  /** Starts a conversation with a run that ends immediately, for the person's tool calls before the worker's first run. */
   async #beginConversation(session: Session): Promise<string> {
     const spec = this.#newRun(session);
     const { commit, branch } = changeTracking(session.workspace).base;
@@ -481,7 +481,7 @@ function checkCompatible({ name, compatible_models: patterns }: WorkerDefinition
   );
 }
 
-/** Takes an approval back, or lists those that can be taken back. */
+/** Revokes an approval, or lists the ones that can be revoked. */
 async function revokeFromBus(host: ProgramHost, id: string | undefined, ui: RuntimeUI): Promise<void> {
   try {
     if (id !== undefined) {

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { z } from "zod";
 import { UserError } from "#domain/errors.ts";
 
-/** The request: the first line of a results file, from which an evaluation can be resumed. */
+/** The plan of an evaluation. It is the first line of a results file, so that the evaluation can be resumed. */
 export const EvalPlan = z.object({
   kind: z.literal("eval"),
   paths: z.array(z.string()),
@@ -16,7 +16,7 @@ export type EvalPlan = z.infer<typeof EvalPlan>;
 
 export const HiddenCheckResult = z.object({
   command: z.string(),
-  /** Null when it was killed. */
+  /** Null if the command was killed. */
   exitCode: z.number().nullable(),
   /** The end of its output. */
   output: z.string(),
@@ -30,16 +30,16 @@ export const EvalResult = z.object({
   model: z.string(),
   /** From 1. */
   attempt: z.number().int().positive(),
-  /** `crashed`: the task could not be played or checked, which says nothing about the model. */
+  /** `crashed`: the task could not be run or checked, so the attempt says nothing about the model. */
   outcome: z.enum(["solved", "unsolved", "crashed"]),
-  /** Why it is not solved, or why the run ended early. */
+  /** The reasons why it is not solved, or why the run ended early. */
   reasons: z.array(z.string()).default([]),
   checks: z.array(HiddenCheckResult).default([]),
   changedLines: z.number().default(0),
   referenceLines: z.number().optional(),
   /** For a review: all findings, those about a planted fault, and how many of the planted faults were found. */
   review: z.object({ findings: z.number(), matched: z.number(), faults: z.number(), found: z.number() }).optional(),
-  /** US dollars; undefined where the price is not known. */
+  /** US dollars; undefined if the price is unknown. */
   cost: z.number().optional(),
   seconds: z.number().default(0),
   steps: z.number().default(0),
@@ -62,8 +62,8 @@ export interface ResultsFile {
 }
 
 /**
- * Reads a results file, or the report of SWE-bench's evaluation. The later of two results for one attempt counts. Ignores
- * a last line that was cut off. Throws a UserError for anything else.
+ * Reads a results file, or the report of SWE-bench's evaluation. If an attempt has two results, the later one counts.
+ * Ignores a truncated last line. Throws a UserError for anything else.
  */
 export function readResults(file: string): ResultsFile {
   if (!existsSync(file)) throw new UserError(`There is no ${file}.`);
@@ -72,7 +72,7 @@ export function readResults(file: string): ResultsFile {
   if (report.success) return { plan: undefined, results: resultsOf(report.data) };
 
   const lines = text.split("\n");
-  // A complete file ends in a line feed; what follows the last one was being written when the process died.
+  // A complete file ends with a line feed. Any text after the last one was being written when the process died.
   lines.pop();
   const entries = lines.map((line, index) => {
     const entry = z.discriminatedUnion("kind", [EvalPlan, EvalResult]).safeParse(readJson(line));

@@ -16,7 +16,7 @@ const Fault = z.strictObject({
   path: z.string(),
   /** First and last line after the change. A finding may also be on the line before or after them. */
   lines: z.tuple([z.number().int().positive(), z.number().int().positive()]),
-  /** Must match the text of the finding, too. */
+  /** An expression that the text of the finding must match as well. */
   about: pattern.optional(),
 });
 
@@ -31,11 +31,11 @@ const ReviewTask = z.strictObject({
 /** The format of `task.yml`. */
 export const TaskFile = z.strictObject({
   description: z.string(),
-  /** A worker that ships, or the path of a `.worker` file in the folder of the task. */
+  /** An included worker, or the path of a `.worker` file in the task's folder. */
   worker: z.string().default("fixer"),
   /** The text for the worker, such as that of an issue. */
   task: z.string().min(1),
-  /** A folder in that of the task, or a git URL or path, for which `commit` is required. */
+  /** A folder within the task's folder, or a git URL or path, which requires `commit`. */
   repository: z.string().default("repository"),
   commit: z.string().min(1).optional(),
   setup: z.array(z.string()).default([]),
@@ -75,14 +75,14 @@ function isRegularExpression(text: string): boolean {
   }
 }
 
-/** The known fields at a path of a `task.yml`. */
+/** Returns the known fields at a path of a `task.yml`. */
 export function knownFieldsAt(path: readonly PropertyKey[]): readonly string[] {
   if (path.length === 0) return Object.keys(TaskFile.shape);
   if (path[0] === "rules") return Object.keys(Rules.shape);
   return path[0] === "review" ? Object.keys(path[1] === "faults" ? Fault.shape : ReviewTask.shape) : [];
 }
 
-/** The added and removed lines of a patch, each with its sign. */
+/** Returns the added and removed lines of a patch, each with its sign. */
 export function changedLines(patch: string): string[] {
   const found: string[] = [];
   let [before, after] = [0, 0];

@@ -7,22 +7,22 @@ import type { EvalTask, HiddenFiles } from "./eval-task.ts";
 /** A file that the checks add, replace or delete. */
 export interface HiddenFile {
   path: string;
-  /** Undefined to delete it. */
+  /** Undefined deletes the file. */
   content: Buffer | undefined;
   executable: boolean;
 }
 
 export interface OpenedTask {
-  /** The root of a checkout of its own, which holds nothing of the checks. */
+  /** The root of a separate checkout, which contains no part of the checks. */
   root: string;
   hidden: HiddenFile[];
 }
 
-// The settings of the person who evaluates must not change what the worker sees.
+// The person's own git settings must not affect what the worker sees.
 const settings = ["user.name=Golem Forge", "user.email=golem-forge@localhost", "commit.gpgsign=false"];
 const safeSettings = [...settings, "core.hooksPath=/dev/null", "core.autocrlf=false", "protocol.ext.allow=never"];
 const configured = safeSettings.flatMap((setting) => ["-c", setting]);
-// A commit has the same hash in every attempt.
+// A fixed date, so that commits have the same hash in every attempt.
 const date = "2026-01-01T00:00:00Z";
 const env = { GIT_AUTHOR_DATE: date, GIT_COMMITTER_DATE: date, GIT_CONFIG_GLOBAL: "/dev/null" };
 
@@ -30,7 +30,7 @@ function git(root: string, args: readonly string[], stdin = ""): Promise<Buffer>
   return runGit([...configured, ...args], { cwd: root, env, stdin });
 }
 
-/** Creates the checkout of a task in an empty folder: its repository, and of a review the change on top of it. */
+/** Creates the checkout of a task in an empty folder: its repository and, for a review, the change on top of it. */
 export async function openTask(task: EvalTask, folder: string): Promise<OpenedTask> {
   const root = join(folder, "repository");
   mkdirSync(root);
@@ -39,10 +39,10 @@ export async function openTask(task: EvalTask, folder: string): Promise<OpenedTa
     cpSync(task.repository.path, root, { recursive: true, verbatimSymlinks: true });
     await commitAll(root, "Initial files");
   } else {
-    // Only the history of the commit: other branches and later commits may contain the solution.
+    // Fetch only the history of the commit: other branches and later commits may contain the solution.
     const { url, commit } = task.repository;
     const from = ["--no-write-fetch-head", "--end-of-options", url, `${commit}:refs/heads/base`];
-    // With the person's own settings, which may have the credentials.
+    // Use the person's own settings, which may have the credentials.
     await runGit(["fetch", "-q", "--no-tags", ...from], { cwd: root });
     await git(root, ["reset", "-q", "--hard", "base"]);
     await git(root, ["branch", "-q", "-D", "base"]);
@@ -55,7 +55,7 @@ export async function openTask(task: EvalTask, folder: string): Promise<OpenedTa
   return { root, hidden };
 }
 
-/** Commits the files of a checkout as they are. */
+/** Commits all files of a checkout. */
 export async function commitAll(root: string, message: string): Promise<void> {
   await git(root, ["add", "-A"]);
   await git(root, ["commit", "-q", "--allow-empty", "-m", message]);

@@ -28,7 +28,7 @@ export interface EvalHost {
   interruptSignal: InterruptSignal;
 }
 
-/** An evaluation has no pull request and nobody to ask, and a model must not look up its task. */
+/** Excluded because an evaluation has no pull request and no person, and models must not look up their task. */
 const omitToolsets = ["github", "pull_request", "reviews", "ask", "web"];
 
 const briefing =
@@ -36,7 +36,7 @@ const briefing =
 const reviewBriefing =
   "The change under review is the last commit: read_pull_request_diff shows it, and create_review takes your findings.";
 
-/** Counts what a run does. */
+/** The counts and calls of a run. */
 interface Recording {
   steps: number;
   approvals: number;
@@ -44,8 +44,8 @@ interface Recording {
 }
 
 /**
- * Lets a worker do a task in a temporary checkout, and checks the result. Approves every call and counts the requests.
- * Rejects when the task cannot be played or checked, and when it is interrupted.
+ * Runs a worker on a task in a temporary checkout, and checks the result. Approves every call and counts the requests.
+ * Rejects if the task cannot be run or checked, or is interrupted.
  */
 export async function playTask(task: EvalTask, model: string, host: EvalHost): Promise<Omit<EvalResult, "attempt">> {
   const folder = await mkdtemp(join(tmpdir(), "golem-eval-"));
@@ -58,7 +58,7 @@ export async function playTask(task: EvalTask, model: string, host: EvalHost): P
   }
 }
 
-/** The files that the setup writes are part of the commit that the worker starts from. */
+/** Runs the setup and commits the files it writes, so that they are part of the worker's base commit. */
 async function setUp(task: EvalTask, root: string, host: EvalHost): Promise<void> {
   if (task.setup.length === 0) return;
   const checkout = await openCheckout(root);
@@ -157,14 +157,14 @@ function record(recording: Recording, event: RuntimeEvent): void {
   if (event.type === "tool_call_start") recording.calls.push({ tool: event.toolName, args: event.toolArgs });
 }
 
-/** Runs the setup and the checks on the worker's files, with the hidden files over them. */
+/** Runs the setup and the checks on the worker's files, after adding the hidden files. */
 async function check(
   task: EvalTask,
   { root, hidden, changes, host }: OpenedTask & { changes: CheckoutChange[]; host: EvalHost },
 ) {
   if (task.checks.length === 0) return [];
   const checkout = await openChanged(root, changes, hidden);
-  // One session: what the setup installs in ignored folders stays in it.
+  // One session for all commands, so that files the setup installs in ignored folders are kept.
   const commands = [...task.setup, ...task.checks];
   return (await runCommandList(commands, checkout, checkOptions(task, host))).slice(task.setup.length);
 }
@@ -180,7 +180,7 @@ function unmetReview(
   ];
 }
 
-/** Their arguments repeat text that was in the file before; what is new in it is among the added lines. */
+/** Not searched for forbidden text: their arguments repeat existing text, and new text is among the added lines. */
 const fileTools = ["write_file", "edit_file", "apply_patch"];
 
 interface RunOutput {

@@ -1,6 +1,6 @@
 import type { EvalResult } from "./eval-results.ts";
 
-/** The attempts of one model at one task, or all of a model, as numbers. */
+/** Statistics of a model's attempts at one task, or at all tasks. */
 interface Summary {
   attempts: number;
   solved: number;
@@ -68,7 +68,7 @@ function cells(all: readonly EvalResult[]): string[] {
   ];
 }
 
-/** Renders a table with a row for each model and task, and the reasons of what was not solved. */
+/** Renders a table with a row for each model and task, and the reasons for unsolved attempts. */
 export function renderResults(results: readonly EvalResult[]): string {
   const rows = [...Map.groupBy(results, ({ model }) => model)]
     .sort(byName)
@@ -95,10 +95,10 @@ function describeProblems({ task, model, attempt, outcome, reasons, brokenRules 
   return found.length === 0 ? [] : [`${name}: ${outcome === "crashed" ? "crashed: " : ""}${found.join("; ")}`];
 }
 
-/** Renders the differences between two evaluations, task by task; tasks that only one of them has are listed. */
+/** Renders the differences between two evaluations by task. Lists tasks that are in only one of them. */
 export function renderComparison(before: readonly EvalResult[], after: readonly EvalResult[]): string {
   const modelsOf = (results: readonly EvalResult[]) => new Set(results.map(({ model }) => model));
-  // Two models are compared with each other if each evaluation has one.
+  // If each evaluation has one model, those two are compared with each other.
   const byModel = modelsOf(before).size > 1 || modelsOf(after).size > 1;
   const group = (results: readonly EvalResult[]) =>
     Map.groupBy(results, ({ task, model }) => (byModel ? `${task} (${model})` : task));

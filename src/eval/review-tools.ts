@@ -8,7 +8,7 @@ import type { EvalTask } from "./eval-task.ts";
 
 type Finding = z.output<typeof ReviewInput>["findings"][number];
 
-/** The tools of a review without a pull request: one shows the change, the other collects the findings. */
+/** Creates the tools of a review without a pull request: one shows the change, the other collects the findings. */
 export function createReviewTools(patch: string, findings: Finding[]): NamedTool[] {
   const files = patch.split(/^diff --git /m).slice(1);
   const diff = files.map((file) => `${/^\+\+\+ b\/(.*)$/m.exec(file)?.[1] ?? ""}\n${renderHunks(parseHunks(file))}`);

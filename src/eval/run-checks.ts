@@ -65,7 +65,7 @@ async function openSandbox(
   };
 }
 
-/** Writes the changes to disk. The commands get neither the keys nor the home folder of the person. */
+/** Writes the changes to disk and runs commands without access to the person's keys and home folder. */
 function openHost(checkout: Checkout, { checkTimeoutMs, signal }: CheckOptions): CommandSession {
   const { root } = checkout;
   const { refused, failed } = applyChanges(root, checkout.changes());
@@ -80,7 +80,7 @@ function openHost(checkout: Checkout, { checkTimeoutMs, signal }: CheckOptions):
 function runOnHost(command: string, root: string, signal: AbortSignal) {
   const { promise, resolve, reject } = Promise.withResolvers<{ exitCode: number | null; output: string }>();
   const env = { PATH: process.env.PATH, HOME: root, LANG: "C.UTF-8" };
-  // A group of its own, so that all its processes can be ended.
+  // A separate process group, so that all its processes can be killed.
   const child = spawn("bash", ["-c", command], { cwd: root, env, detached: true, stdio: ["ignore", "pipe", "pipe"] });
   let output = "";
   const add = (chunk: Buffer) => {

@@ -12,7 +12,7 @@ export interface EvalOptions {
   parallel: number;
   /** Receives the plan and every result, one JSON object per line. */
   file: string;
-  /** Results that the file has already. Crashed attempts are repeated. */
+  /** The results already in the file. Crashed attempts are repeated. */
   earlier: readonly EvalResult[];
   host: EvalHost;
   onResult(result: EvalResult): void;
@@ -25,9 +25,9 @@ interface Attempt {
 }
 
 /**
- * Plays every task with every model as often as planned, and writes each result as soon as it is known. A task that crashes
+ * Runs every task with every model as often as planned, and writes each result as soon as it is known. A task that crashes
  * does not stop the others. Resolves to all results, or to those so far after an interruption. Throws a UserError before
- * the first attempt when a model, a worker or a sandbox is missing.
+ * the first attempt if a model, a worker or a sandbox is missing.
  */
 export async function runEval({
   tasks,
@@ -44,7 +44,7 @@ export async function runEval({
   const missing = attemptsOf(tasks, plan).filter(
     ({ task, model, attempt }) => !done.has(keyOf({ task: task.name, model, attempt })),
   );
-  // This removes a last line that was cut off.
+  // Rewriting the file removes a truncated last line.
   writeFileSync(file, [plan, ...kept].map((entry) => `${JSON.stringify(entry)}\n`).join(""));
 
   const results = [...kept];
@@ -62,13 +62,13 @@ export async function runEval({
   return results;
 }
 
-/** One round after the other, so that an interrupted evaluation has results for every task. */
+/** Returns the attempts in rounds over all tasks, so that an interrupted evaluation has results for every task. */
 function attemptsOf(tasks: readonly EvalTask[], { models, repeat }: EvalPlan): Attempt[] {
   const rounds = Array.from({ length: repeat }, (_, index) => index + 1);
   return rounds.flatMap((attempt) => models.flatMap((model) => tasks.map((task) => ({ task, model, attempt }))));
 }
 
-/** Resolves to undefined when the attempt was interrupted. */
+/** Resolves to undefined if the attempt was interrupted. */
 async function playOrReport({ task, model, attempt }: Attempt, host: EvalHost): Promise<EvalResult | undefined> {
   try {
     return { ...(await playTask(task, model, host)), attempt };

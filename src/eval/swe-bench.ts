@@ -96,7 +96,7 @@ function readJson(text: string): unknown {
   }
 }
 
-/** Pro has lists that were printed by Python, in single quotes. */
+/** Parses a list. SWE-bench Pro has lists in Python's format, with single quotes. */
 function readList(text: string, context: z.RefinementCtx): string[] {
   const items = [...text.matchAll(/'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"/g)];
   const asPython = () => items.map(([, single, double]) => (single ?? double ?? "").replaceAll(/\\(['"\\])/g, "$1"));

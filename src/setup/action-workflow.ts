@@ -15,7 +15,7 @@ const keyVariables: Record<string, string> = {
 };
 
 export interface ActionWorkflowOptions {
-  /** The names of the workflows whose results are waited for. */
+  /** The names of the workflows whose completion starts a job. */
   workflows: readonly string[];
   /** `provider:model`. */
   model: string;
@@ -28,7 +28,7 @@ export function keyVariableOf(model: string): string {
   return keyVariables[model.split(":", 1)[0] ?? ""] ?? "ANTHROPIC_API_KEY";
 }
 
-/** The workflow file. Text from outside is never written into it: jobs read the event from a file. */
+/** Renders the workflow file. It contains no untrusted text: jobs read the event from a file. */
 export function renderActionWorkflow({ workflows, model, version }: ActionWorkflowOptions): string {
   const key = keyVariableOf(model);
   const baseUrl = model.startsWith("compatible:")
@@ -103,7 +103,7 @@ ${baseUrl}          # Keeps the saved runs readable when the model's key changes
 
 const Workflow = z.object({ name: z.string().optional() });
 
-/** The names of the other workflows of a checkout, as GitHub shows them: without a name, a workflow is called by its path. */
+/** Returns the names of the other workflows of a checkout as GitHub shows them, which is the path for an unnamed one. */
 export async function findWorkflowNames(root: string): Promise<string[]> {
   const folder = ".github/workflows";
   const files = await readdir(join(root, folder)).catch((error: NodeJS.ErrnoException) => {

@@ -14,14 +14,14 @@ export const AppManifest = z.object({
 });
 export type AppManifest = z.infer<typeof AppManifest>;
 
-/** Reads the `app.yml` that ships with this program. */
+/** Reads the `app.yml` included in this program. */
 export async function readAppManifest(): Promise<AppManifest> {
   const text = await readFile(new URL("../../app.yml", import.meta.url), "utf8");
   return AppManifest.parse(readYaml(text, "app.yml"));
 }
 
 /**
- * The manifest that GitHub's "Register a GitHub App from a manifest" takes, for an App that is reached at `origin`.
+ * Returns the manifest for GitHub's "Register a GitHub App from a manifest", for an App at `origin`.
  * https://docs.github.com/apps/sharing-github-apps/registering-a-github-app-from-a-manifest
  */
 export function manifestFor(

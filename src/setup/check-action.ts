@@ -27,8 +27,8 @@ const settingName = "Allow GitHub Actions to create and approve pull requests";
 const settingFix = `Turn on "${settingName}" under Settings → Actions → General → Workflow permissions.`;
 
 /**
- * Checks the workflow of the GitHub Action in a checkout, and the repository's settings where a token of an administrator is
- * given in GITHUB_TOKEN or GH_TOKEN. Yields nothing for a checkout without the workflow. It changes nothing.
+ * Checks the workflow of the GitHub Action in a checkout and, with an administrator's token in GITHUB_TOKEN or GH_TOKEN, the
+ * repository's settings. Yields nothing for a checkout without the workflow. Makes no changes.
  */
 export async function* runActionChecks(
   root: string,
@@ -55,7 +55,7 @@ function readWorkflow(text: string): Workflow | undefined {
   }
 }
 
-/** Compares the workflow with the one that `golem init --action` writes. */
+/** Compares the workflow with that of `golem init --action`. */
 function checkParts({ on, permissions, concurrency }: Workflow): DoctorCheck {
   const name = "Workflow";
   const expected = Workflow.parse(parse(renderActionWorkflow({ workflows: [], model: "anthropic:any", version: "0" })));
@@ -82,7 +82,7 @@ function checkAwaited({ on }: Workflow, names: readonly string[]): DoctorCheck {
   return { name, status: "warning", detail, fix: `Add the name under workflow_run in ${actionWorkflowPath}.` };
 }
 
-/** `owner/repo`, from the environment of a job or from the checkout's remote. */
+/** Finds `owner/repo` in the environment of a job or in the checkout's remote. */
 async function findRepository(
   root: string,
   environment: Record<string, string | undefined>,

@@ -10,17 +10,17 @@ import { openStore } from "#runtime/store/open-store.ts";
 import { DatabaseInUseError } from "#runtime/store/sqlite/database-lock.ts";
 import { readAppManifest } from "./app-manifest.ts";
 
-/** The result of one check, on one line for people. */
+/** The result of one check, as one line of text. */
 export interface DoctorCheck {
   name: string;
   status: "ok" | "warning" | "problem";
   detail: string;
-  /** One sentence on what to do; undefined where all is well. */
+  /** A sentence that says what to do; undefined if there is no problem. */
   fix?: string;
 }
 
 export interface DoctorOptions {
-  /** How long a webhook delivery may take to show up in GitHub's list. Default: 15 seconds. */
+  /** The time a webhook delivery may take to appear in GitHub's list. Default: 15 seconds. */
   deliveryTimeoutMs?: number;
   /** Calls the model once, with a question of a few tokens. Default: true. */
   callModel?: boolean;
@@ -32,8 +32,8 @@ const requestTimeoutMs = 10_000;
 type AppClient = Awaited<ReturnType<Probot["auth"]>>;
 
 /**
- * Checks a deployment from its environment to its webhook, in order, and yields each result when it is known. It changes
- * nothing; a delivery is sent to the webhook again, and the model is called once.
+ * Checks a deployment from its environment to its webhook, in order, and yields each result when it is known. Makes no
+ * changes, but redelivers one webhook and calls the model once.
  */
 export async function* runChecks(
   environment: Record<string, string | undefined>,
@@ -65,8 +65,8 @@ export async function* runChecks(
 }
 
 /**
- * Asks GitHub about the App before a server starts. Throws a UserError when GitHub refuses its id or key. Returns a
- * warning when GitHub does not answer: an outage says nothing about the App.
+ * Checks the App with GitHub before a server starts. Throws a UserError if GitHub rejects its id or key. Resolves to a
+ * warning if GitHub does not answer: an outage says nothing about the App.
  */
 export async function checkAppAtStart(config: Config): Promise<string | undefined> {
   const result = await identifyApp(await connect(config), config);
@@ -158,7 +158,7 @@ function checkClock(skewMs: number): DoctorCheck {
   };
 }
 
-/** Compares what the App was granted with what app.yml asks for. */
+/** Compares the App's permissions and events with those in app.yml. */
 async function checkAccess(app: AppInfo): Promise<DoctorCheck> {
   const { default_permissions, default_events } = await readAppManifest();
   const rank = { read: 1, write: 2, admin: 3 } as Record<string, number>;
@@ -203,7 +203,7 @@ const Deliveries = z.array(
   }),
 );
 
-/** Has GitHub send its latest ping (or else its latest delivery) once more, and waits for how the webhook answers it. */
+/** Redelivers GitHub's latest ping, or else its latest delivery, and waits for the webhook's response. */
 async function checkWebhook(client: AppClient, { app }: Config, timeoutMs: number): Promise<DoctorCheck> {
   const name = "Webhook";
   const { url = "" } = Hook.parse((await ask(client, "GET /app/hook/config")).data ?? {});
@@ -344,7 +344,7 @@ async function checkDatabase({ database }: Config): Promise<DoctorCheck> {
     return ok(name, database.kind === "sqlite" ? database.path : "PostgreSQL answers.");
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
-    // A running server is what uses it.
+    // A database in use means that the server is running.
     return { name, status: error instanceof DatabaseInUseError ? "ok" : "problem", detail: error.message };
   }
 }

@@ -2,13 +2,13 @@ import { randomBytes } from "node:crypto";
 import { access, readFile, rename, writeFile } from "node:fs/promises";
 import { UserError } from "#domain/errors.ts";
 
-/** Whether any setting of a GitHub App is there: then a missing one is a mistake, and not a first start. */
+/** True if any setting of a GitHub App is set. Then a missing one is a mistake rather than a first start. */
 export function isConfigured(environment: Record<string, string | undefined>): boolean {
   const { APP_ID, PRIVATE_KEY, PRIVATE_KEY_PATH, WEBHOOK_SECRET } = environment;
   return [APP_ID, PRIVATE_KEY, PRIVATE_KEY_PATH, WEBHOOK_SECRET].some(Boolean);
 }
 
-/** Throws a UserError when the file sets one of these variables already. */
+/** Throws a UserError if the file already sets one of these variables. */
 export async function assertNotSet(file: string, names: readonly string[]): Promise<void> {
   const text = await readFile(file, "utf8").catch(() => "");
   const known = [...text.matchAll(/^\s*(?:export\s+)?([A-Z][A-Z0-9_]*)\s*=/gm)].map(([, name = ""]) => name);
@@ -18,8 +18,8 @@ export async function assertNotSet(file: string, names: readonly string[]): Prom
 }
 
 /**
- * Adds variables to an env file, readable by its owner only. What the file already sets is never changed: a name that
- * is there is a UserError, and nothing is written.
+ * Adds variables to an env file that only its owner can read. Existing variables are never changed: if a name is already
+ * set, throws a UserError and writes nothing.
  */
 export async function addToEnvFile(file: string, variables: Record<string, string>): Promise<void> {
   await assertNotSet(file, Object.keys(variables));
@@ -28,7 +28,7 @@ export async function addToEnvFile(file: string, variables: Record<string, strin
   await replaceFile(file, `${before}${before === "" || before.endsWith("\n") ? "" : "\n"}${lines.join("")}`);
 }
 
-/** Writes a new file that only its owner may read. Throws a UserError where a file of that name exists. */
+/** Writes a new file that only its owner can read. Throws a UserError if the file exists. */
 export async function writeSecretFile(file: string, content: string): Promise<void> {
   const exists = await access(file).then(
     () => true,
@@ -38,7 +38,7 @@ export async function writeSecretFile(file: string, content: string): Promise<vo
   await writeFile(file, content, { mode: 0o600, flag: "wx" });
 }
 
-// A process that dies in the middle leaves the old file whole.
+// Replaces the file atomically: if the process dies, the old file stays intact.
 async function replaceFile(file: string, content: string): Promise<void> {
   const draft = `${file}.${randomBytes(4).toString("hex")}`;
   await writeFile(draft, content, { mode: 0o600, flag: "wx" });

@@ -13,7 +13,7 @@ import { addToEnvFile, assertNotSet, writeSecretFile } from "./env-file.ts";
 
 /** A port of 0 takes any free port. */
 export interface SetupOptions extends ServerAddress {
-  /** Where the settings go; the private key is written next to it. */
+  /** The file for the settings. The private key is written next to it. */
   envFile: string;
 }
 
@@ -43,8 +43,8 @@ const Conversion = z.object({
 });
 
 /**
- * Serves the page that registers a GitHub App from a manifest and writes its settings. Only who has the address printed
- * at the start reaches it: otherwise whoever finds an unconfigured server first could connect it to an App of theirs.
+ * Serves the page that registers a GitHub App from a manifest and writes its settings. It requires the secret address that is
+ * printed at the start; otherwise anyone who finds an unconfigured server could connect it to their own App.
  */
 export async function startSetupServer(options: SetupOptions): Promise<SetupServer> {
   const token = randomBytes(24).toString("base64url");
@@ -115,7 +115,7 @@ const Registration = z.object({
 });
 
 async function register(code: string, { apiUrl, envFile }: SetupOptions): Promise<RegisteredApp> {
-  // Before the code is used: GitHub shows the App's key only once.
+  // Check before using the code: GitHub shows the App's key only once.
   await assertNotSet(envFile, [
     "APP_ID",
     "PRIVATE_KEY_PATH",

@@ -35,7 +35,7 @@ export class Instruments {
   }
 }
 
-/** Produces the metrics that are read. An observable instrument would go on reporting a series that is gone. */
+/** Produces the metrics that are read. An observable instrument would keep reporting removed series. */
 export function metricProducer(read: ReadMetrics): MetricProducer {
   const startedAt = toHrTime(Date.now());
   return {

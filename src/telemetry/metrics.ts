@@ -1,4 +1,4 @@
-/** A metric, as Prometheus and OpenTelemetry know it. */
+/** The definition of a metric for Prometheus and OpenTelemetry. */
 export interface MetricDefinition {
   /** `gauge` and `sum`: read when metrics are collected. The others count what happens in this process, from its start. */
   kind: "gauge" | "sum" | "counter" | "histogram";
@@ -10,7 +10,7 @@ export interface MetricDefinition {
 
 const seconds = [1, 5, 15, 60, 300, 900, 3_600, 4 * 3_600, 24 * 3_600, 72 * 3_600];
 
-/** All metrics of our own. */
+/** All metrics of Golem Forge. */
 export const metrics = {
   golem_forge_runs: {
     kind: "gauge",
@@ -169,7 +169,7 @@ export type MetricOf<Kind extends MetricDefinition["kind"]> = {
   [Name in MetricName]: (typeof metrics)[Name] extends { kind: Kind } ? Name : never;
 }[MetricName];
 
-/** The values of the labels of a metric. */
+/** The label values of a metric. */
 export type LabelsOf<Name extends MetricName> = Record<(typeof metrics)[Name]["labels"][number], string>;
 
 /** Returns the name under which Prometheus reads a metric; a histogram has `_bucket`, `_sum` and `_count` after it. */

@@ -6,8 +6,8 @@ import type { ModelTelemetry } from "#models/models.ts";
  * Follows model calls with the AI SDK's OpenTelemetry integration: a `chat` span for each call, and the metric
  * `gen_ai.client.inference.duration`. Prompts and answers are never recorded.
  *
- * The integration follows a single call, without the agent loop that the runtime replaces, only where the call is a step of
- * a durable workflow. It then places the span below one of the workflow's; here it belongs to the active span, of the effect.
+ * The runtime replaces the SDK's agent loop, and the integration traces a single call only as a step of a durable workflow.
+ * It would then place the span below the workflow's; here the parent is the active span, which is the effect's.
  */
 export function createModelTelemetry(tracer: Tracer): ModelTelemetry {
   const integration = new OpenTelemetry({

@@ -13,12 +13,12 @@ interface RunMetricsOptions {
   onError: (error: unknown) => void;
 }
 
-/** Counts what the runs of this process do, from the transitions that have been stored. */
+/** Counts the activity of runs in this process, from stored transitions. */
 export class RunMetrics implements RunObserver {
   readonly #instruments: Instruments;
   readonly #store: RunMetricsOptions["store"];
   readonly #onError: (error: unknown) => void;
-  /** The model that each run has called last. */
+  /** The model that each run called last. */
   readonly #models = new Map<string, string>();
 
   constructor({ instruments, store, onError }: RunMetricsOptions) {
@@ -109,7 +109,7 @@ export class RunMetrics implements RunObserver {
   }
 
   #countCall(name: string, { error, durationMs }: Extract<RunEvent, { type: "tool.finished" }>["result"]): void {
-    // Models make up names of tools.
+    // Models may invent tool names, which would be unbounded labels.
     const tool = error?.code === "UNKNOWN_TOOL" ? "unknown" : name;
     this.#instruments.add("golem_forge_tool_calls", { tool, outcome: error?.code.toLowerCase() ?? "ok" });
     if (durationMs !== undefined) {
@@ -136,7 +136,7 @@ export class RunMetrics implements RunObserver {
   }
 }
 
-/** The names of a repository's own workers are unbounded, and nobody else's business. */
+/** Hides the names of a repository's own workers, which are unbounded and may be private. */
 function workerLabel({ worker, workerSource }: RunSpec): string {
   return workerSource === "deployment" ? worker.name : "(repository)";
 }

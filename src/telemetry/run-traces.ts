@@ -21,7 +21,7 @@ import { attemptOutcome } from "./attempt-outcome.ts";
 
 interface RunTracesOptions {
   tracer: Tracer;
-  /** The one of the tracer's provider. */
+  /** The id generator of the tracer's provider. */
   ids: OpenTelemetryIdGenerator;
   /** Decides which runs are traced. */
   sampler: Sampler;
@@ -32,8 +32,8 @@ interface RunTracesOptions {
 
 /**
  * Traces runs: a trace for each root run, with spans for the runs in it, their effects and their approvals. The ids of the
- * trace and of the runs' spans are derived from the ids of the runs, so that a run is one trace whatever processes it runs
- * in. The span of a run is exported when the run has ended.
+ * trace and of the runs' spans are derived from the ids of the runs, so that a run is one trace even if several
+ * processes execute it. The span of a run is exported when the run has ended.
  */
 export class RunTraces implements RunObserver {
   readonly #options: RunTracesOptions;

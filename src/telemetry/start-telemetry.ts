@@ -31,11 +31,11 @@ import { createModelTelemetry } from "./model-telemetry.ts";
 import { RunMetrics } from "./run-metrics.ts";
 import { RunTraces } from "./run-traces.ts";
 
-/** GitHub's primary rate limit of one installation, as it was last reported. */
+/** GitHub's primary rate limit for one installation, as last reported. */
 export interface RateLimit {
   installationId: number;
   remaining: number;
-  /** Requests that wait for the limits. */
+  /** The number of requests waiting for the limits. */
   waiting: number;
 }
 
@@ -56,20 +56,20 @@ export interface Telemetry {
   readonly instruments: Instruments;
   /** Answers a request for `/metrics`, if that is configured. Returns false for all others. */
   answer(request: IncomingMessage, response: ServerResponse): boolean;
-  /** Exports what is left. */
+  /** Exports all remaining data. */
   shutDown(): Promise<void>;
 }
 
-/** Series of one metric. More are added up under `otel_metric_overflow`. */
+/** The maximum number of series per metric. The rest is added up under `otel_metric_overflow`. */
 const maxSeries = 500;
 const maxInstallations = 50;
 const dayMs = 24 * 60 * 60_000;
-/** Adding up a day's costs reads a row of each of its runs. */
+/** The cache time of the day's costs, because computing them reads a row per run. */
 const costAgeMs = 60_000;
 const exportTimeoutMs = 5_000;
 
 const queues: readonly EffectQueue[] = ["work", "thread", "status"];
-/** The states of runs that are reported also when no run is in them. */
+/** The run states that are reported even if no run is in them. */
 const countedStates = [
   "working",
   "awaitingApproval",
@@ -80,7 +80,7 @@ const countedStates = [
   "interrupted",
 ];
 
-/** Starts to measure. Nothing of this room is loaded by a process that does not. */
+/** Starts telemetry. Processes without telemetry do not load any other module of this folder. */
 export async function startTelemetry(options: TelemetryOptions): Promise<Telemetry> {
   const { config, store, redact, onError } = options;
   const resource = defaultResource()
@@ -219,7 +219,7 @@ function pairOf({ state, count }: Backlog["runs"][number]): [string, number] {
   return [state, count];
 }
 
-/** The delay of the event loop in a span of at least ten seconds, however often it is read. */
+/** Measures the delay of the event loop over at least ten seconds, regardless of how often it is read. */
 class EventLoopDelay {
   readonly #histogram = monitorEventLoopDelay({ resolution: 20 });
   #since = Date.now();

@@ -10,7 +10,7 @@ import { branches } from "#playground/github/git/git-repository.ts";
 
 const run = promisify(execFile);
 
-/** A file of a commit: text, or an entry of another kind, such as a symbolic link or a submodule. */
+/** An entry of a commit: a file, an executable, a symbolic link or a submodule. */
 export type GitFile =
   | string
   | Uint8Array

@@ -82,7 +82,7 @@ async function serve(folder: string, port: number, durable: boolean): Promise<nu
   const log = join(folder, "server.log");
   const data = join(folder, "data");
   const given = Object.entries(settings).map(([name, value]) => `-c ${name}=${value}`);
-  // pg_ctl detaches the server, since some tests kill all child processes of theirs.
+  // pg_ctl detaches the server from this process: some tests kill all their child processes.
   const start = ["start", "-D", data, "-l", log, "-W", "-o", given.join(" ")];
   await run(join(postgresPrograms ?? "", "pg_ctl"), start, asOwner(folder));
   const pid = await pidOf(data);

@@ -23,7 +23,7 @@ export function missingFields(event: string, action: string | undefined, payload
   return first.filter((problem) => !ignored.test(problem) && others.every((other) => other.includes(problem)));
 }
 
-/** Keeps only the shared fields, since the actions of an event also have fields of their own. */
+/** Drops fields that the payload lacks, since an example of another action may have additional ones. */
 function sharedFields(example: Example["examples"][number], payload: object): object {
   return Object.fromEntries(Object.entries(example).filter(([key]) => Object.hasOwn(payload, key)));
 }
