@@ -36,8 +36,8 @@ import {
   permissionIn,
   type Reaction,
   type Repository,
-  type Review,
   type StoredComment,
+  type StoredReview,
   type StoredReviewComment,
   type Thread,
   type User,
@@ -124,7 +124,7 @@ export class Person {
   }
 
   /** Submits a review with its comments. */
-  review(pull: number, review: NewReview): Promise<Review> {
+  review(pull: number, review: NewReview): Promise<StoredReview> {
     return createReview(this.#context, this.#pull(pull), { event: "COMMENT", ...review });
   }
 

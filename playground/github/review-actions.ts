@@ -3,7 +3,7 @@ import { diffHunkAt } from "./git/patch-lines.ts";
 import { changedFiles } from "./pull-request-actions.ts";
 import { ApiError, validationFailed } from "./rest/api-error.ts";
 import { type ActionContext, checkBody, emit, newComment } from "./user-actions.ts";
-import type { PullThread, Repository, Review, Side, StoredReviewComment, User } from "./world.ts";
+import type { PullThread, Repository, Side, StoredReview, StoredReviewComment, User } from "./world.ts";
 
 export interface ReviewCommentInput {
   path: string;
@@ -29,13 +29,13 @@ export async function createReview(
   context: ActionContext,
   thread: PullThread,
   { event, body = "", comments = [], commit = thread.pull.head.commit }: NewReview,
-): Promise<Review> {
+): Promise<StoredReview> {
   const files = await changedFiles(context.repository, thread);
   const drafts = comments.map((comment) => ({ ...comment, diffHunk: findHunk(files, comment) }));
   if (event) checkEvent(context.actor, thread, { event, body, comments: comments.length });
 
   const id = context.world.nextId();
-  const review: Review = {
+  const review: StoredReview = {
     id,
     thread: thread.number,
     author: context.actor,
@@ -106,7 +106,7 @@ function checkEvent(
 export function submitReview(
   context: ActionContext,
   thread: PullThread,
-  review: Review,
+  review: StoredReview,
   { event, body = review.body }: { event: NonNullable<NewReview["event"]>; body?: string | undefined },
 ): void {
   const comments = [...context.repository.reviewComments.values()].filter((comment) => comment.review === review.id);
@@ -132,7 +132,7 @@ export async function addReviewComment(
   return onlyComment(context.repository, review);
 }
 
-function onlyComment(repository: Repository, review: Review): StoredReviewComment {
+function onlyComment(repository: Repository, review: StoredReview): StoredReviewComment {
   const [comment] = [...repository.reviewComments.values()].filter((one) => one.review === review.id);
   if (!comment) throw new Error(`Review ${review.id} has no comment.`);
   return comment;
@@ -146,7 +146,7 @@ export function replyToReviewComment(
   body: string,
 ): StoredReviewComment {
   checkBody("PullRequestReviewComment", body);
-  const review: Review = {
+  const review: StoredReview = {
     id: context.world.nextId(),
     thread: thread.number,
     author: context.actor,
@@ -169,7 +169,7 @@ export function replyToReviewComment(
   return reply;
 }
 
-export function dismissReview(context: ActionContext, thread: PullThread, review: Review, message: string): void {
+export function dismissReview(context: ActionContext, thread: PullThread, review: StoredReview, message: string): void {
   if (review.state !== "APPROVED" && review.state !== "CHANGES_REQUESTED") {
     throw new ApiError(422, "Unprocessable Entity", ["Can not dismiss a commented pull request review"]);
   }

@@ -5,8 +5,8 @@ import {
   type PullThread,
   type Reaction,
   type Repository,
-  type Review,
   type StoredComment,
+  type StoredReview,
   type StoredReviewComment,
   type Thread,
   type World,
@@ -30,7 +30,7 @@ interface SnapshotReviewComment extends SnapshotComment {
   resolved: boolean;
 }
 
-interface SnapshotReview extends Pick<Review, "id" | "state" | "body" | "commit"> {
+interface SnapshotReview extends Pick<StoredReview, "id" | "state" | "body" | "commit"> {
   author: string;
   comments: SnapshotReviewComment[];
 }

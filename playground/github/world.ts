@@ -82,7 +82,7 @@ export interface StoredComment {
 /** A version of a pull request's file: as it was before the change, or as it is after it. */
 export type Side = "LEFT" | "RIGHT";
 
-export interface Review {
+export interface StoredReview {
   id: number;
   thread: number;
   author: User;
@@ -200,7 +200,7 @@ export interface Repository {
   /** Numbers of threads that were deleted, or transferred and where to. */
   removedThreads: Map<number, { repository: Repository; number: number } | "deleted">;
   comments: Map<number, StoredComment>;
-  reviews: Map<number, Review>;
+  reviews: Map<number, StoredReview>;
   reviewComments: Map<number, StoredReviewComment>;
   checkSuites: CheckSuite[];
   checkRuns: CheckRun[];
@@ -258,7 +258,7 @@ export interface WebhookEvent {
   /** The issue or pull request it belongs to. */
   thread?: Thread | undefined;
   comment?: StoredComment;
-  review?: Review;
+  review?: StoredReview;
   reviewComment?: StoredReviewComment;
   requestedReviewer?: User;
   assignee?: User;

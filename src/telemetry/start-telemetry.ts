@@ -32,7 +32,7 @@ import { RunMetrics } from "./run-metrics.ts";
 import { RunTraces } from "./run-traces.ts";
 
 /** GitHub's primary rate limit for one installation, as last reported. */
-export interface RateLimit {
+export interface RateLimitState {
   installationId: number;
   remaining: number;
   /** The number of requests waiting for the limits. */
@@ -42,7 +42,7 @@ export interface RateLimit {
 export interface TelemetryOptions {
   config: TelemetryConfig;
   store: Store;
-  rateLimits: () => readonly RateLimit[];
+  rateLimits: () => readonly RateLimitState[];
   /** US dollars per day that the deployment's policy allows. */
   costPerDay: number;
   redact: (text: string) => string;

@@ -8,8 +8,8 @@ import {
   permissionIn,
   type Reaction,
   type Repository,
-  type Review,
   type StoredComment,
+  type StoredReview,
   type StoredReviewComment,
   type Thread,
   type User,
@@ -115,7 +115,7 @@ function describePost(repository: Repository, post: Thread | StoredComment) {
   };
 }
 
-const verdicts: Record<Review["state"], string> = {
+const verdicts: Record<StoredReview["state"], string> = {
   APPROVED: "approved these changes",
   CHANGES_REQUESTED: "requested changes",
   COMMENTED: "reviewed",
@@ -124,7 +124,7 @@ const verdicts: Record<Review["state"], string> = {
 };
 
 /** A review with its threads. A reply is shown in the thread it belongs to, not as a review of its own. */
-function describeReview(repository: Repository, review: Review) {
+function describeReview(repository: Repository, review: StoredReview) {
   const all = [...repository.reviewComments.values()];
   const starts = all.filter((comment) => comment.review === review.id && comment.inReplyTo === undefined);
   if (starts.length === 0 && review.body === "" && review.state === "COMMENTED") return [];

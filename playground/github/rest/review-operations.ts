@@ -9,7 +9,13 @@ import {
 import { showReview, showReviewComment } from "#playground/github/shapes/review.ts";
 import { showReaction } from "#playground/github/shapes/thread.ts";
 import { addReaction, deleteReviewComment, editReviewComment } from "#playground/github/user-actions.ts";
-import type { AppPermissions, PullThread, Repository, Review, StoredReviewComment } from "#playground/github/world.ts";
+import type {
+  AppPermissions,
+  PullThread,
+  Repository,
+  StoredReview,
+  StoredReviewComment,
+} from "#playground/github/world.ts";
 import { ApiError, notFound, validationFailed } from "./api-error.ts";
 import { NewReaction } from "./issue-operations.ts";
 import {
@@ -159,7 +165,7 @@ function showInReview(request: RepositoryRequest, comment: StoredReviewComment) 
   return { ...fields, _links };
 }
 
-function requireReview(request: RepositoryRequest): Review {
+function requireReview(request: RepositoryRequest): StoredReview {
   const review = request.repository.reviews.get(numberIn(request, "review_id"));
   if (review?.thread !== requirePull(request).number) throw notFound();
   return review;

@@ -1,11 +1,11 @@
-import type { Repository, Review, StoredReviewComment, World } from "#playground/github/world.ts";
+import type { Repository, StoredReview, StoredReviewComment, World } from "#playground/github/world.ts";
 import { nodeId } from "./node-id.ts";
 import { apiUrl, pageUrl } from "./repository.ts";
 import type { Schemas } from "./schemas.ts";
 import { showAssociation, showReactions } from "./thread.ts";
 import { showUser } from "./user.ts";
 
-export function showReview(world: World, repository: Repository, review: Review): Schemas["pull-request-review"] {
+export function showReview(world: World, repository: Repository, review: StoredReview): Schemas["pull-request-review"] {
   const pullUrl = `${apiUrl(world, repository)}/pulls/${review.thread}`;
   const page = `${pageUrl(world, repository)}/pull/${review.thread}#pullrequestreview-${review.id}`;
   return {

@@ -6,13 +6,13 @@ import { UserError } from "#domain/errors.ts";
 import type { Runs } from "#runtime/runs.ts";
 import { hasMarker } from "#text/comment-marker.ts";
 import { redactDeep } from "#text/redact.ts";
-import type { CommandContext } from "./command-context.ts";
+import type { ThreadCommandContext } from "./command-context.ts";
 import type { CommandOf } from "./thread-command.ts";
 
 /** Approves a request, or raises the cost limit of the run that has used it up. */
 export async function approve(
   { target, remember, changedArgs, note, budget }: CommandOf<"approve">,
-  context: CommandContext,
+  context: ThreadCommandContext,
 ): Promise<string | undefined> {
   const { runs, thread, person, comment } = context;
   if (budget !== undefined) {
@@ -31,7 +31,7 @@ export async function approve(
   return decide(context, { target, approve: true, ...options });
 }
 
-export async function deny({ target, reason }: CommandOf<"deny">, context: CommandContext): Promise<undefined> {
+export async function deny({ target, reason }: CommandOf<"deny">, context: ThreadCommandContext): Promise<undefined> {
   const [, first = "", rest = ""] = /^(\S+)\s*([\s\S]*)$/.exec(reason) ?? [];
   const id = first.toLowerCase().replace(/^#/, "");
   const pending = await context.runs.pendingApprovals(context.thread);
@@ -42,7 +42,7 @@ export async function deny({ target, reason }: CommandOf<"deny">, context: Comma
 
 export async function revoke(
   { target, reason }: CommandOf<"revoke">,
-  { runs, thread, person }: CommandContext,
+  { runs, thread, person }: ThreadCommandContext,
 ): Promise<undefined> {
   const note = withoutBecause(reason);
   await runs.revokeApproval(thread, { ...person, target, ...(note && { note }) });
@@ -56,7 +56,7 @@ function withoutBecause(reason: string): string {
 /** Refuses to approve a request that spans several comments while one of them is missing. */
 async function assertFullyShown(
   target: string | undefined,
-  { runs, github, redact, thread }: CommandContext,
+  { runs, github, redact, thread }: ThreadCommandContext,
 ): Promise<void> {
   const isMeant = ({ id }: Approval) => target === undefined || target === "all" || target.toLowerCase() === id;
   const pending = (await runs.pendingApprovals(thread)).filter(isMeant);
@@ -79,8 +79,8 @@ async function assertFullyShown(
 
 /** Answers a decision that matches several requests with the list of those pending. */
 async function decide(
-  { runs, thread, person }: CommandContext,
-  decision: Omit<Parameters<Runs["decideApprovals"]>[1], keyof CommandContext["person"]>,
+  { runs, thread, person }: ThreadCommandContext,
+  decision: Omit<Parameters<Runs["decideApprovals"]>[1], keyof ThreadCommandContext["person"]>,
 ): Promise<undefined> {
   try {
     await runs.decideApprovals(thread, { ...person, ...decision });

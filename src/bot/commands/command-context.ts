@@ -5,7 +5,7 @@ import type { RunView } from "#domain/run.ts";
 import type { Runs, ThreadRef } from "#runtime/runs.ts";
 
 /** The services of the handlers of commands in threads. */
-export interface CommandContext {
+export interface ThreadCommandContext {
   github: GitHub;
   runs: Runs;
   comment: IncomingComment;

@@ -12,7 +12,7 @@ import { UserError } from "#domain/errors.ts";
 import { redactDeep } from "#text/redact.ts";
 import { parseToolCommand, type RunCommandOf } from "#ui/run-commands.ts";
 import { approve, deny, revoke } from "./approval-commands.ts";
-import type { CommandContext } from "./command-context.ts";
+import type { ThreadCommandContext } from "./command-context.ts";
 import type { CommandOf } from "./thread-command.ts";
 
 /** A command that someone with write access gave. */
@@ -21,7 +21,7 @@ export type AuthorizedCommand = CommandOf<RunCommandOf<"thread"> | "mention">;
 /** Executes one kind of command. Resolves to the reply, or to undefined when what follows in the thread is the answer. */
 type Execute<Kind extends AuthorizedCommand["kind"]> = (
   command: CommandOf<Kind>,
-  context: CommandContext,
+  context: ThreadCommandContext,
 ) => Promise<string | undefined>;
 
 const handlers: { [Kind in AuthorizedCommand["kind"]]: Execute<Kind> } = {
@@ -78,7 +78,7 @@ const handlers: { [Kind in AuthorizedCommand["kind"]]: Execute<Kind> } = {
  */
 export function executeCommand(
   command: AuthorizedCommand,
-  context: Omit<CommandContext, "thread" | "person">,
+  context: Omit<ThreadCommandContext, "thread" | "person">,
 ): Promise<string | undefined> {
   const { thread, by, byId, key: deliveryId } = context.comment;
   // The table pairs each kind with its own handler, which TypeScript cannot follow through an index.
@@ -91,7 +91,7 @@ async function withoutReply(work: Promise<unknown>): Promise<undefined> {
 }
 
 /** Passes the text to the thread's live run, or starts the default worker with it. */
-async function mention({ text }: CommandOf<"mention">, context: CommandContext): Promise<undefined> {
+async function mention({ text }: CommandOf<"mention">, context: ThreadCommandContext): Promise<undefined> {
   const { runs, thread, person, comment } = context;
   if ((await runs.threadActivity(thread)) !== "live") return startWorker({ text }, context);
   if (text) await runs.deliverMessage(thread, { ...person, text, mayAnswer: comment.viaApp === undefined });
@@ -99,7 +99,7 @@ async function mention({ text }: CommandOf<"mention">, context: CommandContext):
 
 async function startWorker(
   task: { worker?: string; text: string },
-  { runs, comment, person: { deliveryId } }: CommandContext,
+  { runs, comment, person: { deliveryId } }: ThreadCommandContext,
 ): Promise<undefined> {
   assertThreadOpen(comment);
   await runs.startRun({ ...task, origin: originOf(comment), seen: comment.seen, deliveryId });
@@ -120,7 +120,7 @@ function assertThreadOpen({ closed, locked, isPullRequest }: IncomingComment): v
 /** Marks the draft of the newest run as ready, or the pull request in whose thread the command was given. */
 async function ready(
   _: CommandOf<"ready">,
-  { github, runs, thread, comment: { isPullRequest } }: CommandContext,
+  { github, runs, thread, comment: { isPullRequest } }: ThreadCommandContext,
 ): Promise<string> {
   const opened = (await runs.status(thread)).find(({ pullRequest }) => pullRequest !== undefined)?.pullRequest;
   const number = opened ?? (isPullRequest ? thread.thread : undefined);
@@ -135,7 +135,7 @@ async function ready(
 /** Asks the run of the pull request to merge the base branch. The push is approved like any other. */
 async function update(
   _: CommandOf<"update">,
-  { github, runs, thread, person: { by, deliveryId } }: CommandContext,
+  { github, runs, thread, person: { by, deliveryId } }: ThreadCommandContext,
 ): Promise<undefined> {
   const live = (await runs.status(thread)).find(({ pullRequest, outcome }) => pullRequest !== undefined && !outcome);
   const pull = live?.pullRequest === undefined ? undefined : await github.getPullRequest(live.pullRequest);
@@ -146,7 +146,7 @@ async function update(
 
 function callTool(
   { line }: CommandOf<"tool" | "tools" | "undo">,
-  { runs, thread, person }: CommandContext,
+  { runs, thread, person }: ThreadCommandContext,
 ): Promise<undefined> {
   return withoutReply(runs.runToolCommand(thread, { ...person, command: parseToolCommand(line) }));
 }

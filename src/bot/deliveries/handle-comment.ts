@@ -2,7 +2,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { type AuthorizedCommand, executeCommand } from "#bot/commands/execute-command.ts";
 import { parseMention, parseThreadCommand, type ThreadCommand } from "#bot/commands/thread-command.ts";
 import { postComment } from "#bot/github/post-comment.ts";
-import { statusOf } from "#bot/github/refusals.ts";
+import { httpStatusOf } from "#bot/github/refusals.ts";
 import { inline } from "#bot/render/markdown.ts";
 import { UserError } from "#domain/errors.ts";
 import { canWrite, type GitHub } from "#domain/github.ts";
@@ -252,7 +252,7 @@ async function reply(markdown: string, { comment, context, github }: Action): Pr
     await postComment(github, { thread: thread.thread, name, body, isFirstAttempt: context.attempts === 1 });
   } catch (error) {
     // A locked thread may accept a reaction where it does not accept a comment.
-    if (statusOf(error) !== 403 || !comment.locked) throw error;
+    if (httpStatusOf(error) !== 403 || !comment.locked) throw error;
     await sendReaction("confused", { comment, github });
   }
 }

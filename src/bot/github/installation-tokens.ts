@@ -2,7 +2,7 @@ import { LRUCache } from "lru-cache";
 import { z } from "zod";
 import { gitPermissions } from "#bot/manifest.ts";
 import { GitHubRefusal, type RepositoryRef } from "#domain/github.ts";
-import { statusOf, withRefusals } from "./refusals.ts";
+import { httpStatusOf, withRefusals } from "./refusals.ts";
 import type { RestClient } from "./rest-client.ts";
 
 /** Tokens live for an hour. One is reused until it has this long to live. */
@@ -101,7 +101,7 @@ export class InstallationTokens {
         maxRetries: 3,
       }),
     ).catch((error: unknown) => {
-      if (statusOf(error) !== 422) throw error;
+      if (httpStatusOf(error) !== 422) throw error;
       throw new GitHubRefusal(`The app is no longer installed on ${owner}/${repo} (422).`, {
         status: 404,
         cause: error,

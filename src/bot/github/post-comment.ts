@@ -1,7 +1,7 @@
 import type { CommentBody, GitHub, RequestPriority } from "#domain/github.ts";
 import { startStopwatch, withLease } from "#domain/write-lease.ts";
 import { hasMarker, markerOf } from "#text/comment-marker.ts";
-import { statusOf } from "./refusals.ts";
+import { httpStatusOf } from "./refusals.ts";
 
 /** While a process is suspended for longer than this, another one may take over and post the same comment. */
 const maxSendingMs = 5_000;
@@ -82,7 +82,7 @@ async function isEdited(
     await github.updateComment(commentId, body, priority);
     return true;
   } catch (error) {
-    const status = statusOf(error);
+    const status = httpStatusOf(error);
     if (status === 404 || status === 410) return false;
     throw error;
   }

@@ -13,7 +13,7 @@ const RefusedBody = z.object({
 });
 
 /** Returns the HTTP status of the answer that an error reports; undefined for an error that reports none. */
-export function statusOf(error: unknown): number | undefined {
+export function httpStatusOf(error: unknown): number | undefined {
   return error instanceof RequestError || error instanceof GitHubRefusal ? error.status : undefined;
 }
 
@@ -80,7 +80,7 @@ export async function undefinedIfMissing<T>(answer: Promise<T>): Promise<T | und
   try {
     return await answer;
   } catch (error) {
-    const status = statusOf(error);
+    const status = httpStatusOf(error);
     if (status === 404 || status === 410) return undefined;
     throw error;
   }

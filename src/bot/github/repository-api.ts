@@ -4,7 +4,7 @@ import type { Endpoint, Mutation } from "#bot/manifest.ts";
 import { OutageError, UserError } from "#domain/errors.ts";
 import type { RepositoryRef } from "#domain/github.ts";
 import type { RepositoryTokens } from "./installation-tokens.ts";
-import { statusOf, undefinedIfMissing, withRefusals } from "./refusals.ts";
+import { httpStatusOf, undefinedIfMissing, withRefusals } from "./refusals.ts";
 import type { RestClient, RestRequest, RestResponse } from "./rest-client.ts";
 
 type AccountEndpoint = Extract<Endpoint, `GET /user${string}` | `GET /orgs/${string}`>;
@@ -120,7 +120,7 @@ export class RepositoryApi {
       });
     const { data } = await withRefusals(repository, () =>
       send().catch((error: unknown) => {
-        if (statusOf(error) !== 401) throw error;
+        if (httpStatusOf(error) !== 401) throw error;
         this.#tokens.discard(repository, "api");
         return send();
       }),
@@ -160,7 +160,7 @@ export class RepositoryApi {
       try {
         return await send();
       } catch (error) {
-        const status = statusOf(error);
+        const status = httpStatusOf(error);
         if (status === 404 && !route.startsWith("GET")) {
           await this.confirmName(0);
           const present = this.#tokens.nameOf(repository);
@@ -171,7 +171,9 @@ export class RepositoryApi {
         } else throw error;
       }
       return send().catch((error: unknown) => {
-        throw statusOf(error) === 401 ? new OutageError("GitHub rejects a new token (401).", { cause: error }) : error;
+        throw httpStatusOf(error) === 401
+          ? new OutageError("GitHub rejects a new token (401).", { cause: error })
+          : error;
       });
     });
   }
@@ -206,7 +208,7 @@ export class RepositoryApi {
 
     const found = await this.#sendOnce<RepositoryItself>("GET /repos/{owner}/{repo}", {}, {}).catch(
       (error: unknown) => {
-        if (statusOf(error) === 401 || statusOf(error) === 404) return undefined;
+        if (httpStatusOf(error) === 401 || httpStatusOf(error) === 404) return undefined;
         throw error;
       },
     );

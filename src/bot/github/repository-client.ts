@@ -35,10 +35,10 @@ import { findLinkedIssues, readMinimizedComments } from "./linked-issues.ts";
 import { type PullRequestData, readIssue, readPermission, readPullRequest, readReviewComment } from "./read-answers.ts";
 import {
   hasNoDrafts,
+  httpStatusOf,
   isInvalidField,
   isOutage,
   mayNotOpenPullRequests,
-  statusOf,
   undefinedIfMissing,
 } from "./refusals.ts";
 import type { RepositoryApi, ResponseData } from "./repository-api.ts";
@@ -366,7 +366,7 @@ export class RepositoryClient implements GitHub {
     try {
       await this.#api.call(endpoint, { pull_number: number, reviewers });
     } catch (error) {
-      if (statusOf(error) !== 422) throw error;
+      if (httpStatusOf(error) !== 422) throw error;
       const message = `GitHub does not accept these reviewers: ${reviewers.join(", ")} (422).`;
       throw new GitHubRefusal(message, { status: 422, cause: error });
     }

@@ -5,7 +5,7 @@ import { LRUCache } from "lru-cache";
 import { OutageError } from "#domain/errors.ts";
 import { githubApiVersion, type RequestPriority } from "#domain/github.ts";
 import { confirmLease } from "#domain/write-lease.ts";
-import { statusOf } from "./refusals.ts";
+import { httpStatusOf } from "./refusals.ts";
 import { maxWaitMs, RequestPacer } from "./request-pacer.ts";
 
 /** A request that GitHub asks to pause more often fails, and is sent again by its effect. */
@@ -108,7 +108,7 @@ export class RestClient {
           pauses++;
           if (pauseMs > maxWaitMs || pauses > maxPauses) throw asOutage(error, pauseMs);
           if (!pacer) await wait(pauseMs);
-        } else if ((statusOf(error) ?? 0) >= 500 && retries < maxRetries) {
+        } else if ((httpStatusOf(error) ?? 0) >= 500 && retries < maxRetries) {
           await wait(retryPausesMs[retries++]);
         } else throw error;
       }
@@ -190,7 +190,7 @@ export class RestClient {
       if (isCached && received.etag) this.#responses.set(key, { data, headers: received, etag: received.etag });
       return { data, headers: received };
     } catch (error) {
-      if (known && statusOf(error) === 304) return known;
+      if (known && httpStatusOf(error) === 304) return known;
       throw error;
     }
   }

@@ -34,7 +34,8 @@ async function initAction(model: string, { cwd }: CommandContext, version: strin
   const file = join(root, actionWorkflowPath);
   await writeNewFile(file, renderActionWorkflow({ workflows, model, version }), cwd);
   const waitsFor = workflows.length > 0 ? `Workers wait for the results of ${workflows.join(", ")}.\n` : "";
-  return `Wrote ${relative(cwd, file)}. ${waitsFor}
+  return `Wrote ${relative(cwd, file)}.
+${waitsFor}
 Next:
   1. Add the model's key to the repository's secrets as ${keyVariableOf(model)}: Settings → Secrets and variables → Actions.
   2. Turn on "Allow GitHub Actions to create and approve pull requests": Settings → Actions → General.

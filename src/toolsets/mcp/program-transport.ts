@@ -12,7 +12,7 @@ const maxStderrCharacters = 2_000;
 const maxReportedLines = 5;
 const maxReportedCharacters = 200;
 
-export interface Program {
+export interface ServerProgram {
   command: string;
   args: readonly string[];
   env: Readonly<Record<string, string>>;
@@ -39,7 +39,7 @@ export class ProgramTransport implements MCPTransport {
   readonly supportsProtocolVersionDiscovery = true;
   protocolVersion?: string;
 
-  readonly #program: Program;
+  readonly #program: ServerProgram;
   readonly #closed = Promise.withResolvers<void>();
   /** The requests without a response so far. */
   readonly #pending = new Set<string>();
@@ -49,7 +49,7 @@ export class ProgramTransport implements MCPTransport {
   #stderr = "";
   #end: string | undefined;
 
-  constructor(program: Program) {
+  constructor(program: ServerProgram) {
     this.#program = program;
   }
 

@@ -22,7 +22,7 @@ export function decide(sql: Sql, decision: Decision): Promise<Outcome<DecisionRe
 }
 
 /** Revokes an approval, or an answer. */
-export function revoke(sql: Sql, revocation: Revocation): Promise<Outcome<DecisionResult>> {
+export function revokeStored(sql: Sql, revocation: Revocation): Promise<Outcome<DecisionResult>> {
   return once(sql, revocation, "revoke", (approval) => applyRevocation(approval, revocation));
 }
 

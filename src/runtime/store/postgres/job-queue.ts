@@ -4,7 +4,7 @@ import { z } from "zod";
 import type { PostgresConnection, Sql } from "./postgres-connection.ts";
 
 /** A run that a replica has taken from the queue. */
-export interface Job {
+export interface QueueJob {
   id: string;
   runId: string;
   /** How often the job was taken back from a replica that did not answer. */
@@ -17,14 +17,14 @@ export interface Job {
  */
 export interface JobQueue {
   put(runs: readonly { id: string; repository: string }[], sql: Pick<Sql, "raw">): Promise<void>;
-  take(limit: number, sql: Pick<Sql, "raw">): Promise<Job[]>;
+  take(limit: number, sql: Pick<Sql, "raw">): Promise<QueueJob[]>;
   remove(jobIds: readonly string[], sql: Pick<Sql, "raw">): Promise<void>;
   /** The runs that wait because too many of their repository are active, with their places, first in line first. */
   findWaiting(limit: number): Promise<WaitingRun[]>;
   /** How many runs of a repository may be active at once. */
   readonly runsPerRepository: number | undefined;
   /** Sends the heartbeat of these jobs, and returns those that still belong to this replica. */
-  touch(jobs: readonly Job[]): Promise<Job[]>;
+  touch(jobs: readonly QueueJob[]): Promise<QueueJob[]>;
   close(): Promise<void>;
 }
 

@@ -4,7 +4,7 @@ import { advance } from "./advance.ts";
 import { findApprovals } from "./approvals.ts";
 import { readChanges } from "./changes.ts";
 import { completeEffect, completeStep } from "./complete-effect.ts";
-import { beginExecution, decide, revoke } from "./decide.ts";
+import { beginExecution, decide, revokeStored } from "./decide.ts";
 import { claimEffect, findDueRuns, findEffectProblem, nextDueAt, postponeEffect } from "./effects.ts";
 import { readInbox, readLog } from "./events.ts";
 import { fireTimers } from "./fire-timers.ts";
@@ -106,7 +106,7 @@ export function openPostgresStore(
     findApproval: (id) => read(undefined, async (sql) => (await findApprovals(sql, "id = $1", id))[0]),
     approvalsOf: (rootId) => read(undefined, (sql) => findApprovals(sql, "root_id = $1", rootId)),
     decideApproval: (decision) => write(undefined, (sql) => decide(sql, decision)),
-    revokeApproval: (revocation) => write(undefined, (sql) => revoke(sql, revocation)),
+    revokeApproval: (revocation) => write(undefined, (sql) => revokeStored(sql, revocation)),
     beginExecution: (execution) => write([execution.runId], (sql) => beginExecution(sql, execution, holder())),
     readLedger: (after, limit) => read(undefined, (sql) => readLedger(sql, { after, limit })),
     changesOf: (runId, upTo) => read([runId], (sql) => readChanges(sql, runId, upTo)),

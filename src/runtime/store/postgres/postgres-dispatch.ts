@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { LeaseLostError, startStopwatch } from "#domain/write-lease.ts";
 import type { Dispatch, DispatchTarget } from "#runtime/dispatch.ts";
-import type { Job, JobQueue } from "./job-queue.ts";
+import type { JobQueue, QueueJob } from "./job-queue.ts";
 import type { PostgresConnection } from "./postgres-connection.ts";
 import { joinReplicas, type Replica } from "./replica.ts";
 import { type Release, RunLeases } from "./run-leases.ts";
@@ -33,9 +33,9 @@ export class PostgresDispatch implements Dispatch {
   readonly #queue: JobQueue;
   readonly #leases: RunLeases;
   readonly #onError: (error: unknown) => void;
-  readonly #held = new Map<string, Job>();
+  readonly #held = new Map<string, QueueJob>();
   /** The time since the database last confirmed each lease. */
-  readonly #confirmed = new WeakMap<Job, () => number>();
+  readonly #confirmed = new WeakMap<QueueJob, () => number>();
   readonly #releasing = new Set<Promise<unknown>>();
   /** Runs to wake, collected over one turn of the event loop. */
   readonly #toWake = new Set<string>();
@@ -199,7 +199,7 @@ export class PostgresDispatch implements Dispatch {
     }
   }
 
-  async #process(replicaId: number, job: Job): Promise<void> {
+  async #process(replicaId: number, job: QueueJob): Promise<void> {
     const { runId } = job;
     this.#held.set(runId, job);
     if (this.#showing?.runId === runId) await this.#showing.done;
@@ -209,14 +209,14 @@ export class PostgresDispatch implements Dispatch {
     this.#startAcquiring();
   }
 
-  async #release(replicaId: number, job: Job): Promise<Release> {
+  async #release(replicaId: number, job: QueueJob): Promise<Release> {
     const releasing = this.#tryRelease(replicaId, job);
     this.#releasing.add(releasing);
     return releasing.finally(() => this.#releasing.delete(releasing));
   }
 
   /** Retries until it succeeds: nobody else would process a run that is held here. */
-  async #tryRelease(replicaId: number, job: Job): Promise<Release> {
+  async #tryRelease(replicaId: number, job: QueueJob): Promise<Release> {
     // A lease that was lost belongs to another replica.
     while (this.holder === replicaId && this.#held.get(job.runId) === job) {
       try {
@@ -290,7 +290,7 @@ export class PostgresDispatch implements Dispatch {
   }
 
   /** Sends a heartbeat for these leases. Those that another replica has taken over are revoked. */
-  async #renew(jobs: readonly Job[]): Promise<void> {
+  async #renew(jobs: readonly QueueJob[]): Promise<void> {
     const elapsedMs = startStopwatch();
     const ours = new Set(await this.#queue.touch(jobs));
     for (const job of jobs) {

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Job, JobQueue } from "./job-queue.ts";
+import type { JobQueue, QueueJob } from "./job-queue.ts";
 import type { Outcome, PostgresConnection, Sql } from "./postgres-connection.ts";
 import { channel, lockClass } from "./replica.ts";
 
@@ -39,8 +39,8 @@ export class RunLeases {
   }
 
   /** Acquires up to `limit` runs that no replica holds. */
-  acquire(holder: number, limit: number): Promise<Job[]> {
-    return this.#connection.transaction(async (sql): Promise<Outcome<Job[]>> => {
+  acquire(holder: number, limit: number): Promise<QueueJob[]> {
+    return this.#connection.transaction(async (sql): Promise<Outcome<QueueJob[]>> => {
       const jobs = await this.#queue.take(limit, sql);
       if (jobs.length === 0) return { result: [], undo: true };
 
@@ -52,7 +52,7 @@ export class RunLeases {
           where runs.id = taken.id returning runs.id`,
         [holder, jobs.map(({ runId }) => runId), jobs.map(({ id }) => id)],
       );
-      const isAcquired = ({ runId }: Job) => acquired.some(({ id }) => id === runId);
+      const isAcquired = ({ runId }: QueueJob) => acquired.some(({ id }) => id === runId);
       await this.#queue.remove(
         jobs.filter((job) => !isAcquired(job)).map(({ id }) => id),
         sql,
@@ -91,7 +91,7 @@ export class RunLeases {
   }
 
   /** Releases a run. With `handOver` it goes back into the queue, since something may be left to do. */
-  release(holder: number, job: Job, handOver: boolean): Promise<Release> {
+  release(holder: number, job: QueueJob, handOver: boolean): Promise<Release> {
     return this.#connection.transaction(async (sql): Promise<Outcome<Release>> => {
       const [run] = await sql.query(
         Lease,
