@@ -62,7 +62,7 @@ async function decideOne(
 }
 
 /**
- * Evaluates a person's approval under the repository's current settings: if it counts, and if more people have to
+ * Evaluates a person's approval under the repository's current settings: whether it counts, and whether more people have to
  * approve. Throws a UserError with the reason if it does not count.
  */
 async function evaluate(
@@ -233,7 +233,7 @@ function assertRememberable({ id, preview }: Approval): void {
   throw new UserError(`Not everything in ${id} can be shown, so it can only be approved once: leave out session.`);
 }
 
-/** Throws a UserError if the person's approval would not count for any call of these runs. */
+/** Throws a UserError if the person's approval would not meet a requirement that all calls of these runs have. */
 export async function checkApprover(
   { store, openGitHub }: Pick<DecideOptions, "store" | "openGitHub">,
   thread: ThreadRef,

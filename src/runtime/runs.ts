@@ -9,7 +9,7 @@ import type { ChecksReport } from "./describe-checks.ts";
 
 /** An issue or pull request, to which root runs belong. */
 export interface ThreadRef {
-  /** Runs are found by the repository id, whatever the repository was called when they were created. */
+  /** Identifies the repository even if it was renamed since a run was created. */
   repositoryId?: number | undefined;
   installationId: number;
   owner: string;
@@ -17,7 +17,7 @@ export interface ThreadRef {
   thread: number;
 }
 
-/** An issue or pull request as a person saw it. What is undefined is read from GitHub. */
+/** An issue or pull request as a person saw it. Undefined fields are read from GitHub. */
 export interface SeenIssue {
   at: Date;
   title: string;
@@ -27,7 +27,7 @@ export interface SeenIssue {
   labels?: string[];
   type?: string | undefined;
   subIssues?: { total: number; completed: number } | undefined;
-  /** True when nobody had commented before. */
+  /** True if there were no comments yet. */
   hasNoComments?: boolean;
 }
 
@@ -40,7 +40,7 @@ interface PersonRequest {
   byId?: number | undefined;
   /** Default: the thread. */
   via?: Channel;
-  /** The idempotency key, made of data that cannot be forged. A request with a known key changes nothing. */
+  /** The idempotency key, derived from data that cannot be forged. A request with a known key changes nothing. */
   deliveryId?: string;
 }
 
@@ -56,16 +56,16 @@ interface StartRequest {
   worker?: string;
   /** The task. */
   text: string;
-  /** The issue as the person saw it. Default: as it is now. Later edits and comments do not reach the worker. */
+  /** The issue as the person saw it, without later edits and comments. Default: the current one. */
   seen?: SeenIssue | undefined;
   deliveryId?: string;
-  /** The largest cost, in US dollars, if it is lower than the worker's limit. */
+  /** The maximum cost in US dollars, if it is lower than the worker's limit. */
   maxCost?: number;
 }
 
 /**
  * The operations that front ends offer on runs. Callers have to authorize the person first. Every method resolves after
- * its effect is stored, and throws a UserError that says what to do when the request cannot be carried out. A repeated
+ * its effect is stored, and throws a UserError that says what to do if the request cannot be carried out. A repeated
  * delivery resolves as it did the first time and changes nothing.
  */
 export interface Runs {
@@ -101,9 +101,9 @@ export interface Runs {
    */
   deliverMessage(thread: ThreadRef, message: PersonRequest & { text: string; mayAnswer?: boolean }): Promise<boolean>;
   /**
-   * Decides one approval by its id, `all` that are pending in the thread or, without a target, the only pending one. A
-   * request that is not posted yet, or was posted after the deciding comment, is not decided. Where several people have to
-   * approve, the answer is recorded and the approval stays pending until the last of them has.
+   * Decides one approval by its id, with `all` every pending one in the thread or, without a target, the only pending
+   * one. A request that is not posted yet, or was posted after the deciding comment, is not decided. If several people
+   * have to approve, the answer is recorded and the approval stays pending until the last of them has approved.
    */
   decideApprovals(
     thread: ThreadRef,
@@ -112,13 +112,13 @@ export interface Runs {
       approve: boolean;
       note?: string;
       remember?: "none" | "session";
-      /** Arguments that replace the original ones. They are validated before anything runs. */
+      /** Arguments that replace the original ones. They are validated first. */
       changedArgs?: unknown;
-      /** The deciding comment. Only requests posted before it are decided, by GitHub's order of comments. */
+      /** The deciding comment. Only requests posted before it, in GitHub's order of comments, are decided. */
       commentId?: number | undefined;
     },
   ): Promise<Approval[]>;
-  /** Withdraws an approval whose call has not begun, the person's own answer, or what is remembered of an approval. */
+  /** Revokes an approval whose call has not begun, the person's own answer, or an approval for the session. */
   revokeApproval(thread: ThreadRef, request: PersonRequest & { target: string; note?: string }): Promise<Approval>;
   /**
    * Passes a review, with all its comments, to the newest live run of the pull request. One that requests changes, mentions
@@ -130,7 +130,7 @@ export interface Runs {
   ): Promise<boolean>;
   /**
    * Reads the checks of a commit and, when all have completed, reports them to the runs that pushed it to their branch.
-   * Returns what was reported, by the pull request.
+   * Returns the reports by pull request.
    */
   reportChecks(
     repository: Omit<ThreadRef, "thread">,
@@ -141,15 +141,15 @@ export interface Runs {
     thread: ThreadRef,
     closed: PersonRequest & {
       merged: boolean;
-      /** The commit as GitHub reports it: the merge commit, or the last one that was proposed. */
+      /** The commit that GitHub reports: the merge commit, or the last proposed one. */
       commit?: string | undefined;
     },
   ): Promise<boolean>;
   /** Continues the runs that ended when this pull request was closed without merging. */
   reopenPullRequest(thread: ThreadRef, reopened: PersonRequest): Promise<void>;
-  /** Posts a request of this thread again, as it is now: a person edited its comment. */
+  /** Posts a request of this thread again in its current state, because a person edited its comment. */
   repostRequest(thread: ThreadRef, request: { approvalId: string; deliveryId: string }): Promise<void>;
-  /** Returns the pull requests that live runs of a repository have opened, each with the branch that the run started from. */
+  /** Returns the pull requests that live runs of a repository have opened, each with the branch that its run started from. */
   openPullRequests(repository: RepositoryRef): Promise<{ number: number; base: string | undefined }[]>;
   /** Asks the live runs that opened this pull request to merge its base branch. */
   requestBaseMerge(
@@ -158,7 +158,7 @@ export interface Runs {
       base: string;
       /** A sentence. */
       reason: string;
-      /** The thread of the answer. Default: the pull request's. */
+      /** The thread to reply in. Default: the pull request's. */
       replyThread?: number;
       deliveryId?: string;
     },
@@ -169,52 +169,53 @@ export interface Runs {
   requestResume(thread: ThreadRef, request: PersonRequest & { text?: string }): Promise<string[]>;
   /** Ends the thread's live runs for good. Returns the ids of the runs. */
   requestCancel(thread: ThreadRef, request: PersonRequest): Promise<string[]>;
-  /** Ends the thread's newest live run, with what it has done so far as its result. */
+  /** Ends the thread's newest live run, with its work so far as its result. */
   requestExit(thread: ThreadRef, request: RunRequest): Promise<void>;
   /**
-   * Tries again what the thread's newest run could not do: its model call at once, or its whole task when the run has
+   * Retries what the thread's newest run failed to do: its model call immediately, or its whole task if the run has
    * ended. Throws for a run that has not failed.
    */
   retry(thread: ThreadRef, request: RunRequest & Pick<StartRequest, "origin" | "seen">): Promise<void>;
-  /** Drops the conversation of the thread's newest live run. Its files stay. Throws while the run is working. */
+  /** Drops the conversation of the thread's newest live run, but not its files. Throws while the run is working. */
   clearConversation(thread: ThreadRef, request: PersonRequest): Promise<void>;
   /** Returns the model of the thread's newest live run, and the models with a known price that it may use. */
   listModels(thread: ThreadRef, request?: Pick<RunRequest, "runId">): Promise<{ current: string; available: string[] }>;
-  /** Uses another model for the next calls of the thread's newest live run. Throws for one that it may not use. */
+  /** Changes the model for the next calls of the thread's newest live run. Throws for a model that it may not use. */
   changeModel(thread: ThreadRef, request: RunRequest & { model: string }): Promise<void>;
   /**
-   * Raises the cost limit of the run that has used it up, and continues it. Returns the new limit in US dollars; undefined
-   * for a known delivery. Throws for someone who may not approve, and for more than the deployment's policy allows.
+   * Raises the cost limit of the run that has used it up, and continues it. Returns the new limit in US dollars;
+   * undefined for a known delivery. Throws if the person may not approve, or if the deployment's policy does not allow
+   * as much.
    */
   raiseCostLimit(thread: ThreadRef, request: PersonRequest & { amount: number }): Promise<number | undefined>;
   /** Posts the changes of the thread's newest run, live or ended, as a diff. Throws for a thread without runs. */
   showChanges(thread: ThreadRef, request: PersonRequest): Promise<void>;
   /**
-   * Runs a command for the tools of the thread's newest run, live or ended: `/tool name --option value`, `/name …`, `/tool
-   * name -i`, `/tools`. The reply is posted in the thread. While the run is busy, the reply says what the command waits
-   * for. With `mayBeForeign`, the command may be meant for another bot, so it is ignored unless a tool has its name. Throws
-   * for a thread without runs.
+   * Runs a command for the tools of the thread's newest run, live or ended: `/tool name --option value`, `/name …`,
+   * `/tool name -i`, `/tools`. The reply is posted in the thread. While the run is busy, the reply says what the
+   * command is waiting for. With `mayBeForeign`, the command may be meant for another bot, so it is ignored unless a
+   * tool has that name. Throws for a thread without runs.
    */
   runToolCommand(
     thread: ThreadRef,
     request: RunRequest & { command: ParsedCommand; mayBeForeign?: boolean },
   ): Promise<void>;
   /**
-   * Saves the location of a repository that a delivery reports, unless a newer one is known. When the repository has a new
-   * owner, its live runs are stopped and their requests withdrawn, since other people have write access now.
+   * Saves the location of a repository that a delivery reports, unless a newer one is known. If the repository has a
+   * new owner, stops its live runs and withdraws their requests, since other people have write access now.
    */
   reportLocation(reported: ReportedLocation): Promise<void>;
   /** Stops the live runs of an installation or of repositories that the app can no longer reach. */
   stopUnreachable(where: InstallationScope, why: { reason: string; deliveryId?: string }): Promise<void>;
   /**
-   * Posts the live runs' requests and statuses again where the app has regained access. Known repositories among the given
-   * locations are updated first.
+   * Posts the live runs' requests and statuses again after the app has regained access. Known repositories among the
+   * given locations are updated first.
    */
   refreshReachable(where: InstallationScope, locations: readonly ReportedLocation[]): Promise<void>;
   /** Records a key for a month, across restarts. */
   record(key: string): Promise<void>;
   hasRecorded(key: string): Promise<boolean>;
-  /** Returns whether a worker was started in the thread and whether one is live. Cheap enough to call for every comment. */
+  /** Returns the state of the thread's runs. Cheap enough to call for every comment. */
   threadActivity(thread: ThreadRef): Promise<"none" | "ended" | "live">;
   /** Returns the thread's root runs, newest first, with their children. */
   status(thread: ThreadRef): Promise<RunView[]>;

@@ -10,7 +10,7 @@ const StoredCommand = z.strictObject({
   raw: z.string(),
 }) satisfies z.ZodType<ParsedCommand>;
 
-/** Every effect the runtime performs: those the worker machine requests, and those requested by people and front ends. */
+/** All effects that the runtime performs: those requested by the worker machine, by people and by front ends. */
 export const RuntimeEffect = z.discriminatedUnion("kind", [
   ...EffectRequest.options,
   /** Posts or edits the status comment of a root run. */
@@ -37,7 +37,7 @@ export const RuntimeEffect = z.discriminatedUnion("kind", [
     args: z.unknown(),
     agreed: z.string().optional(),
   }),
-  /** Posts the changes of the run as a diff in this thread, for a person who asked for it. */
+  /** Posts the changes of the run as a diff in this thread, for the person who asked. */
   z.strictObject({ kind: z.literal("changes.show"), callId: z.string(), by: z.string(), thread: z.number() }),
   /**
    * Posts the reply to a person's call, in the thread where it was made. Without `reply`, the result in the log is posted.

@@ -9,15 +9,15 @@ import { type RepositoryAccess, type RunEnvironment, readSettings } from "#runti
 import { defaultGuidanceTokens } from "./read-guidance.ts";
 
 export interface Admission {
-  /** The worker with the limits, the policy and the instructions that the deployment and the repository add. */
+  /** The worker, with the limits, policy and instructions of the deployment and the repository. */
   worker: WorkerDefinition;
   source: RunSpec["workerSource"];
   model: string;
 }
 
 /**
- * Checks that a worker may start on a repository. Throws a UserError when it is unknown, invalid or not allowed there, or
- * when it cannot use its model.
+ * Checks that a worker may start on a repository. Throws a UserError if it is unknown, invalid or not allowed there, or
+ * if it cannot use its model.
  */
 export async function admitWorker(
   name: string,
@@ -36,7 +36,7 @@ export async function admitWorker(
     model?: string;
     /** Undefined for a program that runs its own workers. */
     policy: DeploymentPolicy | undefined;
-    /** True for a run on the pull request of a fork, where only workers that read are admitted. */
+    /** True for a run on the pull request of a fork, for which only read-only workers are admitted. */
     isFork?: boolean | undefined;
   },
 ): Promise<Admission> {
@@ -67,7 +67,7 @@ export async function admitWorker(
   };
 }
 
-/** Loads what only runs need, after the start of the program. */
+/** Loads the modules that only runs need, after the program has started. */
 function loadToolsets() {
   return Promise.all([import("#toolsets/open-toolbox.ts"), import("#toolsets/offered-tools.ts")]);
 }
@@ -77,12 +77,12 @@ function checkAllowed({ name }: WorkerDefinition, { workers }: RepositorySetting
   throw new UserError(`${name} may not be run here: ${settingsPath} allows ${workers.join(", ") || "no worker"}.`);
 }
 
-/** The toolsets that neither execute code of the repository nor send text to other hosts. */
+/** The toolsets that neither execute the repository's code nor send text to other hosts. */
 const readingToolsets = ["filesystem", "search", "git", "github", "reviews", "tasks", "ask", "workers"];
 
 /**
- * The owner of a fork controls its files. A worker may read them, but it changes nothing, executes nothing, and has no way
- * to send anything elsewhere. The workers that it calls are checked as well.
+ * Throws a UserError unless the worker only reads. The owner of a fork controls its files: a worker may read them, but
+ * may not change anything, execute anything, or send anything elsewhere. The workers that it calls are checked as well.
  */
 function checkOnlyReads({ name, toolsets, sandbox, server_side_tools: serverSideTools }: WorkerDefinition): void {
   const readsOnly = sandbox?.readonly && serverSideTools.length === 0;
@@ -92,7 +92,7 @@ function checkOnlyReads({ name, toolsets, sandbox, server_side_tools: serverSide
   );
 }
 
-/** Returns the model of a worker. Throws a UserError when there is none, or when the worker cannot use it. */
+/** Returns the model of a worker. Throws a UserError if there is none, or if the worker cannot use it. */
 export function modelFor(worker: WorkerDefinition, model: string | undefined, models: Models): string {
   if (!model) {
     throw new UserError("No model is configured here: set GOLEM_FORGE_MODEL, such as anthropic:claude-sonnet-4-5.");
@@ -109,7 +109,7 @@ export function modelFor(worker: WorkerDefinition, model: string | undefined, mo
   return model;
 }
 
-/** Throws a UserError for a tool that the provider lacks. A worker with the `web` toolset uses that instead. */
+/** Throws a UserError for a tool that the provider lacks. Accepts it if the worker has the `web` toolset, which replaces it. */
 function checkServerSideTools(worker: WorkerDefinition, model: string, models: Models): void {
   if ("web" in worker.toolsets) return;
   for (const tool of worker.server_side_tools) {

@@ -7,7 +7,7 @@ import type { SeenIssue } from "#runtime/runs.ts";
 import { cleanText, wrapUntrusted } from "#text/untrusted.ts";
 import { readAttachments } from "./read-attachments.ts";
 
-/** The characters of an issue and of its comments that a worker starts with. It can read the rest with its tools. */
+/** The maximum characters of an issue and of its comments in the briefing. A worker can read the rest with its tools. */
 const maxBodyLength = 20_000;
 const maxDetailsLength = 1_000;
 const maxThreadLength = 20_000;
@@ -20,7 +20,7 @@ type BriefedIssue = Pick<
   "number" | "title" | "body" | "author" | "authorId" | "labels" | "isPullRequest" | "type" | "subIssues"
 >;
 
-/** Returns the issue as the person saw it, who had not seen later changes. GitHub is asked for what is not known. */
+/** Returns the issue as the person saw it, without later changes. Reads unknown parts from GitHub. */
 export async function readBriefedIssue(
   github: GitHub,
   { thread, isPullRequest }: Pick<RunOrigin, "thread" | "isPullRequest">,
@@ -36,9 +36,8 @@ export async function readBriefedIssue(
 }
 
 /**
- * Returns the context that a worker reads before its task: the issue and the comments so far. All of it is marked as
- * untrusted, whoever wrote it.
- * Also returns the people who wrote it.
+ * Returns the context that a worker reads before its task, which is the issue and its comments, and the people who
+ * wrote it. All of it is marked as untrusted.
  */
 export async function composeBriefing(
   github: GitHub,
@@ -74,7 +73,7 @@ export async function composeBriefing(
   };
 }
 
-/** Lists the issues and pull requests of the repository that the texts name, with their titles. */
+/** Lists the repository's issues and pull requests that the texts mention, with their titles. */
 async function describeLinked(github: GitHub, { number }: BriefedIssue, texts: readonly string[]): Promise<string> {
   const named = [...new Set(texts.flatMap((text) => github.findLinkedIssues(text)))].filter(
     (other) => other !== number,
@@ -92,7 +91,7 @@ async function describeLinked(github: GitHub, { number }: BriefedIssue, texts: r
 /** A link is optional: the run starts without it. */
 function noIssue(): undefined {}
 
-/** Comments that people minimized are left out. Where GitHub does not say, none are. */
+/** Reads the comments, without those that people minimized as far as GitHub reports that. */
 async function readComments(github: GitHub, { number, isPullRequest }: BriefedIssue): Promise<Comment[]> {
   const comments = await github.listComments(number);
   if (comments.every(({ own }) => own)) return [];
@@ -100,7 +99,7 @@ async function readComments(github: GitHub, { number, isPullRequest }: BriefedIs
   return comments.filter(({ id }) => !minimized.has(id));
 }
 
-/** Leaves out comments written or edited after the command, since the person had not seen them. */
+/** Leaves out comments that were written or edited after the command, since the person had not seen them. */
 async function earlierComments(
   github: GitHub,
   issue: BriefedIssue,

@@ -11,7 +11,7 @@ export interface AttachedFile {
   bytes: Buffer;
 }
 
-/** Converts files for the model. Throws a UserError when they violate the worker's attachment policy. */
+/** Converts files for the model. Throws a UserError if they violate the worker's attachment policy. */
 export function checkAttachments(worker: WorkerDefinition, files: readonly AttachedFile[]): Attachment[] {
   const { attachment_policy: policy } = worker;
   const problem = policy && findPolicyProblem(policy, files);
@@ -52,7 +52,7 @@ function plainSuffix(suffix: string): string {
   return (suffix.startsWith(".") ? suffix : `.${suffix}`).toLowerCase();
 }
 
-/** The file types that models read, by the bytes they begin with. */
+/** The file types that models read, by their first bytes. */
 const signatures: [mediaType: string, matches: (start: string) => boolean][] = [
   ["image/png", (start) => start.startsWith("\x89PNG\r\n\x1a\n")],
   ["image/jpeg", (start) => start.startsWith("\xff\xd8\xff")],
@@ -61,12 +61,12 @@ const signatures: [mediaType: string, matches: (start: string) => boolean][] = [
   ["application/pdf", (start) => start.startsWith("%PDF-")],
 ];
 const signatureBytes = 16;
-/** Endings of names that belong to one of the types above, whatever the content is. */
+/** File name extensions of the types above, whatever the content is. */
 const binaryName = /\.(png|jpe?g|gif|webp|pdf)$/i;
 
 /**
- * Detects the type of a file by its content: an image, a PDF, or UTF-8 text. Undefined for anything else, and for text
- * with the name of an image.
+ * Detects the type of a file by its content: an image, a PDF, or UTF-8 text. Returns undefined for anything else, and
+ * for text with the file name of an image.
  */
 export function detectMediaType(name: string, bytes: Buffer): string | undefined {
   const start = bytes.toString("latin1", 0, signatureBytes);

@@ -4,7 +4,7 @@ import type { RunSpec } from "#domain/run.ts";
 import type { Limits, WorkerDefinition } from "#domain/worker.ts";
 import type { RunRow } from "#runtime/store/store.ts";
 
-/** Throws a UserError when a run may not call this worker: it is one of its ancestors, too deep, or one too many. */
+/** Throws a UserError if a run may not call this worker: it is one of its ancestors, too deep, or one too many. */
 export function checkDelegation({ worker, workerPath, depth }: RunSpec, name: string, siblings: number): void {
   const path = `${workerPath} -> ${name}`;
   const ancestors = workerPath.split(" -> ").map((ancestor) => ancestor.toLowerCase());
@@ -28,14 +28,14 @@ interface ChildOptions {
   source: RunSpec["workerSource"];
   model: string;
   now: number;
-  /** The other children of its parent. */
+  /** Its parent's other children. */
   siblings: readonly RunRow[];
   root: RunSpec;
 }
 
 /**
- * Returns the spec of the run that answers a worker call, with its share of the budget its parent has left. Throws a
- * UserError when the share is too small.
+ * Returns the spec of the run that answers a worker call, with its share of its parent's remaining budget. Throws a
+ * UserError if the share is too small.
  */
 export function childSpec(
   parent: RunRow,
@@ -61,7 +61,7 @@ export function childSpec(
 
 type Share = Pick<Limits, "tokens" | "cost">;
 
-/** Divides what is left equally among the open worker calls, without the shares their runs got already. */
+/** Divides the remaining budget equally among the open worker calls, without the shares that were already assigned to runs. */
 function shareOf({ snapshot }: RunRow, siblings: readonly RunRow[]): Share {
   const { openCalls, tokens, cost, limits } = snapshot.context;
   const calls = openCalls.filter(({ answeredBy }) => answeredBy === "worker").map(({ callId }) => callId);
@@ -83,7 +83,7 @@ function checkShare({ name, limits }: WorkerDefinition, { tokens, cost }: Share,
   throw new UserError(`The remaining budget of this run is too small to start ${name}. Do the task yourself.`);
 }
 
-/** A child may use its share of what its parent has left, and no more than its own limits. */
+/** Limits a child to its share of its parent's remaining budget, and to its own limits. */
 function narrowLimits(own: Limits, { spec, snapshot }: RunRow, share: Share): Limits {
   const { limits } = spec.worker;
   return {
@@ -97,7 +97,7 @@ function narrowLimits(own: Limits, { spec, snapshot }: RunRow, share: Share): Li
   };
 }
 
-/** The arguments of a worker call as the model wrote them, with the names of other programs for `task` and `context`. */
+/** The arguments of a worker call as the model wrote them. Accepts other common names for `task` and `context`. */
 const WorkerCall = z.object({
   task: z.string().nullish(),
   input: z.string().nullish(),
@@ -113,7 +113,7 @@ export function attachmentsOf(args: unknown): string[] {
   return WorkerCall.safeParse(args).data?.attachments ?? [];
 }
 
-/** Returns the task of a worker call, as the child's first message. */
+/** Returns the task of a worker call for the child's first message. */
 export function taskOf(args: unknown): string {
   const { task, input, prompt, message, context, instructions } = WorkerCall.safeParse(args).data ?? {};
   return [task ?? input ?? prompt ?? message, context ?? instructions].filter(Boolean).join("\n\n");

@@ -5,13 +5,13 @@ import type { WorkerDefinition } from "#domain/worker.ts";
 import { cleanText, wrapUntrusted } from "#text/untrusted.ts";
 import { type AttachedFile, detectMediaType, findPolicyProblem, toAttachment } from "./check-attachments.ts";
 
-/** What an issue can bring to a run. The worker's attachment policy can only lower it. */
+/** Limits of the attachments from an issue. The worker's attachment policy can only lower them. */
 const maxFiles = 5;
 const maxFileBytes = 2 * 1024 ** 2;
 const maxTotalBytes = 4 * 1024 ** 2;
 const maxTextBytes = 100_000;
 const maxNamed = 20;
-/** For all files together: the run starts afterwards. */
+/** For all files together, since the run waits for them. */
 const timeoutMs = 10_000;
 
 const textName =
@@ -19,13 +19,13 @@ const textName =
 
 export interface ReadAttachments {
   files: Attachment[];
-  /** Names every file, and says why some could not be read. Empty if there are none. */
+  /** Names every file, and says why some could not be read. Empty if there are no files. */
   note: string;
 }
 
 /**
- * Reads the images and files attached to texts of an issue or pull request, within limits and the worker's attachment policy. Never fails: a
- * file that cannot be read is named with the reason.
+ * Reads the images and files attached to texts of an issue or pull request, within limits and the worker's attachment
+ * policy. Never fails: a file that cannot be read is listed with the reason.
  */
 export async function readAttachments(
   github: Pick<GitHub, "findAttachments" | "downloadAttachment">,
@@ -81,7 +81,7 @@ function findProblem(
   return policy && findPolicyProblem(policy, files);
 }
 
-/** Text reaches the model as it is, so it is marked as untrusted here. */
+/** Converts a file to its stored form. Text reaches the model unchanged, so it is marked as untrusted here. */
 function toStored(file: AttachedFile): Attachment {
   const attachment = toAttachment(file);
   if (!isTextMediaType(file.mediaType)) return attachment;

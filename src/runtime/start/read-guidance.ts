@@ -9,16 +9,16 @@ import { cleanText } from "#text/untrusted.ts";
 /** Guidance for contributors and agents at the root of a repository, in the order of precedence. */
 const rootFiles = ["AGENTS.md", "CLAUDE.md", ".github/copilot-instructions.md", "CONTRIBUTING.md"];
 const maxNestedFiles = 4;
-// Starts only where a word starts: otherwise the time grows with the square of a long word's length.
+// Starts only at the start of a word: otherwise the time would grow with the square of a long word's length.
 const pathPattern = /(?<![\w.-])[\w.-]+(?:\/[\w.-]+)+/g;
 export const defaultGuidanceTokens = 4_000;
 
 type ReadText = (path: string) => Promise<string | undefined>;
 
 /**
- * Reads the maintainers' guidance from the default branch: the files at the root, and the nearest AGENTS.md of paths that the
- * task names. Files that do not fit into the worker's `guidance_tokens` are cut or left out. A run on a pull request has
- * that branch's files in its sandbox, so it reads them from GitHub.
+ * Reads the maintainers' guidance from the default branch: the files at the root, and the nearest AGENTS.md of the
+ * paths in the task. Files that do not fit into the worker's `guidance_tokens` are cut or left out. A run on a pull
+ * request has that branch's files in its sandbox, so it reads the guidance from GitHub.
  */
 export async function readGuidance(
   { worker, origin }: RunSpec,
@@ -35,7 +35,7 @@ export async function readGuidance(
   );
 
   const files: GuidanceFile[] = [];
-  // Several tools read the same text under several names.
+  // The same text may be in several files, since tools expect different names.
   for (const { path, text } of texts.filter(
     (one, index) => texts.findIndex(({ text }) => text === one.text) === index,
   )) {
@@ -48,7 +48,7 @@ export async function readGuidance(
   return files;
 }
 
-/** Guidance that is not a file is left out. */
+/** Reads guidance from GitHub; undefined if it is not a file. */
 async function readFromGitHub(github: GitHub, path: string): Promise<string | undefined> {
   return github.readFile(path).catch((error) => {
     if (!(error instanceof UserError)) throw error;
@@ -62,7 +62,7 @@ async function readText(workspace: Workspace, path: string): Promise<string | un
   return bytes && Buffer.from(bytes).toString("utf8");
 }
 
-/** The AGENTS.md files in the folders of the paths that a text names, nearest first. */
+/** Returns the AGENTS.md files in the folders of the paths that a text contains, nearest first. */
 async function nearestFiles(workspace: Workspace, text: string): Promise<string[]> {
   const folders = new Set<string>();
   for (const [path] of text.slice(0, 20_000).matchAll(pathPattern)) {

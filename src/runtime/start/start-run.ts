@@ -21,7 +21,7 @@ const maxComparedRuns = 20;
 /** Starts workers on issues and pull requests, within the limits of people and repositories. */
 export class RunStarter {
   readonly #options: RunsOptions;
-  /** Counting and storing are two steps, so concurrent requests take turns. */
+  /** Counting and storing are two steps, so concurrent requests are processed one at a time. */
   readonly #admissions = new SerialQueue();
 
   constructor(options: RunsOptions) {
@@ -102,7 +102,7 @@ export class RunStarter {
     );
   }
 
-  /** Returns the median cost of the worker's latest runs in this repository, in US dollars; undefined when none had a price. */
+  /** Returns the median cost of the worker's latest runs in this repository, in US dollars; undefined if no price was known. */
   async #usualCost({ repositoryId }: RunOrigin, worker: string): Promise<number | undefined> {
     if (repositoryId === undefined) return undefined;
     const costs = await this.#options.store.costsOfWorker({ repositoryId, worker, limit: maxComparedRuns });
@@ -130,7 +130,7 @@ export function runIdOf(deliveryId: string): string {
   return shortId(deliveryId, 8);
 }
 
-/** Returns the US dollars that are left of the day's budget. Throws a UserError when it is used up. */
+/** Returns the US dollars left of the day's budget. Throws a UserError if it is used up. */
 export async function remainingBudget(
   { store, now, policy }: Pick<RunsOptions, "store" | "now" | "policy">,
   { repositoryId, owner, repo }: RunOrigin,
@@ -152,7 +152,7 @@ export async function remainingBudget(
   return Math.min(repository - ofRepository, total - ofAll);
 }
 
-/** A trigger's task is the maintainers'; the person who caused the event asked for nothing. */
+/** Returns the task as a message. A trigger's task comes from the maintainers, not from the person who caused the event. */
 function taskMessage(origin: RunOrigin, task: string): NewEvent["event"] {
   const { trigger, requestedBy: by, requestedById: byId } = origin;
   if (trigger === undefined) return { type: "message.received", kind: "request", text: task, by, byId };
@@ -161,7 +161,10 @@ function taskMessage(origin: RunOrigin, task: string): NewEvent["event"] {
   return { type: "message.received", kind: "prompt", text, by };
 }
 
-/** Returns the branches of the pull request that a run is started on, if it may push there: not to a fork or the default branch. */
+/**
+ * Returns the branches of the pull request that a run is started on, if it may push there; not for a fork or the
+ * default branch.
+ */
 async function findPullRequest(
   github: GitHub,
   { isPullRequest, thread }: RunOrigin,

@@ -45,7 +45,7 @@ export class TriggeredRuns {
     if (matching.length === 0) return [];
 
     if (origin.isPullRequest) {
-      // On a fork's pull request the fork's owner controls the files that the worker would read.
+      // On a fork's pull request, the fork's owner controls the files that the worker would read.
       if ((await github.getPullRequest(origin.thread))?.head.fromFork !== false) return [];
     }
     const hasPaths = matching.some(({ on }) => on.pull_request?.paths);
@@ -90,7 +90,7 @@ export class TriggeredRuns {
     await this.#starter.start({ ...started, deliveryId, maxCost: policy.schedules.cost });
   }
 
-  /** Returns why the worker was not started, where people should know. */
+  /** Starts a worker. Returns the reason if it was not started and people should know. */
   async #startOne(
     { worker, on }: WorkerTriggers,
     event: TriggeredEvent,
@@ -118,7 +118,7 @@ export class TriggeredRuns {
     }
   }
 
-  /** True while the worker works on the thread. Throws a UserError when events have started too many runs there. */
+  /** True while the worker is working on the thread. Throws a UserError if events have started too many runs there. */
   async #isBusy(worker: string, { origin }: TriggeredEvent): Promise<boolean> {
     const { store, now, policy } = this.#options;
     const runs = (await store.runsOfThread(origin)).flatMap((run) => (run.unreadable ? [] : [run]));
@@ -146,7 +146,7 @@ export class TriggeredRuns {
   }
 }
 
-/** Reads the triggers of a repository from its default branch. Those in its settings replace those of the worker file. */
+/** Reads the triggers of a repository from its default branch. Those in its settings override those of the worker file. */
 export async function readTriggers(
   github: GitHub,
   { catalog }: Pick<RunsOptions, "catalog">,

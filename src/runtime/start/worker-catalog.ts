@@ -17,7 +17,7 @@ import { closestMatch } from "#text/closest-match.ts";
 const repositoryFolder = ".github/workers";
 const ending = ".worker";
 
-/** The settings of the repository are read right before a worker is started, and its workers are of the same moment. */
+/** The repository's settings are read right before a worker is started, and its workers have to match them. */
 const maxFindAgeMs = 5_000;
 const maxListAgeMs = 30_000;
 
@@ -30,29 +30,29 @@ export interface ListedWorker {
   source: RunSpec["workerSource"];
 }
 
-/** The workers that can be started: those of the deployment, and those on a repository's default branch. */
+/** The workers that can be started: those of the deployment, and those on the repository's default branch. */
 export interface WorkerCatalog {
-  /** Returns the worker of this name; the repository's own has precedence. Throws a UserError that lists the workers. */
+  /** Returns the worker with this name; the repository's own takes precedence. Throws a UserError that lists the workers. */
   find(
     name: string,
     files: WorkerFiles,
   ): Promise<{
     worker: WorkerDefinition;
     source: RunSpec["workerSource"];
-    /** The path in the repository of a worker of its own. */
+    /** The path of a worker in the repository. */
     path?: string;
-    /** The model of its program, for a worker that names none. */
+    /** The model of its program, for a worker that does not name one. */
     model?: string | undefined;
   }>;
   /** Returns all workers, sorted by name. */
   list(files: WorkerFiles): Promise<ListedWorker[]>;
-  /** Returns the workers whose files have triggers. Files that are not valid are left out. */
+  /** Returns the workers whose files have triggers, without invalid files. */
   triggers(files: WorkerFiles): Promise<{ worker: string; on: Triggers }[]>;
   /** The folder of the deployment's workers. */
   readonly directory: string;
 }
 
-/** Reads the deployment's workers at once, so that an invalid one is reported at start-up. */
+/** Reads the deployment's workers immediately, so that an invalid one is reported at startup. */
 export async function openWorkerCatalog(directory: string): Promise<WorkerCatalog> {
   const shipped = await readShipped(directory);
 
@@ -111,9 +111,9 @@ async function filesIn(directory: string): Promise<string[]> {
 }
 
 interface OwnWorkers {
-  /** The paths of the worker files. Of two with the same name, the first one counts. */
+  /** The paths of the worker files. If two have the same name, the first one counts. */
   paths: string[];
-  /** The configuration of the program that the workers are, if they are one. */
+  /** The configuration of the program that the workers belong to, if any. */
   config: ProgramConfig | undefined;
 }
 
@@ -144,7 +144,7 @@ async function readProgramConfig(files: WorkerFiles, path: string): Promise<Prog
   return parseProgramConfig(await files.readFile(path, { maxAgeMs: maxListAgeMs }), path).config;
 }
 
-/** The main worker of a program may have another name in its file than that of the file. */
+/** Finds the main worker of a program, whose name in its file may differ from the file name. */
 async function findMain(files: WorkerFiles, paths: readonly string[], wanted: string): Promise<string | undefined> {
   const path = paths.find(isMain);
   if (path === undefined) return undefined;
@@ -171,7 +171,7 @@ async function readOwnWorker(
   return config ? applyProgramConfig(complete, config, folderSeen(config)) : complete;
 }
 
-/** The folder of the repository that a program works on; undefined for all of it. */
+/** Returns the folder of the repository that a program works on; undefined for the whole repository. */
 function folderSeen({ sandbox: { root } }: ProgramConfig): string | undefined {
   const folder = posix.resolve("/", root);
   return folder === "/" ? undefined : folder;

@@ -42,8 +42,8 @@ export function expire(approval: Approval): { changed: Approval; event: RunEvent
 }
 
 /**
- * Withdraws a person's answer from a pending request, an approval that has not been used, or what is remembered of one
- * that has. Otherwise the result is `settled`, and the status says why.
+ * Withdraws a person's answer from a pending request, an unused approval, or a used one that still covers further calls of
+ * the session. Otherwise the result is `settled`, and the status says why.
  */
 export function applyRevocation(approval: Approval | undefined, revocation: Revocation): Applied {
   if (!approval) return { result: { kind: "unknown" } };
@@ -58,8 +58,8 @@ export function applyRevocation(approval: Approval | undefined, revocation: Revo
 }
 
 /**
- * Begins the execution of a call under its approval, or under one for the session that covers it. Returns undefined when
- * the approval is not valid for the call. An execution that had begun before a crash begins again.
+ * Begins the execution of a call under its approval, or under an approval for the session that covers it. Returns
+ * undefined if the approval is not valid for the call. An execution that was interrupted by a crash begins again.
  */
 export function applyExecution(
   approval: Approval | undefined,
@@ -73,7 +73,7 @@ export function applyExecution(
   return isOwn || isRemembered ? { ...approval, status: "used", begun: [...begun, effectKey] } : undefined;
 }
 
-/** The entry of the ledger for a call that was executed under an approval, or refused. */
+/** Returns the ledger entry for a call that was executed under an approval, or refused. */
 export function executionDraft(
   approval: Approval,
   { outcome, commit, reason }: NonNullable<EffectCompletion["execution"]>,

@@ -9,13 +9,13 @@ type ColumnType = "text" | "json" | "bigint" | "double precision" | "boolean" | 
 interface Table {
   name: string;
   columns: Record<string, ColumnType>;
-  /** Selects these columns from SQLite, in the order in which rows are added. */
+  /** Selects these columns from SQLite, in the order of insertion. */
   select: string;
-  /** The column that PostgreSQL counts up. */
+  /** The column with a PostgreSQL sequence. */
   counter?: string;
 }
 
-/** In an order in which each row comes after those it refers to. */
+/** Ordered so that each row comes after the rows it refers to. */
 export const tables: readonly Table[] = [
   {
     name: "repositories",
@@ -54,7 +54,7 @@ export const tables: readonly Table[] = [
       snapshot: "json",
       spec: "json",
     },
-    // PostgreSQL compares names in lower case, where SQLite ignores their case.
+    // PostgreSQL compares names in lower case, while SQLite ignores case.
     select: `select runs.rowid as number, runs.*, spec, lower(owner) as owner, lower(repo) as repo,
       lower(requested_by) as requested_by from runs join specs on run_id = id order by runs.rowid`,
     counter: "number",
@@ -174,13 +174,13 @@ const maxBytes = 4 * 1024 * 1024;
 const Count = z.object({ rows: z.number() });
 const Id = z.object({ id: z.number() });
 
-/** Rows of one table, by the table's name. */
+/** The number of copied rows by table. */
 export type CopiedRows = Record<string, number>;
 
 /**
- * Copies everything that a SQLite database holds into an empty PostgreSQL database, in one transaction, and compares the
- * numbers of rows. Throws a UserError, and copies nothing, while a process uses one of the databases, and when the target
- * is not empty.
+ * Copies all data of a SQLite database into an empty PostgreSQL database, in one transaction, and compares the numbers
+ * of rows. Throws a UserError, and copies nothing, while a process uses one of the databases, or if the target is not
+ * empty.
  */
 export async function copyDatabase(from: string, to: string): Promise<CopiedRows> {
   const source = await openSqliteConnection(from);
@@ -213,7 +213,7 @@ async function copyTables(source: SqliteConnection, sql: Sql): Promise<CopiedRow
   return copied;
 }
 
-/** A replica holds a lock on its id as long as it lives. */
+/** Throws while a replica is running. A replica holds a lock on its id as long as it runs. */
 async function refuseReplicas(sql: Sql): Promise<void> {
   const living = await sql.query(Id, "select id from replicas where not pg_try_advisory_xact_lock($1, id::integer)", [
     lockClass,

@@ -4,13 +4,13 @@ import type { Store } from "./store.ts";
 
 export interface OpenedStore {
   store: Store;
-  /** Set when several processes share the database. */
+  /** Set if several processes share the database. */
   dispatch?: Dispatch;
 }
 
 /**
- * Opens the configured store, and creates it if necessary. Throws a UserError when it cannot be opened. The PostgreSQL
- * client is loaded only when it is used.
+ * Opens the configured store, and creates it if necessary. Throws a UserError if it cannot be opened. The PostgreSQL
+ * client is loaded on demand.
  */
 export async function openStore(
   database: Config["database"],

@@ -12,13 +12,13 @@ import { Seal } from "./seal.ts";
 import { type RefState, StateRef, type StateRefOptions } from "./state-ref.ts";
 
 export interface GitStoreOptions extends StateRefOptions {
-  /** The key that the contents are encrypted with is derived from it. */
+  /** The secret from which the encryption key is derived. */
   secret: string;
-  /** What the contents belong to, such as the id of the repository. */
+  /** Identifies the owner of the contents, such as the id of the repository. */
   scope: string;
   /** The name of this process for people, such as the address of its log. */
   holder: string;
-  /** Another process takes over when the lease was not renewed for this long. */
+  /** Another process may take over if the lease was not renewed for this long. */
   leaseMs: number;
   /** How long to wait for the lease of another process. */
   maxWaitMs: number;
@@ -47,22 +47,22 @@ const title = "Runs of Golem Forge. Written by its GitHub Action: do not edit.";
 const imageName = "image";
 const journalName = (index: number) => `changes-${String(index).padStart(6, "0")}`;
 
-/** A new image replaces the journal when the journal has this many files, or outgrows the image. */
+/** A new image replaces the journal when it has this many files, or is larger than the image. */
 const maxJournalFiles = 200;
 const minJournalBytes = 512 * 1024;
-/** Changes that nothing has waited for are published after this time. */
+/** Changes that no operation waits for are published after this delay. */
 const publishDelayMs = 3_000;
 const heartbeatMs = 1_000;
 const pollMs = 2_000;
 
 /**
- * Opens the store in a ref of a git repository, for processes that keep nothing on disk. The state is a SQLite database in
- * memory; the ref has an encrypted image of it and a journal of the changes since. Only the process with the lease changes
- * it, and every change of the ref is a compare-and-swap. Waits for the lease of another process, until it expires.
+ * Opens the store in a ref of a git repository, for processes without a disk of their own. The state is a SQLite database
+ * in memory; the ref has an encrypted image of it and a journal of later changes. Only the process with the lease changes
+ * it, and every update of the ref is a compare-and-swap. Waits until the lease of another process expires.
  *
- * A commit in memory costs nothing and a push costs much, so changes are published together: before anything leaves the
- * process (`confirmLease`), and at the latest after some seconds. What a process that dies had not published has had no
- * effect outside, and is done again.
+ * A commit in memory is cheap and a push is expensive, so changes are published in groups: before anything leaves the
+ * process (`confirmLease`), and otherwise after a few seconds. Changes that a dying process had not published had no
+ * effect outside, and are repeated.
  */
 export async function openGitStore(options: GitStoreOptions): Promise<GitStore> {
   const ref = new StateRef(options);
@@ -146,7 +146,7 @@ export class GitStore {
   #needsImage: boolean;
   #sinceRenewed = startStopwatch();
   #changedAt: number | undefined;
-  /** Changes were taken from the database that the ref does not have yet. */
+  /** True if the database has changes that are not in the ref yet. */
   #isUnpublished = false;
   #isLost = false;
   #isClosing = false;
@@ -195,8 +195,8 @@ export class GitStore {
   }
 
   /**
-   * Resolves when everything that was stored so far is published and this process still has the lease. Rejects with a
-   * LeaseLostError when another process has taken over.
+   * Resolves when everything stored so far is published and this process still has the lease. Rejects with a
+   * LeaseLostError if another process has taken over.
    */
   async confirmLease(): Promise<void> {
     if (this.#isLost) throw new LeaseLostError();
@@ -205,7 +205,7 @@ export class GitStore {
     await this.publish();
   }
 
-  /** Publishes what was stored, and renews the lease. */
+  /** Publishes stored changes and renews the lease. */
   publish(): Promise<void> {
     this.#queued ??= this.#publishing.run(() => {
       this.#queued = undefined;
@@ -214,7 +214,7 @@ export class GitStore {
     return this.#queued;
   }
 
-  /** Publishes what was stored, and releases the lease. */
+  /** Publishes stored changes and releases the lease. */
   async close(): Promise<void> {
     if (this.#isClosing) return;
     this.#isClosing = true;
@@ -228,7 +228,7 @@ export class GitStore {
 
   async #publishOnce(): Promise<void> {
     if (this.#isLost) throw new LeaseLostError();
-    // A changeset holds whole transactions.
+    // A changeset contains whole transactions.
     while (this.#database.sql.inTransaction()) await this.#commits.ping();
     this.#changedAt = undefined;
     this.#isUnpublished = true;
@@ -249,7 +249,7 @@ export class GitStore {
     this.#sinceRenewed = renewed;
   }
 
-  /** Adds the changes since the last commit to the journal, or replaces it by an image. */
+  /** Adds the changes since the last commit to the journal, or replaces the journal by an image. */
   #addChanges(): void {
     const { secret, scope } = this.#options;
     const changes = this.#database.takeChanges();

@@ -6,12 +6,12 @@ const algorithm = "aes-256-gcm";
 const nonceBytes = 12;
 const tagBytes = 16;
 
-/** Encrypts files so that only those who know the secret can read or forge them. */
+/** Encrypts files so that they can be read or created only with the secret. */
 export class Seal {
   readonly #key: Buffer;
   readonly #scope: string;
 
-  /** `scope` says what the files belong to: a file cannot be moved to another scope, or get another name. */
+  /** `scope` identifies the owner: a file cannot be moved to another scope or renamed. */
   constructor({ secret, salt, scope }: { secret: string; salt: string; scope: string }) {
     this.#key = Buffer.from(hkdfSync("sha256", secret, salt, `golem-forge state ${scope}`, 32));
     this.#scope = `${scope} ${salt}`;
@@ -26,7 +26,7 @@ export class Seal {
     return Buffer.concat([nonce, cipher.getAuthTag(), encrypted]);
   }
 
-  /** Throws a UserError for content that was sealed with another secret, or changed since. */
+  /** Throws a UserError for content that was sealed with another secret, or was modified. */
   open(name: string, sealed: Buffer): Buffer {
     try {
       const decipher = createDecipheriv(algorithm, this.#key, sealed.subarray(0, nonceBytes), {

@@ -24,8 +24,8 @@ const retryPausesMs = [250, 1_000, 3_000, 8_000];
 const author = "golem-forge <golem-forge@users.noreply.github.com>";
 
 /**
- * A ref with one commit, whose files are replaced by compare-and-swap: the server moves the ref only from the commit that
- * this process saw last. The commits have no parents, so that the server can delete what was replaced.
+ * A ref with one commit, whose files are replaced by compare-and-swap: the server moves the ref only from the commit
+ * that this process saw last. The commits have no parents, so that the server can delete replaced data.
  */
 export class StateRef {
   readonly #options: StateRefOptions;
@@ -39,7 +39,7 @@ export class StateRef {
     this.#options = options;
   }
 
-  /** Reads the ref: its state, undefined when there is no such ref, or `unchanged` since it was last read. */
+  /** Reads the ref. Resolves to its state, `unchanged` since the last read, or undefined if the ref does not exist. */
   async read(): Promise<RefState | undefined | "unchanged"> {
     const remote = this.#connect();
     const tip = await withRetries(() => this.#tipOf(remote), { delaysMs: retryPausesMs });
@@ -78,9 +78,9 @@ export class StateRef {
   }
 
   /**
-   * Moves the ref to a commit with the present files and this message. Throws a LeaseLostError when another process has moved
-   * it, and an OutageError, after a few attempts, while the server does not answer. What was not sent is sent with the next
-   * commit.
+   * Moves the ref to a commit with the current files and this message. Throws a LeaseLostError if another process has
+   * moved it, and an OutageError, after a few attempts, if the server does not respond. Unsent files are sent with the
+   * next commit.
    */
   async commit(message: string, at: Date): Promise<void> {
     const tree = treeOf(this.#files);
@@ -105,7 +105,7 @@ export class StateRef {
   async #push(to: string, pack: Buffer): Promise<void> {
     const remote = this.#connect();
     const { ref } = this.#options;
-    // The lease is part of what is pushed.
+    // The pushed message contains the lease.
     const push = () =>
       withLease(
         async () => {},
@@ -114,7 +114,7 @@ export class StateRef {
     const answer = await push().catch((error: unknown) => ({ ok: false, error }));
     if (answer.ok) return;
 
-    // It was refused, or the answer was lost after the ref had moved.
+    // It was refused, or the response was lost after the ref had moved.
     const tip = await this.#tipOf(remote);
     if (tip === to) return;
     if (tip !== this.#tip) throw new LeaseLostError();

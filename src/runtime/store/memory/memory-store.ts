@@ -41,14 +41,14 @@ import { countedState, hoursOf, readDailyCosts } from "#runtime/store/stored-row
 import type { StepChanges } from "#sandbox/sandbox.ts";
 
 interface MemoryRun extends Pick<RunRow, "spec" | "status" | "snapshot" | "version" | "updatedAt"> {
-  /** The repository the run belongs to, once it is known. */
+  /** The repository the run belongs to, if known. */
   repositoryId: number | undefined;
   /** The pull request that the run opened. */
   pullRequest?: number;
   log: LoggedEvent[];
-  /** Ids of the events that no advance has consumed yet. */
+  /** Ids of the events that no advance has consumed. */
   inbox: Set<number>;
-  /** The highest event id that an advance has seen. */
+  /** The highest event id that an advance has processed. */
   seen: number;
   changes: StepChanges[];
   logRemovedAt?: number;
@@ -58,7 +58,7 @@ interface MemoryRun extends Pick<RunRow, "spec" | "status" | "snapshot" | "versi
 interface MemoryEffect extends Effect {
   isClaimed: boolean;
   requestedAt: number;
-  /** Requested again while it was being performed. */
+  /** True if it was requested again while it was being performed. */
   isRepeated: boolean;
   problem: EffectProblem | undefined;
 }
@@ -499,7 +499,7 @@ export class MemoryStore implements Store {
     return true;
   }
 
-  /** Drops a root run with every run below it, and returns what it was. */
+  /** Removes a root run with every run below it, and returns its spec. */
   forget(rootId: string): RunSpec | undefined {
     const root = this.#runs.get(rootId)?.spec;
     const ids = new Set(
@@ -511,7 +511,7 @@ export class MemoryStore implements Store {
       this.#approvals.delete(id);
       this.#posts.delete(`approval/${id}`);
     }
-    // Everything else is named for a run, and the names of children begin with that of their root.
+    // Everything else is named after a run, and the names of children begin with that of their root.
     for (const name of [...this.#posts.keys()]) if (name.includes(`/${rootId}`)) this.#posts.delete(name);
     for (const key of [...this.#dedupeKeys]) if (key.startsWith(rootId)) this.#dedupeKeys.delete(key);
     for (const id of ids) this.#runs.delete(id);
@@ -530,7 +530,7 @@ export class MemoryStore implements Store {
     if (this.#isClosed) throw new Error("The store is closed.");
   }
 
-  /** Throws when one of these belongs to a run that neither exists nor is made with them. */
+  /** Throws if one of these belongs to a run that neither exists nor is created with them. */
   #checkRuns(addressed: readonly { runId: string }[], made?: NewRun): void {
     for (const { runId } of addressed) if (runId !== made?.spec.id) this.#existingRun(runId);
   }
@@ -571,7 +571,7 @@ export class MemoryStore implements Store {
     run.updatedAt = Math.max(run.updatedAt, at);
   }
 
-  /** Acts on an approval. A delivery that comes again gets the result of the first time. */
+  /** Acts on an approval. A repeated delivery gets the first result. */
   #once(
     { deliveryId, approvalId, now, effects = [] }: Decision | Revocation,
     part: string,
@@ -631,7 +631,7 @@ export class MemoryStore implements Store {
     }
   }
 
-  /** Root runs, in the order they were made. */
+  /** Root runs, in order of creation. */
   #roots(isWanted: (run: MemoryRun) => boolean): RunRow[] {
     this.#checkOpen();
     return [...this.#runs.values()]
@@ -659,7 +659,7 @@ export class MemoryStore implements Store {
     });
   }
 
-  /** The spec with its repository as it is named and reached today. */
+  /** Returns the spec with the current name and installation of its repository. */
   #located(spec: RunSpec, repositoryId: number | undefined): RunSpec {
     const location = repositoryId === undefined ? undefined : this.#repositories.get(repositoryId);
     if (!location) return spec;
@@ -668,7 +668,7 @@ export class MemoryStore implements Store {
   }
 }
 
-/** True when each of the given names is that of the origin, whatever their case. */
+/** True if each of the given names matches that of the origin, ignoring case. */
 function isNamed(origin: RunSpec["origin"], names: Partial<Pick<RunSpec["origin"], "owner" | "repo" | "requestedBy">>) {
   return (["owner", "repo", "requestedBy"] as const).every(
     (part) => names[part] === undefined || names[part].toLowerCase() === origin[part].toLowerCase(),

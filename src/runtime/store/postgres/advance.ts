@@ -9,8 +9,8 @@ import type { Outcome, Sql } from "./postgres-connection.ts";
 import { addUsage } from "./usage.ts";
 
 /**
- * Stores the result of applying events. Returns false when the run's version has changed or one of the events was
- * consumed. Throws when another replica than `holder` has the run; `holder` is undefined without replicas.
+ * Stores the result of applying events. Returns false if the run's version has changed or one of the events was already
+ * consumed. Throws if a replica other than `holder` has the run; `holder` is undefined without replicas.
  */
 export async function advance(sql: Sql, step: Advance, holder: number | undefined): Promise<Outcome<boolean>> {
   const { runId } = step;
@@ -21,7 +21,7 @@ export async function advance(sql: Sql, step: Advance, holder: number | undefine
   return (await storeAdvance(sql, step)) ? { result: true } : { undo: true, result: false };
 }
 
-/** Stores an advance of a run that is locked. Returns false when one of the events was consumed before. */
+/** Stores an advance of a locked run. Returns false if one of the events was already consumed. */
 export async function storeAdvance(sql: Sql, step: Advance): Promise<boolean> {
   const { runId, cancelEffects } = step;
   const consumed = [...new Set(step.consumed)];
@@ -56,7 +56,7 @@ export async function storeAdvance(sql: Sql, step: Advance): Promise<boolean> {
   return true;
 }
 
-/** A timer that is both cleared and set is set. */
+/** A timer that is both cleared and set ends up set. */
 async function setTimers(sql: Sql, { runId, timers = {} }: Advance): Promise<void> {
   const { set = [], clear = [] } = timers;
   const latest = [...new Map(set.map((timer) => [timer.timer, timer])).values()];

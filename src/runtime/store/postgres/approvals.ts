@@ -3,7 +3,7 @@ import type { Approval } from "#domain/approval.ts";
 import { ApprovalColumns, readApproval, readIfReadable, serializeRecord } from "#runtime/store/stored-rows.ts";
 import type { Sql } from "./postgres-connection.ts";
 
-/** Returns the rows of approvals, in the order they were added. */
+/** Returns the rows of approvals in insertion order. */
 export function findApprovalRows(
   sql: Pick<Sql, "query">,
   condition: "id = $1" | "root_id = $1" | "id = any ($1::text[]) and status = 'pending' and expires_at <= $2",

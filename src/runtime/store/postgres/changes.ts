@@ -32,7 +32,7 @@ export interface RunChanges {
   changes: StepChanges;
 }
 
-/** Stores change sets in order. Equal contents are stored once. The runs must be locked. */
+/** Stores change sets in order. Identical contents are stored once. The runs must be locked. */
 export async function addChanges(sql: Sql, sets: readonly RunChanges[]): Promise<void> {
   await addBlobs(
     sql,
@@ -59,7 +59,7 @@ export async function addChanges(sql: Sql, sets: readonly RunChanges[]): Promise
   }
 }
 
-/** Adds them in the order of their hashes, so that two transactions that store the same contents do not deadlock. */
+/** Adds contents in the order of their hashes, so that two transactions with the same contents do not deadlock. */
 async function addBlobs(sql: Sql, contents: readonly (Uint8Array | undefined)[]): Promise<void> {
   const blobs = new Map<string, { hash: Buffer; content: Buffer }>();
   for (const content of contents) {

@@ -14,8 +14,8 @@ import type { Outcome, Sql } from "./postgres-connection.ts";
 import { addRun, findRuns } from "./runs.ts";
 
 /**
- * Removes a performed effect and stores its result. Returns false when it was cancelled, or when another replica than
- * `holder` has taken its run over.
+ * Removes a performed effect and stores its result. Returns false if it was cancelled, or if a replica other than
+ * `holder` has taken over its run.
  */
 export async function completeEffect(
   sql: Sql,
@@ -28,7 +28,10 @@ export async function completeEffect(
   return { result: true };
 }
 
-/** Completes an effect, advances its run and claims the next effect. What needs no earlier answer shares a round trip. */
+/**
+ * Completes an effect, advances its run and claims the next effect. Statements that do not depend on earlier results
+ * share a round trip.
+ */
 export async function completeStep(
   sql: Sql,
   completion: EffectCompletion,
@@ -47,7 +50,7 @@ export async function completeStep(
     step ? storeAdvance(sql, step) : false,
     claimEffect(sql, { runId, queue, now, holder }).catch(undefinedIfUnreadable),
   ]);
-  // The run is locked, so nothing can have come between its inbox and the advance.
+  // The run is locked, so its inbox cannot have changed before the advance.
   if (step && !advanced) throw new Error(`The inbox of the run ${runId} changed while it was locked.`);
   return { result: { advanced, claimed } };
 }
@@ -56,16 +59,16 @@ function undefinedIfUnreadable(error: unknown): undefined {
   if (!(error instanceof UnreadableDataError)) throw error;
 }
 
-/** Locks the runs, removes the effect and creates the child. Returns the run of the effect; undefined when it is not ours. */
+/** Locks the runs, removes the effect and creates the child. Returns the run of the effect; undefined if it is not ours. */
 async function removeEffect(
   sql: Sql,
   { key, events = [], effects = [], run, parentChanges }: EffectCompletion,
   holder: number | undefined,
 ): Promise<string | undefined> {
-  // The child first, since events and effects may be for it.
+  // The child is created first, since events and effects may refer to it.
   if (run) await addRun(sql, run);
   const others = [...events, ...effects, ...(parentChanges ? [parentChanges] : [])].map(({ runId }) => runId);
-  // Both share a round trip, and are carried out in this order.
+  // Both share a round trip, and are executed in this order.
   const [locked, owner] = await Promise.all([lockRuns(sql, others, key), removeCompleted(sql, key)]);
   return owner === undefined || (holder !== undefined && locked.get(owner)?.holder !== holder) ? undefined : owner;
 }
@@ -91,7 +94,7 @@ async function storeResult(sql: Sql, completion: EffectCompletion, owner: string
   await appendLedger(sql, await draftsOf(sql, completion, now));
 }
 
-/** Notes when the request for an approval was posted first. */
+/** Records when the request for an approval was first posted. */
 async function saveShown(sql: Sql, { shownApproval }: Pick<EffectCompletion, "shownApproval">, now: number) {
   if (shownApproval === undefined) return;
   const [approval] = await findApprovals(sql, "id = $1", shownApproval);

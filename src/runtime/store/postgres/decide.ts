@@ -26,7 +26,7 @@ export function revokeStored(sql: Sql, revocation: Revocation): Promise<Outcome<
   return once(sql, revocation, "revoke", (approval) => applyRevocation(approval, revocation));
 }
 
-/** Marks an approval as used. Throws when another replica than `holder` has the run. */
+/** Marks an approval as used. Throws if a replica other than `holder` has the run. */
 export async function beginExecution(
   sql: Sql,
   execution: Execution,
@@ -43,7 +43,7 @@ export async function beginExecution(
   return { result: begun };
 }
 
-/** Acts on an approval once. A delivery that comes again gets the result of the first time. */
+/** Acts on an approval once. A repeated delivery gets the first result. */
 async function once(
   sql: Sql,
   action: Decision | Revocation,
@@ -62,7 +62,7 @@ async function once(
     return { result: readDecision(earlier?.result ?? "", deliveryId), undo: true };
   }
   const result = await act(sql, action, apply, delivery);
-  // Someone else has answered in the meantime: the same delivery is tried again.
+  // Someone else has answered in the meantime, so the same delivery is tried again.
   return result.kind === "changed" ? { result, undo: true } : { result };
 }
 
@@ -73,7 +73,7 @@ async function act(
   delivery?: { guid: string; part: string },
 ): Promise<DecisionResult> {
   const [known] = await findApprovals(sql, "id = $1", approvalId);
-  // Another action at the same time waits here, and then reads the result of the first one.
+  // A concurrent action waits here, and then reads the result of the first one.
   if (known) await lockRuns(sql, [known.runId, ...effects.map(({ runId }) => runId)]);
   const [approval] = known ? await findApprovals(sql, "id = $1", approvalId) : [];
   const { result, changed, event, ledger } = apply(approval);

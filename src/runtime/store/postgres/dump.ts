@@ -5,13 +5,13 @@ import { UserError } from "#domain/errors.ts";
 import { schema } from "./migrate.ts";
 import { describeDatabase } from "./postgres-connection.ts";
 
-/** Writes all data to a file with pg_dump, as of one moment, while replicas work. */
+/** Writes all data to a file with pg_dump, as a snapshot, while replicas are running. */
 export async function dumpDatabase(url: string, file: string): Promise<void> {
   if (existsSync(file)) throw new UserError(`The backup ${file} cannot be created: there is a file of this name.`);
   await runProgram("pg_dump", url, ["--format=custom", "--no-owner", `--schema=${schema}`, `--file=${file}`]);
 }
 
-/** Restores a file of pg_dump, completely or not at all. Throws a UserError when the database has data of Golem Forge. */
+/** Restores a file of pg_dump, completely or not at all. Throws a UserError if the database already has data of Golem Forge. */
 export async function restoreDump(file: string, url: string): Promise<void> {
   const client = new pg.Client({ connectionString: url });
   try {
@@ -28,7 +28,7 @@ export async function restoreDump(file: string, url: string): Promise<void> {
   await runProgram("pg_restore", url, ["--no-owner", "--single-transaction", "--exit-on-error", file]);
 }
 
-/** Runs a program of PostgreSQL. The password is in its environment, where other users of the machine cannot see it. */
+/** Runs a PostgreSQL program. The password is passed in its environment, where other users of the machine cannot see it. */
 async function runProgram(name: "pg_dump" | "pg_restore", url: string, args: readonly string[]): Promise<void> {
   const { password } = new pg.Client({ connectionString: url });
   const address = new URL(url);

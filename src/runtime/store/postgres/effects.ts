@@ -11,7 +11,7 @@ import {
 } from "#runtime/store/stored-rows.ts";
 import type { Sql } from "./postgres-connection.ts";
 
-// The oldest effect of its queue: the others wait for it.
+// The oldest effect of its queue, for which the others wait.
 const isNext = `not exists (select 1 from effects as older
   where older.run_id = effects.run_id and older.queue = effects.queue and older.id < effects.id)`;
 
@@ -19,9 +19,9 @@ const Id = z.object({ id: z.string() });
 const Owner = z.object({ runId: z.string() });
 const Due = z.object({ due: z.number().nullable() });
 
-/** Adds effects whose keys are new. Known ones that are being performed will be performed again. */
+/** Adds effects with new keys. A known effect that is being performed will be performed again. */
 export async function addEffects(sql: Sql, effects: readonly NewEffect[]): Promise<void> {
-  // One statement may not touch a row twice.
+  // One statement must not touch a row twice.
   const distinct = effects.filter(({ key }, index) => effects.findIndex((other) => other.key === key) === index);
   if (distinct.length === 0) return;
 
@@ -70,8 +70,8 @@ export async function claimEffect(
 }
 
 /**
- * Removes the effect, or makes it start again if it was requested again while it was performed. Returns the id of its
- * run, or undefined when there is no such effect.
+ * Removes the effect, or resets it if it was requested again while it was performed. Returns the id of its run;
+ * undefined if there is no such effect.
  */
 export async function removeCompleted(sql: Sql, key: string): Promise<string | undefined> {
   const [completed] = await sql.query(
@@ -110,8 +110,8 @@ export async function findEffectProblem(sql: Pick<Sql, "query">, runId: string):
 }
 
 /**
- * Returns the runs that have not ended and have an unseen event, and the runs with an effect that can be performed. Runs
- * held by other replicas are left to them.
+ * Returns the runs that have not ended and have an unseen event, and the runs with an effect that can be performed.
+ * Skips runs held by other replicas.
  */
 export async function findDueRuns(sql: Pick<Sql, "query">, now: number, holder: number | undefined): Promise<string[]> {
   const rows = await sql.query(

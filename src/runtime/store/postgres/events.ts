@@ -3,7 +3,7 @@ import type { NewEvent } from "#runtime/store/store.ts";
 import { EventColumns, readEvent, serializeRecord } from "#runtime/store/stored-rows.ts";
 import type { Sql } from "./postgres-connection.ts";
 
-/** Returns the events that were not consumed yet, in order. */
+/** Returns the events that have not been consumed, in order. */
 export async function readInbox(sql: Pick<Sql, "query">, runId: string): Promise<LoggedEvent[]> {
   const rows = await sql.query(
     EventColumns,

@@ -10,7 +10,7 @@ import { appendLedger } from "./ledger.ts";
 import { lockRuns } from "./lock-runs.ts";
 import type { Outcome, Sql } from "./postgres-connection.ts";
 
-/** How many timers and approvals are handled in one transaction. */
+/** The number of timers and approvals handled in one transaction. */
 const batchSize = 500;
 
 interface FiredTimers {
@@ -22,8 +22,8 @@ const DueTimer = z.object({ runId: z.string() });
 const ExpiringApproval = z.object({ runId: z.string(), id: z.string() });
 
 /**
- * Appends the events of due timers and expired approvals, the earliest first. When several replicas do this at once, each
- * timer fires once. Timers and approvals that this release cannot read are left to another one.
+ * Appends the events of due timers and expired approvals, earliest first. Each timer fires once, even if several
+ * replicas do this at the same time. Timers and approvals that this release cannot read are left to another one.
  */
 export async function fireTimers(sql: Sql, now: number): Promise<Outcome<FiredTimers>> {
   const names = TimerColumns.shape.timer.options;
@@ -73,7 +73,7 @@ export async function fireTimers(sql: Sql, now: number): Promise<Outcome<FiredTi
   return { result: { runIds, hasMore: Math.max(due.length, late.length) === batchSize } };
 }
 
-/** Returns the approvals, the earliest first. Those that cannot be read expire later. */
+/** Returns the approvals, earliest first. Postpones those that cannot be read. */
 async function readExpired(
   sql: Sql,
   rows: readonly z.infer<typeof ApprovalColumns>[],

@@ -10,7 +10,7 @@ export interface DeliveryPart {
   part: string;
 }
 
-/** Stores a delivery. Returns false for one that was stored before. */
+/** Stores a delivery. Returns false if it was already stored. */
 export async function ingest(sql: Sql, delivery: Parameters<Store["ingest"]>[0]): Promise<Outcome<boolean>> {
   const { deliveryId, run, events, effects = [] } = delivery;
   const now = Date.now();
@@ -26,7 +26,7 @@ export async function ingest(sql: Sql, delivery: Parameters<Store["ingest"]>[0])
   return { result: true };
 }
 
-/** Adds a delivery. Returns false when it is known; a transaction that adds the same one at the same time waits. */
+/** Adds a delivery. Returns false if it is known. A concurrent transaction that adds the same one waits. */
 export async function addDelivery(sql: Sql, { guid, part }: DeliveryPart, now: number): Promise<boolean> {
   const added = await sql.run(
     "insert into deliveries (guid, part, received_at) values ($1, $2, $3) on conflict do nothing",

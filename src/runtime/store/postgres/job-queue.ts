@@ -7,44 +7,44 @@ import type { PostgresConnection, Sql } from "./postgres-connection.ts";
 export interface QueueJob {
   id: string;
   runId: string;
-  /** How often the job was taken back from a replica that did not answer. */
+  /** The number of times the job was taken back from a replica that did not respond. */
   retryCount: number;
 }
 
 /**
- * The runs that have something to do and that no replica works on. A run is in the queue at most once, waiting or taken.
- * Operations join the caller's transaction, so that a job always matches the rows of the store.
+ * The runs that have something to do and are not held by a replica. A run is in the queue at most once, waiting or
+ * taken. Operations join the caller's transaction, so that jobs always match the rows of the store.
  */
 export interface JobQueue {
   put(runs: readonly { id: string; repository: string }[], sql: Pick<Sql, "raw">): Promise<void>;
   take(limit: number, sql: Pick<Sql, "raw">): Promise<QueueJob[]>;
   remove(jobIds: readonly string[], sql: Pick<Sql, "raw">): Promise<void>;
-  /** The runs that wait because too many of their repository are active, with their places, first in line first. */
+  /** Returns the runs that wait because too many runs of their repository are active, with their places, first in line first. */
   findWaiting(limit: number): Promise<WaitingRun[]>;
-  /** How many runs of a repository may be active at once. */
+  /** The maximum number of active runs per repository. */
   readonly runsPerRepository: number | undefined;
-  /** Sends the heartbeat of these jobs, and returns those that still belong to this replica. */
+  /** Sends a heartbeat for these jobs, and returns those that still belong to this replica. */
   touch(jobs: readonly QueueJob[]): Promise<QueueJob[]>;
   close(): Promise<void>;
 }
 
-/** A root run that no replica performs because too many runs of its repository are active. */
+/** A root run that is not performed because too many runs of its repository are active. */
 const WaitingRun = z.object({
   runId: z.string(),
-  /** Its place among the waiting runs of its repository, from 1. */
+  /** Its place among the waiting runs of its repository, counted from 1. */
   place: z.number(),
 });
 export type WaitingRun = z.infer<typeof WaitingRun>;
 
-/** Runs that wait for a shorter time are about to be taken. */
+/** Runs that have waited for less time are about to be taken. */
 const minWaitSeconds = 2;
 
 const schema = "golem_forge_queue";
 const name = "runs";
-/** A job without a heartbeat for this long is given to another replica. It is the shortest time pg-boss allows. */
+/** A job without a heartbeat for this long is given to another replica. It is the minimum that pg-boss allows. */
 const heartbeatSeconds = 10;
 
-/** pg-boss names the jobs it has touched, but its types do not. */
+/** pg-boss returns the jobs it has touched, but its types do not include them. */
 const Touched = z.object({ settled: z.array(z.string()).nullish() });
 
 export async function openJobQueue(
@@ -60,8 +60,8 @@ export async function openJobQueue(
   });
   boss.on("error", options.onError);
   await boss.start();
-  // Not the policy `stately`, which keeps a second job of a run waiting while the first is active: a batch that contains
-  // the second one violates the policy, and nothing of the batch can be taken.
+  // Not the policy `stately`, which would keep a second job of a run waiting while the first is active: then a batch
+  // that contains the second one violates the policy, and none of its jobs can be taken.
   const settings = { heartbeatSeconds, retryLimit: 1_000, expireInSeconds: 23 * 60 * 60 };
   await boss.createQueue(name, { ...settings, policy: "exclusive" });
   await boss.updateQueue(name, settings);
@@ -119,7 +119,7 @@ let sequence = 0;
 function nextJobId(): string {
   const now = Date.now();
   sequence = now > lastMs ? 0 : sequence + 1;
-  // The next millisecond begins when the numbers of this one are used up.
+  // Uses the next millisecond when the numbers of this one are used up.
   lastMs = Math.max(lastMs, now) + (sequence > 0xfff ? 1 : 0);
   sequence %= 0x1000;
   const digits = `${lastMs.toString(16).padStart(12, "0")}7${sequence.toString(16).padStart(3, "0")}8${randomBytes(8).toString("hex").slice(1)}`;

@@ -3,8 +3,8 @@ import { LedgerColumns } from "#runtime/store/stored-rows.ts";
 import type { Sql } from "./postgres-connection.ts";
 
 /**
- * Appends to the ledger. Its lock is held until the transaction ends, so this comes last in a transaction: one that has
- * it waits for no other.
+ * Appends to the ledger. Its lock is held until the transaction ends, so this must come last in a transaction: the
+ * holder of the lock then waits for no other lock.
  */
 export async function appendLedger(sql: Sql, drafts: readonly LedgerDraft[]): Promise<void> {
   if (drafts.length === 0) return;

@@ -16,7 +16,7 @@ export async function findLocation(
   return location;
 }
 
-/** Returns true when saving the report would change nothing, so that no transaction and no lock is needed. */
+/** Returns true if saving the report would change nothing, so that no transaction and no lock are needed. */
 export async function isLocationCurrent(sql: Pick<Sql, "query" | "run">, reported: ReportedLocation): Promise<boolean> {
   const known = await findLocation(sql, reported.repositoryId);
   const resolved = resolveLocation(known, reported);
@@ -31,9 +31,9 @@ export async function isLocationCurrent(sql: Pick<Sql, "query" | "run">, reporte
   return unassigned === 0;
 }
 
-/** Saves the location, and assigns the runs to the repository that were stored there without an id. */
+/** Saves the location, and assigns the runs stored there without a repository id to the repository. */
 export async function saveLocation(sql: Sql, reported: ReportedLocation): Promise<Outcome<void>> {
-  // Concurrent first reports of a repository are resolved one after another.
+  // Concurrent first reports of a repository are processed one after another.
   await sql.run("select pg_advisory_xact_lock(hashtext('golem_forge repository ' || $1::text))", [
     String(reported.repositoryId),
   ]);

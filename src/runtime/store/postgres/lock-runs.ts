@@ -5,10 +5,9 @@ const LockedRun = z.object({ id: z.string(), version: z.number(), holder: z.numb
 export type LockedRun = z.infer<typeof LockedRun>;
 
 /**
- * Locks the rows of these runs, and of the run an effect belongs to, until the transaction ends. All transactions lock in
- * the same order, so that they do not deadlock. A run has to be locked before an event is appended: ids are assigned
- * before the commit, and a reader that saw a later id would never look for an earlier one. Throws when a run does not
- * exist.
+ * Locks the rows of these runs, and of the run an effect belongs to, until the transaction ends. All transactions lock
+ * in the same order, to avoid deadlocks. A run must be locked before an event is appended: ids are assigned before the
+ * commit, and a reader that has seen a later id would never look for an earlier one. Throws if a run does not exist.
  */
 export async function lockRuns(
   sql: Sql,

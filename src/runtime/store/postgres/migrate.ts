@@ -16,8 +16,8 @@ interface Sql {
 }
 
 /**
- * Applies the missing steps of the schema, in a transaction. Of replicas that start together, one does it and the others
- * wait. Throws a UserError, and changes nothing, when a newer release or another program wrote the schema.
+ * Applies the missing migrations in a transaction. If several replicas start together, one of them migrates and the
+ * others wait. Throws a UserError, and changes nothing, if a newer release or another program wrote the schema.
  */
 export async function migrate(sql: Sql, database: string): Promise<void> {
   const [encoding] = await sql.query(

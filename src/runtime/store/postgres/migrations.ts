@@ -163,7 +163,7 @@ export const postgresMigrations: readonly string[] = [
   alter table runs add column pull_request integer;
   create index runs_of_pull_request on runs (repository_id, pull_request) where pull_request is not null;
   `,
-  // No foreign keys: the ledger outlives the runs it is about.
+  // No foreign keys, since the ledger outlives the runs.
   `
   create table ledger (
     number bigint primary key,
@@ -175,7 +175,8 @@ export const postgresMigrations: readonly string[] = [
   create trigger ledger_is_append_only before update or delete or truncate on ledger
     for each statement execute function refuse_ledger_change();
   `,
-  // The costs of earlier runs count for the hour in which the run started, with those of its children and without tokens.
+  // Earlier runs have their costs counted in the hour in which they started, including their children and without
+  // tokens.
   `
   create table usage (
     hour integer not null,

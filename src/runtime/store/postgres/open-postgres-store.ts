@@ -19,8 +19,8 @@ import { readBacklog, selectDailyCosts } from "./usage.ts";
 
 /**
  * The store in a PostgreSQL database that several processes may share. `holder` returns the current number of this
- * replica: then work on runs is stored only for runs this replica holds, so that one that lost its runs cannot overwrite
- * the work of another. Closing the store closes the connection.
+ * replica: work is stored only for runs that this replica holds, so that a replica that has lost its runs cannot
+ * overwrite the work of another. Closing the store closes the connection.
  */
 export function openPostgresStore(
   connection: PostgresConnection,
@@ -148,7 +148,7 @@ function deliveriesIn(
   };
 }
 
-/** The reads and writes of this process, in the order of what they touch, until the store is closed. */
+/** The reads and writes of this process until the store is closed, ordered by what they touch. */
 class Operations {
   readonly #connection: PostgresConnection;
   readonly #order = new OperationOrder();
@@ -168,7 +168,7 @@ class Operations {
     return this.#order.write(touched, () => transaction(work));
   }
 
-  /** Writes with single statements, each of which is a transaction. */
+  /** Writes that are single statements, each of which is a transaction. */
   async writeAlone<Result>(
     touched: readonly string[],
     work: (sql: PostgresConnection) => Promise<Result>,
@@ -227,7 +227,7 @@ function deliveryName(guid: string): string {
 }
 
 /**
- * Orders the operations of one process, which run on several connections: an operation waits for the writes before it that
+ * Orders the operations of one process, which run on several connections: an operation waits for earlier writes that
  * touch the same names. Reads never make another operation wait.
  */
 class OperationOrder {
@@ -238,7 +238,7 @@ class OperationOrder {
   /** The last write that may touch anything. */
   #fence: Promise<void> | undefined;
 
-  /** `touched` are the names the work writes; undefined means that it may write anything. */
+  /** `touched` contains the names that the work writes; undefined means that it may write anything. */
   write<Result>(touched: readonly string[] | undefined, work: () => Promise<Result>): Promise<Result> {
     const { result, ended } = this.#start(touched, work);
     this.#writes.add(ended);
@@ -256,7 +256,7 @@ class OperationOrder {
     return this.#start(touched, work).result;
   }
 
-  /** Resolves when every operation so far has ended. */
+  /** Resolves when all operations so far have ended. */
   async settled(): Promise<void> {
     await Promise.all(this.#pending);
   }

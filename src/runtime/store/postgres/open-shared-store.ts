@@ -7,13 +7,13 @@ import { PostgresDispatch } from "./postgres-dispatch.ts";
 
 export interface SharedDatabase {
   url: string;
-  /** How many runs of one repository may be active at once, over all replicas. Default: any number. */
+  /** The maximum number of active runs per repository, over all replicas. Default: no limit. */
   runsPerRepository: number | undefined;
 }
 
 /**
- * Opens the store in a PostgreSQL database, and the dispatch that divides its runs among the replicas that share it. Detach
- * the dispatch before closing the store.
+ * Opens the store in a PostgreSQL database, and the dispatch that divides its runs among replicas. Detach the dispatch
+ * before closing the store.
  */
 export async function openSharedStore(
   { url, runsPerRepository }: SharedDatabase,

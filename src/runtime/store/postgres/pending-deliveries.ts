@@ -6,7 +6,7 @@ import type { Sql } from "./postgres-connection.ts";
 const Key = z.object({ key: z.string() });
 const Due = z.object({ due: z.number().nullable() });
 
-/** Stores deliveries in one statement, and returns the keys of those that were not stored before. */
+/** Stores deliveries in one statement, and returns the keys of those that are new. */
 async function saveDeliveries(sql: Pick<Sql, "query">, deliveries: readonly NewDelivery[]): Promise<Set<string>> {
   const now = Date.now();
   const added = await sql.query(
@@ -35,13 +35,13 @@ interface WaitingDelivery extends PromiseWithResolvers<boolean> {
   delivery: NewDelivery;
 }
 
-/** Groups the deliveries that arrive while one commit is under way into the next one. */
+/** Groups the deliveries that arrive during a commit into the next one. */
 export class DeliveryBatches {
   readonly #save: (deliveries: readonly NewDelivery[]) => Promise<Set<string>>;
   #waiting: WaitingDelivery[] = [];
   #saving: Promise<void> | undefined;
 
-  /** `write` calls its work when earlier writes of the same deliveries have ended. */
+  /** `write` runs its work after earlier writes of the same deliveries have ended. */
   constructor(
     write: (keys: string[], work: (sql: Pick<Sql, "query">) => Promise<Set<string>>) => Promise<Set<string>>,
   ) {
@@ -52,7 +52,7 @@ export class DeliveryBatches {
       );
   }
 
-  /** Stores a delivery. Resolves to false for one that was stored before. */
+  /** Stores a delivery. Resolves to false if it was already stored. */
   save(delivery: NewDelivery): Promise<boolean> {
     const waiting = { delivery, ...Promise.withResolvers<boolean>() };
     this.#waiting.push(waiting);
@@ -63,7 +63,7 @@ export class DeliveryBatches {
   }
 
   async #saveAll(): Promise<void> {
-    // What arrives in the same turn of the event loop is stored together.
+    // Deliveries that arrive in the same turn of the event loop are stored together.
     await new Promise((resolve) => setImmediate(resolve));
     while (this.#waiting.length > 0) {
       const batch = this.#waiting;
@@ -84,7 +84,7 @@ export class DeliveryBatches {
   }
 }
 
-/** Claims the first delivery that is due and the oldest of its queue. One of several replicas gets it. */
+/** Claims the first delivery that is due and the oldest of its queue. Only one of several replicas gets it. */
 export async function claimDelivery(
   sql: Pick<Sql, "query">,
   now: number,

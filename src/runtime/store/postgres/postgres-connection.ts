@@ -5,15 +5,18 @@ import { z } from "zod";
 import { DatabaseError, UserError } from "#domain/errors.ts";
 import { migrate, schema } from "./migrate.ts";
 
-/** Statements on one connection, carried out in the order of the calls. The statements of one turn share a round trip. */
+/**
+ * Statements on one connection, executed in the order of the calls. Statements of one turn of the event loop share a
+ * round trip.
+ */
 export interface Sql {
-  /** Returns the parsed rows. The statement is prepared once on each connection; values are `$1`, `$2`. */
+  /** Returns the parsed rows. Each statement is prepared once per connection; its values are `$1`, `$2`. */
   query<Schema extends z.ZodType>(row: Schema, text: string, values?: readonly unknown[]): Promise<z.output<Schema>[]>;
-  /** Returns the number of rows that were changed or returned. */
+  /** Returns the number of changed or returned rows. */
   run(text: string, values?: readonly unknown[]): Promise<number>;
-  /** Several statements without values, for the schema. */
+  /** Runs several statements without values, for the schema. */
   script(text: string): Promise<void>;
-  /** For a library with statements of its own, which reads rows as the driver returns them. */
+  /** For a library with its own statements, which reads rows as the driver returns them. */
   raw(text: string, values?: unknown[]): Promise<{ rows: unknown[] }>;
 }
 
@@ -25,13 +28,13 @@ export interface Outcome<Result> {
 
 export interface PostgresConnection extends Omit<Sql, "script"> {
   /**
-   * Runs a transaction at READ COMMITTED. It is retried after a temporary failure, such as a deadlock or a restart. When
-   * the connection breaks during the commit it is not known whether the commit succeeded: that is an error.
+   * Runs a transaction at READ COMMITTED. Retries it after a temporary failure, such as a deadlock or a restart. If the
+   * connection breaks during the commit, it is unknown if the commit succeeded, which is an error.
    */
   transaction<Result>(work: (sql: Sql) => Promise<Outcome<Result>>): Promise<Result>;
   /** Opens a session outside the pool, for locks and notifications that last as long as the session. */
   connect(): Promise<pg.Client>;
-  /** Rejects while the database cannot be reached or written, as far as that is known. */
+  /** Rejects if the database is known to be unreachable or not writable. */
   ping(): Promise<void>;
   close(): Promise<void>;
 }
@@ -41,7 +44,7 @@ const Session = z.object({ pid: z.number() });
 const maxAttempts = 6;
 const firstPauseMs = 50;
 
-// JSON stays text, since it is parsed where it is read; counts and ids are below 2^53.
+// JSON stays text, since it is parsed by its reader. Counts and ids are below 2^53.
 const oids = { json: 114, int8: 20 };
 const types: pg.CustomTypesConfig = {
   getTypeParser: (oid: number, format?: "text" | "binary") => {
@@ -52,11 +55,11 @@ const types: pg.CustomTypesConfig = {
   },
 };
 
-// A commit has to be on disk, also where the server's default says otherwise.
+// A commit must be on disk, even if the server's default says otherwise.
 const sessionSetup = `set search_path to ${schema};
   select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'`;
 
-/** Opens the database and migrates its schema. Throws a UserError, without the password, when it cannot be opened. */
+/** Opens the database and migrates its schema. Throws a UserError, without the password, if it cannot be opened. */
 export async function openPostgresConnection(url: string): Promise<PostgresConnection> {
   const database = describeDatabase(url);
   const options = {
@@ -73,7 +76,7 @@ export async function openPostgresConnection(url: string): Promise<PostgresConne
     client.query(sessionSetup).catch(() => undefined);
   });
 
-  /** Why the last write could not be stored, until a write shows that the database takes them again. */
+  /** The reason that the last write could not be stored, until a write succeeds again. */
   let problem: DatabaseError | undefined;
   const attempt = <Result>(work: () => Promise<Result>): Promise<Result> =>
     withRetries(work).catch((error: unknown) => {
@@ -112,7 +115,7 @@ export async function openPostgresConnection(url: string): Promise<PostgresConne
 }
 
 /**
- * Throws a UserError when transactions of one client run in different sessions, as behind a pooler in transaction mode:
+ * Throws a UserError if transactions of one client run in different sessions, as behind a pooler in transaction mode:
  * locks, notifications, settings and prepared statements of a session would be lost or reach another client.
  */
 async function requireSessions(options: pg.ClientConfig, database: string): Promise<void> {
@@ -130,7 +133,7 @@ async function requireSessions(options: pg.ClientConfig, database: string): Prom
     await other.query("begin").catch((error) => {
       throw /pooling mode/.test(reasonOf(error)) ? refusal(error) : error;
     });
-    // A pooler gives the session that has just become free to the next transaction, and another one to the first client.
+    // A pooler gives the session that was released last to the next transaction, and another one to the first client.
     if ((await sessionOf(other)) === first || (await sessionOf(one)) !== first) throw refusal();
   } finally {
     await Promise.all([one.end(), other.end()]).catch(() => undefined);
@@ -205,7 +208,7 @@ function statementName(text: string): string {
 }
 
 /**
- * Names a database for messages, without user and password. Throws a UserError when the address, or a file it names,
+ * Names a database for messages, without user and password. Throws a UserError if the address, or a file it names,
  * cannot be read.
  */
 export function describeDatabase(url: string): string {
@@ -228,7 +231,7 @@ const ioError = "58030";
 const cannotWriteCodes = [diskFull, readOnly, ioError];
 const socketCodes = ["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT", "ENOENT", "EHOSTUNREACH"];
 
-/** Returns true when the connection is gone: the server has stopped, or the network is down. */
+/** Returns true if the connection is lost: the server has stopped, or the network is down. */
 function isConnectionLost(error: unknown): boolean {
   if (error instanceof AggregateError) return error.errors.every(isConnectionLost);
   const code = codeOf(error);
@@ -242,12 +245,12 @@ function isConnectionLost(error: unknown): boolean {
   );
 }
 
-/** Returns true when the same work may succeed a moment later, provided that nothing of it was stored. */
+/** Returns true if the same work may succeed a moment later, provided that none of it was stored. */
 function isTemporary(error: unknown): boolean {
   return isConnectionLost(error) || [serializationFailure, deadlock, tooManyConnections].includes(codeOf(error));
 }
 
-/** Explains a failure that is caused by the server, its disk or the way to it. */
+/** Explains a failure of the server, its disk or the connection to it. */
 function problemOf(error: unknown, database: string): DatabaseError | undefined {
   const explain = (text: string) => new DatabaseError(text, { cause: error });
   switch (codeOf(error)) {
@@ -271,7 +274,7 @@ function codeOf(error: unknown): string {
 }
 
 function reasonOf(error: unknown): string {
-  // Each address of the host failed, for its own reason.
+  // Each address of the host failed for a different reason.
   if (error instanceof AggregateError) return error.errors.map(reasonOf).join(", ");
   return error instanceof Error ? error.message.replace(/\.$/, "") : String(error);
 }

@@ -12,21 +12,21 @@ export interface PostgresDispatchOptions {
   onError: (error: unknown) => void;
 }
 
-/** How often to look for dead replicas and, in case a notification was lost, for jobs. */
+/** The interval for checking for dead replicas and, in case a notification was lost, for jobs. */
 const pollMs = 500;
 const heartbeatMs = 2_000;
 const retryMs = 1_000;
-/** Another replica takes over ten seconds after the last heartbeat. Within half of that the lease needs no confirmation. */
+/** Another replica takes over 10 s after the last heartbeat. For half of that, the lease needs no confirmation. */
 const confirmedForMs = 5_000;
 const batchSize = 50;
-/** How often the places of waiting runs are shown, and of how many. */
+/** The interval at which the places of waiting runs are shown, and the maximum number of places. */
 const showPlacesMs = 2_000;
 const maxShownPlaces = 50;
 
 /**
- * Divides runs among the replicas that share a PostgreSQL database. The runs of a replica that dies go on elsewhere within
- * a second, since its lock is released; those of one that hangs, when it has sent no heartbeat for ten seconds. A replica
- * that loses its lock aborts its work and joins again under another number.
+ * Divides runs among the replicas that share a PostgreSQL database. If a replica dies, its runs continue elsewhere
+ * within a second, since its lock is released; if it hangs, after 10 s without a heartbeat. A replica that loses its
+ * lock aborts its work and joins again under another number.
  */
 export class PostgresDispatch implements Dispatch {
   readonly #connection: PostgresConnection;
@@ -44,7 +44,7 @@ export class PostgresDispatch implements Dispatch {
   #acquiring: Promise<void> | undefined;
   #mayHaveJobs = false;
   #flushing: Promise<void> | undefined;
-  /** The place of each waiting run, as its status shows it. */
+  /** The place of each waiting run that its status shows. */
   readonly #shownPlaces = new Map<string, number>();
   #showingPlaces: Promise<void> | undefined;
   /** The waiting run whose status is being shown. */
@@ -60,7 +60,7 @@ export class PostgresDispatch implements Dispatch {
     this.#onError = onError;
   }
 
-  /** The current number of this replica; 0, which holds nothing, while it is not connected. */
+  /** The current number of this replica; 0, which holds nothing, while it is disconnected. */
   get holder(): number {
     return this.#replica?.id ?? 0;
   }
@@ -111,7 +111,7 @@ export class PostgresDispatch implements Dispatch {
     const leaving = this.#replica;
     this.#replica = undefined;
     if (!leaving) return;
-    // Runs that were not finished in time go to other replicas.
+    // Other replicas take over the runs that were not finished in time.
     await this.#leases.reclaim(leaving.id, [leaving.id]).catch(this.#onError);
     await leaving.leave();
   }
@@ -125,7 +125,7 @@ export class PostgresDispatch implements Dispatch {
     });
   }
 
-  /** A replica that saw the lock released may have our runs already. */
+  /** Joins again under another number. A replica that saw the lock released may already have our runs. */
   async #rejoin(previousId: number): Promise<void> {
     this.#replica = undefined;
     for (const runId of this.#held.keys()) this.#target?.revokeLease(runId);
@@ -162,7 +162,7 @@ export class PostgresDispatch implements Dispatch {
   }
 
   async #flush(): Promise<void> {
-    // Wake-ups of the same turn go together.
+    // Wake-ups of the same turn of the event loop are sent together.
     await Promise.resolve();
     while (this.#toWake.size > 0 && !this.#isDetached) {
       const runIds = [...this.#toWake].sort();
@@ -215,9 +215,9 @@ export class PostgresDispatch implements Dispatch {
     return releasing.finally(() => this.#releasing.delete(releasing));
   }
 
-  /** Retries until it succeeds: nobody else would process a run that is held here. */
+  /** Retries until it succeeds, since no other replica processes a run that is held here. */
   async #tryRelease(replicaId: number, job: QueueJob): Promise<Release> {
-    // A lease that was lost belongs to another replica.
+    // A lost lease belongs to another replica.
     while (this.holder === replicaId && this.#held.get(job.runId) === job) {
       try {
         return await this.#leases.release(replicaId, job, this.#isDetaching);
@@ -247,7 +247,7 @@ export class PostgresDispatch implements Dispatch {
       });
   }
 
-  /** Says in the status of each run that waits for others of its repository what its place in the queue is. */
+  /** Shows the place in the queue in the status of each run that waits for other runs of its repository. */
   async #showPlaces(): Promise<void> {
     if (!this.#replica || !(await this.#leases.isFirst(this.#replica.id))) return;
     const waiting = await this.#queue.findWaiting(maxShownPlaces);
@@ -277,7 +277,7 @@ export class PostgresDispatch implements Dispatch {
       await shown;
       this.#shownPlaces.set(runId, place);
     } catch (error) {
-      // A run whose turn has come shows itself what it does.
+      // A run whose turn has come updates its own status.
       if (!(error instanceof LeaseLostError)) throw error;
     } finally {
       this.#showing = undefined;
@@ -289,7 +289,7 @@ export class PostgresDispatch implements Dispatch {
     await this.#renew([...this.#held.values()]);
   }
 
-  /** Sends a heartbeat for these leases. Those that another replica has taken over are revoked. */
+  /** Sends a heartbeat for these leases. Revokes those that another replica has taken over. */
   async #renew(jobs: readonly QueueJob[]): Promise<void> {
     const elapsedMs = startStopwatch();
     const ours = new Set(await this.#queue.touch(jobs));

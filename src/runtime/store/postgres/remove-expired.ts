@@ -8,7 +8,7 @@ const Id = z.object({ id: z.string() });
 const Blob = z.object({ blob: z.instanceof(Uint8Array) });
 const Locked = z.object({ locked: z.boolean() });
 
-/** Removes expired deliveries, and the log of one run. Of replicas that do so at the same time, one does it. */
+/** Removes expired deliveries, and the log of one run. If several replicas do this at the same time, only one does it. */
 export async function removeExpired(
   sql: Sql,
   { runsEndedBefore, deliveriesBefore }: ExpiredData,
@@ -34,7 +34,7 @@ export async function removeExpired(
   return { result: true };
 }
 
-/** Returns a run of a tree that ended before this time, and that has no effect left. Children come before their root. */
+/** Returns a run of a tree that ended before this time and has no effects left. Children come before their root. */
 async function findExpired(sql: Sql, endedBefore: number): Promise<string | undefined> {
   const [root] = await sql.query(
     Id,
@@ -54,7 +54,7 @@ async function findExpired(sql: Sql, endedBefore: number): Promise<string | unde
   return child?.id ?? root.id;
 }
 
-/** Removes the changes of a run, and contents that no other run has. */
+/** Removes the changes of a run, and contents that no other run uses. */
 async function removeChanges(sql: Sql, runId: string): Promise<void> {
   const ofRun = "change_set in (select id from change_sets where run_id = $1)";
   const blobs = await sql.query(Blob, `select distinct blob from changes where ${ofRun} and blob is not null`, [runId]);

@@ -2,24 +2,24 @@ import type { Client, Notification } from "pg";
 import { z } from "zod";
 import type { PostgresConnection } from "./postgres-connection.ts";
 
-/** The notification channel. A payload is the id of a run that was woken, or empty when the queue may have a job. */
+/** The notification channel. The payload is the id of a run that was woken, or empty if the queue may have a job. */
 export const channel = "golem_forge";
 
-/** "GLMF": keeps our advisory locks apart from those of other programs. */
+/** "GLMF": separates our advisory locks from those of other programs. */
 export const lockClass = 0x474c4d46;
 
 /** The driver returns bigint columns of plain queries as text. */
 const Ids = z.array(z.object({ id: z.coerce.number() }));
 
 /**
- * This process as one of those that share the database. Its session holds a lock under a number that is never used again.
- * When the process dies, the server releases the lock and the other replicas see it at once.
+ * This process as one of the replicas that share the database. Its session holds a lock on a number that is never
+ * reused. When the process dies, the server releases the lock and the other replicas see it immediately.
  */
 export interface Replica {
   readonly id: number;
-  /** Returns the ids of dead replicas that were not removed yet. Rejects when the session does not answer. */
+  /** Returns the ids of dead replicas that have not been removed. Rejects if the session does not respond. */
   findDead(): Promise<number[]>;
-  /** Resolves when the session has ended. From then on other replicas may take over what this one holds. */
+  /** Resolves when the session has ended. From then on, other replicas may take over its runs. */
   readonly lost: Promise<void>;
   leave(): Promise<void>;
 }
@@ -37,7 +37,7 @@ export async function joinReplicas(
   client.on("end", () => lose());
   client.on("notification", ({ payload = "" }: Notification) => onNotification(payload));
   try {
-    // The server notices within about ten seconds that a host has gone without closing the connection.
+    // The server notices within about 10 s if a host is gone without having closed the connection.
     await client.query("set tcp_keepalives_idle = 5; set tcp_keepalives_interval = 2; set tcp_keepalives_count = 3");
     const id = await register(client);
     return { id, findDead: () => findDead(client, id), lost, leave: () => client.end() };
@@ -57,7 +57,7 @@ async function register(client: Client): Promise<number> {
 }
 
 async function findDead(client: Client, id: number): Promise<number[]> {
-  // Without an answer the lock may be lost without our knowing. Ending the session makes it certain.
+  // Without a response, it is unknown if the lock is lost. Ending the session makes sure that it is.
   const timeout = setTimeout(() => void client.end(), timeoutMs);
   try {
     const { rows } = await client.query(

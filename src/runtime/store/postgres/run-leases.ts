@@ -13,8 +13,8 @@ const RunOfRepository = z.object({ id: z.string(), repository: z.string() });
 export type Release = "released" | "renewed" | "lost";
 
 /**
- * The leases of replicas on runs. The row of a run names its holder, and every change of the holder locks that row first.
- * So a wake-up either reaches the holder or, when there is none, puts the run into the queue.
+ * The leases of replicas on runs. The row of a run names its holder, and every change of the holder locks that row
+ * first. So a wake-up reaches the holder or, if there is none, puts the run into the queue.
  */
 export class RunLeases {
   readonly #connection: PostgresConnection;
@@ -61,7 +61,7 @@ export class RunLeases {
     });
   }
 
-  /** Holds a waiting run without taking it from the queue. Returns false when a replica holds it. */
+  /** Holds a waiting run without taking it from the queue. Returns false if a replica holds it. */
   async borrow(holder: number, runId: string): Promise<boolean> {
     const text = "update runs set holder = $2, job = null where id = $1 and holder is null";
     return (await this.#connection.run(text, [runId, holder])) > 0;
@@ -72,25 +72,25 @@ export class RunLeases {
     return (await this.#connection.run(text, [runId, holder])) > 0;
   }
 
-  /** Gives a borrowed run back, unless a replica has taken it from the queue meanwhile. */
+  /** Returns a borrowed run, unless a replica has taken it from the queue in the meantime. */
   giveBack(holder: number, runId: string): Promise<void> {
     return this.#connection.transaction(async (sql): Promise<Outcome<void>> => {
       const given = await sql.run(
         "update runs set holder = null, wake_requested = false where id = $1 and holder = $2 and job is null",
         [runId, holder],
       );
-      // It may have been woken meanwhile. A run that is in the queue is not added again.
+      // It may have been woken in the meantime. A run that is already in the queue is not added again.
       if (given > 0) await this.#enqueue(sql, [runId]);
       return { result: undefined };
     });
   }
 
-  /** Of all replicas the one that joined first shows the places of waiting runs. */
+  /** True for the replica that joined first, which shows the places of waiting runs. */
   async isFirst(holder: number): Promise<boolean> {
     return (await this.#connection.run("select 1 from replicas having min(id) = $1", [holder])) > 0;
   }
 
-  /** Releases a run. With `handOver` it goes back into the queue, since something may be left to do. */
+  /** Releases a run. With `handOver`, puts it back into the queue, since it may have something left to do. */
   release(holder: number, job: QueueJob, handOver: boolean): Promise<Release> {
     return this.#connection.transaction(async (sql): Promise<Outcome<Release>> => {
       const [run] = await sql.query(
@@ -114,7 +114,7 @@ export class RunLeases {
     });
   }
 
-  /** Puts the runs of dead replicas, and of those given, back into the queue, and returns their ids. */
+  /** Puts the runs of dead replicas, and of the given ones, back into the queue, and returns their ids. */
   reclaim(holder: number, replicas: readonly number[] = []): Promise<string[]> {
     return this.#connection.transaction(async (sql): Promise<Outcome<string[]>> => {
       const dead = await sql.query(
@@ -156,7 +156,7 @@ export class RunLeases {
   }
 }
 
-/** Notifies all replicas when the transaction is committed: of a run, or of the queue with an empty string. */
+/** Notifies all replicas, on commit, of a run or, with an empty string, of the queue. */
 async function notify(sql: Pick<Sql, "run">, payloads: readonly string[]): Promise<void> {
   await sql.run("select pg_notify($1, payload) from unnest($2::text[]) as payload", [channel, payloads]);
 }

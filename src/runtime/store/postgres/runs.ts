@@ -20,7 +20,7 @@ const conditions = {
 const Cost = z.object({ cost: z.number() });
 const Count = z.object({ runs: z.number() });
 
-/** Creates the run with its first effects. An existing run is not changed. */
+/** Creates the run with its first effects. Does not change an existing run. */
 export async function addRun(sql: Sql, { spec, snapshot, effects }: NewRun): Promise<void> {
   const { repositoryId, owner, repo, thread, requestedBy } = spec.origin;
   const added = await sql.run(
@@ -59,7 +59,7 @@ export async function findRuns(
   return rows.map(readRun);
 }
 
-/** Returns the root runs of an installation, as it is today, that have not ended. */
+/** Returns the root runs that have not ended and currently belong to an installation. */
 export async function findLiveRuns(
   sql: Pick<Sql, "query">,
   { installationId, repositoryIds }: Parameters<Store["liveRuns"]>[0],

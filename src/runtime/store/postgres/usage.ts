@@ -9,7 +9,7 @@ import {
 } from "#runtime/store/stored-rows.ts";
 import type { Sql } from "./postgres-connection.ts";
 
-/** Adds model calls to the hour of a run. Only this run writes to the row, so no other run waits for it. */
+/** Adds model calls to the hour of a run. Only this run writes the row, so no other run has to wait. */
 export async function addUsage(sql: Sql, runId: string, usage: HourlyUsage): Promise<void> {
   const { origin, hour, rootId, worker } = usage;
   await sql.run(
