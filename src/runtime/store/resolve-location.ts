@@ -1,6 +1,6 @@
 import type { ReportedLocation, RepositoryLocation } from "#domain/repository-location.ts";
 
-/** A repository name, and the time since which it has belonged to one repository alone; milliseconds since 1970. */
+/** A repository name, and the time since which it belongs to this repository; milliseconds since 1970. */
 interface OwnName {
   owner: string;
   repo: string;
@@ -9,15 +9,15 @@ interface OwnName {
 
 export interface ResolvedLocation {
   location: RepositoryLocation;
-  /** Runs that were stored under this name since then, without a repository id, belong to the repository. */
+  /** Runs stored under this name since then, without a repository id, belong to the repository. */
   name: OwnName;
-  /** The repository belongs to another account than before. */
+  /** True if the repository belongs to a different account than before. */
   ownerChanged: boolean;
 }
 
 /**
- * Returns the location of a repository after a report, or undefined when the report is older than what is known. A
- * repository that takes a free name owns it from then on: runs stored under the name earlier are not its own.
+ * Returns the location of a repository after a report, or undefined if the report is older than the known location. A
+ * repository that takes an unused name owns it from then on; runs stored under the name earlier belong to another one.
  */
 export function resolveLocation(
   known: RepositoryLocation | undefined,

@@ -11,34 +11,34 @@ import type { RuntimeEffect } from "#runtime/runtime-effect.ts";
 import type { StepChanges } from "#sandbox/sandbox.ts";
 
 /**
- * The queues of a run. Each performs one effect at a time, in order: `work` does the job, `thread` posts what people have
- * to see, and `status` updates the status comment. Slow status updates never delay the other two.
+ * The queues of a run. Each performs one effect at a time, in order: `work` does the job, `thread` posts what people
+ * must see, and `status` updates the status comment. Slow status updates never delay the other two.
  */
 export type EffectQueue = "work" | "thread" | "status";
 
 export interface NewEffect {
   /**
-   * The idempotency key. Adding a known key changes nothing, unless that effect is being performed: then it is performed
-   * again afterwards, since what it read may be out of date.
+   * The idempotency key. Adding a known key changes nothing, unless that effect is being performed: then it is
+   * performed again afterwards, since it may have read outdated data.
    */
   key: string;
   runId: string;
   queue: EffectQueue;
   request: RuntimeEffect;
-  /** Not before this time; milliseconds since 1970. Default: at once. */
+  /** The earliest time to perform it; milliseconds since 1970. Default: immediately. */
   dueAt?: number;
 }
 
 export interface Effect<Request extends RuntimeEffect = RuntimeEffect> extends NewEffect {
   request: Request;
   dueAt: number;
-  /** Counted from 1. Above 1 the effect may have happened already, so the outside world has to be asked first. */
+  /** Counted from 1. Above 1, the effect may already have happened, so the external system has to be checked first. */
   attempts: number;
 }
 
-/** Why an effect of a run is not performed. */
+/** The reason that an effect of a run is not performed. */
 export interface EffectProblem {
-  /** `unreadable`: this release cannot read it. `postponed`: something outside this process has to answer first. */
+  /** `unreadable`: this release cannot read it. `postponed`: something outside this process has to respond first. */
   kind: "unreadable" | "postponed";
   /** A sentence for people. */
   reason: string;
@@ -47,7 +47,7 @@ export interface EffectProblem {
 export interface NewEvent {
   runId: string;
   event: RunEvent;
-  /** An event with a known key is not appended again. */
+  /** An event with a known key is not appended. */
   dedupe?: string;
 }
 
@@ -71,7 +71,7 @@ interface RunSummaryRow {
 
 export interface RunRow extends RunSummaryRow {
   unreadable?: undefined;
-  /** When its log, files and approvals were removed, because it had ended long before. */
+  /** The time when its log, files and approvals were removed because they had expired. */
   logRemovedAt?: number;
   /** Its origin has the current location of the repository. */
   spec: RunSpec;
@@ -83,32 +83,32 @@ export interface RunRow extends RunSummaryRow {
   changeSets: number;
 }
 
-/** A run whose spec or snapshot this release cannot read. Nothing of it is performed, and it is shown as stopped. */
+/** A run whose spec or snapshot this release cannot read. It is shown as stopped, and none of its effects are performed. */
 export interface UnreadableRun extends RunSummaryRow {
   unreadable: UnreadableDataError;
-  /** The spec as far as it can be read, for display only; undefined when not even the origin can be read. */
+  /** The readable parts of the spec, for display only; undefined if not even the origin can be read. */
   displaySpec: RunSpec | undefined;
 }
 
 export type StoredRun = RunRow | UnreadableRun;
 
-/** The result of applying events of the inbox to a run's machine. It is stored completely or not at all. */
+/** The result of applying inbox events to a run's machine. It is stored atomically. */
 export interface Advance {
   runId: string;
-  /** The version this was computed from. Nothing is stored when the run has another version by now. */
+  /** The version this was computed from. If the run has a different version now, nothing is stored. */
   version: number;
   /** Ids of the events that were applied. The others stay in the inbox. */
   consumed: number[];
   /**
-   * The highest event id in the inbox this was computed from, 0 when it was empty. A run with later events is due again,
-   * even when they arrived before this was stored. Events up to this id that stay in the inbox do not make it due.
+   * The highest event id in the inbox this was computed from; 0 if it was empty. Later events make the run due again,
+   * even if they arrived before this was stored. Earlier events that stay in the inbox do not.
    */
   seen: number;
   snapshot: WorkerSnapshot;
   status: RunStatus;
   /** May belong to another run of the tree: a child requests an update of its root's status. */
   effects: NewEffect[];
-  /** Removes the run's effects of these kinds. The caller aborts those that are being performed. */
+  /** Removes the run's effects of these kinds. The caller aborts those in progress. */
   cancelEffects?: { kinds: string[] };
   timers?: { set?: { timer: TimerName; dueAt: number }[]; clear?: TimerName[] };
   /** Withdraws the run's pending approvals. */
@@ -142,56 +142,56 @@ export interface DailyCost extends Required<TokenUsage> {
   cost: number;
 }
 
-/** How much waits in the store at the moment. */
+/** The number of items waiting in the store. */
 export interface Backlog {
-  /** Runs that have not ended: those that wait by their state, all others as `working`. */
+  /** Runs that have not ended: waiting ones by their state, all others as `working`. */
   runs: { state: string; count: number }[];
   /** `waiting`: due, and not claimed. `postponed`: due later. */
   effects: { queue: string; waiting: number; performing: number; postponed: number; oldestWaitingAt?: number }[];
-  /** Deliveries that are not processed yet. */
+  /** Deliveries that have not been processed. */
   deliveries: { waiting: number; oldestAt?: number };
   pendingApprovals: number;
 }
 
-/** What follows a completed effect in the same transaction, so that a step of a run needs one commit. */
+/** The work that follows a completed effect in the same transaction, so that a step of a run needs only one commit. */
 export interface NextStep {
   runId: string;
   rootId: string;
-  /** Computes the advance from the run and its inbox. May be called again when the transaction is repeated. */
+  /** Computes the advance from the run and its inbox. May be called again if the transaction is repeated. */
   advance(run: StoredRun, inbox: readonly LoggedEvent[]): Advance | undefined;
-  /** The queue whose next effect is claimed. */
+  /** The queue whose next effect to claim. */
   queue: EffectQueue;
   now: number;
 }
 
 export interface StepResult {
-  /** False when there was nothing to advance, or when the run or its inbox cannot be read. */
+  /** False if there was nothing to advance, or if the run or its inbox cannot be read. */
   advanced: boolean;
   claimed: Effect | undefined;
 }
 
-/** An effect that has been performed, with everything its result changes. */
+/** An effect that has been performed, with all changes that its result makes. */
 export interface EffectCompletion {
   key: string;
   events?: NewEvent[];
   changes?: StepChanges;
   approvals?: Approval[];
-  /** The pull request that the effect's run opened: from here on the run is also found by its thread. */
+  /** The pull request that the effect's run opened. From now on, the run can also be found by its thread. */
   pullRequest?: number;
   /** The call was executed under an approval, or refused because the approval no longer applies. */
   execution?: Pick<LedgerEntry, "commit" | "reason"> & { approvalId: string; outcome: "executed" | "refused" };
   /** The approval whose request was posted. */
   shownApproval?: string;
-  /** A comment that was posted or edited, under the name by which it is found again. */
+  /** A posted or edited comment, and the name by which it can be found. */
   post?: { name: string; commentId: number };
   effects?: NewEffect[];
   /** A child run to create. */
   run?: NewRun;
-  /** Changes a child hands over to its parent. */
+  /** The changes that a child hands over to its parent. */
   parentChanges?: { runId: string; changes: StepChanges };
 }
 
-/** What a person does about an approval. */
+/** A person's action on an approval. */
 interface ApprovalAction {
   approvalId: string;
   by: string;
@@ -199,27 +199,27 @@ interface ApprovalAction {
   via?: Channel | undefined;
   note?: string | undefined;
   now: number;
-  /** The same delivery gets the same result again. */
+  /** The same delivery always gets the same result. */
   deliveryId?: string | undefined;
-  /** Added when the action changes the approval. */
+  /** Added if the action changes the approval. */
   effects?: NewEffect[];
 }
 
 export interface Decision extends ApprovalAction {
   decision: "approved" | "denied";
-  /** More people have to approve: the answer is recorded, and the request stays pending. */
+  /** True if more people have to approve: the answer is recorded, and the request stays pending. */
   isPartial?: boolean;
-  /** The revision of the approval this answer was computed from. With another one, the result is `changed`. */
+  /** The revision of the approval this answer was computed from. If it has changed, the result is `changed`. */
   revision?: number;
   quorums?: Quorum[];
   remember?: "none" | "session";
-  /** Arguments that replace the original ones, and the digest over them. */
+  /** Arguments that replace the original ones, and their digest. */
   changed?: { args: unknown; digest: string };
 }
 
 export interface Revocation extends ApprovalAction {}
 
-/** The beginning of a call's execution. */
+/** The start of a call's execution. */
 export interface Execution {
   approvalId: string;
   callId: string;
@@ -234,9 +234,9 @@ export type DecisionResult =
   | { kind: "recorded"; approval: Approval }
   /** An answer or an approval was withdrawn. */
   | { kind: "revoked"; approval: Approval }
-  /** Nothing was stored: someone else has answered in the meantime. */
+  /** Nothing was stored, since someone else has answered in the meantime. */
   | { kind: "changed"; approval: Approval }
-  /** The approval was no longer pending, or could not be revoked; its status says why. */
+  /** The approval was no longer pending, or could not be revoked. Its status says why. */
   | { kind: "settled"; approval: Approval }
   | { kind: "unknown" };
 
@@ -245,11 +245,11 @@ export interface Post {
   updatedAt: number;
 }
 
-/** A webhook delivery that has to be processed. */
+/** A webhook delivery to process. */
 export interface NewDelivery {
-  /** Identifies the delivery by what was signed: a second one with this key is not stored. */
+  /** Identifies the delivery by its signed content. A second one with this key is not stored. */
   key: string;
-  /** Deliveries of one queue are processed one at a time, in the order in which they arrived. */
+  /** Deliveries of one queue are processed one at a time, in order of arrival. */
   queue: string;
   /** JSON. */
   content: unknown;
@@ -257,43 +257,43 @@ export interface NewDelivery {
 
 export interface Delivery extends NewDelivery {
   receivedAt: number;
-  /** How often it was claimed, this time included. Above 1: it may have been processed already. */
+  /** The number of claims, including this one. Above 1, it may already have been processed. */
   attempts: number;
-  /** How often its processing has failed for another reason than an outage. */
+  /** The number of times its processing failed for another reason than an outage. */
   failures: number;
 }
 
-/** Which data has expired; milliseconds since 1970. */
+/** The expiry times of data; milliseconds since 1970. */
 export interface ExpiredData {
-  /** Undefined where the logs of all runs are kept. */
+  /** Undefined if the logs of all runs are kept. */
   runsEndedBefore: number | undefined;
   deliveriesBefore: number;
 }
 
 /** Webhook deliveries between their acknowledgement and their processing. */
 export interface DeliveryStore {
-  /** Stores a delivery; false when one with this key is known. */
+  /** Stores a delivery. Returns false if its key is known. */
   saveDelivery(delivery: NewDelivery): Promise<boolean>;
-  /** Claims a delivery that is due and the oldest of its queue. It is due again at `until` unless it is completed before. */
+  /** Claims a delivery that is due and the oldest of its queue. Unless completed, it is due again at `until`. */
   claimDelivery(now: number, until: number): Promise<Delivery | undefined>;
-  /** Changes when a claimed delivery is due again: to keep the claim, or to retry. */
+  /** Changes when a claimed delivery is due again, to keep the claim or to retry. */
   postponeDelivery(key: string, dueAt: number, options?: { hasFailed?: boolean }): Promise<void>;
-  /** Removes a delivery that was processed. Its key stays known. */
+  /** Removes a processed delivery. Its key stays known. */
   completeDelivery(key: string): Promise<void>;
-  /** When the next delivery is due. */
+  /** Returns the time when the next delivery is due. */
   nextDeliveryAt(): Promise<number | undefined>;
 }
 
 /**
- * Everything that outlives the process. Each method is one transaction, resolves when it is committed, and returns what was
- * true at that commit. Commits of one turn of the event loop are grouped. A commit is durable at the latest when
+ * All state that outlives the process. Each method is one transaction, resolves when it is committed, and returns the
+ * state as of that commit. Commits of one turn of the event loop are grouped. A commit is durable at the latest when
  * `confirmLease` resolves, which is called before anything leaves the process; most stores have it on disk earlier. All
- * implementations pass one conformance suite. Reading data that this release cannot read throws UnreadableDataError, unless
- * a method says otherwise.
+ * implementations pass one conformance suite. Reading data that this release cannot read throws UnreadableDataError,
+ * unless a method says otherwise.
  */
 export interface Store extends DeliveryStore {
   /**
-   * Stores a delivery with its events. Returns false, and stores nothing, for a delivery that was stored before. A run
+   * Stores a delivery with its events. Returns false, and stores nothing, if the delivery was already stored. A run
    * whose id exists is not created again; its events are appended unless their dedupe key is known. `effects` are for
    * existing runs.
    */
@@ -304,8 +304,8 @@ export interface Store extends DeliveryStore {
   /** Does not throw for a run that cannot be read. */
   findRun(id: string): Promise<StoredRun | undefined>;
   /**
-   * The root runs of an issue or pull request, newest first: those with this repository id or, without an id, those that
-   * were stored without one under this name. Does not throw for runs that cannot be read.
+   * Returns the root runs of an issue or pull request, newest first: those with this repository id or, without an id,
+   * those stored without one under this name. Does not throw for runs that cannot be read.
    */
   runsOfThread(thread: {
     repositoryId?: number | undefined;
@@ -323,107 +323,113 @@ export interface Store extends DeliveryStore {
     repo?: string;
     since: number;
   }): Promise<number>;
-  /** US dollars that root runs created since then have cost, with their children: of one repository, or of all. */
+  /**
+   * Returns the US dollars that root runs created since then have cost, including their children: of one repository, or
+   * of all.
+   */
   costOfRuns(query: { repositoryId?: number; since: number }): Promise<number>;
-  /** US dollars that the latest ended root runs of a worker in a repository have cost, those without a price left out. */
+  /** Returns the costs in US dollars of a worker's latest ended root runs in a repository, without those of unknown price. */
   costsOfWorker(query: { repositoryId: number; worker: string; limit: number }): Promise<number[]>;
-  /** Returns the costs of the days from `from` up to `to`, both in UTC and included: the newest day first, then the largest cost. */
+  /** Returns the costs of the days from `from` through `to`, in UTC: newest day first, then largest cost. */
   dailyCosts(days: { from: string; to: string }): Promise<DailyCost[]>;
-  /** Counts what waits, from indexes alone, so that it can be read every few seconds. */
+  /** Counts waiting items using indexes alone, so that it can be called every few seconds. */
   readBacklog(now: number): Promise<Backlog>;
   /**
-   * The root runs of an installation, or of some of its repositories, that have not ended. Does not throw for runs that
-   * cannot be read.
+   * Returns the root runs of an installation, or of some of its repositories, that have not ended. Does not throw for
+   * runs that cannot be read.
    */
   liveRuns(where: { installationId: number; repositoryIds?: readonly number[] }): Promise<StoredRun[]>;
 
-  /** All root runs, newest first, at most `limit`, after the given one in this order. Does not throw for runs that cannot be read. */
+  /**
+   * Returns all root runs, newest first, at most `limit`, starting after the given one. Does not throw for runs that
+   * cannot be read.
+   */
   latestRuns(query: { before?: { id: string; createdAt: number } | undefined; limit: number }): Promise<StoredRun[]>;
 
   findLocation(repositoryId: number): Promise<RepositoryLocation | undefined>;
   /**
-   * Saves the location of a repository as `resolveLocation` decides. From then on the origins of its runs have it. Runs
-   * that were stored there without a repository id are assigned to the repository.
+   * Saves the location of a repository as determined by `resolveLocation`. From then on, the origins of its runs have
+   * it. Runs stored there without a repository id are assigned to the repository.
    */
   saveLocation(reported: ReportedLocation): Promise<void>;
 
-  /** The events that were not consumed yet, in order. */
+  /** Returns the events that have not been consumed, in order. */
   inbox(runId: string): Promise<LoggedEvent[]>;
-  /** The events of a run in order: all, or at most `limit`, after the given event id. */
+  /** Returns the events of a run after the given event id, in order: all, or at most `limit`. */
   log(runId: string, after?: number, limit?: number): Promise<LoggedEvent[]>;
 
-  /** Returns false, and stores nothing, when the version has changed. */
+  /** Returns false, and stores nothing, if the version has changed. */
   advance(step: Advance): Promise<boolean>;
 
   /** Claims the oldest effect of the queue if it is due. An effect that cannot be read is not claimed. */
   claimEffect(runId: string, queue: EffectQueue, now: number): Promise<Effect | undefined>;
-  /** Removes a performed effect and stores its result. Returns false, and stores nothing, when it was cancelled. */
+  /** Removes a performed effect and stores its result. Returns false, and stores nothing, if it was cancelled. */
   completeEffect(completion: EffectCompletion): Promise<boolean>;
   /**
-   * Completes an effect, advances its run and claims the next effect, all in one transaction. Returns undefined, and stores
-   * nothing, when the effect was cancelled. Never throws because of data that this release cannot read.
+   * Completes an effect, advances its run and claims the next effect, all in one transaction. Returns undefined, and
+   * stores nothing, if the effect was cancelled. Never throws because of data that this release cannot read.
    */
   completeStep(completion: EffectCompletion, next: NextStep): Promise<StepResult | undefined>;
   /**
-   * Puts a claimed effect off. `isUncounted`: nothing was attempted, so the attempt does not count. `problem`: the reason,
-   * until the effect is claimed again.
+   * Postpones a claimed effect. `isUncounted`: nothing was attempted, so the attempt does not count. `problem`: the
+   * reason, kept until the effect is claimed again.
    */
   postponeEffect(
     key: string,
     dueAt: number,
     options?: { isUncounted?: boolean; problem?: EffectProblem },
   ): Promise<void>;
-  /** The problem of the effect to perform next in one of the run's queues. */
+  /** Returns the problem of the next effect in one of the run's queues. */
   effectProblem(runId: string): Promise<EffectProblem | undefined>;
 
-  /** The runs with an unseen event or a due effect at that time. */
+  /** Returns the runs with an unseen event or a due effect at that time. */
   dueRuns(now: number): Promise<string[]>;
   /** Appends the events of due timers and expired approvals, and returns the ids of their runs. */
   fireTimers(now: number): Promise<string[]>;
-  /** The time when the next timer, approval or postponed effect is due. */
+  /** Returns the time when the next timer, approval or postponed effect is due. */
   nextDueAt(): Promise<number | undefined>;
 
   findApproval(id: string): Promise<Approval | undefined>;
-  /** The approvals of a root run and its descendants, oldest first. */
+  /** Returns the approvals of a root run and its descendants, oldest first. */
   approvalsOf(rootId: string): Promise<Approval[]>;
   /** Decides a pending approval and appends the event to its run, or records an answer. The first decision is final. */
   decideApproval(decision: Decision): Promise<DecisionResult>;
-  /** Withdraws an answer, an approval that was not used yet, or what is remembered of one. */
+  /** Withdraws an answer, an unused approval, or a used one that still covers further calls of the session. */
   revokeApproval(revocation: Revocation): Promise<DecisionResult>;
   /**
-   * Marks an approval as used by a call whose execution begins. Returns undefined when it is not valid for the call. After
-   * this, it is too late to revoke the approval.
+   * Marks an approval as used by a call whose execution begins. Returns undefined if it is not valid for the call.
+   * Afterwards, the approval can no longer be revoked.
    */
   beginExecution(execution: Execution): Promise<Approval | undefined>;
   /**
-   * The entries of the ledger after a number, in order, at most `limit`. Each approval that is requested, answered, revoked,
-   * used, refused, withdrawn or expires adds one, in the same transaction.
+   * Returns the ledger entries after a number, in order, at most `limit`. Each approval that is requested, answered,
+   * revoked, used, refused, withdrawn or expires adds an entry, in the same transaction.
    */
   readLedger(after: number, limit: number): Promise<StoredLedgerEntry[]>;
 
-  /** The stored changes of a run, oldest first: all, or the first `upTo` sets. */
+  /** Returns the stored changes of a run, oldest first: all, or the first `upTo` sets. */
   changesOf(runId: string, upTo?: number): Promise<StepChanges[]>;
   findPost(name: string): Promise<Post | undefined>;
 
   /**
-   * Removes a batch of data that is no longer needed: the log, files and approvals of a run of a tree that ended before a
-   * time, and deliveries that were stored before a time. The runs themselves and the ledger are kept. Returns false when
-   * there is nothing left to remove.
+   * Removes a batch of data that is no longer needed: the log, files and approvals of a run whose tree ended before a
+   * time, and deliveries stored before a time. The runs themselves and the ledger are kept. Returns false if nothing is
+   * left to remove.
    */
   removeExpired(expired: ExpiredData): Promise<boolean>;
 
-  /** Resolves when the database answers. */
+  /** Resolves if the database responds. */
   ping(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Returns the run for work on it. Throws UnreadableDataError for one that this release cannot read. */
+/** Returns the run for work on it. Throws UnreadableDataError if this release cannot read it. */
 export function readable(run: StoredRun): RunRow {
   if (run.unreadable) throw run.unreadable;
   return run;
 }
 
-/** Returns the run of this id for work on it. Throws when there is none, or when this release cannot read it. */
+/** Returns the run with this id for work on it. Throws if it does not exist, or if this release cannot read it. */
 export async function requireRun(store: Pick<Store, "findRun">, id: string): Promise<RunRow> {
   const run = await store.findRun(id);
   if (!run) throw new Error(`There is no run ${id}.`);

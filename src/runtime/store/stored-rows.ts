@@ -23,12 +23,12 @@ import type {
   StoredRun,
 } from "./store.ts";
 
-// What both databases store as JSON, and the rows both select. Everything is parsed here on its way back.
+// The JSON that both databases store, and the rows that both select. Everything is parsed when it is read.
 
-/** The deliveries that one transaction removes, so that no other one waits for long. */
+/** The number of deliveries that one transaction removes, so that others do not wait for long. */
 export const maxRemovedDeliveries = 500;
 
-/** How long to wait before something that cannot be read is tried again: a newer release may run by then. */
+/** The delay before unreadable data is tried again: a newer release may be running by then. */
 export const unreadableRetryMs = 10 * 60_000;
 
 /** The format of stored events, specs, approvals and decisions. Raise it when one of them changes its meaning. */
@@ -45,7 +45,7 @@ export function serializeRequest(request: RuntimeEffect): { kind: string; input:
   return { kind, input: JSON.stringify(input) };
 }
 
-/** The columns of a run, with its repository as it is called and reached today. */
+/** The columns of a run, with the current name and installation of its repository. */
 export const RunColumns = z.object({
   id: z.string(),
   root_id: z.string(),
@@ -65,7 +65,7 @@ type RunColumns = z.infer<typeof RunColumns>;
 
 const Status = z.enum(["active", "waiting", "done"]) satisfies z.ZodType<RunStatus>;
 
-/** Reads a run. One that cannot be read comes back as such. */
+/** Reads a run. One that cannot be read is returned as an unreadable run. */
 export function readRun(row: RunColumns): StoredRun {
   const { id, root_id: rootId, updated_at: updatedAt } = row;
   try {
@@ -87,7 +87,7 @@ export function readRun(row: RunColumns): StoredRun {
   }
 }
 
-/** Specs by their JSON. A run is read many times, and its spec, the largest part of it, never changes. */
+/** Specs by their JSON. A run is read often, and its spec, which is the largest part, never changes. */
 const parsedSpecs = new LRUCache<string, RunSpec>({ max: 500 });
 
 function parseSpec({ id, spec: text }: RunColumns): RunSpec {
@@ -171,7 +171,7 @@ function readRequest({ key, kind, input }: { key: string; kind: string; input: s
   return parseEffect(RuntimeEffect, { kind, input: parseJson(input, `The effect ${key}`) });
 }
 
-/** The next effect of a queue, to say why it is not performed. */
+/** The next effect of a queue, with the reason that it is not performed. */
 export const NextEffectColumns = EffectColumns.pick({ key: true, kind: true, input: true }).extend({
   problem: z.string().nullable(),
 });
@@ -193,7 +193,7 @@ export function readProblem(row: z.infer<typeof NextEffectColumns>): EffectProbl
 
 export const ApprovalColumns = z.object({ id: z.string(), status: z.string(), approval: z.string() });
 
-/** Reads an approval. Its status is that of the column. */
+/** Reads an approval. Its status comes from the column. */
 export function readApproval({ id, status, approval }: z.infer<typeof ApprovalColumns>): Approval {
   const name = `Approval ${id}`;
   return {
@@ -202,7 +202,7 @@ export function readApproval({ id, status, approval }: z.infer<typeof ApprovalCo
   };
 }
 
-/** Reads an approval; empty when this release cannot. */
+/** Reads an approval; empty if this release cannot read it. */
 export function readIfReadable(row: z.infer<typeof ApprovalColumns>): Approval[] {
   try {
     return [readApproval(row)];
@@ -239,7 +239,7 @@ export function readChange({ path, mode, content }: z.infer<typeof ChangeColumns
   return {
     path,
     mode: parseVersioned(Mode, mode, { version: recordVersion, name: `The stored mode of ${path}` }),
-    // The driver's buffers are views on larger ones.
+    // The driver's buffers are views of larger ones.
     content: content === null ? undefined : new Uint8Array(content),
   };
 }
@@ -294,7 +294,7 @@ export const DailyCostColumns = z.object({
   cost: z.number(),
 });
 
-/** Reads the rows: the newest day first, then the largest cost. */
+/** Reads the rows: newest day first, then largest cost. */
 export function readDailyCosts(rows: readonly z.infer<typeof DailyCostColumns>[]): DailyCost[] {
   return rows
     .map(readDailyCost)
@@ -316,7 +316,7 @@ function readDailyCost(row: z.infer<typeof DailyCostColumns>): DailyCost {
   };
 }
 
-/** Returns the hours since 1970 of these days: `to` is the first one after the last day. */
+/** Returns the range of hours since 1970 for these days: `to` is the first hour after the last day. */
 export function hoursOf(days: { from: string; to: string }): { from: number; to: number } {
   const startOf = (day: string) => Math.floor(Date.parse(`${day}T00:00:00Z`) / msPerHour);
   return { from: startOf(days.from), to: startOf(days.to) + hoursPerDay };

@@ -11,7 +11,7 @@ export interface Days {
   to: string;
 }
 
-/** Reads the days that a person asked for. Default: the last 30. Throws a UserError for days that do not exist. */
+/** Reads the requested range of days. Default: the last 30. Throws a UserError for days that do not exist. */
 export function readDays({ from, to }: { from?: string | undefined; to?: string | undefined }, now: number): Days {
   const last = to || dayOf(now);
   if (!isDay(last)) throw new UserError(`${JSON.stringify(last)} is not a day. Write it as 2026-01-31.`);
@@ -31,7 +31,7 @@ function isDay(text: string): boolean {
   return /^\d{4}-\d\d-\d\d$/.test(text) && !Number.isNaN(Date.parse(text)) && dayOf(Date.parse(text)) === text;
 }
 
-/** Adds up costs by a name, the largest sum first. */
+/** Adds up costs by name, largest sum first. */
 export function sumBy(
   costs: readonly DailyCost[],
   nameOf: (cost: DailyCost) => string,
@@ -53,7 +53,7 @@ const columns = [
   "cost_usd",
 ];
 
-/** Writes costs as CSV (RFC 4180), a row for each day, repository and worker. */
+/** Formats costs as CSV (RFC 4180), with a row for each day, repository and worker. */
 export function costsToCsv(costs: readonly DailyCost[]): string {
   const rows = costs.map(({ day, repository: { owner, repo }, worker, ...cost }) => [
     day,
@@ -64,7 +64,7 @@ export function costsToCsv(costs: readonly DailyCost[]): string {
     cost.inputTokens,
     cost.cachedInputTokens,
     cost.outputTokens,
-    // No more digits than prices have, and none of binary fractions.
+    // As many digits as prices have, without binary fractions.
     Number(cost.cost.toFixed(6)),
   ]);
   return [columns, ...rows].map((row) => `${row.map(cell).join(",")}\r\n`).join("");
@@ -72,7 +72,7 @@ export function costsToCsv(costs: readonly DailyCost[]): string {
 
 function cell(value: string | number): string {
   const text = String(value);
-  // A spreadsheet would take text that begins like this for a formula.
+  // A spreadsheet would treat text that begins like this as a formula.
   const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }

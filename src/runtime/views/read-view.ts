@@ -14,8 +14,8 @@ import {
 } from "./run-summary.ts";
 
 /**
- * Returns a run and its descendants as people see them. Undefined when there is no such run, or nothing of it can be shown.
- * `logOf` reads the log of the run itself, for callers that have most of it in memory.
+ * Returns a run and its descendants as shown to people; undefined if the run does not exist or nothing of it can be
+ * shown. `logOf` reads the log of the run itself, for callers that have most of it in memory.
  */
 export async function readView(
   store: Store,
@@ -56,7 +56,7 @@ async function viewOf(store: Store, run: StoredRun, logOf = () => store.log(run.
   };
 }
 
-/** A log that cannot be read is left out, with the reason. */
+/** Leaves out a log that cannot be read, and returns the reason. */
 async function readLog(
   store: Store,
   runId: string,
@@ -158,8 +158,8 @@ function firstLine(text: string): string {
 }
 
 /**
- * True for a scheduled run that has nothing to show in its thread: it still works without having asked anyone for anything,
- * or it has found nothing to do.
+ * True for a scheduled run with nothing to show in its thread: it is still working and has not asked for anything, or
+ * it has found nothing to do.
  */
 export function isQuiet({ spec, outcome, openCalls, pullRequest, children }: RunView): boolean {
   if (!isScheduled(spec.origin) || pullRequest !== undefined) return false;

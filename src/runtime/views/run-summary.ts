@@ -6,7 +6,7 @@ import type { WorkerSnapshot } from "#machines/worker-snapshot.ts";
 import { stateName } from "#runtime/apply-events.ts";
 import type { EffectProblem, StoredRun } from "#runtime/store/store.ts";
 
-/** The parts of a view that come from the log. They are collected event by event, so that a log is read only once. */
+/** The parts of a view that are derived from the log, event by event, so that a log is read only once. */
 export interface RunSummary {
   /** The usage of this run and of the children that have reported. */
   usage: Required<TokenUsage>;
@@ -14,13 +14,13 @@ export interface RunSummary {
   tasks: Task[];
   /** The reason of the model's last failure. */
   failure: string | undefined;
-  /** The reason of the last stop, when no person requested it. */
+  /** The reason of the last stop, if no person requested it. */
   stopReason: string | undefined;
-  /** The text of the model's last answer, or what ended the run. */
+  /** The text of the model's last answer, or the reason that the run ended. */
   answer: string;
-  /** The run was ended from outside, so a model call that was under way then no longer counts. */
+  /** The run was ended from outside, so a model call in progress at that time does not count any more. */
   isClosed: boolean;
-  /** Where the last message came from: a thread by its number, or the run's pull request. Default: the run's own thread. */
+  /** The source of the last message: a thread by its number, or the run's pull request. Default: the run's own thread. */
   conversation: number | "pull request" | undefined;
   /** The model that a person chose. Default: the one the run started with. */
   model: string | undefined;
@@ -28,11 +28,11 @@ export interface RunSummary {
   base: string | undefined;
   /** The result of the last completed checks, as a sentence. */
   checks: string | undefined;
-  /** How the time from the first event to the last was spent, oldest first. */
+  /** The use of the time between the first and the last event, oldest first. */
   timeline: readonly TimeSpan[];
 }
 
-/** A part of a run's time in which it waited for the model, ran tools, or waited for people. */
+/** A span of a run's time in which it waited for the model, ran tools, or waited for people. */
 export interface TimeSpan {
   kind: "model" | "tools" | "people";
   from: number;
@@ -57,10 +57,10 @@ export function summarize(summary: RunSummary, logged: Pick<LoggedEvent, "event"
   return { ...addEvent(summary, logged.event), timeline: extendTimeline(summary.timeline, logged) };
 }
 
-/** Of one run. The oldest spans of longer timelines are dropped. */
+/** The limit per run. Longer timelines drop their oldest spans. */
 const maxSpans = 400;
 
-/** The time before an event was spent on what the event completes. */
+/** Returns the use of the time before an event, which depends on what the event completes. */
 function extendTimeline(
   timeline: readonly TimeSpan[],
   { event, at }: Pick<LoggedEvent, "event" | "at">,
@@ -165,7 +165,7 @@ export function describeChecksResult(event: Extract<RunEvent, { type: "checks.co
   return `Checks ${result} on ${event.commit.slice(0, 7)}`;
 }
 
-/** The last word of a run whose pull request was merged or closed. GitHub links the commit. */
+/** Returns the final message of a run whose pull request was merged or closed. GitHub links the commit. */
 function describeClosing({ number, merged, by, commit }: Extract<RunEvent, { type: "pull_request.closed" }>): string {
   const how = merged ? "merged" : "closed";
   const at = commit === undefined ? "" : merged ? ` as ${commit}` : ` at ${commit}`;
@@ -181,28 +181,28 @@ function addUsage(usage: RunSummary["usage"], more: TokenUsage): RunSummary["usa
   };
 }
 
-/** The parts of a view that come from the machine's snapshot. */
+/** The parts of a view that are derived from the machine's snapshot. */
 export interface RunProgress {
   state: RunState;
-  /** One sentence about what the run is doing. */
+  /** A sentence about what the run is doing. */
   activity: string;
   steps: number;
-  /** Input and output tokens, including those of children: the number that counts against the limit. */
+  /** Input and output tokens, including those of children, which count towards the limit. */
   tokens: number;
   /** US dollars, for the calls whose price is known. */
   cost: number;
-  /** Milliseconds in busy states, without the current one. */
+  /** Milliseconds in busy states so far, without the current one. */
   workedMs: number;
   /** When the current busy state was entered; undefined while the run waits. */
   busySince: number | undefined;
   openCalls: OpenCall[];
   pullRequest: number | undefined;
   outcome: RunOutcome | undefined;
-  /** Says that the log was removed; undefined while it is kept. */
+  /** Says that the log was removed; undefined if it is kept. */
   removedLog: string | undefined;
 }
 
-/** Describes a run. One that cannot be read, or has data that cannot be read, is shown as stopped with the reason. */
+/** Describes a run. A run that cannot be read, or that has unreadable data, is shown as stopped with the reason. */
 export function progressOf(run: StoredRun, summary: RunSummary, problem: EffectProblem | undefined): RunProgress {
   if (run.unreadable) return { ...stopped(run.unreadable.message), ...noProgress };
 
@@ -231,7 +231,7 @@ function describeRemovedLog(at: number): string {
   return `The log of this run was removed on ${date}, because this server keeps logs for a limited time.`;
 }
 
-/** Returns the spec of a run with what people have changed since it started: its model and its cost limit. */
+/** Returns the spec of a run with the changes that people made since it started: its model and its cost limit. */
 export function currentSpec(run: StoredRun, { model }: RunSummary): RunSpec | undefined {
   if (run.unreadable) return run.displaySpec;
   const { spec, snapshot } = run;

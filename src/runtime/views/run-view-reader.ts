@@ -18,12 +18,12 @@ import {
   type TimeSpan,
 } from "./run-summary.ts";
 
-/** A call in one line, for results that are shown far below it. */
+/** A call without its result, in one line, for results that are shown far below it. */
 export interface CallLine {
   tool: string;
   /** In one line. */
   args: string;
-  /** As JSON, cut off. */
+  /** Truncated JSON. */
   input: string;
   /** The question and suggested answers, for a call of `ask_user`. */
   question?: Question | undefined;
@@ -35,13 +35,13 @@ type Question = z.infer<typeof Question>;
 /** A tool call whose arguments the model is writing. */
 export interface WritingCall {
   tool: string;
-  /** The file that the call is about, if that is known already. */
+  /** The file that the call is about, if already known. */
   path: string | undefined;
   /** The characters of the arguments so far. */
   length: number;
 }
 
-/** One run of a tree, as its page shows it. */
+/** A run of a tree, as shown on its page. */
 export interface RunNode extends RunProgress {
   spec: RunSpec;
   usage: TokenUsage;
@@ -51,13 +51,13 @@ export interface RunNode extends RunProgress {
   timeline: readonly TimeSpan[];
   /** By call id. */
   calls: ReadonlyMap<string, CallLine>;
-  /** The id of the newest event; 0 when there is none. */
+  /** The id of the newest event; 0 if there is none. */
   newest: number;
-  /** The end of what is being printed or written at the moment, when that happens in this process. */
+  /** The latest live output, if the run is performed in this process. */
   live: { text: string; writing: WritingCall | undefined; version: number } | undefined;
 }
 
-/** A root run in a list, without what only its log tells. */
+/** A root run in a list, without the parts that only its log contains. */
 export interface ListedRun extends Pick<RunProgress, "state" | "outcome" | "pullRequest" | "cost" | "tokens"> {
   spec: RunSpec;
 }
@@ -72,19 +72,19 @@ export interface RunTree {
 export interface EventsPage {
   /** Oldest first. */
   events: LoggedEvent[];
-  /** The number of events before these. */
+  /** The number of earlier events. */
   earlier: number;
 }
 
-/** How long a tree may be shown again without reading the store. */
+/** The time for which a tree is shown again without reading the store. */
 const freshMs = 250;
-/** A tree that nobody has read for this long is evicted. */
+/** The time after which an unread tree is evicted. */
 const idleMs = 60_000;
 const maxTrees = 200;
 const eventsPerRead = 500;
 const maxArgumentsLength = 400;
 const maxInputLength = 4_000;
-/** Characters and lines of live output. */
+/** The maximum characters and lines of live output. */
 const maxLiveLength = 4_000;
 const maxLiveLines = 20;
 
@@ -101,24 +101,24 @@ interface CachedTree {
   runs: Map<string, CachedRun>;
   approvals: Approval[];
   readAt: number;
-  /** Something was stored since it was read. */
+  /** True if something was stored since the last read. */
   isStale: boolean;
   usedAt: number;
-  /** Resolves to false when there is no such tree. */
+  /** Resolves to false if there is no such tree. */
   reading: Promise<boolean>;
 }
 
 export interface RunViewReaderOptions {
   store: Pick<Store, "findRun" | "latestRuns" | "dailyCosts" | "log" | "childrenOf" | "approvalsOf" | "effectProblem">;
   live: Pick<LiveOutput, "read">;
-  /** Applied to everything before it is shortened. */
+  /** Applied to all text before it is shortened. */
   redact: (text: string) => string;
   now: () => number;
 }
 
 /**
- * Reads trees of runs for people who watch them. However many watch, the store is read a few times a second, and only for
- * what is new. It works for the runs of all replicas, apart from live output.
+ * Reads trees of runs for people who watch them. However many people watch, the store is read a few times a second at
+ * most, and only for new data. It works for the runs of all replicas, apart from live output.
  */
 export class RunViewReader {
   readonly #store: RunViewReaderOptions["store"];
@@ -135,10 +135,10 @@ export class RunViewReader {
     this.#now = now;
   }
 
-  /** Returns undefined when there is no root run of this id, or nothing of it can be shown. */
+  /** Returns undefined if there is no root run with this id, or nothing of it can be shown. */
   async readTree(rootId: string): Promise<RunTree | undefined> {
     const tree = this.#useTree(rootId);
-    // One update at a time. Callers that arrive meanwhile share the next one.
+    // One update at a time. Callers that arrive during one share the next.
     tree.reading = tree.reading.catch(() => true).then(() => this.#update(tree, rootId));
     if (!(await tree.reading)) {
       this.#trees.delete(rootId);
@@ -150,7 +150,7 @@ export class RunViewReader {
     };
   }
 
-  /** Returns root runs of all repositories, newest first, after the given one in this order. */
+  /** Returns root runs of all repositories, newest first, starting after the given one. */
   async listRuns(query: Parameters<Store["latestRuns"]>[0]): Promise<ListedRun[]> {
     const runs = await this.#store.latestRuns(query);
     return runs.flatMap((run) => {
@@ -169,7 +169,7 @@ export class RunViewReader {
     return this.#store.dailyCosts(days);
   }
 
-  /** Something was stored for the tree: the next reader sees it. */
+  /** Something was stored for the tree, so the next reader gets a new view. */
   invalidate(rootId: string): void {
     const tree = this.#trees.get(rootId);
     if (tree) tree.isStale = true;
@@ -221,7 +221,7 @@ export class RunViewReader {
     const root = await this.#store.findRun(rootId);
     if (!root || root.id !== root.rootId || !displaySpec(root)) return false;
 
-    // Answers of one of several people, and revocations, add no event.
+    // An answer of one of several approvers, or a revocation, adds no event.
     const isOpen = tree.approvals.some((approval) => approval.status === "pending" || isRevocable(approval));
     if ((await this.#updateRun(tree, root)) || isOpen) {
       const { value = [], problem } = await tolerant(() => this.#store.approvalsOf(rootId));
@@ -233,12 +233,12 @@ export class RunViewReader {
     return true;
   }
 
-  /** Returns true when there is something new in this run or its descendants. */
+  /** Returns true if there is something new in this run or its descendants. */
   async #updateRun(tree: CachedTree, run: StoredRun): Promise<boolean> {
     const spec = displaySpec(run);
     if (!spec) return false;
     const known = tree.runs.get(run.id);
-    // The version of a run that has ended is incremented with every later event.
+    // Every later event increments the version of a run that has ended.
     if (known && known.run.status === "done" && versionOf(known.run) === versionOf(run)) return false;
 
     const cached = known ?? { run, spec, eventIds: [], calls: new Map(), summary: emptySummary, problem: undefined };
@@ -254,7 +254,7 @@ export class RunViewReader {
     return isChanged || changedChildren.some(Boolean);
   }
 
-  /** Returns the problem when the log cannot be read to its end. */
+  /** Returns the problem if the log cannot be read to its end. */
   async #readNewEvents(cached: CachedRun): Promise<EffectProblem | undefined> {
     for (;;) {
       const read = () => this.#store.log(cached.run.id, cached.eventIds.at(-1), eventsPerRead);
@@ -299,7 +299,7 @@ export class RunViewReader {
     };
   }
 
-  /** Output of an earlier step is in the log already. */
+  /** Output of an earlier step is already in the log. */
   #liveOutput(runId: string, { state, openCalls }: { state: RunState; openCalls: OpenCall[] }): RunNode["live"] {
     const output = this.#live.read(runId);
     if (!output) return undefined;
@@ -333,7 +333,7 @@ async function tolerant<Value>(
   }
 }
 
-/** Returns complete words only, since a secret whose other half is still missing, or was cut off, is not redacted. */
+/** Returns complete words only, since half of a secret would not be redacted. */
 function lastLines(text: string): string {
   const complete = text.slice(0, Math.max(text.lastIndexOf("\n"), text.lastIndexOf(" ")) + 1);
   const tail = complete.slice(-maxLiveLength).split("\n").slice(-maxLiveLines);

@@ -1,11 +1,11 @@
 import { workerMachine } from "#machines/worker-machine.ts";
 
-/** One state of the worker machine that a run can be in, or pass through. */
+/** A state of the worker machine that a run can be in, or pass through. */
 export interface ChartState {
   name: string;
   /** The state that contains it. */
   inside: string | undefined;
-  /** A run leaves `passing` states at once, works in `busy` ones, and waits for an event in `waiting` ones. */
+  /** A run leaves `passing` states immediately, works in `busy` ones, and waits for an event in `waiting` ones. */
   kind: "passing" | "busy" | "waiting" | "final";
 }
 

@@ -42,7 +42,7 @@ export class ApprovalsTable {
       .map(readApproval);
   }
 
-  /** The rows of pending approvals that have expired, in the order of their expiry. */
+  /** Returns the rows of expired pending approvals, ordered by their expiry. */
   expired(now: number): z.infer<typeof ApprovalColumns>[] {
     return this.#sql.all(
       ApprovalColumns,
@@ -62,7 +62,7 @@ export class ApprovalsTable {
     )?.due;
   }
 
-  /** Lets a pending approval expire later. */
+  /** Postpones the expiry of a pending approval. */
   postponeExpiry(id: string, expiresAt: number): void {
     this.#sql.run("update approvals set expires_at = :expiresAt where id = :id", { id, expiresAt });
   }

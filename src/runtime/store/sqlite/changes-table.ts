@@ -7,10 +7,10 @@ import type { SqliteConnection } from "./sqlite-connection.ts";
 const Id = z.object({ id: z.number() });
 const ChangeSet = z.object({ id: z.number(), step: z.string() });
 
-/** The hashes of contents that are stored twice: ahead of their change, and with it. */
+/** The hashes of contents that are stored twice: before their change, and with it. */
 const hashes = new WeakMap<Uint8Array, Buffer>();
 
-/** The changes that runs made to their sandboxes. Equal contents are stored once. */
+/** The changes that runs made to their sandboxes. Identical contents are stored once. */
 export class ChangesTable {
   readonly #sql: SqliteConnection;
 
@@ -32,7 +32,7 @@ export class ChangesTable {
     this.#sql.run("update runs set change_sets = change_sets + 1 where id = :runId", { runId });
   }
 
-  /** The steps of a run that changed something, oldest first. */
+  /** Returns the steps of a run that changed something, oldest first. */
   setsOf(runId: string, upTo: number | undefined): z.infer<typeof ChangeSet>[] {
     // SQLite reads -1 as no limit.
     const bounds = { runId, limit: upTo ?? -1 };
@@ -43,7 +43,7 @@ export class ChangesTable {
     );
   }
 
-  /** Removes the changes of a run, and contents that no other run has. */
+  /** Removes the changes of a run, and contents that no other run uses. */
   remove(runId: string): void {
     const ofRun = "change_set in (select id from change_sets where run_id = :runId)";
     const blobs = this.#sql.all(Id, `select distinct blob as id from changes where ${ofRun} and blob is not null`, {

@@ -9,8 +9,8 @@ export class DatabaseInUseError extends UserError {
 }
 
 /**
- * Locks the database at this path for this process, until `close` is called or the process ends in any way. Throws a
- * DatabaseInUseError when another process has the lock.
+ * Locks the database at this path for this process, until `close` is called or the process ends for any reason. Throws
+ * a DatabaseInUseError if another process has the lock.
  */
 export function lockDatabase(path: string): { close(): void } {
   // A separate file rather than `locking_mode = exclusive`, so that backups can read the database while it is in use.

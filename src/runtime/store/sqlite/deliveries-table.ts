@@ -3,7 +3,7 @@ import type { SqliteConnection } from "./sqlite-connection.ts";
 
 const Result = z.object({ result: z.string().nullable() });
 
-/** The deliveries that were stored, with the result of each part, so that nothing counts twice. */
+/** The stored deliveries, with the result of each part, so that nothing is processed twice. */
 export class DeliveriesTable {
   readonly #sql: SqliteConnection;
 
@@ -11,7 +11,7 @@ export class DeliveriesTable {
     this.#sql = sql;
   }
 
-  /** Returns the stored result: null when it has none, undefined when the delivery is new. */
+  /** Returns the stored result: null if there is none, undefined if the delivery is new. */
   resultOf({ guid, part }: { guid: string; part: string }): string | null | undefined {
     const sql = "select result from deliveries where guid = :guid and part = :part";
     return this.#sql.get(Result, sql, { guid, part })?.result;
@@ -24,7 +24,7 @@ export class DeliveriesTable {
     );
   }
 
-  /** Removes the oldest deliveries that were stored before this time, a batch at most. Returns how many. */
+  /** Removes a batch of the oldest deliveries that were stored before this time. Returns their number. */
   removeBefore(before: number, limit: number): number {
     return this.#sql.run(
       `delete from deliveries where (guid, part) in

@@ -11,7 +11,7 @@ import {
 } from "#runtime/store/stored-rows.ts";
 import type { SqliteConnection } from "./sqlite-connection.ts";
 
-// The oldest effect of its queue: the others wait for it.
+// The oldest effect of its queue, for which the others wait.
 const isNext = `not exists (select 1 from effects as older
   where older.run_id = effects.run_id and older.queue = effects.queue and older.id < effects.id)`;
 
@@ -19,7 +19,7 @@ const Head = EffectColumns.extend({ id: z.number() });
 const Owner = z.object({ runId: z.string() });
 const Due = z.object({ due: z.number() });
 
-/** The outbox: effects that were requested and not performed yet. */
+/** The outbox: effects that were requested but have not been performed. */
 export class EffectsTable {
   readonly #sql: SqliteConnection;
 
@@ -53,8 +53,8 @@ export class EffectsTable {
   }
 
   /**
-   * Removes the effect, or makes it start again if it was requested again while it was performed. Returns the id of its
-   * run, or undefined when there is no such effect.
+   * Removes the effect, or resets it if it was requested again while it was performed. Returns the id of its run;
+   * undefined if there is no such effect.
    */
   complete(key: string): string | undefined {
     const repeated = this.#sql.get(
@@ -91,7 +91,7 @@ export class EffectsTable {
     return next.map(readProblem).find((problem) => problem !== undefined);
   }
 
-  /** The runs with an effect that can be performed. */
+  /** Returns the runs with an effect that can be performed. */
   dueRuns(now: number): string[] {
     return this.#sql
       .all(Owner, `select run_id as runId from effects where due_at <= :now and ${isNext}`, { now })
@@ -110,7 +110,7 @@ export class EffectsTable {
     );
   }
 
-  /** The time when the next postponed effect is due. */
+  /** Returns the time when the next postponed effect is due. */
   nextDueAt(): number | undefined {
     return this.#sql.get(
       Due,

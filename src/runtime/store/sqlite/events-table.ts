@@ -3,7 +3,7 @@ import type { NewEvent } from "#runtime/store/store.ts";
 import { EventColumns, readEvent, serializeRecord } from "#runtime/store/stored-rows.ts";
 import type { SqliteConnection } from "./sqlite-connection.ts";
 
-/** The logs of all runs, which are only appended to, and the inboxes: the events that were not consumed yet. */
+/** The append-only logs of all runs, and the inboxes: the events that have not been consumed. */
 export class EventsTable {
   readonly #sql: SqliteConnection;
 
@@ -11,7 +11,7 @@ export class EventsTable {
     this.#sql = sql;
   }
 
-  /** Appends the event and makes its run due. Does nothing when the dedupe key is known. Throws when there is no such run. */
+  /** Appends the event and makes its run due. Does nothing if the dedupe key is known. Throws if the run does not exist. */
   append({ runId, event, dedupe }: NewEvent, at: number): void {
     if (dedupe !== undefined && this.#sql.exists("select 1 from events where dedupe = :dedupe", { dedupe })) return;
 

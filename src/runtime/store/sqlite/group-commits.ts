@@ -18,7 +18,7 @@ export class GroupCommits {
     this.#sql = sql;
   }
 
-  /** Stores everything `work` writes or, when it throws, nothing of it. The rest of the group is not affected. */
+  /** Stores everything that `work` writes or, if it throws, none of it. The rest of the group is not affected. */
   write<Result>(work: () => Result): Promise<Result> {
     return new Promise((resolve, reject) => {
       const group = this.#open();
@@ -34,7 +34,7 @@ export class GroupCommits {
     });
   }
 
-  /** Reads what was written before it. Resolves when those writes are on disk. */
+  /** Reads the data, including earlier writes. Resolves when those are on disk. */
   read<Result>(work: () => Result): Promise<Result> {
     return new Promise((resolve, reject) => {
       this.#assertOpen();
@@ -87,7 +87,7 @@ export class GroupCommits {
       this.#sql.run("release call");
       return;
     }
-    // SQLite rolls the whole transaction back when the disk is full or fails.
+    // SQLite rolls back the whole transaction if the disk is full or fails.
     const group = this.#group ?? [];
     this.#group = undefined;
     for (const member of group) member.reject(error);

@@ -20,7 +20,7 @@ export class LocationsTable {
     );
   }
 
-  /** Saves the location, and assigns the runs to the repository that were stored there without an id. */
+  /** Saves the location, and assigns the runs stored there without a repository id to the repository. */
   save(reported: ReportedLocation): void {
     const known = this.find(reported.repositoryId);
     const resolved = resolveLocation(known, reported);

@@ -9,7 +9,7 @@ import { assertOwnDatabase, openSqliteConnection } from "./sqlite-connection.ts"
 export async function backUpDatabase(path: string, file: string): Promise<void> {
   const source = openReadOnly(path);
   try {
-    // SQLite would create a file that every user of the machine can read.
+    // SQLite would create a file that all users of the machine can read.
     await (await open(file, "wx", 0o600)).close();
   } catch (error) {
     source.close();
@@ -27,8 +27,8 @@ export async function backUpDatabase(path: string, file: string): Promise<void> 
 }
 
 /**
- * Replaces a database by a backup, and returns the name that the replaced database has from then on; undefined if there
- * was none. Throws a UserError, and changes nothing, while a process uses the database and for a file that is not intact.
+ * Replaces a database by a backup. Returns the new name of the replaced database; undefined if there was none. Throws a
+ * UserError, and changes nothing, while a process uses the database or if the backup is corrupt.
  */
 export async function restoreDatabase(file: string, path: string): Promise<string | undefined> {
   const problem = checkDatabase(file);
@@ -57,7 +57,7 @@ export async function restoreDatabase(file: string, path: string): Promise<strin
   }
 }
 
-/** Returns what is wrong with a database file; undefined for one that is intact. */
+/** Returns the problem with a database file; undefined if it is intact. */
 export function checkDatabase(path: string): string | undefined {
   const database = openReadOnly(path);
   try {
@@ -73,7 +73,7 @@ export function checkDatabase(path: string): string | undefined {
   }
 }
 
-/** Returns the space of removed data to the file system. Throws a UserError while a process uses the database. */
+/** Returns the space of deleted data to the file system. Throws a UserError while a process uses the database. */
 export async function compactDatabase(path: string): Promise<{ before: number; after: number }> {
   const sql = await openSqliteConnection(path);
   const { size: before } = await stat(path);
@@ -98,14 +98,14 @@ function openReadOnly(path: string): DatabaseSync {
   }
 }
 
-/** Moves what is in the write-ahead log into the database file. A damaged database keeps its log. */
+/** Moves the contents of the write-ahead log into the database file. A corrupt database keeps its log. */
 function includeLog(path: string): void {
   let database: DatabaseSync | undefined;
   try {
     database = new DatabaseSync(path);
     database.exec("pragma wal_checkpoint(truncate)");
   } catch {
-    // It is kept as it is.
+    // It is left unchanged.
   } finally {
     database?.close();
   }

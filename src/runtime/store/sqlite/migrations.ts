@@ -154,7 +154,7 @@ export const sqliteMigrations: readonly string[] = [
   alter table runs add column pull_request integer;
   create index runs_of_pull_request on runs (repository_id, pull_request) where pull_request is not null;
   `,
-  // No foreign keys: the ledger outlives the runs it is about.
+  // No foreign keys, since the ledger outlives the runs.
   `
   create table ledger (
     number integer primary key not null,
@@ -164,7 +164,8 @@ export const sqliteMigrations: readonly string[] = [
   create trigger ledger_is_never_updated before update on ledger begin select raise(abort, 'The ledger is append-only.'); end;
   create trigger ledger_is_never_deleted before delete on ledger begin select raise(abort, 'The ledger is append-only.'); end;
   `,
-  // The costs of earlier runs count for the hour in which the run started, with those of its children and without tokens.
+  // Earlier runs have their costs counted in the hour in which they started, including their children and without
+  // tokens.
   `
   create table usage (
     hour integer not null,
@@ -195,7 +196,7 @@ export const sqliteMigrations: readonly string[] = [
     where status = 'waiting';
   create index runs_by_state on runs (coalesce(state, 'working')) where status in ('active', 'waiting');
   `,
-  // Without the foreign key of the inbox, for which the removal of a log would search all inboxes.
+  // Without the inbox's foreign key, which would make the removal of a log search all inboxes.
   `
   alter table runs add column log_removed_at real;
   create index runs_with_log on runs (updated_at) where parent_id is null and status = 'done' and log_removed_at is null;

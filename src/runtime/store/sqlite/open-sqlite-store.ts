@@ -52,9 +52,9 @@ import { openReadOnlyConnection, openSqliteConnection, type SqliteConnection } f
 import { UsageTable } from "./usage-table.ts";
 
 /**
- * Opens the store in a SQLite file, which is created with its folder if it does not exist. `:memory:` is a store that ends
- * with the process. Only one process can use a file: another one gets a UserError, as for a file of another program or of
- * a newer release.
+ * Opens the store in a SQLite file, which is created with its folder if it does not exist. `:memory:` is a store that
+ * ends with the process. Only one process can use a file. Throws a UserError for a file that is in use, or that another
+ * program or a newer release created.
  */
 export async function openSqliteStore(path: string): Promise<Store> {
   return sqliteStore(await openSqliteConnection(path));
@@ -65,7 +65,7 @@ export function openSqliteStoreReadOnly(path: string): Store {
   return storeOver(openReadOnlyConnection(path));
 }
 
-/** The store in a database that only this process uses. */
+/** A store in a database that only this process uses. */
 export function sqliteStore(sql: SqliteConnection): Store {
   new PendingDeliveriesTable(sql).releaseAll();
   return storeOver(sql);
@@ -76,7 +76,10 @@ function storeOver(sql: SqliteConnection): Store {
   const { locations, runs, events, effects, approvals, changes, deliveries, pendingDeliveries } = tables;
   const commits = new GroupCommits(sql);
 
-  /** Stores large contents one by one before the transaction that refers to them, which would block the event loop. */
+  /**
+   * Stores large contents one by one before the transaction that refers to them, since one transaction would block the
+   * event loop.
+   */
   async function storeLargeContents({ changes: own, parentChanges }: EffectCompletion): Promise<void> {
     for (const { content } of [...(own?.changes ?? []), ...(parentChanges?.changes.changes ?? [])]) {
       if (content && content.length > maxContentBytes) await commits.write(() => changes.addBlob(content));
@@ -142,13 +145,13 @@ function storeOver(sql: SqliteConnection): Store {
   };
 }
 
-/** Larger contents are stored ahead of the transaction that refers to them. */
+/** Larger contents are stored before the transaction that refers to them. */
 const maxContentBytes = 1_000_000;
 
 const Id = z.object({ id: z.string() });
 const Due = z.object({ due: z.number() });
 
-// Timers of a newer release stay where they are.
+// Timers of a newer release are left unchanged.
 const isKnownTimer = `timer in (${TimerColumns.shape.timer.options.map((name) => `'${name}'`).join(", ")})`;
 
 /** The tables of the database, and the transactions that touch several of them. */
@@ -227,7 +230,7 @@ class Tables {
     if (owner === undefined) return false;
 
     const { run, changes, parentChanges, execution, shownApproval, post, pullRequest } = result;
-    // The child first, since events and effects may be for it.
+    // The child is created first, since events and effects may refer to it.
     if (run) this.#addRun(run);
     for (const event of events) this.events.append(event, now);
     for (const effect of effects) this.effects.insert(effect);
@@ -330,7 +333,7 @@ class Tables {
     for (const effect of run.effects) this.effects.insert(effect);
   }
 
-  /** A timer that is both cleared and set is set. */
+  /** A timer that is both cleared and set ends up set. */
   #setTimers({ runId, timers = {} }: Advance): void {
     for (const timer of timers.clear ?? []) {
       this.#sql.run("delete from timers where run_id = :runId and timer = :timer", { runId, timer });
@@ -352,7 +355,7 @@ class Tables {
     );
   }
 
-  /** Acts on an approval. A delivery that comes again gets the result of the first time. */
+  /** Acts on an approval. A repeated delivery gets the first result. */
   #once(
     { deliveryId, approvalId, now, effects = [] }: Decision | Revocation,
     part: string,
@@ -369,14 +372,14 @@ class Tables {
     }
     if (changed && event) this.events.append({ runId: changed.runId, event }, now);
     if (ledger) this.ledger.append([ledger]);
-    // Someone else has answered in the meantime: the same delivery is tried again.
+    // Someone else has answered in the meantime, so the same delivery is tried again.
     if (delivery && result.kind !== "changed") {
       this.deliveries.add({ ...delivery, result: serializeRecord(result), now });
     }
     return result;
   }
 
-  /** Returns the run of the approval. One that cannot be read stays pending for another release. */
+  /** Returns the approval's run. An unreadable approval stays pending for another release. */
   #expire(row: ReturnType<ApprovalsTable["expired"]>[number], now: number): string[] {
     try {
       const { changed, event, ledger } = expire(readApproval(row));

@@ -7,7 +7,7 @@ const isFirst = "not exists (select 1 from pending_deliveries as b where b.queue
 
 const Due = z.object({ due: z.number().nullable() });
 
-/** The deliveries that wait to be processed, or are being processed. */
+/** The deliveries that are waiting or being processed. */
 export class PendingDeliveriesTable {
   readonly #sql: SqliteConnection;
 

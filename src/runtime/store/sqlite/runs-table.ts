@@ -12,7 +12,7 @@ const Cost = z.object({ cost: z.number() });
 const Count = z.object({ runs: z.number() });
 const Version = z.object({ version: z.number() });
 
-/** All runs. Their specs never change, and are in a table of their own. */
+/** All runs. Their specs never change, and have their own table. */
 export class RunsTable {
   readonly #sql: SqliteConnection;
 
@@ -20,7 +20,7 @@ export class RunsTable {
     this.#sql = sql;
   }
 
-  /** Returns false when a run of this id exists. */
+  /** Returns false if a run with this id exists. */
   insert({ spec, snapshot }: NewRun): boolean {
     const { repositoryId, owner, repo, thread, requestedBy } = spec.origin;
     const inserted = this.#sql.run(
@@ -147,8 +147,8 @@ export class RunsTable {
   }
 
   /**
-   * Returns a run whose log is no longer needed: one of a tree that ended before this time, and that has no effect left.
-   * Children come before their root.
+   * Returns a run whose log is no longer needed: its tree ended before this time, and it has no effects left. Children
+   * come before their root.
    */
   findExpired(endedBefore: number): string | undefined {
     const root = this.#sql.get(
@@ -173,7 +173,7 @@ export class RunsTable {
     this.#sql.run("update runs set log_removed_at = :at where id = :runId", { runId, at });
   }
 
-  /** Returns false when the run has another version. Throws when there is no such run. */
+  /** Returns false if the run has another version. Throws if the run does not exist. */
   isAt(runId: string, version: number): boolean {
     const row = this.#sql.get(Version, "select version from runs where id = :runId", { runId });
     if (!row) throw new Error(`There is no run ${runId}.`);

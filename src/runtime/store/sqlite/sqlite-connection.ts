@@ -9,19 +9,19 @@ import { sqliteMigrations } from "./migrations.ts";
 
 type Values = Record<string, SQLInputValue>;
 
-/** SQL with named values. Every statement is prepared once, and every row that is read is parsed. */
+/** SQL with named values. Each statement is prepared once, and each row that is read is parsed. */
 export interface SqliteConnection {
   get<Schema extends z.ZodType>(row: Schema, sql: string, values?: Values): z.output<Schema> | undefined;
   all<Schema extends z.ZodType>(row: Schema, sql: string, values?: Values): z.output<Schema>[];
   exists(sql: string, values?: Values): boolean;
-  /** Reads rows one after the other, as they are stored; for a copy of the database. */
+  /** Yields raw rows one by one, for a copy of the database. */
   rows(sql: string): Iterable<Record<string, SQLOutputValue>>;
   /** Returns the number of changed rows. */
   run(sql: string, values?: Values): number;
   /** Inserts one row and returns its row id. */
   insert(sql: string, values?: Values): number;
   inTransaction(): boolean;
-  /** Throws while the file cannot be read or written, as far as that is known. */
+  /** Throws if the file is known to be unreadable or not writable. */
   ping(): void;
   close(): void;
 }
@@ -32,8 +32,8 @@ const memory = ":memory:";
 const applicationId = 0x474c4d46;
 
 /**
- * Opens the database for this process alone and migrates its schema. Throws a UserError when another process uses the
- * file, when a newer release or another program wrote it, and when it cannot be opened.
+ * Opens the database for this process alone and migrates its schema. Throws a UserError if another process uses the
+ * file, if a newer release or another program created it, or if it cannot be opened.
  */
 export async function openSqliteConnection(path: string): Promise<SqliteConnection> {
   if (path === memory) return connect(memory, { close: () => {} });
@@ -42,7 +42,7 @@ export async function openSqliteConnection(path: string): Promise<SqliteConnecti
     const file = await resolvePath(path);
     const lock = lockDatabase(file);
     try {
-      // SQLite would create a file that every user of the machine can read.
+      // SQLite would create a file that all users of the machine can read.
       await (await open(file, "a", 0o600)).close();
       return connect(file, lock);
     } catch (error) {
@@ -58,7 +58,7 @@ export async function openSqliteConnection(path: string): Promise<SqliteConnecti
   }
 }
 
-/** Opens a database for reading, even while another process uses it. Throws a UserError when it cannot be read. */
+/** Opens a database for reading, even while another process uses it. Throws a UserError if it cannot be read. */
 export function openReadOnlyConnection(path: string): SqliteConnection {
   const database = new DatabaseSync(path, { readOnly: true, timeout: 5_000 });
   try {
@@ -73,22 +73,22 @@ export function openReadOnlyConnection(path: string): SqliteConnection {
   }
 }
 
-/** A database in memory that is kept elsewhere: as an image, and the changes since then. */
+/** A database in memory that is persisted elsewhere, as an image and the changes since then. */
 export interface RecordedDatabase {
   sql: SqliteConnection;
-  /** True where the image has to be replaced, since changes of the schema are not recorded. */
+  /** True if the image has to be replaced, since schema changes are not recorded. */
   isMigrated: boolean;
-  /** The whole database. */
+  /** Returns the whole database. */
   image(): Uint8Array;
-  /** True when something was changed since the last call of `takeChanges`. */
+  /** True if something has changed since the last call of `takeChanges`. */
   hasChanges(): boolean;
-  /** Returns the changes since the last call as a changeset of SQLite. Must not be called in a transaction. */
+  /** Returns the changes since the last call as a SQLite changeset. Must not be called in a transaction. */
   takeChanges(): Uint8Array;
 }
 
 /**
- * Opens a database in memory from an image and the changesets that followed it, or an empty one. Throws a UserError for an
- * image that a newer release wrote.
+ * Opens a database in memory from an image and the changesets that followed it, or an empty one. Throws a UserError for
+ * an image from a newer release.
  */
 export function openRecordedDatabase(saved?: {
   image: Uint8Array;
@@ -123,7 +123,7 @@ export function openRecordedDatabase(saved?: {
   };
 }
 
-/** Returns the real path of the file, so that two names for it share one lock. */
+/** Returns the real path of the file, so that different names for it share one lock. */
 async function resolvePath(path: string): Promise<string> {
   const absolute = resolve(path);
   await mkdir(dirname(absolute), { recursive: true, mode: 0o700 });
@@ -140,7 +140,7 @@ function connect(path: string, lock: { close(): void }): SqliteConnection {
     assertOwnDatabase(database, path);
     database.exec("pragma journal_mode = wal");
     database.exec("pragma synchronous = full");
-    // On macOS, fsync alone does not reach the disk. Elsewhere this has no effect.
+    // On macOS, fsync alone does not flush to the disk. Elsewhere this has no effect.
     database.exec("pragma fullfsync = on");
     database.exec("pragma journal_size_limit = 67108864");
     migrate(database);
@@ -181,7 +181,7 @@ function connectionOf(database: DatabaseSync, lock: { close(): void }, path: str
   };
 }
 
-/** Remembers why the database could not be used, until a write shows that it can be used again. */
+/** Records why the database could not be used, until a write succeeds again. */
 class DatabaseHealth {
   readonly #database: DatabaseSync;
   readonly #path: string;
@@ -192,7 +192,7 @@ class DatabaseHealth {
     this.#path = path;
   }
 
-  /** Throws a DatabaseError when the file or its disk is the reason that `work` fails. */
+  /** Throws a DatabaseError if `work` fails because of the file or its disk. */
   watch<Result>(work: () => Result): Result {
     try {
       return work();
@@ -207,14 +207,14 @@ class DatabaseHealth {
     if (!this.#problem) return;
     const isFull = codeOf(this.#problem.cause) === sqliteCodes.full && freeBytes(this.#path) < minFreeBytes;
     if (isFull || this.#database.isTransaction) throw this.#problem;
-    // The smallest write there is.
+    // The smallest possible write.
     this.watch(() => this.#database.exec(`pragma user_version = ${version}`));
     if (codeOf(this.#problem.cause) === sqliteCodes.corrupt) throw this.#problem;
     this.#problem = undefined;
   }
 }
 
-/** A disk with less than this is full until it has more, although the smallest write would succeed. */
+/** A disk with less space than this is treated as full, although the smallest write would succeed. */
 const minFreeBytes = 1_000_000;
 
 function freeBytes(path: string): number {
@@ -224,12 +224,12 @@ function freeBytes(path: string): number {
 
 const sqliteCodes = { readOnly: 8, ioError: 10, corrupt: 11, full: 13, cannotOpen: 14, notADatabase: 26 };
 
-/** Returns the error of SQLite without the details in its upper bits. */
+/** Returns SQLite's error code without the details in its upper bits. */
 function codeOf(error: unknown): number | undefined {
   return error instanceof Error && "errcode" in error ? Number(error.errcode) & 0xff : undefined;
 }
 
-/** Explains an error of SQLite that is caused by the file or its disk. */
+/** Explains a SQLite error that is caused by the file or its disk. */
 function problemOf(error: unknown, path: string): DatabaseError | undefined {
   const explain = (text: string) => new DatabaseError(text, { cause: error });
   switch (codeOf(error)) {

@@ -2,7 +2,7 @@ import type { DailyCost, HourlyUsage } from "#runtime/store/store.ts";
 import { DailyCostColumns, hoursOf, readDailyCosts } from "#runtime/store/stored-rows.ts";
 import type { SqliteConnection } from "./sqlite-connection.ts";
 
-/** The model calls of each run and hour. They stay when the run is deleted. */
+/** The model calls of each run and hour. They are kept when the run is deleted. */
 export class UsageTable {
   readonly #sql: SqliteConnection;
 
