@@ -31,7 +31,7 @@ async function openPlayground({ port, model, story }: DemoOptions): Promise<Play
   try {
     return await startPlayground({ ...options, port: defaultPort });
   } catch (error) {
-    // The default port was nobody's choice, so any other one will do.
+    // The person did not choose the default port, so any free one will do.
     if (error instanceof UserError && error.message.startsWith("Port "))
       return startPlayground({ ...options, port: 0 });
     throw error;
@@ -60,7 +60,7 @@ function printWelcome({ issue, notice, cloneUrl, app }: Playground): void {
   );
 }
 
-/** Prints the message of a UserError and returns the exit code; any other error is a bug. */
+/** Prints the message of a UserError and returns the exit code. Any other error is a bug. */
 async function reportingErrors(exitCode: number, run: () => number | Promise<number>): Promise<number> {
   try {
     return await run();

@@ -54,7 +54,7 @@ export interface ActionRunnerOptions {
   secrets: Record<string, string>;
   /** Added to the environment of each job. */
   environment?: Record<string, string>;
-  /** How many jobs run at the same time. Default: one, as the workflow's concurrency group allows. */
+  /** The maximum number of concurrent jobs. Default: one, as the workflow's concurrency group allows. */
   parallel?: number;
 }
 
@@ -77,8 +77,8 @@ export interface FinishedJob {
 const golem = fileURLToPath(new URL("../../src/terminal/golem.ts", import.meta.url));
 
 /**
- * Runs the workflow of the GitHub Action for the webhooks of a local GitHub, as GitHub's runner does: each job is a process
- * with the event in a file, a token that ends with the job, and nothing on disk that an earlier job has left.
+ * Runs the workflow of the GitHub Action for the webhooks of a local GitHub, as GitHub's runner does. Each job is a process
+ * with the event in a file, a token that expires with the job, and no files of earlier jobs.
  */
 export class ActionRunner {
   readonly finished: FinishedJob[] = [];
@@ -110,7 +110,7 @@ export class ActionRunner {
   /** Queues a job for the event, if the workflow of the default branch has a trigger for it. */
   async trigger(event: string, payload: unknown): Promise<void> {
     const { repository, sender, action, workflow_run: completed } = Event.parse(payload);
-    // What the token of a job does starts no jobs.
+    // Actions with a job's token do not start jobs.
     if (sender.type === "Bot" && event !== "workflow_run") return;
     const workflow = await this.#readWorkflow(repository.full_name, repository.default_branch);
     const trigger = workflow?.on[event];
@@ -130,7 +130,7 @@ export class ActionRunner {
     });
   }
 
-  /** Kills all jobs, as when their machines fail. */
+  /** Kills all jobs, as if their machines had failed. */
   kill(): void {
     for (const { process } of this.#running) process?.kill("SIGKILL");
   }
@@ -226,7 +226,7 @@ export class ActionRunner {
           output = (output + text).slice(-100_000);
         });
       }
-      // A job that was started while everything ended.
+      // The job was started while the runner was closing.
       if (this.#isClosed) child.kill("SIGKILL");
       await once(child, "close");
       return { number, event, exitCode: child.exitCode, output };

@@ -6,8 +6,8 @@ const defaultModels: [variable: string, model: string][] = [
 ];
 
 /**
- * The model for the demo: the requested one, GOLEM_FORGE_MODEL, or the default of the first provider with a key.
- * Undefined, for the scripted model, without a key or with an OpenAI-compatible server whose models are unknown.
+ * Returns the model for the demo: the requested one, GOLEM_FORGE_MODEL, or the default of the first provider with a key.
+ * Returns undefined, which stands for the scripted model, without a key or if an OpenAI-compatible server's models are unknown.
  */
 export function chooseModel(
   requested: string | undefined,

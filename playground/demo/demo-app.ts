@@ -8,9 +8,9 @@ const startTimeoutMs = 30_000;
 const shutdownGraceMs = 25_000;
 const maxRestarts = 10;
 
-/** The app in a process of its own. When the process ends unexpectedly, it is started again. */
+/** The app in a separate process, which is restarted if it exits unexpectedly. */
 export class DemoApp {
-  /** Resolves to the reason when the app cannot be kept running. */
+  /** Resolves to the reason if the app cannot be kept running. */
   readonly failed: Promise<string>;
   readonly #environment: Record<string, string>;
   readonly #onRestart: (how: string) => void;
@@ -20,7 +20,7 @@ export class DemoApp {
   #restarts = 0;
   #stopping = false;
 
-  /** Runs `src/main.ts` with exactly this environment until it is ready. Throws a UserError when it cannot start. */
+  /** Starts `src/main.ts` with exactly this environment and waits until it is ready. Throws a UserError if it cannot start. */
   static async start(environment: Record<string, string>, onRestart: (how: string) => void): Promise<DemoApp> {
     const app = new DemoApp(environment, onRestart);
     const problem = await app.#spawn();
@@ -54,9 +54,9 @@ export class DemoApp {
     clearTimeout(timer);
   }
 
-  /** Starts the process. Resolves to the problem when it does not become ready. */
+  /** Starts the process. Resolves to the problem if it does not become ready. */
   async #spawn(): Promise<string | undefined> {
-    // The app logs to standard error: standard output belongs to the demo.
+    // The app logs to standard error, because standard output is for the demo.
     const child = spawn(process.execPath, [main], { env: this.#environment, stdio: ["ignore", 2, 2] });
     const ended = new Promise<string>((resolve) => {
       child.on("error", (error) => resolve(`it could not be started: ${error.message}`));

@@ -4,7 +4,7 @@ import { closestMatch } from "#text/closest-match.ts";
 
 export interface DemoOptions {
   help: boolean;
-  /** Play the story in the terminal, without a browser. */
+  /** True to play the story in the terminal, without a browser. */
   story: boolean;
   port: number | undefined;
   /** `provider:model`. */

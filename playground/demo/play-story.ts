@@ -19,9 +19,9 @@ const review = {
 type Pull = SnapshotThread & { pull: NonNullable<SnapshotThread["pull"]> };
 
 /**
- * Plays one issue from `/run fixer` to the merge: approves what the bot asks for as the maintainer, lets it repair CI, reviews
- * the pull request, and merges it. Prints every comment as it appears or changes. Throws a UserError when the story does not
- * reach its end.
+ * Plays one issue from `/run fixer` to the merge: approves the bot's requests as the maintainer, lets it repair CI, reviews
+ * the pull request, and merges it. Prints every comment as it appears or changes. Throws a UserError if the story does not
+ * finish.
  */
 export async function playStory(playground: Playground, print: (text: string) => void): Promise<void> {
   const failed = playground.app.failed.then((how) => {
@@ -33,7 +33,7 @@ export async function playStory(playground: Playground, print: (text: string) =>
 class Story {
   readonly #playground: Playground;
   readonly #print: (text: string) => void;
-  /** What was printed of each comment, by the comment's id. */
+  /** The printed text of each comment, by the comment's id. */
   readonly #printed = new Map<number, string>();
   readonly #approved = new Set<string>();
 
@@ -134,7 +134,7 @@ class Story {
   }
 }
 
-/** A comment as a terminal shows it, without what Markdown hides. */
+/** Formats a comment for a terminal, without the text that Markdown hides. */
 function plain(body: string): string {
   return body
     .replace(/<!--[\s\S]*?-->/g, "")

@@ -10,13 +10,13 @@ const history = [
   { message: "Test the first and the last page", day: "2025-03-05", paths: ["test/paginate.test.js"] },
 ];
 
-/** The repository of the demo: a small library with a real bug and a test that shows it. */
+/** Reads the demo's repository: a small library with a real bug and a failing test. */
 export async function readSampleRepository(): Promise<NewRepository> {
   const commits = await Promise.all(history.map(readCommit));
   return { name: "paginate", description: "Splits a list into pages.", commits };
 }
 
-/** The issue that reports the bug, as a user would. */
+/** Reads the issue that reports the bug, written as by a user. */
 export async function readSampleIssue(): Promise<{ title: string; body: string }> {
   const text = await readFile(new URL("issue.md", folder), "utf8");
   const [title = "", ...lines] = text.split("\n");

@@ -19,14 +19,14 @@ export interface Playground {
   notice: string;
   /** The page of the sample issue. */
   issue: { number: number; url: string };
-  /** The address to clone from and push to as the maintainer, with a credential. */
+  /** The URL for cloning and pushing as the maintainer, with a credential. */
   cloneUrl: string;
   close(): Promise<void>;
 }
 
 const appId = 1;
 const scriptedModel = "compatible:scripted";
-/** Settings of a real deployment that the demo must not follow. */
+/** Settings of a real deployment that the demo ignores. */
 const ignoredVariables = [
   ...["PRIVATE_KEY_PATH", "WEBHOOK_PROXY_URL", "WEBHOOK_PATH", "GOLEM_FORGE_REPOSITORIES"],
   ...["NODE_ENV", "NODE_OPTIONS", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"],
@@ -38,7 +38,7 @@ export interface PlaygroundOptions {
   /** Undefined for the scripted model. */
   model: string | undefined;
   environment: Record<string, string | undefined>;
-  /** Called when the app ended unexpectedly and runs again. */
+  /** Called after the app exited unexpectedly and was restarted. */
   onRestart?: (message: string) => void;
 }
 

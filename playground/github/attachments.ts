@@ -15,7 +15,7 @@ export function attachFile(world: World, repository: Repository, file: { name: s
 
 /**
  * Redirects a caller with a token from the address of an attached file to its storage, which refuses tokens as GitHub's
- * storage does. Files of private repositories are not there for tokens. Returns false for other addresses.
+ * storage does. Files of private repositories are not found with a token. Returns false for other addresses.
  */
 export function answerAttachment(
   { world, credentials }: { world: World; credentials: Credentials },

@@ -22,7 +22,7 @@ export function createCheckSuite(
   return suite;
 }
 
-/** The suite of an app on a commit, created when there is none. */
+/** Returns an app's check suite on a commit, and creates it if there is none. */
 export function suiteOf(
   context: ActionContext,
   { app, branch, commit }: { app: AppIdentity; branch: string; commit: string },

@@ -13,7 +13,7 @@ const AppManifest = z.object({
   default_permissions: z.record(z.string(), z.enum(["read", "write"])),
 });
 
-/** The users one can act as, each with a permission in every repository. */
+/** The users that can be impersonated, each with a permission in every repository. */
 export const collaborators = { maintainer: "admin", contributor: "write", visitor: "read" } as const;
 
 export interface NewRepository {
@@ -23,7 +23,7 @@ export interface NewRepository {
   private?: boolean;
   /** Default: `team`. */
   plan?: Repository["plan"];
-  /** Whether jobs of GitHub Actions may open pull requests. Default: true. */
+  /** True if jobs of GitHub Actions may open pull requests. Default: true. */
   actionsOpenPullRequests?: boolean;
   defaultBranch?: string;
   requiredChecks?: readonly string[];
@@ -38,13 +38,13 @@ export interface NewRepository {
 export interface NewApp {
   id: number;
   slug: string;
-  /** Default: as `app.yml` asks for. */
+  /** Default: those in `app.yml`. */
   permissions?: AppPermissions;
-  /** Default: as `app.yml` asks for. */
+  /** Default: those in `app.yml`. */
   events?: string[];
 }
 
-/** A world with its users and without repositories. */
+/** Creates a world with users and without repositories. */
 export function createWorld({
   url,
   app,
@@ -82,7 +82,7 @@ export function createWorld({
   };
 }
 
-/** The user of this login, created when there is none. */
+/** Returns the user with this login, and creates it if there is none. */
 export function addUser({ users, nextId }: Pick<World, "users" | "nextId">, login: string, type: User["type"]): User {
   const user = users.get(nameKey(login)) ?? { id: nextId(), login, type };
   users.set(nameKey(login), user);

@@ -143,7 +143,7 @@ export class Credentials {
   }
 }
 
-/** The secret in `Bearer …`, `token …`, or the password of `Basic …`, as git sends it. */
+/** Returns the secret in `Bearer …` or `token …`, or the password in `Basic …`, which git sends. */
 function presentedSecret(authorization: string | undefined): string | undefined {
   const [scheme = "", value = ""] = (authorization ?? "").split(" ", 2);
   switch (scheme.toLowerCase()) {

@@ -3,7 +3,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { UserError } from "#domain/errors.ts";
 
-/** Listens on a port of 127.0.0.1 (0 for any free one) and returns it. Throws a UserError when the port is taken. */
+/** Listens on a port of 127.0.0.1 (0 for any free one) and returns it. Throws a UserError if the port is taken. */
 export function listen(server: Server, port: number): Promise<number> {
   return new Promise((resolve, reject) => {
     server.once("error", (error: NodeJS.ErrnoException) => {
@@ -15,8 +15,8 @@ export function listen(server: Server, port: number): Promise<number> {
 }
 
 /**
- * Finds a free port of 127.0.0.1 for a server that starts later. It is below 32768, because systems give connections and
- * other servers the ports above, and would give this one away before the server listens.
+ * Finds a free port of 127.0.0.1 for a server that starts later. It is below 32768, because systems assign higher ports to
+ * connections and other servers, possibly before the server listens.
  */
 export async function freePort(): Promise<number> {
   for (;;) {

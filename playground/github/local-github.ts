@@ -31,11 +31,11 @@ export interface LocalGitHubOptions {
     slug?: string;
     /** The app's key in PEM: the public half, or the private one it is derived from. */
     key: string;
-    /** The client with which people sign in to the app; nobody can sign in without one. */
+    /** The client for signing in to the app. Without one, sign-in is unavailable. */
     oauth?: OAuthClient;
   };
   webhook?: WebhookTarget;
-  /** The first one is the default of every method that takes a repository's name. */
+  /** The first one is the default for every method that takes a repository's name. */
   repositories?: readonly NewRepository[];
   /** Holds the bare repositories. Default: a temporary folder, deleted by `close`. */
   dataDirectory?: string;
@@ -60,7 +60,7 @@ export class LocalGitHub {
   #directory = "";
   #notice: string;
 
-  /** Starts it. Throws a UserError when the port is taken. */
+  /** Starts the server. Throws a UserError if the port is taken. */
   static async start(options: LocalGitHubOptions): Promise<LocalGitHub> {
     const github = new LocalGitHub(options);
     await github.listen();
@@ -140,7 +140,7 @@ export class LocalGitHub {
     return this.world.app.bot.login;
   }
 
-  /** Issues the token of a job of GitHub Actions, which is valid for one repository. The app has to be `github-actions`. */
+  /** Issues a token for a GitHub Actions job, valid for one repository. The app has to be `github-actions`. */
   issueJobToken(repository: string, permissions: AppPermissions): string {
     const { id, installation } = this.repository(repository);
     if (!installation) throw new Error(`The app is not installed on ${repository}.`);
@@ -155,12 +155,12 @@ export class LocalGitHub {
     this.credentials.revoke(token);
   }
 
-  /** Acts as a user in a repository, `owner/name`. Throws an ApiError for what they are not allowed to do. */
+  /** Acts as a user in a repository, `owner/name`. Throws an ApiError for actions that they may not perform. */
   as(login: string, repository?: string): Person {
     return new Person(this.world, this.repository(repository), login);
   }
 
-  /** The repository of this name, or the first one. */
+  /** Returns the repository with this name, or the first one. */
   repository(name?: string): Repository {
     const [first] = this.world.repositories.values();
     const chosen = name ?? (first && fullName(first));
@@ -199,7 +199,7 @@ export class LocalGitHub {
     return new StoredChecks(context, { app: appNamed(this.world, app), branch, commit });
   }
 
-  /** The text of a file on a branch or commit; undefined when there is none. */
+  /** Resolves to the text of a file on a branch or commit; to undefined if there is none. */
   async readFile(ref: string, path: string, name?: string): Promise<string | undefined> {
     const { gitDirectory } = this.repository(name);
     const commit = await resolveCommit(gitDirectory, ref);
@@ -207,7 +207,7 @@ export class LocalGitHub {
     return entry ? (await readBlob(gitDirectory, entry.sha)).toString("utf8") : undefined;
   }
 
-  /** The changes of one branch or commit since its merge base with another, as git prints them. */
+  /** Resolves to the changes of a branch or commit since its merge base with another, as printed by git. */
   diff(base: string, head: string, name?: string): Promise<string> {
     return diffText(this.repository(name).gitDirectory, base, head);
   }
@@ -216,7 +216,7 @@ export class LocalGitHub {
     return takeSnapshot(this.world);
   }
 
-  /** Calls back after every change. Returns a function that stops it. */
+  /** Calls the listener after every change. Returns a function that removes it. */
   watch(listener: () => void): () => void {
     this.#watchers.add(listener);
     return () => this.#watchers.delete(listener);
@@ -321,7 +321,7 @@ async function answer(page: PageServer, request: IncomingMessage, response: Serv
   await answerPage(page, { request, response, url });
 }
 
-/** The log of a GitHub Actions job, at the address that the REST API redirects to. */
+/** Finds the log of a GitHub Actions job at the address that the REST API redirects to. */
 function findLog(world: World, pathname: string): string | undefined {
   const [, name = "", id] = /^\/([^/]+\/[^/]+)\/logs\/(\d+)$/.exec(pathname) ?? [];
   return world.repositories.get(nameKey(name))?.checkRuns.find((run) => run.id === Number(id))?.log;

@@ -5,12 +5,12 @@ import { ApiError } from "./rest/api-error.ts";
 import type { ActionContext } from "./user-actions.ts";
 import type { Conclusion, PullThread, Repository } from "./world.ts";
 
-/** `unknown` until GitHub has computed it in the background, which the first question starts. */
+/** `unknown` until GitHub has computed it in the background, which starts at the first request. */
 export type Mergeability = "clean" | "dirty" | "unstable" | "blocked" | "draft" | "unknown";
 
 const merges = new WeakMap<PullThread, { key: string; clean: boolean | undefined }>();
 
-/** Whether a pull request can be merged, as far as that is known by now. */
+/** Returns the mergeability of a pull request, as far as it has been computed. */
 export function mergeability(context: Pick<ActionContext, "world" | "repository">, thread: PullThread): Mergeability {
   const { repository, world } = context;
   const { base, head, draft } = thread.pull;
@@ -24,7 +24,7 @@ export function mergeability(context: Pick<ActionContext, "world" | "repository"
         computed.clean = kind === "clean";
         world.notify();
       },
-      // The repository was deleted meanwhile.
+      // The repository may have been deleted meanwhile.
       () => undefined,
     );
     return "unknown";
@@ -39,7 +39,7 @@ export function mergeability(context: Pick<ActionContext, "world" | "repository"
     : "clean";
 }
 
-/** The latest result of each check and status of a commit, by name; undefined while it is not done. */
+/** Returns the latest result of each check and status of a commit, by name; undefined until it is complete. */
 function checkResults(repository: Repository, commit: string): Map<string, Conclusion | "error" | undefined> {
   const runs = repository.checkRuns
     .filter(({ suite }) => suite.commit === commit)
@@ -52,7 +52,7 @@ function checkResults(repository: Repository, commit: string): Map<string, Concl
 
 export interface PullMergeInput {
   method?: "merge" | "squash" | undefined;
-  /** The head that was reviewed; another one is refused. */
+  /** The expected head commit. The merge is refused if the head is another one. */
   sha?: string | undefined;
   title?: string | undefined;
   message?: string | undefined;

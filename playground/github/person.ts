@@ -44,7 +44,7 @@ import {
   type World,
 } from "./world.ts";
 
-/** A user who acts in a repository through the web page or a test. Throws an ApiError for what GitHub would not allow. */
+/** A user who acts in a repository through the web page or a test. Throws an ApiError for actions that GitHub would not allow. */
 export class Person {
   readonly login: string;
   readonly #context: ActionContext;
@@ -104,7 +104,7 @@ export class Person {
     addLabels(this.#context, this.#thread(number), names);
   }
 
-  /** Assigns an issue or a pull request to somebody. Apps cannot be assigned. */
+  /** Assigns an issue or a pull request to a user. Apps cannot be assigned. */
   assign(number: number, login: string): void {
     this.#requireWrite();
     assign(this.#context, this.#thread(number), this.#user(login));

@@ -30,7 +30,7 @@ export interface PullRequestOptions {
   draft?: boolean;
 }
 
-/** The two ends of a new pull request. Throws the 422 that says why it cannot be opened. */
+/** Resolves the two ends of a new pull request. Throws the 422 that says why it cannot be opened. */
 async function resolveEnds(
   { world, repository }: ActionContext,
   names: { head: string; base: string },
@@ -67,7 +67,7 @@ async function resolveEnds(
 /** Makes a fork's commits available in the repository that its pull request is for. */
 export function copyObjects(from: Repository, to: Repository): Promise<void> {
   const objects = (repository: Repository) => join(repository.gitDirectory, "objects");
-  // Objects never change, so those that are there stay.
+  // Objects never change, so existing ones are kept.
   return cp(objects(from), objects(to), { recursive: true, force: false });
 }
 
@@ -101,7 +101,7 @@ export function setDraft(context: ActionContext, thread: PullThread, draft: bool
   emit(context, { event: "pull_request", action, thread });
 }
 
-/** The files a pull request changes. */
+/** Returns the files that a pull request changes. */
 export function changedFiles(repository: Repository, { pull }: PullThread): Promise<ChangedFile[]> {
   return diffFiles(repository.gitDirectory, pull.base.commit, pull.head.commit);
 }
@@ -137,7 +137,7 @@ export function removeReviewRequests(context: ActionContext, thread: PullThread,
   }
 }
 
-/** The pull request of this number. */
+/** Returns the pull request with this number. */
 export function findPull(repository: Repository, number: number): PullThread | undefined {
   const thread = repository.threads.get(number);
   return thread && isPull(thread) ? thread : undefined;

@@ -1,6 +1,6 @@
 import { ApiError } from "./rest/api-error.ts";
 
-/** GitHub's limits for one installation. Undefined ones are not enforced. */
+/** GitHub's limits for one installation. Limits that are undefined are not enforced. */
 export interface RateLimits {
   requestsPerHour?: number;
   /** Reads count 1 point, writes 5. */
@@ -35,7 +35,7 @@ export class RateLimiter {
     this.#limits = limits;
   }
 
-  /** Counts a request. Throws the 403 that GitHub answers above a limit; a refused request does not count. */
+  /** Counts a request. Throws GitHub's 403 above a limit. A refused request does not count. */
   count(installation: number, request: { method: string; path: string }): void {
     const now = Date.now();
     const usage = (this.#usage.get(installation) ?? []).filter(({ at }) => at > now - hour);
@@ -60,7 +60,7 @@ export class RateLimiter {
     usage.push(next);
   }
 
-  /** The headers that every response carries. */
+  /** Returns the headers of every response. */
   headers(installation: number | undefined): Record<string, string> {
     const usage = (installation !== undefined && this.#usage.get(installation)) || [];
     const limit = this.#limits.requestsPerHour ?? documentedLimits.requestsPerHour;
@@ -82,7 +82,7 @@ export class RateLimiter {
   }
 }
 
-/** Milliseconds until `amount` more stays within the limit of a sliding window. */
+/** Returns the milliseconds until `amount` more stays within the limit of a sliding window. */
 function wait(
   usage: { at: number; amount: number }[],
   { amount, limit, windowMs }: { amount: number; limit: number | undefined; windowMs: number },
@@ -108,7 +108,7 @@ function secondaryLimit(waitMs: number): ApiError {
   );
 }
 
-/** Issues, pull requests, comments and reviews are content; reactions, labels, tokens and edits are not. */
+/** True for issues, pull requests, comments and reviews; false for reactions, labels, tokens and edits. */
 function createsContent({ method, path }: { method: string; path: string }): boolean {
   return method === "POST" && /\/(issues|pulls|comments|reviews|replies|requested_reviewers)$/.test(path);
 }

@@ -14,7 +14,7 @@ export async function readRequest(request: IncomingMessage, limit: number): Prom
   return Buffer.concat(chunks);
 }
 
-/** Reads the body as JSON; undefined when it is empty. Throws GitHub's 400 for invalid JSON. */
+/** Reads the body as JSON; resolves to undefined if it is empty. Throws GitHub's 400 for invalid JSON. */
 export async function readJsonBody(request: IncomingMessage, limit = 1024 * 1024): Promise<unknown> {
   const bytes = await readRequest(request, limit);
   if (bytes.length === 0) return undefined;

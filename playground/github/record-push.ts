@@ -24,7 +24,7 @@ export async function recordPush(context: ActionContext): Promise<void> {
   }
 }
 
-/** GitHub opens a check suite on every push for an app that may write checks, and leaves it queued until the app adds runs. */
+/** Opens a check suite, as GitHub does on every push for apps that may write checks. It is queued until the app adds runs. */
 function openSuiteOfApp(context: ActionContext, branch: string, commit: string | undefined): void {
   const { app } = context.world;
   if (commit !== undefined && app.permissions.checks === "write") createCheckSuite(context, { app, branch, commit });
@@ -42,7 +42,7 @@ async function updatePullRequests(context: ActionContext, branch: string, commit
   }
 }
 
-/** A pull request whose commits have reached the base branch is merged, whoever pushed them there. */
+/** Marks a pull request as merged once its commits are on the base branch, whoever pushed them. */
 async function moveBase(context: ActionContext, thread: PullThread, commit: string | undefined): Promise<void> {
   const { base, head } = thread.pull;
   if (commit === undefined) return updateThread(context, thread, { state: "closed" });

@@ -4,7 +4,7 @@ export interface RequestRecord {
   method: string;
   /** As it was sent, with the query. */
   path: string;
-  /** GitHub's name for it, such as `POST /repos/{owner}/{repo}/pulls` or `git-receive-pack`; undefined when it is not implemented here. */
+  /** GitHub's name, such as `POST /repos/{owner}/{repo}/pulls` or `git-receive-pack`; undefined if not implemented here. */
   operation: string | undefined;
   body: unknown;
   /** Undefined until the request is answered; it stays undefined when the connection was dropped. */
@@ -25,7 +25,7 @@ export type Interceptor = (
 
 const maxRecords = 10_000;
 
-/** Remembers the requests of the app, and lets tests intercept them. */
+/** Records the app's requests and lets tests intercept them. */
 export class RequestLog {
   readonly records: RequestRecord[] = [];
   readonly #beforeRequest = new Set<Interceptor>();
@@ -43,7 +43,7 @@ export class RequestLog {
     return register(this.#beforeRequest, interceptor);
   }
 
-  /** Registers an interceptor that is called when a write is done and not yet answered. Returns a function that removes it. */
+  /** Registers an interceptor that is called after a write, before the response. Returns a function that removes it. */
   afterWrite(interceptor: Interceptor): () => void {
     return register(this.#afterWrite, interceptor);
   }

@@ -68,7 +68,7 @@ export async function createReview(
   return review;
 }
 
-/** The hunk a comment shows. Throws the 422 that GitHub answers to a file or line outside the diff. */
+/** Returns the hunk that a comment shows. Throws GitHub's 422 for a file or line outside the diff. */
 function findHunk(files: ChangedFile[], comment: ReviewCommentInput): string {
   const { path, line, side = "RIGHT", start_line, start_side = side } = comment;
   const invalid = (field: string, message: string) =>
@@ -122,7 +122,7 @@ export function submitReview(
   }
 }
 
-/** Adds one comment on a line outside a review. GitHub makes it a review of its own. */
+/** Adds one comment on a line outside a review. GitHub creates a separate review for it. */
 export async function addReviewComment(
   context: ActionContext,
   thread: PullThread,

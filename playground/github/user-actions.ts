@@ -108,7 +108,7 @@ export function openIssue(
   return thread;
 }
 
-/** Edits, closes or reopens an issue or a pull request. Fields that are undefined keep their value. */
+/** Edits, closes or reopens an issue or a pull request. Undefined fields keep their value. */
 export function updateThread(
   context: ActionContext,
   thread: Thread,
@@ -139,7 +139,7 @@ export function updateThread(
   emit(context, { event, action: change.state === "closed" ? "closed" : "reopened", thread });
 }
 
-/** Adds a comment to a conversation. A locked one takes comments of collaborators with write access only. */
+/** Adds a comment to a conversation. In a locked one, only collaborators with write access can comment. */
 export function addComment(context: ActionContext, thread: Thread, body: string): StoredComment {
   checkBody("IssueComment", body);
 
@@ -150,7 +150,7 @@ export function addComment(context: ActionContext, thread: Thread, body: string)
   return comment;
 }
 
-/** The fields that comments on a conversation and comments on a diff share. */
+/** Creates the fields shared by comments on a conversation and on a diff. */
 export function newComment({ world, actor, app }: ActionContext, thread: Thread, body: string): StoredComment {
   const now = new Date();
   return {
@@ -201,7 +201,7 @@ export function deleteReviewComment(context: ActionContext, reviewComment: Store
   emit(context, { event: "pull_request_review_comment", action: "deleted", thread, reviewComment });
 }
 
-/** Adds a reaction, or returns the one that the user has given already. */
+/** Adds a reaction, or returns the user's existing one. */
 export function addReaction(
   { world, actor }: ActionContext,
   target: Thread | StoredComment,

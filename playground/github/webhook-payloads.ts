@@ -20,7 +20,7 @@ import {
   type World,
 } from "./world.ts";
 
-/** The payload of a webhook in GitHub's format. What is in memory is read at once; only git's part is awaited. */
+/** Returns the payload of a webhook in GitHub's format. Reads memory synchronously and awaits only git. */
 export function describeEvent(world: World, event: WebhookEvent, { id }: Installation): Promise<object> {
   const { repository, action, sender, comment, review, reviewComment, requestedReviewer, assignee, label, changes } =
     event;
@@ -135,7 +135,7 @@ export function describeInstallationEvent(world: World, event: InstallationEvent
   };
 }
 
-/** In this event alone the repository has other fields, and times in seconds. */
+/** Describes a push. Only in this event, the repository has other fields and times in seconds. */
 async function describePush(
   world: World,
   { repository, sender }: WebhookEvent,

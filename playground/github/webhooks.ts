@@ -31,7 +31,7 @@ export interface WebhookDelivery {
 
 type NewDelivery = Omit<WebhookDelivery, "id" | "deliveredAt" | "duration" | "statusCode">;
 
-/** Delivers signed webhooks as GitHub does: once each, and again only when asked. */
+/** Delivers signed webhooks as GitHub does: once each, and again only on request. */
 export class Webhooks {
   readonly deliveries: WebhookDelivery[] = [];
   /** The receiver of the next deliveries; undefined turns them off. */
@@ -48,7 +48,7 @@ export class Webhooks {
   emit(event: WebhookEvent): void {
     const { target } = this;
     const { installation } = event.repository;
-    // Without a receiver the payload is not even composed: nothing would wait for the reads it takes.
+    // Without a receiver, do not even create the payload: nothing would wait for its reads.
     if (!target || !installation || installation.suspended || !this.#world.app.events.includes(event.event)) return;
 
     const repositoryId = event.repository.id;
@@ -62,7 +62,7 @@ export class Webhooks {
     this.#post(target, payload, { ...event, repositoryId: undefined });
   }
 
-  /** Sends the same payload again with the same guid. Undefined for an unknown delivery. */
+  /** Sends the same payload again with the same guid. Returns undefined for an unknown delivery. */
   redeliver(id: number): WebhookDelivery | undefined {
     const original = this.deliveries.find((delivery) => delivery.id === id);
     if (!original || !this.target) return undefined;

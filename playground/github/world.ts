@@ -73,7 +73,7 @@ export interface StoredComment {
   /** The app that posted it: with its own token as its bot, or with a person's token as that person. */
   app: AppIdentity | undefined;
   reactions: Reaction[];
-  /** The reason, such as `spam`, for which somebody has hidden it. */
+  /** The reason for which it was minimized, such as `spam`. */
   minimized: string | undefined;
   createdAt: Date;
   updatedAt: Date;
@@ -95,25 +95,25 @@ export interface StoredReview {
 export interface StoredReviewComment extends StoredComment {
   review: number;
   path: string;
-  /** The last line it is about in the pull request's present diff; undefined once a push has changed that line. */
+  /** Its last line in the pull request's current diff; undefined once a push has changed that line. */
   line: number | undefined;
   side: Side;
-  /** Where a comment on several lines starts, given with `line` and on the same terms. */
+  /** The first line of a multi-line comment, defined under the same conditions as `line`. */
   startLine: number | undefined;
   startSide: Side | undefined;
-  /** The lines when it was written. */
+  /** Its lines at the time of writing. */
   originalLine: number;
   originalStartLine: number | undefined;
   originalCommit: string;
   diffHunk: string;
   inReplyTo: number | undefined;
-  /** Set on the first comment of a thread that somebody resolved. */
+  /** Set on the first comment of a resolved thread. */
   resolvedBy: User | undefined;
 }
 
 export type Conclusion = "success" | "failure" | "neutral" | "cancelled" | "skipped" | "timed_out" | "action_required";
 
-/** The checks of one app on one commit. A suite without runs stays queued for ever. */
+/** The checks of one app on one commit. A suite without runs stays queued forever. */
 export interface CheckSuite {
   id: number;
   app: AppIdentity;
@@ -288,13 +288,13 @@ export interface InstallationEvent {
 interface Attachment {
   name: string;
   content: Buffer;
-  /** In private repositories, the part of the storage's address that lets the file be read; tokens do not. */
+  /** For private repositories, the part of the storage URL that authorizes reading the file. Tokens do not. */
   signature: string | undefined;
 }
 
 /** The whole state of the local GitHub, in memory; only git's objects are on disk. */
 export interface World {
-  /** The address it is served at, without a slash at the end. */
+  /** The base URL, without a trailing slash. */
   url: string;
   app: App;
   /** The other apps by slug, such as `github-actions`. */
@@ -303,7 +303,7 @@ export interface World {
   /** The logins of the members of each team, by `org/team`. */
   teams: Map<string, ReadonlySet<string>>;
   repositories: Map<string, Repository>;
-  /** Earlier names of repositories that no other repository has taken. */
+  /** Earlier names of repositories that are not in use by another one. */
   previousNames: Map<string, Repository>;
   installations: Map<number, Installation>;
   /** The files that people attached to texts, by the id in their address. */
@@ -312,21 +312,21 @@ export interface World {
   /** Delivers a webhook to the app. */
   emit(event: WebhookEvent): void;
   emitInstallationEvent(event: InstallationEvent): void;
-  /** Tells pages and tests that watch that something has changed. */
+  /** Notifies watching pages and tests of a change. */
   notify(): void;
 }
 
-/** The key of a login or of `owner/name`: GitHub's names ignore case. */
+/** Returns the key of a login or of `owner/name`, since GitHub's names ignore case. */
 export function nameKey(name: string): string {
   return name.toLowerCase();
 }
 
-/** A person's permission, as the collaborators API answers it. */
+/** Returns a person's permission, as in the collaborators API. */
 export function permissionIn(repository: Repository, login: string): Permission {
   return repository.permissions.get(nameKey(login)) ?? (repository.private ? "none" : "read");
 }
 
-/** The app of this slug; one that is not known yet is registered. */
+/** Returns the app with this slug. Registers an unknown one. */
 export function appNamed(world: World, slug: string): AppIdentity {
   if (slug === world.app.slug) return world.app;
   const known = world.otherApps.get(slug);

@@ -2,7 +2,7 @@ import type { ChatRequest } from "./model-server.ts";
 
 export type ChatMessage = ChatRequest["messages"][number];
 
-/** Leaves out the turns that somebody interrupted: they are played again. */
+/** Omits interrupted turns, which are played again. */
 export function withoutInterrupted(messages: readonly ChatMessage[]): ChatMessage[] {
   const interrupted = new Set(
     messages
@@ -14,7 +14,7 @@ export function withoutInterrupted(messages: readonly ChatMessage[]): ChatMessag
   return messages.filter((message) => !turns.includes(message) && !callIds.has(message.tool_call_id ?? ""));
 }
 
-/** The results of every call of this tool, oldest first. */
+/** Returns the results of all calls of this tool, oldest first. */
 export function resultsOf(messages: readonly ChatMessage[], tool: string): string[] {
   const ids = messages
     .flatMap((message) => message.tool_calls ?? [])
@@ -26,7 +26,7 @@ export function resultsOf(messages: readonly ChatMessage[], tool: string): strin
   });
 }
 
-/** The reason of a denial, empty when none was given; undefined when the call was not denied. */
+/** Returns the reason for a denial, which may be empty; undefined if the call was not denied. */
 export function denialReason(result: string): string | undefined {
   if (!result.includes("denied this call")) return undefined;
   return /for this reason: (.*?)\.? It was not made/s.exec(result)?.[1] ?? "";

@@ -31,7 +31,7 @@ const steps = {
 };
 type Step = keyof typeof steps;
 
-/** The test runs before and after the edit, as far as the conversation has got. */
+/** The test runs before and after the edit that the conversation contains so far. */
 interface Tests {
   canRun: boolean;
   before: TestRun | undefined;
@@ -39,8 +39,8 @@ interface Tests {
 }
 
 /**
- * Plays a model that really fixes the sample issue with the tools it is offered, and explains itself for any other task. It
- * keeps no state: each reply follows from the conversation alone.
+ * Plays a model that actually fixes the sample issue with the offered tools, and explains itself for any other task. It is
+ * stateless: each reply depends only on the conversation.
  */
 export function fixerScript({ messages: all, tools }: ChatRequest): ModelReply {
   const messages = withoutInterrupted(all);
@@ -125,14 +125,14 @@ function describeAfter(run: TestRun): string {
     : `The tests did not run this time: ${run.why}.`;
 }
 
-/** The runner's counts and the failed tests. */
+/** Describes the test counts and the failed tests. */
 function describeRun(run: TestRun): string {
   if (run.kind === "did not run") return run.why;
   const failed = run.failed.map((name) => `*${name}*`).join(", ");
   return `\`${run.counts}\`${failed && ` – ${failed}`}`;
 }
 
-/** The plan with this step in progress and all earlier ones completed; without a step, everything is completed. */
+/** Returns the plan with this step in progress and all earlier ones completed; without a step, all are completed. */
 function tasksAt(current: Step | undefined, { canRun }: Tests): Call {
   const plan = (Object.keys(steps) as Step[]).filter((step) => canRun || (step !== "reproduce" && step !== "verify"));
   const completed = current === undefined ? plan.length : plan.indexOf(current);
@@ -248,7 +248,7 @@ function readTestRun(answer: string): TestRun {
   return { kind: "did not run", why: (/\bunavailable: (.+)/.exec(line)?.[1] ?? line).replace(/[.\s]+$/, "") };
 }
 
-/** Some clients pass an error to the model as text, others as JSON. */
+/** Returns the error in an answer. Some clients pass errors to the model as text, others as JSON. */
 function errorIn(answer: string): string {
   try {
     const { error } = JSON.parse(answer);

@@ -65,7 +65,7 @@ export interface ModelServerOptions {
 const maxRecordedRequests = 50;
 const maxRequestBytes = 64 * 1024 * 1024;
 
-/** The number of the model's next turn, from 0. It follows from the messages, so a script continues correctly after a restart. */
+/** Returns the number of the model's next turn, from 0. Derived from the messages, so that scripts continue after a restart. */
 export function turnOf(messages: readonly { role: string }[]): number {
   return messages.filter(({ role }) => role === "assistant").length;
 }
@@ -143,7 +143,7 @@ async function send(response: ServerResponse, request: ChatRequest, reply: Model
   startStream(response);
   for (const event of [...eventsOf(request, reply), "[DONE]"]) {
     response.write(toSse(event));
-    // One event per turn of the event loop, so that the reader gets a stream and not one block.
+    // Send one event per turn of the event loop, so that the client receives a stream and not one block.
     await nextTurn();
   }
   response.end();
@@ -163,7 +163,7 @@ async function drop(
   startStream(response);
   const whole = Buffer.from(eventsOf(request, { text }).map(toSse).join(""));
   const sent = whole.subarray(0, dropAfterBytes);
-  // Flushed before the connection is destroyed, or nothing would arrive.
+  // Flush before destroying the connection, or nothing would arrive.
   await new Promise((resolve) => response.write(sent, resolve));
   response.destroy();
 }
@@ -234,7 +234,7 @@ function wholeAnswer(request: ChatRequest, reply: Answer): unknown {
   };
 }
 
-/** The events of a streamed answer, without the `[DONE]` that ends it. */
+/** Returns the events of a streamed answer, without the final `[DONE]`. */
 function eventsOf(request: ChatRequest, reply: Answer): unknown[] {
   const calls = callsOf(request, reply);
   const deltas = [{ role: "assistant" }, ...deltasOf(reply), ...calls.flatMap(callDeltas)];

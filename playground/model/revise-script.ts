@@ -7,8 +7,8 @@ const newComment = "An empty list has one empty page; a full last page is the la
 const changelog = "# Changelog\n\n- A full last page is no longer followed by an empty one.\n";
 
 /**
- * Plays the model after its pull request was opened: adds the changelog that the sample's CI requires, and changes what a
- * review asks for in the sample's comments. Undefined while there is nothing of that to do.
+ * Plays the model after it opened its pull request: adds the changelog that the sample's CI requires, and makes the changes
+ * to the sample's comments that a review requests. Returns undefined if there is nothing to do.
  */
 export function reviseScript(messages: readonly ChatMessage[], offered: ReadonlySet<string>): ModelReply | undefined {
   const start = messages.findLastIndex((message) => message.role === "user" && turnsFor(textOf(message)) !== undefined);

@@ -1,6 +1,6 @@
 import { distance } from "fastest-levenshtein";
 
-/** Longer words are not typos of anything. */
+/** Longer words are not treated as typos. */
 const maxLength = 200;
 
 /** The known word that is closest to a misspelled one; undefined if none is close. */

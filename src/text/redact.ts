@@ -110,7 +110,7 @@ function encodingsOf(text: string): string[] {
   );
 }
 
-/** The characters that encode the bytes at any offset within a longer base64 text. */
+/** Returns the base64 characters that encode the bytes at each possible offset within a longer text. */
 function insideBase64(bytes: Buffer): string[] {
   return [0, 1, 2].flatMap((before) => {
     const shifted = Buffer.concat([Buffer.alloc(before), bytes]);

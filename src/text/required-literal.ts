@@ -1,4 +1,4 @@
-/** A text that every match of a regular expression contains; empty if it is not obvious. Runs in linear time. */
+/** Returns a text that every match of a regular expression contains; empty if none is obvious. Runs in linear time. */
 export function requiredLiteral(pattern: string): string {
   const lastBrace = pattern.lastIndexOf("}");
   const runs: string[] = [];

@@ -44,7 +44,7 @@ export function createSanitizer(secrets: readonly string[]): (text: string, kind
     }
 
     const escaped = splitCode(visible).map((part) => (part.code ? part.text : escapeHtml(part.text)));
-    // Split again: without the tags, more of the text certainly is code.
+    // Split again: with the tags escaped, more of the text is unambiguously code.
     const inert = splitCode(escaped.join("")).map((part) =>
       part.code ? defuseCode(part.text) : defuseProse(part.text),
     );

@@ -3,7 +3,7 @@ import { splitCode } from "./markdown-code.ts";
 /** The distance within which a cut looks for the end of a word. Half a secret would no longer be recognized. */
 const maxWordLength = 4_096;
 
-/** Shortens a text to `limit` characters. Whole words are cut from the middle, and a line tells how many characters. */
+/** Shortens a text to `limit` characters. Cuts whole words from the middle, and adds a line with the number of characters cut. */
 export function truncateText(text: string, limit: number): string {
   if (text.length <= limit) return text;
 

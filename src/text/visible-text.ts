@@ -53,13 +53,13 @@ export function visibleName(name: string): string {
     .replace(/^ +| +$| {2,}/g, countBlanks);
 }
 
-/** Quotes what a model wrote within a sentence of ours, so that it cannot continue that sentence. */
+/** Quotes a model's text within one of our sentences, so that it cannot continue the sentence. */
 export function quoted(text: string): string {
   const shown = visibleName(text.replace(/\s+/g, " ")).replace(/[“”]/g, "⟨quotation mark⟩");
   return `“${shown.length > maxQuotedLength ? `${shown.slice(0, maxQuotedLength).toWellFormed()}…` : shown}”`;
 }
 
-/** Puts a part of a command into a sentence of ours, as code that it cannot close. */
+/** Formats part of a command as inline code for one of our sentences. The text cannot close the code. */
 export function inCode(text: string): string {
   return `\`${text.replaceAll("`", "'")}\``;
 }
@@ -68,7 +68,7 @@ const maxQuotedLength = 300;
 
 function escapeCharacter(character: string): string {
   const unit = character.charCodeAt(0);
-  // A byte that is not UTF-8, as `preview-files.ts` decodes it.
+  // A byte that is not valid UTF-8, as decoded by `preview-files.ts`.
   if (character.length === 1 && unit >= 0xdc80 && unit <= 0xdcff)
     return `⟨0x${(unit - 0xdc00).toString(16).toUpperCase()}⟩`;
   const code = (character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0");
@@ -105,7 +105,7 @@ function wrap(line: string, columns: number): string[] {
   return parts;
 }
 
-/** The end of the character or escape at this index. An escape is not split. */
+/** Returns the end of the character or escape at this index. Escapes are not split. */
 function endOfUnit(line: string, index: number): number {
   if (line[index] === "⟨") {
     const close = line.slice(index, index + maxEscapeLength).indexOf("⟩");
@@ -114,7 +114,7 @@ function endOfUnit(line: string, index: number): number {
   return index + ((line.codePointAt(index) ?? 0) > 0xffff ? 2 : 1);
 }
 
-/** East Asian wide characters and emoji take two columns. */
+/** Returns the width in columns: two for East Asian wide characters and emoji. */
 function widthOf(line: string, index: number, end: number): number {
   const code = line.codePointAt(index) ?? 0;
   const isWide = code >= 0x1100 && (code <= 0x115f || (code >= 0x2e80 && code <= 0xffe6) || code >= 0x1f000);

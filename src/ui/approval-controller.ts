@@ -9,7 +9,7 @@ export type ApprovalMode = "interactive" | "approve_all" | "auto_deny";
 export type ApprovalRequest = {
   /** Worker names from the root to the worker that makes the call. */
   delegationPath?: string[];
-  /** The changes the call would make: a unified diff or other plain text. */
+  /** The changes that the call would make, as a unified diff or other plain text. */
   preview?: string;
   /** The whole request, laid out for a person to read. */
   blocks?: readonly RequestBlock[];
@@ -72,9 +72,9 @@ export class ApprovalController {
 
     const decision = await this.#ask(request, signal);
     const { effect, isShownWhole = true } = request;
-    // What a call with other arguments would do was not shown.
+    // The person was not shown the effect of a call with edited arguments.
     const isSeen = isShownWhole && (decision.modifiedArgs === undefined || effect === undefined);
-    // Denials are not remembered: the same call may be right later. The remembered arguments are those that were approved.
+    // Denials are not remembered, because the same call may be right later. Approvals are remembered with the approved arguments.
     if (decision.approved === true && isSeen) {
       this.memory.store(toolName, decision.modifiedArgs ?? toolArgs, decision, effect);
     }

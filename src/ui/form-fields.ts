@@ -21,7 +21,7 @@ export interface ManualToolField {
   default?: unknown;
 }
 
-/** A tool that people may call, as front ends show it. */
+/** A tool that people may call, as shown by front ends. */
 export interface ManualToolInfo {
   name: string;
   /** The name for people. Default: the tool's name. */
@@ -36,12 +36,12 @@ export function deriveFieldsFromSchema(schema: unknown): ManualToolField[] {
   return parametersFor(schema).map((parameter) => toField(parameter, defaultOf(schema, parameter)));
 }
 
-/** The form of a tool; null for tools that people cannot call. */
+/** Returns the form of a tool; null for tools that people cannot call. */
 export function extractManualToolInfo(tool: NamedTool): ManualToolInfo | null {
   return getManualTools([tool]).map(toInfo)[0] ?? null;
 }
 
-/** The forms of all tools that people can call. */
+/** Returns the forms of all tools that people can call. */
 export function getManualToolInfos(
   tools: readonly NamedTool[] | Readonly<Record<string, NamedTool>>,
 ): ManualToolInfo[] {
@@ -53,7 +53,7 @@ export function isZodObjectSchema(schema: unknown): schema is z.ZodObject {
   return isZodSchema(schema) && schema._zod.def.type === "object";
 }
 
-/** Parses the input of a field. Throws a UserError that says which values are accepted. */
+/** Parses the input of a field. Throws a UserError that lists the accepted values. */
 export function parseFieldValue(field: ManualToolField, typed: string | boolean): unknown {
   switch (field.type) {
     case "boolean":
@@ -119,7 +119,7 @@ function parametersFor(schema: unknown): Parameter[] {
   const object = unwrap(schema);
   if (!isZodObjectSchema(object)) return isZodSchema(object) ? [] : parametersOf(jsonSchemaOf(object) ?? {});
 
-  // One by one, so that a field that JSON Schema cannot express becomes a text field, and the others are not affected.
+  // Convert fields one by one, so that only a field that JSON Schema cannot express becomes a text field.
   return Object.entries(object.shape).map(([name, field]) => {
     const json = jsonSchemaOrEmpty(field);
     const [parameter] = parametersOf({ ...json, type: "object", properties: { [name]: json }, required: [name] });
@@ -269,7 +269,7 @@ function readChoice({ name, options = [] }: ManualToolField, typed: string | boo
   throw new UserError(`${name} must be one of ${options.join(", ")}, not ${JSON.stringify(typed)}.`);
 }
 
-/** Required fields that may be null are null if they are omitted. */
+/** Returns null for each required field that is nullable, as the default if it is omitted. */
 function nulls(parameters: Parameter[]): Record<string, null> {
   const nullable = parameters.filter(({ schema, required }) => required && typesOf(schema).includes("null"));
   return Object.fromEntries(nullable.map(({ name }) => [name, null]));

@@ -59,7 +59,7 @@ export type RuntimeEventData =
       success: true;
       response: string;
       totalTokens: { input: number; output: number };
-      /** US dollars; undefined where the price is not known. */
+      /** US dollars; undefined if the price is unknown. */
       cost?: number;
     } & Totals)
   | ({ type: "execution_error"; success: false; error: string } & Totals);

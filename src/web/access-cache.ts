@@ -1,7 +1,7 @@
 import { LRUCache } from "lru-cache";
 import type { OpenGitHub, Permission, RepositoryRef } from "#domain/github.ts";
 
-/** Answers of GitHub about people and repositories, cached for a minute. For display only: commands ask GitHub each time. */
+/** GitHub's answers about people and repositories, cached for a minute. For display only: commands always ask GitHub. */
 export interface AccessCache {
   /** `unknown` if GitHub did not answer. */
   permissionOf(repository: RepositoryRef, login: string): Promise<Permission | "unknown">;
@@ -36,7 +36,7 @@ function keyOf({ installationId, repositoryId, owner, repo }: RepositoryRef): st
   return `${installationId}/${repositoryId ?? `${owner}/${repo}`}`;
 }
 
-/** Concurrent requests for a key share one answer. A failure gives the fallback and is not cached. */
+/** Caches answers by key. Concurrent requests share one answer. A failure resolves to the fallback and is not cached. */
 function cached<T>(now: () => number) {
   const answers = new LRUCache<string, { answer: Promise<T> }>({
     max: maxEntries,

@@ -32,7 +32,7 @@ interface RunPagesOptions {
   views: () => RunViewReader;
   runs: () => Runs;
   openGitHub: OpenGitHub;
-  /** Receives failures of this app. The person only sees that something failed. */
+  /** Receives internal errors. The person only sees that something failed. */
   onError: (error: unknown) => void;
   now?: () => number;
 }
@@ -40,16 +40,16 @@ interface RunPagesOptions {
 interface RunPages {
   /** Answers requests for `/`, `/favicon.ico`, `/costs`, `/costs.csv` and paths below `/runs`. Returns false for others. */
   answer(request: IncomingMessage, response: ServerResponse): boolean;
-  /** The address of the page that shows this run. Undefined if nobody could open it. */
+  /** Resolves to the address of the run's page; to undefined if it could not be opened by anyone. */
   linkTo(spec: RunSpec): Promise<string | undefined>;
   /** Ends all event streams. */
   close(): void;
 }
 
 const maxStreams = { perRun: 16, total: 64 };
-/** Of one person. */
+/** The limit for one person. */
 const commandsPerMinute = 30;
-/** Of one run: rendering a long one takes time. */
+/** The limit for one run, since rendering a long one takes time. */
 const viewsPerMinute = 120;
 /** The time a client may stay idle during a request. */
 const idleTimeoutMs = 30_000;
@@ -131,7 +131,7 @@ interface Services extends FindRunServices {
   sessions: Sessions | undefined;
   commandLimit: RateLimit;
   viewLimit: RateLimit;
-  /** By an id of each stream. */
+  /** The open streams by id. */
   streams: Map<symbol, { runId: string; abort?: () => void }>;
 }
 
@@ -146,8 +146,8 @@ function createApp(services: Services): Hono<PageEnv> {
   app.use(async (c, next) => {
     await next();
     for (const [name, value] of Object.entries(securityHeaders)) c.res.headers.set(name, value);
-    // A request body that was not read must not be taken for the next request, and the connection of a stream that ended
-    // would keep the server from stopping.
+    // An unread request body must not be parsed as the next request, and an open connection of an ended stream would keep
+    // the server from stopping.
     if (c.res.status >= 400 || c.res.headers.get("content-type")?.startsWith("text/event-stream"))
       c.res.headers.set("connection", "close");
   });
@@ -182,7 +182,7 @@ function createApp(services: Services): Hono<PageEnv> {
 
 function methodNotAllowed(allowed: "GET" | "POST") {
   return (c: Context): never => {
-    // A path that does not exist with the allowed method does not exist at all.
+    // With the allowed method, the path itself does not exist.
     if (c.req.method === allowed) throw runNotFound();
     throw new PageError(405, `Use ${allowed} here.`);
   };

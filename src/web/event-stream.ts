@@ -10,7 +10,7 @@ export interface RunStreamOptions {
   rootId: string;
   /** Called once a minute; undefined ends the stream because the viewer may no longer read the run. */
   checkAccess: () => Promise<PageContext | undefined>;
-  /** The events the page already shows, as `run:event,…`. Later ones are sent. */
+  /** The last event of each run that the page already shows, as `run:event,…`. Later events are sent. */
   after: string;
   /** Closes the connection of a client that does not read. */
   hangUp: () => void;
@@ -20,7 +20,7 @@ export interface RunStreamOptions {
 const pollMs = 250;
 const heartbeatMs = 15_000;
 const accessLifetimeMs = 60_000;
-/** The time a client may take to read a message. Nothing else is rendered for it meanwhile. */
+/** The time a client may take to read a message. Nothing is rendered for it meanwhile. */
 const maxReadMs = 60_000;
 
 /**
@@ -32,7 +32,7 @@ export async function streamRun(stream: SSEStreamingApi, options: RunStreamOptio
   const updates = new PageUpdates(options);
   let sentAt = now();
 
-  /** False if the client did not read the message in time. */
+  /** Resolves to false if the client did not read the message in time. */
   async function send(text: string): Promise<boolean> {
     let done = false;
     const written = stream.write(text).then(() => {
@@ -84,7 +84,7 @@ class PageUpdates {
     return [...this.#shown].map(([run, id]) => `${run}:${id}`).join(",");
   }
 
-  /** Undefined once the viewer may no longer read the run. */
+  /** Resolves to undefined once the viewer may no longer read the run. */
   async next(): Promise<PageUpdate | "none" | undefined> {
     const { views, rootId, checkAccess, now } = this.#options;
     const time = now();
@@ -134,7 +134,7 @@ class PageUpdates {
 const cursorPattern = /^([a-z0-9-]{1,40}):(\d{1,15})$/;
 const maxRuns = 1_000;
 
-/** Ignores everything that is not a cursor. */
+/** Parses a cursor. Ignores invalid parts. */
 function parseCursor(text: string): Map<string, number> {
   const pairs = text
     .slice(0, 60 * maxRuns)

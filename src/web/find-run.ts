@@ -20,7 +20,7 @@ export interface FindRunServices {
   now: () => number;
 }
 
-/** A run and the way its viewer may see it. */
+/** A run and what its viewer may see and do. */
 export interface FoundRun {
   root: RunSpec;
   tree: RunTree;
@@ -82,7 +82,7 @@ async function findViewer({ sessions, access }: FindRunServices, { origin, sessi
   return { kind: "signed-in", login: session.login, formKey: sessions.formKey(session), canCommand };
 }
 
-/** The path that begins to sign in, and then returns to another one. */
+/** Returns the path that starts the sign-in and then redirects to `to`. */
 export function signInPath(to: string): string {
   return `/runs/-/sign-in?to=${encodeURIComponent(to)}`;
 }

@@ -33,7 +33,7 @@ for (const [name, language] of Object.entries(languages)) hljs.registerLanguage(
 /** Characters. Longer code is shown without colors. */
 const maxLength = 100_000;
 
-/** Colors lines of code by the language of their file. Undefined for a language that is not known. */
+/** Colors lines of code by the language of their file. Returns undefined for an unknown language. */
 export function highlightLines(lines: readonly string[], path: string): Html[] | undefined {
   const name = path.split("/").at(-1)?.toLowerCase() ?? "";
   const language = name === "dockerfile" ? name : (/\.(\w+)$/.exec(name)?.[1] ?? "");
@@ -46,7 +46,7 @@ export function highlightLines(lines: readonly string[], path: string): Html[] |
     .value.split("\n")
     .map((line) => {
       const start = open.join("");
-      // A token that spans lines is closed at the end of each line and opened again on the next.
+      // Close a token that spans lines at the end of each line, and open it again on the next.
       for (const [tag] of line.matchAll(/<span class="[^"]*">|<\/span>/g)) {
         if (tag === "</span>") open.pop();
         else open.push(tag);

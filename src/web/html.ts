@@ -9,7 +9,7 @@ export interface Html {
 
 type Part = Html | string | number | false | undefined | readonly Part[];
 
-/** HTML in which every value is escaped and its hidden characters made visible. Values that are HTML stay HTML. */
+/** Creates HTML. Escapes every value and makes its hidden characters visible, except for values that are HTML. */
 export function html(strings: TemplateStringsArray, ...parts: Part[]): Html {
   return { [safe]: strings.map((text, index) => (index === 0 ? text : markupOf(parts[index - 1]) + text)).join("") };
 }

@@ -39,7 +39,7 @@ interface RunList {
   next: { id: string; createdAt: number } | undefined;
 }
 
-/** Shows the runs of the repositories that the person who is signed in can read, newest first. */
+/** Shows the runs of the repositories that the signed-in person can read, newest first. */
 export async function showRuns(services: FindRunServices & { viewLimit: RateLimit }, c: Context): Promise<Response> {
   const { sessions, links, github, now, viewLimit } = services;
   const session = sessions?.current(c);

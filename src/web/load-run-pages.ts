@@ -5,7 +5,7 @@ import { isPagePath } from "./run-links.ts";
 
 type RunPages = ReturnType<typeof createRunPages>;
 
-/** Run pages whose modules, a fifth of the program's, are loaded for the first request or link, or by `load`. */
+/** Creates run pages whose modules, a fifth of the program, are loaded at the first request or link, or by `load`. */
 export function loadRunPages(options: Parameters<typeof createRunPages>[0]): RunPages & { load(): Promise<RunPages> } {
   let loading: Promise<RunPages> | undefined;
   const load = () => {

@@ -1,6 +1,6 @@
 import { type Html, html } from "./html.ts";
 
-/** The person who looks at a run page. */
+/** The person who views a run page. */
 export type Viewer =
   /** This deployment has no sign-in. */
   | { kind: "anonymous" }
@@ -8,7 +8,7 @@ export type Viewer =
   /** `canCommand`: they had write access a moment ago. GitHub is asked again for each command. */
   | { kind: "signed-in"; login: string; formKey: string; canCommand: boolean };
 
-/** What the parts of a run page need to know about the request. */
+/** The request data that the parts of a run page need. */
 export interface PageContext {
   viewer: Viewer;
   /** The path of the run page, without a trailing slash. */
@@ -20,7 +20,7 @@ export interface PageContext {
   now: number;
 }
 
-/** The field that proves that a form comes from one of our pages. */
+/** Renders the field that proves that a form comes from one of our pages. */
 export function formKeyField(formKey: string): Html {
   return html`<input type="hidden" name="form" value="${formKey}">`;
 }

@@ -19,7 +19,7 @@ export class PageError extends Error implements MessagePage {
   }
 }
 
-/** The same for a run that does not exist and for a wrong link, so that nothing can be learned by guessing. */
+/** Creates the same error for an unknown run and a wrong link, so that guessing reveals nothing. */
 export function runNotFound(): PageError {
   return new PageError(404, "Run not found. Open it from the link in its issue.", { href: "/runs", text: "All runs" });
 }

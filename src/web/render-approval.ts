@@ -8,7 +8,7 @@ import { formKeyField, type PageContext } from "./page-context.ts";
 import { renderCounts, renderFileDiff, renderFileList } from "./render-diff.ts";
 import { renderMarkdownText, renderPre } from "./value-to-html.ts";
 
-/** A pending request with everything it would change, and the forms to decide it; or an approval that can be revoked. */
+/** Renders a pending request with all its changes and the forms to decide it, or an approval that can be revoked. */
 export function renderApprovalCard(approval: Approval, context: PageContext): Html {
   if (approval.status !== "pending") return renderGranted(approval, context);
   const {
@@ -42,7 +42,7 @@ ${renderRevokeForm(approval, context)}
 </article>`;
 }
 
-/** The people who have to approve, and who has, where one answer is not enough. */
+/** Renders who has to approve and who has approved, if one answer is not enough. */
 function renderProgress({ quorums = [] }: Approval): Html | undefined {
   if (quorums.length < 2 && quorums.every(({ required }) => required === 1)) return undefined;
   return html`<ul class="small">${quorums.map(({ who, required, by }) => html`<li><strong>${by.length} of ${required} ${required === 1 ? "approval" : "approvals"}</strong>${by.length > 0 && ` (by ${by.join(", ")})`}: ${who}</li>`)}</ul>`;
@@ -54,14 +54,14 @@ function renderRevokeForm({ id }: Approval, { path, viewer }: PageContext): Html
 <button>Revoke</button></form>`;
 }
 
-/** The list of files, and a switch to show removed and added lines next to each other on wide screens. */
+/** Renders the list of files, and a switch to show removed and added lines side by side on wide screens. */
 function renderFiles(blocks: readonly RequestBlock[]): Html | undefined {
   const files = blocks.filter(({ kind }) => kind === "diff");
   if (files.length === 0) return undefined;
   return html`${renderFileList(files.map(({ title, lines }) => ({ name: title, lines })))}<label class="choice split"><input type="checkbox"> Show changes side by side</label>`;
 }
 
-/** The text of a block in Markdown, as it was before it was wrapped. A title is one line of plain text. */
+/** Returns the Markdown of a block before it was wrapped. A title is one line of plain text. */
 function markdownOf({ preview }: Approval, { kind, title }: RequestBlock): string | undefined {
   if (kind !== "text" || title === "Title") return undefined;
   return preview?.sections.flatMap((section) =>
@@ -69,7 +69,7 @@ function markdownOf({ preview }: Approval, { kind, title }: RequestBlock): strin
   )[0];
 }
 
-/** A text and, where it is Markdown, how GitHub shows it next to it. */
+/** Renders a text and, if it is Markdown, GitHub's rendering next to it. */
 function renderText({ title, lines }: RequestBlock, markdown: string | undefined, context: PageContext): Html {
   const exact = html`<div class="wrap">${renderPre(lines.join("\n"))}</div>`;
   if (markdown === undefined || !/[*_`#>[\]|-]/.test(markdown)) return html`<p class="part">${title}</p>${exact}`;

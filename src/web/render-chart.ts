@@ -36,7 +36,7 @@ function renderState({ name, kind, inside }: ChartState, row: number, current: s
   return html`<g class="state ${kind}${name === current ? " lit" : ""}"><rect x="${left}" y="${top}" width="${size}" height="${boxHeight}" rx="${kind === "final" ? 10 : 5}"/><text x="${boxLeft + boxWidth / 2}" y="${top + 13}" text-anchor="middle">${labelOf(name)}</text></g>`;
 }
 
-/** Frames around the states that are inside another one. */
+/** Draws frames around states that are nested in another one. */
 function groupsOf(states: readonly ChartState[]): Html[] {
   const names = [...new Set(states.flatMap(({ inside }) => inside ?? []))];
   return names.map((name) => {
@@ -75,7 +75,7 @@ function nextStates(state: string, { steps }: StateChart): string {
   return next.size > 0 ? [...next].join(", ") : "none";
 }
 
-/** States that only the machine has, such as the regions around others, are named as in its definition. */
+/** Returns the label of a state. States that only the machine has, such as parents, are named as in its definition. */
 function labelOf(name: string): string {
   return isRunState(name) ? stateLabels[name] : name.replaceAll(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 }

@@ -15,7 +15,7 @@ export function renderFileDiff(diff: string, path: string): Html {
   return renderLines(diff.replace(/\n$/, "").split("\n"), path);
 }
 
-/** Renders a unified diff of any number of files: a list of them, and each in a block that can be folded. */
+/** Renders a unified diff of any number of files: a list of the files, and a collapsible block for each. */
 export function renderDiff(diff: string): Html {
   const files = splitFiles(diff.replace(/\n$/, "").split("\n"));
   if (files.length < 2) return renderLines(files[0]?.lines ?? [], files[0]?.path ?? "");
@@ -87,12 +87,12 @@ function unquote(name: string): string {
   return Buffer.from(bytes, "latin1").toString("utf8");
 }
 
-/** Line numbers are attributes, so that copied text does not contain them. */
+/** Renders lines with their numbers as attributes, so that copied text does not contain the numbers. */
 function renderLines(lines: readonly string[], path: string): Html {
   const parsed = parseDiff(lines);
   const colors = highlightSides(parsed, path);
   const rendered = parsed.map((line) => ({ line, markup: renderLine(line, colors.get(line)) }));
-  // Removed and added lines that belong together are in one element, which can show them next to each other.
+  // Related removed and added lines are in one element, which can show them side by side.
   const blocks: Html[] = [];
   let change: Html[] = [];
   const endChange = () => {

@@ -15,7 +15,7 @@ import {
   valueToHtml,
 } from "./value-to-html.ts";
 
-/** What an entry needs besides its event. */
+/** The data that an entry needs in addition to its event. */
 export interface EntryContext {
   run: RunNode;
   /** The runs started by this one. */
@@ -26,7 +26,7 @@ export interface EntryContext {
   now: number;
 }
 
-/** Renders an event as an entry of the transcript. Undefined for events that matter only to the machine. */
+/** Renders an event as an entry of the transcript. Returns undefined for events that matter only to the machine. */
 export function renderEntry({ id, at, event }: LoggedEvent, context: EntryContext): Html | undefined {
   const entry = contentOf(event, context);
   if (!entry) return undefined;
@@ -38,12 +38,12 @@ export function renderEntry({ id, at, event }: LoggedEvent, context: EntryContex
   return html`<li class="entry ${kind}" id="event-${id}">${content}</li>`;
 }
 
-/** True for an entry that shows a tool call which only read something. Such entries are grouped. */
+/** True for an entry of a read-only tool call. Such entries are grouped. */
 export function isReadEntry(markup: string): boolean {
   return markup.startsWith('<li class="entry read"');
 }
 
-/** Groups the entries of calls that only read, where several follow each other. */
+/** Groups consecutive entries of read-only calls. */
 export function groupReads(entries: readonly string[]): Html[] {
   const groups: string[][] = [];
   for (const entry of entries) {
@@ -64,7 +64,7 @@ interface Entry {
   kind: "person" | "model" | "tool" | "read" | "failed" | "note";
   who: string | Html;
   body?: Html | undefined;
-  /** Folded below the line, in place of a body. */
+  /** Collapsed content below the line, in place of a body. */
   details?: { content: Html; isOpen: boolean };
 }
 
@@ -155,7 +155,7 @@ function note(who: string | Html): Entry {
   return { kind: "note", who };
 }
 
-/** Characters of a message or a prompt. */
+/** The maximum number of characters of a message or a prompt. */
 const maxMessageLength = 60_000;
 
 function renderMessage({ kind, text, by, via }: Extract<RunEvent, { type: "message.received" }>): Entry {
@@ -170,7 +170,7 @@ function renderMessage({ kind, text, by, via }: Extract<RunEvent, { type: "messa
   };
 }
 
-/** An answer that only calls tools has no entry: each of its calls has one. */
+/** Renders an answer. One that only calls tools has no entry, because each of its calls has one. */
 function renderAnswer(
   event: Extract<RunEvent, { type: "model.answered" }>,
   { run, repositoryUrl }: EntryContext,
@@ -187,7 +187,7 @@ function renderAnswer(
   return { kind: "model", who: html`<b title="${numbers}">${run.spec.worker.name}</b>`, body };
 }
 
-/** Of one answer. */
+/** The limit for one answer. */
 const maxSearches = 40;
 
 function renderReview(verdicts: readonly Verdict[], { approvals }: EntryContext): Entry | undefined {
@@ -215,12 +215,12 @@ function renderApproved({ by, approvalId, via, args }: Extract<RunEvent, { type:
   };
 }
 
-/** The characters of a call's arguments in its row, which leaves room for its result. */
+/** The maximum number of characters of a call's arguments in its row, which leaves room for the result. */
 const maxArgumentsLength = 100;
-/** The lines of a change that is shown unfolded. */
+/** The maximum number of lines of a change that is shown expanded. */
 const maxOpenLines = 12;
 
-/** One row for a tool call: icon, name, arguments, result and duration, with the details folded. */
+/** Renders a tool call as one row: icon, name, arguments, result and duration, with collapsed details. */
 function renderResult(
   { tool, result }: { tool: string; result: ToolResult },
   call: Pick<CallLine, "args" | "input"> | undefined,
@@ -250,7 +250,7 @@ function describeInput(args: unknown): Pick<CallLine, "args" | "input"> {
   return { args: truncateText(input.replaceAll(/\s+/g, " "), 200), input: truncateText(input, 4_000) };
 }
 
-/** Turns the addresses of this repository's pull requests into links. */
+/** Turns URLs of this repository's pull requests into links. */
 function linkPullRequests(text: string, repositoryUrl: string): Html {
   const prefix = `${repositoryUrl}/pull/`;
   const [first = "", ...rest] = text.split(prefix);

@@ -8,19 +8,19 @@ export function renderUsage({ usage, cost }: { usage: TokenUsage; cost: number }
   return cost > 0 ? `${tokens} · ${formatDollars(cost)}` : tokens;
 }
 
-/** Describes the cost of a run. A model that was used and cost nothing has no known price. */
+/** Describes the cost of a run. A model that was used at no cost has an unknown price. */
 export function describeCost({ cost, tokens, spec }: Pick<RunNode, "cost" | "tokens" | "spec">): string {
   if (isUnpriced({ cost, tokens })) return "not priced; the cost limit does not apply";
   return `${formatDollars(cost)} of ${formatDollars(spec.worker.limits.cost)}`;
 }
 
-/** Describes how long a run has worked, without the time it waited for people. */
+/** Describes the working time of a run, without the time it waited for people. */
 export function describeWork(run: RunNode, now: number): string {
   const minutes = workedMinutes(run, now);
   return minutes < 1 ? `${Math.round(minutes * 60)} s` : `${Math.floor(minutes)} min`;
 }
 
-/** Renders a time as people say it, with the exact one as its title. The page's script keeps it up to date. */
+/** Renders a relative time, with the exact one as its title. The page's script keeps it up to date. */
 export function renderTime(at: number, now: number): Html {
   const exact = new Date(at).toISOString();
   const age = now - at;
@@ -37,14 +37,14 @@ export function describeSpan(ms: number): string {
 }
 
 const spanNames = { model: "Model", tools: "Tools", people: "Waiting for people" } as const;
-/** Waiting for people is drawn no wider than this share of the timeline, since it may take days. */
+/** The maximum share of the timeline for waiting for people, which may take days. */
 const maxPeopleShare = 0.25;
 
-/** Draws how the time of a run was spent, with the totals in words. */
+/** Draws a timeline of a run's phases, with the totals as text. */
 export function renderTimeline({ timeline, state, outcome, busySince }: RunNode, now: number): Html | undefined {
   const last = timeline.at(-1);
   if (!last || last.to - (timeline[0]?.from ?? 0) < 1_000) return undefined;
-  // Rounded, so that the page is not updated all the time.
+  // Rounded, so that the page is not updated constantly.
   const step = busySince === undefined ? 60_000 : 6_000;
   const current = { kind: kindOfState(state), from: last.to, to: Math.max(Math.floor(now / step) * step, last.to) };
   const spans = outcome ? timeline : [...timeline, current];
@@ -110,7 +110,7 @@ function isUnpriced({ cost, tokens }: Pick<RunNode, "cost" | "tokens">): boolean
   return cost === 0 && tokens > 0;
 }
 
-/** Rounded down to six seconds, so that the page is updated no more often than that. */
+/** Returns the minutes worked, rounded down to six seconds so that the page is updated no more often than that. */
 function workedMinutes({ workedMs, busySince }: RunNode, now: number): number {
   return Math.floor((workedMs + (busySince === undefined ? 0 : Math.max(0, now - busySince))) / 6_000) / 10;
 }

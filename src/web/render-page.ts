@@ -7,7 +7,7 @@ import { groupReads, renderEntry } from "./render-entry.ts";
 import { renderTime } from "./render-numbers.ts";
 import { pageTitle, partsOf, renderChild, shownApprovals } from "./render-parts.ts";
 
-/** The entries of each run that a page shows and loads at a time. */
+/** The maximum number of entries per run that a page shows or loads at once. */
 export const maxEntriesPerPage = 100;
 
 export interface RunPage {
@@ -19,7 +19,7 @@ export interface RunPage {
   threadTitle: string | undefined;
 }
 
-/** The page of a run. It is complete without JavaScript; the script keeps it up to date. */
+/** Renders the page of a run. It is complete without JavaScript; the script only keeps it up to date. */
 export function renderRunPage({ tree, transcripts, context, threadTitle }: RunPage): string {
   const [root, ...children] = tree.runs;
   if (!root) return renderMessagePage({ message: "Run not found." });
@@ -80,10 +80,10 @@ function renderViewer(viewer: NavigationViewer | undefined, path: string): Html 
   return html`<span>signed in as ${viewer.login}</span> <form method="post" action="/runs/-/sign-out" class="inline">${formKeyField(viewer.formKey)}<input type="hidden" name="to" value="${path}"><button class="link">Sign out</button></form>`;
 }
 
-/** Characters of all transcripts on a page, so that phones can show it. */
+/** The maximum number of characters of all transcripts on a page, so that phones can show it. */
 const maxMarkupLength = 2_000_000;
 
-/** Renders the newest of these entries that fit into the page, and a link to earlier ones. */
+/** Renders the newest entries that fit into the page, and a link to earlier ones. */
 export function renderEntries(
   tree: RunTree,
   run: RunNode,
@@ -120,7 +120,7 @@ function renderEarlier(
   return html`<li class="earlier"><a href="${path}/entries/${spec.id}/${before}">Show ${next} of ${count} earlier entries</a></li>`;
 }
 
-/** A page of earlier entries, for browsers without JavaScript. */
+/** Renders a page of earlier entries, for browsers without JavaScript. */
 export function renderEntriesPage(tree: RunTree, run: RunNode, page: EventsPage, context: PageContext): string {
   const body = html`<header><h1>${run.spec.workerPath}</h1><p><a href="${context.path}">Back to the run</a></p></header>
 <main id="main"><ol class="transcript">${renderEntries(tree, run, page, context)}</ol></main>`;
@@ -128,13 +128,13 @@ export function renderEntriesPage(tree: RunTree, run: RunNode, page: EventsPage,
   return renderDocument({ title: pageTitle(tree), body, script: false, viewer, path });
 }
 
-/** A page that holds one message and perhaps a link. */
+/** Renders a page with one message and an optional link. */
 export function renderMessagePage({ message, link }: Pick<MessagePage, "message" | "link">): string {
   const body = html`<header><h1>Golem Forge</h1></header><main id="main" class="message"><p>${message}</p>${link && html`<p><a class="button" href="${link.href}">${link.text}</a></p>`}</main>`;
   return renderDocument({ title: "Golem Forge", body, script: false });
 }
 
-/** The newest event of each transcript, as `run:event,run:event`. */
+/** Returns the newest event of each transcript, as `run:event,run:event`. */
 export function cursorOf({ runs }: RunTree): string {
   return runs.map(({ spec, newest }) => `${spec.id}:${newest}`).join(",");
 }
@@ -148,7 +148,7 @@ interface Document {
   path?: string;
 }
 
-/** A whole page, with a way to the list of runs. */
+/** Renders a complete page with a link to the list of runs. */
 export function renderDocument({ title, body, script, viewer, path = "" }: Document): string {
   return markupOf(html`<!doctype html>
 <html lang="en">

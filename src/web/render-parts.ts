@@ -53,7 +53,7 @@ export function partsOf(tree: RunTree, context: PageContext): PagePart[] {
   ];
 }
 
-/** The title of the page, with the status first since tabs are narrow. */
+/** Returns the title of the page. The status comes first, since tabs are narrow. */
 export function pageTitle({ runs: [root] }: RunTree): string {
   if (!root) return "Run";
   const { worker, origin } = root.spec;
@@ -70,7 +70,7 @@ function renderApprovalStats({ approvals }: RunTree): Html | undefined {
   return described === undefined ? undefined : html`<p class="numbers">${described}</p>`;
 }
 
-/** The approvals that people can act on: pending ones, and those of live runs that can be revoked. */
+/** Returns the approvals that people can act on: pending ones, and revocable ones of live runs. */
 export function shownApprovals({ approvals, runs }: RunTree): Approval[] {
   const live = new Set(runs.filter(({ outcome }) => outcome === undefined).map(({ spec }) => spec.id));
   return approvals.filter(
@@ -78,7 +78,7 @@ export function shownApprovals({ approvals, runs }: RunTree): Approval[] {
   );
 }
 
-/** A request never changes and may be long, so it is rendered only when it is new. */
+/** Renders a request once: it never changes and may be long. */
 function approvalPart(approval: Approval, context: PageContext): PagePart {
   return {
     id: `approval-${approval.id}`,
@@ -88,7 +88,7 @@ function approvalPart(approval: Approval, context: PageContext): PagePart {
   };
 }
 
-/** The section of a new child run, whose transcript then grows entry by entry. */
+/** Renders the section of a new child run. Its transcript then grows entry by entry. */
 function childPart({ spec }: RunNode): PagePart {
   const { id } = spec;
   const content = html`<div id="state-${id}"></div><ol class="transcript" id="entries-${id}"></ol><div id="live-${id}"></div>`;
@@ -124,7 +124,7 @@ function renderStatus(tree: RunTree, run: RunNode, { now, repositoryUrl }: PageC
 <p class="status small"><span><b>${worker.name}</b> with <code>${model}</code></span> <span>working time: ${describeWork(run, now)}</span> <span>cost: ${describeCost(run)}</span></p>`;
 }
 
-/** The workers of a run as a tree, each with what it has used of its limits. */
+/** Renders the workers of a run as a tree, each with its usage of the limits. */
 function renderWorkers(runs: readonly RunNode[], now: number): Html {
   if (runs.length < 2) return html``;
   const renderLevel = (parentId: string | undefined): Html | undefined => {
@@ -139,7 +139,7 @@ function renderWorkers(runs: readonly RunNode[], now: number): Html {
 }
 
 function renderOutcome({ outcome, activity, state }: RunNode, { repositoryUrl }: PageContext): Html {
-  // The request or question below says it already.
+  // The request or question below already shows this.
   if (!outcome && (state === "awaitingApproval" || state === "awaitingAnswer")) return html``;
   if (!outcome) return html`<p class="activity">${activity}</p>`;
   const answer = outcome.kind === "answered" ? outcome.text.trim() : "";
@@ -158,7 +158,7 @@ function renderChildStatus(run: RunNode, { now }: PageContext): Html {
   return html`<p class="status">${renderBadge(run)} ${outcome ? describeOutcome(outcome) : activity} <span class="small"><code>${spec.model}</code> · ${renderUsage(run)}</span></p>${tasks.length > 0 && tasksToHtml(tasks)}<details><summary>Limits</summary>${renderLimits(run, now)}</details>`;
 }
 
-/** The running tool calls, and the end of what the model or a tool is writing. */
+/** Renders the running tool calls, and the end of the output that the model or a tool is streaming. */
 function renderLive(run: RunNode, { repositoryUrl }: PageContext): Html {
   const { live, openCalls, calls, outcome, state } = run;
   const running = outcome
@@ -225,7 +225,7 @@ function renderRetry(formKey: string, path: string): Html {
   return html`<form method="post" action="${path}/retry">${formKeyField(formKey)}<button>Try again</button> <span class="small">Calls the model again at once, or starts the task again when the run has ended.</span></form>`;
 }
 
-/** The open questions of a run, with buttons for the suggested answers. */
+/** Renders the open questions of a run, with buttons for the suggested answers. */
 function renderQuestions({ openCalls, calls, spec, outcome }: RunNode, context: PageContext): Html[] {
   if (outcome) return [];
   const open = openCalls.filter(({ answeredBy, status }) => answeredBy === "person" && status === "running");

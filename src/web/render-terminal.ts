@@ -4,7 +4,7 @@ import { type Html, html } from "./html.ts";
 const colorSequence = /\u001B\[([0-9;]{0,40})m/g;
 const colorNames = ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
 
-/** Output of a command in its colors. Other escape sequences are not shown. */
+/** Renders the output of a command with its colors. Drops other escape sequences. */
 export function renderTerminal(content: string): Html {
   let style = "";
   const pieces = content.split(colorSequence).map((piece, index) => {

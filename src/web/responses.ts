@@ -2,7 +2,7 @@ import type { Context } from "hono";
 import type { MessagePage } from "./page-error.ts";
 import { renderMessagePage } from "./render-page.ts";
 
-/** Sent with every response: it must not be cached, framed or indexed, and runs only our own script. */
+/** The headers of every response. They forbid caching, framing, indexing and scripts other than ours. */
 export const securityHeaders = {
   "Content-Security-Policy":
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -15,7 +15,7 @@ export const securityHeaders = {
   "Cache-Control": "no-store",
 };
 
-/** Our own script asks for JSON, browsers for pages. */
+/** True for requests of our own script. Browsers request pages. */
 export function wantsJson(context: Context): boolean {
   return context.req.header("accept") === "application/json";
 }

@@ -5,14 +5,14 @@ import { deriveKey } from "./derive-key.ts";
 export interface RunLinks {
   /** The path of a root run's page. The path alone allows reading, nothing else. */
   pathOf(runId: string): string;
-  /** Checks the key in the path of a run's page, in constant time. */
+  /** Verifies the key in the path of a run's page, in constant time. */
   isKey(runId: string, key: string): boolean;
 }
 
 /** Hexadecimal digits: 128 bits. */
 const keyLength = 32;
 
-/** The addresses of run pages. They are valid on every replica until the webhook secret changes. */
+/** Creates the addresses of run pages. They are valid on every replica until the webhook secret changes. */
 export function createRunLinks(secret: string): RunLinks {
   const signingKey = deriveKey(secret, "run page");
   const keyOf = (runId: string) => createHmac("sha256", signingKey).update(runId).digest("hex").slice(0, keyLength);

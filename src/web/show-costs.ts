@@ -14,14 +14,14 @@ import type { Session } from "./sessions.ts";
 
 export const costsCsvPath = "/costs.csv";
 
-/** Rows on the page; the CSV has all. */
+/** The maximum number of rows on the page. The CSV has all of them. */
 const maxRows = 500;
 /** GitHub is asked for the permission of a person once for each repository. */
 const maxRepositories = 100;
 
 type CostServices = FindRunServices & { viewLimit: RateLimit };
 
-/** Shows what models have cost in the repositories that the person who is signed in can read. */
+/** Shows the model costs in the repositories that the signed-in person can read. */
 export async function showCosts(services: CostServices, c: Context): Promise<Response> {
   const { session, days, costs, isPartial } = await findCosts(services, c, costsPath);
   const total = costs.reduce((sum, { cost }) => sum + cost, 0);
@@ -53,7 +53,7 @@ interface FoundCosts {
   session: Session;
   days: Days;
   costs: DailyCost[];
-  /** Repositories with a smaller cost were left out. */
+  /** True if repositories with smaller costs were left out. */
   isPartial: boolean;
 }
 

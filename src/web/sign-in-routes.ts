@@ -29,7 +29,7 @@ const returnPath = /^\/runs(?:\/[a-z0-9-]{1,40}\/[0-9a-f]{32})?$/;
 
 export const signOutPath = "/runs/-/sign-out";
 
-/** Begins, completes and ends the sessions of people. */
+/** Creates the routes that start, complete and end sessions. */
 export function createSignInRoutes({ url, signIn, sessions, onError }: SignInRoutesOptions): Hono {
   const routes = new Hono();
   routes.get("/runs/-/sign-in", (c) => {
@@ -62,7 +62,7 @@ export function createSignInRoutes({ url, signIn, sessions, onError }: SignInRou
 /** Arguments that a person edits are the longest content of a form. */
 const maxFormBytes = 512 * 1024;
 
-/** Accepts only forms of our own pages, from the person who is signed in. The body is read after the session was checked. */
+/** Accepts only forms that the signed-in person submits from our pages. Reads the body after checking the session. */
 export function requireForm({
   url,
   sessions,
@@ -102,7 +102,7 @@ export function requireForm({
   return every(requireSession, limitBody, readForm);
 }
 
-/** The page that a form was sent from. */
+/** Returns the path of the page that a form was sent from. */
 function pageOf({ req }: Context): string {
   return /^\/runs\/[a-z0-9-]{1,40}\/[0-9a-f]{32}(?=\/)/.exec(req.path)?.[0] ?? listPath;
 }

@@ -31,7 +31,7 @@ export interface SignIn {
 export const callbackPath = "/runs/-/signed-in";
 
 const timeoutMs = 10_000;
-/** Concurrent sign-ins, so that a flood of requests here does not become one to GitHub. */
+/** The maximum number of concurrent sign-ins, so that a flood of requests is not passed on to GitHub. */
 const maxConcurrent = 8;
 
 const Attempt = z.object({ state: z.string(), verifier: z.string(), to: z.string() });
@@ -64,7 +64,7 @@ export function createSignIn({ url, github, client, cookies }: SignInOptions): S
       ...client,
       code,
       redirectUrl,
-      // PKCE, which the library has no option for.
+      // PKCE, for which the library has no option.
       request: octokit().request.defaults({ code_verifier: verifier }),
     });
     const { token } = authentication;
@@ -73,7 +73,7 @@ export function createSignIn({ url, github, client, cookies }: SignInOptions): S
       if (user.type !== "User") throw new UserError("Only user accounts can sign in.");
       return { login: user.login, id: user.id };
     } finally {
-      // A token that cannot be revoked expires by itself.
+      // Ignore errors: a token that cannot be revoked expires.
       await deleteToken({ clientType: "github-app", ...client, token, request: octokit().request }).catch(() => {});
     }
   }

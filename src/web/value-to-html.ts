@@ -14,14 +14,14 @@ import { type Html, html, trusted } from "./html.ts";
 import { renderDiff, renderFileDiff } from "./render-diff.ts";
 import { renderTerminal } from "./render-terminal.ts";
 
-/** Characters of one value. */
+/** The maximum number of characters of one value. */
 const maxValueLength = 60_000;
-/** Longer values are folded. */
+/** The maximum number of lines of an expanded value. Longer ones are collapsed. */
 const maxOpenLines = 30;
 const maxRows = 100;
 const maxColumns = 10;
 
-/** Renders a tool's result by its kind and display hints. Undefined if it is hidden or empty. */
+/** Renders a tool's result by its kind and display hints. Returns undefined if it is hidden or empty. */
 export function valueToHtml(value: ResultValue, repositoryUrl: string): Html | undefined {
   if (value.display?.preferredView === "hidden") return undefined;
   return isWellKnownKind(value.kind)
@@ -62,7 +62,7 @@ export function describeTasks(tasks: readonly Task[]): string {
   return `plan ${tasks.filter(({ status }) => status === "completed").length}/${tasks.length}`;
 }
 
-/** A list of tasks with the status of each. */
+/** Renders a list of tasks with their status. */
 export function tasksToHtml(tasks: readonly Task[]): Html {
   return html`<ul class="tasks">${tasks
     .slice(0, maxRows)
@@ -72,12 +72,12 @@ export function tasksToHtml(tasks: readonly Task[]): Html {
     )}</ul>`;
 }
 
-/** Preformatted text. */
+/** Renders preformatted text. */
 export function renderPre(text: string): Html {
   return html`<pre>${text}</pre>`;
 }
 
-/** Code in the colors of its language. */
+/** Renders code with syntax highlighting. */
 function renderCode(text: string, path: string): Html {
   const colored = highlightLines(text.split("\n"), path);
   return colored
@@ -85,13 +85,13 @@ function renderCode(text: string, path: string): Html {
     : renderPre(text);
 }
 
-/** Describes the length of a text. */
+/** Describes the number of lines of a text. */
 export function describeLines(text: string): string {
   const count = text.split("\n").length;
   return count === 1 ? "1 line" : `${count} lines`;
 }
 
-/** Data as indented JSON. */
+/** Renders data as indented JSON. */
 export function renderJson(data: unknown): Html {
   return renderPre(truncateText(JSON.stringify(data, null, 2) ?? "undefined", maxValueLength));
 }
@@ -108,7 +108,7 @@ function renderText(content: string, display: DisplayHints | undefined, reposito
     : fold(content, display, renderPre);
 }
 
-/** Text in Markdown. */
+/** Renders Markdown. */
 export function renderMarkdownText(text: string, repositoryUrl: string): Html {
   return html`<div class="markdown">${trusted(markdownToHtml(showHidden(truncateText(text, maxValueLength)), repositoryUrl))}</div>`;
 }
@@ -119,7 +119,7 @@ function renderData(data: unknown, display: DisplayHints | undefined, repository
   return fold(JSON.stringify(data, null, 2) ?? "undefined", display, renderPre);
 }
 
-/** Truncates a text as its hints and the limits of the page require, and folds it if it is long. */
+/** Truncates a text to its hints and the page's limits, and collapses it if it is long. */
 function fold(text: string, hints: DisplayHints = {}, render: (text: string) => Html): Html | undefined {
   if (text.trim() === "") return undefined;
   const lines = text.split("\n");

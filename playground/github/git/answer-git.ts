@@ -24,7 +24,7 @@ export function parseGitPath(pathname: string): GitPath | undefined {
   return repository ? { repository, service: service as GitPath["service"] } : undefined;
 }
 
-/** Answers a fetch or a push. Undefined means that the connection is to be dropped. */
+/** Answers a fetch or a push. Resolves to undefined if the connection is to be dropped. */
 export async function answerGit(
   server: ServerContext,
   { request, url, path }: { request: IncomingMessage; url: URL; path: GitPath },
@@ -67,7 +67,7 @@ async function serve(
   return response;
 }
 
-/** What the caller has access to, or the response that redirects or refuses them. */
+/** Returns the caller's access, or the response that redirects or refuses the caller. */
 function authorize(
   { credentials, world }: ServerContext,
   {

@@ -46,7 +46,7 @@ export async function commitFiles(directory: string, commits: readonly CommitFil
   }
 }
 
-/** Writes the tree `base` with these changes. Undefined when nothing is left in it. */
+/** Writes the tree `base` with these changes. Resolves to undefined if the tree is empty. */
 async function writeTree(
   directory: string,
   base: string | undefined,

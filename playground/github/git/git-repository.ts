@@ -5,13 +5,13 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import git, { type TreeEntry as GitTreeEntry } from "isomorphic-git";
 
-// Starting a process costs milliseconds, and far more in a test process that has grown large. Objects are therefore read
-// and written by isomorphic-git; git itself serves clones and pushes, compares commits and moves refs.
+// Starting a process takes milliseconds, and far more from a test process with much memory. Objects are therefore read and
+// written with isomorphic-git; git itself serves clones and pushes, compares commits and moves refs.
 
 const execute = promisify(execFile);
 const maxOutputBytes = 64 * 1024 * 1024;
 
-/** The environment git runs in: the host's PATH and no configuration of the user or the system. */
+/** Returns the environment for git: the host's PATH, without the user's or the system's configuration. */
 export function gitEnvironment(): Record<string, string> {
   return {
     PATH: process.env.PATH ?? "",
@@ -29,7 +29,7 @@ async function runGit(directory: string, ...args: string[]): Promise<string> {
   return (await execute("git", ["--git-dir", directory, ...args], options)).stdout;
 }
 
-/** Runs git and returns undefined when it exits with an error. */
+/** Runs git. Returns undefined if it exits with an error. */
 async function tryGit(directory: string, ...args: string[]): Promise<string | undefined> {
   try {
     return await runGit(directory, ...args);
@@ -86,7 +86,7 @@ async function looseRefs(directory: string, folder: string): Promise<string[]> {
   return (await Promise.all(refs)).flat();
 }
 
-/** Git may delete a ref, and the folders it leaves empty, between a listing and a read. */
+/** Handles a ref, or its empty folders, being deleted by git between a listing and a read. */
 async function undefinedIfMissing<T>(read: Promise<T>): Promise<T | undefined> {
   try {
     return await read;
@@ -96,7 +96,7 @@ async function undefinedIfMissing<T>(read: Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** The commit that a branch, tag or hash names. */
+/** Resolves a branch, tag or hash to its commit. */
 export async function resolveCommit(directory: string, name: string): Promise<string | undefined> {
   const heads = await branches(directory);
   const head = heads.get(`refs/heads/${name}`) ?? heads.get(`refs/${name}`);
@@ -112,7 +112,7 @@ async function exists(directory: string, commit: string): Promise<boolean> {
   return (await readGitCommit(directory, commit).catch(() => undefined)) !== undefined;
 }
 
-/** A commit as git stores it. */
+/** Reads a commit as stored by git. */
 export async function readGitCommit(directory: string, commit: string) {
   return (await git.readCommit({ fs, gitdir: directory, oid: commit })).commit;
 }
@@ -125,7 +125,7 @@ export interface TreeEntry {
   path: string;
 }
 
-/** The entry at a path of a commit; `""` is the root. */
+/** Finds the entry at a path of a commit; `""` is the root. */
 export async function findEntry(directory: string, commit: string, path: string): Promise<TreeEntry | undefined> {
   const { tree } = await readGitCommit(directory, commit);
   let entry: TreeEntry = { mode: "040000", type: "tree", sha: tree, size: 0, path: "" };
@@ -138,7 +138,7 @@ export async function findEntry(directory: string, commit: string, path: string)
   return withSize(directory, entry);
 }
 
-/** The direct entries of a folder of a commit. */
+/** Lists the direct entries of a folder of a commit. */
 export async function listFolder(directory: string, commit: string, path: string): Promise<TreeEntry[]> {
   const folder = await findEntry(directory, commit, path);
   if (folder?.type !== "tree") return [];
@@ -146,7 +146,7 @@ export async function listFolder(directory: string, commit: string, path: string
   return Promise.all(entries.map((entry) => withSize(directory, toEntry(entry, path))));
 }
 
-/** The direct entries of a tree. */
+/** Lists the direct entries of a tree. */
 export async function listTree(directory: string, sha: string): Promise<TreeEntry[]> {
   return Promise.all((await readTree(directory, sha)).map((entry) => withSize(directory, toEntry(entry, ""))));
 }
@@ -172,7 +172,7 @@ export function readBlob(directory: string, sha: string): Promise<Buffer> {
 const cache = new Map<string, Promise<unknown>>();
 const maxCachedAnswers = 500;
 
-/** Remembers what never changes: the content of an object, and how two commits differ. */
+/** Caches immutable results: the content of objects and the differences between commits. */
 function cached<T>(question: string, ask: () => Promise<T>): Promise<T> {
   const known = cache.get(question);
   if (known !== undefined) return known as Promise<T>;
@@ -205,12 +205,12 @@ const statusOf: Record<string, ChangedFile["status"]> = {
   T: "changed",
 };
 
-/** The changes of `head` since its merge base with `base`, as git prints them. */
+/** Returns the changes of `head` since its merge base with `base`, as printed by git. */
 export function diffText(directory: string, base: string, head: string): Promise<string> {
   return runGit(directory, "diff", "--no-color", "--no-ext-diff", "-M", `${base}...${head}`);
 }
 
-/** The changes of `head` since its merge base with `base`, file by file. Both are hashes of commits. */
+/** Returns the changes of `head` since its merge base with `base`, by file. Both are commit hashes. */
 export function diffFiles(directory: string, base: string, head: string): Promise<ChangedFile[]> {
   return cached(`${directory} diff ${base}...${head}`, async () => {
     const options = ["--raw", "--patch", "--no-abbrev", "-z", "-M", "--no-color", "--no-ext-diff"];
@@ -254,7 +254,7 @@ function parseRaw(raw: string): Pick<ChangedFile, "path" | "previousPath" | "sta
   return files;
 }
 
-/** The commits `head` has and `base` lacks, oldest first; none when they share no history. */
+/** Returns the commits of `head` that `base` lacks, oldest first; none if they share no history. */
 export function commitsBetween(directory: string, base: string, head: string): Promise<string[]> {
   return cached(`${directory} commits ${base}..${head}`, async () => {
     if ((await tryGit(directory, "merge-base", base, head)) === undefined) return [];
@@ -263,12 +263,12 @@ export function commitsBetween(directory: string, base: string, head: string): P
   });
 }
 
-/** The commit from which both have grown; `base` itself when they share no history. */
+/** Returns the merge base of two commits; `base` itself if they share no history. */
 export async function mergeBase(directory: string, base: string, head: string): Promise<string> {
   return (await tryGit(directory, "merge-base", base, head))?.trim() ?? base;
 }
 
-/** Moves, creates (`from` undefined) or deletes (`to` undefined) a branch. False when it does not point at `from`. */
+/** Moves, creates (`from` undefined) or deletes (`to` undefined) a branch. Returns false if it does not point to `from`. */
 export async function moveBranch(
   directory: string,
   branch: string,

@@ -9,7 +9,7 @@ interface PatchLine {
   right: number | undefined;
 }
 
-/** The hunks of a patch with the numbers of their lines. */
+/** Parses the hunks of a patch with their line numbers. */
 function readHunks(patch: string): { header: string; lines: PatchLine[] }[] {
   return patch
     .split(/^(?=@@ )/m)
@@ -29,7 +29,10 @@ function readHunks(patch: string): { header: string; lines: PatchLine[] }[] {
     });
 }
 
-/** The part of the hunk that a comment on this line shows: from the hunk's header to the line. Undefined for a line outside the diff. */
+/**
+ * Returns the part of the hunk that a comment on this line shows: from the hunk's header to the line. Returns undefined for a
+ * line outside the diff.
+ */
 export function diffHunkAt(patch: string, side: Side, line: number): string | undefined {
   for (const { header, lines } of readHunks(patch)) {
     const index = lines.findIndex(({ left, right }) => (side === "LEFT" ? left : right) === line);
@@ -38,7 +41,7 @@ export function diffHunkAt(patch: string, side: Side, line: number): string | un
   return undefined;
 }
 
-/** The number of a file's line in a later commit; undefined when the line was changed or removed. */
+/** Returns the number of a line in a later commit; undefined if the line was changed or removed. */
 export async function followLine(
   directory: string,
   { path, line, from, to }: { path: string; line: number; from: string; to: string },

@@ -208,12 +208,12 @@ function describeComment(type: string, comment: StoredComment): Record<string, F
   };
 }
 
-/** Everything on one page: no conversation here has more than the 100 that GitHub gives at once. */
+/** Puts all nodes on one page: no conversation here has more than 100, GitHub's page size. */
 function connection(nodes: Record<string, Field>[]): Record<string, Field> {
   return { totalCount: nodes.length, nodes, pageInfo: { hasNextPage: false, endCursor: null } };
 }
 
-/** A field of a GraphQL document with what is selected below it; undefined for a leaf. */
+/** A field of a GraphQL document with its selections, which are undefined for a leaf. */
 interface Selection {
   name: string;
   alias: string;
@@ -249,7 +249,7 @@ function parseQuery(
       });
       return Object.fromEntries(entries);
     }
-    // Everything else that is not a string, a number, a boolean or null is the name of an enum's value.
+    // A value that is not a string, a number, a boolean or null is an enum value.
     return /^["\d-]|^(true|false|null)$/.test(first) ? JSON.parse(first) : first;
   }
 
@@ -285,7 +285,7 @@ function parseQuery(
   }
 
   const kind = peek() === "mutation" ? "mutation" : "query";
-  // The name of the operation and the types of its variables: GitHub checks them, here the values are enough.
+  // Skip the operation's name and the types of its variables, which only GitHub checks.
   while (peek() !== undefined && peek() !== "{") next();
   expect("{");
   return { kind, fields: selections() };

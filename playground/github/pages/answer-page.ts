@@ -35,7 +35,7 @@ const pageHeaders = {
   "Cache-Control": "no-store",
 };
 
-/** Serves the web page: its files, its data, and what a person does on it. */
+/** Serves the web page: its files, its data, and people's actions on it. */
 export async function answerPage(page: PageServer, asked: PageRequest): Promise<void> {
   try {
     assertSameOrigin(page, asked.request);
@@ -52,7 +52,7 @@ function explain({ errors = [], message }: ApiError): string {
   return typeof problem === "string" ? problem : (problem.message ?? `The ${problem.field} is missing.`);
 }
 
-/** Another site in the same browser must not act as the maintainer, neither across origins nor by DNS rebinding. */
+/** Prevents other sites in the browser from acting as the maintainer, across origins or by DNS rebinding. */
 function assertSameOrigin({ server }: PageServer, request: IncomingMessage): void {
   const port = new URL(server.world.url).port;
   const host = request.headers.host ?? "";
@@ -82,7 +82,7 @@ async function show({ server, notice, watch }: PageServer, { response, url }: Pa
   sendJson(response, await threadPageData(server.world, repository, thread));
 }
 
-/** Something a person does in an issue or pull request. */
+/** A person's action in an issue or pull request. */
 interface Action<T> {
   schema: z.ZodType<T>;
   act(person: Person, number: number, fields: T): unknown;
@@ -170,7 +170,7 @@ function sendJson(response: ServerResponse, value: unknown, status = 200): void 
   response.writeHead(status, headers).end(JSON.stringify(value));
 }
 
-/** Sends an empty event after every change; the page then loads what it shows. */
+/** Sends an empty event after every change. The page then reloads its data. */
 function sendChanges(watch: PageServer["watch"], response: ServerResponse): void {
   response.writeHead(200, { ...pageHeaders, "Content-Type": "text/event-stream" });
   response.write("retry: 1000\n\n");

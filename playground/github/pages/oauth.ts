@@ -28,7 +28,7 @@ export interface OAuth {
   findProblem(request: AuthorizeRequest): string | undefined;
   /** Returns the address that sends the browser back, signed in as this user. */
   authorize(request: AuthorizeRequest, user: User): string;
-  /** Exchanges a code for its user, once. Undefined when the code, the client or the verifier is wrong. */
+  /** Exchanges a code for its user, once. Returns undefined if the code, the client or the verifier is wrong. */
   redeem(given: {
     clientId: string;
     clientSecret: string;

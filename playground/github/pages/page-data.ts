@@ -17,7 +17,7 @@ import {
 } from "#playground/github/world.ts";
 import { markdownToHtml } from "#text/markdown-to-html.ts";
 
-/** The data that every view of the page needs. */
+/** Returns the data that every view of the page needs. */
 export function describeWorld(world: World, notice: string) {
   return {
     notice,
@@ -26,7 +26,7 @@ export function describeWorld(world: World, notice: string) {
   };
 }
 
-/** The issues and pull requests of a repository, newest first. */
+/** Returns the issues and pull requests of a repository, newest first. */
 export function threadListData(repository: Repository) {
   return {
     name: fullName(repository),
@@ -40,7 +40,7 @@ export function threadListData(repository: Repository) {
   };
 }
 
-/** One issue or pull request with everything its page shows. */
+/** Returns all data on the page of an issue or pull request. */
 export async function threadPageData(world: World, repository: Repository, thread: Thread) {
   const comments = commentsOf(repository.comments, thread).map((one) => describePost(repository, one));
   const reviews = [...repository.reviews.values()]
@@ -123,7 +123,7 @@ const verdicts: Record<StoredReview["state"], string> = {
   PENDING: "",
 };
 
-/** A review with its threads. A reply is shown in the thread it belongs to, not as a review of its own. */
+/** Describes a review with its threads. A reply is shown in its thread, not as a separate review. */
 function describeReview(repository: Repository, review: StoredReview) {
   const all = [...repository.reviewComments.values()];
   const starts = all.filter((comment) => comment.review === review.id && comment.inReplyTo === undefined);

@@ -33,7 +33,7 @@ export interface ServerContext {
 
 const outsideApiPrefix = /^\/(app|repos|repositories|users|installation|graphql)(\/|$)/;
 
-/** The path of a request to the API without `/api/v3`; undefined for any other request. */
+/** Returns the path of a request to the API without `/api/v3`; undefined for any other request. */
 export function restPath(pathname: string): string | undefined {
   if (pathname.startsWith("/api/v3/")) return pathname.slice("/api/v3".length);
   if (pathname === "/api/graphql") return "/graphql";
@@ -43,7 +43,7 @@ export function restPath(pathname: string): string | undefined {
 const defaultVersion = "2022-11-28";
 const supportedVersions = [defaultVersion, "2026-03-10"];
 
-/** Answers a request to the REST API. Undefined means that the connection is to be dropped. */
+/** Answers a request to the REST API. Resolves to undefined if the connection is to be dropped. */
 export async function answerRest(
   server: ServerContext,
   { request, url, path }: { request: IncomingMessage; url: URL; path: string },
@@ -89,12 +89,12 @@ export async function answerRest(
   return { ...final, headers: { ...standardHeaders(request), ...limits.headers(installation), ...final.headers } };
 }
 
-/** True for a request that asks for the HTML of texts, too. */
+/** True for a request that also asks for the HTML of texts. */
 function isFull({ headers }: IncomingMessage): boolean {
   return headers.accept === "application/vnd.github.full+json";
 }
 
-/** The path with the repository's present name: GitHub accepts its id in the same place, and redirects earlier names. */
+/** Returns the path with the repository's current name. GitHub also accepts its id, and redirects earlier names. */
 function resolvePath(world: World, { method, path, search }: { method: string; path: string; search: string }): string {
   const [, id, belowId = ""] = /^\/repositories\/(\d+)(\/.*)?$/.exec(path) ?? [];
   if (id !== undefined) {
@@ -132,7 +132,7 @@ function errorResponse({ status, message, errors, headers }: ApiError): Required
   return { status, body, headers };
 }
 
-/** Answers 304 to a client that has this response already. As at GitHub, an ETag holds for one token. */
+/** Answers 304 to a client that already has this response. As on GitHub, an ETag is valid for one token. */
 function withEtag(request: IncomingMessage, response: Required<ApiResponse>): Required<ApiResponse> {
   if (request.method !== "GET" || response.status !== 200) return response;
   const content = `${request.headers.authorization}\n${JSON.stringify(response.body)}`;
@@ -191,7 +191,7 @@ function patternOf(template: string): RegExp {
     // Paths, refs and branches contain slashes.
     return ["path", "ref", "branch", "basehead"].includes(name) ? `(?<${name}>.*)` : `(?<${name}>[^/]+)`;
   });
-  // The root folder has a path with or without a slash at the end.
+  // The path of the root folder may have a trailing slash.
   return new RegExp(`^${source.replace("/contents/(?<path>.*)", "/contents(?:/(?<path>.*))?")}$`);
 }
 

@@ -148,7 +148,7 @@ function showRef(world: World, repository: Repository, ref: string, sha: string)
   };
 }
 
-/** The tree of a branch or tag, or of the default branch for `HEAD`. */
+/** Returns the tree of a branch or tag, or of the default branch for `HEAD`. */
 async function treeOf({ gitDirectory, defaultBranch }: Repository, name: string): Promise<string> {
   const commit = await resolveCommit(gitDirectory, name === "HEAD" ? defaultBranch : name);
   if (!commit) throw notFound();

@@ -144,7 +144,7 @@ export function requireToken(caller: Caller): InstallationToken {
   throw new ApiError(401, "Requires authentication with an installation access token");
 }
 
-/** The repository, if it is public or the token covers it. Throws a 404 otherwise, so that private names stay private. */
+/** Returns a repository that is public or covered by the token. Otherwise throws a 404, which does not reveal private names. */
 export function findVisibleRepository(world: World, name: string, token: InstallationToken): Repository {
   const repository = world.repositories.get(nameKey(name));
   if (!repository || (repository.private && !covers(token, repository))) throw notFound();
@@ -156,13 +156,13 @@ export function covers({ installation, repositories }: InstallationToken, reposi
   return installation === repository.installation && (repositories?.has(repository.id) ?? true);
 }
 
-/** True when the token has all of these permissions. `write` includes `read`, and every token may read metadata. */
+/** True if the token has all of these permissions. `write` includes `read`, and every token may read metadata. */
 export function allows(token: InstallationToken, needed: AppPermissions): boolean {
   const granted: AppPermissions = { metadata: "read", ...token.permissions };
   return Object.entries(needed).every(([name, level]) => granted[name] === "write" || granted[name] === level);
 }
 
-/** The request's body, parsed. Throws the 422 that names what is missing or wrong. */
+/** Parses the request's body. Throws a 422 that names missing or invalid fields. */
 export function parseBody<T>(request: ApiRequest, resource: string, schema: z.ZodType<T>): T {
   const parsed = schema.safeParse(request.body ?? {});
   if (parsed.success) return parsed.data;
@@ -178,7 +178,7 @@ export function parseBody<T>(request: ApiRequest, resource: string, schema: z.Zo
   );
 }
 
-/** The requested page of a list, with the Link header that leads to the other pages. */
+/** Returns the requested page of a list, with the Link header for the other pages. */
 export function paginate<T>(request: ApiRequest, items: readonly T[]): { body: T[]; headers: Record<string, string> } {
   const perPage = Math.min(positiveOr(request.url.searchParams.get("per_page"), 30), 100);
   const page = positiveOr(request.url.searchParams.get("page"), 1);
@@ -201,7 +201,7 @@ function positiveOr(text: string | null, fallback: number): number {
   return Number.isInteger(number) && number > 0 ? number : fallback;
 }
 
-/** A number in the path, such as an issue's. Throws a 404 for anything else. */
+/** Parses a number in the path, such as an issue's. Throws a 404 for anything else. */
 export function numberIn(request: ApiRequest, name: string): number {
   const text = request.params[name] ?? "";
   if (!/^\d{1,15}$/.test(text)) throw notFound();

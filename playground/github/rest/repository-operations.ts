@@ -187,10 +187,10 @@ function showEntry(world: World, repository: Repository, ref: string, entry: Tre
   };
 }
 
-/** GitHub lists no more entries of a folder. */
+/** GitHub's limit for the entries of a folder. */
 const maxListedEntries = 1_000;
 
-/** The file that a symbolic link leads to. GitHub answers with it in place of the link. */
+/** Returns the target file of a symbolic link, which GitHub returns in place of the link. */
 async function followLink({ gitDirectory }: Repository, commit: string, { mode, path, sha }: TreeEntry) {
   if (mode !== "120000") return undefined;
   const target = posix.join(posix.dirname(path), (await readBlob(gitDirectory, sha)).toString("utf8"));

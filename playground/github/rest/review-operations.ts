@@ -159,7 +159,7 @@ function show({ world, repository }: RepositoryRequest, comment: StoredReviewCom
   return showReviewComment(world, repository, comment);
 }
 
-/** The comments of one review have no present line. */
+/** Describes a comment without its current line, which the comments of one review lack. */
 function showInReview(request: RepositoryRequest, comment: StoredReviewComment) {
   const { line, side, start_line, start_side, subject_type, _links, ...fields } = show(request, comment);
   return { ...fields, _links };
@@ -177,7 +177,7 @@ function requireReviewComment(request: RepositoryRequest): StoredReviewComment {
   return comment;
 }
 
-/** Comments of a pending review are visible only once it is submitted. */
+/** Returns the visible comments. Those of a pending review are hidden until it is submitted. */
 function submittedComments({ reviewComments, reviews }: Repository): StoredReviewComment[] {
   return [...reviewComments.values()].filter(({ review }) => reviews.get(review)?.state !== "PENDING");
 }

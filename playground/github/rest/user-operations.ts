@@ -31,7 +31,7 @@ export const userOperations: RestOperation[] = [
     const { world, params, token } = request;
     if (!allows(token, { members: "read" })) throw new ApiError(403, "Resource not accessible by integration");
     const { org = "", team_slug: team = "", username = "" } = params;
-    // A token reaches the organization of its installation only.
+    // A token gives access only to the organization of its installation.
     const isOwn = nameKey(token.installation.account.login) === nameKey(org) || hasRepository(world, token, org);
     const members = isOwn ? world.teams.get(nameKey(`${org}/${team}`)) : undefined;
     if (!members?.has(nameKey(username))) throw notFound();

@@ -26,7 +26,7 @@ export function showInstallation(world: World, { id, account, suspended }: Insta
   const since = app.createdAt.toISOString();
   return {
     id,
-    // GitHub's description asks for the fields of a user and of an enterprise at once.
+    // GitHub's schema requires the fields of both a user and an enterprise.
     account: {
       ...showUser(world, account),
       name: account.login,

@@ -80,7 +80,7 @@ export async function showPull(
 ): Promise<Schemas["pull-request"]> {
   const { pull } = thread;
   const state = thread.state === "open" ? mergeability({ world, repository }, thread) : "unknown";
-  // Read before anything is awaited, so that a webhook shows the pull request as it was when the event happened.
+  // Read before the first await, so that a webhook shows the pull request at the time of the event.
   const shown = {
     ...showPullInList(world, repository, thread),
     user: showUser(world, thread.author),
@@ -111,7 +111,7 @@ function countOf(comments: ReadonlyMap<number, { thread: number }>, { number }: 
   return [...comments.values()].filter(({ thread }) => thread === number).length;
 }
 
-/** The open pull requests with this commit as their head, as checks refer to them. */
+/** Describes the open pull requests with this head commit, as listed in checks. */
 export function showPullsOf(world: World, repository: Repository, commit: string): Schemas["pull-request-minimal"][] {
   const end = ({ repository: { id, name }, branch, commit: sha }: PullRequestEnd) => {
     return { ref: branch, sha, repo: { id, url: apiUrl(world, repository), name } };

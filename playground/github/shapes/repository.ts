@@ -3,17 +3,17 @@ import { nodeId } from "./node-id.ts";
 import type { Schemas } from "./schemas.ts";
 import { showUser } from "./user.ts";
 
-/** `owner/name`. */
+/** Returns `owner/name`. */
 export function fullName(repository: Repository): string {
   return `${repository.owner.login}/${repository.name}`;
 }
 
-/** The address of the repository in the REST API. */
+/** Returns the URL of the repository in the REST API. */
 export function apiUrl(world: World, repository: Repository): string {
   return `${world.url}/api/v3/repos/${fullName(repository)}`;
 }
 
-/** The address of the repository's pages. */
+/** Returns the URL of the repository's pages. */
 export function pageUrl(world: World, repository: Repository): string {
   return `${world.url}/${fullName(repository)}`;
 }

@@ -1,4 +1,4 @@
-// Keeps the page of a run up to date.
+// Keeps a run page up to date.
 
 const main = document.querySelector("main[data-cursor]");
 const path = main.dataset.path;
@@ -54,7 +54,7 @@ function applyUpdate({ title, parts, gone, entries }) {
   updateTimes();
 }
 
-/** Groups the last entries of calls that only read as the server groups those of a whole page. */
+/** Groups the last entries of read-only calls, as the server does for a whole page. */
 function groupReads(list) {
   const reads = [];
   let last = list.lastElementChild;
@@ -107,7 +107,7 @@ function replacePart({ id, version, into, html }) {
   if (focused) document.getElementById(focused)?.focus();
 }
 
-/** Keeps what the person typed and opened. */
+/** Preserves typed text and opened details. */
 function keepInput(from, to) {
   for (const field of from.querySelectorAll("textarea, input:not([type=hidden])")) {
     const same = field.id && to.querySelector(`#${CSS.escape(field.id)}`);
@@ -125,7 +125,7 @@ function elementsOf(html) {
   return [...template.content.children];
 }
 
-/** Follows the end of the page if the person was reading it. */
+/** Scrolls to the end of the page after a change if the person was reading there. */
 function keepScrollPosition(change) {
   const page = document.documentElement;
   const atEnd = page.scrollHeight > innerHeight + 40 && isAtEnd();

@@ -2,7 +2,7 @@ import { attempt, button, element, problemLine } from "./dom.js";
 
 const storageKey = "golem-forge-person";
 
-/** The person to act as, remembered for this browser tab. */
+/** Returns the person to act as, stored for this browser tab. */
 export function currentPerson(people) {
   const stored = sessionStorage.getItem(storageKey);
   return people.includes(stored) ? stored : people[0];
@@ -21,7 +21,7 @@ function personChoice(people) {
   return { select, label: element("label", { for: "person" }, "Act as") };
 }
 
-/** The form below a conversation: the person to act as, quick replies, the comment, and other actions. */
+/** Creates the form below a conversation: the person to act as, quick replies, the comment, and other actions. */
 export function commentBox({ people, submit, actions }) {
   const { select, label } = personChoice(people);
   const problem = problemLine();
@@ -78,7 +78,7 @@ export function commentBox({ people, submit, actions }) {
   return form;
 }
 
-/** The form for a new issue. */
+/** Creates the form for a new issue. */
 export function issueForm({ people, submit }) {
   const { select, label } = personChoice(people);
   const problem = problemLine();

@@ -1,8 +1,8 @@
 import { button, element } from "./dom.js";
 
 /**
- * The files that a pull request changes. With a `draft` of a review, each line has a button that adds a comment to it; the
- * draft calls back when it changes.
+ * Creates the view of the files that a pull request changes. With a `draft` review, each line has a button that adds a
+ * comment; the draft calls back when it changes.
  */
 export function changedFiles({ files }, draft) {
   const sum = (field) => files.reduce((total, file) => total + file[field], 0);
@@ -47,7 +47,7 @@ function fileNode(file, draft) {
   );
 }
 
-/** The lines of a patch with their numbers. */
+/** Creates a table of the lines of a patch with their numbers. */
 export function patchTable(patch, { path, draft } = {}) {
   let left = 0;
   let right = 0;

@@ -13,7 +13,7 @@ export function element(name, attributes = {}, ...children) {
   return node;
 }
 
-/** A relative time, with the exact one on hover. */
+/** Creates a relative time, with the exact one on hover. */
 export function ago(iso) {
   const seconds = Math.round((Date.now() - new Date(iso).getTime()) / 1000);
   const format = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
@@ -39,7 +39,7 @@ export function button(title, onclick, options = {}) {
   return element("button", { type: "button", onclick, ...options }, title);
 }
 
-/** A line for the problem of a form, hidden while there is none. */
+/** Creates a line for a form's error, hidden while there is none. */
 export function problemLine() {
   return element("p", { class: "problem", role: "alert", hidden: true });
 }

@@ -2,7 +2,7 @@ import { issueForm } from "./compose.js";
 import { ago, element, stateBadge } from "./dom.js";
 import { load, send } from "./server.js";
 
-/** The issues and pull requests of a repository. */
+/** Creates the list of a repository's issues and pull requests. */
 export function listView({ repository }) {
   const rows = element("div", {});
   const node = element("div", {}, rows);
@@ -60,7 +60,7 @@ function listOf(repository, threads) {
   return element("ul", { class: "box threads" }, items);
 }
 
-/** The form for a new issue. */
+/** Creates the view with the form for a new issue. */
 export function newIssueView({ repository, people, visit }) {
   const submit = async (issue) => {
     const { number } = await send(`/-/repositories/${repository}/threads`, issue);

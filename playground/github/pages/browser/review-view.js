@@ -2,7 +2,7 @@ import { currentPerson } from "./compose.js";
 import { patchTable } from "./diff-view.js";
 import { ago, attempt, authorName, button, element, problemLine } from "./dom.js";
 
-/** The comments of a review that has not been submitted. Calls back when they change. */
+/** The comments of an unsubmitted review. Calls back when they change. */
 export class ReviewDraft {
   comments = [];
   editing = undefined;
@@ -32,7 +32,7 @@ export class ReviewDraft {
   }
 }
 
-/** The form that submits a review with the comments drafted in the diff. */
+/** Creates the form that submits a review with the comments drafted in the diff. */
 export function reviewBox({ people, draft, submit }) {
   const problem = problemLine();
   const text = element("textarea", { id: "review", rows: 3 });
@@ -68,7 +68,7 @@ export function reviewBox({ people, draft, submit }) {
   return form;
 }
 
-/** One conversation on a line, with a form for a reply. */
+/** Creates a review thread on a line, with a reply form. */
 export function reviewThread(thread, { people, post, reply, resolve }) {
   const problem = problemLine();
   const text = element("textarea", { rows: 2, "aria-label": "Reply", placeholder: "Reply" });
@@ -125,7 +125,7 @@ const explanations = {
   draft: "This pull request is still a draft.",
 };
 
-/** The checks of a pull request, and the buttons that merge it or mark it as ready. */
+/** Creates the list of a pull request's checks, and the buttons that merge it or mark it as ready. */
 export function mergeBox({ state, mergeability, checks }, { people, markReady, merge }) {
   const problem = problemLine();
   const act = (action) => () => void attempt(box, problem, () => action({ as: currentPerson(people) }));

@@ -3,7 +3,7 @@ export async function load(path) {
   return parse(await fetch(path, { headers: { accept: "application/json" } }));
 }
 
-/** Sends an action of a person to the playground. */
+/** Sends a person's action to the playground. */
 export async function send(path, body) {
   const headers = { "content-type": "application/json" };
   return parse(await fetch(path, { method: "POST", headers, body: JSON.stringify(body) }));

@@ -4,7 +4,7 @@ import { ago, authorName, element, stateBadge } from "./dom.js";
 import { mergeBox, ReviewDraft, reviewBox, reviewThread } from "./review-view.js";
 import { load, send } from "./server.js";
 
-/** An issue or a pull request. Each part is drawn again only when its data changes. */
+/** Creates the view of an issue or a pull request. Each part is rendered again only when its data changes. */
 export function threadView({ repository, number, people, announce }) {
   const path = `/-/repositories/${repository}/threads/${number}`;
   const parts = ["heading", "posts", "merge", "files", "review", "comment"].map((name) => [
@@ -145,7 +145,7 @@ function postNode({ author, role, createdAt, edited, html, reactions, verdict },
   );
 }
 
-/** HTML that the server has rendered and sanitised; the content security policy is the second line of defence. */
+/** Inserts HTML that the server has rendered and sanitised. The content security policy is the second line of defence. */
 function markdown(html) {
   const body = element("div", { class: "markdown" });
   body.innerHTML = html;
@@ -160,7 +160,7 @@ function colourDiff(code) {
   code.replaceChildren(...lines.map((line) => element("span", { class: `line ${kind(line) ?? ""}` }, `${line}\n`)));
 }
 
-/** Details that a reader has opened stay open when their comment changes. */
+/** Keeps details open that the reader has opened when their comment changes. */
 function keepOpenDetails(old, fresh) {
   const before = [...old.querySelectorAll("details")];
   for (const [index, details] of [...fresh.querySelectorAll("details")].entries()) {
