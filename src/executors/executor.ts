@@ -1,6 +1,6 @@
 import type { Change, GitFolder, Workspace } from "#domain/workspace.ts";
 
-/** Where a command runs: the in-memory shell, this machine's OS sandbox, or a provider's remote sandbox. */
+/** The place where a command runs: the in-memory shell, this machine's OS sandbox, or a provider's remote sandbox. */
 export type Tier = "memory" | "os" | "remote";
 
 /** The files a session works on. A toolset builds it from its worker's workspace. */

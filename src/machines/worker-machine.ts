@@ -25,7 +25,7 @@ export const WorkerContext = z.strictObject({
   openCalls: z.array(OpenCall),
   /** Why the last answer does not match the worker's output schema. */
   schemaProblem: z.string().optional(),
-  /** How many answers in a row did not match it. */
+  /** The number of consecutive answers that did not match it. */
   mismatches: z.number().default(0),
   /** False for a run that answers its parent. */
   isRoot: z.boolean().default(true),
@@ -35,7 +35,7 @@ export const WorkerContext = z.strictObject({
   pullRequest: z.number().optional(),
   /** The pull request was closed without merging, which ended the run. */
   isPullRequestClosed: z.boolean().default(false),
-  /** How often failed checks have woken the run. */
+  /** The number of times that failed checks have woken the run. */
   checkRepairs: z.number().default(0),
   outcome: SnapshotOutcome.optional(),
 });
@@ -421,7 +421,7 @@ export const workerMachine = machineSetup.createMachine({
         "run.stop": { actions: { type: "update", params: {} } },
         // The sandbox was opened just before the stop.
         "sandbox.opened": { actions: { type: "update", params: { hasBase: true } } },
-        // Opening it is tried again after a resume.
+        // A resume tries to open it again.
         "sandbox.failed": { actions: { type: "update", params: {} } },
         "run.resume": [{ guard: "hasBase", target: "checkingLimits" }, { target: "preparing" }],
       },

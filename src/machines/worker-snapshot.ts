@@ -20,7 +20,7 @@ export const WorkerSnapshot = z.strictObject({
   context: WorkerContext,
   /** Milliseconds in busy states so far, without the current one. */
   workedMs: z.number(),
-  /** When the current busy state was entered; undefined while the worker waits. */
+  /** The time at which the current busy state was entered; undefined while the worker waits. */
   busySince: z.number().optional(),
 });
 export type WorkerSnapshot = z.infer<typeof WorkerSnapshot>;

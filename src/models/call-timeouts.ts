@@ -1,6 +1,6 @@
 import { ModelFailure } from "./models.ts";
 
-/** How long a provider may stay silent, in milliseconds. */
+/** The time that a provider may stay silent, in milliseconds. */
 export interface CallTimeouts {
   /** Until the answer begins. A local model may read a long prompt for minutes. */
   firstMs: number;

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Store } from "./store/store.ts";
 
-/** How long data is kept, in milliseconds. */
+/** The time that data is kept, in milliseconds. */
 export interface Retention {
   /** The logs, files and approvals of runs, counted from the end of their tree. Undefined: forever. */
   runMs: number | undefined;

@@ -24,7 +24,7 @@ export const RuntimeEffect = z.discriminatedUnion("kind", [
     command: StoredCommand,
     /** The command may be meant for another bot: it is ignored unless a tool has its name. */
     mayBeForeign: z.boolean(),
-    /** Where the command was given. Default: the run's own thread. */
+    /** The thread in which the command was given. Default: the run's own thread. */
     thread: z.number().optional(),
   }),
   /** Calls one of the run's tools for a person at a user interface. `agreed` confirms exactly the call that was shown. */

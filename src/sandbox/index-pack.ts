@@ -37,7 +37,7 @@ interface ObjectHeader {
   type: GitObject["type"] | "delta";
   /** Bytes of the content, or of the delta. */
   size: number;
-  /** Where the compressed bytes start. */
+  /** The position of the compressed bytes. */
   start: number;
   /** The base of a delta: an offset in the pack, or an object id. */
   base: number | string | undefined;

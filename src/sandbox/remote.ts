@@ -30,7 +30,7 @@ export interface FetchRequest {
   shallow?: readonly string[];
   /** The number of commits of history to send, including the wanted ones. */
   depth: number;
-  /** What to leave out, if the server can: `blobs`, or `trees` and blobs. */
+  /** The objects to leave out, if the server supports it: `blobs`, or `trees` and blobs. */
   without?: "blobs" | "trees" | undefined;
 }
 

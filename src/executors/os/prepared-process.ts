@@ -85,7 +85,7 @@ export function prepareProcess({ args, filter, user, group }: PreparedProcessOpt
 
   let waits = true;
   const ended = Promise.withResolvers<number | null>();
-  // A failure is reported by `discard` or `ended`.
+  // It may fail before anything awaits `ended`.
   ended.promise.catch(() => undefined);
   child.on("error", (error) => {
     waits = false;

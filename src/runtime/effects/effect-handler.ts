@@ -34,7 +34,7 @@ export interface EffectServices {
   catalog: RunEnvironment["catalog"];
   observer: Pick<Required<RunObserver>, "modelCalled">;
   now: () => number;
-  /** How long an approval stays open. */
+  /** The time that an approval stays open. */
   approvalMs: number;
   /** The minimum time between two edits of a status comment. */
   statusIntervalMs: number;

@@ -263,7 +263,7 @@ export interface Delivery extends NewDelivery {
   failures: number;
 }
 
-/** The expiry times of data; milliseconds since 1970. */
+/** The times before which data has expired; milliseconds since 1970. */
 export interface ExpiredData {
   /** Undefined if the logs of all runs are kept. */
   runsEndedBefore: number | undefined;

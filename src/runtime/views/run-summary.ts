@@ -193,7 +193,7 @@ export interface RunProgress {
   cost: number;
   /** Milliseconds in busy states so far, without the current one. */
   workedMs: number;
-  /** When the current busy state was entered; undefined while the run waits. */
+  /** The time at which the current busy state was entered; undefined while the run waits. */
   busySince: number | undefined;
   openCalls: OpenCall[];
   pullRequest: number | undefined;

@@ -20,7 +20,7 @@ export interface GitStoreOptions extends StateRefOptions {
   holder: string;
   /** Another process may take over if the lease was not renewed for this long. */
   leaseMs: number;
-  /** How long to wait for the lease of another process. */
+  /** The maximum time to wait for the lease of another process. */
   maxWaitMs: number;
   onError: (error: unknown) => void;
   /** Called once while another process has the lease. */

@@ -74,7 +74,7 @@ export class MemoryStore implements Store {
   readonly #approvals = new Map<string, Approval>();
   readonly #posts = new Map<string, Post>();
   readonly #repositories = new Map<number, RepositoryLocation>();
-  /** When each delivery was stored. */
+  /** The time at which each delivery was stored. */
   readonly #deliveries = new Map<string, number>();
   /** In the order they arrived. */
   readonly #pendingDeliveries = new Map<string, Delivery & { dueAt: number }>();

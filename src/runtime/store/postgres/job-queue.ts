@@ -60,7 +60,7 @@ export async function openJobQueue(
   });
   boss.on("error", options.onError);
   await boss.start();
-  // Not the policy `stately`, which would keep a second job of a run waiting while the first is active: then a batch
+  // Not the policy `stately`, which keeps a second job of a run waiting while the first is active: then a batch
   // that contains the second one violates the policy, and none of its jobs can be taken.
   const settings = { heartbeatSeconds, retryLimit: 1_000, expireInSeconds: 23 * 60 * 60 };
   await boss.createQueue(name, { ...settings, policy: "exclusive" });

@@ -175,8 +175,7 @@ export const postgresMigrations: readonly string[] = [
   create trigger ledger_is_append_only before update or delete or truncate on ledger
     for each statement execute function refuse_ledger_change();
   `,
-  // Earlier runs have their costs counted in the hour in which they started, including their children and without
-  // tokens.
+  // The costs of earlier runs count for the hour in which the run started, with those of its children and without tokens.
   `
   create table usage (
     hour integer not null,

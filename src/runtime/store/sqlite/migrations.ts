@@ -164,8 +164,7 @@ export const sqliteMigrations: readonly string[] = [
   create trigger ledger_is_never_updated before update on ledger begin select raise(abort, 'The ledger is append-only.'); end;
   create trigger ledger_is_never_deleted before delete on ledger begin select raise(abort, 'The ledger is append-only.'); end;
   `,
-  // Earlier runs have their costs counted in the hour in which they started, including their children and without
-  // tokens.
+  // The costs of earlier runs count for the hour in which the run started, with those of its children and without tokens.
   `
   create table usage (
     hour integer not null,
