@@ -7,7 +7,7 @@ const defaultModels: [variable: string, model: string][] = [
 
 /**
  * Returns the model for the demo: the requested one, GOLEM_FORGE_MODEL, or the default of the first provider with a key.
- * Returns undefined, which stands for the scripted model, without a key or if an OpenAI-compatible server's models are unknown.
+ * Returns undefined, for the scripted model, without a key or if the models of an OpenAI-compatible server are unknown.
  */
 export function chooseModel(
   requested: string | undefined,

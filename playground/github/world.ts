@@ -79,7 +79,7 @@ export interface StoredComment {
   updatedAt: Date;
 }
 
-/** A version of a pull request's file: as it was before the change, or as it is after it. */
+/** A version of a file in a pull request: before or after the change. */
 export type Side = "LEFT" | "RIGHT";
 
 export interface StoredReview {

@@ -11,7 +11,7 @@ const maxRules = 5_000;
  */
 export function parseCodeowners(text: string): (path: string) => readonly string[] {
   const rules = text.split(/\r?\n/).flatMap((line) => parseLine(line) ?? []);
-  // Compiling a pattern takes longer than everything else, so only those that are needed are compiled, once.
+  // Compiling patterns dominates the cost, so each is compiled once and only when needed.
   const recent = rules.slice(-maxRules).toReversed();
   const compiled = new Map<string, (path: string) => boolean>();
   function matches(pattern: string, path: string): boolean {

@@ -69,7 +69,7 @@ export const Approval = z.object({
   reason: z.string(),
   /** The people who may approve under the repository's settings at that time, such as `Anyone with write access`. */
   approvers: z.string().optional(),
-  /** The posted request has a box that approves it when it is ticked. */
+  /** True if the posted request has a checkbox that approves it. */
   hasCheckbox: z.boolean().optional(),
   /** A description of what the call would do, shown to the approver. */
   preview: Preview.optional(),
@@ -77,7 +77,7 @@ export const Approval = z.object({
   /** Milliseconds since 1970, like all times in the store. */
   requestedAt: z.number(),
   expiresAt: z.number(),
-  /** When the request was posted. */
+  /** The time at which the request was posted. */
   shownAt: z.number().optional(),
   /** Everyone who has approved, oldest first. */
   answers: z.array(Actor).optional(),

@@ -51,7 +51,7 @@ export const ModelCall = z.object({
   callId: z.string(),
   tool: z.string(),
   args: z.unknown(),
-  /** Why the arguments are not valid JSON; undefined when they are. */
+  /** The reason why the arguments are not valid JSON; undefined if they are valid. */
   parseError: z.string().optional(),
 });
 export type ModelCall = z.infer<typeof ModelCall>;
@@ -97,7 +97,7 @@ export const RunEvent = z.discriminatedUnion("type", [
     /** US dollars; undefined if the price is unknown. */
     cost: z.number().optional(),
     finishReason: z.string(),
-    /** Why the text does not match the worker's output schema, as sentences. Undefined for an answer that does. */
+    /** The mismatches between the text and the worker's output schema, as sentences. Undefined if the text matches. */
     schemaProblem: z.string().optional(),
     /** The id of the last event included in the request. Later messages have not been read by the model. */
     lastSeenId: z.number(),
@@ -105,7 +105,7 @@ export const RunEvent = z.discriminatedUnion("type", [
   /** The model summarized the conversation so far. The log keeps every event; the model reads the summary instead. */
   z.object({
     type: z.literal("conversation.compacted"),
-    /** The id of the last event that the summary stands for. Messages of people are read verbatim all the same. */
+    /** The id of the last event in the summary. The model still reads messages of people verbatim. */
     throughId: z.number(),
     summary: z.string(),
     usage: TokenUsage,
@@ -202,7 +202,7 @@ export const RunEvent = z.discriminatedUnion("type", [
     type: z.literal("run.stop"),
     by: z.string(),
     via: Channel.optional(),
-    /** Why the run was stopped, as a sentence, if no person asked for it. */
+    /** The reason for stopping the run, as a sentence, if no person asked for it. */
     reason: z.string().optional(),
   }),
   z.object({ type: z.literal("run.resume"), by: z.string(), via: Channel.optional() }),

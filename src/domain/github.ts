@@ -18,7 +18,7 @@ export function hasPermission(permission: Permission, needed: Permission): boole
   return permissionOrder.indexOf(permission) >= permissionOrder.indexOf(needed);
 }
 
-/** A GitHub account: its login at some time, and its permanent id. Data stored before ids were kept has none. */
+/** A GitHub account: a login it had at some time, and its permanent id, which old stored data lacks. */
 export interface Account {
   login: string;
   id?: number | undefined;

@@ -23,7 +23,7 @@ export const LedgerEntry = z.object({
   via: Channel.optional(),
   /** The commit that an executed call pushed. */
   commit: z.string().optional(),
-  /** Why a call was refused, or failed. */
+  /** The reason why a call was refused or failed. */
   reason: z.string().optional(),
 });
 export type LedgerEntry = z.infer<typeof LedgerEntry>;

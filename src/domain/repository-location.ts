@@ -1,4 +1,4 @@
-/** Where a repository can be reached now. Its id is permanent; name, owner and installation may change. */
+/** The current location of a repository. Its id is permanent; name, owner and installation may change. */
 export interface RepositoryLocation {
   /** GitHub's id of the repository. */
   repositoryId: number;
@@ -7,7 +7,7 @@ export interface RepositoryLocation {
   ownerId: number;
   owner: string;
   repo: string;
-  /** Since when the repository has been there; milliseconds since 1970. */
+  /** The time at which the repository moved there; milliseconds since 1970. */
   since: number;
 }
 

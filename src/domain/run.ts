@@ -42,7 +42,7 @@ const unansweredOutcomes = [
   z.object({ kind: z.literal("cancelled"), by: z.string() }),
 ] as const;
 
-/** How a run ended. Every run ends with exactly one of these. */
+/** The outcome of a run. Every run ends with exactly one. */
 export const RunOutcome = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("answered"), text: z.string() }),
   ...unansweredOutcomes,

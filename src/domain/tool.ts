@@ -64,7 +64,7 @@ export interface NamedTool<Input = any, Output = any> {
   preview?: (args: Input, context: ToolContext) => Promise<Preview | string | undefined> | Preview | string | undefined;
   /** The reason for asking, as a sentence. Default: "<worker> wants to call <tool>." */
   approvalReason?: (args: Input) => string;
-  /** The tool only reads. An identical second call in one turn is refused as redundant. */
+  /** True if the tool only reads. An identical second call in one turn is refused as redundant. */
   readOnly?: boolean;
   /**
    * How to handle a call that was interrupted by a crash. `repeat` (the default) suits tools that only change the sandbox,

@@ -9,7 +9,7 @@ import { renderCall, renderPill } from "./render-call.ts";
 import { createStyle, isTerminal, type Style } from "./style.ts";
 import { oneLine, printableLines, styleDiffLine } from "./value-to-text.ts";
 
-/** Shows, in this order: answers and errors only; also one line per tool call; also tool results; everything. */
+/** The level of output: answers and errors only; plus one line per tool call; plus tool results; everything. */
 export type TraceLevel = "quiet" | "summary" | "normal" | "debug";
 
 /** The reason of the interrupt when a person enters /exit. */

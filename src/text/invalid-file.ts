@@ -21,7 +21,7 @@ export function describeProblems(issues: readonly z.core.$ZodIssue[], fieldsAt: 
 export interface InvalidYaml {
   issues: readonly z.core.$ZodIssue[];
   fieldsAt: FieldsAt;
-  /** What the YAML was parsed to. */
+  /** The parsed YAML. */
   value: unknown;
   yaml: string;
   /** The line of the file on which the YAML begins. Default: 1. */
@@ -56,7 +56,7 @@ function describe(issue: z.core.$ZodIssue, fieldsAt: FieldsAt, root: unknown): P
   const value = valueAt(root, issue.path);
   if (value === undefined && path && issue.code !== "custom")
     return [{ message: `${path} is missing.`, path: issue.path }];
-  // A message that a schema gives says more than the mismatch.
+  // A custom message of the schema is more helpful than the mismatch.
   const isDefault = issue.message.startsWith("Invalid ");
   const mismatch = isDefault ? describeMismatch({ ...issue, path: [...issue.path] }, value) : issue.message;
   return [{ message: `${path ? `${path}: ` : ""}${mismatch}.`, path: issue.path }];

@@ -4,7 +4,7 @@ import { maxVisibleColumns, visibleLine, visibleName, wrapMark, wrapVisible } fr
 /** One block of an approval request, the same for all front ends. Every character in it is visible. */
 export interface RequestBlock {
   kind: "text" | "diff" | "arguments";
-  /** A title of this program, with names of files and tools escaped. */
+  /** A title written by this program, with the names of files and tools escaped. */
   title: string;
   /** For a file: kind of change, modes, blob ids, size, and the reason why its content is not shown. */
   details: string | undefined;

@@ -125,7 +125,7 @@ export type RunCommandOf<FrontEnd extends CommandFrontEnd> = {
   [Name in RunCommandName]: FrontEnd extends (typeof runCommands)[Name]["frontEnds"][number] ? Name : never;
 }[RunCommandName];
 
-/** The call of a tool that `/undo` is short for. */
+/** The tool command that `/undo` stands for. */
 export const undoCommand = "/tool undo_push";
 
 /** Parses a command line for the tools of a run: `/tool git_push --branch main`. Throws a UserError. */

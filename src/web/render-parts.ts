@@ -78,7 +78,7 @@ export function shownApprovals({ approvals, runs }: RunTree): Approval[] {
   );
 }
 
-/** Renders a request once: it never changes and may be long. */
+/** Returns the part of an approval. It is rendered only when its version is new, because it may be long. */
 function approvalPart(approval: Approval, context: PageContext): PagePart {
   return {
     id: `approval-${approval.id}`,

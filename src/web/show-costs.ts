@@ -16,7 +16,7 @@ export const costsCsvPath = "/costs.csv";
 
 /** The maximum number of rows on the page. The CSV has all of them. */
 const maxRows = 500;
-/** GitHub is asked for the permission of a person once for each repository. */
+/** The maximum number of repositories, since each needs a request to GitHub for the person's permission. */
 const maxRepositories = 100;
 
 type CostServices = FindRunServices & { viewLimit: RateLimit };

@@ -159,7 +159,7 @@ function show({ world, repository }: RepositoryRequest, comment: StoredReviewCom
   return showReviewComment(world, repository, comment);
 }
 
-/** Describes a comment without its current line, which the comments of one review lack. */
+/** Omits the current line of a comment, which GitHub does not return for the comments of a review. */
 function showInReview(request: RepositoryRequest, comment: StoredReviewComment) {
   const { line, side, start_line, start_side, subject_type, _links, ...fields } = show(request, comment);
   return { ...fields, _links };

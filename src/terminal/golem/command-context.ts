@@ -1,6 +1,6 @@
 import type { Readable, Writable } from "node:stream";
 
-/** The surroundings of a command: folder, environment and streams. */
+/** The context of a command: folder, environment and streams. */
 export interface CommandContext {
   /** The current folder. */
   cwd: string;
@@ -8,7 +8,7 @@ export interface CommandContext {
   input: Readable;
   output: Writable;
   errors: Writable;
-  /** Ends the process at once. */
+  /** Ends the process immediately. */
   leave(code: number): void;
 }
 

@@ -255,7 +255,7 @@ interface Situation {
   repositoryInstructions: string | undefined;
 }
 
-/** Instructions for every worker about working in a checkout instead of a thread. */
+/** Returns instructions for every worker about working in a checkout instead of a thread. */
 function briefing({ root, isRepository, cwd, isInteractive, repositoryInstructions }: Situation): string {
   const folder = relative(root, cwd).split(sep).join("/");
   return [
