@@ -79,7 +79,7 @@ export class Job {
     const rest = new RestClient({
       apiUrl: github.apiUrl,
       writeIntervalMs: github.writeIntervalMs,
-      createAppToken: () => token,
+      createAppToken: async () => token,
       warn: log.info,
     });
     const api = new RepositoryApi({ rest, tokens, repository, apiUrl: github.apiUrl });

@@ -46,9 +46,8 @@ interface RestClientOptions {
   apiUrl: string;
   /** Keeps this distance between the writes of an installation; with 0, GitHub's limits are not anticipated. */
   writeIntervalMs?: number | undefined;
-  /** Creates the JSON web token that authenticates the app. */
-  /** Signs a token of the app, for a GitHub whose clock is this many seconds ahead of the local one. */
-  createAppToken: (clockOffset: number) => string;
+  /** Creates the JSON web token of the app, for a GitHub whose clock is this many seconds ahead of the local one. */
+  createAppToken: (clockOffset: number) => Promise<string>;
   warn: (message: string) => void;
 }
 
@@ -172,7 +171,8 @@ export class RestClient {
     timeoutMs = requestTimeoutMs,
   }: RestRequest): Promise<RestResponse> {
     const parameters = { ...given, ...(await prepare?.()) };
-    const authorization = token === undefined ? `Bearer ${this.#createAppToken(this.#clockOffset)}` : `token ${token}`;
+    const authorization =
+      token === undefined ? `Bearer ${await this.#createAppToken(this.#clockOffset)}` : `token ${token}`;
     const isCached = token !== undefined && route.startsWith("GET");
     const key = isCached ? JSON.stringify([token, route, parameters, accept]) : "";
     const known = isCached ? this.#responses.get(key) : undefined;

@@ -16,7 +16,7 @@ async function openWorld() {
   const rest = new RestClient({
     apiUrl: github.apiUrl,
     writeIntervalMs: 0,
-    createAppToken: () => token,
+    createAppToken: async () => token,
     warn: () => {},
   });
   const tokens = jobTokens(token, { ...shop, cloneUrl: `${github.url}/${shop.owner}/${shop.repo}.git` });

@@ -18,7 +18,7 @@ test("a token of the app follows GitHub's clock when the local one is wrong", as
   const warnings: string[] = [];
   const rest = new RestClient({
     apiUrl: `http://127.0.0.1:${port}`,
-    createAppToken: (clockOffset) => String(clockOffset),
+    createAppToken: async (clockOffset) => String(clockOffset),
     warn: (message) => warnings.push(message),
   });
 
