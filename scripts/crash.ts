@@ -2,13 +2,16 @@
  * Plays the story of one issue under random faults (processes and jobs that are killed or suspended, a database that restarts),
  * and compares what GitHub holds in the end with a run without faults. Ends with exit code 1 when a schedule fails.
  *
- * usage: npm run crash -- [--schedules N] [--seed S] [--database sqlite|postgres|git]
+ * usage: npm run crash -- [--schedules N] [--seed S] [--database sqlite|postgres|git] [--clocks] [--previous <folder>]
+ *
+ * With --clocks, clocks of processes jump by five minutes, too. With --previous, all processes run the version that is
+ * checked out and installed in that folder at first, and killed ones are replaced by this version.
  *
  * The schedules have the seeds S, S+1, …: `--schedules 1 --seed S` replays one.
  */
 import { chmod, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import pg from "pg";
 import {
@@ -22,25 +25,34 @@ import {
 import { postgresPrograms, startPostgresServer, stopPostgresServer } from "../test/support/postgres-server.ts";
 
 const { values } = parseArgs({
-  options: { schedules: { type: "string" }, seed: { type: "string" }, database: { type: "string" } },
+  options: {
+    schedules: { type: "string" },
+    seed: { type: "string" },
+    database: { type: "string" },
+    clocks: { type: "boolean" },
+    previous: { type: "string" },
+  },
 });
 const count = Number(values.schedules ?? 10);
+const previousProgram = values.previous === undefined ? undefined : resolve(values.previous, "src/main.ts");
 const firstSeed = Number(values.seed ?? Math.floor(Math.random() * 1_000_000));
 const available: CrashSchedule["database"][] = postgresPrograms ? ["sqlite", "postgres", "git"] : ["sqlite", "git"];
 const databases = available.filter((database) => values.database === undefined || database === values.database);
 if (!Number.isInteger(count) || !Number.isInteger(firstSeed) || databases.length === 0) {
-  process.stderr.write("usage: npm run crash -- [--schedules N] [--seed S] [--database sqlite|postgres|git]\n");
+  process.stderr.write(
+    "usage: npm run crash -- [--schedules N] [--seed S] [--database sqlite|postgres|git] [--clocks] [--previous <folder>]\n",
+  );
   process.exit(2);
 }
 
 /** A new database on the server, unless the schedule is over SQLite. */
 async function databaseOf({ database, seed }: CrashSchedule): Promise<CrashDatabase> {
-  if (database !== "postgres" || !crashServer) return {};
+  if (database !== "postgres" || !crashServer) return { previousProgram };
   const client = new pg.Client({ connectionString: crashServer.server.url("postgres") });
   await client.connect();
   await client.query(`create database seed_${seed}`);
   await client.end();
-  return { url: crashServer.server.url(`seed_${seed}`), server: crashServer };
+  return { url: crashServer.server.url(`seed_${seed}`), server: crashServer, previousProgram };
 }
 
 const folder = await mkdtemp(join(tmpdir(), "golem-crash-"));
@@ -55,7 +67,7 @@ try {
   }
   const undisturbed = new Map<CrashSchedule["database"], unknown>();
   for (let seed = firstSeed; seed < firstSeed + count; seed += 1) {
-    const schedule = scheduleOf(seed, databases);
+    const schedule = scheduleOf(seed, databases, { clocks: values.clocks ?? false });
     const { database } = schedule;
     const expected = undisturbed.get(database) ?? (await playUndisturbed(database));
     undisturbed.set(database, expected);
@@ -63,8 +75,13 @@ try {
     process.stdout.write(`${problem === undefined ? "ok" : "FAILED"} ${JSON.stringify(schedule)}\n`);
     if (problem === undefined) continue;
     failed += 1;
-    const option = values.database === undefined ? "" : ` --database ${values.database}`;
-    process.stdout.write(`${problem}\nReplay: npm run crash -- --schedules 1 --seed ${seed}${option}\n`);
+    const options = [
+      values.database && ` --database ${values.database}`,
+      values.clocks && " --clocks",
+      values.previous && ` --previous ${values.previous}`,
+    ];
+    const given = options.filter(Boolean).join("");
+    process.stdout.write(`${problem}\nReplay: npm run crash -- --schedules 1 --seed ${seed}${given}\n`);
   }
 } finally {
   if (crashServer) await stopPostgresServer(crashServer.server.pid);

@@ -10,6 +10,8 @@ import { type PostgresServer, restartPostgresServer } from "./postgres-server.ts
 export type Fault =
   | { kind: "kill"; afterMs: number; replica: number }
   | { kind: "freeze"; afterMs: number; replica: number; forMs: number }
+  /** The clock of a process jumps by five minutes, forward or back. */
+  | { kind: "clock"; afterMs: number; replica: number }
   | { kind: "restart"; afterMs: number; mode: "fast" | "immediate"; forMs: number };
 
 export interface CrashSchedule {
@@ -21,8 +23,10 @@ export interface CrashSchedule {
   faults: Fault[];
 }
 
-/** The PostgreSQL database of a schedule, and its server if the schedule restarts it. */
+/** The surroundings of a schedule: a PostgreSQL database, and its server if the schedule restarts it. */
 export interface CrashDatabase {
+  /** The `src/main.ts` of another version. All processes run it at first; killed ones are replaced by this version. */
+  previousProgram?: string | undefined;
   url?: string;
   server?: CrashServer;
 }
@@ -32,18 +36,23 @@ export interface CrashServer {
   server: PostgresServer;
 }
 
+const shiftClock = new URL("./shift-clock.ts", import.meta.url).href;
 const databaseSignals = { fast: "SIGINT", immediate: "SIGQUIT" } as const;
 const storyTimeoutMs = 90_000;
 /** The time after the last fault within which GitHub must have the same content as after a run without faults. */
 const settleMs = 15_000;
 
-/** Returns the schedule of a seed. The same seed always gives the same schedule. */
-export function scheduleOf(seed: number, databases: readonly CrashSchedule["database"][]): CrashSchedule {
+/** Returns the schedule of a seed. The same seed and options always give the same schedule. */
+export function scheduleOf(
+  seed: number,
+  databases: readonly CrashSchedule["database"][],
+  { clocks = false } = {},
+): CrashSchedule {
   const random = randomNumbers(seed);
   const upTo = (max: number) => Math.floor(random() * max);
   const database = databases[upTo(databases.length)] ?? "sqlite";
   const replicas = { sqlite: 1, postgres: 2 + upTo(2), git: 1 + upTo(2) }[database];
-  const faults = Array.from({ length: 1 + upTo(3) }, () => faultOf({ random, database, replicas }));
+  const faults = Array.from({ length: 1 + upTo(3) }, () => faultOf({ random, database, replicas, clocks }));
   return { seed, database, replicas, faults };
 }
 
@@ -51,9 +60,12 @@ function faultOf({
   random,
   database,
   replicas,
-}: Pick<CrashSchedule, "database" | "replicas"> & { random: () => number }): Fault {
+  clocks,
+}: Pick<CrashSchedule, "database" | "replicas"> & { random: () => number; clocks: boolean }): Fault {
   const upTo = (max: number) => Math.floor(random() * max);
-  const kinds = database === "postgres" ? (["kill", "freeze", "restart"] as const) : (["kill", "freeze"] as const);
+  const kinds: Fault["kind"][] = ["kill", "freeze"];
+  if (database === "postgres") kinds.push("restart");
+  if (clocks && database !== "git") kinds.push("clock");
   const kind = kinds[upTo(kinds.length)] ?? "kill";
   const afterMs = upTo(2_500);
   const replica = upTo(replicas);
@@ -61,6 +73,7 @@ function faultOf({
   const isLong = random() < 0.3;
   switch (kind) {
     case "kill":
+    case "clock":
       return { kind, afterMs, replica };
     case "freeze":
       return {
@@ -105,21 +118,24 @@ export async function playUndisturbed(database: CrashSchedule["database"]): Prom
 export async function playSchedule(
   schedule: CrashSchedule,
   expected: unknown,
-  { url, server }: CrashDatabase = {},
+  { url, server, previousProgram }: CrashDatabase = {},
 ): Promise<string | undefined> {
   if (schedule.database === "git") return playJobs(schedule, expected);
   const environment: Record<string, string> = { GOLEM_FORGE_STOP_SECONDS: "0" };
   if (url !== undefined) environment.DATABASE_URL = url;
-  const forge = await startForge({ script: fixScript, timeoutMs: storyTimeoutMs, environment });
+  const nodeOptions = schedule.faults.some(({ kind }) => kind === "clock") ? ["--import", shiftClock] : [];
+  const forge = await startForge({ script: fixScript, timeoutMs: storyTimeoutMs, environment, nodeOptions });
   const cluster = new Cluster(forge, server);
   try {
-    await cluster.start(schedule.replicas);
+    await cluster.start(schedule.replicas, previousProgram);
     const faults = cluster.inject(schedule.faults);
     await playFix(forge).catch((error: Error) => {
       throw new Error(`${error.message}\nThe app printed:\n${forge.printed().slice(-4_000)}`);
     });
     await faults;
-    return await findDifference(forge, expected);
+    // Versions may word the same thing differently.
+    const compared = previousProgram === undefined ? (held: unknown) => held : firstLines;
+    return cluster.findEnded() ?? (await findDifference(forge, expected, compared));
   } catch (error) {
     return String(error);
   } finally {
@@ -172,13 +188,22 @@ async function playJobs({ faults, replicas }: CrashSchedule, expected: unknown):
   }
 }
 
-async function findDifference(forge: Pick<Forge, "github">, expected: unknown): Promise<string | undefined> {
+/** Reduces each text to its first line. */
+function firstLines(value: unknown): unknown {
+  return JSON.parse(JSON.stringify(value), (_, part) => (typeof part === "string" ? part.split("\n", 1)[0] : part));
+}
+
+async function findDifference(
+  forge: Pick<Forge, "github">,
+  expected: unknown,
+  compared: (held: unknown) => unknown = (held) => held,
+): Promise<string | undefined> {
   // A replica that resumes now must not repeat the posts of another one.
   await pause(1_500);
   const until = Date.now() + settleMs;
   for (;;) {
     const held = await whatGitHubHolds(forge, await forge.github.snapshot());
-    if (isDeepStrictEqual(held, expected)) return undefined;
+    if (isDeepStrictEqual(compared(held), compared(expected))) return undefined;
     if (Date.now() > until) {
       return `GitHub holds:\n${JSON.stringify(held, null, 1)}\nexpected:\n${JSON.stringify(expected, null, 1)}`;
     }
@@ -204,8 +229,8 @@ class Cluster {
     this.#crashServer = crashServer;
   }
 
-  async start(count: number): Promise<void> {
-    for (let index = 0; index < count; index += 1) this.#replicas.push(await this.#forge.startReplica());
+  async start(count: number, program?: string): Promise<void> {
+    for (let index = 0; index < count; index += 1) this.#replicas.push(await this.#forge.startReplica({}, program));
     const nextUrl = () => {
       this.#next += 1;
       return `${this.#replicas[this.#next % this.#replicas.length]?.url}/api/github/webhooks`;
@@ -232,6 +257,13 @@ class Cluster {
     await Promise.all(this.#pending);
   }
 
+  /** Reports a process that ended without being killed. */
+  findEnded(): string | undefined {
+    const ended = this.#replicas.findIndex((replica) => replica.hasEnded() && !this.#killed.has(replica));
+    if (ended < 0) return undefined;
+    return `Replica ${ended} ended by itself. The app printed:\n${this.#forge.printed().slice(-4_000)}`;
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true;
     await Promise.allSettled(this.#pending);
@@ -245,6 +277,8 @@ class Cluster {
         return this.#replacements.run(() => this.#replace(fault.replica));
       case "freeze":
         return this.#freeze(fault);
+      case "clock":
+        return this.#replicas[fault.replica]?.send("SIGUSR2");
       case "restart": {
         const { folder, server } = this.#crashServer ?? {};
         if (!folder || !server || !this.#crashServer) throw new Error("There is no server to restart.");

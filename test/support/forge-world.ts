@@ -26,8 +26,8 @@ export interface ForgeOptions {
 /** Another process of the app with the same database and GitHub. */
 export interface Replica {
   url: string;
-  /** Sends SIGSTOP or SIGCONT to suspend or resume the process. */
-  send(signal: "SIGSTOP" | "SIGCONT"): void;
+  /** Sends SIGSTOP or SIGCONT to suspend or resume the process, or SIGUSR2 for `shift-clock.ts`. */
+  send(signal: "SIGSTOP" | "SIGCONT" | "SIGUSR2"): void;
   hasEnded(): boolean;
   end(signal: NodeJS.Signals): Promise<number | null>;
 }
@@ -103,9 +103,9 @@ export async function startForge(options: ForgeOptions) {
   }
 
   /** Starts another process of the app on its own port, and waits until it is ready. */
-  async function startReplica(more: Record<string, string> = {}): Promise<Replica> {
+  async function startReplica(more: Record<string, string> = {}, program = main): Promise<Replica> {
     const own = await freePort();
-    const child = spawnApp({ ...more, PORT: String(own) });
+    const child = spawnApp({ ...more, PORT: String(own) }, program);
     const replica: Replica = {
       url: `http://127.0.0.1:${own}`,
       send: (signal) => void child.kill(signal),
@@ -117,9 +117,9 @@ export async function startForge(options: ForgeOptions) {
     return replica;
   }
 
-  function spawnApp(more: Record<string, string>): ChildProcess {
+  function spawnApp(more: Record<string, string>, program = main): ChildProcess {
     const env = { ...environment, ...more };
-    const child = spawn(process.execPath, [...(options.nodeOptions ?? []), main], {
+    const child = spawn(process.execPath, [...(options.nodeOptions ?? []), program], {
       env,
       stdio: ["ignore", "pipe", "pipe"],
     });
