@@ -1,5 +1,5 @@
 import { ToolErrorCode } from "#domain/errors.ts";
-import { isWellKnownKind, type ResultValue, type ToolResult, type WellKnownResultValue } from "#domain/result.ts";
+import { isWellKnown, type ResultValue, type ToolResult } from "#domain/result.ts";
 import { failedResult } from "#toolsets/failed-result.ts";
 import { describeForModel } from "#toolsets/normalize-result.ts";
 import { toJsonValue } from "#toolsets/to-json-value.ts";
@@ -47,8 +47,4 @@ export function withOtherNames(value: ResultValue): object {
     case "task_list":
       return value;
   }
-}
-
-function isWellKnown(value: ResultValue): value is WellKnownResultValue {
-  return isWellKnownKind(value.kind);
 }

@@ -147,6 +147,11 @@ export type CustomResultValue = z.infer<typeof CustomResultValue>;
 export const ResultValue = z.union([WellKnownResultValue, CustomResultValue]);
 export type ResultValue = z.infer<typeof ResultValue>;
 
+/** True for a value of a kind that every front end has a component for. */
+export function isWellKnown(value: ResultValue): value is WellKnownResultValue {
+  return isWellKnownKind(value.kind);
+}
+
 /** The result of one tool call. A call succeeded if `error` is undefined. */
 export const ToolResult = z.object({
   /** The part for the model. */

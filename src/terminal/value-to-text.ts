@@ -1,7 +1,7 @@
 import {
   type CustomResultValue,
   type DisplayHints,
-  isWellKnownKind,
+  isWellKnown,
   type ResultValue,
   type Task,
   type WellKnownResultValue,
@@ -17,9 +17,7 @@ const maxCellLength = 40;
 /** Renders a tool's result as lines for a terminal, by its kind and hints. Returns an empty list if it is hidden. */
 export function valueToText(value: ResultValue, style: Style): string[] {
   if (value.display?.preferredView === "hidden") return [];
-  const lines = isWellKnownKind(value.kind)
-    ? renderWellKnown(value as WellKnownResultValue, style)
-    : renderCustom(value as CustomResultValue);
+  const lines = isWellKnown(value) ? renderWellKnown(value, style) : renderCustom(value);
   if (value.kind === "task_list") return lines;
   // Workers read whole files, but people only need to see which file was read.
   const height = value.kind === "file_content" ? { maxHeight: filePreviewHeight } : {};

@@ -1,4 +1,5 @@
 import {
+  isWellKnown,
   isWellKnownKind,
   type ResultValue,
   type Task,
@@ -58,10 +59,6 @@ function describeWellKnown(value: WellKnownResultValue): string {
     case "json":
       return withSummary(value.summary, value.data);
   }
-}
-
-function isWellKnown(value: ResultValue): value is WellKnownResultValue {
-  return isWellKnownKind(value.kind);
 }
 
 function withSummary(summary: string | undefined, data: unknown): string {

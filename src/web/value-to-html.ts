@@ -1,7 +1,7 @@
 import {
   type CustomResultValue,
   type DisplayHints,
-  isWellKnownKind,
+  isWellKnown,
   type ResultValue,
   type Task,
   type WellKnownResultValue,
@@ -24,9 +24,7 @@ const maxColumns = 10;
 /** Renders a tool's result by its kind and display hints. Returns undefined if it is hidden or empty. */
 export function valueToHtml(value: ResultValue, repositoryUrl: string): Html | undefined {
   if (value.display?.preferredView === "hidden") return undefined;
-  return isWellKnownKind(value.kind)
-    ? renderWellKnown(value as WellKnownResultValue, repositoryUrl)
-    : renderCustom(value as CustomResultValue, repositoryUrl);
+  return isWellKnown(value) ? renderWellKnown(value, repositoryUrl) : renderCustom(value, repositoryUrl);
 }
 
 function renderWellKnown(value: WellKnownResultValue, repositoryUrl: string): Html | undefined {

@@ -1,7 +1,7 @@
 import {
   type CustomResultValue,
   type DisplayHints,
-  isWellKnownKind,
+  isWellKnown,
   type ResultValue,
   type Task,
   type WellKnownResultValue,
@@ -18,9 +18,7 @@ const maxColumns = 8;
 /** A tool's result for people, by its kind and its own hints. Nothing in it is Markdown, unless it asks for that. */
 export function valueToMarkdown(value: ResultValue): string | undefined {
   if (value.display?.preferredView === "hidden") return undefined;
-  return isWellKnownKind(value.kind)
-    ? renderWellKnown(value as WellKnownResultValue)
-    : renderCustom(value as CustomResultValue);
+  return isWellKnown(value) ? renderWellKnown(value) : renderCustom(value);
 }
 
 function renderWellKnown(value: WellKnownResultValue): string | undefined {
