@@ -1,13 +1,13 @@
 import { fileURLToPath } from "node:url";
 import { type Logger, pino } from "pino";
 import { type Bot, createBot } from "#bot/create-bot.ts";
-import { type Config, isListedRepository, readConfig, readServerAddress } from "#config/config.ts";
+import { type Config, readConfig, readServerAddress } from "#config/config.ts";
 import { UserError } from "#domain/errors.ts";
 import { logContext } from "#domain/log-context.ts";
 import { createExecutors } from "#executors/create-executors.ts";
 import { createModels } from "#models/create-models.ts";
 import { CostWatch } from "#runtime/cost-watch.ts";
-import { createRuntime, type Runtime } from "#runtime/create-runtime.ts";
+import { createRuntime, type Runtime, runtimeOptionsOf } from "#runtime/create-runtime.ts";
 import type { Dispatch } from "#runtime/dispatch.ts";
 import { loadWorkspaceModules } from "#runtime/github-environment.ts";
 import { RunLog } from "#runtime/run-log.ts";
@@ -20,7 +20,6 @@ import { checkAppAtStart } from "#setup/doctor.ts";
 import { isConfigured } from "#setup/env-file.ts";
 import type { Telemetry, TelemetryOptions } from "#telemetry/start-telemetry.ts";
 import { createRedactor, redactDeep } from "#text/redact.ts";
-import { createSanitizer } from "#text/sanitize.ts";
 import { loadRunPages } from "#web/load-run-pages.ts";
 
 const shippedWorkers = fileURLToPath(new URL("../workers", import.meta.url));
@@ -87,23 +86,13 @@ async function main(): Promise<void> {
     },
   });
   runtime = createRuntime({
+    ...runtimeOptionsOf(config, executors),
     store,
     dispatch,
     models,
     catalog,
     openGitHub: bot.openGitHub,
     frontEnd: bot.frontEnd,
-    services: {
-      sanitize: createSanitizer(config.secrets),
-      executors,
-      web: config.web,
-      customToolsFrom: (owner, repo) => isListedRepository(config.customToolsFrom, owner, repo),
-    },
-    approvalMs: config.approvalTimeoutMs,
-    statusIntervalMs: config.statusIntervalMs,
-    runsPerHour: config.runsPerHour,
-    retention: config.retention,
-    policy: config.policy,
     observers: createObservers(config, { telemetry, log, redact, store, onError }),
     onError,
   });

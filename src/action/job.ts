@@ -11,16 +11,15 @@ import { postComment } from "#bot/github/post-comment.ts";
 import { RepositoryApi } from "#bot/github/repository-api.ts";
 import { pullRequestSetting } from "#bot/github/repository-client.ts";
 import { RestClient } from "#bot/github/rest-client.ts";
-import { type ActionConfig, isListedRepository } from "#config/config.ts";
+import type { ActionConfig } from "#config/config.ts";
 import { UserError } from "#domain/errors.ts";
 import type { RepositoryRef } from "#domain/github.ts";
 import { LeaseLostError, withLease } from "#domain/write-lease.ts";
 import { createExecutors } from "#executors/create-executors.ts";
 import { createModels } from "#models/create-models.ts";
-import { createRuntime, type Runtime } from "#runtime/create-runtime.ts";
+import { createRuntime, type Runtime, runtimeOptionsOf } from "#runtime/create-runtime.ts";
 import { openWorkerCatalog } from "#runtime/start/worker-catalog.ts";
 import { type GitStore, openGitStore } from "#runtime/store/git/open-git-store.ts";
-import { createSanitizer } from "#text/sanitize.ts";
 import type { JobLog } from "./job-log.ts";
 import { reportWaitingWorkflows } from "./report-waiting-workflows.ts";
 
@@ -68,7 +67,7 @@ export class Job {
   #readAt = 0;
 
   static async open(config: ActionConfig, { log, signal }: JobOptions): Promise<Job> {
-    const { job, github, secrets } = config;
+    const { job, github } = config;
     const models = createModels(config.models);
     const modelProblem = models.defaultModel && models.findModelProblem(models.defaultModel);
     if (modelProblem) throw new UserError(`GOLEM_FORGE_MODEL: ${modelProblem}`);
@@ -119,6 +118,9 @@ export class Job {
     const executors = createExecutors(config.executors);
     const runsWithoutPullRequest = new Set<string>();
     runtime = createRuntime({
+      ...runtimeOptionsOf(config, executors),
+      // Limited by default, because every job loads all stored data.
+      retention: { ...config.retention, runMs: config.retention.runMs ?? defaultRunMs },
       store: state.store,
       dispatch: state.dispatch,
       models,
@@ -137,18 +139,6 @@ export class Job {
           },
         },
       ],
-      services: {
-        sanitize: createSanitizer(secrets),
-        executors,
-        web: config.web,
-        customToolsFrom: (owner, repo) => isListedRepository(config.customToolsFrom, owner, repo),
-      },
-      approvalMs: config.approvalTimeoutMs,
-      statusIntervalMs: config.statusIntervalMs,
-      runsPerHour: config.runsPerHour,
-      policy: config.policy,
-      // Limited by default, because every job loads all stored data.
-      retention: { ...config.retention, runMs: config.retention.runMs ?? defaultRunMs },
       onError: (error, about) => {
         if (!(error instanceof LeaseLostError)) log.error(`A step of run ${about.runId} failed.`, error);
       },

@@ -1,12 +1,14 @@
+import { type DeploymentConfig, isListedRepository } from "#config/config.ts";
 import type { DeploymentPolicy } from "#config/deployment-policy.ts";
 import { DatabaseError } from "#domain/errors.ts";
 import type { OpenGitHub } from "#domain/github.ts";
 import type { Models } from "#models/models.ts";
+import { createSanitizer } from "#text/sanitize.ts";
 import { openActiveRun } from "./active-run.ts";
 import { type Dispatch, localDispatch } from "./dispatch.ts";
 import { effectHandlers } from "./effects/handlers.ts";
 import type { FrontEnd } from "./front-end.ts";
-import { createGitHubEnvironment, type GitHubEnvironmentOptions } from "./github-environment.ts";
+import { createGitHubEnvironment, type GitHubEnvironmentOptions, type SharedServices } from "./github-environment.ts";
 import { createLiveOutput, type LiveOutput } from "./live-output.ts";
 import { type Retention, removeExpiredData } from "./remove-expired-data.ts";
 import type { RunEnvironment } from "./run-environment.ts";
@@ -132,6 +134,17 @@ export interface RuntimeOptions
     Pick<GitHubEnvironmentOptions, "catalog" | "services" | "policy"> {
   openGitHub: OpenGitHub;
   runsPerHour: RunsOptions["runsPerHour"];
+}
+
+/** Returns the part of a runtime's options that a deployment configures. */
+export function runtimeOptionsOf(
+  config: DeploymentConfig,
+  executors: SharedServices["executors"],
+): Pick<RuntimeOptions, "services" | "approvalMs" | "statusIntervalMs" | "runsPerHour" | "retention" | "policy"> {
+  const { secrets, web, approvalTimeoutMs: approvalMs, statusIntervalMs, runsPerHour, retention, policy } = config;
+  const customToolsFrom = (owner: string, repo: string) => isListedRepository(config.customToolsFrom, owner, repo);
+  const services = { sanitize: createSanitizer(secrets), executors, web, customToolsFrom };
+  return { services, approvalMs, statusIntervalMs, runsPerHour, retention, policy };
 }
 
 export interface Runtime extends RunHost {
