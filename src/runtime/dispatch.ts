@@ -7,8 +7,8 @@ export interface DispatchTarget {
   /** Called when another process performs the run from now on: aborts its effects and writes nothing more for it. */
   revokeLease(runId: string): void;
   /**
-   * Says in the status of a run that it waits for others, and performs nothing else of it. Meanwhile the run is lent to
-   * this process; `confirmLease` rejects when it no longer is.
+   * Shows in the status of a run that it is waiting for others, and performs nothing else of it. This process has the
+   * run's lease meanwhile; `confirmLease` rejects when it has lost it.
    */
   showWaiting?(runId: string, reason: string, confirmLease: () => Promise<void>): Promise<void>;
   /** Fires timers that are due and wakes runs whose wake-up was lost. */

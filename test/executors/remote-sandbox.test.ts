@@ -86,7 +86,7 @@ test("a command runs on the tree in a remote sandbox, and only checked changes c
   await executor.close();
 });
 
-test("what a hostile remote sandbox says it has is believed no more than a guest's word", async () => {
+test("changes that a hostile remote sandbox reports are validated like those of a guest", async () => {
   const { sandbox, executor, run } = await opened();
   const names = [
     "../up",
