@@ -12,7 +12,7 @@ import { RepositorySettings, settingsPath } from "#config/repository-settings.ts
 import type { NamedTool } from "#domain/tool.ts";
 import { WorkerDefinition } from "#domain/worker.ts";
 import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
-import type { GitSandbox } from "#sandbox/git-sandbox.ts";
+import type { GitSandbox } from "#sandbox/sandbox.ts";
 import { exportedName, type MetricName, metrics } from "#telemetry/metrics.ts";
 import { helpText } from "#terminal/golem/help.ts";
 import { toolsets } from "#toolsets/registry.ts";

@@ -6,7 +6,7 @@ import { parseTrailers, withSection } from "#domain/commit-trailers.ts";
 import { ToolError, UserError } from "#domain/errors.ts";
 import { parseWorker } from "#domain/worker.ts";
 import { pathProblem } from "#executors/validate-changes.ts";
-import { splitWithEndings } from "#sandbox/diff-lines.ts";
+import { splitWithEndings } from "#sandbox/diff-file.ts";
 import type { TestReport } from "#toolsets/code/test-runner.ts";
 import { summarizeTests } from "#toolsets/code/test-summary.ts";
 import { applyHunks } from "#toolsets/filesystem/apply-hunks.ts";

@@ -1,5 +1,5 @@
-import type { GitSandbox } from "../../src/sandbox/git-sandbox.ts";
 import { openSandbox } from "../../src/sandbox/open-sandbox.ts";
+import type { GitSandbox } from "../../src/sandbox/sandbox.ts";
 import { collectGarbage } from "../collect-garbage.ts";
 
 // A separate process: the memory of opening a repository, and of more sandboxes on the same base.

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
-import type { GitSandbox } from "../../src/sandbox/git-sandbox.ts";
 import { openSandbox } from "../../src/sandbox/open-sandbox.ts";
+import type { GitSandbox } from "../../src/sandbox/sandbox.ts";
 import { collectGarbage } from "../collect-garbage.ts";
 
 // A process of its own, so that nothing else comes and goes: what so many more sandboxes on one base hold in memory.

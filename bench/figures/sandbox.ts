@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { GitSandbox } from "../../src/sandbox/git-sandbox.ts";
 import { openSandbox } from "../../src/sandbox/open-sandbox.ts";
+import type { GitSandbox } from "../../src/sandbox/sandbox.ts";
 import { createGrepTool } from "../../src/toolsets/search/grep.ts";
 import { type GitRepository, startGitServer } from "../../test/support/git-server.ts";
 import { toolContext } from "../../test/support/toolset-world.ts";

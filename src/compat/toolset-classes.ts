@@ -7,7 +7,7 @@ import { WorkerDefinition } from "#domain/worker.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import type { Executors } from "#executors/create-executors.ts";
 import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
-import type { GitSandbox } from "#sandbox/git-sandbox.ts";
+import type { GitSandbox } from "#sandbox/sandbox.ts";
 import { createFilesystemTools, type FilesystemToolsOptions } from "#toolsets/filesystem/filesystem-toolset.ts";
 import { shellToolset } from "#toolsets/shell/shell-toolset.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";

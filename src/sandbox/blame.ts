@@ -1,5 +1,5 @@
 import { ToolError } from "#domain/errors.ts";
-import { compareLines, DiffBudget, splitWithEndings } from "./diff-lines.ts";
+import { compareLines, DiffBudget, splitWithEndings } from "./diff-file.ts";
 import { EventLoopYielder } from "./event-loop.ts";
 import type { Commit } from "./git-objects.ts";
 import {

@@ -1,10 +1,9 @@
 import { packObjects, writeCommit } from "isomorphic-git";
 import type { Base } from "./base.ts";
 import { EventLoopYielder } from "./event-loop.ts";
-import { createGitFs, gitdir } from "./git-fs.ts";
 import { encodeTree, type GitObject, isFolder, parseTree, type TreeItem } from "./git-objects.ts";
 import type { Layer } from "./layer.ts";
-import { ObjectStore } from "./object-store.ts";
+import { createGitFs, gitdir, ObjectStore } from "./object-store.ts";
 
 interface CommitRequest {
   parents: readonly string[];

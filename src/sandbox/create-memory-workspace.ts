@@ -6,7 +6,7 @@ import { ObjectStore } from "./object-store.ts";
 import { createOverlay } from "./overlay.ts";
 import { parsePath } from "./paths.ts";
 import type { Sandbox } from "./sandbox.ts";
-import { isStagingFile } from "./staging.ts";
+import { isStagingFile } from "./working-changes.ts";
 import { createWorkspaceView } from "./workspace-view.ts";
 import { createZones, type Zones } from "./zones.ts";
 

@@ -2,14 +2,13 @@ import { findMergeBase } from "isomorphic-git";
 import { UserError } from "#domain/errors.ts";
 import { type Base, TreeBudget } from "./base.ts";
 import { EventLoopYielder } from "./event-loop.ts";
-import { createGitFs, gitdir } from "./git-fs.ts";
 import { isFolder, parseCommit, parseTree } from "./git-objects.ts";
-import type { MergeConflict } from "./git-sandbox.ts";
 import type { Layer } from "./layer.ts";
 import { mergeFile } from "./merge-file.ts";
-import { ObjectStore } from "./object-store.ts";
+import { createGitFs, gitdir, ObjectStore } from "./object-store.ts";
 import type { FileVersions } from "./preview-files.ts";
 import type { Remote } from "./remote.ts";
+import type { MergeConflict } from "./sandbox.ts";
 
 /** The effect of a merge on one path: the new content, or undefined to delete it. */
 interface MergeEdit {

@@ -1,5 +1,5 @@
 import { isUtf8 } from "node:buffer";
-import { compareLines, DiffBudget, type Edit, splitWithEndings } from "./diff-lines.ts";
+import { compareLines, DiffBudget, type Edit, splitWithEndings } from "./diff-file.ts";
 
 export interface MergedText {
   content: string;

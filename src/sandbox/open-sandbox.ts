@@ -6,7 +6,6 @@ import { readBlame } from "./blame.ts";
 import { type BuiltTree, buildTree, packCommit } from "./build-commit.ts";
 import { createGitFolder } from "./git-folder.ts";
 import { parseCommit, parseTree } from "./git-objects.ts";
-import type { GitSandbox, PushPlan } from "./git-sandbox.ts";
 import { readHistory } from "./history.ts";
 import {
   compareFiles,
@@ -23,9 +22,15 @@ import { createOverlay, type Overlay } from "./overlay.ts";
 import { fileChange } from "./preview-files.ts";
 import { assertPushableBranch, type ProtectedBranches, pushCommit } from "./push-changes.ts";
 import { connect, type Remote } from "./remote.ts";
-import type { MergedCommit, OpenSandbox } from "./sandbox.ts";
-import { createStaging, isStagingFile } from "./staging.ts";
-import { assertWritable, versionBefore, versionNow, workingChanges } from "./working-changes.ts";
+import type { GitSandbox, MergedCommit, OpenSandbox, PushPlan } from "./sandbox.ts";
+import {
+  assertWritable,
+  createStaging,
+  isStagingFile,
+  versionBefore,
+  versionNow,
+  workingChanges,
+} from "./working-changes.ts";
 import { createWorkspaceView } from "./workspace-view.ts";
 import { createZones } from "./zones.ts";
 

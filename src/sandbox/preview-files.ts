@@ -2,8 +2,7 @@ import { isUtf8 } from "node:buffer";
 import type { FileChange, NotShown, PreviewSection } from "#domain/preview.ts";
 import type { DiffHunk } from "#domain/result.ts";
 import { visibleLine } from "#text/visible-text.ts";
-import { type FileVersion, modeOf } from "./diff-file.ts";
-import { DiffBudget, diffLines, hunkHeader } from "./diff-lines.ts";
+import { DiffBudget, diffLines, type FileVersion, hunkHeader, modeOf } from "./diff-file.ts";
 import { EventLoopYielder } from "./event-loop.ts";
 import { hashObject } from "./git-objects.ts";
 

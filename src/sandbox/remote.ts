@@ -6,12 +6,14 @@ import {
   delimiterPacket,
   encodePacket,
   flushPacket,
+  type GitResponse,
   type Packet,
   parsePackets,
+  readBody,
   readPackets,
   readSideBand,
-} from "./pkt-line.ts";
-import { type GitResponse, readBody, request } from "./request.ts";
+  request,
+} from "./request.ts";
 import type { SandboxSource } from "./sandbox.ts";
 
 interface RemoteRef {

@@ -1,7 +1,8 @@
-import type { Change, ContentChunk, Entry, Workspace } from "#domain/workspace.ts";
+import type { ToolError } from "#domain/errors.ts";
+import type { Change, ContentChunk, Entry, Workspace, ZoneRule } from "#domain/workspace.ts";
 import { type Base, readEntry } from "./base.ts";
-import { move, remove, write } from "./change-files.ts";
 import type { Overlay } from "./overlay.ts";
+import { foldersAbove, invalidPath, isWithin } from "./paths.ts";
 import {
   describe,
   displayPath,
@@ -122,4 +123,186 @@ function readBase({ base, zones }: View, path: string): Uint8Array | undefined {
 /** Copies bytes of the base, which is shared and must not be modified. */
 function copyOf(content: Buffer | undefined): Buffer | undefined {
   return content && Buffer.from(content);
+}
+
+const maxFileBytes = 50 * 1024 ** 2;
+const maxRunBytes = 256 * 1024 ** 2;
+
+function write(view: View, path: string, content: Uint8Array | string, executable: boolean | undefined): void {
+  const bytes = typeof content === "string" ? Buffer.from(content) : content;
+  assertWritableLocation(view, path);
+  assertAllowed(view.zones.ruleFor(path), path, "write");
+  assertNoCollision(view, path);
+  assertNotLfsPointer(view, path);
+  assertWithinLimits(view, path, bytes.length);
+  view.overlay.write(view.zones.spaceOf(path), path, bytes, executable);
+}
+
+/** Throws if a file cannot be written there: over a folder, a link or a submodule, below a file, or outside the view. */
+function assertWritableLocation(view: View, path: string): void {
+  for (const folder of foldersAbove(path)) {
+    const above = nodeAt(view, folder);
+    if (above?.type === "submodule") throw submoduleError(folder);
+    if (above?.type === "symlink") throw linkError(view, folder);
+    if (above && above.type !== "directory")
+      throw toolError("NOT_A_DIRECTORY", `${folder} is a file, so it cannot contain other files.`);
+  }
+  if (!view.zones.canSee(path)) throw invalidPath(path, "it is outside the part of the tree that this worker can see");
+
+  const node = nodeAt(view, path);
+  if (node?.type === "directory")
+    throw toolError("NOT_A_FILE", `${displayPath(path)} is a folder and cannot be written as a file.`);
+  if (node?.type === "submodule") throw submoduleError(path);
+  if (node?.type === "symlink") throw linkError(view, path);
+}
+
+function linkError(view: View, path: string): ToolError {
+  const target = view.overlay.layers.repository.read(path)?.toString("utf8") ?? "";
+  return toolError(
+    "NOT_A_FILE",
+    `${path} is a symbolic link to ${JSON.stringify(target)}. Writing through links is not supported.`,
+    "Use the path of the target instead.",
+  );
+}
+
+function assertAllowed(rule: ZoneRule, path: string, what: "write" | "delete"): void {
+  const where = rule.zone ? ` in the zone ${rule.zone}` : "";
+  if (rule.mode === "ro")
+    throw toolError("READ_ONLY", `${path} cannot be changed: it is read-only${where} for this worker.`);
+  if (rule[what] === "blocked") {
+    throw toolError(
+      "BLOCKED",
+      `This worker's policy does not allow it to ${what} ${path}${where}.`,
+      "Continue without this change and mention it in your answer.",
+    );
+  }
+}
+
+function assertNoCollision(view: View, path: string, leaving?: string): void {
+  const twin = view.overlay.layers[view.zones.spaceOf(path)].findCollision(path);
+  if (twin === undefined || (leaving !== undefined && isWithin(twin, leaving))) return;
+  // The name of a file that this worker cannot see must not be revealed.
+  const name = view.zones.canSee(twin) ? twin : "a file that this worker cannot see";
+  throw toolError(
+    "FILE_EXISTS",
+    `${path} and ${name} would be the same file on some operating systems.`,
+    view.zones.canSee(twin) ? `Use ${twin}.` : undefined,
+  );
+}
+
+function assertNotLfsPointer(view: View, path: string): void {
+  const layer = view.overlay.layers[view.zones.spaceOf(path)];
+  const node = layer.node(path);
+  if (node?.type !== "file" || node.size > 1_024) return;
+
+  const content = layer.read(path);
+  if (content && isLfsPointer(content)) {
+    throw toolError(
+      "READ_ONLY",
+      `${path} is stored in Git LFS. Only its pointer is available, so it cannot be changed.`,
+    );
+  }
+}
+
+function assertWithinLimits(view: View, path: string, size: number): void {
+  const limit = (bytes: number) => `${Math.round(bytes / 1024 ** 2)} MB`;
+  if (size > maxFileBytes) throw toolError("TOO_LARGE", `${path} would be larger than ${limit(maxFileBytes)}.`);
+
+  const { repository, run } = view.overlay.layers;
+  if (repository.bytes() + run.bytes() + size > maxRunBytes) {
+    throw toolError(
+      "TOO_LARGE",
+      `This run cannot write more than ${limit(maxRunBytes)} in total.`,
+      "Delete files that are not needed.",
+    );
+  }
+}
+
+function remove(view: View, path: string, recursive: boolean): string[] {
+  const node = requireNode(view, path);
+  if (node.type === "submodule") throw submoduleError(path);
+  for (const folder of foldersAbove(path)) if (nodeAt(view, folder)?.type === "symlink") throw linkError(view, folder);
+
+  if (node.type !== "directory") {
+    assertAllowed(view.zones.ruleFor(path), path, "delete");
+    view.overlay.remove(view.zones.spaceOf(path), path);
+    return [path];
+  }
+  if (!recursive)
+    throw toolError(
+      "NOT_A_FILE",
+      `${displayPath(path)} is a folder.`,
+      "Pass recursive to delete it with its contents.",
+    );
+
+  const inside = removableFiles(view, path);
+  for (const file of inside) assertAllowed(view.zones.ruleFor(file), file, "delete");
+  for (const file of inside) view.overlay.remove(view.zones.spaceOf(file), file);
+  return inside;
+}
+
+/** Lists every file and link below a folder. Throws when it contains a submodule. */
+function removableFiles(view: View, folder: string): string[] {
+  const entries = entriesBelow(view, folder).filter((entry) => entry.type !== "directory");
+  const submodule = entries.find((entry) => entry.type === "submodule");
+  if (submodule) throw submoduleError(submodule.path);
+  return entries.map((entry) => entry.path);
+}
+
+function move(view: View, from: string, to: string, overwrite: boolean): void {
+  const node = requireNode(view, from);
+  if (from === to) return;
+  if (isWithin(to, from) && node.type === "directory")
+    throw toolError("INVALID_PATH", `${displayPath(from)} cannot be moved into itself.`);
+
+  const files = node.type === "directory" ? removableFiles(view, from) : [from];
+  const moves = files.map((file) => ({ file, target: to + file.slice(from.length) }));
+  if (nodeAt(view, to) && (node.type === "directory" || !overwrite)) {
+    throw toolError(
+      "FILE_EXISTS",
+      `${displayPath(to)} already exists.`,
+      "Pass overwrite to replace a file, or choose another name.",
+    );
+  }
+  for (const { file, target } of moves) assertMovable(view, file, target, from);
+
+  const kept = moves.map(({ file, target }) => {
+    const layer = view.overlay.layers[view.zones.spaceOf(file)];
+    return { file, target, content: layer.read(file) ?? new Uint8Array(), executable: layer.node(file)?.executable };
+  });
+  // Remove the old names first, so that a rename can change only the case, or turn a file into a folder.
+  for (const { file } of kept) view.overlay.remove(view.zones.spaceOf(file), file);
+  for (const { target, content, executable } of kept) {
+    view.overlay.write(view.zones.spaceOf(target), target, content, executable);
+  }
+}
+
+function assertMovable(view: View, file: string, target: string, from: string): void {
+  if (nodeAt(view, file)?.type === "symlink")
+    throw toolError("NOT_A_FILE", `${file} is a symbolic link. Moving links is not supported.`);
+  if (nodeAt(view, file)?.type === "submodule") throw submoduleError(file);
+  for (const folder of foldersAbove(file)) if (nodeAt(view, folder)?.type === "symlink") throw linkError(view, folder);
+
+  assertAllowed(view.zones.ruleFor(file), file, "delete");
+  assertWritableLocation(view, target);
+  assertAllowed(view.zones.ruleFor(target), target, "write");
+  assertNoCollision(view, target, from);
+  assertNotLfsPointer(view, target);
+  assertWithinLimits(view, target, nodeAt(view, file)?.size ?? 0);
+}
+
+function submoduleError(path: string): ToolError {
+  return toolError("READ_ONLY", `${path} is a submodule (a separate repository) and cannot be changed.`);
+}
+
+const lfsPointerStart = "version https://git-lfs.github.com/spec/";
+// A pointer has a few short lines. A larger file only looks like one at its start.
+const maxLfsPointerBytes = 1_024;
+
+/** True when the content is a pointer to a file in Git LFS. */
+export function isLfsPointer(content: Uint8Array): boolean {
+  if (content.length > maxLfsPointerBytes) return false;
+
+  const text = Buffer.from(content).toString("utf8");
+  return text.startsWith(lfsPointerStart) && /^oid sha256:[0-9a-f]{64}$/m.test(text) && /^size \d+$/m.test(text);
 }

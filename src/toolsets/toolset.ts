@@ -6,7 +6,7 @@ import type { RunSpec } from "#domain/run.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import type { Executors } from "#executors/create-executors.ts";
-import type { GitSandbox } from "#sandbox/git-sandbox.ts";
+import type { GitSandbox } from "#sandbox/sandbox.ts";
 import type { WebAccess } from "#toolsets/web/safe-fetch.ts";
 
 /** A finished tool call of the run, from the log. */

@@ -5,8 +5,7 @@ import { join } from "node:path";
 import { applyPatch } from "diff";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { diffFile } from "#sandbox/diff-file.ts";
-import { DiffBudget, diffLines, hunkHeader } from "#sandbox/diff-lines.ts";
+import { DiffBudget, diffFile, diffLines, hunkHeader } from "#sandbox/diff-file.ts";
 
 const patchOf = (before: string, after: string, budget?: DiffBudget) =>
   ["--- a", "+++ b", ...diffLines(before, after, budget).flatMap((hunk) => [hunkHeader(hunk), ...hunk.lines]), ""].join(

@@ -2,8 +2,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { ToolError } from "#domain/errors.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import type { GitSandbox } from "#sandbox/git-sandbox.ts";
-import type { StepChanges } from "#sandbox/sandbox.ts";
+import type { GitSandbox, StepChanges } from "#sandbox/sandbox.ts";
 import type { GitFile, GitRepository } from "../support/git-server.ts";
 import { type SandboxWorld, startSandboxWorld, textOf } from "../support/sandbox-world.ts";
 

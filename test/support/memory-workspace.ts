@@ -1,8 +1,7 @@
 import { createHash } from "node:crypto";
 import { ToolError } from "#domain/errors.ts";
 import type { Entry, Workspace, ZoneRule } from "#domain/workspace.ts";
-import type { GitSandbox } from "#sandbox/git-sandbox.ts";
-import type { LogEntry, PushRequest, PushResult, StoredChange, StoredStep } from "#sandbox/sandbox.ts";
+import type { GitSandbox, LogEntry, PushRequest, PushResult, StoredChange, StoredStep } from "#sandbox/sandbox.ts";
 
 export interface MemoryWorkspaceOptions {
   /** The rules of the zones, by the first folder of a path. */

@@ -1,7 +1,6 @@
-import type { GitSandbox } from "#sandbox/git-sandbox.ts";
 import { openSandbox } from "#sandbox/open-sandbox.ts";
 import { fileChange } from "#sandbox/preview-files.ts";
-import type { OpenSandbox, PushRequest, PushResult } from "#sandbox/sandbox.ts";
+import type { GitSandbox, OpenSandbox, PushRequest, PushResult } from "#sandbox/sandbox.ts";
 import { type GitFile, type GitRepository, type GitServerOptions, startGitServer } from "./git-server.ts";
 
 export type SandboxWorld = Awaited<ReturnType<typeof startSandboxWorld>>;

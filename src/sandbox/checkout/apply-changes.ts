@@ -17,7 +17,7 @@ import type { FileVersion } from "#sandbox/diff-file.ts";
 import { mergeFile } from "#sandbox/merge-file.ts";
 import { folderOf, foldersAbove, parsePath } from "#sandbox/paths.ts";
 import type { CheckoutChange } from "./open-checkout.ts";
-import { type DiskEntry, readDiskEntry } from "./read-disk-entry.ts";
+import { type DiskEntry, readDiskEntry } from "./read-working-tree.ts";
 
 /** The result of applying one change to disk. */
 export interface AppliedFile {

@@ -1,18 +1,23 @@
 import { realpath } from "node:fs/promises";
-import { ToolError } from "#domain/errors.ts";
+import { ToolError, UserError } from "#domain/errors.ts";
 import type { SandboxPolicy } from "#domain/worker.ts";
 import type { FileVersion } from "#sandbox/diff-file.ts";
-import type { GitSandbox } from "#sandbox/git-sandbox.ts";
 import { createOverlay } from "#sandbox/overlay.ts";
-import type { BlamedRange, BlameOptions, History, LogEntry, LogOptions, StepChanges } from "#sandbox/sandbox.ts";
-import { createStaging, isStagingFile } from "#sandbox/staging.ts";
-import { versionBefore, versionNow, workingChanges } from "#sandbox/working-changes.ts";
+import type {
+  BlamedRange,
+  BlameOptions,
+  GitSandbox,
+  History,
+  LogEntry,
+  LogOptions,
+  StepChanges,
+} from "#sandbox/sandbox.ts";
+import { createStaging, isStagingFile, versionBefore, versionNow, workingChanges } from "#sandbox/working-changes.ts";
 import { createWorkspaceView } from "#sandbox/workspace-view.ts";
 import { createZones, type Zones } from "#sandbox/zones.ts";
 import type { BaseRecord, RecordedFile } from "./base-record.ts";
-import { findRoot } from "./find-root.ts";
 import { readWorkingTree } from "./read-working-tree.ts";
-import { runGit } from "./run-git.ts";
+import { GitError, runGit } from "./run-git.ts";
 
 /** A worker's view of a checkout: its files, and the git operations that need no remote. */
 export interface CheckoutTree
@@ -238,4 +243,18 @@ async function readBranches(root: string, signal: AbortSignal | undefined) {
     .filter(Boolean)
     .map((line) => line.split(" refs/heads/"))
     .map(([commit = "", name = ""]) => ({ commit, name }));
+}
+
+/** Finds the root of the git checkout that contains a folder, with links resolved. Rejects with a UserError outside one. */
+export async function findRoot(folder: string): Promise<string> {
+  try {
+    const output = await runGit(["rev-parse", "--show-toplevel"], { cwd: folder });
+    return await realpath(output.toString("utf8").replace(/\n$/, ""));
+  } catch (error) {
+    if (!(error instanceof GitError) || !/not a git repository|must be run in a work tree/.test(error.message))
+      throw error;
+    throw new UserError(`${folder} is not in a git repository. Change to one, or create one with git init.`, {
+      cause: error,
+    });
+  }
 }

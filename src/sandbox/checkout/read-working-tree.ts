@@ -1,14 +1,22 @@
-import { type BigIntStats, lstatSync } from "node:fs";
+import {
+  type BigIntStats,
+  closeSync,
+  constants,
+  fstatSync,
+  lstatSync,
+  openSync,
+  readFileSync,
+  readlinkSync,
+  type Stats,
+} from "node:fs";
 import { glob } from "node:fs/promises";
 import { basename, join, relative, sep } from "node:path";
 import { ToolError, UserError } from "#domain/errors.ts";
-import type { Base, BaseEntry } from "#sandbox/base.ts";
-import { assembleBase } from "#sandbox/base.ts";
+import { assembleBase, type Base, type BaseEntry } from "#sandbox/base.ts";
 import type { FileVersion } from "#sandbox/diff-file.ts";
 import { ObjectStore } from "#sandbox/object-store.ts";
 import { folderOf, foldersAbove, isGitName } from "#sandbox/paths.ts";
 import type { RecordedFile } from "./base-record.ts";
-import { readDiskEntry } from "./read-disk-entry.ts";
 import { runGit } from "./run-git.ts";
 
 export interface WorkingTree {
@@ -210,4 +218,43 @@ async function readHead(root: string): Promise<{ commit: string; tree: string; d
 async function readBranch(root: string): Promise<string | undefined> {
   const output = await runGit(["symbolic-ref", "-q", "--short", "HEAD"], { cwd: root }).catch(() => undefined);
   return output?.toString("utf8").trim() || undefined;
+}
+
+/** The content of a path in a checkout. */
+export type DiskEntry =
+  | { kind: "nothing" }
+  | { kind: "file"; content: Buffer /** Permission bits. */; mode: number }
+  /** A symbolic link, whose content is its target. */
+  | { kind: "link"; content: Buffer }
+  /** Anything that is not read, with a reason that completes "a.txt …". */
+  | { kind: "refused"; reason: string };
+
+/** Reads a path without following symbolic links, so that it never leaves the root. */
+export function readDiskEntry(root: string, path: string, { largest = Number.POSITIVE_INFINITY } = {}): DiskEntry {
+  for (const folder of foldersAbove(path)) {
+    const stat = lstatSync(join(root, folder), { throwIfNoEntry: false });
+    if (!stat) return { kind: "nothing" };
+    if (stat.isSymbolicLink()) return { kind: "refused", reason: `is behind the symbolic link ${folder}` };
+    if (!stat.isDirectory()) return { kind: "nothing" };
+  }
+  const whole = join(root, path);
+  const stat = lstatSync(whole, { throwIfNoEntry: false });
+  if (!stat) return { kind: "nothing" };
+  if (stat.isSymbolicLink()) return { kind: "link", content: readlinkSync(whole, "buffer") };
+  if (stat.isDirectory()) return { kind: "refused", reason: "is a folder" };
+  if (!stat.isFile()) return { kind: "refused", reason: "is neither a file nor a link" };
+  return readFile(whole, largest);
+}
+
+function readFile(path: string, largest: number): DiskEntry {
+  // The file may have been replaced by a link or a pipe since it was listed.
+  const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  try {
+    const stat: Stats = fstatSync(file);
+    if (!stat.isFile()) return { kind: "refused", reason: "is not a file" };
+    if (stat.size > largest) return { kind: "refused", reason: `is larger than ${largest} bytes` };
+    return { kind: "file", content: readFileSync(file), mode: stat.mode & 0o7777 };
+  } finally {
+    closeSync(file);
+  }
 }

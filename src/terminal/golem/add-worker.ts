@@ -3,7 +3,7 @@ import { Octokit } from "@octokit/rest";
 import { z } from "zod";
 import { UserError } from "#domain/errors.ts";
 import { parseWorker, type WorkerDefinition } from "#domain/worker.ts";
-import { findRoot } from "#sandbox/checkout/find-root.ts";
+import { findRoot } from "#sandbox/checkout/open-checkout.ts";
 import { isYes, openPrompter } from "#terminal/prompter.ts";
 import { isTerminal, visible } from "#terminal/style.ts";
 import { type CommandContext, exitCodes } from "./command-context.ts";

@@ -6,7 +6,7 @@ import { parseRepositorySettings, settingsPath } from "#config/repository-settin
 import { type FileProblem, InvalidFileError, UserError } from "#domain/errors.ts";
 import { parseWorker, positionInWorker, type WorkerDefinition, withOutputSchema } from "#domain/worker.ts";
 import { findModelNameProblem } from "#models/model-name.ts";
-import { findRoot } from "#sandbox/checkout/find-root.ts";
+import { findRoot } from "#sandbox/checkout/open-checkout.ts";
 import { visible } from "#terminal/style.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import { positionInYaml } from "#text/read-yaml.ts";

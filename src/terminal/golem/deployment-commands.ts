@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { parseEnv, styleText } from "node:util";
 import { readServerAddress } from "#config/config.ts";
 import { UserError } from "#domain/errors.ts";
-import { findRoot } from "#sandbox/checkout/find-root.ts";
+import { findRoot } from "#sandbox/checkout/open-checkout.ts";
 import { runActionChecks } from "#setup/check-action.ts";
 import { type DoctorCheck, runChecks } from "#setup/doctor.ts";
 import { isConfigured } from "#setup/env-file.ts";

@@ -2,7 +2,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { UserError } from "#domain/errors.ts";
 import { parseWorker } from "#domain/worker.ts";
-import { findRoot } from "#sandbox/checkout/find-root.ts";
+import { findRoot } from "#sandbox/checkout/open-checkout.ts";
 import { actionWorkflowPath, findWorkflowNames, keyVariableOf, renderActionWorkflow } from "#setup/action-workflow.ts";
 import type { CommandContext } from "./command-context.ts";
 import { parseWords } from "./parse-words.ts";

@@ -1,6 +1,6 @@
 import { readLocalConfig } from "#config/config.ts";
 import { UserError } from "#domain/errors.ts";
-import { findRoot } from "#sandbox/checkout/find-root.ts";
+import { findRoot } from "#sandbox/checkout/open-checkout.ts";
 import { createStyle } from "#terminal/style.ts";
 import { oneLine } from "#terminal/value-to-text.ts";
 import type { CommandContext } from "./command-context.ts";

@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { UserError } from "#domain/errors.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
 import { openWorkerCatalog, type WorkerFiles } from "#runtime/start/worker-catalog.ts";
-import { type DiskEntry, readDiskEntry } from "#sandbox/checkout/read-disk-entry.ts";
+import { type DiskEntry, readDiskEntry } from "#sandbox/checkout/read-working-tree.ts";
 
 export interface LocalWorker {
   worker: WorkerDefinition;

@@ -5,7 +5,7 @@ import { mainWorkerFile } from "#config/program-config.ts";
 import { parseRepositorySettings, type RepositorySettings, settingsPath } from "#config/repository-settings.ts";
 import { findProgram, isProgramFolder, openProgram, type Program } from "#embed/program.ts";
 import { findWorker, listCatalogue, readWorker } from "#embed/read-worker.ts";
-import { findRoot } from "#sandbox/checkout/find-root.ts";
+import { findRoot } from "#sandbox/checkout/open-checkout.ts";
 import type { CommandContext } from "./command-context.ts";
 import { checkoutFiles, type LocalWorkers, openLocalWorkers } from "./local-workers.ts";
 import { SavedRuns } from "./saved-runs.ts";

@@ -1,6 +1,6 @@
 import { formatPatch, type StructuredPatch } from "diff";
 import type { DiffHunk, DiffResultValue } from "#domain/result.ts";
-import { diffLines } from "#sandbox/diff-lines.ts";
+import { diffLines } from "#sandbox/diff-file.ts";
 import { countLineEndings, numberLines, splitLines } from "./text-file.ts";
 
 /** A change of a file's text; undefined if the file does not exist. */

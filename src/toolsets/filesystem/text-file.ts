@@ -1,6 +1,6 @@
 import { ToolError } from "#domain/errors.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { isLfsPointer } from "#sandbox/change-files.ts";
+import { isLfsPointer } from "#sandbox/workspace-view.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
 
 /** An encoding that text files are read and written in. */

@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import type { MergeResult } from "#sandbox/git-sandbox.ts";
+import type { MergeResult } from "#sandbox/sandbox.ts";
 import { quoted } from "#text/visible-text.ts";
 import { filesAt, previewChanges } from "#toolsets/filesystem/file-changes.ts";
 import { decodeText, splitLines } from "#toolsets/filesystem/text-file.ts";

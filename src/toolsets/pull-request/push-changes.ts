@@ -5,10 +5,9 @@ import { withTrailers } from "#domain/commit-trailers.ts";
 import { ToolError } from "#domain/errors.ts";
 import { changesIn, type FileChange, type Preview, type PreviewSection } from "#domain/preview.ts";
 import type { ToolContext } from "#domain/tool.ts";
-import type { PushPlan } from "#sandbox/git-sandbox.ts";
 import { type FileVersions, fileChange } from "#sandbox/preview-files.ts";
 import { BranchMoved } from "#sandbox/push-changes.ts";
-import type { MergedCommit } from "#sandbox/sandbox.ts";
+import type { MergedCommit, PushPlan } from "#sandbox/sandbox.ts";
 import { isProtectedPath, previewChanges } from "#toolsets/filesystem/file-changes.ts";
 import type { FinishedCall, ToolServices } from "#toolsets/toolset.ts";
 

@@ -2,7 +2,7 @@ import { createTwoFilesPatch } from "diff";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
-import type { GitSandbox } from "#sandbox/git-sandbox.ts";
+import type { GitSandbox } from "#sandbox/sandbox.ts";
 import { applyHunks } from "#toolsets/filesystem/apply-hunks.ts";
 import { filesystemToolset } from "#toolsets/filesystem/filesystem-toolset.ts";
 import { parsePatch } from "#toolsets/filesystem/parse-patch.ts";
