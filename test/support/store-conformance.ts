@@ -690,6 +690,48 @@ function completeStepTests(): void {
     expect(result).toMatchObject({ advanced: false, claimed: { key: "k2" } });
   });
 
+  test("of steps of many runs at the same time, a cancelled one and one that fails affect no other", async () => {
+    const runIds = Array.from({ length: 12 }, (_, index) => `m${index}`);
+    const [cancelled, failing, ...others] = runIds;
+    await Promise.all(
+      runIds.map((id) => store.ingest({ run: sampleRun(id, [sampleEffect(id, `${id}/0`)]), events: [] })),
+    );
+    await Promise.all(runIds.map((id) => store.claimEffect(id, "work", 0)));
+    await store.completeEffect({ key: `${cancelled}/0` });
+
+    const results = await Promise.allSettled(
+      runIds.map((runId) =>
+        store.completeStep(
+          { key: `${runId}/0`, events: [{ runId, event: said(runId) }], post: { name: runId, commentId: 1 } },
+          {
+            ...next((run, inbox) => {
+              if (runId === failing) throw new Error("It fails.");
+              const consumed = inbox.map(({ id }) => id);
+              const effects = [sampleEffect(runId, `${runId}/1`), sampleEffect(runId, `${runId}/2`)];
+              return sampleStep(runId, { version: readable(run).version, consumed, effects, usage: sampleUsage() });
+            }),
+            runId,
+            rootId: runId,
+          },
+        ),
+      ),
+    );
+
+    expect(results.slice(0, 2)).toMatchObject([
+      { status: "fulfilled", value: undefined },
+      { status: "rejected", reason: { message: "It fails." } },
+    ]);
+    expect(results.slice(2)).toMatchObject(
+      others.map((id) => ({ value: { advanced: true, claimed: { key: `${id}/1`, runId: id } } })),
+    );
+    for (const id of others) {
+      expect(await store.inbox(id)).toEqual([]);
+      expect((await store.log(id)).map(({ event }) => event)).toEqual([said(id)]);
+      expect(await store.findPost(id)).toMatchObject({ commentId: 1 });
+    }
+    expect(await store.log(cancelled ?? "")).toEqual([]);
+  });
+
   test("stores nothing for an effect that was cancelled", async () => {
     await startRun();
     const advance = vi.fn();

@@ -38,8 +38,9 @@ export async function addChanges(sql: Sql, sets: readonly RunChanges[]): Promise
     sql,
     sets.flatMap(({ changes }) => changes.changes.map(({ content }) => content)),
   );
-  for (const { runId, changes } of sets) {
-    await sql.run(
+  // Executed in this order, in one round trip.
+  const added = sets.map(({ runId, changes }) =>
+    sql.run(
       `with set as (
           insert into change_sets (run_id, step) values ($1, $2) returning id
         ), added as (
@@ -55,8 +56,9 @@ export async function addChanges(sql: Sql, sets: readonly RunChanges[]): Promise
         changes.changes.map(({ mode }) => mode),
         changes.changes.map(({ content }) => (content === undefined ? null : hashOf(content))),
       ],
-    );
-  }
+    ),
+  );
+  await Promise.all(added);
 }
 
 /** Adds contents in the order of their hashes, so that two transactions with the same contents do not deadlock. */

@@ -16,13 +16,18 @@ const isNext = `not exists (select 1 from effects as older
   where older.run_id = effects.run_id and older.queue = effects.queue and older.id < effects.id)`;
 
 const Id = z.object({ id: z.string() });
-const Owner = z.object({ runId: z.string() });
+const CompletedColumns = z.object({ key: z.string(), runId: z.string() });
+const ClaimedColumns = EffectColumns.extend({ runId: z.string(), queue: z.enum(["work", "thread", "status"]) });
 const Due = z.object({ due: z.number().nullable() });
 
 /** Adds effects with new keys. A known effect that is being performed will be performed again. */
 export async function addEffects(sql: Sql, effects: readonly NewEffect[]): Promise<void> {
   // One statement must not touch a row twice.
-  const distinct = effects.filter(({ key }, index) => effects.findIndex((other) => other.key === key) === index);
+  const byKey = new Map(effects.toReversed().map((effect) => [effect.key, effect]));
+  // Sorted by run, so that two transactions that add the same keys do not deadlock.
+  const distinct = effects
+    .filter((effect) => byKey.get(effect.key) === effect)
+    .sort((a, b) => (a.runId < b.runId ? -1 : a.runId > b.runId ? 1 : 0));
   if (distinct.length === 0) return;
 
   const requests = distinct.map(({ request }) => serializeRequest(request));
@@ -45,47 +50,80 @@ export async function addEffects(sql: Sql, effects: readonly NewEffect[]): Promi
   );
 }
 
-/** Claims the oldest effect of the queue, if it is due and no replica other than `holder` has the run. */
-export async function claimEffect(
+/** A queue of a run, and the time at which its oldest effect has to be due. */
+export interface QueueToClaim {
+  runId: string;
+  queue: EffectQueue;
+  now: number;
+}
+
+/**
+ * Claims the oldest effect of each queue, if it is due and no replica other than `holder` has the run. Returns an effect
+ * for each queue, or the error if this release cannot read it. Such an effect is not claimed.
+ */
+export async function claimEffects(
   sql: Pick<Sql, "query" | "run">,
-  { runId, queue, now, holder }: { runId: string; queue: EffectQueue; now: number; holder: number | undefined },
-): Promise<Effect | undefined> {
-  const [claimed] = await sql.query(
-    EffectColumns,
+  queues: readonly QueueToClaim[],
+  holder: number | undefined,
+): Promise<(Effect | UnreadableDataError | undefined)[]> {
+  if (queues.length === 0) return [];
+  const rows = await sql.query(
+    ClaimedColumns,
     `update effects set attempts = attempts + 1, claimed = true, problem = null
-      where id = (select id from effects where run_id = $1 and queue = $2 order by id limit 1) and due_at <= $3
-        and ($4::bigint is null or exists (select 1 from runs where id = $1 and holder = $4))
-      returning key, kind, input, due_at, attempts`,
-    [runId, queue, now, holder ?? null],
+      from (select first.id from unnest($1::text[], $2::text[], $3::double precision[]) as given (run_id, queue, now)
+        cross join lateral (select id, due_at from effects
+          where effects.run_id = given.run_id and effects.queue = given.queue order by id limit 1) as first
+        where first.due_at <= given.now
+          and ($4::bigint is null or exists (select 1 from runs where id = given.run_id and holder = $4))) as next
+      where effects.id = next.id
+      returning key, run_id as "runId", queue, kind, input, due_at, attempts`,
+    [queues.map(({ runId }) => runId), queues.map(({ queue }) => queue), queues.map(({ now }) => now), holder ?? null],
   );
-  if (!claimed) return undefined;
+  const claimed = rows.map((row) => ({ ...row, effect: readOrError(row) }));
+  const unreadable = claimed.filter(({ effect }) => effect instanceof UnreadableDataError).map(({ key }) => key);
+  if (unreadable.length > 0) {
+    await sql.run("update effects set attempts = attempts - 1, claimed = false where key = any ($1::text[])", [
+      unreadable,
+    ]);
+  }
+  return queues.map(
+    ({ runId, queue }) => claimed.find((effect) => effect.runId === runId && effect.queue === queue)?.effect,
+  );
+}
+
+function readOrError(row: z.infer<typeof ClaimedColumns>): Effect | UnreadableDataError {
   try {
-    return readEffect(claimed, { runId, queue });
+    return readEffect(row, row);
   } catch (error) {
-    if (error instanceof UnreadableDataError) {
-      await sql.run("update effects set attempts = attempts - 1, claimed = false where key = $1", [claimed.key]);
-    }
+    if (error instanceof UnreadableDataError) return error;
     throw error;
   }
 }
 
 /**
- * Removes the effect, or resets it if it was requested again while it was performed. Returns the id of its run;
- * undefined if there is no such effect.
+ * Removes the effects whose runs no replica other than `holder` has, or resets those that were requested again while
+ * they were performed. Returns the ids of their runs by their keys.
  */
-export async function removeCompleted(sql: Sql, key: string): Promise<string | undefined> {
-  const [completed] = await sql.query(
-    Owner,
-    `with repeated as (
-        update effects set repeat = false, claimed = false, attempts = 0, due_at = 0 where key = $1 and repeat
-          returning run_id
+export async function removeCompleted(
+  sql: Sql,
+  keys: readonly string[],
+  holder: number | undefined,
+): Promise<Map<string, string>> {
+  const completed = await sql.query(
+    CompletedColumns,
+    `with ours as (
+        select effects.key from effects join runs on runs.id = run_id
+          where key = any ($1::text[]) and ($2::bigint is null or holder = $2)
+      ), repeated as (
+        update effects set repeat = false, claimed = false, attempts = 0, due_at = 0 from ours
+          where effects.key = ours.key and repeat returning effects.key, run_id
       ), removed as (
-        delete from effects where key = $1 and not repeat returning run_id
+        delete from effects using ours where effects.key = ours.key and not repeat returning effects.key, run_id
       )
-      select run_id as "runId" from repeated union all select run_id from removed`,
-    [key],
+      select key, run_id as "runId" from repeated union all select key, run_id from removed`,
+    [keys, holder ?? null],
   );
-  return completed?.runId;
+  return new Map(completed.map(({ key, runId }) => [key, runId]));
 }
 
 export async function postponeEffect(

@@ -1,17 +1,26 @@
+import { z } from "zod";
 import type { LoggedEvent } from "#domain/events.ts";
 import type { NewEvent } from "#runtime/store/store.ts";
 import { EventColumns, readEvent, serializeRecord } from "#runtime/store/stored-rows.ts";
 import type { Sql } from "./postgres-connection.ts";
 
-/** Returns the events that have not been consumed, in order. */
-export async function readInbox(sql: Pick<Sql, "query">, runId: string): Promise<LoggedEvent[]> {
+const InboxColumns = EventColumns.extend({ run_id: z.string() });
+
+/**
+ * Reads the events of these runs that have not been consumed. Returns a function that returns those of one run, in
+ * order, and throws if this release cannot read one of them.
+ */
+export async function readInboxes(
+  sql: Pick<Sql, "query">,
+  runIds: readonly string[],
+): Promise<(runId: string) => LoggedEvent[]> {
   const rows = await sql.query(
-    EventColumns,
-    `select events.id, at, event from inbox join events on events.id = inbox.event_id
-      where inbox.run_id = $1 order by inbox.event_id`,
-    [runId],
+    InboxColumns,
+    `select inbox.run_id, events.id, at, event from inbox join events on events.id = inbox.event_id
+      where inbox.run_id = any ($1::text[]) order by inbox.event_id`,
+    [runIds],
   );
-  return rows.map((row) => readEvent(runId, row));
+  return (runId) => rows.filter((row) => row.run_id === runId).map((row) => readEvent(runId, row));
 }
 
 /** Returns the events of the run after the given one, in order: all, or at most `limit`. */

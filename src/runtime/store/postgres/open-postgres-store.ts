@@ -1,21 +1,30 @@
-import type { EffectCompletion, Post, Store } from "#runtime/store/store.ts";
+import { UnreadableDataError } from "#domain/stored-data.ts";
+import type { NewDelivery, Post, Store } from "#runtime/store/store.ts";
 import { PostColumns, TimerColumns } from "#runtime/store/stored-rows.ts";
 import { advance } from "./advance.ts";
 import { findApprovals } from "./approvals.ts";
 import { readChanges } from "./changes.ts";
-import { completeEffect, completeStep } from "./complete-effect.ts";
+import { type Completion, completeEffects, touchedRuns } from "./complete-effects.ts";
 import { beginExecution, decide, revokeStored } from "./decide.ts";
-import { claimEffect, findDueRuns, findEffectProblem, nextDueAt, postponeEffect } from "./effects.ts";
-import { readInbox, readLog } from "./events.ts";
+import {
+  claimEffects,
+  findDueRuns,
+  findEffectProblem,
+  nextDueAt,
+  postponeEffect,
+  type QueueToClaim,
+} from "./effects.ts";
+import { readInboxes, readLog } from "./events.ts";
 import { fireTimers } from "./fire-timers.ts";
 import { ingest } from "./ingest.ts";
 import { readLedger } from "./ledger.ts";
 import { findLocation, isLocationCurrent, saveLocation } from "./locations.ts";
-import { claimDelivery, DeliveryBatches, nextDeliveryAt } from "./pending-deliveries.ts";
+import { claimDelivery, nextDeliveryAt, saveDeliveries } from "./pending-deliveries.ts";
 import type { Outcome, PostgresConnection, Sql } from "./postgres-connection.ts";
 import { removeExpired } from "./remove-expired.ts";
 import { costOfRuns, costsOfWorker, countRuns, findLiveRuns, findRuns } from "./runs.ts";
 import { readBacklog, selectDailyCosts } from "./usage.ts";
+import { WriteBatches } from "./write-batches.ts";
 
 /**
  * The store in a PostgreSQL database that several processes may share. `holder` returns the current number of this
@@ -33,6 +42,20 @@ export function openPostgresStore(
   const runOf = (key: string): string[] | undefined => {
     const runId = claimed.get(key);
     return runId === undefined ? undefined : [runId];
+  };
+  const completions = new WriteBatches(
+    (batch: readonly Completion[]) => operations.open().transaction((sql) => completeEffects(sql, batch, holder())),
+    { maxConcurrent: 2, maxItems: 50, isAlone: ({ completion }) => completion.run !== undefined },
+  );
+  const claims = new WriteBatches(
+    (queues: readonly QueueToClaim[]) => claimEffects(operations.open(), queues, holder()),
+    { maxConcurrent: 2, maxItems: 100 },
+  );
+  const complete = async (touched: string[] | undefined, completion: Completion) => {
+    const result = await operations.writeBatched(touched, () => completions.write(completion));
+    claimed.delete(completion.completion.key);
+    if (result?.claimed) claimed.set(result.claimed.key, result.claimed.runId);
+    return result;
   };
 
   return {
@@ -61,30 +84,22 @@ export function openPostgresStore(
       if (await read(undefined, (sql) => isLocationCurrent(sql, reported))) return;
       await write(undefined, (sql) => saveLocation(sql, reported));
     },
-    inbox: (runId) => read([runId], (sql) => readInbox(sql, runId)),
+    inbox: (runId) => read([runId], async (sql) => (await readInboxes(sql, [runId]))(runId)),
     log: (runId, after, limit) => read([runId], (sql) => readLog(sql, { runId, after, limit })),
     advance: (step) =>
       write([step.runId, ...step.effects.map(({ runId }) => runId)], (sql) => advance(sql, step, holder())),
     claimEffect: (runId, queue, now) =>
-      operations.writeAlone([runId], async (sql) => {
-        const effect = await claimEffect(sql, { runId, queue, now, holder: holder() });
+      operations.writeBatched([runId], async () => {
+        const effect = await claims.write({ runId, queue, now });
+        if (effect instanceof UnreadableDataError) throw effect;
         if (effect) claimed.set(effect.key, runId);
         return effect;
       }),
     completeEffect: async (completion) => {
       const owner = runOf(completion.key);
-      const touched = owner && [...owner, ...runsIn(completion)];
-      const completed = await write(touched, (sql) => completeEffect(sql, completion, holder()));
-      claimed.delete(completion.key);
-      return completed;
+      return (await complete(owner && [...owner, ...touchedRuns({ completion })], { completion })) !== undefined;
     },
-    completeStep: async (completion, next) => {
-      const touched = [next.runId, next.rootId, ...runsIn(completion)];
-      const result = await write(touched, (sql) => completeStep(sql, completion, next, holder()));
-      claimed.delete(completion.key);
-      if (result?.claimed) claimed.set(result.claimed.key, next.runId);
-      return result;
-    },
+    completeStep: (completion, next) => complete(touchedRuns({ completion, next }), { completion, next }),
     postponeEffect: async (key, dueAt, options) => {
       await write(runOf(key), async (sql) => {
         await postponeEffect(sql, { key, dueAt, holder: holder() }, options);
@@ -124,13 +139,13 @@ function deliveriesIn(
   Store,
   "hasDelivery" | "saveDelivery" | "claimDelivery" | "postponeDelivery" | "completeDelivery" | "nextDeliveryAt"
 > {
-  const batches = new DeliveryBatches((keys, work) => operations.writeAlone(keys.map(deliveryName), work));
+  const batches = new WriteBatches((batch: readonly NewDelivery[]) => saveDeliveries(operations.open(), batch), {
+    maxConcurrent: 1,
+    maxItems: 1_000,
+  });
   return {
     hasDelivery: (guid) => operations.read([deliveryName(guid)], (sql) => hasDelivery(sql, guid)),
-    saveDelivery: async (delivery) => {
-      operations.assertOpen();
-      return batches.save(delivery);
-    },
+    saveDelivery: (delivery) => operations.writeBatched([deliveryName(delivery.key)], () => batches.write(delivery)),
     claimDelivery: (now, until) => operations.writeAlone(["claimed delivery"], (sql) => claimDelivery(sql, now, until)),
     postponeDelivery: (key, dueAt, { hasFailed } = {}) =>
       operations.writeAlone([deliveryName(key)], async (sql) => {
@@ -164,7 +179,7 @@ class Operations {
     touched: readonly string[] | undefined,
     work: (sql: Sql) => Promise<Outcome<Result>>,
   ): Promise<Result> {
-    const { transaction } = this.#open();
+    const { transaction } = this.open();
     return this.#order.write(touched, () => transaction(work));
   }
 
@@ -173,15 +188,21 @@ class Operations {
     touched: readonly string[],
     work: (sql: PostgresConnection) => Promise<Result>,
   ): Promise<Result> {
-    const connection = this.#open();
+    const connection = this.open();
     return this.#order.write(touched, () => work(connection));
+  }
+
+  /** Writes that join a transaction with others, none of which touches the same names. */
+  async writeBatched<Result>(touched: readonly string[] | undefined, work: () => Promise<Result>): Promise<Result> {
+    this.open();
+    return this.#order.write(touched, work);
   }
 
   async read<Result>(
     touched: readonly string[] | undefined,
     work: (sql: PostgresConnection) => Promise<Result>,
   ): Promise<Result> {
-    const connection = this.#open();
+    const connection = this.open();
     return this.#order.read(touched, () => work(connection));
   }
 
@@ -192,12 +213,9 @@ class Operations {
     await this.#connection.close();
   }
 
-  assertOpen(): void {
+  /** Returns the connection. Throws once the store is closed. */
+  open(): PostgresConnection {
     if (this.#isClosed) throw new Error("The store is closed.");
-  }
-
-  #open(): PostgresConnection {
-    this.assertOpen();
     return this.#connection;
   }
 }
@@ -209,12 +227,6 @@ async function hasDelivery(sql: Pick<Sql, "run">, guid: string): Promise<boolean
 async function findPost(sql: Pick<Sql, "query">, name: string): Promise<Post | undefined> {
   const text = 'select comment_id as "commentId", updated_at as "updatedAt" from posts where name = $1';
   return (await sql.query(PostColumns, text, [name]))[0];
-}
-
-/** The runs that the result of an effect touches, apart from its own. */
-function runsIn({ events = [], effects = [], run, parentChanges }: EffectCompletion): string[] {
-  const others = [...events, ...effects, ...(parentChanges ? [parentChanges] : [])].map(({ runId }) => runId);
-  return [...others, ...(run ? [run.spec.id] : [])];
 }
 
 function touchedBy({ deliveryId, run, events, effects = [] }: Parameters<Store["ingest"]>[0]): string[] {

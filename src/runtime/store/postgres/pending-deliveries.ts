@@ -6,8 +6,8 @@ import type { Sql } from "./postgres-connection.ts";
 const Key = z.object({ key: z.string() });
 const Due = z.object({ due: z.number().nullable() });
 
-/** Stores deliveries in one statement, and returns the keys of those that are new. */
-async function saveDeliveries(sql: Pick<Sql, "query">, deliveries: readonly NewDelivery[]): Promise<Set<string>> {
+/** Stores deliveries with different keys in one statement. Returns for each if it is new. */
+export async function saveDeliveries(sql: Pick<Sql, "query">, deliveries: readonly NewDelivery[]): Promise<boolean[]> {
   const now = Date.now();
   const added = await sql.query(
     Key,
@@ -28,60 +28,8 @@ async function saveDeliveries(sql: Pick<Sql, "query">, deliveries: readonly NewD
       now,
     ],
   );
-  return new Set(added.map(({ key }) => key));
-}
-
-interface WaitingDelivery extends PromiseWithResolvers<boolean> {
-  delivery: NewDelivery;
-}
-
-/** Groups the deliveries that arrive during a commit into the next one. */
-export class DeliveryBatches {
-  readonly #save: (deliveries: readonly NewDelivery[]) => Promise<Set<string>>;
-  #waiting: WaitingDelivery[] = [];
-  #saving: Promise<void> | undefined;
-
-  /** `write` runs its work after earlier writes of the same deliveries have ended. */
-  constructor(
-    write: (keys: string[], work: (sql: Pick<Sql, "query">) => Promise<Set<string>>) => Promise<Set<string>>,
-  ) {
-    this.#save = (deliveries) =>
-      write(
-        deliveries.map(({ key }) => key),
-        (sql) => saveDeliveries(sql, deliveries),
-      );
-  }
-
-  /** Stores a delivery. Resolves to false if it was already stored. */
-  save(delivery: NewDelivery): Promise<boolean> {
-    const waiting = { delivery, ...Promise.withResolvers<boolean>() };
-    this.#waiting.push(waiting);
-    this.#saving ??= this.#saveAll().finally(() => {
-      this.#saving = undefined;
-    });
-    return waiting.promise;
-  }
-
-  async #saveAll(): Promise<void> {
-    // Deliveries that arrive in the same turn of the event loop are stored together.
-    await new Promise((resolve) => setImmediate(resolve));
-    while (this.#waiting.length > 0) {
-      const batch = this.#waiting;
-      this.#waiting = [];
-      // The same delivery may have arrived twice.
-      const byKey = Map.groupBy(batch, ({ delivery }) => delivery.key);
-      const deliveries = [...byKey.values()].flatMap(([first]) => (first ? [first.delivery] : []));
-      try {
-        const added = await this.#save(deliveries);
-        for (const [key, [first, ...others]] of byKey) {
-          first?.resolve(added.has(key));
-          for (const other of others) other.resolve(false);
-        }
-      } catch (error) {
-        for (const { reject } of batch) reject(error);
-      }
-    }
-  }
+  const keys = new Set(added.map(({ key }) => key));
+  return deliveries.map(({ key }) => keys.has(key));
 }
 
 /** Claims the first delivery that is due and the oldest of its queue. Only one of several replicas gets it. */

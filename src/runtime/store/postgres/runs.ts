@@ -8,6 +8,7 @@ const isLive = "parent_id is null and status <> 'done'";
 const ofInstallation = "repository_id in (select id from repositories where installation_id = $1";
 const conditions = {
   id: "runs.id = $1",
+  ids: "runs.id = any ($1::text[])",
   thread: "repository_id = $1 and (thread = $2 or pull_request = $2) and parent_id is null order by number desc",
   name: "repository_id is null and runs.owner = lower($1) and runs.repo = lower($2) and thread = $3 and parent_id is null order by number desc",
   parent: "parent_id = $1 order by number",

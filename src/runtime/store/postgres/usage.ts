@@ -9,13 +9,14 @@ import {
 } from "#runtime/store/stored-rows.ts";
 import type { Sql } from "./postgres-connection.ts";
 
-/** Adds model calls to the hour of a run. Only this run writes the row, so no other run has to wait. */
-export async function addUsage(sql: Sql, runId: string, usage: HourlyUsage): Promise<void> {
-  const { origin, hour, rootId, worker } = usage;
+/** Adds model calls to the hours of different runs. Only a run itself writes its row, so no other run has to wait. */
+export async function addUsage(sql: Sql, usages: readonly (HourlyUsage & { runId: string })[]): Promise<void> {
+  if (usages.length === 0) return;
   await sql.run(
     `insert into usage as known (hour, run_id, root_id, worker, repository_id, installation_id, owner, repo,
         model_calls, input_tokens, output_tokens, cached_input_tokens, cost)
-      values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+      select * from unnest($1::integer[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[],
+        $8::text[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::double precision[])
       on conflict (hour, run_id) do update set
         model_calls = known.model_calls + excluded.model_calls,
         input_tokens = known.input_tokens + excluded.input_tokens,
@@ -23,19 +24,19 @@ export async function addUsage(sql: Sql, runId: string, usage: HourlyUsage): Pro
         cached_input_tokens = known.cached_input_tokens + excluded.cached_input_tokens,
         cost = known.cost + excluded.cost`,
     [
-      hour,
-      runId,
-      rootId,
-      worker,
-      origin.repositoryId ?? null,
-      origin.installationId,
-      origin.owner,
-      origin.repo,
-      usage.modelCalls,
-      usage.inputTokens,
-      usage.outputTokens,
-      usage.cachedInputTokens,
-      usage.cost,
+      usages.map(({ hour }) => hour),
+      usages.map(({ runId }) => runId),
+      usages.map(({ rootId }) => rootId),
+      usages.map(({ worker }) => worker),
+      usages.map(({ origin }) => origin.repositoryId ?? null),
+      usages.map(({ origin }) => origin.installationId),
+      usages.map(({ origin }) => origin.owner),
+      usages.map(({ origin }) => origin.repo),
+      usages.map(({ modelCalls }) => modelCalls),
+      usages.map(({ inputTokens }) => inputTokens),
+      usages.map(({ outputTokens }) => outputTokens),
+      usages.map(({ cachedInputTokens }) => cachedInputTokens),
+      usages.map(({ cost }) => cost),
     ],
   );
 }
