@@ -27,9 +27,49 @@ const trailingBlanks = /(?<=^|[^ \t])[ \t]+$/;
 
 const names: Record<string, string> = { "\u0000": "NUL", "\r": "CR", "\u001B": "ESC", "\u007F": "DEL", "\t": "TAB" };
 
-/** Escapes all invisible characters, without wrapping lines. */
+// The start of one of our own comment markers, which a comment must not contain anywhere else.
+const markerStart = /<(?=!--\s*golem-forge:)/gi;
+
+const rightToLeft = String.raw`(?=\p{L})[\u0590-\u08FF\uFB1D-\uFDFF\uFE70-\uFEFF\u{10800}-\u{10FFF}\u{1E800}-\u{1EFFF}]`;
+const rightToLeftLetter = new RegExp(rightToLeft, "u");
+const rightToLeftLetters = new RegExp(rightToLeft, "gu");
+const leftToRightLetters = new RegExp(`(?:(?!${rightToLeft})\\p{L})+`, "u");
+// Signs that end a part of a sentence. Any other sign between words or before digits would be shown in another place.
+const plainWords = /^(?:[\p{L}\p{M}\p{Nd} ]|(?<=[\p{L}\p{M}])[,.!?:،؛؟](?= ))*$/u;
+
+/** Escapes all invisible characters, and those that would reorder their line. Does not wrap lines. */
 export function escapeInvisible(text: string): string {
-  return text.replace(unseenAnywhere, escapeCharacter).replace(stackedMarks, escapeCharacter);
+  const seen = text
+    .replace(unseenAnywhere, escapeCharacter)
+    .replace(stackedMarks, escapeCharacter)
+    .replace(markerStart, escapeCharacter);
+  if (!rightToLeftLetter.test(seen)) return seen;
+  return seen
+    .split("\n")
+    .map((line) => (isReordered(line) ? line.replace(rightToLeftLetters, escapeCharacter) : line))
+    .join("\n");
+}
+
+/**
+ * True if letters that are written from right to left would show signs or digits of the line in another order, as in
+ * `"א" + 1 - 5 + "ב"`. False for words and sentences.
+ */
+function isReordered(line: string): boolean {
+  return line.split(leftToRightLetters).some((part) => {
+    const first = part.search(rightToLeftLetter);
+    if (first === -1) return false;
+    let end = first;
+    for (const { 0: character, index } of part.matchAll(/[\p{L}\p{Nd}]/gu)) end = index + character.length;
+    return !plainWords.test(part.slice(first, end));
+  });
+}
+
+/** Escapes the first letter of these lines if it is written from right to left: a browser would take the direction of the block from it. */
+export function startLeftToRight(lines: readonly string[]): string[] {
+  const at = lines.findIndex((line) => /\p{L}/u.test(line));
+  const first = lines[at];
+  if (first === undefined || !new RegExp(`^\\P{L}*${rightToLeft}`, "u").test(first)) return [...lines];
+  return lines.with(at, first.replace(rightToLeftLetter, escapeCharacter));
 }
 
 /** Renders one line of text: escapes it, counts blanks at its end, and wraps it. */

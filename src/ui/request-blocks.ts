@@ -1,5 +1,12 @@
 import { type FileChange, type Preview, type PreviewSection, textPreview } from "#domain/preview.ts";
-import { maxVisibleColumns, visibleLine, visibleName, wrapMark, wrapVisible } from "#text/visible-text.ts";
+import {
+  maxVisibleColumns,
+  startLeftToRight,
+  visibleLine,
+  visibleName,
+  wrapMark,
+  wrapVisible,
+} from "#text/visible-text.ts";
 
 /** One block of an approval request, the same for all front ends. Every character in it is visible. */
 export interface RequestBlock {
@@ -51,7 +58,12 @@ function layOutSection(section: PreviewSection, columns: number): RequestBlock {
       return textBlock("text", section.title, section.text, columns);
     case "file": {
       const lines = section.diff === "" ? [] : section.diff.split("\n").flatMap((line) => wrapDiffLine(line, columns));
-      return { kind: "diff", title: visibleName(section.change.path), details: describeChange(section.change), lines };
+      return {
+        kind: "diff",
+        title: visibleName(section.change.path),
+        details: describeChange(section.change),
+        lines: startLeftToRight(lines),
+      };
     }
     case "hidden-file": {
       const details = `${describeChange(section.change)}. Its content is not shown: ${section.reason}.`;
@@ -65,7 +77,7 @@ function textBlock(kind: RequestBlock["kind"], title: string, text: string, colu
     .replace(/\n$/, "")
     .split("\n")
     .flatMap((line) => markWrapped(visibleLine(line, columns), ""));
-  return { kind, title, details: undefined, lines };
+  return { kind, title, details: undefined, lines: startLeftToRight(lines) };
 }
 
 /** Wraps a line of a diff. Each part keeps the `+`, `-` or space. */

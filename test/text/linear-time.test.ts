@@ -18,6 +18,7 @@ const calls: Record<string, (run: TextFunction, text: string) => unknown> = {
   createRedactor: (_, text) => redact(text),
   createSanitizer: (_, text) => [sanitize(text), sanitize(text, "plain")],
   redactDeep: (_, text) => redactDeep({ [text]: [text] }, (part) => part),
+  startLeftToRight: (run, text) => run([text]),
   replaceHidden: (run, text) => run(text, () => ""),
   truncateText: (run, text) => run(text, text.length / 2),
   truncateMarkdown: (run, text) => run(text, text.length / 2),

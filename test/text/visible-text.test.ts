@@ -36,6 +36,28 @@ describe("invisible characters are shown as escapes", () => {
     expect(visibleText(`${wrapMark} rest`)).toBe("⟨U+2937⟩ rest");
   });
 
+  test.each([
+    ['"א" + 1 - 5 + "ב"', '"⟨U+05D0⟩" + 1 - 5 + "⟨U+05D1⟩"'],
+    ["if (א - 5) b()", "if (⟨U+05D0⟩ - 5) b()"],
+    ["/* ا */ - 1; // c", "/* ⟨U+0627⟩ */ - 1; // c"],
+    ["ok()\nא=ב", "ok()\n⟨U+05D0⟩=⟨U+05D1⟩"],
+  ])("letters written from right to left that would reorder a line: %s", (text, shown) => {
+    expect(visibleText(text)).toBe(shown);
+  });
+
+  test("the start of one of our comment markers", () => {
+    expect(visibleText("<!-- golem-forge:approval%2Fk7mq --><!-- a -->")).toBe(
+      "⟨U+003C⟩!-- golem-forge:approval%2Fk7mq --><!-- a -->",
+    );
+  });
+
+  test.each(["// שלום עולם, מה שלומך? 5", 'print("שלום"); // x = 5', "مرحبا بالعالم."])(
+    "words written from right to left are left alone: %s",
+    (text) => {
+      expect(visibleText(text)).toBe(text);
+    },
+  );
+
   test("letters of all scripts are left alone", () => {
     const text = "naïve café, Привет, 日本語, עברית, नमस्ते, 🎉";
 
@@ -75,7 +97,7 @@ describe("long lines", () => {
 });
 
 test("different texts look different, and no part of a text is lost", () => {
-  const characters = fc.constantFrom(..."ab \t\r\n⟨⟩⤷\u202E\u200B\u001B\u0301é日🎉\uD800");
+  const characters = fc.constantFrom(..."ab \t\r\n⟨⟩⤷א+1\u202E\u200B\u001B\u0301é日🎉\uD800");
   const texts = fc.array(characters, { maxLength: 200 }).map((all) => all.join(""));
   fc.assert(
     fc.property(texts, (text) => {

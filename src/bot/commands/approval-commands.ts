@@ -11,7 +11,7 @@ import type { CommandOf } from "./thread-command.ts";
 
 /** Approves a request, or raises the cost limit of the run that has used it up. */
 export async function approve(
-  { target, remember, changedArgs, note, budget }: CommandOf<"approve">,
+  { target, remember, changedArgs, budget }: CommandOf<"approve">,
   context: ThreadCommandContext,
 ): Promise<string | undefined> {
   const { runs, thread, person, comment } = context;
@@ -25,7 +25,6 @@ export async function approve(
   const options = {
     remember,
     commentId: comment.commentId,
-    ...(note && { note }),
     ...(changedArgs && { changedArgs }),
   };
   return decide(context, { target, approve: true, ...options });

@@ -12,7 +12,6 @@ export type ThreadCommand =
       target: string | undefined;
       remember: "none" | "session";
       changedArgs?: object;
-      note?: string;
       /** US dollars to add to a run's cost limit, instead of approving a request. */
       budget?: number;
     }
@@ -139,9 +138,13 @@ function parseModel({ rest }: CommandInput): ThreadCommand {
 const approveUsage =
   "Nothing was approved. Comment `/approve`, `/approve <id>` or `/approve all`; add `session` to approve identical calls later in this run.";
 
+/** Only a comment that is nothing but the approval counts: text below it may take it back, or make it depend on something. */
 function parseApprove({ rest, more }: CommandInput): ThreadCommand {
+  const changed = more === "" ? undefined : parseChangedArguments(more);
+  if (changed === null) return { kind: "malformed", message: approveAloneUsage };
   const budget = /^\+\s*\$?\s*(\d{1,6}(?:\.\d{1,2})?)\s*\$?$/.exec(rest)?.[1];
   if (budget !== undefined) {
+    if (changed) return { kind: "malformed", message: approveAloneUsage };
     return Number(budget) > 0
       ? { kind: "approve", target: undefined, remember: "none", budget: Number(budget) }
       : { kind: "malformed", message: "To raise the cost limit, name an amount above zero, such as `/approve +$2`." };
@@ -155,19 +158,19 @@ function parseApprove({ rest, more }: CommandInput): ThreadCommand {
 
   const target = targets[0]?.toLowerCase().replace(/^#/, "");
   const remember = session ? "session" : "none";
-  const fenced = /^(`{3,}|~{3,})[ \t]*(?:json)?[ \t]*\n([\s\S]*?)\n?\1[ \t]*(?:\n([\s\S]*))?$/i.exec(more);
-  if (!fenced) {
-    if (/^(`{3}|~{3}|\{)/m.test(more)) return { kind: "malformed", message: changedArgumentsUsage };
-    return { kind: "approve", target, remember, ...(more ? { note: more } : {}) };
-  }
-
-  const changedArgs = parseJsonObject(fenced[2] ?? "");
-  const note = (fenced[3] ?? "").trim();
-  if (!changedArgs || target === "all" || /^(`{3}|~{3})/m.test(note)) {
-    return { kind: "malformed", message: changedArgumentsUsage };
-  }
-  return { kind: "approve", target, remember, changedArgs, ...(note ? { note } : {}) };
+  if (!changed) return { kind: "approve", target, remember };
+  if (target === "all") return { kind: "malformed", message: changedArgumentsUsage };
+  return { kind: "approve", target, remember, changedArgs: changed };
 }
+
+/** Returns the JSON object of a fenced block; null for anything else. */
+function parseChangedArguments(text: string): object | null {
+  const [, , json] = /^(`{3,}|~{3,})[ \t]*(?:json)?[ \t]*\n([\s\S]*?)\n?\1$/i.exec(text) ?? [];
+  return (json !== undefined && parseJsonObject(json)) || null;
+}
+
+const approveAloneUsage =
+  "Nothing was approved, because your comment holds more than the command. Comment `/approve` alone, and write to the worker in another comment. To change the arguments, put one JSON object in a fenced block on the lines after `/approve <id>`, and nothing else.";
 
 const changedArgumentsUsage =
   "Nothing was approved. To change the arguments, name one approval and put one JSON object in a fenced block on the lines after `/approve <id>`.";
