@@ -9,7 +9,6 @@ import { createModels } from "#models/create-models.ts";
 import { CostWatch } from "#runtime/cost-watch.ts";
 import { createRuntime, type Runtime, runtimeOptionsOf } from "#runtime/create-runtime.ts";
 import type { Dispatch } from "#runtime/dispatch.ts";
-import { loadWorkspaceModules } from "#runtime/github-environment.ts";
 import { RunLog } from "#runtime/run-log.ts";
 import type { RunObserver } from "#runtime/run-observer.ts";
 import { openWorkerCatalog } from "#runtime/start/worker-catalog.ts";
@@ -73,7 +72,7 @@ async function main(): Promise<void> {
       openGitHub: (repository) => bot.openGitHub(repository),
       onError,
     });
-  const bot: Bot = await createBot({
+  const bot: Bot = createBot({
     config,
     log,
     pages,
@@ -114,13 +113,11 @@ async function main(): Promise<void> {
   process.on("unhandledRejection", (reason) => onError(reason));
   for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => void stop());
   if (!models.defaultModel) log.warn("GOLEM_FORGE_MODEL is not set: only workers that name a model can run.");
-  const unreachable = await checkAppAtStart(config);
+  const unreachable = await checkAppAtStart(config, bot);
   if (unreachable) log.warn(unreachable);
   await executors.availabilities();
   await runtime.start();
   await bot.start();
-  await loadWorkspaceModules();
-  await pages?.load();
 }
 
 function createOnError(log: Logger, redact: (text: string) => string): OnError {

@@ -8,7 +8,7 @@ import { Redelivery } from "#bot/deliveries/redeliver-missed.ts";
 import { WebhookServer } from "#bot/deliveries/webhook-server.ts";
 import { connectApp } from "#bot/github/connect-app.ts";
 import { createOpenGitHub } from "#bot/github/open-github.ts";
-import type { RestClient } from "#bot/github/rest-client.ts";
+import type { RestClient, RestResponse } from "#bot/github/rest-client.ts";
 import type { Config } from "#config/config.ts";
 import { isListedRepository } from "#config/config.ts";
 import type { OpenGitHub } from "#domain/github.ts";
@@ -22,6 +22,7 @@ import type { CommentLinks } from "./render/render-status.ts";
 import { createThreadFrontEnd } from "./thread-front-end.ts";
 
 const shutdownGraceMs = 5_000;
+const appRequestTimeoutMs = 10_000;
 
 export interface BotOptions {
   config: Config;
@@ -49,6 +50,8 @@ export interface RunPages {
 export interface Bot {
   openGitHub: OpenGitHub;
   frontEnd: Required<FrontEnd>;
+  /** Sends a request as the app itself, once. */
+  request(route: string): Promise<RestResponse>;
   /** GitHub's rate limits of the installations that requests were sent for lately. */
   rateLimits(): ReturnType<RestClient["rateLimits"]>;
   /** Starts to listen. Resolves to the address, such as `http://127.0.0.1:3000`. */
@@ -60,18 +63,18 @@ export interface Bot {
 }
 
 /** The GitHub App: receives webhooks, authorizes people, passes their commands to the runtime, and shows runs in comments. */
-export async function createBot({
+export function createBot({
   config,
   runs,
   deliveries,
   pages,
   metrics,
   ready,
-  log: logger,
-}: BotOptions): Promise<Bot> {
-  const { probot, rest } = await connectApp(config, logger ?? pino({ level: config.app.logLevel }));
+  log: logger = pino({ level: config.app.logLevel }),
+}: BotOptions): Bot {
+  const rest = connectApp(config, logger);
   const openGitHub = createOpenGitHub(rest, config);
-  const log = createLog(probot, config.secrets);
+  const log = createLog({ log: logger }, config.secrets);
   const threads = createThreads({ config, appId: config.app.appId, openGitHub, runs, deliveries, pages, log });
   const { services, processor } = threads;
   const redelivery = new Redelivery({ rest, ready, log, inBackground: services.inBackground });
@@ -99,6 +102,7 @@ export async function createBot({
 
   return {
     openGitHub,
+    request: (route) => rest.send({ route, maxRetries: 0, timeoutMs: appRequestTimeoutMs }),
     rateLimits: () => rest.rateLimits(),
     frontEnd: threads.frontEnd,
     idle: () => processor.idle(),

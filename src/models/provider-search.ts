@@ -1,13 +1,11 @@
-import { anthropic } from "@ai-sdk/anthropic";
-import { google } from "@ai-sdk/google";
-import { openai } from "@ai-sdk/openai";
 import type { SharedV4ProviderOptions } from "@ai-sdk/provider";
 import type { Tool } from "ai";
 import type { WebSearchSettings } from "#domain/worker.ts";
 
-/** A provider's web search, ready for a model call. */
+/** A provider's web search for a model call. */
 export interface ProviderSearch {
-  tool: Tool;
+  /** Loads the provider's package and creates the tool. */
+  createTool(): Promise<Tool>;
   callOptions?: SharedV4ProviderOptions;
 }
 
@@ -27,11 +25,14 @@ function anthropicSearch(_model: string, settings: WebSearchSettings): ProviderS
   } = settings;
   // Later versions let the model run code on the results, which would happen unseen at the provider.
   return {
-    tool: anthropic.tools.webSearch_20250305({
-      maxUses,
-      ...(allowedDomains && { allowedDomains }),
-      ...(blockedDomains && { blockedDomains }),
-    }),
+    async createTool() {
+      const { anthropic } = await import("@ai-sdk/anthropic");
+      return anthropic.tools.webSearch_20250305({
+        maxUses,
+        ...(allowedDomains && { allowedDomains }),
+        ...(blockedDomains && { blockedDomains }),
+      });
+    },
   };
 }
 
@@ -42,7 +43,10 @@ function openaiSearch(_model: string, settings: WebSearchSettings): ProviderSear
     blocked_domains: blockedDomains,
   } = settings;
   const filters = { ...(allowedDomains && { allowedDomains }), ...(blockedDomains && { blockedDomains }) };
-  return { tool: openai.tools.webSearch({ filters }), callOptions: { openai: { maxToolCalls } } };
+  return {
+    createTool: async () => (await import("@ai-sdk/openai")).openai.tools.webSearch({ filters }),
+    callOptions: { openai: { maxToolCalls } },
+  };
 }
 
 function googleSearch(model: string, settings: WebSearchSettings): ProviderSearch | string {
@@ -51,5 +55,5 @@ function googleSearch(model: string, settings: WebSearchSettings): ProviderSearc
   }
   const given = Object.keys(settings);
   if (given.length > 0) return `Google's search does not support ${given.join(" or ")}.`;
-  return { tool: google.tools.googleSearch({}) };
+  return { createTool: async () => (await import("@ai-sdk/google")).google.tools.googleSearch({}) };
 }

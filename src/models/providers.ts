@@ -1,11 +1,8 @@
-import { createAnthropic } from "@ai-sdk/anthropic";
-import { createGoogle } from "@ai-sdk/google";
-import { createOpenAI } from "@ai-sdk/openai";
-import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import type { LanguageModelV4, SharedV4ProviderOptions } from "@ai-sdk/provider";
 import type { Config } from "#config/config.ts";
+import type { ServerSideTool } from "#domain/worker.ts";
 import type { providerNames } from "./model-name.ts";
-import { type CreateProviderSearch, providerSearch } from "./provider-search.ts";
+import { type CreateProviderSearch, type ProviderSearch, providerSearch } from "./provider-search.ts";
 
 /** A configured model provider. */
 export interface Provider {
@@ -27,7 +24,8 @@ export interface Provider {
   readsFiles?: boolean;
   /** Undefined if the provider has no web search. */
   createSearch?: CreateProviderSearch;
-  connect(model: string, fetch: typeof globalThis.fetch): LanguageModelV4;
+  /** Loads the provider's package and returns a model. */
+  connect(model: string, fetch: typeof globalThis.fetch): Promise<LanguageModelV4>;
 }
 
 const anthropicUrl = "https://api.anthropic.com/v1";
@@ -45,6 +43,15 @@ export function providers(config: Config["models"]): Map<string, Provider> {
   return new Map(Object.entries(all));
 }
 
+/** Sets up the provider's web search. Returns a sentence if it has none. */
+export function findSearch(
+  provider: Provider | undefined,
+  model: string,
+  { config = {} }: ServerSideTool,
+): ProviderSearch | string {
+  return provider?.createSearch?.(model, config) ?? `${provider?.label ?? "The provider"} has no web search.`;
+}
+
 function anthropic({ apiKey, baseUrl }: Config["models"]["anthropic"]): Provider {
   const url = withVersion(baseUrl) ?? anthropicUrl;
   return {
@@ -57,7 +64,10 @@ function anthropic({ apiKey, baseUrl }: Config["models"]["anthropic"]): Provider
     readsFiles: true,
     cacheMark: { anthropic: { cacheControl: { type: "ephemeral" } } },
     createSearch: providerSearch.anthropic,
-    connect: (model, fetch) => createAnthropic({ apiKey: apiKey ?? "", baseURL: url, fetch })(model),
+    async connect(model, fetch) {
+      const { createAnthropic } = await import("@ai-sdk/anthropic");
+      return createAnthropic({ apiKey: apiKey ?? "", baseURL: url, fetch })(model);
+    },
   };
 }
 
@@ -77,7 +87,8 @@ function openai({ apiKey, baseUrl }: Config["models"]["openai"]): Provider {
       callOptions: { openai: { store: false } },
       createSearch: providerSearch.openai,
     }),
-    connect(model, fetch) {
+    async connect(model, fetch) {
+      const { createOpenAI } = await import("@ai-sdk/openai");
       const provider = createOpenAI({ apiKey: apiKey ?? "", baseURL: url, fetch });
       // Compatible servers usually support chat completions, but not the newer API.
       return isOpenAI ? provider(model) : provider.chat(model);
@@ -95,7 +106,10 @@ function google({ apiKey }: Config["models"]["google"]): Provider {
     problem: missing(apiKey, "GOOGLE_GENERATIVE_AI_API_KEY"),
     readsFiles: true,
     createSearch: providerSearch.google,
-    connect: (model, fetch) => createGoogle({ apiKey: apiKey ?? "", baseURL: googleUrl, fetch })(model),
+    async connect(model, fetch) {
+      const { createGoogle } = await import("@ai-sdk/google");
+      return createGoogle({ apiKey: apiKey ?? "", baseURL: googleUrl, fetch })(model);
+    },
   };
 }
 
@@ -111,8 +125,11 @@ function compatible({ apiKey, baseUrl }: Config["models"]["compatible"]): Provid
       (baseUrl
         ? undefined
         : "OPENAI_COMPATIBLE_BASE_URL is not set. Set it to the URL of the model server, such as http://localhost:11434/v1."),
-    connect: (model, fetch) =>
-      createOpenAICompatible({ name: "compatible", baseURL: baseUrl ?? "", apiKey, includeUsage: true, fetch })(model),
+    async connect(model, fetch) {
+      const { createOpenAICompatible } = await import("@ai-sdk/openai-compatible");
+      const options = { name: "compatible", baseURL: baseUrl ?? "", apiKey, includeUsage: true, fetch };
+      return createOpenAICompatible(options)(model);
+    },
   };
 }
 

@@ -46,7 +46,11 @@ export function createGitHubEnvironment({
         policiesOf(store, spec),
         base ?? startBranch(spec, github).then((branch) => ({ branch })),
       ]);
-      const [{ openSandbox }, { openToolbox }] = await loadWorkspaceModules();
+      // A third of the program, which only runs need.
+      const [{ openSandbox }, { openToolbox }] = await Promise.all([
+        import("#sandbox/open-sandbox.ts"),
+        import("#toolsets/open-toolbox.ts"),
+      ]);
       const sandbox = await openSandbox({
         source,
         at,
@@ -88,11 +92,6 @@ export function createGitHubEnvironment({
       };
     },
   };
-}
-
-/** Loads the modules that only runs need, a third of the program: after the start, or for the first run. */
-export function loadWorkspaceModules() {
-  return Promise.all([import("#sandbox/open-sandbox.ts"), import("#toolsets/open-toolbox.ts")]);
 }
 
 function keysOf(store: Store): Parameters<typeof reportMissingPermission>[1]["keys"] {

@@ -9,7 +9,8 @@ import type { Store } from "./store/store.ts";
 
 export interface RunSchedulerOptions {
   store: Store;
-  handlers: EffectHandlers;
+  /** Loads the handlers, once. */
+  handlers: () => Promise<EffectHandlers>;
   openActiveRun: (runId: string) => Promise<ActiveRun>;
   /** Notified of runs that have no session here. */
   dispatch: Pick<Dispatch, "wake" | "confirmLease">;
@@ -79,7 +80,7 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
     if (!status) return;
     const active = await openActiveRun(runId);
     try {
-      const handler: EffectHandler = handlers[status.request.kind];
+      const handler: EffectHandler = (await handlers())[status.request.kind];
       const result = await withLease(confirmLease, () => handler.perform(status, active, new AbortController().signal));
       await store.completeEffect({ key: status.key, ...result });
     } catch (error) {

@@ -13,7 +13,7 @@ import { unreadableRetryMs } from "./store/stored-rows.ts";
 /** The methods of the scheduler that a session uses. */
 export interface SessionHost {
   store: Store;
-  handlers: EffectHandlers;
+  handlers: () => Promise<EffectHandlers>;
   observer: Required<RunObserver>;
   now(): number;
   /** Something may have happened to this run. */
@@ -199,7 +199,7 @@ export class RunSession {
   /** Returns undefined if there is nothing to store, because the effect was aborted or postponed. */
   async #attempt(effect: Effect, signal: AbortSignal): Promise<EffectResult | undefined> {
     const { store, handlers, observer, now, onError } = this.#host;
-    const handler: EffectHandler = handlers[effect.request.kind];
+    const handler: EffectHandler = (await handlers())[effect.request.kind];
     const active = await this.#active;
     observer.effectStarted(effect, active.spec);
     try {

@@ -1,5 +1,4 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { Probot } from "probot";
 import { z } from "zod";
 import { type Config, readConfig } from "#config/config.ts";
 import { UserError } from "#domain/errors.ts";
@@ -29,7 +28,13 @@ export interface DoctorOptions {
 const maxClockSkewMs = 30_000;
 const requestTimeoutMs = 10_000;
 
-type AppClient = Awaited<ReturnType<Probot["auth"]>>;
+/** Sends requests as the app. */
+interface AppClient {
+  request(
+    route: string,
+    parameters?: Record<string, unknown>,
+  ): Promise<{ data: unknown; headers: Record<string, string | number | undefined> }>;
+}
 
 /**
  * Checks a deployment from its environment to its webhook, in order, and yields each result when it is known. Makes no
@@ -68,13 +73,15 @@ export async function* runChecks(
  * Checks the App with GitHub before a server starts. Throws a UserError if GitHub rejects its id or key. Resolves to a
  * warning if GitHub does not answer: an outage says nothing about the App.
  */
-export async function checkAppAtStart(config: Config): Promise<string | undefined> {
-  const result = await identifyApp(await connect(config), config);
+export async function checkAppAtStart(config: Config, client: AppClient): Promise<string | undefined> {
+  const result = await identifyApp(client, config);
   if (result.kind === "refused") throw new UserError(`${result.detail} ${result.fix}`);
   return result.kind === "unreachable" ? result.detail : undefined;
 }
 
-function connect({ app, github }: Config): Promise<AppClient> {
+async function connect({ app, github }: Config): Promise<AppClient> {
+  // Takes longer to load than the rest of the command.
+  const { Probot } = await import("probot");
   const { appId, privateKey, webhookSecret: secret } = app;
   return new Probot({ appId, privateKey, secret, baseUrl: github.apiUrl, logLevel: "fatal" }).auth();
 }
@@ -358,10 +365,10 @@ interface Answer {
 
 async function ask(client: AppClient, route: string): Promise<Answer> {
   try {
-    const { status, data, headers } = await client.request(route, {
+    const { data, headers } = await client.request(route, {
       request: { signal: AbortSignal.timeout(requestTimeoutMs), retries: 0 },
     });
-    return { status, data, date: headers.date };
+    return { status: 200, data, date: headers.date?.toString() };
   } catch (error) {
     const answer = z
       .object({ status: z.number(), response: z.object({ headers: z.object({ date: z.string().optional() }) }) })

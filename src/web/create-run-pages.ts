@@ -6,10 +6,9 @@ import { type SSEStreamingApi, streamSSE } from "hono/streaming";
 import type { Config } from "#config/config.ts";
 import { UserError } from "#domain/errors.ts";
 import type { OpenGitHub } from "#domain/github.ts";
-import type { RunSpec } from "#domain/run.ts";
 import type { Runs } from "#runtime/runs.ts";
 import type { RunViewReader } from "#runtime/views/run-view-reader.ts";
-import { type AccessCache, createAccessCache } from "./access-cache.ts";
+import type { AccessCache } from "./access-cache.ts";
 import { deriveKey } from "./derive-key.ts";
 import { streamRun } from "./event-stream.ts";
 import { executePageCommand, type PageAction, pageActions } from "./execute-page-command.ts";
@@ -20,14 +19,14 @@ import { PageError, runNotFound } from "./page-error.ts";
 import { createRateLimit, type RateLimit } from "./rate-limit.ts";
 import { maxEntriesPerPage, renderEntries, renderEntriesPage, renderRunPage } from "./render-page.ts";
 import { securityHeaders, sendMessage, wantsJson } from "./responses.ts";
-import { createRunLinks, isPagePath, type RunLinks } from "./run-links.ts";
+import type { RunLinks } from "./run-links.ts";
 import { createSealedCookies } from "./sealed-cookies.ts";
 import { createSessions, type Sessions } from "./sessions.ts";
 import { costsCsvPath, downloadCosts, showCosts } from "./show-costs.ts";
 import { callbackPath, createSignIn } from "./sign-in.ts";
 import { createSignInRoutes, type FormVariables, requireForm, signOutPath } from "./sign-in-routes.ts";
 
-interface RunPagesOptions {
+export interface RunPagesOptions {
   config: Pick<Config, "github"> & { page: NonNullable<Config["page"]>; app: Pick<Config["app"], "webhookSecret"> };
   views: () => RunViewReader;
   runs: () => Runs;
@@ -35,13 +34,12 @@ interface RunPagesOptions {
   /** Receives internal errors. The person only sees that something failed. */
   onError: (error: unknown) => void;
   now?: () => number;
+  links: RunLinks;
+  access: AccessCache;
 }
 
 interface RunPages {
-  /** Answers requests for `/`, `/favicon.ico`, `/costs`, `/costs.csv` and paths below `/runs`. Returns false for others. */
-  answer(request: IncomingMessage, response: ServerResponse): boolean;
-  /** Resolves to the address of the run's page; to undefined if it could not be opened by anyone. */
-  linkTo(spec: RunSpec): Promise<string | undefined>;
+  answer(request: IncomingMessage, response: ServerResponse): void;
   /** Ends all event streams. */
   close(): void;
 }
@@ -66,7 +64,7 @@ const assets = Object.entries({
 
 /** The web pages of runs. Anyone with a page's link can read it; people who sign in and have write access can give commands. */
 export function createRunPages(options: RunPagesOptions): RunPages {
-  const { config, openGitHub, now = Date.now } = options;
+  const { config, now = Date.now } = options;
   const { url, signIn } = config.page;
   const secret = config.app.webhookSecret;
   const cookies = createSealedCookies({ key: deriveKey(secret, "cookies"), secure: url.startsWith("https:"), now });
@@ -74,8 +72,6 @@ export function createRunPages(options: RunPagesOptions): RunPages {
     ...options,
     now,
     github: config.github,
-    links: createRunLinks(secret),
-    access: createAccessCache({ openGitHub, now }),
     sessions: signIn && createSessions(cookies, deriveKey(secret, "forms")),
     commandLimit: createRateLimit({ perMinute: commandsPerMinute, now }),
     viewLimit: createRateLimit({ perMinute: viewsPerMinute, now }),
@@ -107,14 +103,8 @@ export function createRunPages(options: RunPagesOptions): RunPages {
   const listener = getRequestListener(app.fetch, { hostname: "localhost", overrideGlobalObjects: false });
   return {
     answer: (request, response) => {
-      if (!isPagePath(request.url)) return false;
       response.setTimeout(idleTimeoutMs, () => response.destroy());
       void listener(request, response);
-      return true;
-    },
-    linkTo: async ({ rootId, origin }) => {
-      if (!signIn && (await services.access.isPrivate(origin))) return undefined;
-      return `${url}${services.links.pathOf(rootId)}`;
     },
     close: () => {
       for (const end of services.streams.values()) end.abort?.();

@@ -1,25 +1,39 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { RunSpec } from "#domain/run.ts";
-import type { createRunPages } from "./create-run-pages.ts";
-import { isPagePath } from "./run-links.ts";
+import { createAccessCache } from "./access-cache.ts";
+import type { createRunPages, RunPagesOptions } from "./create-run-pages.ts";
+import { createRunLinks, isPagePath } from "./run-links.ts";
 
-type RunPages = ReturnType<typeof createRunPages>;
+interface RunPages {
+  /** Answers requests for `/`, `/favicon.ico`, `/costs`, `/costs.csv` and paths below `/runs`. Returns false for others. */
+  answer(request: IncomingMessage, response: ServerResponse): boolean;
+  /** Resolves to the address of the run's page; to undefined if it could not be opened by anyone. */
+  linkTo(spec: RunSpec): Promise<string | undefined>;
+  /** Ends all event streams. */
+  close(): void;
+}
 
-/** Creates run pages whose modules, a fifth of the program, are loaded at the first request or link, or by `load`. */
-export function loadRunPages(options: Parameters<typeof createRunPages>[0]): RunPages & { load(): Promise<RunPages> } {
-  let loading: Promise<RunPages> | undefined;
+/** Creates run pages whose modules, a fifth of the program, are loaded at the first request for a page. */
+export function loadRunPages(options: Omit<RunPagesOptions, "links" | "access">): RunPages {
+  const { config, openGitHub, now = Date.now } = options;
+  const links = createRunLinks(config.app.webhookSecret);
+  const access = createAccessCache({ openGitHub, now });
+  let loading: Promise<ReturnType<typeof createRunPages>> | undefined;
   const load = () => {
-    loading ??= import("./create-run-pages.ts").then((module) => module.createRunPages(options));
+    loading ??= import("./create-run-pages.ts").then((module) => module.createRunPages({ ...options, links, access }));
     return loading;
   };
   return {
-    load,
-    answer(request: IncomingMessage, response: ServerResponse) {
+    answer(request, response) {
       if (!isPagePath(request.url)) return false;
       void load().then((pages) => pages.answer(request, response));
       return true;
     },
-    linkTo: async (spec: RunSpec) => (await load()).linkTo(spec),
+    linkTo: async ({ rootId, origin }) => {
+      const { url, signIn } = config.page;
+      if (!signIn && (await access.isPrivate(origin))) return undefined;
+      return `${url}${links.pathOf(rootId)}`;
+    },
     close: () => void loading?.then((pages) => pages.close()),
   };
 }

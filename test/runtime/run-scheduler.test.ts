@@ -36,7 +36,8 @@ function schedulerWorld(
   };
   const scheduler: RunScheduler = new RunScheduler({
     store,
-    handlers: new Proxy({}, { get: () => handler }) as EffectHandlers,
+    handlers: async () =>
+      new Proxy({}, { get: (_, kind) => (kind === "then" ? undefined : handler) }) as EffectHandlers,
     openActiveRun: async () => active,
     dispatch: { wake: (runId) => void scheduler.process(runId) },
     observer: combineObservers([]),

@@ -105,7 +105,7 @@ export class BotWorld {
   }: BotOptions = {}) {
     const hub = await TestGitHub.start({ repositories: [shop] });
     Object.assign(hub.as("mia").openIssue({ title: "It breaks", body: "Help" }), { updatedAt: eventTime });
-    const bot = await createBot({ config: configFor(hub, environment), runs: () => runs, deliveries: store, ready });
+    const bot = createBot({ config: configFor(hub, environment), runs: () => runs, deliveries: store, ready });
     const world = new BotWorld({ hub, bot, runs, store });
     world.url = await bot.start();
     return world;
@@ -121,7 +121,7 @@ export class BotWorld {
   /** Starts another bot with the same GitHub and store. The test has to stop it. */
   async startBot({ environment, runs = this.runs, store = this.store, ready = async () => "ready" }: BotOptions = {}) {
     const config = configFor(this.hub, environment);
-    const bot = await createBot({ config, runs: () => runs, deliveries: store, ready });
+    const bot = createBot({ config, runs: () => runs, deliveries: store, ready });
     return { bot, url: await bot.start(), runs };
   }
 

@@ -61,7 +61,7 @@ export class GitHubWorld {
   }: TestGitHubOptions & { repository?: NewRepository; environment?: Record<string, string> } = {}) {
     const hub = await TestGitHub.start({ repositories: [repository], ...options });
     const config = configFor(hub, environment);
-    const { rest } = await connectApp(config, pino({ level: "silent" }));
+    const rest = connectApp(config, pino({ level: "silent" }));
     return new GitHubWorld(hub, createOpenGitHub(rest, config));
   }
 

@@ -14,8 +14,8 @@ import { RunService } from "#runtime/run-service.ts";
 import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { RunViewReader } from "#runtime/views/run-view-reader.ts";
 import { createRedactor } from "#text/redact.ts";
-import { createRunPages } from "#web/create-run-pages.ts";
 import { deriveKey } from "#web/derive-key.ts";
+import { loadRunPages } from "#web/load-run-pages.ts";
 import { createRunLinks } from "#web/run-links.ts";
 import { createSealedCookies } from "#web/sealed-cookies.ts";
 import { createSessions, sessionCookie } from "#web/sessions.ts";
@@ -65,14 +65,14 @@ async function webWorld({ github: githubOptions, signIn = true, githubUrl, clien
     runsPerHour: { person: 20, repository: 100 },
     policy: defaultPolicy,
   });
-  let answer: ReturnType<typeof createRunPages>["answer"] = () => false;
+  let answer: ReturnType<typeof loadRunPages>["answer"] = () => false;
   const server = createServer((request, response) => {
     if (!answer(request, response)) response.writeHead(418).end();
   });
   await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const at = githubUrl ?? "https://github.example";
-  const pages = createRunPages({
+  const pages = loadRunPages({
     config: {
       app: { webhookSecret },
       page: { url, signIn: signIn ? (client ?? { clientId: "Iv1.a", clientSecret: "s" }) : undefined },

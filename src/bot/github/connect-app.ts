@@ -1,25 +1,19 @@
 import type { Logger } from "pino";
-import { Probot } from "probot";
 import githubAppJwt from "universal-github-app-jwt";
 import type { Config } from "#config/config.ts";
 import { createRedactor } from "#text/redact.ts";
 import { RestClient } from "./rest-client.ts";
 
 /** Connects to GitHub as the app. */
-export async function connectApp(config: Config, log: Logger): Promise<{ probot: Probot; rest: RestClient }> {
+export function connectApp(config: Config, log: Logger): RestClient {
   const { apiUrl, writeIntervalMs } = config.github;
-  const { appId, privateKey, webhookSecret } = config.app;
-  const probot = new Probot({ appId, privateKey, secret: webhookSecret, baseUrl: apiUrl, log });
-  await probot.ready();
   const redact = createRedactor(config.secrets);
-  const warn = (message: string) => log.warn(redact(message));
-  const rest = new RestClient({
+  return new RestClient({
     apiUrl,
     writeIntervalMs,
-    warn,
+    warn: (message) => log.warn(redact(message)),
     createAppToken: (clockOffset) => createAppToken(config.app, clockOffset),
   });
-  return { probot, rest };
 }
 
 /** Signs a token of the app, for a GitHub whose clock is this many seconds ahead of the local one. */

@@ -3,7 +3,7 @@ import { createMCPClient, type ListToolsResult, type MCPClient } from "@ai-sdk/m
 import { Agent, fetch as undiciFetch } from "undici";
 import { z } from "zod";
 import { isPublicAddress, publicAddresses, type Resolve } from "#executors/public-address.ts";
-import { ProgramTransport } from "./program-transport.ts";
+import { ProgramEndedError, ProgramTransport } from "./program-transport.ts";
 import type { ServerSettings } from "./server-settings.ts";
 
 const connectMs = 10_000;
@@ -23,11 +23,6 @@ export interface ServerConnection {
   /** Returns a report of the program's output besides messages; undefined if there is nothing new. */
   takeReport(): string | undefined;
   close(): Promise<void>;
-}
-
-/** Thrown if a server's program ends before it answers. The message gives the reason. */
-export class ProgramEndedError extends Error {
-  override readonly name = "ProgramEndedError";
 }
 
 /** Connects within 10 seconds and lists the tools. With `publicOnly`, private addresses are refused. */

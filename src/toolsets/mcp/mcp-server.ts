@@ -2,7 +2,8 @@ import { createHash } from "node:crypto";
 import type { CallToolResult } from "@ai-sdk/mcp";
 import { canonicalJson } from "#domain/approval.ts";
 import { ToolError } from "#domain/errors.ts";
-import { connectServer, ProgramEndedError, type ServerConnection, type ToolDefinition } from "./connect-server.ts";
+import type { ServerConnection, ToolDefinition } from "./connect-server.ts";
+import { ProgramEndedError } from "./program-transport.ts";
 import type { ServerSettings } from "./server-settings.ts";
 
 export interface McpCallOptions {
@@ -80,7 +81,7 @@ export class McpServer {
 
   async #connection(): Promise<ServerConnection> {
     if (this.#closed) throw this.#unavailable("the run's tools are closed");
-    const connecting = this.#connecting ?? connectServer(this.#settings, this.#publicOnly);
+    const connecting = this.#connecting ?? this.#connect();
     this.#connecting = connecting;
     try {
       return await connecting;
@@ -88,6 +89,12 @@ export class McpServer {
       if (this.#connecting === connecting) this.#connecting = undefined;
       throw this.#unavailable(reasonOf(error), error);
     }
+  }
+
+  async #connect(): Promise<ServerConnection> {
+    // Its packages are large, and few workers use a server.
+    const { connectServer } = await import("./connect-server.ts");
+    return connectServer(this.#settings, this.#publicOnly);
   }
 
   async #drop(): Promise<void> {

@@ -4,6 +4,11 @@ import type { JSONRPCMessage, MCPTransport } from "@ai-sdk/mcp";
 import { z } from "zod";
 import { readJsonLines } from "#toolsets/read-json-lines.ts";
 
+/** Thrown if a server's program ends before it answers. The message gives the reason. */
+export class ProgramEndedError extends Error {
+  override readonly name = "ProgramEndedError";
+}
+
 /** The maximum size of a server's message, in bytes. */
 const maxMessageBytes = 8_000_000;
 /** The time in milliseconds that a program gets to end after its input was closed. */

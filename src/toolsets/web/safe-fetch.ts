@@ -1,7 +1,7 @@
 import { isIP, type LookupFunction } from "node:net";
 import type { Readable } from "node:stream";
 import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
-import { Agent, errors } from "undici";
+import type { Agent } from "undici";
 import { ToolError } from "#domain/errors.ts";
 import { isPublicAddress, publicAddresses, type Resolve } from "#executors/public-address.ts";
 
@@ -70,13 +70,22 @@ export function createSafeFetch(
     );
   };
   const shared = { maxHeaderSize: 16_384, keepAliveTimeout: 1_000, connections: 8 };
-  const publicAgent = new Agent({ ...shared, connect: { lookup: lookupPublic, timeout: 10_000 } });
-  const privateAgent = new Agent({ ...shared, connect: { timeout: 10_000 } });
+  let agents: Promise<{ publicAgent: Agent; privateAgent: Agent }> | undefined;
+  const createAgents = async () => {
+    // A large package, and few runs fetch anything.
+    const { Agent } = await import("undici");
+    return {
+      publicAgent: new Agent({ ...shared, connect: { lookup: lookupPublic, timeout: 10_000 } }),
+      privateAgent: new Agent({ ...shared, connect: { timeout: 10_000 } }),
+    };
+  };
 
   return async (request) => {
     const deadline = AbortSignal.timeout(request.timeoutMs);
     const signal = request.signal ? AbortSignal.any([request.signal, deadline]) : deadline;
     try {
+      agents ??= createAgents();
+      const { publicAgent, privateAgent } = await agents;
       const headers = credentials ? (request.headers ?? {}) : checkHeaders(request.headers ?? {});
       return await follow(
         { ...request, headers },
@@ -276,6 +285,7 @@ function refused(message: string): ToolError {
 }
 
 function reasonOf(error: unknown): string {
-  if (error instanceof errors.HeadersOverflowError) return "its headers are too long.";
+  if (error instanceof Error && "code" in error && error.code === "UND_ERR_HEADERS_OVERFLOW")
+    return "its headers are too long.";
   return error instanceof Error ? error.message : String(error);
 }
