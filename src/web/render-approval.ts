@@ -27,7 +27,7 @@ export function renderApprovalCard(approval: Approval, context: PageContext): Ht
 <h2 id="approval-${id}-title">🔐 ${escapeInvisible(workerPath)} asks for approval <code>${id}</code></h2>
 <p>${escapeInvisible(reason)}</p>
 <p>Tool <code>${escapeInvisible(tool)}</code></p>
-${texts.map((part) => renderText(part, markdownOf(approval, part), context))}${renderFiles(others)}${others.map((part) => renderBlock(part, blocks.length > 1))}
+${texts.map((part) => renderText(part, markdownOf(approval, part), context))}${renderFiles(others, id)}${others.map((part, index) => renderBlock(part, { id: fileId(id, index), hasOthers: blocks.length > 1 }))}
 ${renderProgress(approval)}${renderForms(approval, context)}
 <p class="small">${approvers} can approve until <time datetime="${new Date(expiresAt).toISOString()}">${new Date(expiresAt).toISOString().slice(0, 16).replace("T", " ")} UTC</time>; after that the request is denied automatically. Approval covers exactly this call, once: digest <code>${digest.slice(0, 12)}</code>, commit <code>${baseCommit.slice(0, 7)}</code>.</p>
 </article>`;
@@ -54,11 +54,18 @@ function renderRevokeForm({ id }: Approval, { path, viewer }: PageContext): Html
 <button>Revoke</button></form>`;
 }
 
+/** Returns the id of the element that shows a block of a request. */
+function fileId(approvalId: string, index: number): string {
+  return `file-${approvalId}-${index}`;
+}
+
 /** Renders the list of files, and a switch to show removed and added lines side by side on wide screens. */
-function renderFiles(blocks: readonly RequestBlock[]): Html | undefined {
-  const files = blocks.filter(({ kind }) => kind === "diff");
+function renderFiles(blocks: readonly RequestBlock[], approvalId: string): Html | undefined {
+  const files = blocks.flatMap(({ kind, title, lines }, index) =>
+    kind === "diff" ? [{ name: title, lines, id: fileId(approvalId, index) }] : [],
+  );
   if (files.length === 0) return undefined;
-  return html`${renderFileList(files.map(({ title, lines }) => ({ name: title, lines })))}<label class="choice split"><input type="checkbox"> Show changes side by side</label>`;
+  return html`${renderFileList(files)}<label class="choice split"><input type="checkbox" id="split-${approvalId}"> Show changes side by side</label>`;
 }
 
 /** Returns the Markdown of a block before it was wrapped. A title is one line of plain text. */
@@ -76,10 +83,14 @@ function renderText({ title, lines }: RequestBlock, markdown: string | undefined
   return html`<p class="part">${title}</p><div class="beside"><div><p class="small">As GitHub shows it</p>${renderMarkdownText(markdown, context.repositoryUrl)}</div><div><p class="small">The exact text</p>${exact}</div></div>`;
 }
 
-function renderBlock({ kind, title, details, lines }: RequestBlock, hasOthers: boolean): Html {
+/** Renders the change of a file with a checkbox that folds it once it was read, or another part of a request. */
+function renderBlock(
+  { kind, title, details, lines }: RequestBlock,
+  { id, hasOthers }: { id: string; hasOthers: boolean },
+): Html {
   const text = lines.join("\n");
   if (kind === "diff") {
-    return html`<details class="file" open><summary><code>${title}</code> ${renderCounts(lines)} <span class="small">${details}</span></summary>${lines.length > 0 && renderFileDiff(text, title)}</details>`;
+    return html`<div class="reviewed" id="${id}"><details class="file" open><summary><code>${title}</code> ${renderCounts(lines)} <span class="small">${details}</span></summary>${lines.length > 0 && renderFileDiff(text, title)}</details><label class="choice"><input type="checkbox" id="${id}-viewed" aria-label="Viewed: ${title}"> Viewed</label></div>`;
   }
   const exact = lines.length > 0 && html`<div class="wrap">${renderPre(text)}</div>`;
   return hasOthers

@@ -25,11 +25,14 @@ export function renderDiff(diff: string): Html {
   )}`;
 }
 
-/** Lists changed files with the lines that each adds and removes. */
-export function renderFileList(files: readonly { name: string; lines: readonly string[] }[]): Html | undefined {
+/** Lists changed files with the lines that each adds and removes. An `id` is that of the element with the file's diff. */
+export function renderFileList(
+  files: readonly { name: string; lines: readonly string[]; id?: string }[],
+): Html | undefined {
   if (files.length < 2) return undefined;
   return html`<p>${files.length} files ${renderCounts(files.flatMap(({ lines }) => lines))}</p><ul class="files">${files.map(
-    ({ name, lines }) => html`<li><code>${name}</code> ${renderCounts(lines)}</li>`,
+    ({ name, lines, id }) =>
+      html`<li>${id === undefined ? html`<code>${name}</code>` : html`<a href="#${id}"><code>${name}</code></a>`} ${renderCounts(lines)}</li>`,
   )}</ul>`;
 }
 

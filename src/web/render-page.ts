@@ -33,6 +33,7 @@ export function renderRunPage({ tree, transcripts, context, threadTitle }: RunPa
   const body = html`${renderHeader(root, { context, threadTitle, status: partMarkup("status") })}
 <main id="main" data-cursor="${cursorOf(tree)}" data-path="${context.path}">
 <p id="notice" role="status"></p>
+<p id="announcement" class="unseen" role="status"></p>
 <div class="requests">
 <div aria-live="polite">${partMarkup("outcome")}${partMarkup("questions")}</div>
 <section id="approvals" aria-label="Waiting for approval">${pending.map(({ id }) => partMarkup(`approval-${id}`))}</section>

@@ -3,11 +3,17 @@ import { createRequire } from "node:module";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { fixScript } from "../support/fix-story.ts";
-import { type Forge, startForge } from "../support/forge-world.ts";
+import { type Forge, type ForgeOptions, startForge } from "../support/forge-world.ts";
 
 const browserPath = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find((path) =>
   existsSync(path),
 );
+
+/** Fixes the bug, and asks again with another title when the pull request is denied. */
+const script: ForgeOptions["script"] = (request) =>
+  JSON.stringify(request.messages.at(-1)).includes("Say what was wrong")
+    ? { calls: [{ name: "open_pull_request", args: { title: "The total was one too high", body: "One too many." } }] }
+    : fixScript(request);
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
@@ -17,7 +23,7 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: no b
   const problems: string[] = [];
 
   beforeAll(async () => {
-    forge = await startForge({ script: fixScript });
+    forge = await startForge({ script });
     browser = await chromium.launch({ executablePath: browserPath ?? "", args: ["--no-sandbox"] });
     await forge.start();
   }, 60_000);
@@ -69,6 +75,12 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: no b
     violations.list = await violationsOn(page);
     await page.goto(address);
     violations.waiting = await violationsOn(page);
+    await page.getByLabel("Viewed: src/total.js").check();
+    const folded = await page.locator(".approval .diff").isHidden();
+    await page.getByLabel("Reason (sent to the worker)").fill("Say what was wrong");
+    await page.getByRole("button", { name: "Deny" }).click();
+    // Screen readers are told about the next request.
+    await page.getByRole("status").filter({ hasText: "fixer asks for approval" }).waitFor();
     await page.locator("summary", { hasText: "Cancel" }).click();
     await page.getByRole("button", { name: "Cancel all workers" }).click();
     await page.locator(".badge", { hasText: "Cancelled" }).waitFor();
@@ -82,6 +94,7 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: no b
     await page.getByRole("heading", { name: "One too many" }).waitFor();
     await page.close();
 
+    expect(folded).toBe(true);
     expect(violations).toEqual({ welcome: [], list: [], waiting: [], ended: [], phone: [], signedOut: [] });
     expect(problems).toEqual([]);
   });

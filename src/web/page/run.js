@@ -3,6 +3,8 @@
 const main = document.querySelector("main[data-cursor]");
 const path = main.dataset.path;
 const notice = document.getElementById("notice");
+/** Read out by screen readers. */
+const announcement = document.getElementById("announcement");
 const versions = new Map();
 let cursor = main.dataset.cursor;
 let failures = 0;
@@ -97,6 +99,7 @@ function replacePart({ id, version, into, html }) {
   const [fresh] = elementsOf(html);
   if (!current) {
     document.getElementById(into)?.append(fresh);
+    if (into === "approvals") announcement.textContent = fresh.querySelector("h2")?.textContent ?? "";
     return;
   }
   // The first version of a transcript or a request is already on the page.
@@ -107,11 +110,11 @@ function replacePart({ id, version, into, html }) {
   if (focused) document.getElementById(focused)?.focus();
 }
 
-/** Preserves typed text and opened details. */
+/** Preserves typed text, ticked boxes and opened details. */
 function keepInput(from, to) {
   for (const field of from.querySelectorAll("textarea, input:not([type=hidden])")) {
     const same = field.id && to.querySelector(`#${CSS.escape(field.id)}`);
-    if (same) same.value = field.value;
+    if (same) [same.value, same.checked] = [field.value, field.checked];
   }
   const opened = [...from.querySelectorAll("details")];
   for (const [index, details] of [...to.querySelectorAll("details")].entries()) {
