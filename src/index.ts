@@ -28,7 +28,12 @@ export { createCLIApprovalCallback } from "#terminal/cli-approval-callback.ts";
 export { createEventCLIAdapter, type EventCLIAdapter } from "#terminal/event-cli-adapter.ts";
 export { createTraceFormatter } from "#terminal/trace-formatter.ts";
 export { ToolEvents } from "#toolsets/tool-events.ts";
-export { type ApprovalCallback, ApprovalController, type ApprovalRequest } from "#ui/approval-controller.ts";
+export {
+  type ApprovalCallback,
+  ApprovalController,
+  type ApprovalRequest,
+  type RequestedApproval,
+} from "#ui/approval-controller.ts";
 export type { ApprovalDecision } from "#ui/approval-memory.ts";
 export { createInterruptSignal, type InterruptSignal } from "#ui/interrupt-signal.ts";
 export type { RuntimeEvent } from "#ui/runtime-events.ts";

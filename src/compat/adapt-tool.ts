@@ -106,7 +106,7 @@ async function lastYielded(returned: unknown): Promise<unknown> {
 export function wrapWithDefaultApproval<T extends NamedTool>(
   tool: T & RequiresApproval,
   approvalConfig?: ApprovalConfig,
-): T {
+): T & Pick<NamedTool, "needsApproval"> {
   if (tool.needsApproval !== undefined) return tool;
   if (tool.requiresApproval !== undefined) return { ...tool, needsApproval: tool.requiresApproval };
   return applyApprovalSettings(tool, approvalConfig);
@@ -114,15 +114,17 @@ export function wrapWithDefaultApproval<T extends NamedTool>(
 
 /**
  * A result of any tool system with a type of this name: flat with `success`, with `llmContent` and `returnDisplay`, or
- * with `ok` and `value`. `T` is the type of that value.
+ * with `ok` and `value`.
  */
-// biome-ignore lint/suspicious/noExplicitAny: a value has any type unless the program declares one
-export interface ForeignResult<T = any> {
-  success?: boolean;
+export interface ForeignResult {
+  // biome-ignore lint/suspicious/noExplicitAny: always present in one system, absent in the others
+  success?: any;
   ok?: boolean;
-  value?: T;
+  // biome-ignore lint/suspicious/noExplicitAny: a value has any type
+  value?: any;
   llmContent?: string;
-  returnDisplay?: ToolResultDisplay;
+  /** A program may have displays of further types. */
+  returnDisplay?: ToolResultDisplay | { type: string };
   // biome-ignore lint/suspicious/noExplicitAny: a string in one system, an object in the others
   error?: any;
   error_type?: string;

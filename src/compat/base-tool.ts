@@ -91,7 +91,11 @@ export abstract class BaseTool implements ClassTool {
   }
 
   /** Creates an error that names its call: `my_tool(param="value"): File not found`. */
-  protected formatErrorResponse(message: string, errorType?: ToolErrorType, suggestion?: string): ToolResponse {
+  protected formatErrorResponse(
+    message: string,
+    errorType?: ToolErrorType | (string & {}),
+    suggestion?: string,
+  ): ToolResponse {
     return formatErrorResponse(this.#call(), message, errorType, suggestion);
   }
 

@@ -6,9 +6,8 @@
 
 import { ToolError as DomainToolError, type ToolErrorType as DomainToolErrorType } from "#domain/errors.ts";
 import type { ApprovalDecision } from "#ui/approval-memory.ts";
-import type { PlainTool } from "./adapt-tool.ts";
+import type { ForeignResult, PlainTool } from "./adapt-tool.ts";
 import { DisplayErrorType, DisplayTool } from "./display-tool.ts";
-import type { OkResult } from "./ok-result.ts";
 import type { FileDiff } from "./return-display.ts";
 
 // Approval and errors.
@@ -108,7 +107,6 @@ export {
 } from "#ui/runtime-ui.ts";
 export type { EventHandler, Unsubscribe } from "#ui/ui-event-bus.ts";
 export type * from "#ui/ui-events.ts";
-export type { ForeignResult as ToolResult } from "./adapt-tool.ts";
 export { type ClassTool, type ForeignTool, isNamedTool, wrapWithDefaultApproval } from "./adapt-tool.ts";
 // Tools as classes: `BaseTool` answers with `success`, `Tool` with `llmContent` and `returnDisplay`.
 export { BaseTool } from "./base-tool.ts";
@@ -156,7 +154,8 @@ export const ToolError = DomainToolError;
 /** An error in a result: with a `code` or a `type`. */
 export interface ToolError {
   message: string;
-  code?: string;
+  // biome-ignore lint/suspicious/noExplicitAny: always a string in one system, absent in the other
+  code?: any;
   type?: string;
   details?: unknown;
 }
@@ -164,7 +163,11 @@ export interface ToolError {
 export const ToolErrorType = DisplayErrorType;
 export type ToolErrorType = DisplayErrorType | DomainToolErrorType;
 
-export type Result<T> = OkResult<T>;
+export type Result<T> = { ok: true; value: T } | { ok: false; error: ToolError };
+
+declare const flat: unique symbol;
+/** With an argument, `{ ok, … }` with a value of this type. Without one, a result of any tool system. */
+export type ToolResult<T = typeof flat> = T extends typeof flat ? ForeignResult : Result<T>;
 
 /** An answer to an approval request. */
 export type ApprovalResponse = Pick<ApprovalDecision, "approved" | "modifiedArgs">;

@@ -114,7 +114,7 @@ export class ToolManager<T extends ForeignTool = ForeignTool> {
 
     const { abortSignal } = context;
     const args = review.args as Record<string, unknown>;
-    const request = { toolName: call.tool, toolArgs: args, description: review.reason };
+    const request = { toolName: call.tool, toolArgs: args, description: review.reason, stepId: call.callId };
     const decision = await this.#options.approvals?.requestApproval(request, { signal: abortSignal });
     if (abortSignal.aborted) return interruptedResult(call.tool, { started: false });
     if (decision?.approved !== true) return denied(call.tool, decision?.note);

@@ -22,7 +22,7 @@ export interface CalledTool {
 export function formatErrorResponse(
   { tool, args = {} }: CalledTool,
   message: string,
-  errorType: ToolErrorType = "system_error",
+  errorType: ToolErrorType | (string & {}) = "system_error",
   suggestion?: string,
 ): ToolResponse {
   const given = Object.entries(args)

@@ -78,37 +78,40 @@ export interface NamedTool<Input = any, Output = any> {
 
 export type NeedsApproval<Input> = (args: Input, context: ToolContext) => boolean | Promise<boolean>;
 
-function modeOf(tool: NamedTool): ExecutionMode {
+/** A tool of any form that says who may call it. */
+type CallableTool = Pick<NamedTool, "manualExecution">;
+
+function modeOf(tool: CallableTool): ExecutionMode {
   return tool.manualExecution?.mode ?? "llm";
 }
 
 /** The tools for the model: mode `llm`, `both` or none. Returns a list for a list and a record for a record. */
-export function getLLMTools<T extends NamedTool>(tools: readonly T[]): T[];
-export function getLLMTools<T extends NamedTool>(tools: Readonly<Record<string, T>>): Record<string, T>;
-export function getLLMTools<T extends NamedTool>(tools: readonly T[] | Readonly<Record<string, T>>) {
+export function getLLMTools<T extends CallableTool>(tools: readonly T[]): T[];
+export function getLLMTools<T extends CallableTool>(tools: Readonly<Record<string, T>>): Record<string, T>;
+export function getLLMTools<T extends CallableTool>(tools: readonly T[] | Readonly<Record<string, T>>) {
   return pick(tools, isLLMTool);
 }
 
 /** The tools for people: mode `manual` or `both`. Returns a list for a list and a record for a record. */
-export function getManualTools<T extends NamedTool>(tools: readonly T[]): T[];
-export function getManualTools<T extends NamedTool>(tools: Readonly<Record<string, T>>): Record<string, T>;
-export function getManualTools<T extends NamedTool>(tools: readonly T[] | Readonly<Record<string, T>>) {
+export function getManualTools<T extends CallableTool>(tools: readonly T[]): T[];
+export function getManualTools<T extends CallableTool>(tools: Readonly<Record<string, T>>): Record<string, T>;
+export function getManualTools<T extends CallableTool>(tools: readonly T[] | Readonly<Record<string, T>>) {
   return pick(tools, isManualTool);
 }
 
 /** True for tools that the model may call. */
-export function isLLMTool(tool: NamedTool): boolean {
+export function isLLMTool(tool: CallableTool): boolean {
   return ["llm", "both"].includes(modeOf(tool));
 }
 
 /** True for tools that people may call. */
-export function isManualTool(tool: NamedTool): boolean {
+export function isManualTool(tool: CallableTool): boolean {
   return ["manual", "both"].includes(modeOf(tool));
 }
 
-function pick<T extends NamedTool>(
+function pick<T extends CallableTool>(
   tools: readonly T[] | Readonly<Record<string, T>>,
-  wanted: (tool: NamedTool) => boolean,
+  wanted: (tool: CallableTool) => boolean,
 ): T[] | Record<string, T> {
   if (Array.isArray(tools)) return tools.filter(wanted);
   return Object.fromEntries(Object.entries(tools).filter(([, tool]) => wanted(tool)));

@@ -6,10 +6,7 @@ const maxTimerMs = 2 ** 31 - 1;
 
 /** Requests approvals on the bus: `approvalRequired`, with tool, arguments and preview in its details. */
 export function approveOnBus(ui: RuntimeUI, signal: () => AbortSignal): ApprovalCallback {
-  return async (request) => {
-    const { toolName, toolArgs, description } =
-      "toolName" in request ? request : { toolName: request.tool, toolArgs: request.args, description: request.reason };
-    const { delegationPath = [], preview, blocks, isShownWhole } = request;
+  return async ({ toolName, toolArgs, description, delegationPath = [], preview, blocks, isShownWhole }) => {
     const answer = await ui.requestApproval(
       "tool_call",
       description,

@@ -151,7 +151,7 @@ export class WorkerRuntime {
 
   /**
    * Runs the worker with this input. Resolves to the result even if the run failed. Rejects if the runtime is not
-   * initialized or is already running. In mode `chat`, a root worker remembers earlier runs.
+   * initialized or is already running. A root worker remembers earlier runs in mode `chat`, and an interrupted run in every mode.
    */
   async run(input: RunInput = "", attachments: readonly RunAttachment[] = []): Promise<RunResult> {
     const given = typeof input === "string" ? { content: input, attachments } : input;
@@ -170,7 +170,7 @@ export class WorkerRuntime {
       this.#continues = id;
       if (status === "done" || stateName(snapshot) === "interrupted") return undefined;
       await this.#restoreReporter(spec);
-      return this.#follow(session, spec, (signal) => session.host.resume(spec, signal));
+      return (await this.#follow(session, spec, (signal) => session.host.resume(spec, signal))).run;
     });
   }
 
@@ -210,7 +210,7 @@ export class WorkerRuntime {
     return this.#approvals;
   }
 
-  /** Clears the conversation of a chat. */
+  /** Clears the conversation. */
   clearHistory(): void {
     let runId = this.#continues;
     this.#continues = undefined;
@@ -278,11 +278,14 @@ export class WorkerRuntime {
     const text = input.content.trim() === "" && files.length === 0 ? "Begin." : input.content;
     const message: RunEvent = { type: "message.received", kind: "prompt", text, by: person };
     const events = [files.length > 0 ? { ...message, attachments: files } : message];
+    let isInterrupted = false;
     try {
-      return await this.#follow(session, spec, (signal) => session.host.run(spec, events, signal));
+      const result = await this.#follow(session, spec, (signal) => session.host.run(spec, events, signal));
+      isInterrupted = result.outcome === "interrupted";
+      return result.run;
     } finally {
-      // Only a root that chats remembers.
-      if (this.#worker.mode !== "chat" || !this.isRoot()) this.clearHistory();
+      // Only a root remembers: a chat, or an interrupted run, which the model may have to sum up.
+      if (!this.isRoot() || (this.#worker.mode !== "chat" && !isInterrupted)) this.clearHistory();
     }
   }
 
@@ -291,7 +294,7 @@ export class WorkerRuntime {
     { tools, workspace }: Session,
     spec: RunSpec,
     run: (interrupt: AbortSignal) => Promise<RunEnd>,
-  ): Promise<RunResult> {
+  ): Promise<{ outcome: RunEnd["outcome"]["kind"]; run: RunResult }> {
     const { interruptSignal } = this.#options;
     const stop = new AbortController();
     const interrupt = () => stop.abort(new InterruptError());
@@ -304,7 +307,7 @@ export class WorkerRuntime {
       await this.#showChanges(workspace);
       const toolCallCount = this.#reporter.toolCalls(spec);
       this.#reporter.ended(spec, end);
-      return resultOf(end, toolCallCount);
+      return { outcome: end.outcome.kind, run: resultOf(end, toolCallCount) };
     } finally {
       this.#current = undefined;
       interruptSignal?.signal.removeEventListener("abort", interrupt);

@@ -65,7 +65,7 @@ function addTree(store: ObjectStore, contents: readonly [path: string[], content
 }
 
 function addCommit(store: ObjectStore, tree: string): string {
-  const person = "Golem Forge <golem-forge@localhost> 0 +0000";
+  const person = `Golem Forge <golem-forge@localhost> ${Math.floor(Date.now() / 1_000)} +0000`;
   const text = `tree ${tree}\nauthor ${person}\ncommitter ${person}\n\nInitial files\n`;
   return store.add({ type: "commit", data: Buffer.from(text) });
 }

@@ -1,5 +1,6 @@
 import type { Readable, Writable } from "node:stream";
-import type { ApprovalCallback } from "#ui/approval-controller.ts";
+import { type ApprovalRequest, withAllNames } from "#ui/approval-controller.ts";
+import type { ApprovalDecision } from "#ui/approval-memory.ts";
 import { askApproval } from "./ask-approval.ts";
 import { openPrompter } from "./prompter.ts";
 import { createStyle } from "./style.ts";
@@ -17,11 +18,10 @@ export interface CLIApprovalOptions {
 export function createCLIApprovalCallback({
   input = process.stdin,
   output = process.stdout,
-}: CLIApprovalOptions = {}): ApprovalCallback {
+}: CLIApprovalOptions = {}): (request: ApprovalRequest) => Promise<ApprovalDecision> {
   return async (request) => {
-    const { toolName, toolArgs, description } =
-      "toolName" in request ? request : { toolName: request.tool, toolArgs: request.args, description: request.reason };
-    const { preview, blocks, isShownWhole, delegationPath: path = [] } = request;
+    const { toolName, toolArgs, description, preview, blocks, isShownWhole, delegationPath } = withAllNames(request);
+    const path = delegationPath ?? [];
     const prompter = openPrompter(input, output);
     try {
       const shown = { toolName, toolArgs, description, path, preview, blocks, isShownWhole };

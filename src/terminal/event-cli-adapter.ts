@@ -396,7 +396,12 @@ function endOfBlocks(text: string): number {
 }
 
 /** Converts an event to a request. Its details come from the runtime, or in any form from another program. */
-function toShownRequest({ description, details, risk, workerPath }: DisplayEvents["approvalRequired"]): ShownRequest {
+function toShownRequest({
+  description,
+  details,
+  risk,
+  workerPath = [],
+}: DisplayEvents["approvalRequired"]): ShownRequest {
   const path = workerPath.map(({ task }) => task);
   const given = details !== null && typeof details === "object" ? details : { ...(details != null && { details }) };
   if (!("toolName" in given) || typeof given.toolName !== "string") {

@@ -14,7 +14,7 @@ const colours: Record<ToolResultStatus | "running", TextFormat> = {
 
 /** Renders `ToolName(params)` in the colour of its status. */
 export function renderPill(
-  { toolName, args }: Pick<Shown, "toolName" | "args">,
+  { toolName, args = {} }: Pick<Shown, "toolName" | "args">,
   status: ToolResultStatus | "running",
   style: Style,
 ): string {

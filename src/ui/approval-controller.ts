@@ -5,8 +5,7 @@ import type { RequestBlock } from "./request-blocks.ts";
 /** `interactive` asks the callback. `approve_all` is for tests and trusted environments, `auto_deny` for environments without people. */
 export type ApprovalMode = "interactive" | "approve_all" | "auto_deny";
 
-/** A call that needs approval. `tool`, `args` and `reason` are alternative names of the first three fields. */
-export type ApprovalRequest = {
+interface ApprovalDetails {
   /** Worker names from the root to the worker that makes the call. */
   delegationPath?: string[];
   /** The changes that the call would make, as a unified diff or other plain text. */
@@ -17,14 +16,35 @@ export type ApprovalRequest = {
   isShownWhole?: boolean;
   /** Identifies what the call would do. An approval for the session covers equal calls with the same effect. */
   effect?: string;
+  /** The id of the call. */
   stepId?: string;
-} & (
-  | { toolName: string; toolArgs: Record<string, unknown>; description: string }
-  | { tool: string; args: Record<string, unknown>; reason: string }
-);
+}
+
+interface NamedCall {
+  toolName: string;
+  toolArgs: Record<string, unknown>;
+  description: string;
+}
+
+/** The names of the same fields in other tool systems. */
+interface OtherNames {
+  tool: string;
+  args: Record<string, unknown>;
+  reason: string;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: a program may read either names of a request
+type Readable<Names> = { [Name in keyof Names]?: any };
+
+/** A call that needs approval, with either names of its fields. */
+export type ApprovalRequest = ApprovalDetails &
+  ((NamedCall & Readable<OtherNames>) | (OtherNames & Readable<NamedCall>));
+
+/** A request as a callback receives it, with both names of each field. */
+export interface RequestedApproval extends ApprovalDetails, NamedCall, OtherNames {}
 
 /** Asks a person. If the promise rejects, the call is not approved, and the error is passed on. */
-export type ApprovalCallback = (request: ApprovalRequest) => Promise<ApprovalDecision> | ApprovalDecision;
+export type ApprovalCallback = (request: RequestedApproval) => Promise<ApprovalDecision> | ApprovalDecision;
 
 export interface ApprovalControllerOptions {
   /** Default: `interactive`. */
@@ -61,7 +81,7 @@ export class ApprovalController {
     request: ApprovalRequest,
     { signal }: { signal?: AbortSignal } = {},
   ): Promise<ApprovalDecision> {
-    const { toolName, toolArgs } = readRequest(request);
+    const { toolName, toolArgs } = withAllNames(request);
     if (this.mode === "approve_all") return { approved: true, remember: "none" };
     if (this.mode === "auto_deny") {
       return { approved: false, note: `Auto-deny mode (auto_deny): ${toolName} requires approval`, remember: "none" };
@@ -88,7 +108,7 @@ export class ApprovalController {
 
   /** Forgets an approval for the session. */
   revoke(request: ApprovalRequest): void {
-    const { toolName, toolArgs } = readRequest(request);
+    const { toolName, toolArgs } = withAllNames(request);
     this.memory.remove(toolName, toolArgs, request.effect);
   }
 
@@ -97,13 +117,13 @@ export class ApprovalController {
   }
 
   /** Returns this controller as a callback for another one. */
-  getCallback(): ApprovalCallback {
+  getCallback(): (request: ApprovalRequest) => Promise<ApprovalDecision> {
     return (request) => this.requestApproval(request);
   }
 
   #remembered(request: ApprovalRequest): ApprovalDecision | undefined {
     if (request.isShownWhole === false) return undefined;
-    const { toolName, toolArgs } = readRequest(request);
+    const { toolName, toolArgs } = withAllNames(request);
     const decision = this.memory.lookup(toolName, toolArgs, request.effect);
     return decision?.approved === true ? decision : undefined;
   }
@@ -117,7 +137,7 @@ export class ApprovalController {
       this.#timeoutMs === undefined ? undefined : setTimeout(() => resolve(this.#timedOut()), this.#timeoutMs);
     signal?.addEventListener("abort", abort, { once: true });
     try {
-      const answer = Promise.resolve().then(() => (this.#callback as ApprovalCallback)(request));
+      const answer = Promise.resolve().then(() => (this.#callback as ApprovalCallback)(withAllNames(request)));
       return await Promise.race([answer, ended]);
     } finally {
       clearTimeout(timer);
@@ -134,8 +154,8 @@ function denied(note: string): ApprovalDecision {
   return { approved: false, note, remember: "none" };
 }
 
-function readRequest(request: ApprovalRequest): { toolName: string; toolArgs: Record<string, unknown> } {
-  return "toolName" in request
-    ? { toolName: request.toolName, toolArgs: request.toolArgs }
-    : { toolName: request.tool, toolArgs: request.args };
+/** Returns a request with both names of each field. */
+export function withAllNames(request: ApprovalRequest): RequestedApproval {
+  const { toolName = request.tool, toolArgs = request.args, description = request.reason } = request;
+  return { ...request, toolName, toolArgs, description, tool: toolName, args: toolArgs, reason: description };
 }

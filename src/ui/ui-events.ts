@@ -37,11 +37,11 @@ export interface DisplayEvents {
   toolResult: {
     toolCallId: string;
     toolName: string;
-    args: Record<string, unknown>;
+    args?: Record<string, unknown>;
     status: ToolResultStatus;
     value?: ResultValue | undefined;
     error?: string | undefined;
-    durationMs: number;
+    durationMs?: number;
   };
   workerUpdate: {
     workerId: string;
@@ -59,7 +59,7 @@ export interface DisplayEvents {
     description: string;
     details?: unknown;
     risk: ApprovalRisk;
-    workerPath: WorkerInfo[];
+    workerPath?: WorkerInfo[];
   };
   /** A request for approval or input is no longer wanted. An answer to it has no effect. */
   requestWithdrawn: { requestId: string };

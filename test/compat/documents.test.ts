@@ -271,7 +271,15 @@ describe("document 4: tools as objects", () => {
     expect(asked).toHaveLength(0);
     const { error } = await manager.call("write_file", { path: "a.txt" });
 
-    expect(asked).toHaveLength(1);
+    expect(asked).toEqual([
+      expect.objectContaining({
+        stepId: expect.any(String),
+        tool: "write_file",
+        toolName: "write_file",
+        args: { path: "a.txt" },
+        reason: expect.stringContaining("write_file"),
+      }),
+    ]);
     expect(error).toMatchObject({ code: "FILE_NOT_FOUND", message: "There is no b.txt" });
   });
 
@@ -300,9 +308,15 @@ describe("document 4: tools as objects", () => {
 
   test("a ToolError can be a plain object", () => {
     const error: ToolError = { code: "TIMEOUT", message: "Operation exceeded time limit" };
-    const failed: ToolResult<string> = { ok: false, error };
+    const results: ToolResult<string>[] = [
+      { ok: true, value: "done" },
+      { ok: false, error },
+    ];
 
-    expect(failed.ok ? failed.value : failed.error.code).toBe("TIMEOUT");
+    expect(results.map((result): string => (result.ok ? result.value : result.error.code))).toEqual([
+      "done",
+      "TIMEOUT",
+    ]);
     expect(new ToolError("x", { code: "TIMEOUT" })).toBeInstanceOf(Error);
   });
 });

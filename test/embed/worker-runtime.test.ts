@@ -209,41 +209,47 @@ describe("an interrupt", () => {
     expect(await runtime.run("Go")).toMatchObject({ response: "[Interrupted]" });
   });
 
-  test("aborts the tool, and the model learns of it in the next run", async () => {
-    const interruptSignal = createInterruptSignal();
-    let aborted = false;
-    const slow = aTool({
-      execute: (_, { abortSignal }) =>
-        new Promise((_, reject) => {
-          abortSignal.addEventListener("abort", () => {
-            aborted = true;
-            reject(abortSignal.reason);
-          });
-          interruptSignal.interrupt();
-        }),
-    });
-    const { runtime, models } = await embedded(
-      [
-        {
-          calls: [
-            { name: "deploy", args: { to: "a" } },
-            { name: "deploy", args: { to: "b" } },
-          ],
-        },
-        "I had begun.",
-      ],
-      { interruptSignal, tools: [slow], worker: { ...aWorker, mode: "chat" } },
-    );
+  test.each(["single", "chat"] as const)(
+    "aborts the tool, and the model learns of it in the next run (%s)",
+    async (mode) => {
+      const interruptSignal = createInterruptSignal();
+      let aborted = false;
+      const slow = aTool({
+        execute: (_, { abortSignal }) =>
+          new Promise((_, reject) => {
+            abortSignal.addEventListener("abort", () => {
+              aborted = true;
+              reject(abortSignal.reason);
+            });
+            interruptSignal.interrupt();
+          }),
+      });
+      const { runtime, models } = await embedded(
+        [
+          {
+            calls: [
+              { name: "deploy", args: { to: "a" } },
+              { name: "deploy", args: { to: "b" } },
+            ],
+          },
+          "I had begun.",
+          "Hello.",
+        ],
+        { interruptSignal, tools: [slow], worker: { ...aWorker, mode } },
+      );
 
-    expect(await runtime.run("Go")).toMatchObject({ success: true, response: "[Interrupted]", toolCallCount: 2 });
-    expect(aborted).toBe(true);
-    interruptSignal.reset();
-    expect(await runtime.run("What happened?")).toMatchObject({ response: "I had begun." });
-    expect(resultsIn(models.requests[1])).toEqual([
-      expect.stringContaining('"type":"interrupted"'),
-      expect.stringContaining('"type":"interrupted"'),
-    ]);
-  });
+      expect(await runtime.run("Go")).toMatchObject({ success: true, response: "[Interrupted]", toolCallCount: 2 });
+      expect(aborted).toBe(true);
+      interruptSignal.reset();
+      expect(await runtime.run("What happened?")).toMatchObject({ response: "I had begun." });
+      expect(resultsIn(models.requests[1])).toEqual([
+        expect.stringContaining('"type":"interrupted"'),
+        expect.stringContaining('"type":"interrupted"'),
+      ]);
+      await runtime.run("Hi");
+      expect(models.requests[2]?.messages).toHaveLength(mode === "chat" ? 6 : 1);
+    },
+  );
 
   test("by dispose() ends the run before it resolves", async () => {
     const { runtime } = await embedded(() => new Promise(() => {}));

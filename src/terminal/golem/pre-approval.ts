@@ -17,7 +17,7 @@ export function createPreApproval(
   return new ApprovalController({
     mode: "interactive",
     approvalCallback: async (request) => {
-      const tool = "toolName" in request ? request.toolName : request.tool;
+      const tool = request.toolName;
       const isNamed = yes.includes("all") || yes.includes(tool);
       if (isNamed || mode === "approve_all") {
         const by = isNamed ? "with --yes" : "by the program's configuration";

@@ -25,10 +25,10 @@ export const CustomToolsetConfig = z.strictObject({
   /** The time limit of a call in seconds. */
   timeout: z.number().positive().max(600).default(60),
 });
-export type CustomToolsetConfig = z.infer<typeof CustomToolsetConfig>;
+export type CustomToolsetConfig = z.input<typeof CustomToolsetConfig>;
 
 /** Provides a worker's own tools from a `tools.ts` next to its file. They can access nothing but the sandbox. */
-export const customToolset: Toolset<CustomToolsetConfig> = {
+export const customToolset: Toolset<z.output<typeof CustomToolsetConfig>> = {
   name: "custom",
   config: CustomToolsetConfig,
   async create({ module, ...settings }, services) {
@@ -46,7 +46,7 @@ export const customToolset: Toolset<CustomToolsetConfig> = {
  */
 export async function loadCustomTools(
   modulePath: string,
-  config: Pick<CustomToolsetConfig, "tools" | "approval"> & { timeout?: number },
+  config: Omit<CustomToolsetConfig, "module"> & Partial<Pick<CustomToolsetConfig, "module">>,
 ): Promise<NamedTool[] & { close(): Promise<void> }> {
   const path = await realpath(resolve(modulePath)).catch(() => {
     throw new UserError(`${modulePath} does not exist.`);
@@ -66,7 +66,7 @@ const maxDescriptions = 200;
 
 async function loadModule(
   module: ToolModule,
-  { tools: names, approval, timeout = 60 }: Pick<CustomToolsetConfig, "tools" | "approval"> & { timeout?: number },
+  { tools: names, approval, timeout = 60 }: Omit<CustomToolsetConfig, "module">,
 ): Promise<LoadedModule> {
   const wanted = [...new Set(names)];
   const process = new ToolProcess(module, wanted);
