@@ -4,7 +4,7 @@ import type { Change } from "#domain/workspace.ts";
 import type { TreeCommit } from "#executors/executor.ts";
 import type { Parent } from "#executors/serve-parent.ts";
 import { type LoadedTree, root } from "./loaded-tree.ts";
-import type { ShellQuestion } from "./shell-request.ts";
+import type { ShellQuestion } from "./memory-executor.ts";
 
 interface GitContext {
   fs: InMemoryFs;

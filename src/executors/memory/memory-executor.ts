@@ -2,12 +2,25 @@ import { StringDecoder } from "node:string_decoder";
 import { z } from "zod";
 import { ToolError } from "#domain/errors.ts";
 import { SerialQueue } from "#domain/serial-queue.ts";
-import type { ExecRequest, ExecResult, ExecSession, Executor, TreeChanges, TreeSource } from "#executors/executor.ts";
+import type { ExecRequest, ExecResult, ExecSession, Executor, GuestChange, TreeChanges, TreeSource } from "#executors/executor.ts";
 import { ChildEndedError, type GuardedChild, startGuardedChild } from "#executors/guarded-child.ts";
 import { type OutputBudget, outputBudget } from "#executors/output-budget.ts";
 import { createTreeMirror } from "#executors/tree-mirror.ts";
 import { type ProposedChange, validateChanges } from "#executors/validate-changes.ts";
-import type { ShellQuestion, ShellRequest } from "./shell-request.ts";
+
+/** A request of the host to a shell child: apply these file changes, then run this script. */
+export interface ShellRequest {
+  write: GuestChange[];
+  remove: string[];
+  script: string;
+  args: string[];
+  env: Record<string, string>;
+  cwd: string;
+  stdin: string;
+  timeoutMs: number;
+  outputBytes: number;
+  head: { commit: string; branch: string };
+}
 
 export interface MemoryExecutorOptions {
   /** The number of shells to keep ready for the next sessions. */
@@ -25,16 +38,22 @@ const ShellReply = z.object({
   exitCode: z.number(),
   stdout: z.string(),
   stderr: z.string(),
+  /** Files whose content or mode has changed. */
   written: z.array(FileChange),
   deleted: z.array(z.string()),
+  /** Links and other special files, which are rejected. */
   special: z.array(z.string()),
 });
+export type ShellReply = z.infer<typeof ShellReply>;
+
 const ShellOutput = z.object({ stream: z.enum(["stdout", "stderr"]), content: z.instanceof(Uint8Array) });
-const ShellQuestionSchema = z.union([
+/** The questions that the child's `git` asks the host. */
+const ShellQuestion = z.union([
   z.object({ kind: z.literal("changes") }),
   z.object({ kind: z.literal("base"), path: z.string() }),
   z.object({ kind: z.literal("log"), limit: z.number().int().min(0).max(200), path: z.string().optional() }),
 ]);
+export type ShellQuestion = z.infer<typeof ShellQuestion>;
 
 /**
  * Runs bash scripts over a copy of the tree in the memory of a child process, which has no access to files, network,
@@ -161,7 +180,7 @@ class MemorySession implements ExecSession {
   }
 
   async #changesOf(
-    { written, deleted, special }: z.infer<typeof ShellReply>,
+    { written, deleted, special }: ShellReply,
     known: ReadonlySet<string>,
     tree: TreeSource,
   ): Promise<TreeChanges> {
@@ -196,7 +215,7 @@ function scriptOf({ command, network, isolated }: ExecRequest): Pick<ShellReques
 }
 
 async function answerQuestion(tree: TreeSource, question: unknown): Promise<unknown> {
-  const asked = ShellQuestionSchema.parse(question) satisfies ShellQuestion;
+  const asked = ShellQuestion.parse(question) satisfies ShellQuestion;
   switch (asked.kind) {
     case "changes":
       return tree.changes();

@@ -11,7 +11,7 @@ import { gitCommand } from "./git-command.ts";
 import { IndexedFs } from "./indexed-fs.ts";
 import { loadedTree, root } from "./loaded-tree.ts";
 import { searchCommand } from "./search-command.ts";
-import type { ShellReply, ShellRequest } from "./shell-request.ts";
+import type { ShellReply, ShellRequest } from "./memory-executor.ts";
 import { outputFiles, streamStatements } from "./stream-statements.ts";
 
 type Setting = Pick<ShellRequest, "cwd" | "env" | "timeoutMs" | "outputBytes">;

@@ -2,8 +2,8 @@ import type { TransformPlugin } from "just-bash";
 
 type Script = ReturnType<TransformPlugin["transform"]>["ast"];
 type Statement = Script["statements"][number];
-type Command = Statement["pipelines"][number]["commands"][number];
-type Group = Extract<Command, { type: "Group" }>;
+type CommandNode = Statement["pipelines"][number]["commands"][number];
+type Group = Extract<CommandNode, { type: "Group" }>;
 
 /** The files to which a script's output is redirected while it runs. */
 export const outputFiles = { stdout: "/dev/.stdout", stderr: "/dev/.stderr" };
@@ -42,7 +42,7 @@ function stream(statement: Statement): Statement {
 }
 
 /** Returns a loop or a branch with its statements streamed separately; undefined for other commands. */
-function streamInside(command: Command): Command | undefined {
+function streamInside(command: CommandNode): CommandNode | undefined {
   if (!("redirections" in command) || command.redirections.length > 0) return undefined;
   switch (command.type) {
     case "For":
