@@ -8,9 +8,9 @@ import type { OpenGitHub } from "#domain/github.ts";
 import type { RunView } from "#domain/run.ts";
 import type { FrontEnd, PostOptions, Question } from "#runtime/front-end.ts";
 import type { Runs } from "#runtime/runs.ts";
-import { showHidden } from "#text/hidden-characters.ts";
 import { redactDeep } from "#text/redact.ts";
 import { closeMarkdown, truncateMarkdown, truncateText } from "#text/truncate.ts";
+import { showHidden } from "#text/visible-text.ts";
 
 export interface ThreadFrontEndOptions {
   openGitHub: OpenGitHub;

@@ -2,9 +2,8 @@ import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { UserError } from "#domain/errors.ts";
 import { Limits, type WorkerDefinition } from "#domain/worker.ts";
-import { invalidFile } from "#text/invalid-file.ts";
-import { matchesPattern } from "#text/matches-pattern.ts";
-import { readYaml } from "#text/read-yaml.ts";
+import { matchesPattern } from "#text/path-pattern.ts";
+import { invalidFile, readYaml } from "#text/read-yaml.ts";
 
 /** Upper bounds of every run's limits, whatever its worker or repository says. */
 const maxLimits = { steps: 200, tokens: 5_000_000, cost: 20, minutes: 240, depth: 5, children: 20, ci_repairs: 10 };

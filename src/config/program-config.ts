@@ -1,7 +1,6 @@
 import { z } from "zod";
 import { Limits, type WorkerDefinition } from "#domain/worker.ts";
-import { invalidFile } from "#text/invalid-file.ts";
-import { readYaml } from "#text/read-yaml.ts";
+import { invalidFile, readYaml } from "#text/read-yaml.ts";
 
 /** The names of the configuration of a Golem Forge program, in the folder of its workers. */
 export const programConfigFiles = ["golem-forge.config.yaml", "golem-forge.config.yml"];

@@ -1,8 +1,7 @@
 import { z } from "zod";
 import { Triggers, triggerFieldsAt } from "#domain/trigger.ts";
 import { Limits, SetupCommands } from "#domain/worker.ts";
-import { invalidFile } from "#text/invalid-file.ts";
-import { readYaml } from "#text/read-yaml.ts";
+import { invalidFile, readYaml } from "#text/read-yaml.ts";
 
 /** The path of a repository's settings file on its default branch. */
 export const settingsPath = ".github/golem-forge.yml";

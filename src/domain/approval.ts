@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { Channel } from "./channel.ts";
 import { boundPart, boundState, isShownWhole, Preview } from "./preview.ts";
 
 /** The decision of policy about an operation: execute it, ask a person first, or never execute it. */
@@ -13,6 +12,15 @@ export const ApprovalConfig = z.strictObject({
   tools: z.record(z.string(), ApprovalDecisionType).optional(),
 });
 export type ApprovalConfig = z.infer<typeof ApprovalConfig>;
+
+/** The place where a person acted, if it was not a comment in the thread: the run page. */
+export const Channel = z.literal("page");
+export type Channel = z.infer<typeof Channel>;
+
+/** A suffix for a person's name: ` on the run page`, or nothing for the thread. */
+export function describeChannel(channel: Channel | undefined): string {
+  return channel === "page" ? " on the run page" : "";
+}
 
 /** Everything an approval is bound to. If any part changes, the approval no longer applies. */
 export interface ApprovalSubject {

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { Channel } from "./channel.ts";
+import { Channel } from "./approval.ts";
 import { ToolResult } from "./result.ts";
 import { OpenCall, RunOutcome, TokenUsage } from "./run.ts";
 

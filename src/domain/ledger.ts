@@ -1,8 +1,6 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { type Approval, canonicalJson } from "./approval.ts";
-import { Channel } from "./channel.ts";
-
+import { type Approval, Channel, canonicalJson } from "./approval.ts";
 /** One event in the life of an approval, as the ledger keeps it. */
 export const LedgerEntry = z.object({
   version: z.literal(1),

@@ -1,7 +1,6 @@
 import { Cron } from "croner";
 import { z } from "zod";
-import { matchesPattern } from "#text/matches-pattern.ts";
-import { matchesSomePath } from "#text/path-pattern.ts";
+import { matchesPattern, matchesSomePath } from "#text/path-pattern.ts";
 
 const Patterns = z.array(z.string().min(1).max(200)).min(1).max(50);
 

@@ -1,6 +1,5 @@
 import { z } from "zod";
-import { invalidFile } from "#text/invalid-file.ts";
-import { positionInYaml, readYaml } from "#text/read-yaml.ts";
+import { invalidFile, positionInYaml, readYaml } from "#text/read-yaml.ts";
 import { ApprovalDecisionType } from "./approval.ts";
 import { UserError } from "./errors.ts";
 import { compileOutputSchema, type OutputSchema, parseOutputSchema } from "./output-schema.ts";

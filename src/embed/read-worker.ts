@@ -5,7 +5,7 @@ import { UserError } from "#domain/errors.ts";
 import { compileOutputSchema } from "#domain/output-schema.ts";
 import { parseWorker, WorkerDefinition, withOutputSchema } from "#domain/worker.ts";
 import { closestMatch } from "#text/closest-match.ts";
-import { describeProblems } from "#text/invalid-file.ts";
+import { describeProblems } from "#text/read-yaml.ts";
 import type { WorkerCatalogue, WorkerSource } from "./options.ts";
 import { openProgram, type Program } from "./program.ts";
 

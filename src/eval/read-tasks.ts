@@ -1,8 +1,7 @@
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { UserError } from "#domain/errors.ts";
-import { invalidFile } from "#text/invalid-file.ts";
-import { readYaml } from "#text/read-yaml.ts";
+import { invalidFile, readYaml } from "#text/read-yaml.ts";
 import { changedLines, type EvalTask, knownFieldsAt, TaskFile } from "./eval-task.ts";
 import { readSweBench, type SweBenchOptions } from "./swe-bench.ts";
 

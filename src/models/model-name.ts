@@ -1,5 +1,5 @@
 import { closestMatch } from "#text/closest-match.ts";
-import { matchesPattern } from "#text/matches-pattern.ts";
+import { matchesPattern } from "#text/path-pattern.ts";
 
 /** The providers of models, by the name before the colon. */
 export const providerNames = ["anthropic", "openai", "google", "compatible"] as const;

@@ -1,7 +1,5 @@
-import type { Approval } from "#domain/approval.ts";
-import type { Channel } from "#domain/channel.ts";
-import type { RepositoryRef } from "#domain/github.ts";
-import type { ReportedLocation } from "#domain/repository-location.ts";
+import type { Approval, Channel } from "#domain/approval.ts";
+import type { ReportedLocation, RepositoryRef } from "#domain/github.ts";
 import type { RunOrigin, RunSpec, RunView } from "#domain/run.ts";
 import type { Schedule, ThreadEvent } from "#domain/trigger.ts";
 import type { ParsedCommand } from "#ui/command.ts";

@@ -1,5 +1,4 @@
-import { replaceHidden } from "#text/hidden-characters.ts";
-import { visibleName, visibleText } from "#text/visible-text.ts";
+import { replaceHidden, visibleName, visibleText } from "#text/visible-text.ts";
 import { parseJsonObject } from "#ui/parse-json-object.ts";
 import { type RequestBlock, requestBlocks, toPreview } from "#ui/request-blocks.ts";
 import { type AskQuestion, isYes, type Prompter } from "./prompter.ts";

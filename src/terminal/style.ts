@@ -1,5 +1,5 @@
 import { styleText } from "node:util";
-import { describeHidden, replaceHidden } from "#text/hidden-characters.ts";
+import { describeHidden, replaceHidden } from "#text/visible-text.ts";
 
 export type TextFormat = "red" | "green" | "yellow" | "blue" | "cyan" | "gray" | "bold" | "italic";
 

@@ -1,4 +1,4 @@
-import { normalizeText, replaceHidden } from "./hidden-characters.ts";
+import { normalizeText, replaceHidden } from "./visible-text.ts";
 
 const replacement = "[secret removed]";
 

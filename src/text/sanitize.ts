@@ -1,7 +1,7 @@
-import { describeHidden, normalizeText, replaceHidden } from "./hidden-characters.ts";
 import { splitCode } from "./markdown-code.ts";
 import { createRedactor } from "./redact.ts";
 import { truncateMarkdown, truncateText } from "./truncate.ts";
+import { describeHidden, normalizeText, replaceHidden } from "./visible-text.ts";
 
 /** Characters. GitHub accepts 65,536, and a marker or a closing line may still be added. */
 const maxLength = 60_000;

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import { normalizeText, replaceHidden } from "./hidden-characters.ts";
 import { splitFences } from "./markdown-code.ts";
+import { normalizeText, replaceHidden } from "./visible-text.ts";
 
 export interface CleanText {
   text: string;

@@ -7,8 +7,8 @@ import {
   type WellKnownResultValue,
 } from "#domain/result.ts";
 import { estimateTokens } from "#text/estimate-tokens.ts";
-import { showHidden } from "#text/hidden-characters.ts";
 import { truncateText } from "#text/truncate.ts";
+import { showHidden } from "#text/visible-text.ts";
 
 /** Converts a tool's return value to a ToolResult. A ResultValue, text or other JSON gets a text for the model. */
 export function normalizeResult(returned: unknown): ToolResult {

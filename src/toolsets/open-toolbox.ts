@@ -2,7 +2,7 @@ import { UserError } from "#domain/errors.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
 import { closestMatch } from "#text/closest-match.ts";
-import { describeProblems } from "#text/invalid-file.ts";
+import { describeProblems } from "#text/read-yaml.ts";
 import { toolsets as allToolsets } from "./registry.ts";
 import type { ToolEvents } from "./tool-events.ts";
 import { createToolbox, type Toolbox } from "./toolbox.ts";

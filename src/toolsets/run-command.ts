@@ -5,7 +5,7 @@ import { defaultExecutors, type Executors } from "#executors/create-executors.ts
 import type { ExecRequest, ExecResult, Tier, TreeChanges, TreeSource } from "#executors/executor.ts";
 import { EventLoopYielder } from "#sandbox/event-loop.ts";
 import type { GitSandbox } from "#sandbox/sandbox.ts";
-import { showHidden } from "#text/hidden-characters.ts";
+import { showHidden } from "#text/visible-text.ts";
 import { isProtectedPath } from "#toolsets/filesystem/file-changes.ts";
 import { findSetupKey } from "./project-setup.ts";
 import type { ToolServices } from "./toolset.ts";

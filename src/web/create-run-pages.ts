@@ -9,22 +9,25 @@ import type { OpenGitHub } from "#domain/github.ts";
 import type { Runs } from "#runtime/runs.ts";
 import type { RunViewReader } from "#runtime/views/run-view-reader.ts";
 import type { AccessCache } from "./access-cache.ts";
-import { deriveKey } from "./derive-key.ts";
 import { streamRun } from "./event-stream.ts";
 import { executePageCommand, type PageAction, pageActions } from "./execute-page-command.ts";
 import { type FindRunServices, type FoundRun, findRun } from "./find-run.ts";
 import { markupOf } from "./html.ts";
 import { costsPath, listPath, showRuns } from "./list-runs.ts";
-import { PageError, runNotFound } from "./page-error.ts";
 import { createRateLimit, type RateLimit } from "./rate-limit.ts";
 import { maxEntriesPerPage, renderEntries, renderEntriesPage, renderRunPage } from "./render-page.ts";
-import { securityHeaders, sendMessage, wantsJson } from "./responses.ts";
-import type { RunLinks } from "./run-links.ts";
-import { createSealedCookies } from "./sealed-cookies.ts";
-import { createSessions, type Sessions } from "./sessions.ts";
+import { PageError, runNotFound, securityHeaders, sendMessage, wantsJson } from "./responses.ts";
+import { deriveKey, type RunLinks } from "./run-links.ts";
+import { createSealedCookies, createSessions, type Sessions } from "./sessions.ts";
 import { costsCsvPath, downloadCosts, showCosts } from "./show-costs.ts";
-import { callbackPath, createSignIn } from "./sign-in.ts";
-import { createSignInRoutes, type FormVariables, requireForm, signOutPath } from "./sign-in-routes.ts";
+import {
+  callbackPath,
+  createSignIn,
+  createSignInRoutes,
+  type FormVariables,
+  requireForm,
+  signOutPath,
+} from "./sign-in.ts";
 
 export interface RunPagesOptions {
   config: Pick<Config, "github"> & { page: NonNullable<Config["page"]>; app: Pick<Config["app"], "webhookSecret"> };

@@ -1,12 +1,11 @@
 import type { Context } from "hono";
-import type { Config } from "#config/config.ts";
-import { isListedRepository } from "#config/config.ts";
+import { type Config, isListedRepository } from "#config/config.ts";
 import { canWrite } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { RunTree, RunViewReader } from "#runtime/views/run-view-reader.ts";
 import type { AccessCache } from "./access-cache.ts";
 import type { PageContext, Viewer } from "./page-context.ts";
-import { PageError, runNotFound } from "./page-error.ts";
+import { PageError, runNotFound } from "./responses.ts";
 import type { RunLinks } from "./run-links.ts";
 import type { Session, Sessions } from "./sessions.ts";
 

@@ -1,4 +1,4 @@
-import { showHidden } from "#text/hidden-characters.ts";
+import { showHidden } from "#text/visible-text.ts";
 
 const safe = Symbol("safe");
 

@@ -1,15 +1,15 @@
 import type { Context } from "hono";
 import { isListedRepository } from "#config/config.ts";
 import type { RepositoryRef } from "#domain/github.ts";
-import { phaseOf, type RunPhase } from "#domain/run-phase.ts";
+import { phaseOf, type RunPhase } from "#domain/run.ts";
 import type { ListedRun } from "#runtime/views/run-view-reader.ts";
 import { type FindRunServices, signInPath } from "./find-run.ts";
 import { type Html, html, trusted } from "./html.ts";
-import { PageError } from "./page-error.ts";
 import type { RateLimit } from "./rate-limit.ts";
 import { describeCost, renderTime } from "./render-numbers.ts";
 import { renderDocument } from "./render-page.ts";
 import { renderBadge } from "./render-parts.ts";
+import { PageError } from "./responses.ts";
 import type { Session } from "./sessions.ts";
 
 export const listPath = "/runs";

@@ -1,7 +1,6 @@
 import { type Approval, answersOf } from "#domain/approval.ts";
 import { isShownWhole } from "#domain/preview.ts";
-import { replaceHidden } from "#text/hidden-characters.ts";
-import { escapeInvisible } from "#text/visible-text.ts";
+import { escapeInvisible, replaceHidden } from "#text/visible-text.ts";
 import { type RequestBlock, requestBlocks } from "#ui/request-blocks.ts";
 import { type Html, html } from "./html.ts";
 import { formKeyField, type PageContext } from "./page-context.ts";

@@ -1,5 +1,4 @@
-import type { Approval } from "#domain/approval.ts";
-import { describeChannel } from "#domain/channel.ts";
+import { type Approval, describeChannel } from "#domain/approval.ts";
 import type { LoggedEvent, RunEvent, Verdict } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { CallLine, RunNode } from "#runtime/views/run-view-reader.ts";

@@ -1,8 +1,8 @@
+import type { ContentfulStatusCode } from "hono/utils/http-status";
 import type { LoggedEvent } from "#domain/events.ts";
 import type { EventsPage, RunNode, RunTree } from "#runtime/views/run-view-reader.ts";
 import { type Html, html, markupOf, trusted } from "./html.ts";
 import { formKeyField, type PageContext, type Viewer } from "./page-context.ts";
-import type { MessagePage } from "./page-error.ts";
 import { groupReads, renderEntry } from "./render-entry.ts";
 import { renderTime } from "./render-numbers.ts";
 import { pageTitle, partsOf, renderChild, shownApprovals } from "./render-parts.ts";
@@ -17,6 +17,13 @@ export interface RunPage {
   context: PageContext;
   /** The title of the issue or pull request; undefined if it cannot be read. */
   threadTitle: string | undefined;
+}
+
+/** A page that holds one message and perhaps a link. */
+export interface MessagePage {
+  status: ContentfulStatusCode;
+  message: string;
+  link?: { href: string; text: string } | undefined;
 }
 
 /** Renders the page of a run. It is complete without JavaScript; the script only keeps it up to date. */

@@ -5,7 +5,7 @@ import type { RunNode, RunTree, WritingCall } from "#runtime/views/run-view-read
 import { type Html, html, markupOf } from "./html.ts";
 import { formKeyField, type PageContext } from "./page-context.ts";
 import { renderApprovalCard } from "./render-approval.ts";
-import { renderChart } from "./render-chart.ts";
+import { renderChart, statusOf } from "./render-chart.ts";
 import {
   describeCost,
   describeOutcome,
@@ -14,7 +14,6 @@ import {
   renderTimeline,
   renderUsage,
 } from "./render-numbers.ts";
-import { statusOf } from "./run-status.ts";
 import { renderMarkdownText, renderPre, tasksToHtml } from "./value-to-html.ts";
 
 /** An element of the page that is replaced as a whole, found by its id. */

@@ -1,6 +1,6 @@
 import type { Context } from "hono";
-import type { MessagePage } from "./page-error.ts";
-import { renderMessagePage } from "./render-page.ts";
+import type { ContentfulStatusCode } from "hono/utils/http-status";
+import { type MessagePage, renderMessagePage } from "./render-page.ts";
 
 /** The headers of every response. They forbid caching, framing, indexing and scripts other than ours. */
 export const securityHeaders = {
@@ -24,4 +24,21 @@ export function wantsJson(context: Context): boolean {
 export function sendMessage(context: Context, { status, message, link }: MessagePage): Response {
   if (wantsJson(context)) return context.json({ message, link }, status);
   return context.html(renderMessagePage({ message, link }), status);
+}
+
+/** Ends a request with a message for the person. */
+export class PageError extends Error implements MessagePage {
+  readonly status: ContentfulStatusCode;
+  readonly link: MessagePage["link"];
+
+  constructor(status: ContentfulStatusCode, message: string, link?: MessagePage["link"]) {
+    super(message);
+    this.status = status;
+    this.link = link;
+  }
+}
+
+/** Creates the same error for an unknown run and a wrong link, so that guessing reveals nothing. */
+export function runNotFound(): PageError {
+  return new PageError(404, "Run not found. Open it from the link in its issue.", { href: "/runs", text: "All runs" });
 }

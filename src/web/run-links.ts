@@ -1,6 +1,5 @@
-import { createHmac } from "node:crypto";
+import { createHmac, hkdfSync } from "node:crypto";
 import { equalSecrets } from "#text/equal-secrets.ts";
-import { deriveKey } from "./derive-key.ts";
 
 export interface RunLinks {
   /** The path of a root run's page. The path alone allows reading, nothing else. */
@@ -26,4 +25,9 @@ export function createRunLinks(secret: string): RunLinks {
 export function isPagePath(url = ""): boolean {
   const [path = ""] = url.split("?", 1);
   return /^\/(?:$|favicon\.ico$|costs$|costs\.csv$|runs$|runs\/)/.test(path);
+}
+
+/** Derives the key for one use from the deployment's secret. One derived key reveals nothing about another. */
+export function deriveKey(secret: string, use: string): Buffer {
+  return Buffer.from(hkdfSync("sha256", secret, "", `golem-forge ${use}`, 32));
 }

@@ -6,10 +6,10 @@ import { costsToCsv, type Days, readDays, sumBy } from "#runtime/views/daily-cos
 import { type FindRunServices, signInPath } from "./find-run.ts";
 import { type Html, html } from "./html.ts";
 import { costsPath, mayRead } from "./list-runs.ts";
-import { PageError } from "./page-error.ts";
 import type { RateLimit } from "./rate-limit.ts";
 import { formatDollars } from "./render-numbers.ts";
 import { renderDocument } from "./render-page.ts";
+import { PageError } from "./responses.ts";
 import type { Session } from "./sessions.ts";
 
 export const costsCsvPath = "/costs.csv";

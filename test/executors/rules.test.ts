@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createExecutors } from "#executors/create-executors.ts";
-import { runEscapeChecks } from "#executors/os/escape-checks.ts";
-import { sandboxUser } from "#executors/os/prepared-process.ts";
+import { sandboxUser } from "#executors/os/launch.ts";
+import { runEscapeChecks } from "#executors/os/os-executor.ts";
 import { seccompFilter } from "#executors/os/seccomp-filter.ts";
 import { outputBudget } from "#executors/output-budget.ts";
 import { isPublicAddress, publicAddresses } from "#executors/public-address.ts";

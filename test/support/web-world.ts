@@ -14,11 +14,9 @@ import { RunService } from "#runtime/run-service.ts";
 import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { RunViewReader } from "#runtime/views/run-view-reader.ts";
 import { createRedactor } from "#text/redact.ts";
-import { deriveKey } from "#web/derive-key.ts";
 import { loadRunPages } from "#web/load-run-pages.ts";
-import { createRunLinks } from "#web/run-links.ts";
-import { createSealedCookies } from "#web/sealed-cookies.ts";
-import { createSessions, sessionCookie } from "#web/sessions.ts";
+import { createRunLinks, deriveKey } from "#web/run-links.ts";
+import { createSealedCookies, createSessions, sessionCookie } from "#web/sessions.ts";
 import { accountId, type FakeGitHubOptions, fakeGitHub } from "./fake-github.ts";
 import { sampleApproval, sampleSpec } from "./store-samples.ts";
 

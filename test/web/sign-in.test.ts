@@ -1,8 +1,7 @@
 import { Hono } from "hono";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { freePort } from "#playground/github/listen.ts";
-import { createSealedCookies } from "#web/sealed-cookies.ts";
-import { sessionCookie } from "#web/sessions.ts";
+import { createSealedCookies, sessionCookie } from "#web/sessions.ts";
 import { TestGitHub } from "../support/test-github.ts";
 import { webWorlds } from "../support/web-world.ts";
 

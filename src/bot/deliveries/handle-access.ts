@@ -1,5 +1,5 @@
 import { UserError } from "#domain/errors.ts";
-import type { ReportedLocation } from "#domain/repository-location.ts";
+import type { ReportedLocation } from "#domain/github.ts";
 import { saveSchedules } from "./handle-schedule.ts";
 import { type DeliveryContext, defineHandler } from "./handler.ts";
 import { InstallationPayload, InstallationRepositoriesPayload, type ListedRepositories } from "./payloads.ts";

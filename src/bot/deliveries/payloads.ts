@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { ReportedLocation } from "#domain/repository-location.ts";
+import type { ReportedLocation } from "#domain/github.ts";
 
 const OptionalDate = z.coerce.date().optional().catch(undefined);
 const Installation = z.object({ id: z.number() });

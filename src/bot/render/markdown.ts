@@ -1,5 +1,5 @@
-import { showHidden } from "#text/hidden-characters.ts";
 import { truncateText } from "#text/truncate.ts";
+import { showHidden } from "#text/visible-text.ts";
 
 /** Text on one line that shows as it is written: nothing in it is Markdown or HTML. */
 export function inline(text: string, limit = 500): string {

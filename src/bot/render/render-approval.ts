@@ -1,5 +1,4 @@
-import { type Approval, answersOf } from "#domain/approval.ts";
-import { describeChannel } from "#domain/channel.ts";
+import { type Approval, answersOf, describeChannel } from "#domain/approval.ts";
 import { isShownWhole } from "#domain/preview.ts";
 import { escapeInvisible } from "#text/visible-text.ts";
 import { code, codeBlock, details, formatUtc, inline, paragraphs } from "./markdown.ts";

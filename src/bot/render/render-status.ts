@@ -1,6 +1,5 @@
 import type { Approval } from "#domain/approval.ts";
-import type { RunView } from "#domain/run.ts";
-import { phaseOf } from "#domain/run-phase.ts";
+import { phaseOf, type RunView } from "#domain/run.ts";
 import { code, codeBlock, details, inline, moreItems, paragraphs } from "./markdown.ts";
 import { tasksToMarkdown } from "./value-to-markdown.ts";
 

@@ -3,7 +3,7 @@ import { type Command, defineCommand, type InMemoryFs } from "just-bash";
 import type { Change } from "#domain/workspace.ts";
 import type { TreeCommit } from "#executors/executor.ts";
 import type { Parent } from "#executors/serve-parent.ts";
-import { type LoadedTree, root } from "./loaded-tree.ts";
+import { type LoadedTree, root } from "./indexed-fs.ts";
 import type { ShellQuestion } from "./memory-executor.ts";
 
 interface GitContext {

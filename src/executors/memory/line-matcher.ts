@@ -1,6 +1,4 @@
 import { RE2JS } from "re2js";
-import { requiredLiteral } from "#text/required-literal.ts";
-import { basicToExtended, bracketEnd } from "./basic-to-extended.ts";
 
 export interface LinePattern {
   patterns: string[];
@@ -92,4 +90,82 @@ function gnuEscapes(pattern: string): string {
     }
   }
   return result;
+}
+
+/** Returns a text that every match of a regular expression contains; empty if none is obvious. Runs in linear time. */
+export function requiredLiteral(pattern: string): string {
+  const lastBrace = pattern.lastIndexOf("}");
+  const runs: string[] = [];
+  let run = "";
+  const endRun = () => {
+    runs.push(run);
+    run = "";
+  };
+  for (let at = 0; at < pattern.length; at++) {
+    const character = pattern.charAt(at);
+    const next = pattern.charAt(at + 1);
+    if ("(|)".includes(character)) return "";
+    if (character === "[") {
+      // A bracket that comes first is a member of the set.
+      const end = pattern.indexOf("]", at + (next === "^" ? 3 : 2));
+      const set = pattern.slice(at, end);
+      // In `[[:alpha:]]` the first closing bracket does not end the set.
+      if (end === -1 || set.includes("\\") || set.includes("[:")) return "";
+      endRun();
+      at = end;
+    } else if ("*?{".includes(character)) {
+      run = [...run].slice(0, -1).join("");
+      endRun();
+      if (character === "{" && at < lastBrace) at = pattern.indexOf("}", at);
+    } else if (character === "\\" && /[^\w\s]/.test(next)) {
+      run += next;
+      at++;
+    } else if (character === "\\") {
+      if (/[pPQxE0-9]/.test(next)) return "";
+      endRun();
+      at++;
+    } else if (".^$+".includes(character)) {
+      endRun();
+    } else {
+      run += character;
+    }
+  }
+  endRun();
+  return runs.reduce((longest, candidate) => (candidate.length > longest.length ? candidate : longest), "");
+}
+
+const swapped = "(){}|+?";
+
+/** Converts a POSIX basic regular expression (with GNU's `\|`, `\+`, `\?`) to an extended one. */
+function basicToExtended(pattern: string): string {
+  let result = "";
+  for (let at = 0; at < pattern.length; at += 1) {
+    const char = pattern[at] ?? "";
+    const next = pattern[at + 1] ?? "";
+    if (char === "[") {
+      const end = bracketEnd(pattern, at);
+      result += pattern.slice(at, end);
+      at = end - 1;
+    } else if (char === "\\") {
+      result += swapped.includes(next) && next !== "" ? next : `\\${next}`;
+      at += 1;
+    } else if (char === "*" && (result === "" || /(^|[^\\])[(|^]$/.test(result))) {
+      result += "\\*";
+    } else {
+      result += swapped.includes(char) ? `\\${char}` : char;
+    }
+  }
+  return result;
+}
+
+/** Returns the end of a bracket expression. A `]` right after `[` or `[^` is a member; `[:alpha:]` may occur inside. */
+function bracketEnd(pattern: string, start: number): number {
+  let at = start + 1;
+  if (pattern[at] === "^") at += 1;
+  if (pattern[at] === "]") at += 1;
+  while (at < pattern.length && pattern[at] !== "]") {
+    const close = pattern[at] === "[" && pattern[at + 1] === ":" ? pattern.indexOf(":]", at + 2) : -1;
+    at = close === -1 ? at + 1 : close + 2;
+  }
+  return Math.min(at + 1, pattern.length);
 }

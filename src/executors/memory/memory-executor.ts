@@ -2,7 +2,15 @@ import { StringDecoder } from "node:string_decoder";
 import { z } from "zod";
 import { ToolError } from "#domain/errors.ts";
 import { SerialQueue } from "#domain/serial-queue.ts";
-import type { ExecRequest, ExecResult, ExecSession, Executor, GuestChange, TreeChanges, TreeSource } from "#executors/executor.ts";
+import type {
+  ExecRequest,
+  ExecResult,
+  ExecSession,
+  Executor,
+  GuestChange,
+  TreeChanges,
+  TreeSource,
+} from "#executors/executor.ts";
 import { ChildEndedError, type GuardedChild, startGuardedChild } from "#executors/guarded-child.ts";
 import { type OutputBudget, outputBudget } from "#executors/output-budget.ts";
 import { createTreeMirror } from "#executors/tree-mirror.ts";
@@ -33,7 +41,11 @@ const treeLimits = { files: 50_000, bytes: 96_000_000 };
 /** The bytes at which the shell itself stops. How many of them are kept depends on the request's budget. */
 const rawOutputBytes = 8_000_000;
 
-const FileChange = z.object({ path: z.string(), content: z.instanceof(Uint8Array), executable: z.boolean() });
+const FileChange: z.ZodType<GuestChange> = z.object({
+  path: z.string(),
+  content: z.instanceof(Uint8Array),
+  executable: z.boolean(),
+});
 const ShellReply = z.object({
   exitCode: z.number(),
   stdout: z.string(),

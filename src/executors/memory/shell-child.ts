@@ -8,10 +8,9 @@ import {
 } from "just-bash";
 import { type Parent, serveParent } from "#executors/serve-parent.ts";
 import { gitCommand } from "./git-command.ts";
-import { IndexedFs } from "./indexed-fs.ts";
-import { loadedTree, root } from "./loaded-tree.ts";
-import { searchCommand } from "./search-command.ts";
+import { IndexedFs, loadedTree, root } from "./indexed-fs.ts";
 import type { ShellReply, ShellRequest } from "./memory-executor.ts";
+import { searchCommand } from "./search-command.ts";
 import { outputFiles, streamStatements } from "./stream-statements.ts";
 
 type Setting = Pick<ShellRequest, "cwd" | "env" | "timeoutMs" | "outputBytes">;

@@ -21,7 +21,7 @@ import { promisify } from "node:util";
 import type { TreeDelta } from "#executors/tree-mirror.ts";
 import type { ProposedChange } from "#executors/validate-changes.ts";
 import { pathProblem } from "#executors/validate-changes.ts";
-import type { SandboxUser } from "./prepared-process.ts";
+import type { SandboxUser } from "./launch.ts";
 
 type Collected = ProposedChange[] | undefined;
 

@@ -1,6 +1,6 @@
 import { chownSync, lstatSync, mkdirSync, readdirSync, renameSync } from "node:fs";
 import { removeTree } from "./guest-folder.ts";
-import type { SandboxUser } from "./prepared-process.ts";
+import type { SandboxUser } from "./launch.ts";
 
 export interface FolderMerge {
   /** Folders on the same file system. No process of a sandbox has access to them during the move. */

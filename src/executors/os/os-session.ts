@@ -25,12 +25,18 @@ import {
 import { controlGroup } from "./control-group.ts";
 import type { GitObjectsCache } from "./git-objects-cache.ts";
 import { GuestFolder, removeTree } from "./guest-folder.ts";
-import { type Launched, launch } from "./launch.ts";
+import {
+  type Launched,
+  launch,
+  type OverlayMount,
+  type PreparedProcess,
+  prepareProcess,
+  type SandboxUser,
+} from "./launch.ts";
 import { mergeFolder } from "./merge-folder.ts";
-import { type OverlayMount, type PreparedProcess, prepareProcess, type SandboxUser } from "./prepared-process.ts";
+import { startWatchdog } from "./process-tree.ts";
 import { proxiedCommand, startRegistryProxy } from "./registry-proxy.ts";
 import { dependencyFolders, homeFolders, isNodeModules, type SetupCache, writableFolders } from "./setup-cache.ts";
-import { startWatchdog } from "./watchdog.ts";
 
 /** The resources that all sessions share. */
 export interface SandboxResources {

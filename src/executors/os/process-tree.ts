@@ -1,4 +1,7 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, statfsSync } from "node:fs";
+import { lstat, readdir } from "node:fs/promises";
+import type { GuestLimits } from "./bubblewrap.ts";
+import type { ControlGroup } from "./control-group.ts";
 
 /** Returns the process ids of a process and all its descendants. */
 export function processTree(root: number): number[] {
@@ -22,7 +25,7 @@ function childrenOf(pid: number): number[] {
 }
 
 /** Returns the megabytes of private memory of a process tree, without programs and libraries mapped from disk. */
-export function treeMemoryMb(root: number): number {
+function treeMemoryMb(root: number): number {
   const kilobytes = processTree(root).map((pid) => {
     try {
       const status = readFileSync(`/proc/${pid}/status`, "utf8");
@@ -47,4 +50,72 @@ export function startedAt(pid: number): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+const intervalMs = 100;
+/** The decrease of free space that triggers a count of the folders. Other programs use the disk, too. */
+const recountThreshold = { bytes: 64_000_000, files: 10_000 };
+
+interface Watched {
+  pid: number;
+  folders: readonly string[];
+  limits: GuestLimits;
+  group: ControlGroup | undefined;
+}
+
+/** Watches the limits that the kernel does not enforce, and calls `onExcess` with a sentence when one is exceeded. */
+export function startWatchdog(
+  { pid, folders, limits, group }: Watched,
+  onExcess: (why: string) => void,
+): { stop(): void } {
+  const limit = { bytes: limits.diskMb * 1_048_576, files: limits.diskFiles };
+  let before = freeSpace(folders[0] ?? "/");
+  let counting = false;
+
+  async function count(): Promise<void> {
+    counting = true;
+    const use = await folderUse(folders, limit);
+    counting = false;
+    if (use.bytes > limit.bytes) onExcess(`It wrote more than ${limits.diskMb} MB and was ended.`);
+    else if (use.files > limit.files) onExcess(`It made more than ${limits.diskFiles} files and was ended.`);
+  }
+
+  const timer = setInterval(() => {
+    if (treeMemoryMb(pid) > limits.memoryMb || group?.ranOutOfMemory())
+      onExcess(`It used more than ${limits.memoryMb} MB of memory and was ended.`);
+    const now = freeSpace(folders[0] ?? "/");
+    const gone = before.bytes - now.bytes > recountThreshold.bytes || before.files - now.files > recountThreshold.files;
+    if (!gone || counting) return;
+    before = now;
+    void count();
+  }, intervalMs);
+  return { stop: () => clearInterval(timer) };
+}
+
+function freeSpace(folder: string): { bytes: number; files: number } {
+  const { bavail, bsize, ffree } = statfsSync(folder);
+  return { bytes: bavail * bsize, files: ffree };
+}
+
+interface FolderUse {
+  bytes: number;
+  files: number;
+}
+
+/** Returns the disk usage of folders, and stops counting when a limit is exceeded. Does not follow links. */
+async function folderUse(folders: readonly string[], limit: FolderUse): Promise<FolderUse> {
+  const use: FolderUse = { bytes: 0, files: 0 };
+  const open = [...folders];
+  while (open.length > 0 && use.bytes * 512 <= limit.bytes && use.files <= limit.files) {
+    const folder = open.pop() ?? "";
+    const names = await readdir(folder, { withFileTypes: true }).catch(() => []);
+    use.files += names.length;
+    for (const entry of names) {
+      const path = `${folder}/${entry.name}`;
+      if (entry.isDirectory()) open.push(path);
+      else if (entry.isFile()) use.bytes += (await lstat(path).catch(() => undefined))?.blocks ?? 0;
+    }
+  }
+  // The kernel counts in blocks of 512 bytes on every file system.
+  return { bytes: use.bytes * 512, files: use.files };
 }

@@ -8,7 +8,7 @@ import { stateName } from "#runtime/apply-events.ts";
 import { readSettings } from "#runtime/run-environment.ts";
 import type { Runs } from "#runtime/runs.ts";
 import type { RunsOptions } from "#runtime/runs-options.ts";
-import { matchesPattern } from "#text/matches-pattern.ts";
+import { matchesPattern } from "#text/path-pattern.ts";
 import type { RunStarter } from "./start-run.ts";
 
 type TriggeredEvent = Parameters<Runs["startTriggered"]>[0];

@@ -1,4 +1,4 @@
-import type { ReportedLocation, RepositoryLocation } from "#domain/repository-location.ts";
+import type { ReportedLocation, RepositoryLocation } from "#domain/github.ts";
 
 /** A repository name, and the time since which it belongs to this repository; milliseconds since 1970. */
 interface OwnName {

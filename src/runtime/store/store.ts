@@ -1,9 +1,7 @@
-import type { Approval, Quorum } from "#domain/approval.ts";
-import type { Channel } from "#domain/channel.ts";
+import type { Approval, Channel, Quorum } from "#domain/approval.ts";
 import type { LoggedEvent, RunEvent } from "#domain/events.ts";
-import type { RepositoryRef } from "#domain/github.ts";
+import type { ReportedLocation, RepositoryLocation, RepositoryRef } from "#domain/github.ts";
 import type { LedgerEntry, StoredLedgerEntry } from "#domain/ledger.ts";
-import type { ReportedLocation, RepositoryLocation } from "#domain/repository-location.ts";
 import type { RunSpec, TokenUsage } from "#domain/run.ts";
 import type { UnreadableDataError } from "#domain/stored-data.ts";
 import type { WorkerSnapshot } from "#machines/worker-snapshot.ts";

@@ -1,4 +1,4 @@
-import { describeChannel } from "#domain/channel.ts";
+import { describeChannel } from "#domain/approval.ts";
 import type { LoggedEvent } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
 import { isScheduled, nothingToDo, type RunView } from "#domain/run.ts";

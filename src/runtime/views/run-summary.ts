@@ -1,7 +1,6 @@
 import type { LoggedEvent, RunEvent } from "#domain/events.ts";
 import type { Task } from "#domain/result.ts";
-import type { OpenCall, RunOutcome, RunSpec, RunState, TokenUsage } from "#domain/run.ts";
-import { phaseOf } from "#domain/run-phase.ts";
+import { type OpenCall, phaseOf, type RunOutcome, type RunSpec, type RunState, type TokenUsage } from "#domain/run.ts";
 import type { WorkerSnapshot } from "#machines/worker-snapshot.ts";
 import { stateName } from "#runtime/apply-events.ts";
 import type { EffectProblem, StoredRun } from "#runtime/store/store.ts";

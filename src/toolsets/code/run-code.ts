@@ -2,7 +2,7 @@ import { z } from "zod";
 import { ToolError, UserError } from "#domain/errors.ts";
 import { type Preview, textPreview } from "#domain/preview.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
-import { matchesPattern } from "#text/matches-pattern.ts";
+import { matchesPattern } from "#text/path-pattern.ts";
 import { commandResult, runCommand } from "#toolsets/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import type { CodeConfig } from "./code-config.ts";

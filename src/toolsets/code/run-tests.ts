@@ -5,7 +5,7 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { startGuardedChild } from "#executors/guarded-child.ts";
-import { showHidden } from "#text/hidden-characters.ts";
+import { showHidden } from "#text/visible-text.ts";
 import {
   describeChanges,
   describeEnd,

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { normalizeText } from "#text/hidden-characters.ts";
+import { normalizeText } from "#text/visible-text.ts";
 import type { TestReport } from "./test-runner.ts";
 
 const FailedTest = z.object({

@@ -3,9 +3,9 @@ import type { ApprovalConfig } from "#domain/approval.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { withRetries } from "#domain/with-retries.ts";
+import { postMarker } from "#text/comment-marker.ts";
 import { configuredApproval } from "#toolsets/approval-settings.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { postMarker } from "./post-marker.ts";
 
 const input = z.object({ text: z.string().trim().min(1).max(60_000).describe("The comment, in Markdown") });
 type Input = z.infer<typeof input>;

@@ -1,8 +1,8 @@
 import type { CallToolResult } from "@ai-sdk/mcp";
 import { z } from "zod";
 import type { ToolResult } from "#domain/result.ts";
-import { showHidden } from "#text/hidden-characters.ts";
 import { wrapUntrusted } from "#text/untrusted.ts";
+import { showHidden } from "#text/visible-text.ts";
 import { failedResult } from "#toolsets/failed-result.ts";
 
 const maxCharacters = 1_000_000;

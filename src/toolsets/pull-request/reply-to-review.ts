@@ -5,8 +5,8 @@ import type { ReviewComment } from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { withRetries } from "#domain/with-retries.ts";
+import { postMarker } from "#text/comment-marker.ts";
 import { configuredApproval } from "#toolsets/approval-settings.ts";
-import { postMarker } from "#toolsets/github/post-marker.ts";
 import { ownPullRequest } from "#toolsets/github/read-pull-request.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 

@@ -1,7 +1,7 @@
 import { GitHubRefusal, type NewCheckRun } from "#domain/github.ts";
 import type { ToolContext } from "#domain/tool.ts";
 import { withRetries } from "#domain/with-retries.ts";
-import { postMarker } from "#toolsets/github/post-marker.ts";
+import { postMarker } from "#text/comment-marker.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 
 /** The parts of a review finding that a check run shows. */

@@ -1,7 +1,7 @@
 import type { Approval } from "#domain/approval.ts";
 import type { LoggedEvent } from "#domain/events.ts";
+import type { ReportedLocation, RepositoryLocation } from "#domain/github.ts";
 import { chainEntries, type LedgerDraft, ledgerDraft, type StoredLedgerEntry } from "#domain/ledger.ts";
-import type { ReportedLocation, RepositoryLocation } from "#domain/repository-location.ts";
 import type { RunSpec } from "#domain/run.ts";
 import {
   applyDecision,

@@ -1,4 +1,4 @@
-import type { ReportedLocation, RepositoryLocation } from "#domain/repository-location.ts";
+import type { ReportedLocation, RepositoryLocation } from "#domain/github.ts";
 import { resolveLocation } from "#runtime/store/resolve-location.ts";
 import { LocationColumns } from "#runtime/store/stored-rows.ts";
 import type { Outcome, Sql } from "./postgres-connection.ts";
