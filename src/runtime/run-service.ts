@@ -15,8 +15,6 @@ import { cleanText } from "#text/untrusted.ts";
 import { redisplayEffects, stateName } from "./apply-events.ts";
 import { openPullRequests, requestBaseMerge } from "./base-updates.ts";
 import { decideApprovals, pendingApprovals, revokeApproval } from "./decide-approvals.ts";
-import { describeChecks } from "./describe-checks.ts";
-import { describeReview } from "./describe-review.ts";
 import { lastPushedCommit, questionAskedId } from "./read-log.ts";
 import {
   changeModel,
@@ -119,6 +117,8 @@ export class RunService implements Runs {
     const [newest] = await this.#runsOfPullRequest(thread);
     if (!newest) return false;
     const github = this.#options.openGitHub(thread);
+    // Loads toolsets, which the app does not need before its first run.
+    const { describeReview } = await import("./describe-review.ts");
     const { text, wakes } = await describeReview(github, { by, number: thread.thread, review });
     const event: RunEvent = { type: "pull_request.reviewed", by, byId, requestsChanges: wakes, text };
     await this.#append([{ runId: newest.id, event }], deliveryId);
@@ -143,6 +143,7 @@ export class RunService implements Runs {
         lastPushedCommit(await store.log(id)) !== commit
       )
         continue;
+      const { describeChecks } = await import("./describe-checks.ts");
       const report = await describeChecks(openGitHub(repository), { number: pullRequest, commit });
       if (!report) continue;
       const { passed, failedOnBase, text, key } = report;
