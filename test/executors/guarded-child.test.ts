@@ -7,6 +7,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { readFrames, writeFrame } from "#executors/frames.ts";
 import { ChildEndedError, startGuardedChild } from "#executors/guarded-child.ts";
+import { propertyRuns } from "../support/property-runs.ts";
 
 // A guarded child reads nothing but this program's modules, so code that plays the intruder has to lie among them.
 const folder = `${process.cwd()}/node_modules/.golem-test-${process.pid}`;
@@ -220,6 +221,6 @@ test("whatever is said arrives as it was, and once", () => {
 
       expect(heard).toEqual(values);
     }),
-    { numRuns: 200 },
+    { numRuns: propertyRuns(200) },
   );
 });

@@ -6,6 +6,7 @@ import { applyPatch } from "diff";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { DiffBudget, diffFile, diffLines, hunkHeader } from "#sandbox/diff-file.ts";
+import { propertyRuns } from "../support/property-runs.ts";
 
 const patchOf = (before: string, after: string, budget?: DiffBudget) =>
   ["--- a", "+++ b", ...diffLines(before, after, budget).flatMap((hunk) => [hunkHeader(hunk), ...hunk.lines]), ""].join(
@@ -28,7 +29,7 @@ test("the hunks make the new text of the old one, within the budget and beyond i
         expect(applyPatch(before, patch, { autoConvertLineEndings: false })).toBe(after);
       }
     }),
-    { numRuns: 1_000 },
+    { numRuns: propertyRuns(1_000) },
   );
 });
 

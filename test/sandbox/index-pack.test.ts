@@ -6,6 +6,7 @@ import { UserError } from "#domain/errors.ts";
 import { packLimits } from "#sandbox/index-pack.ts";
 import { ObjectStore } from "#sandbox/object-store.ts";
 import { connect } from "#sandbox/remote.ts";
+import { propertyRuns } from "../support/property-runs.ts";
 import { type SandboxWorld, startSandboxWorld } from "../support/sandbox-world.ts";
 
 let world: SandboxWorld;
@@ -64,7 +65,7 @@ test("a corrupt or truncated pack is rejected", async () => {
 
       await expect(new ObjectStore().addPack([damaged])).rejects.toThrow(/is damaged|too many files|too large/);
     }),
-    { numRuns: 100 },
+    { numRuns: propertyRuns(100) },
   );
 });
 
@@ -76,7 +77,7 @@ test("a pack with a valid checksum and random contents is rejected, and adds no 
       await expect(store.addPack([sealed(count, Buffer.from(bytes))])).rejects.toThrow(/damaged|too large/);
       expect(store.bytes()).toBe(0);
     }),
-    { numRuns: 300 },
+    { numRuns: propertyRuns(300) },
   );
 });
 

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { mergeFile } from "#sandbox/merge-file.ts";
+import { propertyRuns } from "../support/property-runs.ts";
 
 let folder: string;
 beforeAll(() => {
@@ -52,7 +53,7 @@ test("merges have the result of git merge-file", () => {
       expect(own?.clean).toBe(git.clean);
       if (git.clean) expect(own?.content).toBe(git.content);
     }),
-    { numRuns: 300 },
+    { numRuns: propertyRuns(300) },
   );
 });
 

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { ToolError } from "#domain/errors.ts";
 import { foldPath, isGitName, isWithin, parsePath } from "#sandbox/paths.ts";
+import { propertyRuns } from "../support/property-runs.ts";
 
 test.each([
   ["", ""],
@@ -100,7 +101,7 @@ test("an accepted path is inside the root, is not git's own data, and is already
       expect(parsePath(`/${path}`)).toBe(path);
       expect(isWithin(path, "")).toBe(true);
     }),
-    { numRuns: 2_000 },
+    { numRuns: propertyRuns(2_000) },
   );
 });
 

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { parseHTML } from "linkedom";
 import { expect, test } from "vitest";
 import { markdownToHtml } from "#text/markdown-to-html.ts";
+import { propertyRuns } from "../support/property-runs.ts";
 
 function show(text: string): string {
   return markdownToHtml(text, "/playground/shop").trim();
@@ -57,7 +58,7 @@ test("any text is rendered to harmless HTML", () => {
 
   fc.assert(
     fc.property(fc.array(piece, { maxLength: 30 }), (pieces) => dangersIn(show(pieces.join(""))).length === 0),
-    { numRuns: 300 },
+    { numRuns: propertyRuns(300) },
   );
 });
 

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createSanitizer } from "#text/sanitize.ts";
+import { propertyRuns } from "../support/property-runs.ts";
 
 const secret = "correct-horse/battery+staple";
 const pem = [
@@ -185,7 +186,7 @@ test("sanitizing twice gives the same result", () => {
     fc.property(markdown, (text) => {
       expect(sanitize(sanitize(text))).toBe(sanitize(text));
     }),
-    { numRuns: 1000 },
+    { numRuns: propertyRuns(1000) },
   );
 });
 
@@ -196,7 +197,7 @@ test("markers, tokens and hidden characters are removed from any text", () => {
       expect(sent).not.toMatch(/ghp_abcdefghijklmnopqrst|\u202E|\p{Control}\[0m/u);
       expect(sent).not.toMatch(/<!--\s*golem-forge:/);
     }),
-    { numRuns: 500 },
+    { numRuns: propertyRuns(500) },
   );
 });
 

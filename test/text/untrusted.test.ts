@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { cleanText, wrapUntrusted } from "#text/untrusted.ts";
+import { propertyRuns } from "../support/property-runs.ts";
 
 describe("text that readers do not see is removed", () => {
   test.each([
@@ -93,7 +94,7 @@ test("no invisible character remains, and no text throws", () => {
     fc.property(text, (dirty) => {
       expect(cleanText(dirty).text).not.toMatch(/[\u200B-\u200C\u202A-\u202E\u2066-\u2069\u00AD]/);
     }),
-    { numRuns: 500 },
+    { numRuns: propertyRuns(500) },
   );
 });
 

@@ -9,6 +9,7 @@ import {
   visibleText,
   wrapMark,
 } from "#text/visible-text.ts";
+import { propertyRuns } from "../support/property-runs.ts";
 
 describe("invisible characters are shown as escapes", () => {
   test.each([
@@ -103,7 +104,7 @@ test("different texts look different, and no part of a text is lost", () => {
     fc.property(texts, (text) => {
       expect(decode(visibleText(text))).toBe(text);
     }),
-    { numRuns: 500 },
+    { numRuns: propertyRuns(500) },
   );
 });
 

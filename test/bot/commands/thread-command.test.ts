@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { parseMention, parseThreadCommand } from "#bot/commands/thread-command.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
 
 describe("commands", () => {
   test.each([
@@ -146,7 +147,7 @@ test("whatever is written, it is read without failing, and only from a slash in 
       const command = parseThreadCommand(text);
       if (!text.startsWith("/")) expect(command.kind).toBe("text");
     }),
-    { numRuns: 500 },
+    { numRuns: propertyRuns(500) },
   );
 });
 

@@ -6,6 +6,7 @@ import type { ResultValue, ToolResult } from "#domain/result.ts";
 import type { ToolReply } from "#runtime/calls/tool-reply.ts";
 import { createSanitizer } from "#text/sanitize.ts";
 import { expectInert, hostile, proseOf } from "../../support/hostile-text.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
 import { samplePreview } from "../../support/run-view.ts";
 
 const sanitize = createSanitizer([]);
@@ -187,7 +188,7 @@ test("whatever a tool gives stays inert and in its place", () => {
       expect(prose.match(/<details>/g)?.length ?? 0).toBe(prose.match(/<\/details>/g)?.length ?? 0);
       expect(prose).not.toMatch(/^### ✅/m);
     }),
-    { numRuns: 1_000 },
+    { numRuns: propertyRuns(1_000) },
   );
 });
 

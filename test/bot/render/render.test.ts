@@ -8,6 +8,7 @@ import { textPreview } from "#domain/preview.ts";
 import type { RunState } from "#domain/run.ts";
 import { createSanitizer } from "#text/sanitize.ts";
 import { expectInert, hostile, proseOf } from "../../support/hostile-text.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
 import { sampleApproval, sampleView } from "../../support/run-view.ts";
 
 const sanitize = createSanitizer([]);
@@ -232,7 +233,7 @@ describe("whatever a model writes", () => {
         expectInert(sent);
         expect(prose.join("").match(/<details>/g)?.length ?? 0).toBe(prose.join("").match(/<\/details>/g)?.length ?? 0);
       }),
-      { numRuns: 400 },
+      { numRuns: propertyRuns(400) },
     );
   });
 
@@ -246,7 +247,7 @@ describe("whatever a model writes", () => {
         );
         expectInert(sent);
       }),
-      { numRuns: 400 },
+      { numRuns: propertyRuns(400) },
     );
   });
 
@@ -259,7 +260,7 @@ describe("whatever a model writes", () => {
         expect(sent.endsWith("stops the worker instead.")).toBe(true);
         expectInert(sent);
       }),
-      { numRuns: 400 },
+      { numRuns: propertyRuns(400) },
     );
   });
 
@@ -270,7 +271,7 @@ describe("whatever a model writes", () => {
         expectInert(sanitize(renderOutcome(sampleView({ outcome: { kind: "failed", reason: text } }))));
         expectInert(sanitize(renderHelp([{ name: "fixer", description: text }])));
       }),
-      { numRuns: 400 },
+      { numRuns: propertyRuns(400) },
     );
   });
 });

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { writeToolCommand } from "#runtime/effects/person-calls.ts";
 import { parseCommand } from "#ui/command.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
 
 test.each([
   [{ branch: "golem/7-a", b: "x", force: true, f: true }, "/tool git_push --branch golem/7-a -b x --force -f"],
@@ -21,6 +22,6 @@ test("any options are written as a line that is parsed to the same options", () 
       expect(parsed).toMatchObject({ name: "tool", args: ["git_push"] });
       expect(parsed?.options).toEqual({ ...options });
     }),
-    { numRuns: 1_000 },
+    { numRuns: propertyRuns(1_000) },
   );
 });

@@ -7,6 +7,7 @@ import { UnreadableDataError } from "#domain/stored-data.ts";
 import { Limits } from "#domain/worker.ts";
 import { workerMachine } from "#machines/worker-machine.ts";
 import { buildTranscript } from "#runtime/model/transcript.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
 
 const usage = { inputTokens: 1, outputTokens: 1 };
 
@@ -168,7 +169,7 @@ describe("any sequence of events", () => {
         if (isOpen) expect(shown).toBeLessThanOrEqual(ran);
         else expect(shown).toBe(ran);
       }),
-      { numRuns: 500 },
+      { numRuns: propertyRuns(500) },
     );
   });
 
@@ -182,7 +183,7 @@ describe("any sequence of events", () => {
           expect(buildTranscript(growing)).toEqual(buildTranscript([...growing]));
         }
       }),
-      { numRuns: 100 },
+      { numRuns: propertyRuns(100) },
     );
   });
 

@@ -6,6 +6,7 @@ import type { GitSandbox } from "#sandbox/sandbox.ts";
 import { applyHunks } from "#toolsets/filesystem/apply-hunks.ts";
 import { filesystemToolset } from "#toolsets/filesystem/filesystem-toolset.ts";
 import { parsePatch } from "#toolsets/filesystem/parse-patch.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
 import { toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
 
 async function world(files: Record<string, string>, options: WorldOptions = {}) {
@@ -472,7 +473,7 @@ test("a diff of two texts turns one into the other", () => {
 
       expect(file?.kind === "update" && applyHunks(before, file.hunks, "f").text).toBe(after);
     }),
-    { numRuns: 500 },
+    { numRuns: propertyRuns(500) },
   );
 });
 
@@ -499,6 +500,6 @@ test("any text is either a valid patch or refused as invalid", () => {
         expect(error).toMatchObject({ code: "INVALID_ARGUMENTS" });
       }
     }),
-    { numRuns: 500 },
+    { numRuns: propertyRuns(500) },
   );
 });

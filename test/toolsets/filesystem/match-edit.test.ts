@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { applyReplacements, type EditMatch, matchEdit } from "#toolsets/filesystem/match-edit.ts";
 import { findLines } from "#toolsets/filesystem/match-text.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
 
 function edited(content: string, oldText: string, newText: string, all = false): string {
   const match = matchEdit(content, { oldText, newText, all });
@@ -184,7 +185,7 @@ describe("for any text", () => {
         expect(from).toBeLessThanOrEqual(content.length);
         if (!all) expect(match.replacements).toHaveLength(1);
       }),
-      { numRuns: 1_000 },
+      { numRuns: propertyRuns(1_000) },
     );
   });
 

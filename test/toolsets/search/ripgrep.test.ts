@@ -5,6 +5,7 @@ import { dirname, join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type LineQuery, LineSearch } from "#toolsets/search/search-lines.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
 
 const hasRipgrep = spawnSync("rg", ["--version"]).status === 0;
 
@@ -134,7 +135,7 @@ describe.skipIf(!hasRipgrep)(`beside ripgrep${hasRipgrep ? "" : " (skipped: rg i
       fc.asyncProperty(pattern, fc.boolean(), async (pattern, ignoreCase) => {
         expect(await ours({ pattern, ignoreCase })).toEqual(ripgrep(pattern, ignoreCase ? ["--ignore-case"] : []));
       }),
-      { numRuns: 150, seed: 1 },
+      { numRuns: propertyRuns(150), seed: 1 },
     );
   });
 

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { LineSearch, SearchTimeout } from "#toolsets/search/search-lines.ts";
 import { longestTurnMs } from "../../support/longest-turn.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
 
 async function matchingLines(text: string | Uint8Array, pattern: string): Promise<number> {
   const bytes = Buffer.from(text as string);
@@ -43,7 +44,7 @@ test("matches the lines that RegExp matches", async () => {
 
       expect(await matchingLines(text, pattern)).toBe(expected);
     }),
-    { numRuns: 2_000 },
+    { numRuns: propertyRuns(2_000) },
   );
 });
 

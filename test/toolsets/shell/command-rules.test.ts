@@ -12,6 +12,7 @@ import { inspectScript } from "#toolsets/shell/inspect-script.ts";
 import { interactiveProblem } from "#toolsets/shell/interactive-command.ts";
 import { reviewCommand } from "#toolsets/shell/review-command.ts";
 import type { SimpleCommand } from "#toolsets/shell/simple-command.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
 import { escapingCommands } from "./escaping-commands.ts";
 import { ordinaryCommands } from "./ordinary-commands.ts";
 
@@ -493,7 +494,7 @@ test("reading any line ends with commands or with a reason", () => {
         else expect(inspection.reason).toMatch(/^(it|its|a|the) /);
       },
     ),
-    { numRuns: 500 },
+    { numRuns: propertyRuns(500) },
   );
 });
 
