@@ -1,0 +1,98 @@
+import { describe, expect, test } from "vitest";
+import { logContext, logFieldsOf, withLogContext } from "#domain/log-context.ts";
+import {
+  branchOf,
+  isRunBranch,
+  isScheduled,
+  phaseOf,
+  RunOutcome,
+  type RunPhase,
+  type RunState,
+  SnapshotOutcome,
+} from "#domain/run.ts";
+import { sampleSpec } from "../support/store-samples.ts";
+
+const spec = sampleSpec("r2", { rootId: "r1" });
+
+test("a run pushes to a branch of its root, or to that of its pull request", () => {
+  expect(branchOf(spec)).toBe("golem/7-r1");
+  expect(branchOf({ ...spec, pullRequestBranch: "feature" })).toBe("feature");
+  expect(isRunBranch("golem/7-r1")).toBe(true);
+  expect(isRunBranch("my/golem/7-r1")).toBe(false);
+  expect(isRunBranch("golem")).toBe(false);
+});
+
+test("a run is scheduled when a schedule started it", () => {
+  expect(isScheduled({ trigger: "schedule: 0 6 * * 1" })).toBe(true);
+  expect(isScheduled({ trigger: "issues: labeled" })).toBe(false);
+  expect(isScheduled({})).toBe(false);
+});
+
+test.each<[RunState, RunPhase]>([
+  ["preparing", "starting"],
+  ["callingModel", "working"],
+  ["evaluatingAnswer", "working"],
+  ["reviewing", "working"],
+  ["evaluatingCalls", "working"],
+  ["executing", "working"],
+  ["checkingLimits", "working"],
+  ["ended", "working"],
+  ["retrying", "retrying"],
+  ["awaitingApproval", "awaitingApproval"],
+  ["awaitingAnswer", "awaitingAnswer"],
+  ["awaitingChild", "awaitingChild"],
+  ["awaitingBudget", "awaitingBudget"],
+  ["idle", "awaitingMessage"],
+  ["interrupted", "stopped"],
+])("the phase of a run that is %s is %s", (state, phase) => {
+  expect(phaseOf({ state })).toBe(phase);
+  expect(phaseOf({ state, outcome: { kind: "cancelled" } })).toBe("cancelled");
+});
+
+test("an idle run with a pull request waits for its review", () => {
+  expect(phaseOf({ state: "idle", pullRequest: 8 })).toBe("awaitingReview");
+  expect(phaseOf({ state: "callingModel", pullRequest: 8 })).toBe("working");
+});
+
+describe("an outcome", () => {
+  test.each([
+    { kind: "failed", reason: "no" },
+    { kind: "limited", limit: "steps: 3", reason: "no" },
+    { kind: "cancelled", by: "ada" },
+  ])("is kept with its details: %j", (outcome) => {
+    expect(RunOutcome.parse(outcome)).toEqual(outcome);
+    expect(SnapshotOutcome.parse(outcome)).toEqual(outcome);
+  });
+
+  test("of an answer has its text, which a snapshot leaves to the log", () => {
+    expect(RunOutcome.parse({ kind: "answered", text: "Done." })).toEqual({ kind: "answered", text: "Done." });
+    expect(SnapshotOutcome.parse({ kind: "answered", text: "Done." })).toEqual({ kind: "answered" });
+    expect(RunOutcome.safeParse({ kind: "answered" }).success).toBe(false);
+  });
+});
+
+describe("the fields of a log line", () => {
+  test("name the run, its root, worker and repository, and the delivery", () => {
+    expect(logFieldsOf(sampleSpec("r1"))).toEqual({ run: "r1", worker: "fixer", repository: "ada/engine" });
+    expect(logFieldsOf({ ...spec, delivery: "d1" })).toEqual({
+      run: "r2",
+      rootRun: "r1",
+      worker: "fixer",
+      repository: "ada/engine",
+      delivery: "d1",
+    });
+  });
+
+  test("are those of the work in progress, also inside one another", async () => {
+    const seen = await withLogContext({ delivery: "d1", run: "r1" }, async () => {
+      await Promise.resolve();
+      return [logContext(), withLogContext({ run: "r2" }, logContext)];
+    });
+
+    expect(seen).toEqual([
+      { delivery: "d1", run: "r1" },
+      { delivery: "d1", run: "r2" },
+    ]);
+    expect(logContext()).toEqual({});
+  });
+});
