@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { emptyLedger, type LedgerEntry, verifyEntry } from "#domain/ledger.ts";
 import { textPreview } from "#domain/preview.ts";
 import {
+  type DeliveryQuery,
   type HourlyUsage,
   type NextStep,
   readable,
@@ -1380,7 +1381,7 @@ function expiryTests(): void {
 
 function pendingDeliveryTests(): void {
   const delivery = (key: string, queue = "q1") => ({ key, queue, content: { key } });
-  const claim = (now = 0, until = 100) => store.claimDelivery(now, until);
+  const claim = async (now = 0, until = 100) => (await store.claimDeliveries({ now, until, limit: 1 }))[0];
 
   test("are stored once, even when they come again after they were processed", async () => {
     expect(await store.saveDelivery(delivery("d1"))).toBe(true);
@@ -1419,6 +1420,18 @@ function pendingDeliveryTests(): void {
     expect([(await claim())?.key, (await claim())?.key, await claim()]).toEqual(["d1", "d3", undefined]);
     await store.completeDelivery("d1");
     expect((await claim())?.key).toBe("d2");
+  });
+
+  test("are claimed several at a time, apart from those of the installations and repositories that are excepted", async () => {
+    const queues = { d1: "1 10#3", d2: "1 10#3", d3: "1 11#3", d4: "2 20#3", d5: "2", d6: "3 30#3 checks" };
+    for (const [key, queue] of Object.entries(queues)) await store.saveDelivery(delivery(key, queue));
+    const keysOf = async (except: DeliveryQuery["except"] & {}, limit = 10) =>
+      (await store.claimDeliveries({ now: 0, until: 100, limit, except })).map(({ key }) => key);
+
+    expect(await keysOf({ installations: ["2"], repositories: ["1 10"] })).toEqual(["d3", "d6"]);
+    expect(await keysOf({ installations: [], repositories: ["2 20"] }, 1)).toEqual(["d1"]);
+    expect(await keysOf({ installations: ["1"], repositories: [] })).toEqual(["d4", "d5"]);
+    expect(await keysOf({ installations: [], repositories: [] })).toEqual([]);
   });
 
   test("are claimed again when they were not completed in time, and when a postponed one is due", async () => {

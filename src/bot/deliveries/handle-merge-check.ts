@@ -67,5 +67,5 @@ export const mergeCheckDue = defineHandler(MergeCheck, {
 
 function queueOfCheck({ repository, number }: { repository: RepositoryRef; number: number }): string {
   const { installationId, repositoryId, owner, repo } = repository;
-  return `merge check ${installationId} ${repositoryId ?? `${owner}/${repo}`}#${number}`;
+  return `${installationId} ${repositoryId ?? `${owner}/${repo}`}#${number} merge check`;
 }

@@ -83,7 +83,7 @@ async function saveTick({ repository, worker, cron, issue }: Tick, { saveDeliver
 
 function queueOfTick({ repository, worker, cron, issue }: Tick): string {
   const { installationId, repositoryId, owner, repo } = repository;
-  return `schedule ${installationId} ${repositoryId ?? `${owner}/${repo}`} ${worker} ${issue} ${cron}`;
+  return `${installationId} ${repositoryId ?? `${owner}/${repo}`}#${issue} schedule ${worker} ${cron}`;
 }
 
 /** True for a push to the default branch that changes the settings or a worker: it may bring schedules. */

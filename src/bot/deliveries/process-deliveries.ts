@@ -4,7 +4,7 @@ import { isOutage } from "#bot/github/refusals.ts";
 import { DatabaseError, OutageError, UserError } from "#domain/errors.ts";
 import { withLogContext } from "#domain/log-context.ts";
 import { LeaseLostError, startStopwatch, withLease } from "#domain/write-lease.ts";
-import type { Delivery, DeliveryStore } from "#runtime/store/store.ts";
+import { type Delivery, type DeliveryQuery, type DeliveryStore, tenantsOf } from "#runtime/store/store.ts";
 import {
   attemptsBeforeNotice,
   type DeliveryContext,
@@ -18,7 +18,7 @@ import { findStoredHandler } from "./handlers.ts";
 const leaseMs = 15_000;
 /** How often deliveries of a process that died are looked for. */
 const pollIntervalMs = 5_000;
-const maxConcurrent = 100;
+const maxConcurrent = 200;
 
 const firstBackoffMs = 1_000;
 const maxBackoffMs = 60_000;
@@ -48,7 +48,7 @@ export class DeliveryProcessor {
   readonly #services: HandlerServices;
   readonly #confirmLease: () => Promise<void>;
   readonly #onError: DeliveryProcessorOptions["onError"];
-  readonly #running = new Set<Promise<void>>();
+  readonly #running = new Map<Delivery, Promise<void>>();
   #claiming: Promise<void> | undefined;
   #isNotified = false;
   #timer: NodeJS.Timeout | undefined;
@@ -90,17 +90,19 @@ export class DeliveryProcessor {
   }
 
   async #settle(): Promise<void> {
-    while (this.#claiming || this.#running.size > 0) await Promise.all([this.#claiming, ...this.#running]);
+    while (this.#claiming || this.#running.size > 0) await Promise.all([this.#claiming, ...this.#running.values()]);
   }
 
   async #claimAll(): Promise<void> {
     let nextAt: number | undefined;
     try {
+      let areAllClaimed = false;
       while (this.#isNotified) {
         this.#isNotified = false;
-        await this.#claimDue();
+        areAllClaimed = await this.#claimDue();
       }
-      nextAt = await this.#store.nextDeliveryAt();
+      // Otherwise the end of a delivery notifies.
+      if (areAllClaimed) nextAt = await this.#store.nextDeliveryAt();
     } catch (error) {
       this.#onError("Deliveries could not be read from the store.", error);
     }
@@ -110,19 +112,28 @@ export class DeliveryProcessor {
     this.#timer = setTimeout(() => this.notify(), delayMs);
   }
 
-  async #claimDue(): Promise<void> {
-    while (!this.#isStopped && this.#running.size < maxConcurrent) {
+  /** Claims what is due. Returns false if something may be left, for which a delivery has to end first. */
+  async #claimDue(): Promise<boolean> {
+    while (!this.#isStopped) {
+      const selection = selectDeliveries([...this.#running.keys()].map(({ queue }) => tenantsOf(queue)));
+      if (!selection) return false;
       const now = Date.now();
-      const delivery = await this.#store.claimDelivery(now, now + leaseMs);
-      if (!delivery) return;
-      const running = this.#process(delivery)
-        .catch((error) => this.#onError(`Delivery ${delivery.key} could not be completed.`, error))
-        .finally(() => {
-          this.#running.delete(running);
-          this.notify();
-        });
-      this.#running.add(running);
+      const claimed = await this.#store.claimDeliveries({ now, until: now + leaseMs, ...selection });
+      for (const delivery of claimed) this.#start(delivery);
+      const { installations, repositories } = selection.except;
+      if (claimed.length < selection.limit) return installations.length + repositories.length === 0;
     }
+    return false;
+  }
+
+  #start(delivery: Delivery): void {
+    const running = this.#process(delivery)
+      .catch((error) => this.#onError(`Delivery ${delivery.key} could not be completed.`, error))
+      .finally(() => {
+        this.#running.delete(delivery);
+        this.notify();
+      });
+    this.#running.set(delivery, running);
   }
 
   async #process(delivery: Delivery): Promise<void> {
@@ -205,4 +216,39 @@ export class DeliveryProcessor {
     await report("error");
     return undefined;
   }
+}
+
+/**
+ * Selects what to claim beside the deliveries that are being processed. No installation gets more than its equal share of
+ * the places, and no repository more than its share of its installation's, counting one share for the next that has a
+ * delivery. So a burst of one keeps no other waiting. Returns undefined if every place is taken.
+ */
+function selectDeliveries(
+  running: readonly ReturnType<typeof tenantsOf>[],
+): Required<Pick<DeliveryQuery, "limit" | "except">> | undefined {
+  const places = maxConcurrent - running.length;
+  if (places <= 0) return undefined;
+  const byInstallation = Map.groupBy(running, ({ installation }) => installation);
+  const installations = divide(maxConcurrent, byInstallation);
+  const repositories = [[], ...byInstallation.values()].map((deliveries) =>
+    divide(
+      installations.share,
+      Map.groupBy(deliveries, ({ repository }) => repository),
+    ),
+  );
+  return {
+    limit: Math.min(places, installations.left, ...repositories.map(({ left }) => left)),
+    except: { installations: installations.full, repositories: repositories.flatMap(({ full }) => full) },
+  };
+}
+
+/** Divides places. Returns the names that have used up their share, and the places that each of the others has left. */
+function divide(
+  places: number,
+  taken: ReadonlyMap<string, readonly unknown[]>,
+): { share: number; full: string[]; left: number } {
+  const share = Math.ceil(places / (Math.max(1, taken.size) + 1));
+  const full = [...taken].filter(([, { length }]) => length >= share).map(([name]) => name);
+  const others = [...taken.values()].map(({ length }) => length).filter((length) => length < share);
+  return { share, full, left: share - Math.max(0, ...others) };
 }

@@ -247,7 +247,10 @@ export interface Post {
 export interface NewDelivery {
   /** Identifies the delivery by its signed content. A second one with this key is not stored. */
   key: string;
-  /** Deliveries of one queue are processed one at a time, in order of arrival. */
+  /**
+   * Deliveries of one queue are processed one at a time, in order of arrival. Its name begins with the installation and,
+   * after a space, the repository, such as `7 11#3` for a thread.
+   */
   queue: string;
   /** JSON. */
   content: unknown;
@@ -261,6 +264,21 @@ export interface Delivery extends NewDelivery {
   failures: number;
 }
 
+/** Selects the deliveries to claim. */
+export interface DeliveryQuery {
+  now: number;
+  /** Unless completed, the claimed deliveries are due again at this time. */
+  until: number;
+  limit: number;
+  /** Installations and repositories, as queues begin with them, of which no delivery is claimed. */
+  except?: { installations: readonly string[]; repositories: readonly string[] };
+}
+
+/** Returns the installation and the repository that the name of a queue begins with. */
+export function tenantsOf(queue: string): { installation: string; repository: string } {
+  return { installation: queue.split(" ", 1)[0] ?? "", repository: queue.split("#", 1)[0] ?? "" };
+}
+
 /** The times before which data has expired; milliseconds since 1970. */
 export interface ExpiredData {
   /** Undefined if the logs of all runs are kept. */
@@ -272,8 +290,8 @@ export interface ExpiredData {
 export interface DeliveryStore {
   /** Stores a delivery. Returns false if its key is known. */
   saveDelivery(delivery: NewDelivery): Promise<boolean>;
-  /** Claims a delivery that is due and the oldest of its queue. Unless completed, it is due again at `until`. */
-  claimDelivery(now: number, until: number): Promise<Delivery | undefined>;
+  /** Claims deliveries that are due and the oldest of their queues, those that have been due for longest first. */
+  claimDeliveries(query: DeliveryQuery): Promise<Delivery[]>;
   /** Changes when a claimed delivery is due again, to keep the claim or to retry. */
   postponeDelivery(key: string, dueAt: number, options?: { hasFailed?: boolean }): Promise<void>;
   /** Removes a processed delivery. Its key stays known. */

@@ -56,7 +56,7 @@ function startProcessor(getPermission: GitHub["getPermission"] = async () => "wr
 }
 
 /** Stores the delivery of a comment in the thread of this number. */
-async function save(key: string, body = "/run fixer", thread = 1): Promise<void> {
+async function save(key: string, body = "/run fixer", thread = 1, repository = "7 octo/shop"): Promise<void> {
   const [ada, created_at] = [{ login: "ada", id: 5 }, new Date()];
   const payload = {
     action: "created",
@@ -67,7 +67,7 @@ async function save(key: string, body = "/run fixer", thread = 1): Promise<void>
     comment: { id: Number(key), body, user: ada, created_at },
   };
   const content = { id: `delivery ${key}`, event: "issue_comment.created", payload };
-  await store.saveDelivery({ key, queue: `7 octo/shop#${thread}`, content });
+  await store.saveDelivery({ key, queue: `${repository}#${thread}`, content });
 }
 
 /** Lets time pass, with everything that is due meanwhile. */
@@ -89,6 +89,21 @@ test("the deliveries of a thread are processed in order, those of other threads 
   expect(runs.requestStop.mock.calls.map(([{ thread }]) => thread)).toEqual([2, 1]);
 });
 
+test("a burst in one repository keeps neither another repository nor another installation waiting", async () => {
+  runs.startRun.mockImplementation(() => new Promise(() => {}));
+  for (let thread = 1; thread <= 150; thread += 1) await save(`${thread}`, "/run fixer", thread);
+  startProcessor();
+  await pass(1_000);
+  const ofBurst = runs.startRun.mock.calls.length;
+
+  await save("201", "/stop", 201, "7 octo/attic");
+  await save("202", "/stop", 202, "8 mona/den");
+  await pass(10_000);
+
+  expect(ofBurst).toBe(50);
+  expect(runs.requestStop.mock.calls.map(([{ thread }]) => thread)).toEqual([201, 202]);
+});
+
 test("a delivery that takes long is not processed by another process meanwhile", async () => {
   runs.startRun.mockImplementationOnce(() => new Promise(() => {}));
   await save("1");
@@ -102,7 +117,7 @@ test("a delivery that takes long is not processed by another process meanwhile",
 
 test("a delivery whose process died is processed by another", async () => {
   await save("1");
-  await store.claimDelivery(Date.now(), Date.now() + 15_000);
+  await store.claimDeliveries({ now: Date.now(), until: Date.now() + 15_000, limit: 1 });
   startProcessor();
 
   await pass(14_000);
@@ -171,7 +186,7 @@ test("what GitHub refuses for good is not retried", async () => {
 });
 
 test("a store that does not answer is asked again", async () => {
-  vi.spyOn(store, "claimDelivery").mockRejectedValueOnce(new Error("the connection was lost"));
+  vi.spyOn(store, "claimDeliveries").mockRejectedValueOnce(new Error("the connection was lost"));
   await save("1");
   startProcessor();
 

@@ -11,31 +11,33 @@ import {
   expire,
 } from "#runtime/store/apply-decision.ts";
 import { resolveLocation } from "#runtime/store/resolve-location.ts";
-import type {
-  Advance,
-  Backlog,
-  DailyCost,
-  Decision,
-  DecisionResult,
-  Delivery,
-  Effect,
-  EffectCompletion,
-  EffectProblem,
-  EffectQueue,
-  Execution,
-  ExpiredData,
-  HourlyUsage,
-  NewDelivery,
-  NewEffect,
-  NewEvent,
-  NewRun,
-  NextStep,
-  Post,
-  Revocation,
-  RunRow,
-  StepResult,
-  Store,
-  TimerName,
+import {
+  type Advance,
+  type Backlog,
+  type DailyCost,
+  type Decision,
+  type DecisionResult,
+  type Delivery,
+  type DeliveryQuery,
+  type Effect,
+  type EffectCompletion,
+  type EffectProblem,
+  type EffectQueue,
+  type Execution,
+  type ExpiredData,
+  type HourlyUsage,
+  type NewDelivery,
+  type NewEffect,
+  type NewEvent,
+  type NewRun,
+  type NextStep,
+  type Post,
+  type Revocation,
+  type RunRow,
+  type StepResult,
+  type Store,
+  type TimerName,
+  tenantsOf,
 } from "#runtime/store/store.ts";
 import { countedState, hoursOf, readDailyCosts } from "#runtime/store/stored-rows.ts";
 import type { StepChanges } from "#sandbox/sandbox.ts";
@@ -111,16 +113,22 @@ export class MemoryStore implements Store {
     return true;
   }
 
-  async claimDelivery(now: number, until: number): Promise<Delivery | undefined> {
+  async claimDeliveries({ now, until, limit, except }: DeliveryQuery): Promise<Delivery[]> {
     this.#checkOpen();
-    const [next] = this.#firstDeliveries()
-      .filter(({ dueAt }) => dueAt <= now)
-      .sort((a, b) => a.dueAt - b.dueAt);
-    if (!next) return undefined;
-    next.dueAt = until;
-    next.attempts += 1;
-    const { dueAt: _, ...delivery } = next;
-    return structuredClone(delivery);
+    const { installations = [], repositories = [] } = except ?? {};
+    const next = this.#firstDeliveries()
+      .filter(({ dueAt, queue }) => {
+        const { installation, repository } = tenantsOf(queue);
+        return dueAt <= now && !installations.includes(installation) && !repositories.includes(repository);
+      })
+      .sort((a, b) => a.dueAt - b.dueAt)
+      .slice(0, limit);
+    return next.map((pending) => {
+      pending.dueAt = until;
+      pending.attempts += 1;
+      const { dueAt: _, ...delivery } = pending;
+      return structuredClone(delivery);
+    });
   }
 
   async postponeDelivery(key: string, dueAt: number, { hasFailed = false } = {}): Promise<void> {

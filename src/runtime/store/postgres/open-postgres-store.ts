@@ -19,7 +19,7 @@ import { fireTimers } from "./fire-timers.ts";
 import { ingest } from "./ingest.ts";
 import { readLedger } from "./ledger.ts";
 import { findLocation, isLocationCurrent, saveLocation } from "./locations.ts";
-import { claimDelivery, nextDeliveryAt, saveDeliveries } from "./pending-deliveries.ts";
+import { claimDeliveries, nextDeliveryAt, saveDeliveries } from "./pending-deliveries.ts";
 import type { Outcome, PostgresConnection, Sql } from "./postgres-connection.ts";
 import { removeExpired } from "./remove-expired.ts";
 import { costOfRuns, costsOfWorker, countRuns, findLiveRuns, findRuns } from "./runs.ts";
@@ -137,16 +137,23 @@ function deliveriesIn(
   operations: Operations,
 ): Pick<
   Store,
-  "hasDelivery" | "saveDelivery" | "claimDelivery" | "postponeDelivery" | "completeDelivery" | "nextDeliveryAt"
+  "hasDelivery" | "saveDelivery" | "claimDeliveries" | "postponeDelivery" | "completeDelivery" | "nextDeliveryAt"
 > {
   const batches = new WriteBatches((batch: readonly NewDelivery[]) => saveDeliveries(operations.open(), batch), {
     maxConcurrent: 1,
     maxItems: 1_000,
   });
+  const completions = new WriteBatches(
+    async (keys: readonly string[]) => {
+      await operations.open().run("delete from pending_deliveries where key = any ($1::text[])", [keys]);
+      return keys.map(() => undefined);
+    },
+    { maxConcurrent: 1, maxItems: 1_000 },
+  );
   return {
     hasDelivery: (guid) => operations.read([deliveryName(guid)], (sql) => hasDelivery(sql, guid)),
     saveDelivery: (delivery) => operations.writeBatched([deliveryName(delivery.key)], () => batches.write(delivery)),
-    claimDelivery: (now, until) => operations.writeAlone(["claimed delivery"], (sql) => claimDelivery(sql, now, until)),
+    claimDeliveries: (query) => operations.writeAlone(["claimed delivery"], (sql) => claimDeliveries(sql, query)),
     postponeDelivery: (key, dueAt, { hasFailed } = {}) =>
       operations.writeAlone([deliveryName(key)], async (sql) => {
         await sql.run("update pending_deliveries set due_at = $2, failures = failures + $3 where key = $1", [
@@ -155,10 +162,7 @@ function deliveriesIn(
           hasFailed ? 1 : 0,
         ]);
       }),
-    completeDelivery: (key) =>
-      operations.writeAlone([deliveryName(key)], async (sql) => {
-        await sql.run("delete from pending_deliveries where key = $1", [key]);
-      }),
+    completeDelivery: (key) => operations.writeBatched([deliveryName(key)], () => completions.write(key)),
     nextDeliveryAt: () => operations.read(["claimed delivery"], nextDeliveryAt),
   };
 }

@@ -1,9 +1,10 @@
 import { z } from "zod";
-import type { Delivery, NewDelivery } from "#runtime/store/store.ts";
+import type { Delivery, DeliveryQuery, NewDelivery } from "#runtime/store/store.ts";
 import { DeliveryColumns, readDelivery } from "#runtime/store/stored-rows.ts";
 import type { Sql } from "./postgres-connection.ts";
 
 const Key = z.object({ key: z.string() });
+const ClaimedColumns = DeliveryColumns.extend({ number: z.number() });
 const Due = z.object({ due: z.number().nullable() });
 
 /** Stores deliveries with different keys in one statement. Returns for each if it is new. */
@@ -32,22 +33,22 @@ export async function saveDeliveries(sql: Pick<Sql, "query">, deliveries: readon
   return deliveries.map(({ key }) => keys.has(key));
 }
 
-/** Claims the first delivery that is due and the oldest of its queue. Only one of several replicas gets it. */
-export async function claimDelivery(
+/** Claims deliveries that are due and the oldest of their queues. Only one of several replicas gets each. */
+export async function claimDeliveries(
   sql: Pick<Sql, "query">,
-  now: number,
-  until: number,
-): Promise<Delivery | undefined> {
-  const [row] = await sql.query(
-    DeliveryColumns,
-    `update pending_deliveries set due_at = $2, attempts = attempts + 1 where number =
+  { now, until, limit, except }: DeliveryQuery,
+): Promise<Delivery[]> {
+  const rows = await sql.query(
+    ClaimedColumns,
+    `update pending_deliveries set due_at = $2, attempts = attempts + 1 where number in
       (select number from pending_deliveries as a where due_at <= $1
+          and split_part(queue, ' ', 1) <> all ($4::text[]) and split_part(queue, '#', 1) <> all ($5::text[])
           and not exists (select 1 from pending_deliveries as b where b.queue = a.queue and b.number < a.number)
-        order by due_at, number limit 1 for update skip locked)
-      returning key, queue, content, received_at, attempts, failures`,
-    [now, until],
+        order by due_at, number limit $3 for update skip locked)
+      returning number, key, queue, content, received_at, attempts, failures`,
+    [now, until, limit, except?.installations ?? [], except?.repositories ?? []],
   );
-  return row && readDelivery(row);
+  return rows.sort((a, b) => a.number - b.number).map(readDelivery);
 }
 
 export async function nextDeliveryAt(sql: Pick<Sql, "query">): Promise<number | undefined> {

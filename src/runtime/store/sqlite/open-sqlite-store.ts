@@ -90,7 +90,7 @@ function storeOver(sql: SqliteConnection): Store {
     ingest: (delivery) => commits.write(() => tables.ingest(delivery)),
     hasDelivery: (guid) => commits.read(() => deliveries.resultOf({ guid, part: "" }) !== undefined),
     saveDelivery: (delivery) => commits.write(() => tables.saveDelivery(delivery)),
-    claimDelivery: (now, until) => commits.write(() => pendingDeliveries.claim(now, until)),
+    claimDeliveries: (query) => commits.write(() => pendingDeliveries.claim(query)),
     postponeDelivery: (key, dueAt, options) => commits.write(() => pendingDeliveries.postpone(key, dueAt, options)),
     completeDelivery: (key) => commits.write(() => pendingDeliveries.remove(key)),
     nextDeliveryAt: () => commits.read(() => pendingDeliveries.nextDueAt()),

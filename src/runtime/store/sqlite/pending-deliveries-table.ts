@@ -1,10 +1,11 @@
 import { z } from "zod";
-import type { Delivery, NewDelivery } from "#runtime/store/store.ts";
+import type { Delivery, DeliveryQuery, NewDelivery } from "#runtime/store/store.ts";
 import { BacklogColumns, DeliveryColumns, readDelivery } from "#runtime/store/stored-rows.ts";
 import type { SqliteConnection } from "./sqlite-connection.ts";
 
 const isFirst = "not exists (select 1 from pending_deliveries as b where b.queue = a.queue and b.number < a.number)";
 
+const ClaimedColumns = DeliveryColumns.extend({ number: z.number() });
 const Due = z.object({ due: z.number().nullable() });
 
 /** The deliveries that are waiting or being processed. */
@@ -22,15 +23,25 @@ export class PendingDeliveriesTable {
     );
   }
 
-  claim(now: number, until: number): Delivery | undefined {
-    const row = this.#sql.get(
-      DeliveryColumns,
-      `update pending_deliveries set due_at = :until, attempts = attempts + 1 where number =
-        (select number from pending_deliveries as a where due_at <= :now and ${isFirst} order by due_at, number limit 1)
-        returning key, queue, content, received_at, attempts, failures`,
-      { now, until },
+  claim({ now, until, limit, except }: DeliveryQuery): Delivery[] {
+    const { installations = [], repositories = [] } = except ?? {};
+    const rows = this.#sql.all(
+      ClaimedColumns,
+      `update pending_deliveries set due_at = :until, attempts = attempts + 1 where number in
+        (select number from pending_deliveries as a where due_at <= :now and ${isFirst}
+            and substr(queue, 1, instr(queue || ' ', ' ') - 1) not in (select value from json_each(:installations))
+            and substr(queue, 1, instr(queue || '#', '#') - 1) not in (select value from json_each(:repositories))
+          order by due_at, number limit :limit)
+        returning number, key, queue, content, received_at, attempts, failures`,
+      {
+        now,
+        until,
+        limit,
+        installations: JSON.stringify(installations),
+        repositories: JSON.stringify(repositories),
+      },
     );
-    return row && readDelivery(row);
+    return rows.sort((a, b) => a.number - b.number).map(readDelivery);
   }
 
   postpone(key: string, dueAt: number, { hasFailed }: { hasFailed?: boolean } = {}): void {
