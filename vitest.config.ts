@@ -31,8 +31,8 @@ export default defineConfig({
     testTimeout: 90_000,
     hookTimeout: 90_000,
     expect: { poll: { timeout: 60_000 } },
-    // One more than the cores of a small machine, because tests with real processes wait.
-    maxWorkers: 3,
+    // Twice the cores of a small machine, because tests with real processes spend about half of their time waiting.
+    maxWorkers: 4,
     // A shared machine can pause for seconds, and tests with real processes have deadlines. The report names retries.
     retry: process.env.CI && !isMutating ? 2 : 0,
     // Loading the modules anew for each file took a third of the time; no file changes what another one sees.
