@@ -1,6 +1,7 @@
 import { attachFile } from "./attachments.ts";
 import { mergePullRequest, type PullMergeInput } from "./merge-actions.ts";
 import {
+  changeBase,
   findPull,
   openPullRequest,
   type PullRequestOptions,
@@ -164,6 +165,11 @@ export class Person {
 
   convertToDraft(pull: number): void {
     setDraft(this.#context, this.#mayChange(this.#pull(pull)), true);
+  }
+
+  /** Changes the base branch of a pull request. */
+  retarget(pull: number, base: string): Promise<void> {
+    return changeBase(this.#context, this.#mayChange(this.#pull(pull)), base);
   }
 
   merge(pull: number, options?: PullMergeInput): Promise<string> {

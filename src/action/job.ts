@@ -270,8 +270,7 @@ export class Job {
   async #findMissed(): Promise<void> {
     const { repository, api, state, runtime } = this.#parts;
     const isKnown = (key: string) => state.store.hasDelivery(key);
-    const pulls = await runtime.runs.openPullRequests(repository);
-    const numbers = pulls.map(({ number }) => number);
+    const numbers = await runtime.runs.openPullRequests(repository);
     for (const event of await findMissedReviews({ api, repository, isKnown }, numbers)) await this.#store(event);
     await this.#findComments();
   }

@@ -25,11 +25,11 @@ export async function reportWaitingWorkflows({ api, github, runs, repository, no
   const pulls = await runs.openPullRequests(repository);
   const noteOf = (number: number) => `${notePrefix}${number}`;
   for (const note of notes.keys()) {
-    if (note.startsWith(notePrefix) && !pulls.some(({ number }) => noteOf(number) === note)) {
+    if (note.startsWith(notePrefix) && !pulls.some((number) => noteOf(number) === note)) {
       notes.delete(note);
     }
   }
-  for (const { number } of pulls.slice(-maxPullRequests)) {
+  for (const number of pulls.slice(-maxPullRequests)) {
     const pull = await github.getPullRequest(number);
     const note = noteOf(number);
     if (!pull || pull.state === "closed" || notes.get(note) === pull.head.commit) continue;

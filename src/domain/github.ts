@@ -271,6 +271,8 @@ export interface GitHub {
   markReadyForReview(number: number): Promise<void>;
   /** The paths of the files that a pull request changes; at most 3,000, which is GitHub's limit. */
   listChangedFiles(number: number): Promise<string[]>;
+  /** The numbers of the open pull requests that are to be merged into a branch. */
+  listPullRequestsInto(base: string): Promise<number[]>;
   /** The number of open pull requests that this App opened, drafts included. */
   countOwnPullRequests(): Promise<number>;
   listReviewComments(number: number): Promise<ReviewComment[]>;

@@ -147,8 +147,8 @@ export interface Runs {
   reopenPullRequest(thread: ThreadRef, reopened: PersonRequest): Promise<void>;
   /** Posts a request of this thread again in its current state, because a person edited its comment. */
   repostRequest(thread: ThreadRef, request: { approvalId: string; deliveryId: string }): Promise<void>;
-  /** Returns the pull requests that live runs of a repository have opened, each with the branch that its run started from. */
-  openPullRequests(repository: RepositoryRef): Promise<{ number: number; base: string | undefined }[]>;
+  /** Returns the numbers of the pull requests that live runs of a repository have opened or work on. */
+  openPullRequests(repository: RepositoryRef): Promise<number[]>;
   /** Asks the live runs that opened this pull request to merge its base branch. */
   requestBaseMerge(
     thread: ThreadRef,

@@ -32,7 +32,7 @@ describe("patterns, as GitHub documents them", () => {
     const matches = compilePathPattern("*a".repeat(99));
     const started = performance.now();
 
-    expect(matches("a".repeat(4_000) + "b")).toBe(false);
+    expect(matches(`${"a".repeat(4_000)}b`)).toBe(false);
     expect(performance.now() - started).toBeLessThan(20_000);
   });
 });

@@ -268,7 +268,7 @@ async function someonesPullRequest(...replies: (ReturnType<typeof call> | { text
   return { ...world, number, push, comment, approve };
 }
 
-test("the base of someone's pull request is merged when it moves, and by /update", async () => {
+test("the base of someone's pull request is merged when it moves, by /update, and when a person changes it", async () => {
   const { github, model, number, push, comment, approve, botComment } = await someonesPullRequest(
     call("write_file", { path: "topic.test.js", content: "// tested\n" }),
     call("update_pull_request", { message: "Test the topic" }),
@@ -277,6 +277,8 @@ test("the base of someone's pull request is merged when it moves, and by /update
     call("update_pull_request", { message: "Merge main" }),
     { text: "Merged." },
     { text: "Updated." },
+    { text: "Merged the new base." },
+    { text: "Merged the moved base." },
   );
   await push("main", ".github/golem-forge.yml", "update_pull_requests: true\n");
   comment("/run fixer add a test");
@@ -293,8 +295,15 @@ test("the base of someone's pull request is merged when it moves, and by /update
   comment("/update");
   await botComment(number, /Updated\./);
 
+  await push("next", "next.js", "export const next = 1;\n");
+  await github.as("maintainer").retarget(number, "next");
+  await botComment(number, /Merged the new base\./);
+  await push("next", "next.js", "export const next = 2;\n");
+  await botComment(number, /Merged the moved base\./);
+
   const asked = JSON.stringify(model.requests.at(-1)?.messages);
   expect(asked).toContain("The branch main has new commits.");
+  expect(asked.split("The branch next has new commits.")).toHaveLength(3);
   expect(asked.split("Merge the branch main into your pull request: call git_merge with the branch main")).toHaveLength(
     3,
   );

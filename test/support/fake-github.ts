@@ -101,6 +101,8 @@ export function fakeGitHub(options: FakeGitHubOptions = {}) {
       if (pull) pull.draft = false;
     },
     listChangedFiles: async () => [],
+    listPullRequestsInto: async (base) =>
+      pulls.filter((pull) => pull.state === "open" && pull.base.branch === base).map(({ number }) => number),
     countOwnPullRequests: async () => pulls.filter(({ state }) => state === "open").length,
     listReviewComments: async () => [],
     listReviews: async () => [],

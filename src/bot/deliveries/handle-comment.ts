@@ -64,8 +64,7 @@ export const reviewCommentCreated = defineHandler(ReviewCommentPayload, {
   handle: async (payload, context) => {
     const comment = readIncomingReviewComment(payload, context.deliveryId);
     const { thread: number, ...repository } = comment.thread;
-    const pulls = await context.runs().openPullRequests(repository);
-    if (pulls.some((pull) => pull.number === number)) return;
+    if ((await context.runs().openPullRequests(repository)).includes(number)) return;
     await handleMention(comment, payload.comment.pull_request_review_id ?? undefined, context);
   },
 });

@@ -3,7 +3,8 @@ import { OutageError } from "#domain/errors.ts";
 import type { RepositoryRef } from "#domain/github.ts";
 import { readSettings } from "#runtime/run-environment.ts";
 import { type DeliveryContext, defineHandler } from "./handler.ts";
-import { StoredRepositoryRef } from "./payloads.ts";
+import { EditedPullRequestPayload, StoredRepositoryRef } from "./payloads.ts";
+import { ignoreThread, queueOf, threadOf } from "./thread.ts";
 
 /** GitHub is asked at least this often for an answer that it computes in the background. */
 const maxPauseMs = 10 * 60_000;
@@ -14,7 +15,7 @@ const maxAttemptsForRun = 7;
 const MergeCheck = z.object({
   repository: StoredRepositoryRef,
   number: z.number(),
-  /** The new commit of the base branch; undefined after a push to the pull request itself. */
+  /** The new commit of the base branch, or of the new base branch; undefined after a push to the pull request itself. */
   baseCommit: z.string().optional(),
 });
 type MergeCheck = z.infer<typeof MergeCheck>;
@@ -33,12 +34,30 @@ export async function saveMergeCheck(
   await saveDelivery({ key, queue, content: { id: key, event: mergeCheckEvent, payload: check } });
 }
 
+/** Checks a pull request that a person retargeted to another base branch. */
+export const pullRequestEdited = defineHandler(EditedPullRequestPayload, {
+  queue: (payload) => queueOf(payload, payload.pull_request.number),
+  ignore: (payload, scope) =>
+    payload.changes?.base === undefined
+      ? "its base branch is unchanged"
+      : ignoreThread(payload, payload.pull_request.updated_at, scope),
+  handle: async (payload, context) => {
+    const { number, base, head } = payload.pull_request;
+    const { thread: _, ...repository } = threadOf(payload, number);
+    await saveMergeCheck(
+      { repository, number, baseCommit: base.sha },
+      `into ${base.ref} ${base.sha} ${head?.sha}`,
+      context,
+    );
+  },
+});
+
 /** Asks the run of a pull request to merge the base branch: when there are conflicts, or where the settings say so. */
 export const mergeCheckDue = defineHandler(MergeCheck, {
   queue: queueOfCheck,
   handle: async ({ repository, number, baseCommit }, { openGitHub, runs, attempts }) => {
     const retryAt = Date.now() + Math.min(1_000 * 2 ** (attempts - 1), maxPauseMs);
-    if (!(await runs().openPullRequests(repository)).some((own) => own.number === number)) {
+    if (!(await runs().openPullRequests(repository)).includes(number)) {
       if (baseCommit !== undefined || attempts >= maxAttemptsForRun) return;
       // Its run has ended with it.
       if ((await openGitHub(repository).getPullRequest(number))?.state !== "open") return;
@@ -57,10 +76,10 @@ export const mergeCheckDue = defineHandler(MergeCheck, {
     if (!pull.mergeable) {
       const reason = `Your pull request #${number} has conflicts with ${base}.`;
       // Once for each state of the pull request, however often its base moves.
-      await runs().requestBaseMerge(thread, { base, reason, deliveryId: `conflict ${head}` });
+      await runs().requestBaseMerge(thread, { base, reason, deliveryId: `conflict ${base} ${head}` });
     } else if (baseCommit !== undefined && (await readSettings(github)).update_pull_requests) {
       const reason = `The branch ${base} has new commits.`;
-      await runs().requestBaseMerge(thread, { base, reason, deliveryId: `update ${head} ${baseCommit}` });
+      await runs().requestBaseMerge(thread, { base, reason, deliveryId: `update ${base} ${head} ${baseCommit}` });
     }
   },
 });

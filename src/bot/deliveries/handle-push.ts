@@ -20,8 +20,11 @@ export const branchPushed = defineHandler(PushPayload, {
     const base = payload.ref.slice(branchPrefix.length);
     const { thread: _, ...repository } = threadOf(payload, 0);
     if (mayChangeSchedules(payload)) await saveSchedules(repository, context);
-    const pulls = await context.runs().openPullRequests(repository);
-    for (const { number } of pulls.filter((pull) => pull.base === base)) {
+    const own = await context.runs().openPullRequests(repository);
+    if (own.length === 0) return;
+    // A person may have retargeted a pull request, so GitHub is asked for those that are based on the branch now.
+    const based = await context.openGitHub(repository).listPullRequestsInto(base);
+    for (const number of own.filter((one) => based.includes(one))) {
       await saveMergeCheck({ repository, number, baseCommit: payload.after }, `base ${payload.after}`, context);
     }
   },

@@ -3,7 +3,7 @@ import { installationRestored, installationRevoked, repositoriesAdded, repositor
 import { commentEdited } from "./handle-checkbox.ts";
 import { checkSuiteCompleted, statusSet, workflowRunCompleted } from "./handle-checks.ts";
 import { commentCreated, issueOpened, reviewCommentCreated } from "./handle-comment.ts";
-import { mergeCheckDue, mergeCheckEvent } from "./handle-merge-check.ts";
+import { mergeCheckDue, mergeCheckEvent, pullRequestEdited } from "./handle-merge-check.ts";
 import { branchPushed } from "./handle-push.ts";
 import { repositoryDeleted, repositoryMoved } from "./handle-repository.ts";
 import { reviewSubmitted } from "./handle-review.ts";
@@ -32,6 +32,7 @@ export const handlers = {
   "pull_request.assigned": pullRequestTriggered,
   "pull_request.ready_for_review": pullRequestTriggered,
   "pull_request.review_requested": pullRequestTriggered,
+  "pull_request.edited": pullRequestEdited,
   "pull_request.closed": pullRequestClosed,
   "pull_request.reopened": pullRequestReopened,
   push: branchPushed,

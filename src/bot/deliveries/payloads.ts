@@ -78,6 +78,11 @@ export const EditedCommentPayload = CommentPayload.extend({
   changes: z.object({ body: z.object({ from: z.string() }).optional() }).optional(),
 });
 export const PullRequestPayload = ThreadPayload.extend({ pull_request: Issue });
+/** `changes.base` is there when the pull request was retargeted to another base branch. */
+export const EditedPullRequestPayload = PullRequestPayload.extend({
+  pull_request: Issue.extend({ base: z.object({ ref: z.string(), sha: z.string() }) }),
+  changes: z.object({ base: z.unknown().optional() }).optional(),
+});
 
 export const ReviewCommentPayload = ThreadPayload.extend({
   pull_request: Issue,

@@ -328,6 +328,11 @@ export class RepositoryClient implements GitHub {
     return pages.flat().map(({ filename }) => filename);
   }
 
+  async listPullRequestsInto(base: string): Promise<number[]> {
+    const pages = await this.#api.callPages("GET /repos/{owner}/{repo}/pulls", { state: "open", base });
+    return pages.flat().map(({ number }) => number);
+  }
+
   async countOwnPullRequests(): Promise<number> {
     const [own, pages] = await Promise.all([
       this.ownLogin(),

@@ -22,16 +22,16 @@ const pullInput = z.object({ with_conflicts: mergeInput.shape.with_conflicts });
 type PullInput = z.infer<typeof pullInput>;
 
 /**
- * Merges another branch of the repository into the run's files. Needs approval: anyone who can push may have written the
- * branch.
+ * Merges a branch of the repository into the run's files. Needs approval, because anyone who can push may have written the
+ * branch, unless it is the branch the run started from.
  */
 export function createGitMergeTool(services: ToolServices): NamedTool<MergeInput, ToolResult> {
   const { sandbox } = services;
   return {
     name: "git_merge",
-    description: "Merge another branch into the files of this run. If there are conflicts, nothing is changed.",
+    description: "Merge a branch into the files of this run. If there are conflicts, nothing is changed.",
     inputSchema: mergeInput,
-    needsApproval: true,
+    needsApproval: ({ branch }) => branch !== sandbox.base.branch,
     approvalReason: ({ branch }) => `The worker wants to merge the branch ${quoted(branch)} into its files.`,
     preview: async ({ branch, with_conflicts }, { abortSignal }) => {
       const options = { withConflicts: with_conflicts, heads: headsOf(services), signal: abortSignal };
@@ -82,7 +82,7 @@ function mergeResult(name: string, { commit, mergeBase, merged, conflicts, appli
     conflicts.length === 0
       ? []
       : applied
-        ? ["Resolve the conflict markers in these files, then call git_check_conflicts."]
+        ? ["Resolve the conflict markers in these files."]
         : [
             "Nothing was changed. Call the tool again with with_conflicts: true to get the files with conflict markers.",
           ];

@@ -86,7 +86,7 @@ async function planPush(
   if (isEmpty && !lastPushed(history())) {
     throw new ToolError("There are no changes to propose.", {
       code: "CONFLICT",
-      suggestion: "Change files first; git_status lists the changes.",
+      suggestion: "Change files first.",
     });
   }
   return { ...plan, parents, isEmpty };
@@ -154,7 +154,7 @@ export async function pushChanges({ services, context, message }: PushOptions): 
     if (!(error instanceof BranchMoved)) throw error;
     throw new ToolError(error.message, {
       code: "CONFLICT",
-      suggestion: `Take in the new commits: call ${branch === sandbox.base.branch ? "git_pull" : `git_merge with the branch ${branch}`}, then call this tool again.`,
+      suggestion: `Take in the new commits: call git_merge with the branch ${branch}, then call this tool again.`,
       cause: error,
     });
   }
