@@ -4,8 +4,8 @@
  *
  * usage: npm run crash -- [--schedules N] [--seed S] [--database sqlite|postgres|git] [--clocks] [--previous <folder>]
  *
- * With --clocks, clocks of processes jump by five minutes, too. With --previous, all processes run the version that is
- * checked out and installed in that folder at first, and killed ones are replaced by this version.
+ * With --clocks, clocks of processes are also set forward and back, by five minutes or an hour. With --previous, the processes
+ * start with the version that is checked out and installed in that folder, and are replaced by this version one by one.
  *
  * The schedules have the seeds S, S+1, …: `--schedules 1 --seed S` replays one.
  */
@@ -18,6 +18,7 @@ import {
   type CrashDatabase,
   type CrashSchedule,
   type CrashServer,
+  type PreviousVersion,
   playSchedule,
   playUndisturbed,
   scheduleOf,
@@ -47,12 +48,20 @@ if (!Number.isInteger(count) || !Number.isInteger(firstSeed) || databases.length
 
 /** A new database on the server, unless the schedule is over SQLite. */
 async function databaseOf({ database, seed }: CrashSchedule): Promise<CrashDatabase> {
-  if (database !== "postgres" || !crashServer) return { previousProgram };
+  const previous = previousProgram === undefined || database === "git" ? undefined : await previousOf(previousProgram);
+  if (database !== "postgres" || !crashServer) return { previous };
   const client = new pg.Client({ connectionString: crashServer.server.url("postgres") });
   await client.connect();
   await client.query(`create database seed_${seed}`);
   await client.end();
-  return { url: crashServer.server.url(`seed_${seed}`), server: crashServer, previousProgram };
+  return { url: crashServer.server.url(`seed_${seed}`), server: crashServer, previous };
+}
+
+let previousVersion: PreviousVersion | undefined;
+
+async function previousOf(program: string): Promise<PreviousVersion> {
+  previousVersion ??= { program, expected: await playUndisturbed("sqlite", program) };
+  return previousVersion;
 }
 
 const folder = await mkdtemp(join(tmpdir(), "golem-crash-"));
@@ -67,7 +76,10 @@ try {
   }
   const undisturbed = new Map<CrashSchedule["database"], unknown>();
   for (let seed = firstSeed; seed < firstSeed + count; seed += 1) {
-    const schedule = scheduleOf(seed, databases, { clocks: values.clocks ?? false });
+    const schedule = scheduleOf(seed, databases, {
+      clocks: values.clocks ?? false,
+      upgrades: previousProgram !== undefined,
+    });
     const { database } = schedule;
     const expected = undisturbed.get(database) ?? (await playUndisturbed(database));
     undisturbed.set(database, expected);

@@ -10,8 +10,10 @@ import { type PostgresServer, restartPostgresServer } from "./postgres-server.ts
 export type Fault =
   | { kind: "kill"; afterMs: number; replica: number }
   | { kind: "freeze"; afterMs: number; replica: number; forMs: number }
-  /** The clock of a process jumps by five minutes, forward or back. */
+  /** The clock of a process is set forward; the next time, it is set back to before the correct time. */
   | { kind: "clock"; afterMs: number; replica: number }
+  /** A process that runs the previous version is replaced by one of this version. */
+  | { kind: "upgrade"; afterMs: number; replica: number; signal: "SIGTERM" | "SIGKILL" }
   | { kind: "restart"; afterMs: number; mode: "fast" | "immediate"; forMs: number };
 
 export interface CrashSchedule {
@@ -20,15 +22,24 @@ export interface CrashSchedule {
   database: "sqlite" | "postgres" | "git";
   /** The number of processes that share the database, or of jobs that may run at the same time. */
   replicas: number;
+  /** The distance by which clocks are set forward or back. */
+  clockJumpMs: number;
   faults: Fault[];
 }
 
 /** The surroundings of a schedule: a PostgreSQL database, and its server if the schedule restarts it. */
 export interface CrashDatabase {
-  /** The `src/main.ts` of another version. All processes run it at first; killed ones are replaced by this version. */
-  previousProgram?: string | undefined;
+  previous?: PreviousVersion | undefined;
   url?: string;
   server?: CrashServer;
+}
+
+/** The version that all processes run until they are upgraded. */
+export interface PreviousVersion {
+  /** Its `src/main.ts`. */
+  program: string;
+  /** The content of GitHub after a run of that version without faults. */
+  expected: unknown;
 }
 
 export interface CrashServer {
@@ -46,14 +57,22 @@ const settleMs = 15_000;
 export function scheduleOf(
   seed: number,
   databases: readonly CrashSchedule["database"][],
-  { clocks = false } = {},
+  { clocks = false, upgrades = false } = {},
 ): CrashSchedule {
   const random = randomNumbers(seed);
   const upTo = (max: number) => Math.floor(random() * max);
   const database = databases[upTo(databases.length)] ?? "sqlite";
   const replicas = { sqlite: 1, postgres: 2 + upTo(2), git: 1 + upTo(2) }[database];
   const faults = Array.from({ length: 1 + upTo(3) }, () => faultOf({ random, database, replicas, clocks }));
-  return { seed, database, replicas, faults };
+  const clockJumpMs = (random() < 0.5 ? 5 : 60) * 60_000;
+  if (upgrades && database !== "git") {
+    for (let replica = 0; replica < replicas; replica += 1) {
+      const signal = random() < 0.5 ? "SIGTERM" : "SIGKILL";
+      const upgrade = { kind: "upgrade", afterMs: upTo(2_500), replica, signal } as const;
+      faults.splice(upTo(faults.length + 1), 0, upgrade);
+    }
+  }
+  return { seed, database, replicas, clockJumpMs, faults };
 }
 
 function faultOf({
@@ -63,7 +82,7 @@ function faultOf({
   clocks,
 }: Pick<CrashSchedule, "database" | "replicas"> & { random: () => number; clocks: boolean }): Fault {
   const upTo = (max: number) => Math.floor(random() * max);
-  const kinds: Fault["kind"][] = ["kill", "freeze"];
+  const kinds: Exclude<Fault["kind"], "upgrade">[] = ["kill", "freeze"];
   if (database === "postgres") kinds.push("restart");
   if (clocks && database !== "git") kinds.push("clock");
   const kind = kinds[upTo(kinds.length)] ?? "kill";
@@ -92,8 +111,8 @@ function faultOf({
   }
 }
 
-/** Plays the story without faults and returns the final content of GitHub. */
-export async function playUndisturbed(database: CrashSchedule["database"]): Promise<unknown> {
+/** Plays the story without faults, with this version or another `src/main.ts`, and returns the final content of GitHub. */
+export async function playUndisturbed(database: CrashSchedule["database"], program?: string): Promise<unknown> {
   if (database === "git") {
     const world = await startActionWorld({ script: fixScript });
     try {
@@ -104,7 +123,8 @@ export async function playUndisturbed(database: CrashSchedule["database"]): Prom
   }
   const forge = await startForge({ script: fixScript });
   try {
-    await forge.start();
+    const { url } = await forge.startReplica({}, program);
+    forge.github.webhook = { url: `${url}/api/github/webhooks`, secret: forge.webhookSecret };
     return await playFix(forge);
   } finally {
     await forge.close();
@@ -118,24 +138,25 @@ export async function playUndisturbed(database: CrashSchedule["database"]): Prom
 export async function playSchedule(
   schedule: CrashSchedule,
   expected: unknown,
-  { url, server, previousProgram }: CrashDatabase = {},
+  { url, server, previous }: CrashDatabase = {},
 ): Promise<string | undefined> {
   if (schedule.database === "git") return playJobs(schedule, expected);
-  const environment: Record<string, string> = { GOLEM_FORGE_STOP_SECONDS: "0" };
+  const environment: Record<string, string> = {
+    GOLEM_FORGE_STOP_SECONDS: "0",
+    CLOCK_JUMP_MS: String(schedule.clockJumpMs),
+  };
   if (url !== undefined) environment.DATABASE_URL = url;
   const nodeOptions = schedule.faults.some(({ kind }) => kind === "clock") ? ["--import", shiftClock] : [];
   const forge = await startForge({ script: fixScript, timeoutMs: storyTimeoutMs, environment, nodeOptions });
   const cluster = new Cluster(forge, server);
   try {
-    await cluster.start(schedule.replicas, previousProgram);
+    await cluster.start(schedule.replicas, previous?.program);
     const faults = cluster.inject(schedule.faults);
     await playFix(forge).catch((error: Error) => {
       throw new Error(`${error.message}\nThe app printed:\n${forge.printed().slice(-4_000)}`);
     });
     await faults;
-    // Versions may word the same thing differently.
-    const compared = previousProgram === undefined ? (held: unknown) => held : firstLines;
-    return cluster.findEnded() ?? (await findDifference(forge, expected, compared));
+    return cluster.findEnded() ?? (await findDifference(forge, expected, previous));
   } catch (error) {
     return String(error);
   } finally {
@@ -188,27 +209,38 @@ async function playJobs({ faults, replicas }: CrashSchedule, expected: unknown):
   }
 }
 
-/** Reduces each text to its first line. */
-function firstLines(value: unknown): unknown {
-  return JSON.parse(JSON.stringify(value), (_, part) => (typeof part === "string" ? part.split("\n", 1)[0] : part));
-}
-
+/** Waits until GitHub has the expected content, and returns a description of the difference if it does not get it. */
 async function findDifference(
   forge: Pick<Forge, "github">,
   expected: unknown,
-  compared: (held: unknown) => unknown = (held) => held,
+  previous?: PreviousVersion,
 ): Promise<string | undefined> {
   // A replica that resumes now must not repeat the posts of another one.
   await pause(1_500);
-  const until = Date.now() + settleMs;
+  const until = performance.now() + settleMs;
   for (;;) {
     const held = await whatGitHubHolds(forge, await forge.github.snapshot());
-    if (isDeepStrictEqual(compared(held), compared(expected))) return undefined;
-    if (Date.now() > until) {
+    if (previous ? isOfEither(held, expected, previous.expected) : isDeepStrictEqual(held, expected)) return undefined;
+    if (performance.now() > until) {
       return `GitHub holds:\n${JSON.stringify(held, null, 1)}\nexpected:\n${JSON.stringify(expected, null, 1)}`;
     }
     await pause(250);
   }
+}
+
+/** Compares the content of GitHub with that of two versions, which may word the same thing differently. */
+function isOfEither(held: unknown, one: unknown, other: unknown): boolean {
+  if (typeof held === "string") {
+    const [first] = held.split("\n", 1);
+    return [one, other].some((expected) => typeof expected === "string" && expected.split("\n", 1)[0] === first);
+  }
+  if (typeof held !== "object" || held === null) return [one, other].includes(held);
+  const partsOf = (value: unknown) => Object.entries(value ?? {});
+  const [parts, ones, others] = [partsOf(held), partsOf(one), partsOf(other)];
+  return (
+    parts.length === ones.length &&
+    parts.every(([name, part]) => isOfEither(part, Object.fromEntries(ones)[name], Object.fromEntries(others)[name]))
+  );
 }
 
 /** The processes of the app, behind a load balancer that sends each webhook to the next one. */
@@ -216,8 +248,10 @@ class Cluster {
   readonly #forge: Forge;
   readonly #crashServer: CrashServer | undefined;
   readonly #replicas: Replica[] = [];
+  /** The program of each process; undefined for this version. */
+  readonly #programs: (string | undefined)[] = [];
   readonly #pending = new Set<Promise<unknown>>();
-  /** The processes that were killed. Any other process that exits has failed. */
+  /** The processes that were told to end. Any other process that exits has failed. */
   readonly #killed = new WeakSet<Replica>();
   /** Replaces one process at a time, so that a process is not killed again before it has restarted. */
   readonly #replacements = new SerialQueue();
@@ -230,7 +264,10 @@ class Cluster {
   }
 
   async start(count: number, program?: string): Promise<void> {
-    for (let index = 0; index < count; index += 1) this.#replicas.push(await this.#forge.startReplica({}, program));
+    for (let index = 0; index < count; index += 1) {
+      this.#programs.push(program);
+      this.#replicas.push(await this.#forge.startReplica({}, program));
+    }
     const nextUrl = () => {
       this.#next += 1;
       return `${this.#replicas[this.#next % this.#replicas.length]?.url}/api/github/webhooks`;
@@ -274,7 +311,12 @@ class Cluster {
     if (this.#isClosed) return;
     switch (fault.kind) {
       case "kill":
-        return this.#replacements.run(() => this.#replace(fault.replica));
+        return this.#replacements.run(() => this.#replace(fault.replica, "SIGKILL"));
+      case "upgrade":
+        return this.#replacements.run(() => {
+          this.#programs[fault.replica] = undefined;
+          return this.#replace(fault.replica, fault.signal);
+        });
       case "freeze":
         return this.#freeze(fault);
       case "clock":
@@ -289,14 +331,14 @@ class Cluster {
     }
   }
 
-  async #replace(index: number): Promise<void> {
+  async #replace(index: number, signal: NodeJS.Signals): Promise<void> {
     const replica = this.#replicas[index];
     if (!replica) return;
     this.#killed.add(replica);
-    await replica.end("SIGKILL");
+    await replica.end(signal);
     // Restart it as a supervisor would. The new process has its own address.
     for (;;) {
-      const started = await this.#forge.startReplica();
+      const started = await this.#forge.startReplica({}, this.#programs[index]);
       if (!started.hasEnded()) {
         this.#replicas[index] = started;
         return;

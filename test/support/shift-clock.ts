@@ -1,6 +1,6 @@
-// Loaded before the app: each SIGUSR2 sets the process's clock forward or back by five minutes, in turns.
+// Loaded before the app: each SIGUSR2 sets the process's clock forward or back by CLOCK_JUMP_MS, in turns.
 
-const jumpMs = 5 * 60_000;
+const jumpMs = Number(process.env.CLOCK_JUMP_MS);
 const RealDate = Date;
 let offsetMs = 0;
 
