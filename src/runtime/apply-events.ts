@@ -18,6 +18,9 @@ export interface AppliedEvents {
   sandboxChanged: boolean;
 }
 
+/** A deadline that is due earlier than this comes from a clock that was set forward, and is set again. */
+const deadlineToleranceMs = 1_000;
+
 type State = ReturnType<typeof workerMachine.resolveState>;
 type Actions = ReturnType<typeof transition<typeof workerMachine>>[1];
 type Clock = Pick<WorkerSnapshot, "workedMs" | "busySince">;
@@ -35,16 +38,25 @@ export function initialRun(spec: RunSpec, { pausesAtCostLimit = false } = {}): N
 /**
  * Applies the events of the inbox to the machine, in order. An event that the machine cannot handle in its current
  * state stays in the inbox, and is retried after each applied event. Returns undefined if the inbox is empty.
+ * `elapsedMs` is the time since the events before, measured without the system clock, which may have been set; it is
+ * undefined if another process applied them.
  */
-export function applyEvents(row: RunRow, inbox: readonly LoggedEvent[], now: number): AppliedEvents | undefined {
+export function applyEvents(
+  row: RunRow,
+  inbox: readonly LoggedEvent[],
+  { now, elapsedMs }: { now: number; elapsedMs?: number | undefined },
+): AppliedEvents | undefined {
   if (inbox.length === 0) return undefined;
 
   const { spec, snapshot } = row;
+  const workedMs = workedUntil(snapshot, now, elapsedMs);
+  const isEarly = spec.worker.limits.minutes * 60_000 - workedMs > deadlineToleranceMs;
+  const early = inbox.filter(({ event }) => isEarly && event.type === "timer.due" && event.timer === "deadline");
   let state = workerMachine.resolveState({ value: snapshot.value, context: snapshot.context });
-  let remaining = [...inbox];
+  let remaining = inbox.filter((event) => !early.includes(event));
   let effects: NewEffect[] = [];
   let interrupted = false;
-  const consumed: number[] = [];
+  const consumed = early.map(({ id }) => id);
   const changes: Pick<Advance, "timers" | "withdrawApprovals"> = {};
 
   for (let next = nextEvent(state, remaining); next; next = nextEvent(state, remaining)) {
@@ -64,7 +76,7 @@ export function applyEvents(row: RunRow, inbox: readonly LoggedEvent[], now: num
   }
 
   const events = inbox.filter(({ id }) => consumed.includes(id));
-  const clock = advanceClock(snapshot, state, now);
+  const clock = { workedMs, busySince: state.hasTag("busy") ? now : undefined };
   setDeadline(changes, { spec, state, clock, now });
   return {
     run: row,
@@ -175,9 +187,9 @@ function statusOf(state: State): RunStatus {
   return state.hasTag("busy") ? "active" : "waiting";
 }
 
-function advanceClock(before: Clock, state: State, now: number): Clock {
-  const elapsedMs = before.busySince === undefined ? 0 : Math.max(0, now - before.busySince);
-  return { workedMs: before.workedMs + elapsedMs, busySince: state.hasTag("busy") ? now : undefined };
+/** Returns the time in busy states so far. */
+function workedUntil({ workedMs, busySince }: Clock, now: number, elapsedMs: number | undefined): number {
+  return busySince === undefined ? workedMs : workedMs + (elapsedMs ?? Math.max(0, now - busySince));
 }
 
 function setRetryTimer(changes: Pick<Advance, "timers">, actions: Actions, now: number): void {

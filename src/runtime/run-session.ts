@@ -1,4 +1,5 @@
 import { DatabaseError, OutageError, UserError } from "#domain/errors.ts";
+import type { LoggedEvent } from "#domain/events.ts";
 import { logFieldsOf, withLogContext } from "#domain/log-context.ts";
 import { SerialQueue } from "#domain/serial-queue.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
@@ -7,7 +8,7 @@ import type { ActiveRun } from "./active-run.ts";
 import { type AppliedEvents, applyEvents, isInterruptible } from "./apply-events.ts";
 import { type EffectHandler, type EffectHandlers, type EffectResult, Postponed } from "./effects/effect-handler.ts";
 import type { RunObserver } from "./run-observer.ts";
-import { type Effect, type EffectQueue, readable, type Store } from "./store/store.ts";
+import { type Effect, type EffectQueue, type RunRow, readable, type Store } from "./store/store.ts";
 import { unreadableRetryMs } from "./store/stored-rows.ts";
 
 /** The methods of the scheduler that a session uses. */
@@ -32,6 +33,9 @@ export interface SessionHost {
   onError(error: unknown, about: { runId: string; kind?: string }): void;
 }
 
+/** Applied events, with the time on the monotonic clock of this process. */
+type TimedEvents = AppliedEvents & { appliedAt: number };
+
 const queues: readonly EffectQueue[] = ["work", "thread", "status"];
 const firstBackoffMs = 1_000;
 const maxBackoffMs = 5 * 60_000;
@@ -52,6 +56,8 @@ export class RunSession {
   readonly #performing = new Map<string, { kind: string; controller: AbortController }>();
   readonly #closed = Promise.withResolvers<void>();
   #lastSeenEventId = 0;
+  /** When events were last applied, on the monotonic clock of this process. */
+  #appliedAt: number | undefined;
   /** The run or its inbox cannot be read: only its status is performed. */
   #isUnreadable = false;
   #leaseRevoked = false;
@@ -112,7 +118,7 @@ export class RunSession {
   }
 
   async #applyInbox(): Promise<void> {
-    const { store, now } = this.#host;
+    const { store } = this.#host;
     while (!this.#leaseRevoked) {
       const [run, inbox] = await Promise.all([store.findRun(this.runId), store.inbox(this.runId)]);
       if (!run) return;
@@ -120,7 +126,7 @@ export class RunSession {
       const newestId = inbox.at(-1)?.id ?? 0;
       if (newestId <= this.#lastSeenEventId) return;
 
-      const applied = applyEvents(row, inbox, now());
+      const applied = this.#apply(row, inbox);
       if (!applied) return;
       // Another event was stored first, so read again.
       if (!(await store.advance(applied.advance))) continue;
@@ -128,7 +134,15 @@ export class RunSession {
     }
   }
 
-  async #onAdvanced(applied: AppliedEvents, rootId: string): Promise<void> {
+  #apply(row: RunRow, inbox: readonly LoggedEvent[]): TimedEvents | undefined {
+    const appliedAt = performance.now();
+    const elapsedMs = this.#appliedAt === undefined ? undefined : appliedAt - this.#appliedAt;
+    const applied = applyEvents(row, inbox, { now: this.#host.now(), elapsedMs });
+    return applied && { ...applied, appliedAt };
+  }
+
+  async #onAdvanced(applied: TimedEvents, rootId: string): Promise<void> {
+    this.#appliedAt = applied.appliedAt;
     const { run, events, advance, interrupted, sandboxChanged } = applied;
     this.#host.observer.transitionStored({ run, events, after: advance });
     this.#lastSeenEventId = Math.max(this.#lastSeenEventId, advance.seen);
@@ -244,7 +258,7 @@ export class RunSession {
   async #complete(effect: Effect, { afterCommit, afterCancel, ...result }: EffectResult): Promise<Effect | undefined> {
     const { store, observer, wake, now } = this.#host;
     const { rootId } = (await this.#active).spec;
-    let applied: AppliedEvents | undefined;
+    let applied: TimedEvents | undefined;
     const completed = await store.completeStep(
       { key: effect.key, ...result },
       {
@@ -253,7 +267,7 @@ export class RunSession {
         queue: effect.queue,
         now: now(),
         advance: (run, inbox) => {
-          applied = run.unreadable ? undefined : applyEvents(run, inbox, now());
+          applied = run.unreadable ? undefined : this.#apply(run, inbox);
           return applied?.advance;
         },
       },

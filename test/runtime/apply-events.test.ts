@@ -38,7 +38,7 @@ function inboxOf(...events: RunEvent[]): LoggedEvent[] {
 }
 
 function apply(row: RunRow, ...events: RunEvent[]) {
-  const applied = applyEvents(row, inboxOf(...events), 100_000);
+  const applied = applyEvents(row, inboxOf(...events), { now: 100_000 });
   if (!applied) throw new Error("The inbox is empty");
   const { advance } = applied;
   return { ...applied, ...advance, kinds: advance.effects.map(({ request }) => request.kind) };
@@ -61,7 +61,7 @@ test("a new run opens its sandbox and shows its status", () => {
 });
 
 test("an empty inbox changes nothing", () => {
-  expect(applyEvents(rowOf(sampleSnapshot("idle")), [], 0)).toBeUndefined();
+  expect(applyEvents(rowOf(sampleSnapshot("idle")), [], { now: 0 })).toBeUndefined();
 });
 
 describe("events", () => {
@@ -213,13 +213,26 @@ describe("limits", () => {
     ]);
   });
 
-  test("of minutes end the run when the deadline is due", () => {
-    const deadline: RunEvent = { type: "timer.due", timer: "deadline" };
+  const deadline: RunEvent = { type: "timer.due", timer: "deadline" };
 
-    const { snapshot, status } = apply(rowOf(sampleSnapshot("callingModel")), deadline);
+  test("of minutes end the run when the deadline is due", () => {
+    const used = { ...sampleSnapshot("callingModel"), workedMs: 9 * minute, busySince: 40_000 };
+
+    const { snapshot, status } = apply(rowOf(used, { spec: limited({ minutes: 10 }) }), deadline);
 
     expect(status).toBe("done");
     expect(snapshot.context.outcome).toMatchObject({ kind: "limited", limit: expect.stringMatching(/^minutes: /) });
+  });
+
+  test("of minutes do not count the hour by which a clock was set forward", () => {
+    const hourLater = 60 * minute;
+    const busy = { ...sampleSnapshot("callingModel"), workedMs: 2 * minute, busySince: 0 };
+    const row = rowOf(busy, { spec: limited({ minutes: 10 }) });
+
+    const applied = applyEvents(row, inboxOf(deadline), { now: hourLater, elapsedMs: minute });
+
+    expect(applied?.advance).toMatchObject({ consumed: [7], status: "active", snapshot: { workedMs: 3 * minute } });
+    expect(applied?.advance.timers?.set).toEqual([{ timer: "deadline", dueAt: hourLater + 7 * minute }]);
   });
 
   test.each([

@@ -20,6 +20,9 @@ interface Limit {
   costOf: (request: PacedRequest) => number;
 }
 
+/** The time in milliseconds on a clock that nobody can set, so that a corrected system clock neither blocks nor frees a limit. */
+const monotonicNow = () => performance.now();
+
 const minuteMs = 61_000;
 
 /**
@@ -101,7 +104,7 @@ export class RequestPacer {
 
   /** Sends nothing for this long, as GitHub asked. */
   pause(ms: number): void {
-    this.#pausedUntil = Math.max(this.#pausedUntil, Date.now() + ms);
+    this.#pausedUntil = Math.max(this.#pausedUntil, monotonicNow() + ms);
   }
 
   /** The requests left of the primary limit, as far as GitHub has said, and the number of those that wait. */
@@ -109,7 +112,7 @@ export class RequestPacer {
     const { remaining, resetAt } = this.#primary;
     const queues = [...this.#waiting.values()].flatMap((queues) => [...queues.values()]);
     return {
-      remaining: resetAt > Date.now() ? Math.max(0, remaining) : undefined,
+      remaining: resetAt > monotonicNow() ? Math.max(0, remaining) : undefined,
       waiting: queues.reduce((sum, queue) => sum + queue.length, 0),
     };
   }
@@ -120,22 +123,23 @@ export class RequestPacer {
       Number(headers[`x-ratelimit-${name}`] ?? Number.NaN),
     ) as [number, number, number];
     if (!Number.isFinite(limit + remaining + reset)) return;
+    const sentAt = Date.parse(String(headers.date)) || Date.now();
+    const resetAt = monotonicNow() + reset * 1_000 - sentAt;
     // The response does not count the requests that are still in flight.
-    this.#primary = { limit, remaining: remaining - Math.max(0, this.#inFlight - 1), resetAt: reset * 1_000 };
+    this.#primary = { limit, remaining: remaining - Math.max(0, this.#inFlight - 1), resetAt };
   }
 
   #admit(request: PacedRequest): Promise<void> {
-    const now = Date.now();
+    const now = monotonicNow();
     const fitsAt = this.#fitsAt(request, now);
     const isBehind = this.#inFlight >= maxConcurrent || [...this.#waiting.values()].some((queues) => queues.size > 0);
     if (request.priority === "optional" && (fitsAt > now || isBehind)) {
       throw new OutageError("It is left out, because many requests are waiting.");
     }
     if (fitsAt - now > maxWaitMs) {
-      const time = new Date(fitsAt).toISOString().slice(11, 16);
-      throw new OutageError(`GitHub's rate limit of this installation is used up until ${time} UTC.`, {
-        retryAt: fitsAt,
-      });
+      const retryAt = Date.now() + fitsAt - now;
+      const time = new Date(retryAt).toISOString().slice(11, 16);
+      throw new OutageError(`GitHub's rate limit of this installation is used up until ${time} UTC.`, { retryAt });
     }
     if (request.priority === "optional") {
       this.#count(request, now);
@@ -151,7 +155,7 @@ export class RequestPacer {
   }
 
   #admitWaiting(): void {
-    const now = Date.now();
+    const now = monotonicNow();
     let retryAt = Number.POSITIVE_INFINITY;
     for (const queues of this.#waiting.values()) {
       for (let next = firstOf(queues); next && this.#inFlight < maxConcurrent; next = firstOf(queues)) {

@@ -157,3 +157,24 @@ test("what GitHub says is left of the hour is kept for urgent requests, and then
   await pass(61_000);
   expect(admitted).toEqual(["approval", "second approval", "read"]);
 });
+
+test.each([-60, 60])(
+  "a system clock that is set by %s minutes changes neither a limit nor a pause",
+  async (minutes) => {
+    for (let count = 0; count < 77; count++) void send("write");
+    await pass(30_000);
+    vi.setSystemTime(Date.now() + minutes * 60_000);
+
+    await pass(20_000);
+    expect(admitted).toHaveLength(76);
+    await pass(12_000);
+    expect(admitted).toHaveLength(77);
+
+    pacer.pause(10_000);
+    void send("paused", { isWrite: false });
+    await pass(9_000);
+    expect(admitted).toHaveLength(77);
+    await pass(1_000);
+    expect(admitted).toHaveLength(78);
+  },
+);
