@@ -18,6 +18,7 @@ async function check(change: Record<string, string> = {}, callModel = false) {
 
 test("a deployment that works has no problem, its webhook included", async () => {
   await forge.github.as("maintainer").openIssue({ title: "Something to deliver", body: "" });
+  await forge.github.deliveriesSettled();
 
   const results = await check({}, true);
 
