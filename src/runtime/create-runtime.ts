@@ -97,6 +97,7 @@ export function createRunHost(options: RunHostOptions): RunHost {
 
   async function wakeAll(): Promise<void> {
     const time = now();
+    await store.bringForward(time);
     await store.fireTimers(time);
     for (const runId of await store.dueRuns(time)) scheduler.wake(runId);
     await scheduler.schedule();

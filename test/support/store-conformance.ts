@@ -1261,6 +1261,21 @@ function dueRunTests(): void {
     expect(await store.dueRuns(later)).toEqual([]);
   });
 
+  test("includes a run whose effect and timer a clock that was ahead has postponed, once they are brought forward", async () => {
+    await startRun();
+    const [hourAgo, minuteLater] = [Date.now() - 3_600_000, Date.now() + 60_000];
+    await store.advance(sampleStep("r1", { timers: { set: [{ timer: "retry", dueAt: minuteLater }] } }));
+    await store.claimEffect("r1", "work", minuteLater);
+    await store.postponeEffect("k1", minuteLater);
+
+    await store.bringForward(Date.now());
+    expect([await store.dueRuns(Date.now()), await store.fireTimers(Date.now())]).toEqual([[], []]);
+
+    // Seen from here, the run was changed an hour in the future.
+    await store.bringForward(hourAgo);
+    expect([await store.dueRuns(hourAgo), await store.fireTimers(hourAgo)]).toEqual([["r1"], ["r1"]]);
+  });
+
   test("does not include a run for an effect that waits behind another", async () => {
     const effects = [sampleEffect("r1", "k1", { dueAt: 100 }), sampleEffect("r1", "k2")];
     await store.ingest({ run: sampleRun("r1", effects), events: [] });

@@ -307,6 +307,9 @@ export interface DeliveryStore {
  * implementations pass one conformance suite. Reading data that this release cannot read throws UnreadableDataError,
  * unless a method says otherwise.
  */
+/** Clocks of processes that share a store may differ by this. */
+export const clockToleranceMs = 5_000;
+
 export interface Store extends DeliveryStore {
   /**
    * Stores a delivery with its events. Returns false, and stores nothing, if the delivery was already stored. A run
@@ -400,6 +403,11 @@ export interface Store extends DeliveryStore {
 
   /** Returns the runs with an unseen event or a due effect at that time. */
   dueRuns(now: number): Promise<string[]>;
+  /**
+   * Makes effects and timers due that a clock that was ahead has postponed: those of runs whose last change is more than
+   * five seconds in the future.
+   */
+  bringForward(now: number): Promise<void>;
   /** Appends the events of due timers and expired approvals, and returns the ids of their runs. */
   fireTimers(now: number): Promise<string[]>;
   /** Returns the time when the next timer, approval or postponed effect is due. */

@@ -14,6 +14,7 @@ import { resolveLocation } from "#runtime/store/resolve-location.ts";
 import {
   type Advance,
   type Backlog,
+  clockToleranceMs,
   type DailyCost,
   type Decision,
   type DecisionResult,
@@ -409,6 +410,17 @@ export class MemoryStore implements Store {
       .map(({ spec }) => spec.id);
     const due = this.#heads().filter(({ dueAt }) => dueAt <= now);
     return [...new Set([...unseen, ...due.map(({ runId }) => runId)])];
+  }
+
+  async bringForward(now: number): Promise<void> {
+    this.#checkOpen();
+    const isAhead = (runId: string) => this.#existingRun(runId).updatedAt > now + clockToleranceMs;
+    for (const effect of this.#effects.values()) {
+      if (!effect.isClaimed && effect.dueAt > now && isAhead(effect.runId)) effect.dueAt = now;
+    }
+    for (const { spec, timers } of this.#runs.values()) {
+      if (isAhead(spec.id)) for (const [timer, dueAt] of timers) timers.set(timer, Math.min(dueAt, now));
+    }
   }
 
   async fireTimers(now: number): Promise<string[]> {

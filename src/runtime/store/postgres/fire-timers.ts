@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { Approval } from "#domain/approval.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import { expire } from "#runtime/store/apply-decision.ts";
-import type { NewEvent } from "#runtime/store/store.ts";
+import { clockToleranceMs, type NewEvent } from "#runtime/store/store.ts";
 import { type ApprovalColumns, readApproval, TimerColumns, unreadableRetryMs } from "#runtime/store/stored-rows.ts";
 import { findApprovalRows, saveApprovals } from "./approvals.ts";
 import { appendEvents } from "./events.ts";
@@ -20,6 +20,15 @@ interface FiredTimers {
 
 const DueTimer = z.object({ runId: z.string() });
 const ExpiringApproval = z.object({ runId: z.string(), id: z.string() });
+
+/** See `Store.bringForward`. */
+export async function bringForward(sql: Sql, now: number): Promise<Outcome<undefined>> {
+  const ofRunAhead = "due_at > $1 and exists (select 1 from runs where runs.id = run_id and updated_at > $2)";
+  const values = [now, now + clockToleranceMs];
+  await sql.run(`update effects set due_at = $1 where not claimed and ${ofRunAhead}`, values);
+  await sql.run(`update timers set due_at = $1 where ${ofRunAhead}`, values);
+  return { result: undefined };
+}
 
 /**
  * Appends the events of due timers and expired approvals, earliest first. Each timer fires once, even if several

@@ -15,7 +15,7 @@ import {
   type QueueToClaim,
 } from "./effects.ts";
 import { readInboxes, readLog } from "./events.ts";
-import { fireTimers } from "./fire-timers.ts";
+import { bringForward, fireTimers } from "./fire-timers.ts";
 import { ingest } from "./ingest.ts";
 import { readLedger } from "./ledger.ts";
 import { findLocation, isLocationCurrent, saveLocation } from "./locations.ts";
@@ -109,6 +109,7 @@ export function openPostgresStore(
     },
     effectProblem: (runId) => read([runId], (sql) => findEffectProblem(sql, runId)),
     dueRuns: (now) => read(undefined, (sql) => findDueRuns(sql, now, holder())),
+    bringForward: (now) => write(undefined, (sql) => bringForward(sql, now)),
     fireTimers: async (now) => {
       const runIds = new Set<string>();
       for (;;) {

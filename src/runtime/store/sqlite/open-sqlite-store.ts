@@ -9,21 +9,22 @@ import {
   executionDraft,
   expire,
 } from "#runtime/store/apply-decision.ts";
-import type {
-  Advance,
-  Backlog,
-  Decision,
-  DecisionResult,
-  EffectCompletion,
-  Execution,
-  ExpiredData,
-  NewDelivery,
-  NewRun,
-  NextStep,
-  Post,
-  Revocation,
-  StepResult,
-  Store,
+import {
+  type Advance,
+  type Backlog,
+  clockToleranceMs,
+  type Decision,
+  type DecisionResult,
+  type EffectCompletion,
+  type Execution,
+  type ExpiredData,
+  type NewDelivery,
+  type NewRun,
+  type NextStep,
+  type Post,
+  type Revocation,
+  type StepResult,
+  type Store,
 } from "#runtime/store/store.ts";
 import {
   ifReadable,
@@ -121,6 +122,7 @@ function storeOver(sql: SqliteConnection): Store {
     postponeEffect: (key, dueAt, options) => commits.write(() => effects.postpone(key, dueAt, options)),
     effectProblem: (runId) => commits.read(() => effects.problemOf(runId)),
     dueRuns: (now) => commits.read(() => [...new Set([...tables.runsWithEvents(), ...effects.dueRuns(now)])]),
+    bringForward: (now) => commits.write(() => tables.bringForward(now)),
     fireTimers: (now) => commits.write(() => tables.fireTimers(now)),
     nextDueAt: () => commits.read(() => tables.nextDueAt()),
     findApproval: (id) => commits.read(() => approvals.find(id)),
@@ -270,6 +272,14 @@ class Tables {
     const begun = applyExecution(this.approvals.find(execution.approvalId), execution);
     if (begun) this.approvals.save(begun);
     return begun;
+  }
+
+  bringForward(now: number): void {
+    const ofRunAhead =
+      "due_at > :now and exists (select 1 from runs where id = run_id and updated_at > :now + :toleranceMs)";
+    const values = { now, toleranceMs: clockToleranceMs };
+    this.#sql.run(`update effects set due_at = :now where claimed = 0 and ${ofRunAhead}`, values);
+    this.#sql.run(`update timers set due_at = :now where ${ofRunAhead}`, values);
   }
 
   fireTimers(now: number): string[] {
