@@ -80,7 +80,6 @@ async function mutate(name: string, { code, tests }: Room) {
     mutate: await blocksOf(code, Number(values.sample)),
     testFiles: tests,
     concurrency: Number(values.concurrency),
-    incrementalFile: `${report}.incremental.json`,
     htmlReporter: { fileName: `${report}.html` },
     jsonReporter: { fileName: `${report}.json` },
   });

@@ -394,11 +394,10 @@ export const workerMachine = machineSetup.createMachine({
 
     idle: {
       on: {
-        "message.received": { target: "checkingLimits", actions: { type: "update", params: countUnread } },
+        "message.received": "checkingLimits",
         "pull_request.reviewed": {
           guard: { type: "requestsChanges", params: ({ event }) => event },
           target: "checkingLimits",
-          actions: { type: "update", params: countUnread },
         },
         "checks.completed": {
           guard: { type: "canRepairChecks", params: ({ event }) => event },

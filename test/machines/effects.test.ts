@@ -1,13 +1,24 @@
 import { expect, test } from "vitest";
 import { UnreadableDataError } from "#domain/stored-data.ts";
-import { EffectRequest, effectVersion, parseEffect, serializeEffect } from "#machines/effects.ts";
+import { EffectRequest, effectVersion, interruptibleEffects, parseEffect, serializeEffect } from "#machines/effects.ts";
 
 const throughJson = (value: unknown) => JSON.parse(JSON.stringify(value));
 
 test.each<EffectRequest>([
   { kind: "sandbox.open" },
+  { kind: "model.call" },
+  { kind: "calls.review" },
   { kind: "tool.execute", callId: "c1", approvalId: "k7" },
+  { kind: "approval.post", approvalId: "k7" },
+  { kind: "approvals.close" },
+  { kind: "question.post", callId: "c1" },
+  { kind: "question.close", callId: "c1" },
+  { kind: "budget.post" },
+  { kind: "child.spawn", callId: "c1", approvalId: "k7" },
   { kind: "child.spawn", callId: "c1" },
+  { kind: "children.stop" },
+  { kind: "answer.post" },
+  { kind: "outcome.report" },
 ])("a stored $kind effect is read back unchanged", (effect) => {
   const { kind, input } = serializeEffect(effect);
 
@@ -29,4 +40,14 @@ test.each([
 ])("an effect with %s is refused", (_, effect) => {
   expect(() => parseEffect(EffectRequest, effect)).toThrow(UnreadableDataError);
   expect(() => parseEffect(EffectRequest, effect)).toThrow(`The stored effect ${effect.kind} cannot be read`);
+});
+
+test("a stop cancels work, and never what people have to read", () => {
+  expect(interruptibleEffects.toSorted()).toEqual([
+    "calls.review",
+    "child.spawn",
+    "model.call",
+    "sandbox.open",
+    "tool.execute",
+  ]);
 });

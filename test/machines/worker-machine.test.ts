@@ -338,7 +338,7 @@ describe("a run whose pull request", () => {
     const reopened = reopen(closed(false));
 
     expect(nameOf(reopened)).toBe("idle");
-    expect(reopened.context.outcome).toBeUndefined();
+    expect(reopened.context).toMatchObject({ outcome: undefined, isPullRequestClosed: false });
     expect(reopened.can({ type: "pull_request.closed", number: 8, merged: true, by: "ada" })).toBe(true);
   });
 

@@ -30,3 +30,17 @@ test.each([
   expect(() => parseSnapshot(data)).toThrow(UnreadableDataError);
   expect(() => parseSnapshot(data)).toThrow(`${field}:`);
 });
+
+test("a snapshot of an earlier release has the defaults of what it lacks", () => {
+  const { hasBase, mismatches, isRoot, pausesAtCostLimit, isPullRequestClosed, checkRepairs, ...earlier } =
+    stored.context;
+
+  expect(parseSnapshot({ ...stored, context: earlier }).context).toMatchObject({
+    hasBase: false,
+    mismatches: 0,
+    isRoot: true,
+    pausesAtCostLimit: false,
+    isPullRequestClosed: false,
+    checkRepairs: 0,
+  });
+});

@@ -365,6 +365,13 @@ describe("a run that has answered", () => {
     expect(play([...pathTo.executing, "tool finished"]).context.pullRequest).toBeUndefined();
   });
 
+  test("has no pull request because another result has a number", () => {
+    const value = { kind: "json" as const, data: { number: 8 } };
+    const numbered: RunEvent = { type: "tool.finished", callId: "a", tool: "t", result: { llmContent: "", value } };
+
+    expect(playOn(play(pathTo.executing), numbered).context.pullRequest).toBeUndefined();
+  });
+
   test("keeps its pull request when a later call finishes", () => {
     const state = play([...pathTo.idle, "message", "wants a call", "call allowed", "tool finished"]);
 
