@@ -24,17 +24,17 @@ export { WorkerRuntime } from "#embed/worker-runtime.ts";
 export type { ModelAnswer, ModelRequest, Models } from "#models/models.ts";
 export { createMemoryWorkspace, type MemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
 // User interfaces: a bus, and a terminal that shows it.
-export { createCLIApprovalCallback } from "#terminal/cli-approval-callback.ts";
+export { createCLIApprovalCallback } from "#terminal/ask-approval.ts";
 export { createEventCLIAdapter, type EventCLIAdapter } from "#terminal/event-cli-adapter.ts";
 export { createTraceFormatter } from "#terminal/trace-formatter.ts";
 export { ToolEvents } from "#toolsets/tool-events.ts";
+export type { ApprovalDecision } from "#ui/approval-controller.ts";
 export {
   type ApprovalCallback,
   ApprovalController,
   type ApprovalRequest,
   type RequestedApproval,
 } from "#ui/approval-controller.ts";
-export type { ApprovalDecision } from "#ui/approval-memory.ts";
 export { createInterruptSignal, type InterruptSignal } from "#ui/interrupt-signal.ts";
 export type { RuntimeEvent } from "#ui/runtime-events.ts";
 export { createUIEventBus, type UIEventBus } from "#ui/ui-event-bus.ts";

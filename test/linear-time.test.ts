@@ -17,7 +17,7 @@ import { truncateToTokens } from "#toolsets/normalize-result.ts";
 import { compileGlob } from "#toolsets/search/glob.ts";
 import { codeTerms } from "#toolsets/search/rank-files.ts";
 import { parseRegex, RegexError } from "#toolsets/search/regex/parse-regex.ts";
-import { interactiveProblem } from "#toolsets/shell/interactive-command.ts";
+import { interactiveProblem } from "#toolsets/shell/command-rules.ts";
 import { parseToolCommand } from "#ui/run-commands.ts";
 import { testLinearTime } from "./support/linear-time.ts";
 

@@ -2,10 +2,10 @@ import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { BlockedError } from "#domain/errors.ts";
 import type { ToolContext } from "#domain/tool.ts";
+import { WorkspaceTool } from "./base-tool.ts";
 import { toToolResult } from "./to-tool-result.ts";
 import type { ToolResponse } from "./tool-response.ts";
 import { ShellToolset } from "./toolset-classes.ts";
-import { WorkspaceTool } from "./workspace-tool.ts";
 
 const parameters = {
   type: "object" as const,

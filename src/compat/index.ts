@@ -5,7 +5,7 @@
  */
 
 import { ToolError as DomainToolError, type ToolErrorType as DomainToolErrorType } from "#domain/errors.ts";
-import type { ApprovalDecision } from "#ui/approval-memory.ts";
+import type { ApprovalDecision } from "#ui/approval-controller.ts";
 import type { ForeignResult, PlainTool } from "./adapt-tool.ts";
 import { DisplayErrorType, DisplayTool } from "./display-tool.ts";
 import type { FileDiff } from "./return-display.ts";
@@ -45,7 +45,7 @@ export {
 export type { ZoneRule } from "#domain/workspace.ts";
 export type { RunResult as WorkerResult } from "#embed/options.ts";
 export * from "#index.ts";
-export type { CLIApprovalOptions } from "#terminal/cli-approval-callback.ts";
+export type { CLIApprovalOptions } from "#terminal/ask-approval.ts";
 export type { EventCLIAdapterOptions, TraceLevel } from "#terminal/event-cli-adapter.ts";
 export type { TraceFormatterOptions } from "#terminal/trace-formatter.ts";
 export { type CustomToolsetConfig, loadCustomTools } from "#toolsets/custom/custom-toolset.ts";
@@ -70,7 +70,7 @@ export {
 } from "#toolsets/tool-events.ts";
 export type { FinishedCall } from "#toolsets/toolset.ts";
 export type { ApprovalControllerOptions, ApprovalMode } from "#ui/approval-controller.ts";
-export { ApprovalMemory, type RememberOption } from "#ui/approval-memory.ts";
+export { ApprovalMemory, type RememberOption } from "#ui/approval-controller.ts";
 // Commands and forms.
 export {
   BUILTIN_COMMANDS,
@@ -105,8 +105,8 @@ export {
   type RuntimeUI,
   type WaitOptions,
 } from "#ui/runtime-ui.ts";
+export type * from "#ui/ui-event-bus.ts";
 export type { EventHandler, Unsubscribe } from "#ui/ui-event-bus.ts";
-export type * from "#ui/ui-events.ts";
 export { type ClassTool, type ForeignTool, isNamedTool, wrapWithDefaultApproval } from "./adapt-tool.ts";
 // Tools as classes: `BaseTool` answers with `success`, `Tool` with `llmContent` and `returnDisplay`.
 export { BaseTool } from "./base-tool.ts";
@@ -126,7 +126,13 @@ export {
 export { TaskWriteTool } from "./task-write-tool.ts";
 export { toToolResult } from "./to-tool-result.ts";
 export { type CallOptions, ToolExecutor, ToolManager, type ToolManagerOptions } from "./tool-manager.ts";
-export { type FunctionDefinition, type OpenAIFunction, ToolRegistry } from "./tool-registry.ts";
+export {
+  type FunctionDefinition,
+  type OpenAIFunction,
+  ToolRegistry,
+  ToolValidator,
+  type ValidationResult,
+} from "./tool-registry.ts";
 export {
   type CalledTool,
   formatErrorResponse,
@@ -135,7 +141,6 @@ export {
   type ToolResponse,
   toToolResponse,
 } from "./tool-response.ts";
-export { ToolValidator, type ValidationResult } from "./tool-validator.ts";
 export {
   FilesystemToolset,
   ShellToolset,

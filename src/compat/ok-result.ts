@@ -1,8 +1,7 @@
 import { ToolErrorCode } from "#domain/errors.ts";
 import { isWellKnown, type ResultValue, type ToolResult } from "#domain/result.ts";
 import { failedResult } from "#toolsets/failed-result.ts";
-import { describeForModel } from "#toolsets/normalize-result.ts";
-import { toJsonValue } from "#toolsets/to-json-value.ts";
+import { describeForModel, toJsonValue } from "#toolsets/normalize-result.ts";
 
 /** A result with `ok`, and an error code for programs. */
 export type OkResult<T> =

@@ -3,8 +3,8 @@ import type { ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { estimateTokens } from "#text/estimate-tokens.ts";
 import { decodeText, numberLines, splitLines } from "#toolsets/filesystem/text-file.ts";
+import { WorkspaceTool } from "./base-tool.ts";
 import type { ToolResponse } from "./tool-response.ts";
-import { WorkspaceTool } from "./workspace-tool.ts";
 
 const maxTokens = 25_000;
 

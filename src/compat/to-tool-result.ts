@@ -1,8 +1,7 @@
 import { ToolErrorCode, ToolErrorType } from "#domain/errors.ts";
 import { isWellKnownKind, ResultValue, ToolResult } from "#domain/result.ts";
 import { failedResult } from "#toolsets/failed-result.ts";
-import { describeForModel } from "#toolsets/normalize-result.ts";
-import { toJsonValue } from "#toolsets/to-json-value.ts";
+import { describeForModel, toJsonValue } from "#toolsets/normalize-result.ts";
 import { fromOkResult, type OkResult } from "./ok-result.ts";
 import { fromReturnDisplay, type ToolResultDisplay } from "./return-display.ts";
 

@@ -2,7 +2,7 @@ import type { Workspace } from "#domain/workspace.ts";
 import { decodeText } from "#toolsets/filesystem/text-file.ts";
 import { diffChanges } from "#toolsets/git/git-diff.ts";
 import type { RuntimeUI } from "#ui/runtime-ui.ts";
-import type { DiffFileSummary } from "#ui/ui-events.ts";
+import type { DiffFileSummary } from "#ui/ui-event-bus.ts";
 
 const operations = { added: "create", modified: "update", deleted: "delete" } as const;
 

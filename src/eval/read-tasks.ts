@@ -1,9 +1,9 @@
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
+import { z } from "zod";
 import { UserError } from "#domain/errors.ts";
 import { invalidFile, readYaml } from "#text/read-yaml.ts";
 import { changedLines, type EvalTask, knownFieldsAt, TaskFile } from "./eval-task.ts";
-import { readSweBench, type SweBenchOptions } from "./swe-bench.ts";
 
 /**
  * Reads tasks from folders with a `task.yml`, from folders of such folders, and from files in SWE-bench's format (`.jsonl`).
@@ -61,4 +61,110 @@ function readTask(folder: string): EvalTask {
     review: review && { ...review, patch: readFileSync(join(folder, review.patch), "utf8") },
     referenceLines: existsSync(reference) ? changedLines(readFileSync(reference, "utf8")).length : undefined,
   };
+}
+
+/** A list of tests, which the data sets hold as JSON text. */
+const TestNames = z.union([z.array(z.string()), z.string().transform(readList)]);
+
+/** A row of SWE-bench, SWE-bench Verified or SWE-bench Pro, which writes the lists in lower case. */
+const Row = z.looseObject({
+  instance_id: z.string().regex(/^[\w.-]+$/),
+  repo: z.string().regex(/^[\w.-]+\/[\w.-]+$/),
+  base_commit: z.string().regex(/^[0-9a-f]{7,64}$/),
+  problem_statement: z.string().min(1),
+  patch: z.string().default(""),
+  test_patch: z.string(),
+  FAIL_TO_PASS: TestNames.optional(),
+  PASS_TO_PASS: TestNames.optional(),
+  fail_to_pass: TestNames.optional(),
+  pass_to_pass: TestNames.optional(),
+});
+type Row = z.infer<typeof Row>;
+
+interface SweBenchOptions {
+  /** A folder with clones: `owner__name`, `owner/name` or `name`. Without it, repositories are fetched from github.com. */
+  repositories?: string | undefined;
+  /** Runs tests; `{tests}` stands for their names. Default: pytest. */
+  testCommand?: string | undefined;
+  /** Default: fixer. */
+  worker?: string | undefined;
+}
+
+const defaultTestCommand = "python3 -m pytest -q -p no:cacheprovider {tests}";
+const testsPerCommand = 100;
+const checkTimeoutMs = 30 * 60_000;
+
+/** Reads tasks in SWE-bench's format, one JSON object per line. Throws a UserError that names the line. */
+function readSweBench(file: string, options: SweBenchOptions): EvalTask[] {
+  const lines = readFileSync(file, "utf8").split("\n");
+  return lines.flatMap((line, index) => {
+    if (line.trim() === "") return [];
+    const parsed = Row.safeParse(readJson(line));
+    if (!parsed.success) {
+      throw new UserError(`${file}, line ${index + 1} is not a SWE-bench row: ${z.prettifyError(parsed.error)}`);
+    }
+    return [taskOf(parsed.data, options)];
+  });
+}
+
+function taskOf(
+  row: Row,
+  { repositories, testCommand = defaultTestCommand, worker = "fixer" }: SweBenchOptions,
+): EvalTask {
+  const tests = [...(row.FAIL_TO_PASS ?? row.fail_to_pass ?? []), ...(row.PASS_TO_PASS ?? row.pass_to_pass ?? [])];
+  if (tests.length === 0) throw new UserError(`${row.instance_id} names no tests in FAIL_TO_PASS or PASS_TO_PASS.`);
+  const checks: string[] = [];
+  for (let at = 0; at < tests.length; at += testsPerCommand) {
+    const names = tests
+      .slice(at, at + testsPerCommand)
+      .map(quote)
+      .join(" ");
+    // A function, because the names may contain `$&`.
+    checks.push(testCommand.replaceAll("{tests}", () => names));
+  }
+  return {
+    name: row.instance_id,
+    worker,
+    prompt: row.problem_statement,
+    repository: { kind: "git", url: urlOf(row.repo, repositories), commit: row.base_commit },
+    hidden: { kind: "patch", patch: row.test_patch },
+    setup: [],
+    checks,
+    sandbox: "os",
+    checkTimeoutMs,
+    rules: { forbidden_paths: [], forbidden_tools: [], forbidden_text: [] },
+    answerPatterns: [],
+    review: undefined,
+    referenceLines: row.patch === "" ? undefined : changedLines(row.patch).length,
+  };
+}
+
+function urlOf(repo: string, folder: string | undefined): string {
+  if (folder === undefined) return `https://github.com/${repo}.git`;
+  const names = [repo.replace("/", "__"), repo, repo.split("/")[1] ?? repo];
+  const path = names.map((name) => join(folder, name)).find((one) => existsSync(one));
+  if (path === undefined) throw new UserError(`${folder} has no clone of ${repo}: git clone it as ${names[0]}.`);
+  return path;
+}
+
+function readJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Parses a list. SWE-bench Pro has lists in Python's format, with single quotes. */
+function readList(text: string, context: z.RefinementCtx): string[] {
+  const items = [...text.matchAll(/'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"/g)];
+  const asPython = () => items.map(([, single, double]) => (single ?? double ?? "").replaceAll(/\\(['"\\])/g, "$1"));
+  const list = z.array(z.string()).safeParse(readJson(text) ?? (/^\s*\[/.test(text) ? asPython() : undefined));
+  if (list.success) return list.data;
+  context.addIssue({ code: "custom", message: "It is not a list of tests" });
+  return z.NEVER;
+}
+
+function quote(name: string): string {
+  return `'${name.replaceAll("'", `'\\''`)}'`;
 }

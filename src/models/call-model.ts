@@ -10,15 +10,13 @@ import {
 } from "ai";
 import type { TokenUsage } from "#domain/run.ts";
 import { estimateTokens } from "#text/estimate-tokens.ts";
-import { type CallTimeouts, type CallWatch, watchCall } from "./call-timeouts.ts";
+import { type CallTimeouts, type CallWatch, guardedFetch, watchCall } from "./call-timeouts.ts";
 import { explainFailure } from "./explain-failure.ts";
-import { guardedFetch } from "./guarded-fetch.ts";
 import { parseModelName } from "./model-name.ts";
 import { type ModelAnswer, ModelFailure, type ModelRequest, type ModelTelemetry } from "./models.ts";
 import { offerTools } from "./offer-tools.ts";
 import { costOf } from "./prices.ts";
-import type { ProviderSearch } from "./provider-search.ts";
-import { findSearch, type Provider } from "./providers.ts";
+import { findSearch, type Provider, type ProviderSearch } from "./providers.ts";
 import { callIdsIn, readAnswer } from "./read-answer.ts";
 
 /** Characters per answer, including reasoning and arguments. Limits the cost; no model needs this many. */

@@ -1,6 +1,6 @@
 import type { GitHub } from "#domain/github.ts";
 import { cleanText } from "#text/untrusted.ts";
-import { describeReviewComment, describeThread, threadsOf } from "#toolsets/github/describe-review.ts";
+import { describeReviewComment, describeThread, threadsOf } from "#toolsets/github/read-reviews.ts";
 
 interface SubmittedReview {
   by: string;

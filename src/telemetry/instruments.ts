@@ -6,6 +6,8 @@ import {
   type MetricData,
   type MetricProducer,
 } from "@opentelemetry/sdk-metrics";
+import { OutageError } from "#domain/errors.ts";
+import { Postponed } from "#runtime/effects/effect-handler.ts";
 import { type LabelsOf, type MetricDefinition, type MetricName, type MetricOf, metrics } from "./metrics.ts";
 
 /** Reports the values of all metrics that are read when they are collected. */
@@ -65,4 +67,11 @@ function toHrTime(at: number): [number, number] {
 
 function definitions(): [MetricName, MetricDefinition][] {
   return (Object.keys(metrics) as MetricName[]).map((name) => [name, metrics[name]]);
+}
+
+/** Names the outcome of an attempt at an effect that threw. */
+export function attemptOutcome(error: unknown, signal: AbortSignal): "interrupted" | "postponed" | "failed" {
+  if (signal.aborted) return "interrupted";
+  if (error instanceof Postponed || (error instanceof OutageError && error.retryAt !== undefined)) return "postponed";
+  return "failed";
 }

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { monitorEventLoopDelay } from "node:perf_hooks";
-import { OpenTelemetryIdGenerator } from "@ai-sdk/otel";
+import { OpenTelemetry, OpenTelemetryIdGenerator } from "@ai-sdk/otel";
 import { context, type Meter, metrics, type Tracer, trace } from "@opentelemetry/api";
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
 import { PrometheusExporter, PrometheusSerializer } from "@opentelemetry/exporter-prometheus";
@@ -27,7 +27,6 @@ import type { RunObserver } from "#runtime/run-observer.ts";
 import type { Backlog, EffectQueue, Store } from "#runtime/store/store.ts";
 import { equalSecrets } from "#text/equal-secrets.ts";
 import { Instruments, metricProducer, type ReadMetrics } from "./instruments.ts";
-import { createModelTelemetry } from "./model-telemetry.ts";
 import { RunMetrics } from "./run-metrics.ts";
 import { RunTraces } from "./run-traces.ts";
 
@@ -266,4 +265,30 @@ function send(response: ServerResponse, [status, text, headers]: Answer): void {
   // A body that was not read must not be taken for the next request.
   const closing = status >= 400 ? { connection: "close" } : {};
   response.writeHead(status, { "content-type": "text/plain; charset=utf-8", ...closing, ...headers }).end(text);
+}
+
+/**
+ * Follows model calls with the AI SDK's OpenTelemetry integration: a `chat` span for each call, and the metric
+ * `gen_ai.client.inference.duration`. Prompts and answers are never recorded.
+ *
+ * The runtime replaces the SDK's agent loop, and the integration traces a single call only as a step of a durable workflow.
+ * It would then place the span below the workflow's; here the parent is the active span, which is the effect's.
+ */
+function createModelTelemetry(tracer: Tracer): ModelTelemetry {
+  const integration = new OpenTelemetry({
+    durable: new OpenTelemetryIdGenerator(),
+    tracer: {
+      startSpan: (name, options) => tracer.startSpan(name, options, context.active()),
+      startActiveSpan: tracer.startActiveSpan.bind(tracer),
+    },
+  });
+  const privacy = { recordInputs: false, recordOutputs: false };
+  const run = { traceId: "", rootSpanId: "", traceFlags: 0, samplingDecision: 2 as const };
+  const durableContext = { run, stepNumber: 0, phase: "live" as const };
+  return {
+    onLanguageModelCallStart: (event) => integration.onLanguageModelCallStart({ ...event, ...privacy, durableContext }),
+    onLanguageModelCallEnd: (event) => integration.onLanguageModelCallEnd(event),
+    executeLanguageModelCall: (call) => integration.executeLanguageModelCall(call),
+    onError: (event) => integration.onError(event),
+  };
 }

@@ -1,8 +1,10 @@
+import type { Readable, Writable } from "node:stream";
 import { replaceHidden, visibleName, visibleText } from "#text/visible-text.ts";
+import { type ApprovalDecision, type ApprovalRequest, withAllNames } from "#ui/approval-controller.ts";
 import { parseJsonObject } from "#ui/parse-json-object.ts";
 import { type RequestBlock, requestBlocks, toPreview } from "#ui/request-blocks.ts";
-import { type AskQuestion, isYes, type Prompter } from "./prompter.ts";
-import type { Style } from "./style.ts";
+import { type AskQuestion, isYes, openPrompter, type Prompter } from "./prompter.ts";
+import { createStyle, type Style } from "./style.ts";
 import { styleDiffLine } from "./value-to-text.ts";
 
 /** A tool call to show to a person for approval. */
@@ -172,4 +174,33 @@ function argumentLines({ toolArgs = {} }: Pick<ShownRequest, "toolArgs">): strin
 function blockLines({ kind, title, details, lines }: RequestBlock, style: Style): string[] {
   const head = details === undefined ? `${title}:` : `${title} (${details}):`;
   return [head, ...lines.map((line) => `  │ ${kind === "diff" ? styleDiffLine(line, style) : line}`)];
+}
+
+export interface CLIApprovalOptions {
+  /** Default: standard input. */
+  input?: Readable;
+  output?: Writable;
+}
+
+/**
+ * Creates an approval callback that asks at the prompt: yes, no, always for the session, or deny with a reason. It shares
+ * the input with an event CLI adapter of the same streams. Concurrent requests are asked one after the other.
+ */
+export function createCLIApprovalCallback({
+  input = process.stdin,
+  output = process.stdout,
+}: CLIApprovalOptions = {}): (request: ApprovalRequest) => Promise<ApprovalDecision> {
+  return async (request) => {
+    const { toolName, toolArgs, description, preview, blocks, isShownWhole, delegationPath } = withAllNames(request);
+    const path = delegationPath ?? [];
+    const prompter = openPrompter(input, output);
+    try {
+      const shown = { toolName, toolArgs, description, path, preview, blocks, isShownWhole };
+      const answer = await askApproval(shown, { prompter, style: createStyle(output) });
+      if (answer.approved) return answer;
+      return { approved: false, remember: "none", ...(answer.reason !== undefined && { note: answer.reason }) };
+    } finally {
+      prompter.release();
+    }
+  };
 }

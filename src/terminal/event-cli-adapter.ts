@@ -1,6 +1,5 @@
 import type { Readable, Writable } from "node:stream";
-import type { UIEventBus, Unsubscribe } from "#ui/ui-event-bus.ts";
-import type { DisplayEvents } from "#ui/ui-events.ts";
+import type { DisplayEvents, UIEventBus, Unsubscribe } from "#ui/ui-event-bus.ts";
 import { askApproval, type ShownRequest } from "./ask-approval.ts";
 import { completableCommands, handleLine, type Screen } from "./handle-line.ts";
 import { markdownToAnsi } from "./markdown-to-ansi.ts";

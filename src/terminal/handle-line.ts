@@ -10,8 +10,7 @@ import {
   parseCommand,
 } from "#ui/command.ts";
 import { type ManualToolField, type ManualToolInfo, parseFieldValue } from "#ui/form-fields.ts";
-import type { UIEventBus } from "#ui/ui-event-bus.ts";
-import type { DisplayEvents } from "#ui/ui-events.ts";
+import type { DisplayEvents, UIEventBus } from "#ui/ui-event-bus.ts";
 import type { AskQuestion, Prompter } from "./prompter.ts";
 import type { Style } from "./style.ts";
 import { oneLine } from "./value-to-text.ts";

@@ -1,4 +1,4 @@
-import type { DisplayEvents, ToolResultStatus } from "#ui/ui-events.ts";
+import type { DisplayEvents, ToolResultStatus } from "#ui/ui-event-bus.ts";
 import type { Style, TextFormat } from "./style.ts";
 import { oneLine, printableLines, valueToText } from "./value-to-text.ts";
 

@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { ResultValue } from "#domain/result.ts";
 import type { ManualToolInfo } from "./form-fields.ts";
-import type { UIEventBus, Unsubscribe } from "./ui-event-bus.ts";
 import type {
   ActionEvents,
   ApprovalRisk,
@@ -10,9 +9,11 @@ import type {
   Message,
   StatusType,
   ToolResultStatus,
+  UIEventBus,
+  Unsubscribe,
   WorkerInfo,
   WorkerStatus,
-} from "./ui-events.ts";
+} from "./ui-event-bus.ts";
 
 export interface WaitOptions {
   signal?: AbortSignal;

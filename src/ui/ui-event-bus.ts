@@ -1,4 +1,5 @@
-import type { AllEvents, EventName } from "./ui-events.ts";
+import type { ResultValue } from "#domain/result.ts";
+import type { ManualToolInfo } from "./form-fields.ts";
 
 export type EventHandler<Data> = (data: Data) => unknown;
 export type Unsubscribe = () => void;
@@ -55,3 +56,102 @@ export function createUIEventBus({
     },
   };
 }
+
+export interface Message {
+  role: "user" | "assistant" | "system";
+  content: string;
+  /** Milliseconds since 1970. */
+  timestamp?: number;
+}
+
+export interface WorkerInfo {
+  id: string;
+  /** 0 for the root. */
+  depth: number;
+  task: string;
+}
+
+export interface DiffFileSummary {
+  path: string;
+  operation: "create" | "update" | "delete";
+  additions: number;
+  deletions: number;
+}
+
+export type StatusType = "info" | "warning" | "error";
+export type ApprovalType = "tool_call" | "file_write" | "command";
+export type ApprovalRisk = "low" | "medium" | "high";
+export type ToolResultStatus = "success" | "error" | "interrupted";
+export type WorkerStatus = "pending" | "running" | "complete" | "error";
+
+/** Events that the runtime emits to be displayed. */
+export interface DisplayEvents {
+  message: { message: Message };
+  streaming: { requestId: string; delta: string; done: boolean };
+  status: { type: StatusType; message: string };
+  toolStarted: { toolCallId: string; toolName: string; args: Record<string, unknown>; workerId?: string };
+  toolResult: {
+    toolCallId: string;
+    toolName: string;
+    args?: Record<string, unknown>;
+    status: ToolResultStatus;
+    value?: ResultValue | undefined;
+    error?: string | undefined;
+    durationMs?: number;
+  };
+  workerUpdate: {
+    workerId: string;
+    task: string;
+    status: WorkerStatus;
+    parentId?: string | undefined;
+    depth: number;
+    model?: string | undefined;
+    tools?: string[] | undefined;
+  };
+  /** Answered by `approvalResponse` with the same request id. */
+  approvalRequired: {
+    requestId: string;
+    type: ApprovalType;
+    description: string;
+    details?: unknown;
+    risk: ApprovalRisk;
+    workerPath?: WorkerInfo[];
+  };
+  /** A request for approval or input is no longer wanted. An answer to it has no effect. */
+  requestWithdrawn: { requestId: string };
+  manualToolsAvailable: { tools: ManualToolInfo[] };
+  diffSummary: { requestId: string; summaries: DiffFileSummary[] };
+  diffContent: {
+    requestId: string;
+    path: string;
+    original?: string | undefined;
+    modified: string;
+    isNew: boolean;
+  };
+  /** Answered by `userInput` with the same request id. */
+  inputPrompt: { requestId: string; prompt: string };
+  sessionEnd: { reason: "completed" | "error" | "interrupted"; message?: string | undefined };
+  contextUsage: { tokensUsed: number; tokenLimit: number; exceeded: boolean };
+}
+
+/** Events that front ends emit for a person's actions. */
+export interface ActionEvents {
+  userInput: { requestId: string; content: string };
+  approvalResponse: {
+    requestId: string;
+    approved: boolean | "always" | "session";
+    reason?: string;
+    /** Arguments to use instead of the requested ones. */
+    modifiedArgs?: Record<string, unknown>;
+  };
+  /** A message for the running worker, which reads it before its next step. */
+  userMessage: { content: string };
+  manualToolInvoke: { toolName: string; args: Record<string, unknown> };
+  interrupt: { reason?: string };
+  getDiff: { requestId: string; path: string };
+  /** A command for the runtime: `/clear` the conversation, `/model name`, or `/revoke [id]`. */
+  command: { name: "clear" | "model" | "revoke"; args: string[] };
+}
+
+export type AllEvents = DisplayEvents & ActionEvents;
+export type EventName = keyof AllEvents;

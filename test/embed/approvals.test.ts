@@ -1,9 +1,7 @@
 import { describe, expect, test, vi } from "vitest";
 import { WorkerRuntime } from "#embed/worker-runtime.ts";
 import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
-import type { ApprovalCallback } from "#ui/approval-controller.ts";
-import { ApprovalController } from "#ui/approval-controller.ts";
-import type { ApprovalDecision } from "#ui/approval-memory.ts";
+import { type ApprovalCallback, ApprovalController, type ApprovalDecision } from "#ui/approval-controller.ts";
 import { createInterruptSignal } from "#ui/interrupt-signal.ts";
 import { aTool, aWorker, deploy, embedded, recordedBus } from "../support/embed-world.ts";
 import { type Line, resultsIn } from "../support/scripted-models.ts";

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { renderApproval, renderBeforeApproval } from "#bot/render/render-approval.ts";
 import type { Approval } from "#domain/approval.ts";
 import { previewFiles } from "#sandbox/preview-files.ts";
-import { createCLIApprovalCallback } from "#terminal/cli-approval-callback.ts";
+import { createCLIApprovalCallback } from "#terminal/ask-approval.ts";
 import { createSanitizer } from "#text/sanitize.ts";
 import { requestBlocks } from "#ui/request-blocks.ts";
 import { markupOf } from "#web/html.ts";

@@ -2,8 +2,7 @@ import { z } from "zod";
 import type { NamedTool } from "#domain/tool.ts";
 import type { WorkerRuntimeOptions } from "#embed/options.ts";
 import { WorkerRuntime } from "#embed/worker-runtime.ts";
-import { createUIEventBus } from "#ui/ui-event-bus.ts";
-import type { AllEvents, EventName } from "#ui/ui-events.ts";
+import { type AllEvents, createUIEventBus, type EventName } from "#ui/ui-event-bus.ts";
 import { type Line, scriptedModels } from "./scripted-models.ts";
 
 export const aWorker = { name: "helper", instructions: "You help." };

@@ -259,7 +259,7 @@ test("names in lists and messages show their invisible characters", async () => 
 });
 
 test("Ctrl+C at a request of a program without an adapter denies and says so", async () => {
-  const { createCLIApprovalCallback } = await import("#terminal/cli-approval-callback.ts");
+  const { createCLIApprovalCallback } = await import("#terminal/ask-approval.ts");
   const { input, output, sees, text } = pseudoTerminal();
 
   const answer = createCLIApprovalCallback({ input, output })({ tool: "push", args: {}, reason: "Push" });

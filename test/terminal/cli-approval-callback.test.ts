@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createCLIApprovalCallback } from "#terminal/cli-approval-callback.ts";
+import { createCLIApprovalCallback } from "#terminal/ask-approval.ts";
 import { createEventCLIAdapter } from "#terminal/event-cli-adapter.ts";
 import { createUIEventBus } from "#ui/ui-event-bus.ts";
 import { pseudoTerminal } from "../support/terminal-world.ts";

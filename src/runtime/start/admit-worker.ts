@@ -69,7 +69,7 @@ export async function admitWorker(
 
 /** Loads the modules that only runs need, after the program has started. */
 function loadToolsets() {
-  return Promise.all([import("#toolsets/open-toolbox.ts"), import("#toolsets/offered-tools.ts")]);
+  return Promise.all([import("#toolsets/open-toolbox.ts"), import("#toolsets/open-toolbox.ts")]);
 }
 
 function checkAllowed({ name }: WorkerDefinition, { workers }: RepositorySettings): void {

@@ -6,9 +6,8 @@ import { parseWorker, type WorkerDefinition } from "#domain/worker.ts";
 import { findRoot } from "#sandbox/checkout/open-checkout.ts";
 import { isYes, openPrompter } from "#terminal/prompter.ts";
 import { isTerminal, visible } from "#terminal/style.ts";
-import { type CommandContext, exitCodes } from "./command-context.ts";
+import { type CommandContext, exitCodes, parseWords } from "./command-context.ts";
 import { writeNewFile } from "./init-worker.ts";
-import { parseWords } from "./parse-words.ts";
 import { codeOf } from "./trusted-code.ts";
 
 const workersFolder = ".github/workers";

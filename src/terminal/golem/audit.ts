@@ -3,8 +3,7 @@ import { UserError } from "#domain/errors.ts";
 import type { LedgerEntry } from "#domain/ledger.ts";
 import { runGit } from "#sandbox/checkout/run-git.ts";
 import { oneLine } from "#terminal/value-to-text.ts";
-import { type CommandContext, exitCodes } from "./command-context.ts";
-import { parseWords } from "./parse-words.ts";
+import { type CommandContext, exitCodes, parseWords } from "./command-context.ts";
 import { chosenDatabase, openServerStore, readVerified, type ServerDatabase } from "./server-database.ts";
 
 /** `golem audit verify [commit]`: checks the chain of the ledger, or the approvals that a commit's trailers name. */

@@ -1,8 +1,7 @@
 import { UserError } from "#domain/errors.ts";
 import { costsToCsv, readDays, sumBy } from "#runtime/views/daily-costs.ts";
 import { oneLine } from "#terminal/value-to-text.ts";
-import { type CommandContext, exitCodes } from "./command-context.ts";
-import { parseWords } from "./parse-words.ts";
+import { type CommandContext, exitCodes, parseWords } from "./command-context.ts";
 import { chosenDatabase, openServerStore } from "./server-database.ts";
 
 /** `golem costs`: prints the model costs in the server's database by worker, repository and day. */

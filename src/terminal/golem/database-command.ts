@@ -7,8 +7,7 @@ import {
   compactDatabase,
   restoreDatabase,
 } from "#runtime/store/sqlite/maintain-database.ts";
-import { type CommandContext, exitCodes } from "./command-context.ts";
-import { parseWords, type Words } from "./parse-words.ts";
+import { type CommandContext, exitCodes, parseWords, type Words } from "./command-context.ts";
 import { chosenDatabase, databaseAt, openServerStore, readVerified, requireFile } from "./server-database.ts";
 
 type Action = (words: Words, context: CommandContext) => Promise<number>;

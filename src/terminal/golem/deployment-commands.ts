@@ -9,8 +9,7 @@ import { runActionChecks } from "#setup/check-action.ts";
 import { type DoctorCheck, runChecks } from "#setup/doctor.ts";
 import { isConfigured } from "#setup/env-file.ts";
 import { startSetupServer } from "#setup/setup-server.ts";
-import { type CommandContext, exitCodes } from "./command-context.ts";
-import { parseWords, type Words } from "./parse-words.ts";
+import { type CommandContext, exitCodes, parseWords, type Words } from "./command-context.ts";
 
 /** `golem setup`: serves the page that registers the App, until the App is registered. */
 export async function setup(args: readonly string[], context: CommandContext): Promise<number> {

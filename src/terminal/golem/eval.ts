@@ -14,9 +14,8 @@ import { createModels } from "#models/create-models.ts";
 import { visible } from "#terminal/style.ts";
 import { oneLine } from "#terminal/value-to-text.ts";
 import { createInterruptSignal } from "#ui/interrupt-signal.ts";
-import { type CommandContext, exitCodes } from "./command-context.ts";
+import { type CommandContext, exitCodes, parseWords, type Words } from "./command-context.ts";
 import { openLocalWorkers } from "./local-workers.ts";
-import { parseWords, type Words } from "./parse-words.ts";
 
 const shippedTasks = fileURLToPath(new URL("../../../evals", import.meta.url));
 const defaultParallel = 2;

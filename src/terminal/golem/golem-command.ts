@@ -4,9 +4,8 @@ import { UserError } from "#domain/errors.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import { visible } from "#terminal/style.ts";
 import { closestMatch } from "#text/closest-match.ts";
-import { type CommandContext, exitCodes } from "./command-context.ts";
+import { type CommandContext, exitCodes, parseWords } from "./command-context.ts";
 import { type CommandName, commandHelp, helpText } from "./help.ts";
-import { parseWords } from "./parse-words.ts";
 import { readResumeRequest, readRunRequest } from "./run-request.ts";
 
 type Handler = (args: readonly string[], context: CommandContext) => Promise<number>;
@@ -30,7 +29,7 @@ const handlers: Record<CommandName, Handler> = {
   },
   async workers(args, context) {
     positionalsOf("workers", args, 0);
-    const { listWorkers } = await import("./list-workers.ts");
+    const { listWorkers } = await import("./local-workers.ts");
     return print(await listWorkers(context), context);
   },
   async check(args, context) {

@@ -4,8 +4,7 @@ import { UserError } from "#domain/errors.ts";
 import { parseWorker } from "#domain/worker.ts";
 import { findRoot } from "#sandbox/checkout/open-checkout.ts";
 import { actionWorkflowPath, findWorkflowNames, keyVariableOf, renderActionWorkflow } from "#setup/action-workflow.ts";
-import type { CommandContext } from "./command-context.ts";
-import { parseWords } from "./parse-words.ts";
+import { type CommandContext, parseWords } from "./command-context.ts";
 
 /** `golem init`: writes a first worker, or the workflow of the GitHub Action. Returns the next steps for the person. */
 export async function init(

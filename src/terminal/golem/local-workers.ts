@@ -1,10 +1,15 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { readLocalConfig } from "#config/config.ts";
 import { UserError } from "#domain/errors.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
 import { openWorkerCatalog, type WorkerFiles } from "#runtime/start/worker-catalog.ts";
+import { findRoot } from "#sandbox/checkout/open-checkout.ts";
 import { type DiskEntry, readDiskEntry } from "#sandbox/checkout/read-working-tree.ts";
+import { createStyle } from "#terminal/style.ts";
+import { oneLine } from "#terminal/value-to-text.ts";
+import type { CommandContext } from "./command-context.ts";
 
 export interface LocalWorker {
   worker: WorkerDefinition;
@@ -88,4 +93,21 @@ function undefinedIfMissing(cause: unknown, path: string): undefined {
   const { code } = cause as NodeJS.ErrnoException;
   if (code === "ENOENT") return undefined;
   throw code === undefined ? cause : new UserError(`${path} cannot be read (${code}).`, { cause });
+}
+
+/** Returns the output of `golem workers`. */
+export async function listWorkers({ cwd, env, output }: CommandContext): Promise<string> {
+  const { workersDirectory } = readLocalConfig(env);
+  const root = await findRoot(cwd).catch((error) => {
+    if (error instanceof UserError) return undefined;
+    throw error;
+  });
+  const listed = await (await openLocalWorkers(root, workersDirectory)).list();
+  const paint = createStyle(output);
+  const width = Math.max(0, ...listed.map(({ name }) => name.length));
+  const lines = listed.map(({ name, description = "", isOwn }) => {
+    const from = isOwn ? paint("gray", " (of this checkout)") : "";
+    return `${paint("bold", oneLine(name).padEnd(width))}  ${oneLine(description)}${from}`.trimEnd();
+  });
+  return lines.length > 0 ? `${lines.join("\n")}\n` : "There are no workers.\n";
 }

@@ -1,5 +1,5 @@
 import { UserError } from "#domain/errors.ts";
-import { type KnownOptions, parseWords } from "./parse-words.ts";
+import { type KnownOptions, parseWords } from "./command-context.ts";
 
 /** The destination of the changes. If undefined, asks; without a terminal, keeps them in a patch file. */
 export type DeliveryChoice = { kind: "apply" } | { kind: "patch"; file: string } | { kind: "branch" } | undefined;

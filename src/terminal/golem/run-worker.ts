@@ -15,15 +15,26 @@ import { visible } from "#terminal/style.ts";
 import { createTraceFormatter } from "#terminal/trace-formatter.ts";
 import type { RuntimeEvent, RuntimeEventCallback } from "#ui/runtime-events.ts";
 import { createRuntimeUI } from "#ui/runtime-ui.ts";
-import { type BackupPatch, createBackupPatch, printBackup } from "./backup-patch.ts";
 import { type CommandContext, exitCodes } from "./command-context.ts";
 import { type ConversationEnd, converse } from "./converse.ts";
-import { type DeliveryResult, deliverChanges } from "./deliver-changes.ts";
+import {
+  type BackupPatch,
+  createBackupPatch,
+  type DeliveryResult,
+  deliverChanges,
+  printBackup,
+} from "./deliver-changes.ts";
 import { checkPreApproved, createPreApproval } from "./pre-approval.ts";
-import { noneIfUnreadable, type PreparedRun, prepareResume, prepareRun } from "./prepare-run.ts";
+import {
+  describeTools,
+  noneIfUnreadable,
+  type PreparedRun,
+  prepareResume,
+  prepareRun,
+  startupLines,
+} from "./prepare-run.ts";
 import type { ResumeRequest, RunFlags, RunRequest } from "./run-request.ts";
 import { markDelivered, stateFolder, turnsOf } from "./saved-runs.ts";
-import { describeTools, startupLines } from "./startup-lines.ts";
 import { openTerminal, type Terminal } from "./terminal.ts";
 import { findCodeToTrust } from "./trusted-code.ts";
 

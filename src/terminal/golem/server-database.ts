@@ -7,8 +7,7 @@ import { UserError } from "#domain/errors.ts";
 import { emptyLedger, type LedgerEntry, type LedgerHead, verifyEntry } from "#domain/ledger.ts";
 import { openSqliteStoreReadOnly } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import type { Store } from "#runtime/store/store.ts";
-import type { CommandContext } from "./command-context.ts";
-import type { Words } from "./parse-words.ts";
+import type { CommandContext, Words } from "./command-context.ts";
 
 /** The database of a server, as reached from this machine. */
 export type ServerDatabase = { kind: "sqlite"; path: string } | { kind: "postgres"; url: string };

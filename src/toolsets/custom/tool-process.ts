@@ -1,9 +1,8 @@
 import { BlockedError, ToolError, ToolErrorCode, UserError } from "#domain/errors.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { spawnGuarded } from "#executors/spawn-guarded.ts";
+import { toJsonValue } from "#toolsets/normalize-result.ts";
 import { readJsonLines } from "#toolsets/read-json-lines.ts";
-import { toJsonValue } from "#toolsets/to-json-value.ts";
-import { answerSandboxCall } from "./answer-sandbox-call.ts";
 import {
   type CallFacts,
   FromHost,
@@ -11,6 +10,7 @@ import {
   maxLineBytes,
   type PlainError,
   plainError,
+  type SandboxCall,
   type ToHost,
   type ToolDescription,
 } from "./messages.ts";
@@ -294,4 +294,53 @@ function errorOf({ name, message, code, suggestion, toolName, reason }: PlainErr
   const known = ToolErrorCode.safeParse(code);
   if (known.success) return new ToolError(message, { code: known.data, ...(suggestion && { suggestion }) });
   return name === "UserError" ? new UserError(message) : Object.assign(new Error(message), { name });
+}
+
+const changing: ReadonlySet<SandboxCall["method"]> = new Set(["write", "remove", "move"]);
+
+/** Performs a sandbox call for a tool's process, subject to the run's rules for paths and zones. */
+async function answerSandboxCall(
+  workspace: Workspace,
+  call: SandboxCall,
+  { mayChange }: { mayChange: boolean },
+): Promise<unknown> {
+  if (!mayChange && changing.has(call.method)) {
+    throw new ToolError("The sandbox is read-only before the call is allowed.", {
+      code: "PERMISSION_DENIED",
+      suggestion: "Change files only in execute.",
+    });
+  }
+  switch (call.method) {
+    case "exists":
+      return workspace.exists(call.path);
+    case "stat":
+      return workspace.stat(call.path);
+    case "read":
+      return encode(await workspace.readBytes(call.path));
+    case "write": {
+      const content = typeof call.content === "string" ? call.content : Buffer.from(call.content.base64, "base64");
+      const { executable } = call;
+      return workspace.write(call.path, content, executable === undefined ? {} : { executable });
+    }
+    case "remove":
+      return workspace.remove(call.path, { recursive: call.recursive ?? false });
+    case "move":
+      return workspace.move(call.from, call.to, { overwrite: call.overwrite ?? false });
+    case "list":
+      return workspace.list(call.path, { recursive: call.recursive ?? false });
+    case "paths":
+      return workspace.paths();
+    case "changes":
+      return workspace.changes();
+    case "readBase": {
+      const content = await workspace.readBase(call.path);
+      return content && encode(content);
+    }
+    case "ruleFor":
+      return workspace.ruleFor(call.path);
+  }
+}
+
+function encode(content: Uint8Array): { base64: string } {
+  return { base64: Buffer.from(content.buffer, content.byteOffset, content.byteLength).toString("base64") };
 }

@@ -1,6 +1,6 @@
 import { ToolError } from "#domain/errors.ts";
 import { findLines, foldPunctuation } from "./match-text.ts";
-import { type PatchHunk, sideOf } from "./patch.ts";
+import { type PatchHunk, sideOf } from "./parse-patch.ts";
 
 export interface AppliedHunks {
   text: string;

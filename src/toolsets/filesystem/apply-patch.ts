@@ -6,16 +6,17 @@ import type { Workspace } from "#domain/workspace.ts";
 import { applyHunks } from "./apply-hunks.ts";
 import {
   applyFileChanges,
+  compareTexts,
+  diffResult,
   type FileOperation,
   type FileState,
   type FileToolOptions,
   needsFileApproval,
   previewChanges,
   previewWrite,
+  showChangedLines,
 } from "./file-changes.ts";
-import { compareTexts, diffResult, showChangedLines } from "./file-diff.ts";
-import { parsePatch } from "./parse-patch.ts";
-import { type FilePatch, sideOf } from "./patch.ts";
+import { type FilePatch, parsePatch, sideOf } from "./parse-patch.ts";
 import { encodeText, readForEdit, requireSeen, seenLines, type TextContent } from "./text-file.ts";
 
 const input = z.object({

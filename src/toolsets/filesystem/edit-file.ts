@@ -5,13 +5,15 @@ import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { quoted } from "#text/visible-text.ts";
 import {
+  compareTexts,
+  diffResult,
   type FileToolOptions,
   needsFileApproval,
   previewChanges,
   previewWrite,
   refuseBlocked,
+  showChangedLines,
 } from "./file-changes.ts";
-import { compareTexts, diffResult, showChangedLines } from "./file-diff.ts";
 import { applyReplacements, type EditMatch, matchEdit, type Replacement } from "./match-edit.ts";
 import { countLineEndings, encodeText, readForEdit, requireSeen, seenLines, type TextContent } from "./text-file.ts";
 

@@ -11,8 +11,8 @@ import {
   needsFileApproval,
   previewChanges,
   previewWrite,
+  unifiedDiff,
 } from "./file-changes.ts";
-import { unifiedDiff } from "./file-diff.ts";
 import { decodeText, isCallOf } from "./text-file.ts";
 
 const input = z.object({

@@ -5,13 +5,13 @@ import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { quoted } from "#text/visible-text.ts";
 import {
+  diffResult,
   type FileToolOptions,
   needsFileApproval,
   previewChanges,
   previewWrite,
   refuseBlocked,
 } from "./file-changes.ts";
-import { diffResult } from "./file-diff.ts";
 import { decodeText, encodeText, refuseChangedSince, refuseLfsPointer } from "./text-file.ts";
 
 const input = z.object({

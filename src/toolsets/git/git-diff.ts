@@ -3,7 +3,7 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Change, Workspace } from "#domain/workspace.ts";
 import { EventLoopYielder } from "#sandbox/event-loop.ts";
-import { compareTexts, unifiedDiff } from "#toolsets/filesystem/file-diff.ts";
+import { compareTexts, unifiedDiff } from "#toolsets/filesystem/file-changes.ts";
 import { decodeText } from "#toolsets/filesystem/text-file.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 

@@ -8,8 +8,7 @@ import { showHidden } from "#text/visible-text.ts";
 import { applyApprovalSettings, checkApprovalNames } from "#toolsets/approval-settings.ts";
 import type { Toolset } from "#toolsets/toolset.ts";
 import type { ToolDefinition } from "./connect-server.ts";
-import { mcpResult } from "./mcp-result.ts";
-import { changedTool, fingerprint, McpServer, type Pins, pinsOf } from "./mcp-server.ts";
+import { changedTool, fingerprint, McpServer, mcpResult, type Pins, pinsOf } from "./mcp-server.ts";
 import { checkForRepository, ServerSettings, withVariables } from "./server-settings.ts";
 
 const serverName = z.string().regex(/^[A-Za-z][\w-]{0,30}$/, "A server's name is letters, digits, - and _");

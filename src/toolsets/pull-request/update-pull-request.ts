@@ -6,7 +6,7 @@ import type { PullRequest } from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { configuredApproval } from "#toolsets/approval-settings.ts";
-import { threadsOf } from "#toolsets/github/describe-review.ts";
+import { threadsOf } from "#toolsets/github/read-reviews.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { evidenceNote, withEvidenceSection } from "./evidence.ts";
 import { alreadyClosed, pullRequestTexts, resultOf, toSingleLine, updateTexts } from "./open-pull-request.ts";

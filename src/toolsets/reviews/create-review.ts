@@ -1,7 +1,13 @@
 import { z } from "zod";
 import type { ApprovalConfig } from "#domain/approval.ts";
 import { ToolError } from "#domain/errors.ts";
-import type { NewReviewComment, PullRequest, PullRequestFile } from "#domain/github.ts";
+import {
+  GitHubRefusal,
+  type NewCheckRun,
+  type NewReviewComment,
+  type PullRequest,
+  type PullRequestFile,
+} from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
 import { isRunBranch } from "#domain/run.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
@@ -12,7 +18,6 @@ import { ownPullRequest } from "#toolsets/github/read-pull-request.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { type EarlierFinding, earlierFindings, findingMarker, lastReviewedCommit } from "./findings.ts";
 import { notChanged } from "./read-pull-request-diff.ts";
-import { reportCheckRun } from "./report-check-run.ts";
 import { type DiffHunks, describeHunks, linesOf, parseHunks } from "./review-diff.ts";
 
 const Key = z
@@ -208,4 +213,50 @@ function describe({
     reopened: returned.map(({ key }) => key),
   };
   return { llmContent: `${summary}.${url ? `\n${url}` : ""}`, value: { kind: "github.review", data, summary } };
+}
+
+/** The parts of a review finding that a check run shows. */
+interface CheckedFinding {
+  key: string;
+  path: string;
+  line: number;
+  start_line?: number | undefined;
+  side: "LEFT" | "RIGHT";
+  text: string;
+}
+
+/**
+ * Creates a check run with the findings as annotations, if the repository's settings request it. Findings on removed
+ * lines are not annotated, since annotations refer to the files after the change. Returns a note for the model, empty
+ * if there is nothing to say. If the installation lacks the permission, people are told once.
+ */
+async function reportCheckRun(
+  services: ToolServices,
+  context: ToolContext,
+  review: { commit: string; summary: string; findings: readonly CheckedFinding[]; blocks: boolean },
+): Promise<string> {
+  const { github, spec, sanitize, usesCheckRun, reportMissingPermission } = services;
+  if (!(await usesCheckRun?.())) return "";
+  const { commit, summary, findings, blocks } = review;
+  const run: NewCheckRun = {
+    commit,
+    name: `golem-forge: ${spec.worker.name}`,
+    key: postMarker(context.idempotencyKey),
+    conclusion: findings.length === 0 ? "success" : blocks ? "failure" : "neutral",
+    title: findings.length === 1 ? "1 finding" : `${findings.length} findings`,
+    summary: sanitize(summary),
+    annotations: findings
+      .filter(({ side }) => side === "RIGHT")
+      .map(({ key, path, line, start_line: startLine = line, text }) => {
+        return { path, startLine, line, title: key, message: sanitize(text, "plain") };
+      }),
+  };
+  try {
+    await withRetries(() => github.createCheckRun(run), { signal: context.abortSignal });
+    return `A check run shows ${run.title} on ${commit.slice(0, 7)}.`;
+  } catch (error) {
+    if (!(error instanceof GitHubRefusal) || error.status !== 403) throw error;
+    await reportMissingPermission?.("checks: write");
+    return "No check run was created: the app lacks the permission checks: write.";
+  }
 }

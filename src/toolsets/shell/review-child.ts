@@ -1,7 +1,6 @@
 import { serveParent } from "#executors/serve-parent.ts";
 import type { CommandPolicy } from "./command-policy.ts";
-import { judgeCommand } from "./command-rules.ts";
-import { interactiveProblem } from "./interactive-command.ts";
+import { interactiveProblem, judgeCommand } from "./command-rules.ts";
 import type { CommandReview } from "./review-command.ts";
 
 serveParent(async (request): Promise<CommandReview> => {

@@ -4,8 +4,7 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { cleanText, wrapUntrusted } from "#text/untrusted.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
-import { createSafeFetch, type SafeRequest, type SearchProvider } from "./safe-fetch.ts";
-import { containsSecret } from "./secret-in-request.ts";
+import { containsSecret, createSafeFetch, type SafeRequest, type SearchProvider } from "./safe-fetch.ts";
 
 const input = z.object({
   query: z.string().min(1).max(400),

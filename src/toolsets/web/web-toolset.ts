@@ -7,8 +7,14 @@ import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { cleanText, wrapCleaned } from "#text/untrusted.ts";
 import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
 import { htmlToMarkdown } from "./html-to-markdown.ts";
-import { checkUrl, createSafeFetch, privateHostTest, type SafeFetch, type SafeResponse } from "./safe-fetch.ts";
-import { containsSecret } from "./secret-in-request.ts";
+import {
+  checkUrl,
+  containsSecret,
+  createSafeFetch,
+  privateHostTest,
+  type SafeFetch,
+  type SafeResponse,
+} from "./safe-fetch.ts";
 import { createWebSearchTool } from "./web-search.ts";
 
 const config = z.strictObject({

@@ -4,8 +4,7 @@ import fc from "fast-check";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { createSanitizer } from "#text/sanitize.ts";
 import { htmlToMarkdown, plainText, tagDepth } from "#toolsets/web/html-to-markdown.ts";
-import { createSafeFetch, type WebAccess } from "#toolsets/web/safe-fetch.ts";
-import { containsSecret } from "#toolsets/web/secret-in-request.ts";
+import { containsSecret, createSafeFetch, type WebAccess } from "#toolsets/web/safe-fetch.ts";
 import { hostList, webToolset } from "#toolsets/web/web-toolset.ts";
 import { toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
 
