@@ -36,31 +36,13 @@ export function openPostgresStore(
   holder: () => number | undefined = () => undefined,
 ): Store {
   const operations = new Operations(connection);
-  const { claimed } = operations;
   const read = operations.read.bind(operations);
   const write = operations.write.bind(operations);
-  const runOf = (key: string): string[] | undefined => {
-    const runId = claimed.get(key);
-    return runId === undefined ? undefined : [runId];
-  };
-  const completions = new WriteBatches(
-    (batch: readonly Completion[]) => operations.open().transaction((sql) => completeEffects(sql, batch, holder())),
-    { maxConcurrent: 2, maxItems: 50, isAlone: ({ completion }) => completion.run !== undefined },
-  );
-  const claims = new WriteBatches(
-    (queues: readonly QueueToClaim[]) => claimEffects(operations.open(), queues, holder()),
-    { maxConcurrent: 2, maxItems: 100 },
-  );
-  const complete = async (touched: string[] | undefined, completion: Completion) => {
-    const result = await operations.writeBatched(touched, () => completions.write(completion));
-    claimed.delete(completion.completion.key);
-    if (result?.claimed) claimed.set(result.claimed.key, result.claimed.runId);
-    return result;
-  };
 
   return {
     ingest: (delivery) => write(touchedBy(delivery), (sql) => ingest(sql, delivery)),
     ...deliveriesIn(operations),
+    ...effectsIn(operations, holder),
     findRun: (id) => read([id], async (sql) => (await findRuns(sql, "id", [id]))[0]),
     runsOfThread: ({ repositoryId, owner, repo, thread }) =>
       read(undefined, (sql) =>
@@ -88,25 +70,6 @@ export function openPostgresStore(
     log: (runId, after, limit) => read([runId], (sql) => readLog(sql, { runId, after, limit })),
     advance: (step) =>
       write([step.runId, ...step.effects.map(({ runId }) => runId)], (sql) => advance(sql, step, holder())),
-    claimEffect: (runId, queue, now) =>
-      operations.writeBatched([runId], async () => {
-        const effect = await claims.write({ runId, queue, now });
-        if (effect instanceof UnreadableDataError) throw effect;
-        if (effect) claimed.set(effect.key, runId);
-        return effect;
-      }),
-    completeEffect: async (completion) => {
-      const owner = runOf(completion.key);
-      return (await complete(owner && [...owner, ...touchedRuns({ completion })], { completion })) !== undefined;
-    },
-    completeStep: (completion, next) => complete(touchedRuns({ completion, next }), { completion, next }),
-    postponeEffect: async (key, dueAt, options) => {
-      await write(runOf(key), async (sql) => {
-        await postponeEffect(sql, { key, dueAt, holder: holder() }, options);
-        return { result: undefined };
-      });
-      claimed.delete(key);
-    },
     effectProblem: (runId) => read([runId], (sql) => findEffectProblem(sql, runId)),
     dueRuns: (now) => read(undefined, (sql) => findDueRuns(sql, now, holder())),
     bringForward: (now) => write(undefined, (sql) => bringForward(sql, now)),
@@ -130,6 +93,54 @@ export function openPostgresStore(
     removeExpired: (expired) => write([], (sql) => removeExpired(sql, expired)),
     ping: () => read([], (sql) => sql.ping()),
     close: () => operations.close(),
+  };
+}
+
+/** The operations on effects. */
+function effectsIn(
+  operations: Operations,
+  holder: () => number | undefined,
+): Pick<Store, "claimEffect" | "completeEffect" | "completeStep" | "postponeEffect"> {
+  const { claimed } = operations;
+  const runOf = (key: string): string[] | undefined => {
+    const runId = claimed.get(key);
+    return runId === undefined ? undefined : [runId];
+  };
+  const completions = new WriteBatches(
+    (batch: readonly Completion[]) => operations.open().transaction((sql) => completeEffects(sql, batch, holder())),
+    { maxConcurrent: 2, maxItems: 50, isAlone: ({ completion }) => completion.run !== undefined },
+  );
+  const claims = new WriteBatches(
+    (queues: readonly QueueToClaim[]) => claimEffects(operations.open(), queues, holder()),
+    { maxConcurrent: 2, maxItems: 100 },
+  );
+  const complete = async (touched: string[] | undefined, completion: Completion) => {
+    const result = await operations.writeBatched(touched, () => completions.write(completion));
+    claimed.delete(completion.completion.key);
+    if (result?.claimed) claimed.set(result.claimed.key, result.claimed.runId);
+    return result;
+  };
+
+  return {
+    claimEffect: (runId, queue, now) =>
+      operations.writeBatched([runId], async () => {
+        const effect = await claims.write({ runId, queue, now });
+        if (effect instanceof UnreadableDataError) throw effect;
+        if (effect) claimed.set(effect.key, runId);
+        return effect;
+      }),
+    completeEffect: async (completion) => {
+      const owner = runOf(completion.key);
+      return (await complete(owner && [...owner, ...touchedRuns({ completion })], { completion })) !== undefined;
+    },
+    completeStep: (completion, next) => complete(touchedRuns({ completion, next }), { completion, next }),
+    postponeEffect: async (key, dueAt, options) => {
+      await operations.write(runOf(key), async (sql) => {
+        await postponeEffect(sql, { key, dueAt, holder: holder() }, options);
+        return { result: undefined };
+      });
+      claimed.delete(key);
+    },
   };
 }
 
