@@ -2,7 +2,7 @@ import { fileURLToPath } from "node:url";
 import { type Logger, pino } from "pino";
 import { type Bot, createBot } from "#bot/create-bot.ts";
 import { type Config, readConfig, readServerAddress } from "#config/config.ts";
-import { UserError } from "#domain/errors.ts";
+import { DatabaseError, UserError } from "#domain/errors.ts";
 import { logContext } from "#domain/log-context.ts";
 import { createExecutors } from "#executors/create-executors.ts";
 import { createModels } from "#models/create-models.ts";
@@ -45,7 +45,7 @@ async function main(): Promise<void> {
   if (modelProblem) throw new UserError(`GOLEM_FORGE_MODEL: ${modelProblem}`);
 
   const onError = createOnError(log, redact);
-  const { store, dispatch } = await openStore(config.database, { onError });
+  const { store, dispatch, isConnectionLost = () => false } = await openStore(config.database, { onError });
   telemetry = await openTelemetry(config, { store, rateLimits: () => bot.rateLimits(), redact, onError });
   const catalog = await openWorkerCatalog(config.workersDirectory ?? shippedWorkers);
   const executors = createExecutors({
@@ -109,8 +109,14 @@ async function main(): Promise<void> {
     process.exit(0);
   }
 
-  // One failed operation, such as a query while the database restarts, must not end the others.
-  process.on("unhandledRejection", (reason) => onError(reason));
+  handleUnexpectedErrors((error) => {
+    // One query that fails while the database restarts must not end the others.
+    if (error instanceof DatabaseError || isConnectionLost(error)) return onError(error);
+    log.fatal(
+      `The process ends because of a defect. Its runs continue when it is started again.\n${textOf(error, redact)}`,
+    );
+    process.exit(1);
+  });
   for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => void stop());
   if (!models.defaultModel) log.warn("GOLEM_FORGE_MODEL is not set: only workers that name a model can run.");
   const unreachable = await checkAppAtStart(config, bot);
@@ -120,12 +126,19 @@ async function main(): Promise<void> {
   await bot.start();
 }
 
+/** Calls `handle` with errors that no other code has caught. */
+function handleUnexpectedErrors(handle: (error: unknown) => void): void {
+  process.on("unhandledRejection", handle);
+  process.on("uncaughtException", handle);
+}
+
+function textOf(error: unknown, redact: (text: string) => string): string {
+  return redact(error instanceof Error ? `${error.stack}` : String(error));
+}
+
 function createOnError(log: Logger, redact: (text: string) => string): OnError {
   return (error, { runId, kind } = {}) =>
-    log.error(
-      { ...(runId && { run: runId }), ...(kind && { effect: kind }) },
-      redact(error instanceof Error ? `${error.stack}` : String(error)),
-    );
+    log.error({ ...(runId && { run: runId }), ...(kind && { effect: kind }) }, textOf(error, redact));
 }
 
 /** Resolves to the answer of /readyz. Rejects while nothing can be stored. */

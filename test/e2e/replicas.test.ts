@@ -8,7 +8,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { listen } from "#playground/github/listen.ts";
 import { fixScript, playFix } from "../support/fix-story.ts";
 import { type Stories, startStories } from "../support/forge-stories.ts";
-import type { Replica } from "../support/forge-world.ts";
+import { type Replica, startForge } from "../support/forge-world.ts";
 import {
   postgresPrograms,
   restartPostgresServer,
@@ -268,6 +268,36 @@ describe.skipIf(!postgresPrograms)("while the database is away", () => {
     },
   );
 });
+
+test.skipIf(!postgresPrograms)(
+  "an error that nothing handles ends the process with a line that says so, but a lost connection to the database does not",
+  async () => {
+    const rejects = `process.once("SIGUSR2", () => {
+      process.once("SIGUSR2", () => void Promise.reject(new Error("an unexpected defect")));
+      void Promise.reject(Object.assign(new Error("terminating connection"), { code: "57P01" }));
+    })`;
+    const forge = await startForge({
+      script: () => ({ text: "Done." }),
+      environment: { DATABASE_URL: await newDatabase() },
+    });
+    try {
+      const replica = await forge.startReplica({
+        NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(rejects)}`,
+      });
+
+      replica.send("SIGUSR2");
+      await expect.poll(forge.printed, { timeout: 60_000 }).toContain("terminating connection");
+      expect((await fetch(`${replica.url}/readyz`)).status).toBe(200);
+      replica.send("SIGUSR2");
+
+      await expect.poll(replica.hasEnded, { timeout: 60_000 }).toBe(true);
+      expect(await replica.end("SIGKILL")).toBe(1);
+      expect(forge.printed()).toMatch(/"level":60,.*The process ends because of a defect\. .*an unexpected defect/);
+    } finally {
+      await forge.close();
+    }
+  },
+);
 
 async function readBody(request: IncomingMessage): Promise<string> {
   const pieces: Buffer[] = [];

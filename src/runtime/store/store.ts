@@ -300,6 +300,9 @@ export interface DeliveryStore {
   nextDeliveryAt(): Promise<number | undefined>;
 }
 
+/** Clocks of processes that share a store may differ by this. */
+export const clockToleranceMs = 5_000;
+
 /**
  * All state that outlives the process. Each method is one transaction, resolves when it is committed, and returns the
  * state as of that commit. Commits of one turn of the event loop are grouped. A commit is durable at the latest when
@@ -307,9 +310,6 @@ export interface DeliveryStore {
  * implementations pass one conformance suite. Reading data that this release cannot read throws UnreadableDataError,
  * unless a method says otherwise.
  */
-/** Clocks of processes that share a store may differ by this. */
-export const clockToleranceMs = 5_000;
-
 export interface Store extends DeliveryStore {
   /**
    * Stores a delivery with its events. Returns false, and stores nothing, if the delivery was already stored. A run
