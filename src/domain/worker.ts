@@ -104,7 +104,7 @@ const Toolsets = z.record(z.string(), z.union([settings, z.array(settings)]).nul
 type Toolsets = z.infer<typeof Toolsets>;
 
 /** Other names of `allowed`, the setting of the toolset `workers`, in files written for other programs. */
-const allowedSpellings = ["allowed_workers", "allow_workers", "allowedWorkers", "allowWorkers", "workers"];
+const allowedSpellings = ["allow", "allowed_workers", "allow_workers", "allowedWorkers", "allowWorkers", "workers"];
 /** Other names of the toolset `workers`. */
 const workersSpellings = ["worker", "delegation", "worker_call"];
 

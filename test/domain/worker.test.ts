@@ -161,6 +161,7 @@ describe("callable workers", () => {
       git: {},
       workers: { allowed: ["a"] },
     });
+    expect(parse("toolsets: { workers: { allow: [a] } }").toolsets).toEqual({ workers: { allowed: ["a"] } });
     expect(parse("toolsets: { git: {}, worker: { allow_workers: a, ask: true } }").toolsets).toEqual({
       git: {},
       workers: { ask: true, allowed: ["a"] },

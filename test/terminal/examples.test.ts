@@ -108,7 +108,7 @@ describe("the programs in examples/ run unchanged, outside of git", () => {
   });
 
   test("code analyzer: a read-only sandbox, rules of the shell, and a called worker", async () => {
-    const { golem, told } = await examples({
+    const { golem, told, read, folder } = await examples({
       "You analyze code": [
         call("shell", { command: "wc -l totals.js" }),
         call("shell", { command: "rm totals.js" }),
@@ -118,6 +118,10 @@ describe("the programs in examples/ run unchanged, outside of git", () => {
       ],
       "You are given the path": [call("read_file", { path: "totals.js" }), { text: "low: it is one loop." }],
     });
+
+    // The depth in its program's configuration is no change to a locked worker.
+    const locked = read("code-analyzer/main.worker").replace("---", "---\nlocked: true");
+    writeFileSync(join(folder, "code-analyzer/main.worker"), locked);
 
     expect(await golem(["run", "code-analyzer", "What does it do?"])).toMatchObject({ code: 0 });
     expect(told()).toContain("5 totals.js");

@@ -101,9 +101,6 @@ async function work(started: StartedRun): Promise<number> {
         ? Object.fromEntries(program.workers())
         : (name) => workers.find(name).then(({ path }) => path, noneIfUnreadable),
       ...(program && { programDirectory: program.folder }),
-      ...(program?.config.delegation.maxDepth !== undefined && {
-        maxDelegationDepth: program.config.delegation.maxDepth,
-      }),
       model,
       models,
       sandbox: checkout.tree,
