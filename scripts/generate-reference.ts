@@ -21,6 +21,7 @@ import { runCommands } from "#ui/run-commands.ts";
 
 /** The rules of tools that decide for each call. A tool without an entry fails the generation. */
 const approvalRules: Record<string, string> = {
+  git_merge: "asks, except for the branch the run started from",
   run_code: "asks if the code has network",
   write_file: "asks to overwrite a file, unless the zone decides",
   edit_file: "asks, unless the zone decides",

@@ -49,117 +49,120 @@ export class ChildEndedError extends Error {
   }
 }
 
-/** A Node process that can only read this program's own modules: no other files, network, processes or environment. */
-export interface GuardedChild {
-  readonly alive: boolean;
-  readonly pid: number | undefined;
-  /** Resolves when the child is ready. Until then, the child keeps this process alive. */
-  whenReady(): Promise<void>;
-  /** Sends one request at a time. Throws ChildEndedError, or a ToolError `INTERRUPTED` when the signal is aborted. */
-  call(request: unknown, options: GuardedCall): Promise<unknown>;
-  kill(): void;
+/** What can keep this process alive. */
+interface Handle {
+  ref?(): void;
+  unref?(): void;
 }
 
-export function startGuardedChild({ entry, memoryMb, messageBytes, cpuSeconds }: GuardedChildOptions): GuardedChild {
-  // Node alone needs half a gigabyte of the counted memory, and files are copied several times in transit.
-  const child = spawnGuarded({ entry, memoryMb, limits: { dataMb: 1_024 + 2 * memoryMb, cpuSeconds } });
-  // An idle child must not keep this process alive. During a call, the timer of its deadline does.
-  const handles = [child, child.stdin, child.stdout] as { ref?(): void; unref?(): void }[];
-  for (const handle of handles) handle.unref?.();
-  let alive = true;
-  let calls = 0;
-  let answering = 0;
-  let pending:
-    | { id: number; settle(outcome: { result: unknown } | { error: Error }): void; call: GuardedCall }
-    | undefined;
-  const { promise: ready, resolve: up, reject: down } = Promise.withResolvers<void>();
-  // A spare child may die before anything awaits it.
-  ready.catch(() => undefined);
+type CallOutcome = { result: unknown } | { error: Error };
 
-  /** Keeps this process alive while a caller waits for the child to start. */
-  async function whenReady(): Promise<void> {
-    for (const handle of handles) handle.ref?.();
+/** A Node process that can only read this program's own modules: no other files, network, processes or environment. */
+export class GuardedChild {
+  readonly #process: ReturnType<typeof spawnGuarded>;
+  /** An idle child must not keep this process alive. During a call, the timer of its deadline does. */
+  readonly #handles: readonly Handle[];
+  readonly #ready = Promise.withResolvers<void>();
+  #alive = true;
+  #calls = 0;
+  #answering = 0;
+  #pending: { id: number; settle(outcome: CallOutcome): void; call: GuardedCall } | undefined;
+
+  constructor({ entry, memoryMb, messageBytes, cpuSeconds }: GuardedChildOptions) {
+    // Node alone needs half a gigabyte of the counted memory, and files are copied several times in transit.
+    const child = spawnGuarded({ entry, memoryMb, limits: { dataMb: 1_024 + 2 * memoryMb, cpuSeconds } });
+    this.#process = child;
+    this.#handles = [child, child.stdin, child.stdout] as Handle[];
+    for (const handle of this.#handles) handle.unref?.();
+    // A spare child may die before anything awaits it.
+    this.#ready.promise.catch(() => undefined);
+    readFrames(child.stdout, {
+      maxBytes: messageBytes,
+      maxJsonBytes: Math.min(messageBytes, maxJsonBytes),
+      onFrame: (value) => this.#receive(ChildMessage.parse(value)),
+      onFailure: () => this.kill(),
+    });
+    child.stdin.on("error", () => this.kill());
+    child.on("error", () => this.kill());
+    child.on("exit", () => this.kill());
+  }
+
+  get alive(): boolean {
+    return this.#alive;
+  }
+
+  get pid(): number | undefined {
+    return this.#process.pid;
+  }
+
+  /** Resolves when the child is ready. Until then, the child keeps this process alive. */
+  async whenReady(): Promise<void> {
+    for (const handle of this.#handles) handle.ref?.();
     try {
-      await ready;
+      await this.#ready.promise;
     } finally {
-      for (const handle of handles) handle.unref?.();
+      for (const handle of this.#handles) handle.unref?.();
     }
   }
 
-  function end(error: Error): void {
-    alive = false;
-    child.kill("SIGKILL");
-    down(error);
-    pending?.settle({ error });
-  }
-
-  async function answerQuestion(id: number, question: unknown): Promise<void> {
-    answering += 1;
-    // Our own program never asks outside a call, asks this often, or leaves answers unread: the child is compromised.
-    if (!pending || answering > maxOpenQuestions || child.stdin.writableLength > maxUnreadBytes) {
-      return end(new ChildEndedError("died"));
-    }
-    try {
-      const value = await pending.call.answer?.(question);
-      if (alive) writeFrame(child.stdin, { answer: id, value });
-    } catch (error) {
-      if (alive) writeFrame(child.stdin, { answer: id, error: error instanceof Error ? error.message : String(error) });
-    } finally {
-      answering -= 1;
-    }
-  }
-
-  readFrames(child.stdout, {
-    maxBytes: messageBytes,
-    maxJsonBytes: Math.min(messageBytes, maxJsonBytes),
-    onFrame(value) {
-      const message = ChildMessage.parse(value);
-      if ("ready" in message) up();
-      else if ("output" in message) pending?.call.onOutput?.(message.output);
-      else if ("ask" in message) void answerQuestion(message.ask, message.question);
-      else if (message.done === pending?.id) {
-        pending.settle("error" in message ? { error: new Error(message.error) } : { result: message.result });
-      }
-    },
-    onFailure: () => end(new ChildEndedError("died")),
-  });
-  child.stdin.on("error", () => end(new ChildEndedError("died")));
-  child.on("error", () => end(new ChildEndedError("died")));
-  child.on("exit", () => end(new ChildEndedError("died")));
-
-  function call(request: unknown, options: GuardedCall): Promise<unknown> {
-    if (!alive) return Promise.reject(new ChildEndedError("died"));
+  /** Sends one request at a time. Throws ChildEndedError, or a ToolError `INTERRUPTED` when the signal is aborted. */
+  call(request: unknown, options: GuardedCall): Promise<unknown> {
+    if (!this.#alive) return Promise.reject(new ChildEndedError("died"));
     if (options.signal?.aborted) return Promise.reject(interrupted());
 
     return new Promise((resolve, reject) => {
-      calls += 1;
-      const deadline = setTimeout(() => end(new ChildEndedError("deadline")), options.killAfterMs);
-      const abort = () => end(interrupted());
+      this.#calls += 1;
+      const deadline = setTimeout(() => this.#end(new ChildEndedError("deadline")), options.killAfterMs);
+      const abort = () => this.#end(interrupted());
       options.signal?.addEventListener("abort", abort, { once: true });
-      pending = {
-        id: calls,
-        call: options,
-        settle(outcome) {
-          clearTimeout(deadline);
-          options.signal?.removeEventListener("abort", abort);
-          pending = undefined;
-          if ("error" in outcome) reject(outcome.error);
-          else resolve(outcome.result);
-        },
+      const settle = (outcome: CallOutcome) => {
+        clearTimeout(deadline);
+        options.signal?.removeEventListener("abort", abort);
+        this.#pending = undefined;
+        if ("error" in outcome) reject(outcome.error);
+        else resolve(outcome.result);
       };
-      writeFrame(child.stdin, { id: calls, request });
+      this.#pending = { id: this.#calls, call: options, settle };
+      writeFrame(this.#process.stdin, { id: this.#calls, request });
     });
   }
 
-  return {
-    get alive() {
-      return alive;
-    },
-    pid: child.pid,
-    whenReady,
-    call,
-    kill: () => end(new ChildEndedError("died")),
-  };
+  kill(): void {
+    this.#end(new ChildEndedError("died"));
+  }
+
+  #end(error: Error): void {
+    this.#alive = false;
+    this.#process.kill("SIGKILL");
+    this.#ready.reject(error);
+    this.#pending?.settle({ error });
+  }
+
+  #receive(message: z.output<typeof ChildMessage>): void {
+    if ("ready" in message) this.#ready.resolve();
+    else if ("output" in message) this.#pending?.call.onOutput?.(message.output);
+    else if ("ask" in message) void this.#answer(message.ask, message.question);
+    else if (message.done === this.#pending?.id) {
+      this.#pending.settle("error" in message ? { error: new Error(message.error) } : { result: message.result });
+    }
+  }
+
+  async #answer(id: number, question: unknown): Promise<void> {
+    const { stdin } = this.#process;
+    this.#answering += 1;
+    // Our own program never asks outside a call, asks this often, or leaves answers unread: the child is compromised.
+    if (!this.#pending || this.#answering > maxOpenQuestions || stdin.writableLength > maxUnreadBytes) {
+      return this.kill();
+    }
+    try {
+      const value = await this.#pending.call.answer?.(question);
+      if (this.#alive) writeFrame(stdin, { answer: id, value });
+    } catch (error) {
+      if (this.#alive) writeFrame(stdin, { answer: id, error: error instanceof Error ? error.message : String(error) });
+    } finally {
+      this.#answering -= 1;
+    }
+  }
 }
 
 function interrupted(): ToolError {

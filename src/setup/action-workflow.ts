@@ -56,7 +56,7 @@ on:
   issues:
     types: [opened, reopened, labeled, assigned, closed, deleted, transferred]
   pull_request:
-    types: [opened, reopened, synchronize, labeled, assigned, ready_for_review, review_requested, closed]
+    types: [opened, reopened, edited, synchronize, labeled, assigned, ready_for_review, review_requested, closed]
   pull_request_review:
     types: [submitted]
   pull_request_review_comment:

@@ -6,7 +6,7 @@ import { pathToFileURL } from "node:url";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { readFrames, writeFrame } from "#executors/frames.ts";
-import { ChildEndedError, startGuardedChild } from "#executors/guarded-child.ts";
+import { ChildEndedError, GuardedChild } from "#executors/guarded-child.ts";
 import { propertyRuns } from "../support/property-runs.ts";
 
 // A guarded child reads nothing but this program's modules, so code that plays the intruder has to lie among them.
@@ -71,7 +71,7 @@ beforeAll(() => {
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const start = () =>
-  startGuardedChild({
+  new GuardedChild({
     entry: pathToFileURL(`${folder}/intruder.mjs`),
     memoryMb: 128,
     messageBytes: 1_000_000,

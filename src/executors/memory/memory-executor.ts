@@ -11,7 +11,7 @@ import type {
   TreeChanges,
   TreeSource,
 } from "#executors/executor.ts";
-import { ChildEndedError, type GuardedChild, startGuardedChild } from "#executors/guarded-child.ts";
+import { ChildEndedError, GuardedChild } from "#executors/guarded-child.ts";
 import { type OutputBudget, outputBudget } from "#executors/output-budget.ts";
 import { createTreeMirror } from "#executors/tree-mirror.ts";
 import { type ProposedChange, validateChanges } from "#executors/validate-changes.ts";
@@ -77,7 +77,7 @@ export function createMemoryExecutor({ spares = 1 }: MemoryExecutorOptions = {})
   let closed = false;
 
   function start(): GuardedChild {
-    return startGuardedChild({
+    return new GuardedChild({
       entry: new URL("./shell-child.ts", import.meta.url),
       memoryMb: 512,
       messageBytes: 256_000_000,

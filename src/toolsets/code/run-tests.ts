@@ -4,7 +4,7 @@ import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { startGuardedChild } from "#executors/guarded-child.ts";
+import { GuardedChild } from "#executors/guarded-child.ts";
 import { showHidden } from "#text/visible-text.ts";
 import {
   describeChanges,
@@ -208,7 +208,7 @@ export async function readReport(output: TestOutput, signal?: AbortSignal): Prom
   if (stdout.length + stderr.length <= maxInlineLength) return summarizeTests(report, stdout, stderr);
 
   const entry = new URL("./summary-child.ts", import.meta.url);
-  const child = startGuardedChild({ entry, memoryMb: 512, messageBytes: 1_000_000, cpuSeconds: 30 });
+  const child = new GuardedChild({ entry, memoryMb: 512, messageBytes: 1_000_000, cpuSeconds: 30 });
   try {
     return TestSummary.nullable().parse(await child.call(output, { killAfterMs, signal })) ?? undefined;
   } catch (error) {

@@ -82,7 +82,7 @@ function mergeResult(name: string, { commit, mergeBase, merged, conflicts, appli
     conflicts.length === 0
       ? []
       : applied
-        ? ["Resolve the conflict markers in these files."]
+        ? ["Resolve the conflict markers in these files, then call git_check_conflicts."]
         : [
             "Nothing was changed. Call the tool again with with_conflicts: true to get the files with conflict markers.",
           ];

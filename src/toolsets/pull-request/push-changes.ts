@@ -86,7 +86,7 @@ async function planPush(
   if (isEmpty && !lastPushed(history())) {
     throw new ToolError("There are no changes to propose.", {
       code: "CONFLICT",
-      suggestion: "Change files first.",
+      suggestion: "Change files first; git_status lists the changes.",
     });
   }
   return { ...plan, parents, isEmpty };

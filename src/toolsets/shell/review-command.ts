@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { ApprovalDecisionType } from "#domain/approval.ts";
 import { SerialQueue } from "#domain/serial-queue.ts";
-import { type GuardedChild, startGuardedChild } from "#executors/guarded-child.ts";
+import { GuardedChild } from "#executors/guarded-child.ts";
 import { type CommandPolicy, judgeUninspectable } from "./command-policy.ts";
 
 const CommandReview = z.object({
@@ -45,5 +45,5 @@ async function callChild(command: string, policy: CommandPolicy): Promise<Comman
 
 function startChild(): GuardedChild {
   const entry = new URL("./review-child.ts", import.meta.url);
-  return startGuardedChild({ entry, memoryMb: 256, messageBytes: 1_000_000, cpuSeconds: 3_600 });
+  return new GuardedChild({ entry, memoryMb: 256, messageBytes: 1_000_000, cpuSeconds: 3_600 });
 }

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { ToolError } from "#domain/errors.ts";
-import { startGuardedChild } from "#executors/guarded-child.ts";
+import { GuardedChild } from "#executors/guarded-child.ts";
 
 const Converted = z.object({ title: z.string().catch(""), markdown: z.string() });
 
@@ -13,7 +13,7 @@ export async function htmlToMarkdown(html: string, url: string, signal?: AbortSi
   if (html.length > maxChars || tagDepth(html) > maxDepth) return plainText(html);
 
   const entry = new URL("./html-child.ts", import.meta.url);
-  const child = startGuardedChild({ entry, memoryMb: 256, messageBytes: 16_000_000, cpuSeconds: 30 });
+  const child = new GuardedChild({ entry, memoryMb: 256, messageBytes: 16_000_000, cpuSeconds: 30 });
   try {
     const { title, markdown } = Converted.parse(await child.call({ html, url }, { killAfterMs, signal }));
     if (markdown.trim() === "") return plainText(html);
