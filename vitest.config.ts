@@ -20,13 +20,13 @@ class LongFirst extends BaseSequencer {
   }
 }
 
-// Stryker starts vitest for each mutant (scripts/mutate.ts).
-const isMutating = process.env.STRYKER_MUTATOR_WORKER !== undefined;
+/** The tests that scripts/mutate.ts runs against each mutant. */
+const mutationTests = process.env.GOLEM_FORGE_MUTATION_TESTS?.split(" ");
 
 export default defineConfig({
   test: {
-    include: ["test/**/*.test.ts"],
-    globalSetup: isMutating ? [] : "test/support/global-setup.ts",
+    include: mutationTests ?? ["test/**/*.test.ts"],
+    globalSetup: mutationTests ? [] : "test/support/global-setup.ts",
     // A busy machine is slow, and a wait that succeeds costs nothing.
     testTimeout: 90_000,
     hookTimeout: 90_000,
@@ -34,7 +34,7 @@ export default defineConfig({
     // Twice the cores of a small machine, because tests with real processes spend about half of their time waiting.
     maxWorkers: 4,
     // A shared machine can pause for seconds, and tests with real processes have deadlines. The report names retries.
-    retry: process.env.CI && !isMutating ? 2 : 0,
+    retry: process.env.CI && !mutationTests ? 2 : 0,
     // Loading the modules anew for each file took a third of the time; no file changes what another one sees.
     isolate: false,
     sequence: { sequencer: LongFirst },

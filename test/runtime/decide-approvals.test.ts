@@ -2,8 +2,9 @@ import { describe, expect, test, vi } from "vitest";
 import { settingsPath } from "#config/repository-settings.ts";
 import type { Approval } from "#domain/approval.ts";
 import { textPreview } from "#domain/preview.ts";
-import { decideApprovals, pendingApprovals } from "#runtime/decide-approvals.ts";
+import { decideApprovals, pendingApprovals, revokeApproval } from "#runtime/decide-approvals.ts";
 import { MemoryStore } from "#runtime/store/memory/memory-store.ts";
+import { markerOf } from "#text/comment-marker.ts";
 import { sampleApproval, sampleEffect, sampleRun, sampleSpec } from "../support/store-samples.ts";
 
 const { origin } = sampleSpec("r1");
@@ -13,7 +14,12 @@ const approve = { by: "mia", approve: true, target: undefined };
 /** A run with these pending approvals, posted as comments 11, 12, … */
 async function approvalWorld(
   ids: string[],
-  { settings, change = {} }: { settings?: string; change?: Partial<Approval> } = {},
+  {
+    settings,
+    change = {},
+    isPosted = true,
+    comments = [],
+  }: { settings?: string; change?: Partial<Approval>; isPosted?: boolean; comments?: object[] } = {},
 ) {
   const store = new MemoryStore();
   const effects = ids.map((id) => sampleEffect("r1", id));
@@ -22,7 +28,7 @@ async function approvalWorld(
     await store.completeEffect({
       key: id,
       approvals: [sampleApproval("r1", id, change)],
-      post: { name: `approval/${id}`, commentId: 11 + index },
+      ...(isPosted && { post: { name: `approval/${id}`, commentId: 11 + index } }),
     });
   }
   const scheduler = { wake: vi.fn() };
@@ -34,6 +40,7 @@ async function approvalWorld(
       getPermission: async () => "write",
       findAccount: async () => undefined,
       isTeamMember: async () => false,
+      listComments: async () => comments,
     }),
     now: () => 2_000,
   } as unknown as Parameters<typeof decideApprovals>[0];
@@ -162,4 +169,110 @@ test.each([
 
   await expect(decide({ target: "a1" })).rejects.toThrow(message);
   expect(await events()).toEqual([]);
+});
+
+describe("where two people have to approve", () => {
+  const settings = "approvals: [{ required: 2, exclude: nobody }]";
+
+  test("the first answer is recorded, the request is shown again, and the second one decides", async () => {
+    const { decide, events, store } = await approvalWorld(["a1"], { settings });
+
+    expect(await decide({ target: "a1" })).toMatchObject([{ status: "pending", revision: 1 }]);
+    expect(await events()).toEqual([]);
+    expect(await store.claimEffect("r1", "thread", 2_000)).toMatchObject({
+      request: { kind: "approval.post", approvalId: "a1" },
+    });
+    expect(await decide({ target: "a1", by: "grace" })).toMatchObject([{ status: "approved" }]);
+    expect(await events()).toHaveLength(1);
+  });
+
+  test("one person counts once", async () => {
+    const { decide, events } = await approvalWorld(["a1"], { settings });
+    await decide({ target: "a1" });
+
+    await expect(decide({ target: "a1", by: "Mia" })).rejects.toThrow("You have approved a1 already.");
+    expect(await events()).toEqual([]);
+  });
+
+  test.each([
+    [{ changedArgs: { path: "docs.md" } }, "The arguments of a1 cannot be changed here"],
+    [{ remember: "session" as const }, "leave out session"],
+  ])("%j is refused", async (decision, message) => {
+    const { decide, store } = await approvalWorld(["a1"], { settings });
+
+    await expect(decide({ target: "a1", ...decision })).rejects.toThrow(message);
+    expect(await store.findApproval("a1")).toMatchObject({ status: "pending" });
+  });
+});
+
+test("if a person may not approve one of the requests, none is decided", async () => {
+  const settings = "approvals: [{ tools: [deploy], people: [grace] }]";
+  const { decide, store, events } = await approvalWorld(["a1"], { settings });
+  await store.ingest({ events: [], effects: [sampleEffect("r1", "a2")] });
+  await store.completeEffect({
+    key: "a2",
+    approvals: [sampleApproval("r1", "a2", { tool: "deploy" })],
+    post: { name: "approval/a2", commentId: 12 },
+  });
+
+  await expect(decide({ target: "all" })).rejects.toThrow("@mia may not approve here.");
+  expect(await events()).toEqual([]);
+});
+
+describe("a request whose comment is not stored yet", () => {
+  const body = markerOf("approval/a1");
+
+  test("is answered when our own comment shows it", async () => {
+    const { decide } = await approvalWorld(["a1"], { isPosted: false, comments: [{ id: 11, own: true, body }] });
+
+    expect(await decide({ target: "a1", commentId: 12 })).toHaveLength(1);
+  });
+
+  test.each([
+    ["someone else's comment", { id: 11, own: false, body }],
+    ["a comment about another request", { id: 11, own: true, body: markerOf("approval/a2") }],
+    ["a comment that is younger than the answer", { id: 13, own: true, body }],
+  ])("is not answered because of %s", async (_, comment) => {
+    const { decide, events } = await approvalWorld(["a1"], { isPosted: false, comments: [comment] });
+
+    await expect(decide({ target: "a1", commentId: 12 })).rejects.toThrow("The request a1 is still being posted.");
+    expect(await events()).toEqual([]);
+  });
+});
+
+describe("a revocation", () => {
+  const revocation = { target: "A1", by: "mia", note: "wait\u200b" };
+
+  test("of an unused approval is stored, and shown in the request", async () => {
+    const { decide, options, store, scheduler } = await approvalWorld(["a1"]);
+    await decide({ target: "a1" });
+
+    expect(await revokeApproval(options, thread, revocation)).toMatchObject({
+      status: "revoked",
+      revoked: { by: "mia", note: "wait" },
+    });
+    expect(await store.claimEffect("r1", "thread", 2_000)).toMatchObject({ request: { kind: "approval.post" } });
+    expect(scheduler.wake).toHaveBeenLastCalledWith("r1");
+  });
+
+  test.each([
+    ["pending", "You have not approved a1."],
+    ["used", "It is too late to revoke a1"],
+    ["revoked", "a1 has been revoked already."],
+    ["denied", "a1 was denied by @ada"],
+    ["expired", "a1 expired"],
+    ["withdrawn", "a1 was withdrawn"],
+  ] as const)("of a request that is %s is refused", async (status, message) => {
+    const { options } = await approvalWorld(["a1"], { change: { status, decidedBy: "ada" } });
+
+    await expect(revokeApproval(options, thread, revocation)).rejects.toThrow(message);
+  });
+
+  test("of no approval of this thread is refused", async () => {
+    const { options } = await approvalWorld(["a1"]);
+
+    await expect(revokeApproval(options, thread, { ...revocation, target: "zz" })).rejects.toThrow(
+      "There is no approval zz in this thread.",
+    );
+  });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from "vitest";
-import { OutageError, ToolError } from "#domain/errors.ts";
+import { BlockedError, OutageError, ToolError } from "#domain/errors.ts";
 import { Postponed } from "#runtime/effects/effect-handler.ts";
 import { executeTool } from "#runtime/effects/execute-tool.ts";
 import { type EffectWorldOptions, effectWorld } from "../../support/effect-world.ts";
@@ -92,6 +92,57 @@ test("settings that are added after an approval apply to it", async () => {
   expect(made.execute).not.toHaveBeenCalled();
 });
 
+test("an approval that is revoked while it is checked does not count", async () => {
+  const made = await approved({
+    permission: async () => {
+      await made?.store.revokeApproval({ approvalId: made.approvalId, by: "ada", note: "wait", now: 0 });
+      return "write";
+    },
+  });
+
+  await expect(made.executeOnce()).rejects.toThrow("This was not run: @ada revoked its approval: wait.");
+  expect(made.execute).not.toHaveBeenCalled();
+});
+
+describe("an approved call does not run", () => {
+  const world = async (tool: Parameters<typeof aTool>[0]) => {
+    const execute = vi.fn();
+    const made = await effectWorld({ tools: [aTool({ name: "deploy", needsApproval: true, execute, ...tool })] });
+    const { id: approvalId } = await made.approvedCall("deploy", args);
+    const request = made.effect({ kind: "tool.execute" as const, callId: "call-1", approvalId });
+    return {
+      execute,
+      store: made.store,
+      approvalId,
+      executeOnce: () => made.perform(executeTool(made.services), request),
+    };
+  };
+
+  test("when it would do something else by now", async () => {
+    let target = "staging";
+    const { execute, executeOnce, store, approvalId } = await world({ preview: () => `It deploys to ${target}.` });
+    target = "production";
+
+    await expect(executeOnce()).rejects.toThrow("what it would do has changed since it was approved");
+    expect(execute).not.toHaveBeenCalled();
+    expect(await store.findApproval(approvalId)).toMatchObject({ status: "approved" });
+  });
+
+  test("when policy forbids it by now", async () => {
+    let isForbidden = false;
+    const { execute, executeOnce } = await world({
+      needsApproval: () => {
+        if (isForbidden) throw new BlockedError("deploy", "It is Friday.");
+        return true;
+      },
+    });
+    isForbidden = true;
+
+    await expect(executeOnce()).rejects.toThrow("This was not run: it is refused: ");
+    expect(execute).not.toHaveBeenCalled();
+  });
+});
+
 describe("a call's changes", () => {
   const world = async (execute: () => unknown) => {
     const made = await effectWorld({ tools: [aTool({ name: "write", execute })] });
@@ -142,6 +193,22 @@ describe("a call's changes", () => {
     const { changes } = await made.perform(executeTool(made.services), made.request);
 
     expect(changes).toBeUndefined();
+  });
+
+  test("are rolled back when it fails", async () => {
+    const made = await world(() => {
+      made.changeFile("a.txt");
+      return "done";
+    });
+    const store = { ...made.services.store, findApproval: () => Promise.reject(new Error("The disk is full.")) };
+    const handler = executeTool({ ...made.services, store: store as never });
+    made.changeFile("half-written.txt");
+
+    await expect(
+      made.perform(handler, { ...made.request, request: { ...made.request.request, approvalId: "a1" } }),
+    ).rejects.toThrow("The disk is full.");
+    expect(made.tracking.rollback).toHaveBeenCalledTimes(2);
+    expect(made.tracking.pendingChanges("1")).toBeUndefined();
   });
 
   test("are rolled back when it is interrupted", async () => {

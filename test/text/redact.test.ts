@@ -1,0 +1,146 @@
+import { describe, expect, test } from "vitest";
+import { createRedactor, redactDeep } from "#text/redact.ts";
+
+const removed = "[secret removed]";
+const secret = "s3cret/Ütter+ly=hidden?";
+
+describe("a known secret is removed", () => {
+  const redact = createRedactor([secret]);
+  const bytes = Buffer.from(secret);
+
+  test.each([
+    ["as it is", secret],
+    ["reversed", [...secret].reverse().join("")],
+    ["in a URL", encodeURIComponent(secret)],
+    ["in hex", bytes.toString("hex")],
+    ["in capital hex", bytes.toString("hex").toUpperCase()],
+    ["in base64", bytes.toString("base64").replace(/=+$/, "")],
+    ["in base64url", bytes.toString("base64url")],
+  ])("%s", (_, written) => {
+    const text = redact(`before ${written} after ${written}`);
+
+    expect(text).not.toContain(written.slice(2, -2));
+    expect(text).toMatch(/^before .*\[secret removed\].* after .*\[secret removed\]/);
+  });
+
+  test.each([0, 1, 2])("in base64 after %i other bytes", (count) => {
+    const written = Buffer.concat([Buffer.alloc(count, "x"), bytes, Buffer.from("yyy")]).toString("base64");
+
+    expect(redact(written)).toContain(removed);
+    expect(Buffer.from(redact(written), "base64").toString()).not.toContain("s3cret");
+  });
+
+  test("in JSON", () => {
+    const quoted = 'pass"word\\with\tescapes';
+
+    expect(createRedactor([quoted])(JSON.stringify({ quoted }))).toBe(`{"quoted":"${removed}"}`);
+  });
+
+  test("with hidden characters inside, and other texts keep theirs", () => {
+    expect(redact([...secret].join("\u200B"))).toBe(removed);
+    expect(redact("a\u200Bb")).toBe("a\u200Bb");
+  });
+
+  test("whatever characters it has", () => {
+    const special = "a.b*c+d?e(f)[g]{h}|i^j$k\\l";
+
+    expect(createRedactor([special])(`${special} aXb*c+d`)).toBe(`${removed} aXb*c+d`);
+  });
+
+  test("together with what a longer secret adds to it", () => {
+    expect(createRedactor(["password", "password-of-ada"])("password-of-ada password")).toBe(`${removed} ${removed}`);
+  });
+
+  test("unless it is too short to be one", () => {
+    expect(createRedactor(["none", "1234567"])("none 1234567")).toBe("none 1234567");
+    expect(createRedactor(["12345678"])("12345678")).toBe(removed);
+    expect(createRedactor([])("none")).toBe("none");
+  });
+
+  test("also each line of a key, and the lines joined", () => {
+    const lines = ["MIIEowIBAAKCAQEA1234", "abcdefghijklmnopqrst", "short"];
+    const key = `-----BEGIN KEY-----\n${lines.join("\n")}\n-----END KEY-----`;
+    const redactKey = createRedactor([key]);
+
+    expect(redactKey(`${lines[0]} ${lines[1]} short`)).toBe(`${removed} ${removed} short`);
+    expect(redactKey(`${lines[0]}${lines[1]}`)).toBe(removed);
+    expect(redactKey("-----BEGIN KEY-----")).toBe("-----BEGIN KEY-----");
+  });
+});
+
+describe("a token of a known form", () => {
+  const redact = createRedactor([]);
+
+  test.each([
+    `ghp_${"a".repeat(36)}`,
+    `gho_${"a1".repeat(10)}`,
+    `ghs_12345_eyJhbGciOi.eyJpc3MiOj.${"x".repeat(20)}`,
+    `github_pat_${"a".repeat(22)}`,
+    `sk-ant-${"a".repeat(12)}`,
+    `sk-proj-${"a".repeat(12)}`,
+    `sk-${"a1".repeat(12)}`,
+    `xoxb-${"1".repeat(12)}`,
+    `xapp-${"1".repeat(12)}`,
+    `glpat-${"a".repeat(20)}`,
+    `npm_${"a".repeat(36)}`,
+    `AKIA${"A".repeat(16)}`,
+    `ASIA${"A".repeat(16)}`,
+    `AIza${"a".repeat(35)}`,
+    `ya29.${"a".repeat(24)}`,
+    "eyJhbGciOiJIUzI1.eyJzdWIiOiIx.c2lnbmF0dXJl",
+  ])("is removed: %s", (token) => {
+    expect(redact(`x: ${token}\n${token}`)).toBe(`x: ${removed}\n${removed}`);
+    expect(redact(`\\n${token}`)).toBe(`\\n${removed}`);
+  });
+
+  test("is removed from a URL, without the host", () => {
+    expect(redact("https://ada:pass@example.com/a")).toBe(`https://${removed}@example.com/a`);
+    expect(redact("https://example.com/a:b@c")).toBe("https://example.com/a:b@c");
+  });
+
+  test.each([
+    "task-list-of-the-whole-project",
+    "eyJhbGciOiJIUzI1",
+    "eyJhbGciOiJIUzI1.eyJzdWIiOiIx",
+    "eyJ.eyJ.eyJ",
+    "a.b.c",
+    "ghp_short",
+    "npm_install",
+  ])("is not seen in %s", (text) => {
+    expect(redact(text)).toBe(text);
+  });
+
+  test("is removed among other parts with dots, which stay", () => {
+    const token = "eyJhbGciOiJIUzI1.eyJzdWIiOiIx.c2lnbmF0dXJl";
+
+    expect(redact(`a.b.${token}.d`)).toBe(`a.b.${removed}.d`);
+    expect(redact(`a.xx${token}`)).toBe(`a.xx${removed}`);
+  });
+
+  const body = ["MIIEowIBAAKCAQEA", "abc+/=", ""].join("\n");
+
+  test.each([
+    ["a private key", `-----BEGIN RSA PRIVATE KEY-----\n${body}-----END RSA PRIVATE KEY-----`],
+    [
+      "an encrypted one",
+      `-----BEGIN PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES\n\n${body}-----END PRIVATE KEY-----`,
+    ],
+    ["one in a diff", `-----BEGIN PRIVATE KEY-----\n${body.replace(/^/gm, "+")}\n+-----END PRIVATE KEY-----`],
+    ["one without an end", `-----BEGIN OPENSSH PRIVATE KEY-----\n${body}`],
+    ["one in a string", "-----BEGIN PRIVATE KEY-----\\nMIIEow\\n-----END PRIVATE KEY-----"],
+  ])("may be %s", (_, key) => {
+    expect(redact(`before\n${key}`)).toBe(`before\n${removed}`);
+  });
+});
+
+test("every text of a value is redacted: members, items and the names of members", () => {
+  const redact = (text: string) => text.replaceAll("hush", "***");
+
+  expect(redactDeep({ hush: ["hush", { a: "a hush" }], n: 1, none: null, yes: true }, redact)).toEqual({
+    "***": ["***", { a: "a ***" }],
+    n: 1,
+    none: null,
+    yes: true,
+  });
+  expect(redactDeep("hush", redact)).toBe("***");
+});
