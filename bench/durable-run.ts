@@ -19,7 +19,7 @@ export async function durableRun(store: Store, runId: string, steps: number): Pr
       rootId: runId,
       queue: "work",
       now: Date.now(),
-      advance: (run, inbox) => applyEvents(readable(run), inbox, { now: Date.now() })?.advance,
+      advance: (run, inbox) => applyEvents(readable(run), inbox, { now: Date.now(), elapsedMs: 0 })?.advance,
     });
     if (!result?.advanced) throw new Error("The step was not taken");
     effect = result.claimed;

@@ -38,18 +38,18 @@ export function initialRun(spec: RunSpec, { pausesAtCostLimit = false } = {}): N
 /**
  * Applies the events of the inbox to the machine, in order. An event that the machine cannot handle in its current
  * state stays in the inbox, and is retried after each applied event. Returns undefined if the inbox is empty.
- * `elapsedMs` is the time since the events before, measured without the system clock, which may have been set; it is
- * undefined if another process applied them.
+ * `elapsedMs` is the time that this process has worked on the run since the events before, measured without the system
+ * clock, which may have been set.
  */
 export function applyEvents(
   row: RunRow,
   inbox: readonly LoggedEvent[],
-  { now, elapsedMs }: { now: number; elapsedMs?: number | undefined },
+  { now, elapsedMs }: { now: number; elapsedMs: number },
 ): AppliedEvents | undefined {
   if (inbox.length === 0) return undefined;
 
   const { spec, snapshot } = row;
-  const workedMs = workedUntil(snapshot, now, elapsedMs);
+  const workedMs = snapshot.workedMs + (snapshot.busySince === undefined ? 0 : elapsedMs);
   const isEarly = spec.worker.limits.minutes * 60_000 - workedMs > deadlineToleranceMs;
   const early = inbox.filter(({ event }) => isEarly && event.type === "timer.due" && event.timer === "deadline");
   let state = workerMachine.resolveState({ value: snapshot.value, context: snapshot.context });
@@ -185,11 +185,6 @@ function toSnapshot(state: State, clock: Clock): WorkerSnapshot {
 function statusOf(state: State): RunStatus {
   if (state.status === "done") return "done";
   return state.hasTag("busy") ? "active" : "waiting";
-}
-
-/** Returns the time in busy states so far. */
-function workedUntil({ workedMs, busySince }: Clock, now: number, elapsedMs: number | undefined): number {
-  return busySince === undefined ? workedMs : workedMs + (elapsedMs ?? Math.max(0, now - busySince));
 }
 
 function setRetryTimer(changes: Pick<Advance, "timers">, actions: Actions, now: number): void {

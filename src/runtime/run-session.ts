@@ -56,8 +56,8 @@ export class RunSession {
   readonly #performing = new Map<string, { kind: string; controller: AbortController }>();
   readonly #closed = Promise.withResolvers<void>();
   #lastSeenEventId = 0;
-  /** When events were last applied, on the monotonic clock of this process. */
-  #appliedAt: number | undefined;
+  /** When events were last applied or, at first, the session was opened, on the monotonic clock of this process. */
+  #appliedAt = performance.now();
   /** The run or its inbox cannot be read: only its status is performed. */
   #isUnreadable = false;
   #leaseRevoked = false;
@@ -136,8 +136,7 @@ export class RunSession {
 
   #apply(row: RunRow, inbox: readonly LoggedEvent[]): TimedEvents | undefined {
     const appliedAt = performance.now();
-    const elapsedMs = this.#appliedAt === undefined ? undefined : appliedAt - this.#appliedAt;
-    const applied = applyEvents(row, inbox, { now: this.#host.now(), elapsedMs });
+    const applied = applyEvents(row, inbox, { now: this.#host.now(), elapsedMs: appliedAt - this.#appliedAt });
     return applied && { ...applied, appliedAt };
   }
 

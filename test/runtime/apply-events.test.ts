@@ -38,7 +38,7 @@ function inboxOf(...events: RunEvent[]): LoggedEvent[] {
 }
 
 function apply(row: RunRow, ...events: RunEvent[]) {
-  const applied = applyEvents(row, inboxOf(...events), { now: 100_000 });
+  const applied = applyEvents(row, inboxOf(...events), { now: 100_000, elapsedMs: minute });
   if (!applied) throw new Error("The inbox is empty");
   const { advance } = applied;
   return { ...applied, ...advance, kinds: advance.effects.map(({ request }) => request.kind) };
@@ -61,7 +61,7 @@ test("a new run opens its sandbox and shows its status", () => {
 });
 
 test("an empty inbox changes nothing", () => {
-  expect(applyEvents(rowOf(sampleSnapshot("idle")), [], { now: 0 })).toBeUndefined();
+  expect(applyEvents(rowOf(sampleSnapshot("idle")), [], { now: 0, elapsedMs: 0 })).toBeUndefined();
 });
 
 describe("events", () => {

@@ -314,3 +314,20 @@ test("a run whose lease is revoked aborts its work without an error, and is proc
 
   expect(errors).toEqual([]);
 });
+
+test("the limit of minutes does not count the hour in which no process was running, or by which the clock was set", async () => {
+  const { store, clock, append, scheduler } = schedulerWorld();
+  const busySince = clock.now;
+  await store.ingest({
+    run: { ...sampleRun("r1"), snapshot: { ...sampleSnapshot("callingModel"), busySince } },
+    events: [],
+  });
+  clock.now += 60 * 60_000;
+
+  await append({ type: "timer.due", timer: "deadline" });
+  await scheduler.idle();
+
+  const run = await requireRun(store, "r1");
+  expect(run).toMatchObject({ status: "active", snapshot: { value: "callingModel", busySince: clock.now } });
+  expect(await store.nextDueAt()).toBeGreaterThan(clock.now);
+});

@@ -313,10 +313,9 @@ class Cluster {
       case "kill":
         return this.#replacements.run(() => this.#replace(fault.replica, "SIGKILL"));
       case "upgrade":
-        return this.#replacements.run(() => {
-          this.#programs[fault.replica] = undefined;
-          return this.#replace(fault.replica, fault.signal);
-        });
+        // Now, since the previous version may refuse to start again once the database has been migrated.
+        this.#programs[fault.replica] = undefined;
+        return this.#replacements.run(() => this.#replace(fault.replica, fault.signal));
       case "freeze":
         return this.#freeze(fault);
       case "clock":

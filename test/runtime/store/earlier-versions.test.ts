@@ -66,7 +66,7 @@ describe.each(readableVersions)("a database of an earlier version, %s %s,", (kin
 
       expect(await store.dueRuns(Date.now())).toContain(id);
       const inbox = await store.inbox(id);
-      const applied = waiting && applyEvents(waiting, inbox, { now: Date.now() });
+      const applied = waiting && applyEvents(waiting, inbox, { now: Date.now(), elapsedMs: 0 });
       expect(applied && (await store.advance(applied.advance))).toBe(true);
       expect(await store.claimEffect(id, "work", Date.now())).toMatchObject({ request: { kind: "tool.execute" } });
       await store.close();
