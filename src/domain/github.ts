@@ -163,8 +163,11 @@ export interface ReviewComment {
   /** The first comment of its thread; undefined for that comment itself. */
   inReplyTo?: number;
   path: string;
+  /** Null for a comment on the whole file. Of an outdated comment: the lines as they were when it was written. */
   startLine: number | null;
   line: number | null;
+  /** True if the lines have changed since. */
+  isOutdated: boolean;
   side: DiffSide;
   body: string;
   author: string;

@@ -569,6 +569,10 @@ describe("a run that cannot start is refused at once:", () => {
     const { runs } = await world({ script: turns(), github: { issue: { body: "" } } });
 
     await expect(runs.startRun({ origin, worker: "fixer", text: " " })).rejects.toThrow("needs a task");
+    const pull = { ...origin, isPullRequest: true };
+    expect(await runs.startRun({ origin: pull, worker: "reviewer", text: "" })).toMatchObject({
+      workerPath: "reviewer",
+    });
   });
 
   test("too many runs of one person", async () => {

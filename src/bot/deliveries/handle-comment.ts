@@ -76,11 +76,14 @@ export async function handleMention(
   context: DeliveryContext,
 ): Promise<void> {
   const { kind } = await readCommand(comment.text, context.openGitHub(comment.thread));
-  if (kind !== "mention") return;
+  if (kind !== "mention" || (await context.runs().hasRecorded(comment.key))) return;
   const starts = reviewId !== undefined && (await context.runs().threadActivity(comment.thread)) !== "live";
   const key = starts ? mentionKey(reviewId) : comment.key;
   await handleComment({ ...comment, key }, context);
-  if (starts) await context.runs().record(key);
+  if (!starts) return;
+  // If this delivery is processed again, the comment is not also a message to the run that it has started.
+  await context.runs().record(comment.key);
+  await context.runs().record(key);
 }
 
 /** Returns the key of the run that a mention in a review has started. */

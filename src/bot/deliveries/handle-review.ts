@@ -23,8 +23,8 @@ export const reviewSubmitted = defineHandler(ReviewPayload, {
     const by = review.user?.login ?? "ghost";
     const mention = () => handleMention(readReviewSummary(payload), review.id, context);
     if ((await runs().threadActivity(thread)) !== "live") return mention();
-    // One of its comments started the run.
-    if (await runs().hasRecorded(mentionKey(review.id))) return;
+    // One of its comments started the run, which reads a mention in the summary as a message.
+    if (await runs().hasRecorded(mentionKey(review.id))) return mention();
     const byId = review.user?.id;
     if (!canWrite(await openGitHub(thread).getPermission(by, byId))) return;
 

@@ -69,13 +69,15 @@ export function readPullRequest(data: PullRequestData): PullRequest {
 export function readReviewComment(
   comment: Data<"GET /repos/{owner}/{repo}/pulls/{pull_number}/comments">[number],
 ): ReviewComment {
+  const isOnFile = comment.subject_type === "file";
   return {
     id: Number(comment.id),
     reviewId: comment.pull_request_review_id === null ? null : Number(comment.pull_request_review_id),
     ...(comment.in_reply_to_id && { inReplyTo: Number(comment.in_reply_to_id) }),
     path: comment.path,
-    startLine: comment.start_line ?? comment.original_start_line ?? null,
-    line: comment.line ?? comment.original_line ?? null,
+    startLine: isOnFile ? null : (comment.start_line ?? comment.original_start_line ?? null),
+    line: isOnFile ? null : (comment.line ?? comment.original_line ?? null),
+    isOutdated: !isOnFile && (comment.line ?? null) === null,
     side: comment.side ?? "RIGHT",
     body: comment.body,
     author: comment.user?.login ?? "ghost",

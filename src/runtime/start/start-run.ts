@@ -58,9 +58,10 @@ export class RunStarter {
     const task = cleanText(text).text.trim();
     const issue = await readBriefedIssue(github, origin, seen);
     const briefing = await composeBriefing(github, issue, { before: seen?.at ?? new Date(now()), seen, worker, task });
-    if (task === "" && issue.body.trim() === "" && !worker.allow_empty_input && origin.trigger === undefined) {
-      const place = origin.isPullRequest ? "the pull request's description" : "the issue";
-      throw new UserError(`${worker.name} needs a task. Write it after the command, or in ${place}.`);
+    // A pull request without a description still has changes to work on.
+    const isEmpty = task === "" && issue.body.trim() === "" && !origin.isPullRequest && origin.trigger === undefined;
+    if (isEmpty && !worker.allow_empty_input) {
+      throw new UserError(`${worker.name} needs a task. Write it after the command, or in the issue.`);
     }
 
     const { delivery } = logContext();

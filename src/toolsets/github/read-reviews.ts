@@ -82,7 +82,7 @@ export function describeReviewComment(comment: ReviewComment, says: string): str
   const hunk = diffHunk.split("\n").slice(-Math.min(maxHunkLines, Math.max(minHunkLines, lineCount(comment))));
   return [
     `Review comment ${id} on ${describeLocation(comment)}:`,
-    fence(hunk.join("\n"), "diff"),
+    ...(comment.line === null ? [] : [fence(hunk.join("\n"), "diff")]),
     `${says}${body}`,
     ...edits,
   ].join("\n");
@@ -98,14 +98,15 @@ function describeLocation({
   path,
   startLine,
   line,
+  isOutdated,
   side,
 }: Omit<ReviewComment, "id" | "body" | "author" | "diffHunk" | "reviewId">): string {
   // Paths are untrusted and may contain line breaks.
   const file = path.replace(/[\s\p{Cc}]+/gu, " ").slice(0, 300);
-  if (line === null) return file;
+  if (line === null) return `${file}, the whole file`;
   const isRange = startLine !== null && startLine < line;
   const lines = isRange ? `lines ${startLine}-${line}` : `line ${line}`;
-  return `${file}, ${lines}${side === "LEFT" ? " before the change" : ""}`;
+  return `${file}, ${lines}${side === "LEFT" ? " before the change" : ""}${isOutdated ? " when it was written; outdated now" : ""}`;
 }
 
 /** Returns the first comment of each thread with its replies, oldest first. */

@@ -95,6 +95,30 @@ test("a run that a line comment started does not get the review of that comment 
   expect(world.runs.deliverReview).not.toHaveBeenCalled();
 });
 
+test("a mention in the summary of a review whose line comment started a run is a message to it", async () => {
+  const world = await startWorld();
+  world.runs.threadActivity.mockResolvedValue("none");
+  await lineComment(world);
+  world.runs.threadActivity.mockResolvedValue("live");
+
+  await review(world, { state: "commented", body: "@golem-forge and explain it" });
+
+  expect(world.runs.startRun).toHaveBeenCalledOnce();
+  expect(world.runs.deliverMessage.mock.calls.map(([, { text }]) => text)).toEqual(["and explain it"]);
+});
+
+test("a mention in a summary that started a run is not a message to it, also when it is delivered again", async () => {
+  const world = await startWorld();
+  world.runs.threadActivity.mockResolvedValue("none");
+  await review(world, { state: "commented", body: "@golem-forge explain it" });
+  world.runs.threadActivity.mockResolvedValue("live");
+
+  await review(world, { state: "commented", body: "@golem-forge explain it", author_association: "MEMBER" });
+
+  expect(world.runs.startRun).toHaveBeenCalledOnce();
+  expect(world.runs.deliverMessage).not.toHaveBeenCalled();
+});
+
 test("a mention in a summary is a message where the pull request is not the run's own", async () => {
   const world = await startWorld();
   world.runs.deliverReview.mockResolvedValue(false);

@@ -7,6 +7,7 @@ import { showComment } from "#playground/github/shapes/thread.ts";
 import { appNamed } from "#playground/github/world.ts";
 import { readSettings } from "#runtime/run-environment.ts";
 import { openWorkerCatalog } from "#runtime/start/worker-catalog.ts";
+import { describeReviewComment } from "#toolsets/github/read-reviews.ts";
 import { type GitHubWorld, githubWorlds, webhookSecret } from "../../support/github-world.ts";
 import { privateKey, type TestGitHub } from "../../support/test-github.ts";
 
@@ -288,12 +289,34 @@ describe("reading", () => {
     });
   });
 
-  test("an outdated review comment has the line it was made on", async () => {
+  test("an outdated review comment has the line it was made on, and is said to be outdated", async () => {
     const { number } = await openPull("work");
     await hub.as("ada").reviewComment(number, { path: "work.js", line: 1, body: "why?" });
     await commit("work", { "work.js": "another line\n" });
 
-    expect(await github.listReviewComments(number)).toMatchObject([{ line: 1 }]);
+    const comments = await github.listReviewComments(number);
+
+    expect(comments).toMatchObject([{ line: 1, isOutdated: true }]);
+    expect(comments.map((comment) => describeReviewComment(comment, "").split("\n")[0])).toEqual([
+      `Review comment ${comments[0]?.id} on work.js, line 1 when it was written; outdated now:`,
+    ]);
+  });
+
+  test("a review comment on a whole file is about no line", async () => {
+    const { number } = await openPull("work");
+    const { id } = await hub.as("ada").reviewComment(number, { path: "work.js", line: 1, body: "why?" });
+    hub.onRequest(({ operation }) => {
+      if (operation !== "GET /repos/{owner}/{repo}/pulls/{pull_number}/comments") return undefined;
+      const comment = { id, path: "work.js", subject_type: "file", line: null, original_line: 1, side: "RIGHT" };
+      return { status: 200, body: [{ ...comment, diff_hunk: "@@ -0,0 +1 @@\n+work", body: "why?", user: null }] };
+    });
+
+    const [comment] = await github.listReviewComments(number);
+
+    expect(comment).toMatchObject({ line: null, isOutdated: false });
+    expect(comment && describeReviewComment(comment, "")).toBe(
+      `Review comment ${id} on work.js, the whole file:\nwhy?`,
+    );
   });
 
   test("the one pull request of a branch, never a fork's of the same name", async () => {
