@@ -45,7 +45,7 @@ async function main(): Promise<void> {
   if (modelProblem) throw new UserError(`GOLEM_FORGE_MODEL: ${modelProblem}`);
 
   const onError = createOnError(log, redact);
-  const { store, dispatch, isConnectionLost = () => false } = await openStore(config.database, { onError });
+  const { store, dispatch } = await openStore(config.database, { onError });
   telemetry = await openTelemetry(config, { store, rateLimits: () => bot.rateLimits(), redact, onError });
   const catalog = await openWorkerCatalog(config.workersDirectory ?? shippedWorkers);
   const executors = createExecutors({
@@ -109,9 +109,10 @@ async function main(): Promise<void> {
     process.exit(0);
   }
 
-  handleUnexpectedErrors((error) => {
-    // One query that fails while the database restarts must not end the others.
-    if (error instanceof DatabaseError || isConnectionLost(error)) return onError(error);
+  // A failed operation that nothing awaits must not end the others, and would fail again after each restart.
+  process.on("unhandledRejection", (reason) => onError(reason));
+  process.on("uncaughtException", (error) => {
+    if (isFromSystem(error)) return onError(error);
     log.fatal(
       `The process ends because of a defect. Its runs continue when it is started again.\n${textOf(error, redact)}`,
     );
@@ -126,10 +127,9 @@ async function main(): Promise<void> {
   await bot.start();
 }
 
-/** Calls `handle` with errors that no other code has caught. */
-function handleUnexpectedErrors(handle: (error: unknown) => void): void {
-  process.on("unhandledRejection", handle);
-  process.on("uncaughtException", handle);
+/** Returns true for what the operating system reports of streams, connections and child processes. */
+function isFromSystem(error: Error): boolean {
+  return error instanceof DatabaseError || "syscall" in error;
 }
 
 function textOf(error: unknown, redact: (text: string) => string): string {

@@ -6,8 +6,6 @@ export interface OpenedStore {
   store: Store;
   /** Set if several processes share the database. */
   dispatch?: Dispatch;
-  /** Returns true for an error of the database's client that says that the connection is lost. */
-  isConnectionLost?: (error: unknown) => boolean;
 }
 
 /**

@@ -2,7 +2,7 @@ import type { Dispatch } from "#runtime/dispatch.ts";
 import type { Store } from "#runtime/store/store.ts";
 import { openJobQueue } from "./job-queue.ts";
 import { openPostgresStore } from "./open-postgres-store.ts";
-import { isConnectionLost, openPostgresConnection } from "./postgres-connection.ts";
+import { openPostgresConnection } from "./postgres-connection.ts";
 import { PostgresDispatch } from "./postgres-dispatch.ts";
 
 export interface SharedDatabase {
@@ -18,7 +18,7 @@ export interface SharedDatabase {
 export async function openSharedStore(
   { url, runsPerRepository }: SharedDatabase,
   { onError }: { onError: (error: unknown) => void },
-): Promise<{ store: Store; dispatch: Dispatch; isConnectionLost: (error: unknown) => boolean }> {
+): Promise<{ store: Store; dispatch: Dispatch }> {
   const connection = await openPostgresConnection(url);
   try {
     const queue = await openJobQueue(connection, { runsPerRepository, onError });
@@ -28,7 +28,7 @@ export async function openSharedStore(
       await queue.close();
       await store.close();
     };
-    return { store: { ...store, close }, dispatch, isConnectionLost };
+    return { store: { ...store, close }, dispatch };
   } catch (error) {
     await connection.close();
     throw error;

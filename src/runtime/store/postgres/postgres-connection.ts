@@ -232,7 +232,7 @@ const cannotWriteCodes = [diskFull, readOnly, ioError];
 const socketCodes = ["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT", "ENOENT", "EHOSTUNREACH"];
 
 /** Returns true if the connection is lost: the server has stopped, or the network is down. */
-export function isConnectionLost(error: unknown): boolean {
+function isConnectionLost(error: unknown): boolean {
   if (error instanceof AggregateError) return error.errors.every(isConnectionLost);
   const code = codeOf(error);
   // 57P01 to 57P03: the server is shutting down, was killed, or is starting.
