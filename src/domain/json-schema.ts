@@ -66,3 +66,21 @@ function target(reference: string, root: JsonSchema): unknown {
       : undefined;
   }, root);
 }
+
+const maxValues = 20_000;
+const maxDepth = 100;
+
+/**
+ * True for a value with so many parts, or parts nested so deeply, that handling it would block the event loop or exhaust the
+ * stack.
+ */
+export function isTooComplex(value: unknown): boolean {
+  let level: unknown[] = [value];
+  let values = 0;
+  for (let depth = 0; level.length > 0; depth += 1) {
+    values += level.length;
+    if (values > maxValues || depth > maxDepth) return true;
+    level = level.flatMap((part) => (typeof part === "object" && part !== null ? Object.values(part) : []));
+  }
+  return false;
+}

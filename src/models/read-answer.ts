@@ -2,6 +2,7 @@ import { randomInt } from "node:crypto";
 import type { AssistantContent, ContentPart, JSONValue, ModelMessage, ToolCallPart, ToolResultPart, ToolSet } from "ai";
 import { z } from "zod";
 import type { ModelCall } from "#domain/events.ts";
+import { isTooComplex } from "#domain/json-schema.ts";
 
 type Part = ContentPart<ToolSet>;
 type CallPart = Extract<Part, { type: "tool-call" }>;
@@ -56,9 +57,13 @@ function readCall(part: CallPart, usedIds: Set<string>): ModelCall {
   // Models often send nothing instead of {} for a call without arguments.
   if (part.input === "" || part.input === undefined) return { callId, tool, args: {} };
 
+  if (isTooComplex(part.input)) return { callId, tool, args: {}, parseError: tooComplex };
+
   const parseError = typeof part.input === "string" && part.invalid ? describeInvalidJson(part.input) : undefined;
   return { callId, tool, args: part.input, ...(parseError && { parseError }) };
 }
+
+const tooComplex = "The arguments have too many values, or are nested too deeply.";
 
 function uniqueId(given: string, usedIds: Set<string>): string {
   let id = given.trim();

@@ -203,6 +203,17 @@ describe("an answer", () => {
     expect(server.requests[1]?.messages[2]?.tool_calls?.[0]?.function.arguments).toBe("{}");
   });
 
+  test.each([
+    ["nested too deeply", `${"[".repeat(100_000)}${"]".repeat(100_000)}`],
+    ["of too many values", `[${"0,".repeat(100_000)}0]`],
+  ])("leaves out arguments %s, and reports them", async (_, value) => {
+    const { ask } = await world({ rawCalls: [{ name: "read_file", arguments: `{"path":${value}}` }] });
+
+    const { calls } = await ask({ messages: [{ role: "user", content: "Go" }] });
+
+    expect(calls).toMatchObject([{ args: {}, parseError: expect.stringContaining("too many values, or are nested") }]);
+  });
+
   test("treats missing arguments as an empty object", async () => {
     const { ask } = await world({
       rawCalls: [

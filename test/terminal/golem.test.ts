@@ -341,9 +341,13 @@ test("--dry-run calls no model, and lists the tools of the worker", async () => 
 });
 
 test("code that comes with the checkout is not loaded until the person trusts it", async () => {
+  const variable = ["$", "{env:GITHUB_TOKEN}"].join("");
   const worker = aWorkerFile.replace(
     "  ask: {}",
-    "  custom: { module: ./tools.ts, tools: [count], approval: { default: preApproved } }\n  mcp: { servers: { it: { command: touch, args: [ran] } } }\n  web: { others: preApproved }",
+    '  custom: { module: ./tools.ts, tools: [count], approval: { default: preApproved } }\n  mcp: { servers: { it: { command: touch, args: [ran, "a b\\n  c"], env: { NODE_OPTIONS: "--import=./x.js" } }, far: { url: "https://mcp.example/", headers: { authorization: "Bearer TOKEN" } } } }\n  web: { others: preApproved }'.replace(
+      "TOKEN",
+      variable,
+    ),
   );
   const tools =
     'import { z } from "zod";\n/** Counts. */\nexport const count = () => "counted";\nexport const countSchema = z.object({});\n';
@@ -360,7 +364,10 @@ test("code that comes with the checkout is not loaded until the person trusts it
 
   expect(await script.code).toBe(2);
   expect(refused.text()).toContain(
-    "  .github/workers/tools.ts, in a process without files, network and environment\n  the MCP server it: touch ran, a program with access to everything you can access\n  pages of any host, fetched without asking\n",
+    '  .github/workers/tools.ts, in a process without files, network and environment\n  the MCP server it: NODE_OPTIONS=--import=./x.js touch ran "a b\\n  c", a program with access to everything you can access\n  the MCP server far at https://mcp.example/, over the network, with the headers authorization="Bearer TOKEN"\n  pages of any host, fetched without asking\n'.replace(
+      "TOKEN",
+      variable,
+    ),
   );
   expect(script.errors()).toContain("add --trust-tools.");
   expect(world.model.requests).toEqual([]);

@@ -9,6 +9,8 @@ import { cleanText } from "#text/untrusted.ts";
 /** Guidance for contributors and agents at the root of a repository, in the order of precedence. */
 const rootFiles = ["AGENTS.md", "CLAUDE.md", ".github/copilot-instructions.md", "CONTRIBUTING.md"];
 const maxNestedFiles = 4;
+/** No more characters of a file are read for each token of room: cleaning them takes time in proportion to their number. */
+const maxCharactersPerToken = 40;
 // Starts only at the start of a word: otherwise the time would grow with the square of a long word's length.
 const pathPattern = /(?<![\w.-])[\w.-]+(?:\/[\w.-]+)+/g;
 export const defaultGuidanceTokens = 4_000;
@@ -30,8 +32,12 @@ export async function readGuidance(
     ? (path) => readFromGitHub(github, path)
     : (path) => readText(workspace, path);
   const paths = [...rootFiles, ...(origin.isPullRequest ? [] : await nearestFiles(workspace, task))];
+  const maxCharacters = room * maxCharactersPerToken;
   const texts = await Promise.all(
-    paths.map(async (path) => ({ path, text: cleanText((await read(path)) ?? "").text.trim() })),
+    paths.map(async (path) => ({
+      path,
+      text: cleanText(((await read(path)) ?? "").slice(0, maxCharacters)).text.trim(),
+    })),
   );
 
   const files: GuidanceFile[] = [];

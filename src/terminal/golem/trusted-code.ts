@@ -48,7 +48,9 @@ function reachOf({ folder, config }: Program, root: string, workers: readonly Lo
   ];
 }
 
-type Server = { command: string; args: string[] } | { url: string };
+type Server =
+  | { command: string; args: string[]; env: Record<string, string> }
+  | { url: string; headers: Record<string, string> };
 
 /** Returns one line for each piece of code that a worker file loads and each thing it fetches without asking. */
 export function codeOf(root: string, { worker, path }: LocalWorker): string[] {
@@ -64,11 +66,7 @@ export function codeOf(root: string, { worker, path }: LocalWorker): string[] {
           (one) => `the npm package ${one.package}, with access to everything you can access`,
         );
       case "mcp":
-        return Object.entries((config as { servers: Record<string, Server> }).servers).map(([name, server]) =>
-          "command" in server
-            ? `the MCP server ${name}: ${[server.command, ...server.args].join(" ")}, a program with access to everything you can access`
-            : `the MCP server ${name} at ${server.url}, over the network`,
-        );
+        return Object.entries((config as { servers: Record<string, Server> }).servers).map(describeServer);
       case "web":
         return pagesUnasked(config as { allow: string[]; others: string });
       default:
@@ -76,6 +74,26 @@ export function codeOf(root: string, { worker, path }: LocalWorker): string[] {
     }
   });
   return [...brought, ...searches];
+}
+
+/** Names everything a server is started or called with: a variable such as NODE_OPTIONS can load code, and a header can send a secret. */
+function describeServer([name, server]: [string, Server]): string {
+  if ("command" in server) {
+    const command = [...assignments(server.env), ...[server.command, ...server.args].map(asWord)].join(" ");
+    return `the MCP server ${name}: ${command}, a program with access to everything you can access`;
+  }
+  const headers = assignments(server.headers);
+  const sent = headers.length > 0 ? `, with the headers ${headers.join(" ")}` : "";
+  return `the MCP server ${name} at ${asWord(server.url)}, over the network${sent}`;
+}
+
+function assignments(values: Record<string, string>): string[] {
+  return Object.entries(values).map(([key, value]) => `${asWord(key)}=${asWord(value)}`);
+}
+
+/** Quotes a text that could be taken for several words, or for another line. */
+function asWord(text: string): string {
+  return /^[\w@%+:,./${}?&=-]+$/.test(text) ? text : JSON.stringify(text);
 }
 
 function pagesUnasked({ allow, others }: { allow: string[]; others: string }): string[] {

@@ -113,6 +113,11 @@ const protectedPatterns = [
   "**/{agents,agent,claude,claude.local,gemini,qwen,crush,warp,copilot-instructions,skill}.md",
   "**/{*.prompt.md,*.instructions.md,*.chatmode.md,*.mdc,opencode.json,*.code-workspace}",
   "**/{.cursorrules,.windsurfrules,.clinerules,.goosehints,.roomodes,.rules}",
+  "**/{agents.override,conventions}.md",
+  "**/*.worker",
+  "**/golem-forge.config.{yml,yaml}",
+  // Variables and versions of tools that shells and runtimes read on their own.
+  "**/{.env,.env.*,mise.toml,mise.*.toml,.tool-versions,.python-version,.ruby-version,.node-version,devbox.json}",
   // Files that builds and tests run automatically.
   "**/{makefile,gnumakefile,*.mk,justfile,.justfile,rakefile,gruntfile.*,gulpfile.*,taskfile.{yml,yaml}}",
   "**/{dockerfile,dockerfile.*,*.dockerfile,containerfile,containerfile.*}",
@@ -121,6 +126,10 @@ const protectedPatterns = [
   "**/{conftest,noxfile,setup}.py",
   "**/{setup.cfg,tox.ini,pytest.ini,cmakelists.txt,meson.build,sconstruct,build.rs,build.zig,build.xml,build.sbt}",
   "**/{gradlew,gradlew.bat,mvnw,mvnw.cmd,*.gradle,*.gradle.kts,build.bazel,workspace.bazel,module.bazel}",
+  "**/{sitecustomize,usercustomize,hatch_build}.py",
+  "**/{*.pth,*.cmake,cmakepresets.json,configure,configure.ac,makefile.{am,in},sconscript,wscript,gradle-wrapper.properties}",
+  "**/{gradle.properties,global.json,dangerfile,dangerfile.*,fastfile,guardfile,brewfile,skaffold.yaml,docker-bake.hcl}",
+  "**/{turbo.json,nx.json,lerna.json,vercel.json,netlify.toml,wrangler.toml,wrangler.json,serverless.yml,karma.conf.*,wdio.conf.*}",
   // Dependencies: manifests and lockfiles.
   "**/{package.json,package-lock.json,npm-shrinkwrap.json,yarn.lock,pnpm-lock.yaml,pnpm-workspace.yaml,bun.lock,bun.lockb}",
   "**/{deno.json,deno.jsonc,deno.lock,pyproject.toml,pipfile,pipfile.lock,poetry.lock,uv.lock,pdm.lock,environment.yml}",

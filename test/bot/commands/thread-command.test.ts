@@ -69,6 +69,7 @@ describe("commands", () => {
     '/approve k7mq\n```json\n{"a":1}\n```\n```json\n{"a":2}\n```',
     '/approve k7mq\nsome words\n```json\n{"a":1}\n```',
     '/approve k7mq\n{"a":1}',
+    `/approve k7mq\n\`\`\`json\n{"a":${"[".repeat(5_000)}${"]".repeat(5_000)}}\n\`\`\``,
     "/cancel the child",
   ])("%j is one of ours, written wrong: nothing happens but an answer", (body) => {
     expect(parseThreadCommand(body)).toMatchObject({ kind: "malformed", message: expect.any(String) });
