@@ -1,3 +1,4 @@
+import { posix } from "node:path";
 import { z } from "zod";
 import { ToolError } from "#domain/errors.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
@@ -9,7 +10,13 @@ import { describeMissingProgram } from "./install-command.ts";
 import { readManifest, withProjectPython } from "./test-runner.ts";
 
 const inputSchema = z.object({
-  paths: z.array(z.string()).max(200).default([]).describe("Files or folders, relative to `path`; default: everything"),
+  paths: z
+    .array(z.string())
+    .max(200)
+    .default([])
+    .describe(
+      'Files or folders, relative to `path`; default: the files that this run has changed; ["."] for everything',
+    ),
   path: z.string().optional().describe("The folder of the project; default: the root of the repository"),
 });
 type Input = z.infer<typeof inputSchema>;
@@ -33,19 +40,21 @@ async function execute(
   services: ToolServices,
 ) {
   const { workspace } = services;
-  const folder = workspace.resolve(path);
-  const formatter = await findFormatter(workspace, folder);
-  if (!formatter) {
-    throw new ToolError(`No known formatter is set up in ${folder || "the repository"}.`, {
+  const project = workspace.resolve(path);
+  const found = await findNearestFormatter(workspace, project);
+  if (!found) {
+    throw new ToolError(`No known formatter is set up in ${project || "the repository"}.`, {
       code: "UNAVAILABLE",
       suggestion: "Follow the style of the surrounding code.",
     });
   }
-  for (const name of paths) await workspace.stat(folder === "" ? name : `${folder}/${name}`);
+  const { formatter, folder } = found;
+  const names = await pathsToFormat(workspace, { paths, project, formatter });
+  const files = names.map((name) => posix.relative(folder, name) || ".");
   const ran = await runCommand(services, {
     tier: settings.tier,
     request: {
-      command: withProjectPython(formatter.command(paths)),
+      command: withProjectPython(formatter.command(files)),
       cwd: folder,
       timeoutMs: settings.timeout * 1_000,
       outputBytes: settings.output_bytes,
@@ -59,32 +68,66 @@ async function execute(
   return missing ? { ...result, llmContent: `${missing}\n${result.llmContent}` } : result;
 }
 
-export interface Formatter {
-  name: string;
-  command(paths: readonly string[]): string[];
+/**
+ * Returns the given paths, relative to the root; by default the files that the run has changed, so that a formatter of
+ * another version than the project's does not touch the others.
+ */
+async function pathsToFormat(
+  workspace: Workspace,
+  { paths, project, formatter }: { paths: readonly string[]; project: string; formatter: Formatter },
+): Promise<string[]> {
+  if (paths.length > 0) {
+    const names = paths.map((name) => posix.join(project, name));
+    for (const name of names) await workspace.stat(name);
+    return names;
+  }
+  if (!formatter.formats) return [];
+  const changed = (await workspace.changes())
+    .filter(({ path, status }) => status !== "deleted" && (project === "" || path.startsWith(`${project}/`)))
+    .map(({ path }) => path)
+    .filter((path) => formatter.formats?.test(path));
+  if (changed.length > 0) return changed;
+  throw new ToolError(`This run has changed no file that ${formatter.name} formats.`, {
+    code: "CONFLICT",
+    suggestion: 'Name the files in `paths`; ["."] formats everything.',
+  });
 }
 
-const everything = (paths: readonly string[]) => (paths.length > 0 ? [...paths] : ["."]);
+/** Finds the formatter of a folder, or of the nearest folder above. */
+async function findNearestFormatter(
+  workspace: Workspace,
+  project: string,
+): Promise<{ formatter: Formatter; folder: string } | undefined> {
+  for (let folder = project; ; folder = posix.dirname(folder) === "." ? "" : posix.dirname(folder)) {
+    const formatter = await findFormatter(workspace, folder);
+    if (formatter) return { formatter, folder };
+    if (folder === "") return undefined;
+  }
+}
+
+export interface Formatter {
+  name: string;
+  /** The files that it formats. Undefined if it always formats the whole project. */
+  formats?: RegExp;
+  command(paths: readonly string[]): string[];
+}
 
 /** Returns the formatter configured by the files of a folder; undefined if it is unknown. */
 export async function findFormatter(workspace: Workspace, folder: string): Promise<Formatter | undefined> {
   const at = (name: string) => (folder === "" ? name : `${folder}/${name}`);
   const manifest = await readManifest(workspace, at("package.json"));
+  const node = (name: string, ...options: string[]): Formatter => ({
+    name,
+    formats: /./,
+    command: (paths) => ["npx", "--no-install", name, ...options, "--", ...paths],
+  });
   if (manifest?.dependencies.has("@biomejs/biome")) {
-    return {
-      name: "biome",
-      command: (paths) => ["npx", "--no-install", "biome", "format", "--write", "--", ...everything(paths)],
-    };
+    return node("biome", "format", "--write", "--files-ignore-unknown=true", "--no-errors-on-unmatched");
   }
-  if (manifest?.dependencies.has("prettier")) {
-    return {
-      name: "prettier",
-      command: (paths) => ["npx", "--no-install", "prettier", "--write", "--", ...everything(paths)],
-    };
-  }
+  if (manifest?.dependencies.has("prettier")) return node("prettier", "--write", "--ignore-unknown");
   if (manifest?.scripts.format) return { name: "npm run format", command: () => ["npm", "run", "--silent", "format"] };
   if (await workspace.exists(at("go.mod"))) {
-    return { name: "gofmt", command: (paths) => ["gofmt", "-l", "-w", "--", ...everything(paths)] };
+    return { name: "gofmt", formats: /\.go$/, command: (paths) => ["gofmt", "-l", "-w", "--", ...paths] };
   }
   if (await workspace.exists(at("Cargo.toml"))) return { name: "cargo fmt", command: () => ["cargo", "fmt"] };
   return pythonFormatter(workspace, at);
@@ -99,7 +142,8 @@ async function pythonFormatter(workspace: Workspace, at: (name: string) => strin
   const settings = texts.join("\n");
   const python = (name: string, ...options: string[]): Formatter => ({
     name,
-    command: (paths) => ["python3", "-m", name, ...options, "--", ...everything(paths)],
+    formats: /\.pyi?$/,
+    command: (paths) => ["python3", "-m", name, ...options, "--", ...paths],
   });
   if (/\bruff\b/.test(settings)) return python("ruff", "format");
   return /\bblack\b/.test(settings) ? python("black", "-q") : undefined;

@@ -135,9 +135,12 @@ function yarnCommand({ packages, dev, index, textOf }: InstallRequest): Command 
     ...(index !== undefined && { YARN_REGISTRY: index, YARN_NPM_REGISTRY_SERVER: index.replace(/\/$/, "") }),
   };
   if (usesBerry) {
-    const immutable = lockfile === undefined ? "--no-immutable" : "--immutable";
-    const yarn = named ? ["yarn", "add", ...(dev ? ["--dev"] : []), ...packages] : ["yarn", "install", immutable];
-    return { command: checkingVersion("2 or later", "[2-9]*", yarn), env };
+    const add = ["yarn", "add", ...(dev ? ["--dev"] : []), ...packages];
+    const install = ["yarn", "install", "--no-immutable"];
+    if (named || lockfile === undefined) {
+      return { command: checkingVersion("2 or later", "[2-9]*", named ? add : install), env };
+    }
+    return { command: checkingVersion("2 or later", "[2-9]*", ["bash", "-c", keepLockfile, "bash", ...install]), env };
   }
   const options = ["--ignore-scripts", "--non-interactive", "--no-default-rc"];
   const yarn = named
@@ -145,6 +148,26 @@ function yarnCommand({ packages, dev, index, textOf }: InstallRequest): Command 
     : ["yarn", "install", ...options, ...(lockfile === undefined ? [] : ["--frozen-lockfile"])];
   return { command: checkingVersion("1", "[01].*", yarn), env };
 }
+
+/**
+ * Installs from a lockfile and leaves it as it was. Fails if the manifests ask for something else. A newer release of
+ * Yarn than the project's rewrites the lockfile in its own format, for which `--immutable` would fail.
+ */
+const keepLockfile = [
+  "while [ ! -f yarn.lock ]; do cd .. || exit; done",
+  "before=$(mktemp)",
+  "after=$(mktemp)",
+  'cp yarn.lock "$before"',
+  '"$@"; code=$?',
+  'cp yarn.lock "$after"',
+  'cp "$before" yarn.lock',
+  '[ "$code" = 0 ] || exit "$code"',
+  `format() { sed -n '/^  version: /{p;q;}' "$1"; }`,
+  '[ "$(format "$before")" = "$(format "$after")" ] || exit 0',
+  'cmp -s "$before" "$after" && exit 0',
+  'echo "yarn.lock does not match the manifests: name the packages to install, which updates it." >&2',
+  "exit 1",
+].join("\n");
 
 /** Wraps a yarn command in a version check: Yarn 1 and later versions share a program name but rewrite each other's lockfile. */
 function checkingVersion(name: string, pattern: string, yarn: string[]): string[] {
@@ -159,14 +182,17 @@ function checkingVersion(name: string, pattern: string, yarn: string[]): string[
 
 function pipCommand({ packages, index, textOf }: InstallRequest): Command {
   const named = packages.length > 0;
-  if (!named && textOf("requirements.txt") === undefined) throw nothingToInstall("requirements.txt");
+  const listed =
+    named || textOf("requirements.txt") !== undefined ? [] : requirementsOf(textOf("pyproject.toml") ?? "");
+  if (!named && listed.length === 0 && textOf("requirements.txt") === undefined)
+    throw nothingToInstall("requirements.txt or list of packages in pyproject.toml");
   // Installing a source distribution runs its setup.py; a wheel runs nothing.
   const options = ["--user", "--only-binary=:all:", "--no-input", "--disable-pip-version-check"];
   return {
     // Isolated mode ignores modules in the current folder, a user's .pth files and Python's variables.
     command: [
       ...["python3", "-I", "-m", "pip", "install", ...options],
-      ...(named ? ["--", ...packages] : ["-r", "requirements.txt"]),
+      ...(named || listed.length > 0 ? ["--", ...packages, ...listed] : ["-r", "requirements.txt"]),
     ],
     env: {
       PIP_BREAK_SYSTEM_PACKAGES: "1",
@@ -174,6 +200,31 @@ function pipCommand({ packages, index, textOf }: InstallRequest): Command {
       ...(index !== undefined && { PIP_INDEX_URL: index }),
     },
   };
+}
+
+/** The groups of dependencies that a project's tests and tools need. */
+const groupOfDevelopment = /^(dev|develop|development|tests?|testing|lint|format|typing|all)$/i;
+
+/**
+ * Returns the packages that a pyproject.toml lists for its users, tests and tools, as arguments of pip. Reads lists of
+ * strings only, the form of the standard, and leaves out whatever is not a plain name with versions.
+ */
+export function requirementsOf(pyproject: string): string[] {
+  const found = new Set<string>();
+  let table = "";
+  for (const [, header, key = "", list = ""] of pyproject.matchAll(
+    /^\[([\w.-]+)\][ \t]*$|^["']?([\w-]+)["']?[ \t]*=[ \t]*\[((?:[^[\]"'#]|"[^"\n]*"|'[^'\n]*'|#.*\n)*)\]/gm,
+  )) {
+    if (header !== undefined) table = header;
+    const isGroup = /^(project\.optional-dependencies|dependency-groups)$/.test(table);
+    if (!(table === "project" && key === "dependencies") && !(isGroup && groupOfDevelopment.test(key))) continue;
+    for (const [, one, two] of list.matchAll(/#.*|\{[^}\n]*\}|"([^"\n]*)"|'([^'\n]*)'/g)) {
+      const [name = ""] = (one ?? two ?? "").split(";");
+      const plain = name.replace(/\s+/g, "");
+      if (packageNames.pip.test(plain) && !isArchive(plain)) found.add(plain);
+    }
+  }
+  return [...found];
 }
 
 function uvCommand({ packages, dev, index, textOf }: InstallRequest): Command {
@@ -268,6 +319,13 @@ export function describeMissingProgram({
     const toolchain = toolchains.find(({ programs }) => programs.test(posix.basename(program)));
     const provider = toolchain ? `${toolchain.name} provides it` : "install_package cannot provide it";
     return `There is no ${program} in this sandbox; ${provider}. The deployment can mount it: \`sandbox.tools\` in its policy, or GOLEM_FORGE_SANDBOX_TOOL_PATHS.`;
+  }
+  if (
+    /Could not find .{1,200} in (locally installed gems|any of the sources)|bundler: command not found|Bundler::GemNotFound/.test(
+      stderr,
+    )
+  ) {
+    return "The gems of the Gemfile are not installed, and install_package cannot install gems. `setup: [bundle install]` in the worker's file or the repository's settings does.";
   }
   const isPackage =
     /\bENOTCACHED\b|could not determine executable to run|^sh: .{0,200}: not found$|\bNo module named ['"]?(pytest|black|ruff)\b|ModuleNotFoundError: No module named|PackageNotFoundError|Cannot find (module|package) '[^./#]/m;

@@ -41,9 +41,9 @@ const rules: Record<PackageManager, ManagerFiles> = {
   },
   yarn: { ...node, inputs: nodeFiles("yarn.lock"), results: ["package.json", "yarn.lock"] },
   pip: {
-    inputs: /(^|\/)requirements\.txt$/,
+    inputs: /(^|\/)(requirements\.txt|pyproject\.toml)$/,
     results: [],
-    manifest: /(^|\/)requirements\.txt$/,
+    manifest: /(^|\/)(requirements\.txt|pyproject\.toml)$/,
     // .local/lib/python3.11/site-packages
     home: [{ path: ".local", mergeDepth: 3 }],
   },

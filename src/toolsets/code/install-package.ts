@@ -1,16 +1,18 @@
 import { createHash } from "node:crypto";
+import { posix } from "node:path";
 import { z } from "zod";
 import { BlockedError, ToolError } from "#domain/errors.ts";
 import { type Preview, textPreview } from "#domain/preview.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
+import type { Workspace } from "#domain/workspace.ts";
 import { quoted } from "#text/visible-text.ts";
 import { baseFiles, findSetup, type ProjectSetup, presentFiles } from "#toolsets/project-setup.ts";
 import { commandResult, executorsOf, type FinishedCommand, runCommand } from "#toolsets/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import type { CodeConfig } from "./code-config.ts";
-import { describeMissingProgram, installCommand, registryHosts } from "./install-command.ts";
-import { findManager, installFiles, managers } from "./install-files.ts";
+import { describeMissingProgram, installCommand, registryHosts, requirementsOf } from "./install-command.ts";
+import { findManager, installFiles, managers, type PackageManager } from "./install-files.ts";
 
 const inputSchema = z.object({
   packages: z
@@ -129,9 +131,33 @@ async function executeSetup(
   return withMissingProgram(ran, "setup commands");
 }
 
+/** Package managers whose packages only a setup installs, since their manifests are programs or in a format of their own. */
+const otherManagers = [
+  { file: "Gemfile", name: "Bundler", command: "bundle install" },
+  { file: "poetry.lock", name: "Poetry", command: "poetry install" },
+  { file: "bun.lock", name: "Bun", command: "bun install" },
+  { file: "Pipfile", name: "Pipenv", command: "pipenv install --dev" },
+  { file: "composer.json", name: "Composer", command: "composer install" },
+];
+
+async function refuseOtherManagers(workspace: Workspace, folder: string, chosen: PackageManager | undefined) {
+  const has = (name: string) => workspace.exists(posix.join(folder, name));
+  if (chosen !== undefined && (chosen !== "pip" || (await has("requirements.txt")))) return;
+  const pyproject = (await has("pyproject.toml")) ? await workspace.read(posix.join(folder, "pyproject.toml")) : "";
+  if (requirementsOf(pyproject).length > 0) return;
+  for (const { file, name, command } of otherManagers) {
+    if (!(await has(file))) continue;
+    throw new ToolError(`This project uses ${name}, which install_package does not run.`, {
+      code: "UNAVAILABLE",
+      suggestion: `People can add \`setup: [${command}]\` to the worker's file or the repository's settings. Go on without these packages, or name the ones that are needed.`,
+    });
+  }
+}
+
 async function plan({ packages, manager, dev, path = "" }: Input, settings: CodeConfig, { workspace }: ToolServices) {
   const folder = workspace.resolve(path);
   const chosen = manager ?? (await findManager(workspace, folder));
+  if (packages.length === 0 && manager === undefined) await refuseOtherManagers(workspace, folder, chosen);
   if (!chosen) {
     throw new ToolError(`No file in ${folder || "the repository"} belongs to a package manager.`, {
       code: "INVALID_ARGUMENTS",

@@ -32,6 +32,9 @@ type Input = z.infer<typeof inputSchema>;
 /** Reports are read whole, since truncated JSON cannot be parsed. */
 const reportBytes = 16_000_000;
 const shownFailures = 10;
+/** The number of failures that are shown with all their lines. The others often repeat them. */
+const shownWhole = 4;
+const linesOfOthers = 3;
 const shownOutput = 6_000;
 
 export function createRunTestsTool(settings: CodeConfig, services: ToolServices): NamedTool<Input> {
@@ -137,10 +140,10 @@ function report(
 ): ToolResult {
   const headline = summary ? countsOf(summary) : "No summary could be read from the output";
   const failures =
-    summary?.failures
-      .slice(0, shownFailures)
-      .map(({ name, error }) => `✗ ${showHidden(relativePaths(name))}\n${indent(showHidden(relativePaths(error)))}`) ??
-    [];
+    summary?.failures.slice(0, shownFailures).map(({ name, error }, at) => {
+      const shown = at < shownWhole ? error : error.split("\n").slice(0, linesOfOthers).join("\n");
+      return `✗ ${showHidden(relativePaths(name))}\n${indent(showHidden(relativePaths(shown)))}`;
+    }) ?? [];
   const more = (summary?.failures.length ?? 0) - shownFailures;
   const needsOutput = !summary || (result.exitCode !== 0 && failures.length === 0);
   const llmContent = [
@@ -171,6 +174,7 @@ function report(
 }
 
 function countsOf({ passed, failed, skipped }: TestSummary): string {
+  if (passed + failed + skipped === 0) return "no test ran";
   return `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`;
 }
 

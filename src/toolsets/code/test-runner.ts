@@ -12,6 +12,7 @@ export type TestReport =
   | "go"
   | "cargo"
   | "rspec"
+  | "minitest"
   | "plain";
 
 /** A project's test command and the format of its output. */
@@ -33,7 +34,7 @@ export async function findTestRunner(workspace: Workspace, folder: string): Prom
   const at = (name: string) => (folder === "" ? name : `${folder}/${name}`);
   const has = (name: string) => workspace.exists(at(name));
   const manifest = await readManifest(workspace, at("package.json"));
-  const ofNode = manifest && nodeRunner(manifest);
+  const ofNode = manifest && nodeRunner(manifest, await runnersWithSettings(has));
   if (ofNode) return ofNode;
   if (await has("go.mod")) {
     return { name: "go test", command: ["go", "test", "-json", "./..."], report: "go", reason: "There is a go.mod." };
@@ -57,15 +58,26 @@ export async function findTestRunner(workspace: Workspace, folder: string): Prom
 }
 
 async function rubyRunner(workspace: Workspace, at: (name: string) => string): Promise<TestRunner | undefined> {
-  const gemfile = (await workspace.exists(at("Gemfile"))) ? await textOf(workspace, at("Gemfile")) : undefined;
-  const hasSettings = await workspace.exists(at(".rspec"));
-  if (!hasSettings && !/\brspec\b/.test(gemfile ?? "")) return undefined;
-  const rspec = gemfile === undefined ? ["rspec"] : ["bundle", "exec", "rspec"];
+  const read = async (name: string) => ((await workspace.exists(at(name))) ? textOf(workspace, at(name)) : undefined);
+  const [gemfile, rakefile = "", settings] = await Promise.all(["Gemfile", "Rakefile", ".rspec"].map(read));
+  const bundled = gemfile === undefined ? [] : ["bundle", "exec"];
+  const usesRspec = /["']rspec(-rails)?["']/.test(gemfile ?? "") || /\bRSpec::|rspec\/core/.test(rakefile);
+  if (settings !== undefined || usesRspec) {
+    return {
+      name: "rspec",
+      command: [...bundled, "rspec", "--no-color", "--format", "json"],
+      report: "rspec",
+      acceptsFolder: true,
+      reason: settings === undefined ? "The Gemfile or Rakefile names rspec." : "There is a .rspec.",
+    };
+  }
+  if (!/TestTask|\btask\s*\(?:?["']?test\b/.test(rakefile)) return undefined;
   return {
-    name: "rspec",
-    command: [...rspec, "--no-color", "--format", "json"],
-    report: "rspec",
-    reason: hasSettings ? "There is a .rspec." : "The Gemfile names rspec.",
+    name: "rake test",
+    command: [...bundled, "rake", "test"],
+    commandForNamed: [...bundled, "ruby", "-Ilib", "-Itest", "-Ispec"],
+    report: "minitest",
+    reason: "The Rakefile has a task `test`.",
   };
 }
 
@@ -114,20 +126,54 @@ async function textOf(workspace: Workspace, path: string): Promise<string> {
   return await workspace.read(path);
 }
 
-function nodeRunner({ scripts, dependencies }: PackageManifest): TestRunner | undefined {
+const nodeTest = /(^|\s)node\s.*--test(\s|$)/;
+const namesProgram = (text: string, name: string) => new RegExp(`(^|[\\s/])${name}(\\s|$)`).test(text);
+const namesRunner = (text: string) =>
+  ["vitest", "jest", "mocha"].some((name) => namesProgram(text, name)) || nodeTest.test(text);
+
+/** Scripts that start the tests of packages whose `test` does something else or does not exist, as with Nx and Turborepo. */
+const otherTestScripts = ["test:unit", "test:lib", "test:run", "test:node", "test:js", "unit", "vitest", "jest"];
+
+/** Returns the script that starts the tests: `test`, unless only a script that it runs, or another one, names the runner. */
+function testScript(scripts: Record<string, string>): { name: string; script: string } {
   const script = scripts.test ?? "";
+  if (namesRunner(script)) return { name: "test", script };
+  const started = [...script.matchAll(/\b(?:npm|pnpm|yarn)(?: run)? ([\w:.-]+)/g)].map(([, name = ""]) => name);
+  const other = [...started, ...otherTestScripts].find((name) => namesRunner(scripts[name] ?? ""));
+  return other === undefined ? { name: "test", script } : { name: other, script: scripts[other] ?? "" };
+}
+
+/** Returns the runners whose settings a folder has. */
+async function runnersWithSettings(has: (name: string) => Promise<boolean>): Promise<Set<string>> {
+  const found = new Set<string>();
+  for (const name of ["vitest", "jest"]) {
+    const files = ["ts", "mts", "js", "mjs", "cjs"].map((ending) => has(`${name}.config.${ending}`));
+    if ((await Promise.all(files)).includes(true)) found.add(name);
+  }
+  return found;
+}
+
+function nodeRunner(
+  { scripts, dependencies }: PackageManifest,
+  withSettings: ReadonlySet<string>,
+): TestRunner | undefined {
+  const { name: scriptName, script } = testScript(scripts);
   const isPlaceholder = /no test specified/.test(script);
-  const because =
-    script && !isPlaceholder ? `The test script of package.json is \`${script}\`.` : "package.json depends on it.";
+  const hasScript = script !== "" && !isPlaceholder;
+  const because = hasScript
+    ? `The ${scriptName} script of package.json is \`${script}\`.`
+    : "package.json depends on it, or its settings are there.";
   const last = script.split(/&&|\|\||[;|]/).at(-1) ?? "";
-  const names = (text: string, name: string) => new RegExp(`(^|[\\s/])${name}(\\s|$)`).test(text);
-  const uses = (name: string) => names(script, name) || ((!script || isPlaceholder) && dependencies.has(name));
+  const uses = (name: string) =>
+    namesProgram(script, name) || (!hasScript && (dependencies.has(name) || withSettings.has(name)));
+  const npmTest =
+    scriptName === "test" ? ["npm", "test", "--silent", "--"] : ["npm", "run", "--silent", scriptName, "--"];
 
   // The script's own options (files, imports, environment) matter, so the script itself runs and only the reporter is added.
   function through(name: string, { own = [], options }: { own?: string[]; options: string[] }): string[] {
-    const isLast = names(last, name) && !/\s--watch(All)?(\s|$)/.test(last);
+    const isLast = namesProgram(last, name) && !/\s--watch(All)?(\s|$)/.test(last);
     return isLast
-      ? ["npm", "test", "--silent", "--", ...options]
+      ? [...npmTest, ...options]
       : ["npx", "--no-install", name, ...own, ...options.filter((option) => option !== "--run")];
   }
 
@@ -147,20 +193,20 @@ function nodeRunner({ scripts, dependencies }: PackageManifest): TestRunner | un
       reason: because,
     };
   }
-  const nodeTest = /(^|\s)node\s.*--test(\s|$)/;
   if (nodeTest.test(script)) {
     // A second reporter would require destinations for both, and appended to another command, it would become that
     // command's option.
     const isOurs = nodeTest.test(last) && !script.includes("--test-reporter");
-    const command = ["npm", "test", "--silent", "--", ...(isOurs ? ["--test-reporter=tap"] : [])];
+    const command = [...npmTest, ...(isOurs ? ["--test-reporter=tap"] : [])];
     return { name: "node --test", command, report: "tap", reason: because };
   }
-  if (script && !isPlaceholder)
-    return { name: "npm test", command: ["npm", "test", "--silent", "--"], report: "plain", reason: because };
-  return undefined;
+  if (!hasScript) return undefined;
+  // Nx starts a background process and Turborepo asks about telemetry, neither of which a sandbox has a use for.
+  const env = { NX_DAEMON: "false", NX_TUI: "false", TURBO_TELEMETRY_DISABLED: "1", CI: "1" };
+  return { name: "npm test", command: npmTest, env, report: "plain", reason: because };
 }
 
-const pytestFiles = ["pytest.ini", "conftest.py", "tox.ini"];
+const pytestFiles = ["pytest.ini", ".pytest.ini", "conftest.py", "tests/conftest.py"];
 const pythonFiles = ["pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "requirements-dev.txt"];
 /** The maximum number of test files to read. */
 const maxTestFilesRead = 20;
@@ -172,7 +218,7 @@ async function pythonRunner(workspace: Workspace, folder: string): Promise<TestR
     .map((path) => path.slice(prefix.length));
   const present = new Set(inside);
   const tests = inside.filter((path) => /(^|\/)(test_[^/]*|[^/]*_test)\.py$/.test(path));
-  const sign = [...pytestFiles, ...pythonFiles].find((name) => present.has(name)) ?? tests[0];
+  const sign = [...pytestFiles, "tox.ini", ...pythonFiles].find((name) => present.has(name)) ?? tests[0];
   if (sign === undefined) return undefined;
 
   const pytest: TestRunner = {
@@ -184,7 +230,8 @@ async function pythonRunner(workspace: Workspace, folder: string): Promise<TestR
     // Makes a package in `src` importable without installing it.
     ...(inside.some((path) => /^src\/.*\.py$/.test(path)) && { env: { PYTHONPATH: "src" } }),
   };
-  if (pytestFiles.some((name) => present.has(name))) return pytest;
+  const tox = present.has("tox.ini") ? await textOf(workspace, `${prefix}tox.ini`) : "";
+  if (pytestFiles.some((name) => present.has(name)) || /\bpytest\b/.test(tox)) return pytest;
   const read = [...pythonFiles.filter((name) => present.has(name)), ...tests.slice(0, maxTestFilesRead)];
   const texts = await Promise.all(read.map((path) => textOf(workspace, prefix + path)));
   const needsPytest = texts.some((text) => /\bpytest\b|^(async )?def test_/m.test(text));

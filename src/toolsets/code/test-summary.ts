@@ -21,6 +21,7 @@ const errorLines = 12;
 const maxFailures = 50;
 const maxNameLength = 500;
 const maxErrorLength = 8_000;
+const maxLineLength = 500;
 /** The maximum number of positions at which JSON may start: each is parsed to its end. */
 const maxJsonStarts = 8;
 
@@ -31,11 +32,14 @@ export function summarizeTests(report: TestReport, stdout: string, stderr: strin
   switch (report) {
     case "vitest":
     case "jest":
-      return fromJestJson(text);
+      // With --bail, jest prints no JSON after a failure.
+      return fromJestJson(text) ?? fromJestText(both);
     case "mocha":
       return fromMochaJson(text);
     case "rspec":
       return fromRspecJson(text);
+    case "minitest":
+      return fromMinitest(text);
     case "tap":
       return fromTap(text) ?? fromSpec(both);
     case "pytest":
@@ -47,16 +51,25 @@ export function summarizeTests(report: TestReport, stdout: string, stderr: strin
     case "cargo":
       return fromCargo(text);
     case "plain":
-      return (
-        fromJestJson(text) ??
-        fromTap(both) ??
-        fromSpec(both) ??
-        fromPytest(both) ??
-        fromUnittest(both) ??
-        fromCargo(both) ??
-        fromWords(both)
-      );
+      return fromAnyText(text, both.replace(taskPrefix, ""));
   }
+}
+
+/** The package and task before each line of a monorepo tool's output, such as `ui:test: ` or `packages/ui test: `. */
+const taskPrefix = /^[@\w./-]{1,100}(?::| )test[\w:-]{0,50}: ?/gm;
+
+function fromAnyText(stdout: string, both: string): TestSummary | undefined {
+  return (
+    fromJestJson(stdout) ??
+    fromTap(both) ??
+    fromSpec(both) ??
+    fromPytest(both) ??
+    fromUnittest(both) ??
+    fromCargo(both) ??
+    fromMinitest(both) ??
+    fromJestText(both) ??
+    fromWords(both)
+  );
 }
 
 function firstLines(text: string): string {
@@ -66,8 +79,12 @@ function firstLines(text: string): string {
   // Frames in packages and in the runtime say little about a failure.
   const own = lines.filter((line) => !isForeignFrame(line.trimStart()));
   const start = own.findIndex((line) => line.trim() !== "");
-  return own
-    .slice(Math.max(0, start), Math.max(0, start) + errorLines)
+  const kept = own.slice(Math.max(0, start), Math.max(0, start) + errorLines);
+  const indents = kept.filter((line) => line !== "").map((line) => /^ */.exec(line)?.[0].length ?? 0);
+  const indent = Math.min(...indents);
+  return kept
+    .map((line) => line.slice(indent))
+    .map((line) => (line.length > maxLineLength ? `${line.slice(0, maxLineLength)}…` : line))
     .join("\n")
     .trim();
 }
@@ -123,6 +140,24 @@ function fromJestJson(text: string): TestSummary | undefined {
   return summary({ passed: json.numPassedTests, failed, skipped }, failures);
 }
 
+/** Parses what jest and vitest print for people: a line of totals for each run, and a section for each failure. */
+function fromJestText(text: string): TestSummary | undefined {
+  const totals = [...text.matchAll(/^ *Tests:? {2,}(.{1,200})$/gm)].map(([, total = ""]) => total);
+  if (totals.length === 0) return undefined;
+
+  const count = (word: string) =>
+    totals.reduce((sum, total) => sum + Number(new RegExp(`(\\d+) ${word}\\b`).exec(total)?.[1] ?? 0), 0);
+  const failures = new Map<string, string>();
+  for (const part of text.split(/^ *(?:●|FAIL) (?=.* [›>] | *Test suite failed)/m).slice(1)) {
+    const [name = ""] = part.split("\n", 1);
+    const [error = ""] = part.slice(name.length + 1).split(/^(?:Test Suites?: |⎯{5}|(?:PASS|FAIL) |Snapshots: )/m);
+    if (!failures.has(name.trim())) failures.set(name.trim(), firstLines(error));
+  }
+  const named = [...failures].map(([name, error]) => ({ name, error }));
+  const skipped = count("skipped") + count("pending") + count("todo");
+  return summary({ passed: count("passed"), failed: count("failed"), skipped }, named);
+}
+
 function fromMochaJson(text: string): TestSummary | undefined {
   const json = lastJson(text);
   const stats = json?.stats;
@@ -152,6 +187,20 @@ function fromRspecJson(text: string): TestSummary | undefined {
   const skipped = numberOf(counts.pending_count);
   const passed = Math.max(0, counts.example_count - numberOf(counts.failure_count) - skipped);
   return summary({ passed, failed, skipped }, failures);
+}
+
+function fromMinitest(text: string): TestSummary | undefined {
+  const total = /^(\d+) (?:runs|tests), \d+ assertions, (\d+) failures, (\d+) errors(?:, (\d+) skips)?/m.exec(text);
+  if (!total) return undefined;
+
+  const [all = 0, failed = 0, errors = 0, skipped = 0] = total.slice(1).map((number = "0") => Number(number));
+  const failures = text.split(/^ *\d+\) (?=Failure:|Error:)/m).flatMap((part, at): FailedTest[] => {
+    const [, name = "", ...lines] = part.split("\n");
+    const end = lines.findIndex((line) => /^\d+ (?:runs|tests), /.test(line));
+    const error = firstLines((end === -1 ? lines : lines.slice(0, end)).join("\n"));
+    return at === 0 ? [] : [{ name: name.replace(/:$/, ""), error }];
+  });
+  return summary({ passed: Math.max(0, all - failed - errors - skipped), failed: failed + errors, skipped }, failures);
 }
 
 function fromTap(text: string): TestSummary | undefined {
@@ -241,7 +290,9 @@ function unittestError(part: string): string {
 
 function fromPytest(text: string): TestSummary | undefined {
   const last = text.split("\n").findLast((line) => /\b\d+ (passed|failed|errors?|skipped)\b.* in [\d.]+s/.test(line));
-  if (last === undefined) return undefined;
+  if (last === undefined) {
+    return /^no tests ran in [\d.]+s/m.test(text) ? summary({ passed: 0, failed: 0, skipped: 0 }, []) : undefined;
+  }
 
   const count = (pattern: string) => Number(new RegExp(`(\\d+) ${pattern}`).exec(last)?.[1] ?? 0);
   const named = [...text.matchAll(/^(?:FAILED|ERROR) (\S+?)(?: - (.*))?$/gm)].slice(0, maxFailures);

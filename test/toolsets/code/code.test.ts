@@ -267,6 +267,35 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
     expect(result.llmContent).toContain("Changed: a.js");
     expect(sandbox.text("a.js")).toBe("let a;\n");
   });
+
+  test("only the files that the run has changed are formatted, with the formatter of the nearest folder", async () => {
+    const { call, sandbox } = await world({
+      files: {
+        "package.json": '{"devDependencies":{"prettier":"3"}}',
+        "packages/a/package.json": "{}",
+        "packages/a/old.js": "",
+        "packages/b/old.js": "",
+      },
+    });
+    const prettier = '#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done; shift\nfor f; do echo formatted > "$f"; done\n';
+    await call("run_code", {
+      language: "bash",
+      code: `mkdir -p node_modules/.bin && printf '%s' "$1" > node_modules/.bin/prettier && chmod +x node_modules/.bin/*`,
+      args: [prettier],
+    });
+    await expect(call("format_code", { path: "packages/a" })).rejects.toThrow(
+      "has changed no file that prettier formats",
+    );
+    await sandbox.write("packages/a/new.js", "let  a");
+    await sandbox.write("packages/b/new.js", "let  b");
+
+    const { llmContent } = await call("format_code", { path: "packages/a" });
+    await call("format_code", { path: "packages/b", paths: ["old.js"] });
+
+    expect(llmContent).toMatch(/\nChanged: packages\/a\/new\.js$/m);
+    expect(sandbox.text("packages/a/old.js") + sandbox.text("packages/b/new.js")).toBe("let  b");
+    expect(sandbox.text("packages/b/old.js")).toBe("formatted\n");
+  });
 });
 
 describe("without an OS sandbox", () => {
@@ -302,6 +331,16 @@ describe("what a project is tested and formatted with", () => {
     [{ ".rspec": "" }, "rspec"],
     [{ Gemfile: 'gem "rspec"' }, "rspec"],
     [{ Gemfile: 'gem "rails"' }, undefined],
+    [
+      { Gemfile: 'gem "rubocop-rspec"', Rakefile: 'Rake::TestTask.new(:test) { |t| t.pattern = "spec/**" }' },
+      "rake test",
+    ],
+    [{ "package.json": '{"scripts":{"test":"nx run-many -t test:lib","test:lib":"vitest"}}' }, "vitest"],
+    [{ "package.json": '{"scripts":{"test":"npm run lint && npm run spec","spec":"mocha"}}' }, "mocha"],
+    [{ "package.json": '{"scripts":{"test":"turbo run test"}}' }, "npm test"],
+    [{ "package.json": "{}", "vitest.config.ts": "" }, "vitest"],
+    [{ "tox.ini": "commands = pytest", "tests/test_a.py": "import unittest\n" }, "pytest"],
+    [{ "tox.ini": "commands = python -m unittest", "tests/test_a.py": "import unittest\n" }, "unittest"],
     [{ "Cargo.toml": "" }, "cargo test"],
     [{ "pkg/test_a.py": "" }, "pytest"],
     [{ "setup.py": "", "tests/test_a.py": "import unittest\n" }, "unittest"],
@@ -322,6 +361,7 @@ describe("what a project is tested and formatted with", () => {
     ["jest --watch", "npx --no-install jest --json --ci"],
     ["node --test --test-reporter=spec", "npm test --silent --"],
     ["node --test && echo done", "npm test --silent --"],
+    ["yarn lint && yarn jest --ci", "npm test --silent -- --json --ci"],
   ])("the options of the script %j are kept, and only the report is ours", async (script, command) => {
     const files = { "package.json": JSON.stringify({ scripts: { test: script } }) };
 

@@ -417,6 +417,37 @@ describe("installing packages", () => {
     ).toEqual(["npm", "ci"]);
   });
 
+  test("the packages of a pyproject.toml and of its groups for development are installed, plain names only", async () => {
+    const pyproject = [
+      "[project]",
+      "dependencies = [",
+      '  "click >= 8.1, < 9; python_version > \'3\'", # "not-this"',
+      '  "evil @ https://evil.example/x.whl", "./evil", "--index-url=x",',
+      "]",
+      'classifiers = ["Typing :: Typed"]',
+      "[project.optional-dependencies]",
+      'test = ["pytest", "uvicorn[standard]"]',
+      'docs = ["sphinx"]',
+      "[dependency-groups]",
+      'dev = [{ include-group = "lint" }, "ruff==0.1"]',
+    ].join("\n");
+    const { preview } = await world({ files: { "pyproject.toml": pyproject } });
+
+    expect(await preview("install_package", {})).toMatch(/-- click>=8\.1,<9 pytest uvicorn\[standard\] ruff==0\.1$/m);
+  });
+
+  test.each([
+    [{ Gemfile: "gemspec" }, "`setup: [bundle install]`"],
+    [{ "pyproject.toml": "[tool.poetry]", "poetry.lock": "" }, "`setup: [poetry install]`"],
+  ])("of %j, only a setup installs the packages, and the model is told", async (files, suggestion) => {
+    const { preview } = await world({ files: files as Record<string, string> });
+
+    await expect(preview("install_package", {})).rejects.toMatchObject({
+      code: "UNAVAILABLE",
+      suggestion: expect.stringContaining(suggestion),
+    });
+  });
+
   test("asks unless the worker says otherwise, and shows the command", async () => {
     const { asks, preview } = await world({ files: { "package.json": "{}" } });
 

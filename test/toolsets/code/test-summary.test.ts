@@ -190,7 +190,7 @@ describe("a runner's output becomes counts, names and first error lines", () => 
       passed: 1,
       failed: 2,
       skipped: 0,
-      failures: [{ name: "Sum subtracts", error: "expected: 1\n       got: 3" }],
+      failures: [{ name: "Sum subtracts", error: "expected: 1\n     got: 3" }],
     });
   });
 
@@ -201,6 +201,43 @@ describe("a runner's output becomes counts, names and first error lines", () => 
     });
     expect(summarizeTests("plain", "", "Tests: 1 failed, 4 passed, 5 total")).toMatchObject({ passed: 4, failed: 1 });
     expect(summarizeTests("plain", "all is well", "")).toBeUndefined();
+  });
+});
+
+test("jest with --bail prints text instead of JSON, which is read as well, also behind the names of packages", () => {
+  const lines = [
+    "FAIL src/a.test.js",
+    "  ● sums › adds",
+    "",
+    "    Expected: 2",
+    "    Received: 0",
+    "",
+    "Test Suites: 1 failed, 2 passed, 3 of 19 total",
+    "Tests:       1 failed, 1 skipped, 71 passed, 73 total",
+  ];
+  const failures = [{ name: "sums › adds", error: "Expected: 2\nReceived: 0" }];
+
+  expect(summarizeTests("jest", "", lines.join("\n"))).toEqual({ passed: 71, failed: 1, skipped: 1, failures });
+  const turbo = [...lines, "Tests:       4 passed, 4 total"].map((line) => `@acme/ui:test: ${line}`);
+  expect(summarizeTests("plain", turbo.join("\n"), "")).toEqual({ passed: 75, failed: 1, skipped: 1, failures });
+});
+
+test("minitest", () => {
+  const stdout = [
+    "F.",
+    "  1) Failure:",
+    "Sum#test_0001_adds [spec/sum_spec.rb:5]:",
+    "Expected: 2",
+    "  Actual: 0",
+    "",
+    "3 runs, 3 assertions, 1 failures, 0 errors, 1 skips",
+  ].join("\n");
+
+  expect(summarizeTests("minitest", stdout, "")).toEqual({
+    passed: 1,
+    failed: 1,
+    skipped: 1,
+    failures: [{ name: "Sum#test_0001_adds [spec/sum_spec.rb:5]", error: "Expected: 2\n  Actual: 0" }],
   });
 });
 
@@ -222,6 +259,8 @@ test.each<[TestReport, string, string]>([
   ["vitest", '\n{"a":[', "}"],
   ["tap", "not ok 1 - a\n", "\n# pass 1\n# fail 1\n"],
   ["cargo", "---- a stdout ----\n", "\ntest result: x. 1 passed; 1 failed; 0 ignored"],
+  ["jest", " FAIL a > b\n", "Tests:  1 failed"],
+  ["minitest", " 1) Error:\n", "\n1 runs, 1 assertions, 0 failures, 1 errors"],
   ["go", '{"Action":"fail","Package":"a","Test":"b"}\n', ""],
   ["plain", "\u001b]", ""],
 ])("a %s report of 100,000 characters of %j is read, or not, at once", (report, unit, end) => {
