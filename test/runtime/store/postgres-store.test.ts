@@ -156,6 +156,23 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
       expect(await one.log("r1")).toHaveLength(40);
     });
 
+    test("report a full disk until a delivery has space again, although small writes succeed", async () => {
+      const { one, sql } = await openTwo();
+      const delivery = { key: "full", queue: "q", content: {} };
+      await sql.query(`set search_path to golem_forge;
+        create function refuse() returns trigger as $$ begin raise 'No space left on device' using errcode = '53100'; end $$ language plpgsql;
+        create trigger full_disk before insert on pending_deliveries for each row execute function refuse()`);
+
+      await expect(one.saveDelivery(delivery)).rejects.toThrow(
+        /^The disk of the database .* is full\. Free some space\./,
+      );
+      await expect(one.ping()).rejects.toThrow(/ is full\. /);
+      await sql.query("drop trigger full_disk on pending_deliveries");
+      await one.ping();
+
+      expect(await one.saveDelivery(delivery)).toBe(true);
+    });
+
     test("continue when the server drops their connections", async () => {
       const { one, sql } = await openTwo();
       await one.ingest({ run: sampleRun("r1"), events: [] });

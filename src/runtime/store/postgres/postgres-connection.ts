@@ -90,7 +90,8 @@ export async function openPostgresConnection(url: string): Promise<PostgresConne
     raw: (text, values) => attempt(() => sqlOn(pool).raw(text, values)),
     transaction: (work) => attempt(() => runTransaction(pool, work)),
     ping: async () => {
-      await connection.run(problem ? "update schema_version set version = version" : "select 1");
+      if (problem) await connection.transaction(tryLargeWrite);
+      else await connection.run("select 1");
       problem = undefined;
     },
     connect: async () => {
@@ -143,6 +144,13 @@ async function requireSessions(options: pg.ClientConfig, database: string): Prom
 async function sessionOf(client: pg.Client): Promise<number | undefined> {
   const { rows } = await client.query("select pg_backend_pid() as pid");
   return Session.parse(rows[0]).pid;
+}
+
+/** Writes about a megabyte, and takes it back. A small write may succeed on a full disk, in space that is already allocated. */
+async function tryLargeWrite(sql: Sql): Promise<Outcome<undefined>> {
+  await sql.run(`insert into pending_deliveries (key, queue, content, received_at)
+    select '', '', to_json(string_agg(md5(random()::text), '')), 0 from generate_series(1, 32768)`);
+  return { result: undefined, undo: true };
 }
 
 async function runTransaction<Result>(pool: pg.Pool, work: (sql: Sql) => Promise<Outcome<Result>>): Promise<Result> {
