@@ -1,4 +1,5 @@
 import {
+  DiffResultValue,
   isWellKnown,
   isWellKnownKind,
   type ResultValue,
@@ -9,6 +10,7 @@ import {
 import { estimateTokens } from "#text/estimate-tokens.ts";
 import { truncateText } from "#text/truncate.ts";
 import { showHidden } from "#text/visible-text.ts";
+import { compareTexts, unifiedDiff } from "./filesystem/file-changes.ts";
 
 /** Converts a tool's return value to a ToolResult. A ResultValue, text or other JSON gets a text for the model. */
 export function normalizeResult(returned: unknown): ToolResult {
@@ -18,6 +20,25 @@ export function normalizeResult(returned: unknown): ToolResult {
 
   const value: ResultValue = isResultValue(returned) ? returned : { kind: "json", data: returned };
   return { llmContent: describeForModel(value), value };
+}
+
+/** Adds the unified diff to a diff value that has only its texts, so that every front end shows a diff. */
+export function withUnifiedDiff(result: ToolResult): ToolResult {
+  const parsed = DiffResultValue.safeParse(result.value);
+  if (!parsed.success || parsed.data.diff !== undefined) return result;
+
+  const { path, original, modified, isNew, action, hunks, stats } = parsed.data;
+  if (original === undefined && !isNew) return result;
+  const before = isNew ? undefined : original;
+  const compared = compareTexts({ path, before, after: action === "delete" ? undefined : modified });
+  const { additions, deletions } = compared;
+  const value = {
+    ...parsed.data,
+    diff: unifiedDiff(compared),
+    hunks: hunks ?? compared.hunks,
+    stats: stats ?? { additions, deletions, changes: additions + deletions },
+  };
+  return { ...result, value };
 }
 
 function textResult(text: string): ToolResult {

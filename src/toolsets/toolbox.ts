@@ -9,7 +9,7 @@ import { compileSchema, type ToolSchema } from "#domain/tool-schema.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { abandonOnAbort } from "./abandon-on-abort.ts";
 import { failedResult, interruptedResult, resultOfError } from "./failed-result.ts";
-import { normalizeResult, truncateResult } from "./normalize-result.ts";
+import { normalizeResult, truncateResult, withUnifiedDiff } from "./normalize-result.ts";
 import { type CallContext, type PreparedCall, prepareCall, type ToolSchemas } from "./prepare-call.ts";
 import { type CallReview, openToolContext, RepeatedCalls, type ReviewState, reviewCall } from "./review-call.ts";
 import type { ToolEvents } from "./tool-events.ts";
@@ -211,7 +211,7 @@ async function runTool({ tool, value, outputSchema }: PreparedCall, context: Too
     const outcome = await abandonOnAbort(() => execute.call(tool, value, context), signal);
     if (outcome.abandoned) return stoppedResult(tool.name, signal, { started: true });
 
-    return await checkOutput(tool, outputSchema, outcome.value);
+    return withUnifiedDiff(await checkOutput(tool, outputSchema, outcome.value));
   } catch (error) {
     return signal.aborted ? stoppedResult(tool.name, signal, { started: true }) : resultOfError(error);
   }
