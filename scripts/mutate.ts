@@ -28,7 +28,7 @@ const rooms: Record<string, Room> = {
       "src/runtime/effects/{check-approval,review-calls,post-requests}.ts",
       "src/runtime/store/apply-decision.ts",
     ],
-    tests: ["test/runtime/*.test.ts", "test/runtime/effects/*.test.ts"],
+    tests: ["test/runtime/{approval-rules,decide-approvals,effects/*,store/apply-decision}.test.ts"],
   },
   runtime: {
     code: [
@@ -38,8 +38,8 @@ const rooms: Record<string, Room> = {
     tests: ["test/runtime/*.test.ts", "test/runtime/{effects,calls,model,start}/*.test.ts"],
   },
   redaction: {
-    code: ["src/text/{redact,sanitize,hidden-characters,visible-text}.ts"],
-    tests: ["test/text/*.test.ts", "test/security/output.test.ts"],
+    code: ["src/text/{redact,sanitize,visible-text}.ts"],
+    tests: ["test/text/{redact,sanitize,untrusted,visible-text}.test.ts"],
   },
   sandbox: {
     code: ["src/sandbox/{push-changes,build-commit,merge-branch,merge-file,zones}.ts"],

@@ -296,6 +296,22 @@ describe("when the process stops", () => {
   });
 });
 
+test("work whose result is not stored, because the run was stopped meanwhile, is told so", async () => {
+  const [afterCommit, afterCancel] = [vi.fn(), vi.fn()];
+  const { store, scheduler, start } = schedulerWorld({
+    "model.call": async () => {
+      await store.completeEffect({ key: "k1" });
+      return { afterCommit, afterCancel };
+    },
+  });
+
+  await start(sampleEffect("r1", "k1"));
+  await scheduler.process("r1");
+
+  expect(afterCancel).toHaveBeenCalledOnce();
+  expect(afterCommit).not.toHaveBeenCalled();
+});
+
 test("a run whose lease is revoked aborts its work without an error, and is processed again when it is acquired again", async () => {
   const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const started = [first, second];
