@@ -3,8 +3,7 @@ import { type Approval, approvalDigest, canonicalJson } from "#domain/approval.t
 import type { RunEvent } from "#domain/events.ts";
 import { boundPart, isShownWhole } from "#domain/preview.ts";
 import type { RunView } from "#domain/run.ts";
-import type { ToolReply } from "#runtime/calls/tool-reply.ts";
-import type { FrontEnd, Question } from "#runtime/front-end.ts";
+import type { FrontEnd, Question, ToolReply } from "#runtime/front-end.ts";
 import type { Decision } from "#runtime/store/store.ts";
 import { failedResult, resultOfError } from "#toolsets/failed-result.ts";
 import type { ApprovalController, ApprovalDecision, ApprovalRequest } from "#ui/approval-controller.ts";

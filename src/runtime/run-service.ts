@@ -5,7 +5,6 @@ import type { RunEvent } from "#domain/events.ts";
 import type { ReportedLocation, RepositoryRef } from "#domain/github.ts";
 import { branchOf, type RunSpec, type RunState, type RunView } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
-import type { ToolReply } from "#runtime/calls/tool-reply.ts";
 import { readAttachments } from "#runtime/start/read-attachments.ts";
 import { RunStarter } from "#runtime/start/start-run.ts";
 import { TriggeredRuns } from "#runtime/start/triggered-runs.ts";
@@ -13,14 +12,16 @@ import { resolveLocation } from "#runtime/store/resolve-location.ts";
 import { readView } from "#runtime/views/read-view.ts";
 import { cleanText } from "#text/untrusted.ts";
 import { redisplayEffects, stateName } from "./apply-events.ts";
-import { openPullRequests, requestBaseMerge } from "./base-updates.ts";
 import { decideApprovals, pendingApprovals, revokeApproval } from "./decide-approvals.ts";
+import type { ToolReply } from "./front-end.ts";
 import { lastPushedCommit, questionAskedId } from "./read-log.ts";
 import {
   changeModel,
   clearConversation,
   listModels,
+  openPullRequests,
   raiseCostLimit,
+  requestBaseMerge,
   requestExit,
   retry,
   showChanges,

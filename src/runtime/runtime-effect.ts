@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { EffectRequest } from "#machines/effects.ts";
 import type { ParsedCommand } from "#ui/command.ts";
-import { ToolReply } from "./calls/tool-reply.ts";
+import { ToolReply } from "./front-end.ts";
 
 const StoredCommand = z.strictObject({
   name: z.string(),

@@ -3,7 +3,7 @@ import { renderToolReply } from "#bot/render/render-tool-reply.ts";
 import type { ToolResult } from "#domain/result.ts";
 import { createExecutors } from "#executors/create-executors.ts";
 import { outputBudget } from "#executors/output-budget.ts";
-import type { ToolReply } from "#runtime/calls/tool-reply.ts";
+import type { ToolReply } from "#runtime/front-end.ts";
 import { splitCode } from "#text/markdown-code.ts";
 import { createRedactor, redactDeep } from "#text/redact.ts";
 import { createSanitizer } from "#text/sanitize.ts";

@@ -1,5 +1,17 @@
-import { defineHandler } from "./handler.ts";
-import { locationOf, RepositoryPayload } from "./payloads.ts";
+import { UserError } from "#domain/errors.ts";
+import type { ReportedLocation } from "#domain/github.ts";
+import { saveMergeCheck } from "./handle-merge-check.ts";
+import { mayChangeSchedules, saveSchedules } from "./handle-schedule.ts";
+import { type DeliveryContext, defineHandler } from "./handler.ts";
+import {
+  InstallationPayload,
+  InstallationRepositoriesPayload,
+  type ListedRepositories,
+  locationOf,
+  PushPayload,
+  RepositoryPayload,
+} from "./payloads.ts";
+import { ignoreThread, queueOf, threadOf } from "./thread.ts";
 
 /** Updates the location of a repository that was renamed or transferred. Its runs stop if this deployment does not serve the new name. */
 export const repositoryMoved = defineHandler(RepositoryPayload, {
@@ -28,5 +40,100 @@ export const repositoryDeleted = defineHandler(RepositoryPayload, {
     if (id === undefined) return;
     const reason = `The repository ${owner.login}/${name} was deleted.`;
     await runs().stopUnreachable({ installationId: installation.id, repositoryIds: [id] }, { reason, deliveryId });
+  },
+});
+
+/** Stops the runs of an account from which the app was uninstalled, or where it was suspended. */
+export const installationRevoked = defineHandler(InstallationPayload, {
+  queue: ({ installation }) => `${installation.id}`,
+  handle: ({ action, installation: { id: installationId, account } }, { runs, deliveryId }) => {
+    const reason =
+      action === "suspend"
+        ? `The app was suspended by ${account.login}.`
+        : `The app was uninstalled from ${account.login}.`;
+    return runs().stopUnreachable({ installationId }, { reason, deliveryId });
+  },
+});
+
+/** Shows pending requests again after the app was installed on an account, or is no longer suspended. */
+export const installationRestored = defineHandler(InstallationPayload, {
+  queue: ({ installation }) => `${installation.id}`,
+  handle: async ({ action, installation, repositories }, context) => {
+    if (action === "unsuspend") await context.runs().refreshReachable({ installationId: installation.id }, []);
+    else await reach(installation, repositories, context);
+  },
+});
+
+export const repositoriesAdded = defineHandler(InstallationRepositoriesPayload, {
+  queue: ({ installation }) => `${installation.id}`,
+  handle: ({ installation, repositories_added }, context) => reach(installation, repositories_added, context),
+});
+
+export const repositoriesRemoved = defineHandler(InstallationRepositoriesPayload, {
+  queue: ({ installation }) => `${installation.id}`,
+  handle: ({ installation, repositories_removed }, { runs, deliveryId }) =>
+    runs().stopUnreachable(
+      { installationId: installation.id, repositoryIds: repositories_removed.map(({ id }) => id) },
+      { reason: "The app was removed from this repository.", deliveryId },
+    ),
+});
+
+/** Shows pending requests in repositories that the app can reach now, and stores their schedules. */
+async function reach(
+  installation: InstallationPayload["installation"],
+  listed: ListedRepositories,
+  context: DeliveryContext,
+): Promise<void> {
+  const [scope, locations] = reachOf(installation, listed);
+  await context.runs().refreshReachable(scope, locations);
+  for (const { repositoryId, owner, repo } of locations.filter(context.serves)) {
+    try {
+      await saveSchedules({ installationId: installation.id, repositoryId, owner, repo }, context);
+    } catch (error) {
+      // Its settings are not valid, or it no longer exists. A push that corrects them stores its schedules.
+      if (!(error instanceof UserError)) throw error;
+      context.log.info(`The schedules of ${owner}/${repo} cannot be read: ${error.message}`);
+    }
+  }
+}
+
+/** Returns the repositories of an installation with their locations. */
+function reachOf({ id: installationId, account }: InstallationPayload["installation"], listed: ListedRepositories) {
+  const locations = listed.map(
+    ({ id, name }): ReportedLocation => ({
+      repositoryId: id,
+      installationId,
+      ownerId: account.id,
+      owner: account.login,
+      repo: name,
+      at: Date.now(),
+    }),
+  );
+  return [{ installationId, repositoryIds: listed.map(({ id }) => id) }, locations] as const;
+}
+
+const branchPrefix = "refs/heads/";
+
+/**
+ * Checks the pull requests of runs for conflicts when their base branch has moved, and stores the schedules that a push to
+ * the default branch has added.
+ */
+export const branchPushed = defineHandler(PushPayload, {
+  queue: (payload) => `${queueOf(payload, 0)} push`,
+  ignore: (payload, scope) => {
+    if (payload.deleted || !payload.ref.startsWith(branchPrefix)) return "it does not move a branch";
+    return ignoreThread(payload, undefined, scope);
+  },
+  handle: async (payload, context) => {
+    const base = payload.ref.slice(branchPrefix.length);
+    const { thread: _, ...repository } = threadOf(payload, 0);
+    if (mayChangeSchedules(payload)) await saveSchedules(repository, context);
+    const own = await context.runs().openPullRequests(repository);
+    if (own.length === 0) return;
+    // A person may have retargeted a pull request, so GitHub is asked for those that are based on the branch now.
+    const based = await context.openGitHub(repository).listPullRequestsInto(base);
+    for (const number of own.filter((one) => based.includes(one))) {
+      await saveMergeCheck({ repository, number, baseCommit: payload.after }, `base ${payload.after}`, context);
+    }
   },
 });

@@ -1,11 +1,17 @@
 import type { Probot } from "probot";
-import { installationRestored, installationRevoked, repositoriesAdded, repositoriesRemoved } from "./handle-access.ts";
 import { commentEdited } from "./handle-checkbox.ts";
 import { checkSuiteCompleted, statusSet, workflowRunCompleted } from "./handle-checks.ts";
 import { commentCreated, issueOpened, reviewCommentCreated } from "./handle-comment.ts";
 import { mergeCheckDue, mergeCheckEvent, pullRequestEdited } from "./handle-merge-check.ts";
-import { branchPushed } from "./handle-push.ts";
-import { repositoryDeleted, repositoryMoved } from "./handle-repository.ts";
+import {
+  branchPushed,
+  installationRestored,
+  installationRevoked,
+  repositoriesAdded,
+  repositoriesRemoved,
+  repositoryDeleted,
+  repositoryMoved,
+} from "./handle-repository.ts";
 import { reviewSubmitted } from "./handle-review.ts";
 import { scheduleDue, scheduleEvent } from "./handle-schedule.ts";
 import { issueClosed, issueRemoved, pullRequestClosed, pullRequestReopened } from "./handle-thread-end.ts";

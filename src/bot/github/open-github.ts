@@ -1,3 +1,5 @@
+import type { Logger } from "pino";
+import githubAppJwt from "universal-github-app-jwt";
 import { z } from "zod";
 import type { Config } from "#config/config.ts";
 import type { OpenGitHub } from "#domain/github.ts";
@@ -7,7 +9,7 @@ import { DotGitHubReader } from "./dot-github-reader.ts";
 import { InstallationTokens, type RepositoryTokens } from "./installation-tokens.ts";
 import { RepositoryApi } from "./repository-api.ts";
 import { type Identity, RepositoryClient } from "./repository-client.ts";
-import type { RestClient } from "./rest-client.ts";
+import { RestClient } from "./rest-client.ts";
 
 type Options = Pick<Config, "github" | "secrets">;
 
@@ -44,4 +46,30 @@ export function openGitHubAs(
 async function readOwnLogin(rest: RestClient): Promise<string> {
   const { data } = await rest.send({ route: "GET /app" });
   return `${z.object({ slug: z.string() }).parse(data).slug}[bot]`;
+}
+
+/** Connects to GitHub as the app. */
+export function connectApp(config: Config, log: Logger): RestClient {
+  const { apiUrl, writeIntervalMs } = config.github;
+  const redact = createRedactor(config.secrets);
+  return new RestClient({
+    apiUrl,
+    writeIntervalMs,
+    warn: (message) => log.warn(redact(message)),
+    createAppToken: (clockOffset) => createAppToken(config.app, clockOffset),
+  });
+}
+
+/** Signs a token of the app, for a GitHub whose clock is this many seconds ahead of the local one. */
+async function createAppToken(
+  { appId, privateKey }: Pick<Config["app"], "appId" | "privateKey">,
+  clockOffset: number,
+): Promise<string> {
+  const now = Math.floor(Date.now() / 1_000) + clockOffset;
+  const sign = async () => (await githubAppJwt({ id: appId, privateKey, now })).token;
+  // Node may blame a valid private key for an error that something else left behind in OpenSSL.
+  return sign().catch((error: Error) => {
+    if (error.name !== "DataError") throw error;
+    return sign();
+  });
 }

@@ -1,4 +1,4 @@
-import type { ToolReply } from "#runtime/calls/tool-reply.ts";
+import type { ToolReply } from "#runtime/front-end.ts";
 import type { ManualToolField, ManualToolInfo } from "#ui/form-fields.ts";
 import { code, codeBlock, details, inline, moreItems, paragraphs } from "./markdown.ts";
 import { layOutRequest, renderPrecedingComments } from "./render-request.ts";

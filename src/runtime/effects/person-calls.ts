@@ -6,7 +6,7 @@ import { getManualTools, isManualTool, type NamedTool } from "#domain/tool.ts";
 import { confirmLease } from "#domain/write-lease.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
 import { describeRequirement, factsAbout, findProblem, requirementsOf } from "#runtime/approval-rules.ts";
-import type { ToolReply } from "#runtime/calls/tool-reply.ts";
+import type { ToolReply } from "#runtime/front-end.ts";
 import { readBaseCommit, stepsOf } from "#runtime/read-log.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import { shortId } from "#runtime/short-id.ts";

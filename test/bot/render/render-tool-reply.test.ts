@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { renderToolReply } from "#bot/render/render-tool-reply.ts";
 import { textPreview } from "#domain/preview.ts";
 import type { ResultValue, ToolResult } from "#domain/result.ts";
-import type { ToolReply } from "#runtime/calls/tool-reply.ts";
+import type { ToolReply } from "#runtime/front-end.ts";
 import { createSanitizer } from "#text/sanitize.ts";
 import { expectInert, hostile, proseOf } from "../../support/hostile-text.ts";
 import { propertyRuns } from "../../support/property-runs.ts";

@@ -8,8 +8,7 @@ import type { Dispatch, DispatchTarget } from "#runtime/dispatch.ts";
 import { sqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { openRecordedDatabase, type RecordedDatabase } from "#runtime/store/sqlite/sqlite-connection.ts";
 import type { Store } from "#runtime/store/store.ts";
-import { Seal } from "./seal.ts";
-import { type RefState, StateRef, type StateRefOptions } from "./state-ref.ts";
+import { type RefState, Seal, StateRef, type StateRefOptions } from "./state-ref.ts";
 
 export interface GitStoreOptions extends StateRefOptions {
   /** The secret from which the encryption key is derived. */

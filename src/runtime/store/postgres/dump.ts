@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import pg from "pg";
 import { UserError } from "#domain/errors.ts";
-import { schema } from "./migrate.ts";
+import { schema } from "./migrations.ts";
 import { describeDatabase } from "./postgres-connection.ts";
 
 /** Writes all data to a file with pg_dump, as a snapshot, while replicas are running. */

@@ -2,10 +2,9 @@ import { UnreadableDataError } from "#domain/stored-data.ts";
 import type { NewDelivery, Post, Store } from "#runtime/store/store.ts";
 import { PostColumns, TimerColumns } from "#runtime/store/stored-rows.ts";
 import { advance } from "./advance.ts";
-import { findApprovals } from "./approvals.ts";
+import { beginExecution, decide, findApprovals, revokeStored } from "./approvals.ts";
 import { readChanges } from "./changes.ts";
 import { type Completion, completeEffects, touchedRuns } from "./complete-effects.ts";
-import { beginExecution, decide, revokeStored } from "./decide.ts";
 import {
   claimEffects,
   findDueRuns,
@@ -16,10 +15,9 @@ import {
 } from "./effects.ts";
 import { readInboxes, readLog } from "./events.ts";
 import { bringForward, fireTimers } from "./fire-timers.ts";
-import { ingest } from "./ingest.ts";
 import { readLedger } from "./ledger.ts";
 import { findLocation, isLocationCurrent, saveLocation } from "./locations.ts";
-import { claimDeliveries, nextDeliveryAt, saveDeliveries } from "./pending-deliveries.ts";
+import { claimDeliveries, ingest, nextDeliveryAt, saveDeliveries } from "./pending-deliveries.ts";
 import type { Outcome, PostgresConnection, Sql } from "./postgres-connection.ts";
 import { removeExpired } from "./remove-expired.ts";
 import { costOfRuns, costsOfWorker, countRuns, findLiveRuns, findRuns } from "./runs.ts";

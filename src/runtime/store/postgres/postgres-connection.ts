@@ -3,7 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import pg from "pg";
 import { z } from "zod";
 import { DatabaseError, UserError } from "#domain/errors.ts";
-import { migrate, schema } from "./migrate.ts";
+import { migrate, schema } from "./migrations.ts";
 
 /**
  * Statements on one connection, executed in the order of the calls. Statements of one turn of the event loop share a

@@ -41,16 +41,13 @@ import { EventLoopYielder } from "#sandbox/event-loop.ts";
 import type { StepChanges } from "#sandbox/sandbox.ts";
 import { ApprovalsTable } from "./approvals-table.ts";
 import { ChangesTable } from "./changes-table.ts";
-import { DeliveriesTable } from "./deliveries-table.ts";
+import { DeliveriesTable, PendingDeliveriesTable } from "./deliveries-table.ts";
 import { EffectsTable } from "./effects-table.ts";
-import { EventsTable } from "./events-table.ts";
+import { EventsTable, LedgerTable } from "./events-table.ts";
 import { GroupCommits } from "./group-commits.ts";
-import { LedgerTable } from "./ledger-table.ts";
 import { LocationsTable } from "./locations-table.ts";
-import { PendingDeliveriesTable } from "./pending-deliveries-table.ts";
-import { RunsTable } from "./runs-table.ts";
+import { RunsTable, UsageTable } from "./runs-table.ts";
 import { openReadOnlyConnection, openSqliteConnection, type SqliteConnection } from "./sqlite-connection.ts";
-import { UsageTable } from "./usage-table.ts";
 
 /**
  * Opens the store in a SQLite file, which is created with its folder if it does not exist. `:memory:` is a store that
