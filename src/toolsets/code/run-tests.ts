@@ -79,7 +79,18 @@ async function execute(
     isApproved: () => false,
   });
   const { stdout, stderr } = ran.result;
-  return report(runner, ran, await readReport({ report: runner.report, stdout, stderr }, context.abortSignal));
+  const summary = await readReport({ report: runner.report, stdout, stderr }, context.abortSignal);
+  const said = [...(summary?.failures.map(({ error }) => error) ?? []), stderr.slice(-shownOutput)].join("\n");
+  const note = ran.result.exitCode === 0 ? "" : await describeSubmodules(services.workspace, said);
+  return report({ ...runner, reason: `${runner.reason} ${note}`.trim() }, ran, summary);
+}
+
+/** Explains that the files of submodules are missing, if the output names one. */
+async function describeSubmodules(workspace: Workspace, output: string): Promise<string> {
+  if (!(await workspace.exists(".gitmodules"))) return "";
+  const paths = [...(await workspace.read(".gitmodules")).matchAll(/^\s*path\s*=\s*(\S+)\s*$/gm)];
+  const missing = paths.map(([, path = ""]) => path).filter((path) => path !== "" && output.includes(path));
+  return missing.length > 0 ? `The files of submodules are not in the sandbox: ${missing.slice(0, 5).join(", ")}.` : "";
 }
 
 interface FoundTests {

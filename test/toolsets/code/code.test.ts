@@ -201,6 +201,17 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
     expect(result.llmContent).toContain("AssertionError: -1 != 3");
   });
 
+  test("a test that reads a submodule fails with the reason", async () => {
+    const script = "require('node:fs').readFileSync('vendor/spec/cases.json')";
+    const gitmodules = '[submodule "spec"]\n\tpath = vendor/spec\n\turl = https://example.com/spec\n';
+    const files = { "package.json": JSON.stringify({ scripts: { test: `node -e "${script}"` } }) };
+    const { call } = await world({ files: { ...files, ".gitmodules": gitmodules } });
+
+    const { llmContent } = await call("run_tests", {});
+
+    expect(llmContent).toContain("The files of submodules are not in the sandbox: vendor/spec.");
+  });
+
   test("a test that never ends is a timeout", async () => {
     const { call } = await world({ files: { ...project, "add.js": "export const add = () => { while (true); };" } });
 
