@@ -5,9 +5,13 @@ export const codeownersPaths = [".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOW
 
 const maxRules = 5_000;
 
+/** Stands for the owners of a path that only an earlier rule than the last 5,000 may match. Nobody can be identified by it. */
+export const unknownOwner = "unknown";
+
 /**
  * Parses a CODEOWNERS file. The returned function resolves a path to the owners in the last matching line, which may have
- * none. Skips lines with syntax that GitHub does not support: `!`, `[ ]`, an escaped `#`, and invalid owners.
+ * none. Skips lines with syntax that GitHub does not support: `!`, `[ ]`, an escaped `#`, and invalid owners. Of more than
+ * 5,000 rules only the last are compared, and a path that none of them matches has an unknown owner.
  */
 export function parseCodeowners(text: string): (path: string) => readonly string[] {
   const rules = text.split(/\r?\n/).flatMap((line) => parseLine(line) ?? []);
@@ -19,7 +23,8 @@ export function parseCodeowners(text: string): (path: string) => readonly string
     compiled.set(pattern, match);
     return match(path);
   }
-  return (path) => recent.find(({ pattern }) => matches(pattern, path))?.owners ?? [];
+  const otherwise = rules.length > maxRules ? [unknownOwner] : [];
+  return (path) => recent.find(({ pattern }) => matches(pattern, path))?.owners ?? otherwise;
 }
 
 function parseLine(line: string): { pattern: string; owners: string[] } | undefined {

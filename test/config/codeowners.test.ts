@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { parseCodeowners } from "#config/codeowners.ts";
+import { parseCodeowners, unknownOwner } from "#config/codeowners.ts";
 import { compilePathPattern } from "#text/path-pattern.ts";
 
 describe("patterns, as GitHub documents them", () => {
@@ -60,4 +60,12 @@ test("lines with syntax that GitHub does not support are skipped", () => {
 `);
 
   expect(ownersOf("a.md")).toEqual(["@ada"]);
+});
+
+test("of more than 5,000 rules an early one never loses its file to everyone: its owner is unknown", () => {
+  const others = Array.from({ length: 5_000 }, (_, index) => `/other/${index}.js @ada`);
+  const ownersOf = parseCodeowners(["* @acme/security", ...others].join("\n"));
+
+  expect(ownersOf("other/7.js")).toEqual(["@ada"]);
+  expect(ownersOf("src/login.js")).toEqual([unknownOwner]);
 });
