@@ -32,8 +32,8 @@ export function createModels(
       const problem = findProblem(known, given.model);
       if (!provider || problem) throw new ModelFailure(problem ?? "", { retryable: false });
 
-      const { callModel } = await import("./call-model.ts");
-      return callModel(given, provider, { limits, telemetry: telemetry() });
+      const { callProvider } = await import("./call-provider.ts");
+      return callProvider(given, provider, { limits, telemetry: telemetry() });
     },
   };
 }

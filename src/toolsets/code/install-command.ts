@@ -183,7 +183,7 @@ function checkingVersion(name: string, pattern: string, yarn: string[]): string[
 function pipCommand({ packages, index, textOf }: InstallRequest): Command {
   const named = packages.length > 0;
   const listed =
-    named || textOf("requirements.txt") !== undefined ? [] : requirementsOf(textOf("pyproject.toml") ?? "");
+    named || textOf("requirements.txt") !== undefined ? [] : packageRequirementsOf(textOf("pyproject.toml") ?? "");
   if (!named && listed.length === 0 && textOf("requirements.txt") === undefined)
     throw nothingToInstall("requirements.txt or list of packages in pyproject.toml");
   // Installing a source distribution runs its setup.py; a wheel runs nothing.
@@ -209,7 +209,7 @@ const groupOfDevelopment = /^(dev|develop|development|tests?|testing|lint|format
  * Returns the packages that a pyproject.toml lists for its users, tests and tools, as arguments of pip. Reads lists of
  * strings only, the form of the standard, and leaves out whatever is not a plain name with versions.
  */
-export function requirementsOf(pyproject: string): string[] {
+export function packageRequirementsOf(pyproject: string): string[] {
   const found = new Set<string>();
   let table = "";
   for (const [, header, key = "", list = ""] of pyproject.matchAll(

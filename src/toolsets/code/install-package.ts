@@ -11,7 +11,7 @@ import { baseFiles, findSetup, type ProjectSetup, presentFiles } from "#toolsets
 import { commandResult, executorsOf, type FinishedCommand, runCommand } from "#toolsets/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import type { CodeConfig } from "./code-config.ts";
-import { describeMissingProgram, installCommand, registryHosts, requirementsOf } from "./install-command.ts";
+import { describeMissingProgram, installCommand, packageRequirementsOf, registryHosts } from "./install-command.ts";
 import { findManager, installFiles, managers, type PackageManager } from "./install-files.ts";
 
 const inputSchema = z.object({
@@ -144,7 +144,7 @@ async function refuseOtherManagers(workspace: Workspace, folder: string, chosen:
   const has = (name: string) => workspace.exists(posix.join(folder, name));
   if (chosen !== undefined && (chosen !== "pip" || (await has("requirements.txt")))) return;
   const pyproject = (await has("pyproject.toml")) ? await workspace.read(posix.join(folder, "pyproject.toml")) : "";
-  if (requirementsOf(pyproject).length > 0) return;
+  if (packageRequirementsOf(pyproject).length > 0) return;
   for (const { file, name, command } of otherManagers) {
     if (!(await has(file))) continue;
     throw new ToolError(`This project uses ${name}, which install_package does not run.`, {

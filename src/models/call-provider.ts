@@ -34,7 +34,7 @@ interface ProviderResponse {
 }
 
 /** Calls a provider's model, and throws a ModelFailure if there is no complete answer. */
-export async function callModel(
+export async function callProvider(
   given: ModelRequest,
   provider: Provider,
   { limits, telemetry }: { limits: CallTimeouts; telemetry: ModelTelemetry | undefined },
