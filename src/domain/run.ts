@@ -82,6 +82,8 @@ export const RunSpec = z.object({
   origin: RunOrigin,
   /** The text after the command, verbatim, to suggest the same command again. */
   task: z.string().optional(),
+  /** The title of the issue or pull request when the run started. */
+  threadTitle: z.string().optional(),
   /** US dollars: the median cost of this worker's earlier runs in this repository when the run started. */
   usualCost: z.number().optional(),
   /** An earlier root run whose conversation this one continues. */

@@ -7,8 +7,6 @@ export interface AccessCache {
   permissionOf(repository: RepositoryRef, login: string): Promise<Permission | "unknown">;
   /** True if GitHub did not answer. */
   isPrivate(repository: RepositoryRef): Promise<boolean>;
-  /** The title of an issue or pull request; undefined if it cannot be read. */
-  titleOf(repository: RepositoryRef, thread: number): Promise<string | undefined>;
 }
 
 const lifetimeMs = 60_000;
@@ -17,18 +15,11 @@ const maxEntries = 2_000;
 export function createAccessCache({ openGitHub, now }: { openGitHub: OpenGitHub; now: () => number }): AccessCache {
   const permission = cached<Permission>(now);
   const visibility = cached<boolean>(now);
-  const title = cached<string | undefined>(now);
   return {
     permissionOf: (repository, login) =>
       permission(`${keyOf(repository)} ${login}`, () => openGitHub(repository).getPermission(login), "unknown"),
     isPrivate: (repository) =>
       visibility(keyOf(repository), async () => (await openGitHub(repository).getRepository()).private, true),
-    titleOf: (repository, thread) =>
-      title(
-        `${keyOf(repository)}#${thread}`,
-        async () => (await openGitHub(repository).getIssue(thread))?.title,
-        undefined,
-      ),
   };
 }
 

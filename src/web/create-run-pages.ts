@@ -182,15 +182,14 @@ function methodNotAllowed(allowed: "GET" | "POST") {
 }
 
 async function showRun(services: Services, c: Context): Promise<Response> {
-  const { runId, root, tree, page } = await viewRun(services, c);
-  const [threadTitle, ...pages] = await Promise.all([
-    services.access.titleOf(root.origin, root.origin.thread),
-    ...tree.runs.map(({ spec }) => services.views().readEvents(runId, spec.id, { limit: maxEntriesPerPage })),
-  ]);
+  const { runId, tree, page } = await viewRun(services, c);
+  const pages = await Promise.all(
+    tree.runs.map(({ spec }) => services.views().readEvents(runId, spec.id, { limit: maxEntriesPerPage })),
+  );
   const transcripts = new Map(
     tree.runs.map(({ spec }, index) => [spec.id, pages[index] ?? { events: [], earlier: 0 }]),
   );
-  return c.html(renderRunPage({ tree, transcripts, context: page, threadTitle }));
+  return c.html(renderRunPage({ tree, transcripts, context: page }));
 }
 
 async function showEntries(services: Services, c: Context): Promise<Response> {

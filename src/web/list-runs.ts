@@ -6,9 +6,9 @@ import type { ListedRun } from "#runtime/views/run-view-reader.ts";
 import { type FindRunServices, signInPath } from "./find-run.ts";
 import { type Html, html, trusted } from "./html.ts";
 import type { RateLimit } from "./rate-limit.ts";
-import { describeCost, renderTime } from "./render-numbers.ts";
+import { describeCost, isUnpriced, renderTime } from "./render-numbers.ts";
 import { renderDocument } from "./render-page.ts";
-import { renderBadge } from "./render-parts.ts";
+import { renderBadge, titleOf } from "./render-parts.ts";
 import { PageError } from "./responses.ts";
 import type { Session } from "./sessions.ts";
 
@@ -136,7 +136,7 @@ export async function mayRead(
 }
 
 function matches(run: ListedRun, { state, worker, repository, person, text }: Filters): boolean {
-  const { id, origin, worker: definition, task = "" } = run.spec;
+  const { id, origin, worker: definition, task = "", threadTitle = "" } = run.spec;
   const has = (value: string, part: string | undefined) =>
     part === undefined || value.toLowerCase().includes(part.toLowerCase());
   return (
@@ -144,7 +144,7 @@ function matches(run: ListedRun, { state, worker, repository, person, text }: Fi
     has(definition.name, worker) &&
     has(`${origin.owner}/${origin.repo}`, repository) &&
     has(origin.requestedBy, person?.replace(/^@/, "")) &&
-    has(`${task} ${id} #${origin.thread} ${origin.owner}/${origin.repo} ${definition.name}`, text)
+    has(`${task} ${threadTitle} ${id} #${origin.thread} ${origin.owner}/${origin.repo} ${definition.name}`, text)
   );
 }
 
@@ -187,11 +187,10 @@ ${textFields.map((name) => html`<div><label for="filter-${name}">${fieldLabels[n
 }
 
 function renderRow(run: ListedRun, { path, webUrl, now }: { path: string; webUrl: string; now: number }): Html {
-  const { origin, worker, task, createdAt } = run.spec;
+  const { origin, worker, createdAt } = run.spec;
   const { owner, repo, thread, isPullRequest, requestedBy } = origin;
   const repositoryUrl = `${webUrl}/${encodeURIComponent(owner)}/${encodeURIComponent(repo)}`;
-  const title = task?.trim().split("\n", 1)[0]?.slice(0, 200) || `${worker.name} on #${thread}`;
-  return html`<li>${renderBadge(run)}<div><a class="title" href="${path}">${title}</a>
+  return html`<li>${renderBadge(run)}<div><a class="title" href="${path}">${titleOf(run.spec)}</a>
 <p class="small"><a href="${repositoryUrl}/${isPullRequest ? "pull" : "issues"}/${thread}">${owner}/${repo}#${thread}</a> · ${worker.name} · started by ${requestedBy} ${renderTime(createdAt, now)}${run.pullRequest !== undefined && html` · <a href="${repositoryUrl}/pull/${run.pullRequest}">pull request #${run.pullRequest}</a>`}</p></div>
-<span class="small cost">${run.tokens > 0 && describeCost(run)}</span></li>`;
+<span class="small cost">${run.tokens > 0 && (isUnpriced(run) ? "not priced" : describeCost(run))}</span></li>`;
 }

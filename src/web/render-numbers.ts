@@ -106,7 +106,7 @@ export function renderLimits(run: RunNode, now: number): Html {
   ]}</dl>`;
 }
 
-function isUnpriced({ cost, tokens }: Pick<RunNode, "cost" | "tokens">): boolean {
+export function isUnpriced({ cost, tokens }: Pick<RunNode, "cost" | "tokens">): boolean {
   return cost === 0 && tokens > 0;
 }
 

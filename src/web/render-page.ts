@@ -5,7 +5,7 @@ import { type Html, html, markupOf, trusted } from "./html.ts";
 import { formKeyField, type PageContext, type Viewer } from "./page-context.ts";
 import { groupReads, renderEntry } from "./render-entry.ts";
 import { renderTime } from "./render-numbers.ts";
-import { pageTitle, partsOf, renderChild, shownApprovals } from "./render-parts.ts";
+import { pageTitle, partsOf, renderChild, shownApprovals, titleOf } from "./render-parts.ts";
 
 /** The maximum number of entries per run that a page shows or loads at once. */
 export const maxEntriesPerPage = 100;
@@ -15,8 +15,6 @@ export interface RunPage {
   /** The newest entries of each run, by its id. */
   transcripts: ReadonlyMap<string, EventsPage>;
   context: PageContext;
-  /** The title of the issue or pull request; undefined if it cannot be read. */
-  threadTitle: string | undefined;
 }
 
 /** A page that holds one message and perhaps a link. */
@@ -27,7 +25,7 @@ export interface MessagePage {
 }
 
 /** Renders the page of a run. It is complete without JavaScript; the script only keeps it up to date. */
-export function renderRunPage({ tree, transcripts, context, threadTitle }: RunPage): string {
+export function renderRunPage({ tree, transcripts, context }: RunPage): string {
   const [root, ...children] = tree.runs;
   if (!root) return renderMessagePage({ message: "Run not found." });
   const parts = new Map(partsOf(tree, context).map(({ id, markup }) => [id, markup]));
@@ -37,7 +35,7 @@ export function renderRunPage({ tree, transcripts, context, threadTitle }: RunPa
     const page = transcripts.get(run.spec.id) ?? { events: [], earlier: 0 };
     return html`${run.removedLog && html`<p class="small">${run.removedLog}</p>`}<ol class="transcript" id="entries-${run.spec.id}">${renderEntries(tree, run, page, context)}</ol>${partMarkup(`live-${run.spec.id}`)}`;
   };
-  const body = html`${renderHeader(root, { context, threadTitle, status: partMarkup("status") })}
+  const body = html`${renderHeader(root, { context, status: partMarkup("status") })}
 <main id="main" data-cursor="${cursorOf(tree)}" data-path="${context.path}">
 <p id="notice" role="status"></p>
 <p id="announcement" class="unseen" role="status"></p>
@@ -64,15 +62,12 @@ ${partMarkup("workers")}
 
 const maxTitleLength = 140;
 
-function renderHeader(
-  { spec }: RunNode,
-  { context, threadTitle, status }: { context: PageContext; threadTitle: string | undefined; status: Html },
-): Html {
-  const { origin, worker, task, id, createdAt } = spec;
-  const title = task?.trim().split("\n", 1)[0] || threadTitle || worker.name;
+function renderHeader({ spec }: RunNode, { context, status }: { context: PageContext; status: Html }): Html {
+  const { origin, task, threadTitle, id, createdAt } = spec;
+  const title = titleOf(spec);
   const isWhole = task === undefined || (task.trim() === title && title.length <= maxTitleLength);
   return html`<header>
-<p class="place"><a href="${context.threadUrl}">${origin.owner}/${origin.repo}#${origin.thread}</a>${threadTitle !== undefined && html` ${threadTitle}`}</p>
+<p class="place"><a href="${context.threadUrl}">${origin.owner}/${origin.repo}#${origin.thread}</a>${threadTitle !== title && html` ${threadTitle}`}</p>
 <h1>${title.length > maxTitleLength ? `${title.slice(0, maxTitleLength - 1)}…` : title}</h1>
 ${status}
 <div class="small">run <code>${id}</code>, started by ${origin.requestedBy} ${renderTime(createdAt, context.now)}</div>

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { type Approval, approvalStats, describeApprovalStats, isRevocable } from "#domain/approval.ts";
-import { branchOf } from "#domain/run.ts";
+import { branchOf, type RunSpec } from "#domain/run.ts";
 import type { RunNode, RunTree, WritingCall } from "#runtime/views/run-view-reader.ts";
 import { type Html, html, markupOf } from "./html.ts";
 import { formKeyField, type PageContext } from "./page-context.ts";
@@ -50,6 +50,11 @@ export function partsOf(tree: RunTree, context: PageContext): PagePart[] {
       part(`live-${run.spec.id}`, renderLive(run, context)),
     ]),
   ];
+}
+
+/** Returns the first line of a run's task, or else the title of its issue or pull request. */
+export function titleOf({ task, threadTitle, worker, origin }: RunSpec): string {
+  return task?.trim().split("\n", 1)[0]?.slice(0, 200) || threadTitle || `${worker.name} on #${origin.thread}`;
 }
 
 /** Returns the title of the page. The status comes first, since tabs are narrow. */

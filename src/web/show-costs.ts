@@ -5,7 +5,7 @@ import type { DailyCost } from "#runtime/store/store.ts";
 import { costsToCsv, type Days, readDays, sumBy } from "#runtime/views/daily-costs.ts";
 import { type FindRunServices, signInPath } from "./find-run.ts";
 import { type Html, html } from "./html.ts";
-import { costsPath, mayRead } from "./list-runs.ts";
+import { costsPath, listPath, mayRead } from "./list-runs.ts";
 import type { RateLimit } from "./rate-limit.ts";
 import { formatDollars } from "./render-numbers.ts";
 import { renderDocument } from "./render-page.ts";
@@ -26,7 +26,7 @@ export async function showCosts(services: CostServices, c: Context): Promise<Res
   const { session, days, costs, isPartial } = await findCosts(services, c, costsPath);
   const total = costs.reduce((sum, { cost }) => sum + cost, 0);
   const query = new URLSearchParams({ ...days }).toString();
-  const body = html`<header><h1>Costs</h1></header><main id="main" class="list">
+  const body = html`<header><h1>Costs</h1><p><a href="${listPath}">Runs</a></p></header><main id="main" class="list">
 ${renderForm(days)}
 <p>${formatDollars(total)} from ${days.from} to ${days.to}. Days are in UTC; calls of models without a known price count as $0. <a href="${costsCsvPath}?${query}">Download as CSV</a></p>
 ${isPartial && html`<p>Only the ${maxRepositories} repositories with the largest cost are shown.</p>`}
@@ -92,9 +92,9 @@ function daysIn(c: Context, now: number): Days {
 
 function renderForm({ from, to }: Days): Html {
   return html`<form class="filters" method="get" action="${costsPath}">
-<label>From <input type="date" name="from" value="${from}"></label>
-<label>To <input type="date" name="to" value="${to}"></label>
-<button>Show</button>
+<div><label for="from">From</label><input id="from" type="date" name="from" value="${from}"></div>
+<div><label for="to">To</label><input id="to" type="date" name="to" value="${to}"></div>
+<div class="submit"><button class="primary">Show</button></div>
 </form>`;
 }
 

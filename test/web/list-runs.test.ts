@@ -10,7 +10,7 @@ async function startRuns({ startRun }: WebWorld): Promise<void> {
   await startRun("abc1", { spec: { task: "fix the sum", createdAt: 1_000 } });
   await startRun("abc2", {
     spec: {
-      task: "write the docs",
+      threadTitle: "write the docs",
       createdAt: 2_000,
       origin: { ...origin, repo: "docs", requestedBy: "grace" } as never,
     },

@@ -71,7 +71,7 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: no b
     violations.welcome = await violationsOn(page);
     await page.getByRole("link", { name: "Sign in with GitHub" }).click();
     await page.getByRole("link", { name: "maintainer" }).click();
-    await page.getByRole("link", { name: "fixer on" }).first().waitFor();
+    await page.getByRole("link", { name: "One too many" }).first().waitFor();
     violations.list = await violationsOn(page);
     await page.goto(address);
     violations.waiting = await violationsOn(page);

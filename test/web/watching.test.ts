@@ -11,7 +11,7 @@ const preview = samplePreview("@@ -1 +1 @@\n-a + a\n+a + b");
 test("anyone with the link can read the task, the transcript and pending approvals without JavaScript", async () => {
   const { startRun, get, pathOf } = await world();
   await startRun("abc1", {
-    spec: { task: "fix the sum" },
+    spec: { task: "fix the sum", threadTitle: "Totals are off by one" },
     value: { handlingCalls: "awaitingApproval" },
     context: { steps: 3, tokens: 1_230 },
     events: [

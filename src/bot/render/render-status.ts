@@ -15,7 +15,8 @@ export function renderStatus(
 ): string {
   return paragraphs(
     `### ${headline(view)}`,
-    !view.outcome && inline(view.activity),
+    // The headline says that a request is open, and the list of requests which one.
+    !view.outcome && phaseOf(view) !== "awaitingApproval" && inline(view.activity),
     view.tasks.length > 0 && tasksToMarkdown(view.tasks),
     renderChildren(view.children),
     renderPending(pending),

@@ -13,7 +13,8 @@ const maxDetailsLength = 1_000;
 const maxThreadLength = 20_000;
 const maxComments = 100;
 const maxLinked = 8;
-const maxTitleLength = 300;
+/** The maximum characters of an issue's title, in a briefing and in a run. */
+export const maxTitleLength = 300;
 
 type BriefedIssue = Pick<
   Issue,

@@ -13,7 +13,7 @@ import { shortId } from "#runtime/short-id.ts";
 import { type NewEvent, readable } from "#runtime/store/store.ts";
 import { cleanText } from "#text/untrusted.ts";
 import { admitWorker } from "./admit-worker.ts";
-import { composeBriefing, readBriefedIssue } from "./briefing.ts";
+import { composeBriefing, maxTitleLength, readBriefedIssue } from "./briefing.ts";
 
 /** The number of earlier runs whose costs are compared. */
 const maxComparedRuns = 20;
@@ -75,6 +75,7 @@ export class RunStarter {
       model,
       origin,
       ...(task ? { task } : {}),
+      threadTitle: cleanText(issue.title).text.trim().slice(0, maxTitleLength).toWellFormed(),
       ...pull,
       ...(usualCost === undefined ? {} : { usualCost }),
       ...(delivery === undefined ? {} : { delivery }),

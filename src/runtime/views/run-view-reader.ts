@@ -157,10 +157,9 @@ export class RunViewReader {
       const spec = displaySpec(run);
       if (!spec) return [];
       const { state, outcome, pullRequest, cost, tokens } = progressOf(run, emptySummary, undefined);
-      const task = spec.task === undefined ? {} : { task: this.#redact(spec.task) };
-      return [
-        { spec: { ...spec, ...task }, state, outcome: redactDeep(outcome, this.#redact), pullRequest, cost, tokens },
-      ];
+      const { task, threadTitle } = redactDeep({ task: spec.task, threadTitle: spec.threadTitle }, this.#redact);
+      const shown = { ...spec, ...(task !== undefined && { task }), ...(threadTitle !== undefined && { threadTitle }) };
+      return [{ spec: shown, state, outcome: redactDeep(outcome, this.#redact), pullRequest, cost, tokens }];
     });
   }
 
@@ -284,9 +283,11 @@ export class RunViewReader {
 
   #toNode({ run, spec, eventIds, calls, summary, problem }: CachedRun): RunNode {
     const progress = progressOf(run, summary, problem);
+    const shown = currentSpec(run, summary) ?? spec;
+    const { threadTitle } = shown;
     return {
       ...progress,
-      spec: currentSpec(run, summary) ?? spec,
+      spec: threadTitle === undefined ? shown : { ...shown, threadTitle: this.#redact(threadTitle) },
       activity: this.#redact(progress.activity),
       outcome: redactDeep(progress.outcome, this.#redact),
       usage: summary.usage,
