@@ -129,7 +129,7 @@ test("golem check takes files, and shows control characters of their text", asyn
   );
 
   expect(text).toContain(
-    'x.worker:3:1: mode: Expected one of "single", "chat", got "\\u001b[31mred".\ngone.worker:1:1: The file cannot be read.',
+    'x.worker:3:1: mode: Expected one of "single", "chat", got "\\u001b[31mred".\ngone.worker:1:1: There is no such file.',
   );
   expect(text).toContain("2 problems in 2 files.");
   expect(code).toBe(1);

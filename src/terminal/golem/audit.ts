@@ -38,9 +38,10 @@ async function verifyLedger(database: ServerDatabase, context: CommandContext): 
 
 async function verifyCommit(commit: string, database: ServerDatabase, context: CommandContext): Promise<number> {
   const { output, cwd } = context;
-  const hash = (await runGit(["rev-parse", "--verify", "--end-of-options", `${commit}^{commit}`], { cwd }))
-    .toString()
-    .trim();
+  const found = await runGit(["rev-parse", "--verify", "--end-of-options", `${commit}^{commit}`], { cwd }).catch(() => {
+    throw new UserError(`This repository has no commit ${commit}. Fetch it, or check the name.`);
+  });
+  const hash = found.toString().trim();
   const trailers = parseTrailers((await runGit(["show", "-s", "--format=%B", hash], { cwd })).toString());
   if (trailers.runId === undefined) {
     output.write(`${hash} carries no trailers of a run.\n`);

@@ -80,8 +80,9 @@ async function checkFile(file: string, workers: Callees): Promise<FileProblem[]>
   try {
     if (lstatSync(file).isSymbolicLink()) return [{ message: "The file is a symbolic link, which is not followed." }];
     text = await readFile(file, "utf8");
-  } catch {
-    return [{ message: "The file cannot be read." }];
+  } catch (error) {
+    const isMissing = (error as NodeJS.ErrnoException).code === "ENOENT";
+    return [{ message: isMissing ? "There is no such file." : "The file cannot be read." }];
   }
   try {
     if (file.endsWith(".worker")) {

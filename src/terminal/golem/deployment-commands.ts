@@ -31,11 +31,14 @@ const marks = { ok: ["green", "✓"], warning: ["yellow", "!"], problem: ["red",
 
 /** `golem doctor`: prints one line for each check, followed by its fix if it failed. Exits with 1 if there is a problem. */
 export async function doctor(args: readonly string[], context: CommandContext): Promise<number> {
-  const { options } = parseWords(args, {
+  const { options, positionals } = parseWords(args, {
     "env-file": { type: "string" },
     "no-model-call": { type: "boolean" },
     "no-color": { type: "boolean" },
   });
+  if (positionals[0] !== undefined) {
+    throw new UserError(`golem doctor takes no arguments, but was given ${positionals[0]}.`);
+  }
   const environment = await environmentOf(context, envFileOf(options));
   let code: number = exitCodes.answered;
   for await (const result of checksOf(environment, { context, callModel: !options.has("no-model-call") })) {
