@@ -59,6 +59,32 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
   storeConformance("a PostgreSQL store", openEmpty);
   storeModel("the PostgreSQL store", openEmpty, 20);
 
+  test("a process that is suspended within a transaction does not keep others waiting, and stores its work when it resumes", async () => {
+    const url = await newDatabase();
+    const [suspended, other] = [await openPostgresConnection(url), await openPostgresConnection(url)];
+    const lock = "select pg_advisory_xact_lock(1)";
+    const { promise: isLocked, resolve: locked } = Promise.withResolvers<void>();
+    const { promise: resumed, resolve: resume } = Promise.withResolvers<void>();
+    const stored = suspended.transaction(async (sql) => {
+      await sql.run(lock);
+      locked();
+      await resumed;
+      await sql.run("insert into deliveries (guid, part, received_at) values ('resumed', '', 0)");
+      return { result: "stored" };
+    });
+    try {
+      await isLocked;
+
+      await other.transaction(async (sql) => ({ result: await sql.run(lock) }));
+
+      resume();
+      expect(await stored).toBe("stored");
+    } finally {
+      resume();
+      await Promise.all([suspended.close(), other.close()]);
+    }
+  });
+
   describe("two stores over one database", () => {
     const closing: (() => Promise<unknown>)[] = [];
     afterEach(async () => {

@@ -55,8 +55,10 @@ const types: pg.CustomTypesConfig = {
   },
 };
 
-// A commit must be on disk, even if the server's default says otherwise.
+// A commit must be on disk, even if the server's default says otherwise. The locks of a process that was suspended within a
+// transaction must not keep others waiting: the server ends its session.
 const sessionSetup = `set search_path to ${schema};
+  set idle_in_transaction_session_timeout to '5s';
   select set_config('synchronous_commit', 'on', false) where current_setting('synchronous_commit') = 'off'`;
 
 /** Opens the database and migrates its schema. Throws a UserError, without the password, if it cannot be opened. */
@@ -243,8 +245,8 @@ const socketCodes = ["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT", "ENOENT
 function isConnectionLost(error: unknown): boolean {
   if (error instanceof AggregateError) return error.errors.every(isConnectionLost);
   const code = codeOf(error);
-  // 57P01 to 57P03: the server is shutting down, was killed, or is starting.
-  if (/^08/.test(code) || /^57P0[123]$/.test(code) || socketCodes.includes(code)) return true;
+  // 57P01 to 57P03: the server is shutting down, was killed, or is starting. 25P03: a transaction was idle for too long.
+  if (/^08/.test(code) || /^(?:57P0[123]|25P03)$/.test(code) || socketCodes.includes(code)) return true;
   return (
     error instanceof Error &&
     /^Connection terminated|^Client has encountered a connection error|^timeout exceeded when trying to connect/.test(
