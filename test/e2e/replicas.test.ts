@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import pg from "pg";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { listen } from "#playground/github/listen.ts";
 import { fixScript, playFix } from "../support/fix-story.ts";
 import { type Stories, startStories } from "../support/forge-stories.ts";
@@ -178,6 +178,7 @@ describe.skipIf(!postgresPrograms)("a replica that was suspended", () => {
 
   test("takes back a comment that another one has posted before it", { timeout: 90_000 }, async () => {
     const first = await stories.startReplica();
+    const replicas = [first];
     const { promise: released, resolve: release } = Promise.withResolvers<void>();
     let isHeld = false;
     const restore = stories.github.onRequest(async ({ method, path, body }) => {
@@ -188,6 +189,11 @@ describe.skipIf(!postgresPrograms)("a replica that was suspended", () => {
       first.send("SIGSTOP");
       await released;
     });
+    onTestFinished(async () => {
+      restore();
+      release();
+      await Promise.all(replicas.map((replica) => replica.end("SIGKILL")));
+    });
     const story = stories.open({
       timeoutMs: 60_000,
       title: "Suspended while it posts",
@@ -197,7 +203,7 @@ describe.skipIf(!postgresPrograms)("a replica that was suspended", () => {
     story.comment("/run fixer");
     await expect.poll(() => isHeld).toBe(true);
 
-    const other = await stories.startReplica();
+    replicas.push(await stories.startReplica());
     const posted = await story.botComment(outcome);
     release();
     await story.until(
@@ -211,8 +217,6 @@ describe.skipIf(!postgresPrograms)("a replica that was suspended", () => {
       return found.length === 1 ? found : undefined;
     }, "one comment");
     expect(left.map(({ id }) => id)).toEqual([posted.id]);
-    restore();
-    await Promise.all([first.end("SIGKILL"), other.end("SIGKILL")]);
   });
 });
 
