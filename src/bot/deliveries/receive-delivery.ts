@@ -1,4 +1,4 @@
-import { createHash, createHmac, timingSafeEqual } from "node:crypto";
+import { createHash } from "node:crypto";
 import type { DeliveryStore } from "#runtime/store/store.ts";
 import type { DeliveryScope } from "./handler.ts";
 import { findHandler } from "./handlers.ts";
@@ -15,7 +15,8 @@ export interface RawDelivery {
 export type Receipt = { status: 200 | 400 | 401 | 503; message: string };
 
 export interface ReceiveDeliveryOptions {
-  webhookSecret: string;
+  /** Resolves to true if GitHub signed the body with this app's secret. */
+  verify(body: string, signature: string): Promise<boolean>;
   scope: DeliveryScope;
   store: Pick<DeliveryStore, "saveDelivery">;
   onStored: () => void;
@@ -29,10 +30,10 @@ export interface ReceiveDeliveryOptions {
  * delivery id, because the signature does not cover the id.
  */
 export function createReceiveDelivery(options: ReceiveDeliveryOptions): (delivery: RawDelivery) => Promise<Receipt> {
-  const { webhookSecret, scope, store, onStored, onError, log } = options;
+  const { verify, scope, store, onStored, onError, log } = options;
 
   return async ({ id, name, signature, body }) => {
-    if (!isSignedWith(webhookSecret, { body, signature })) {
+    if (!(await verify(body, signature))) {
       return { status: 401, message: "The signature does not match." };
     }
     const payload = parseObject(body);
@@ -75,13 +76,6 @@ export async function storeEvent(
   }
   const content = { id, event, payload: read.payload };
   return (await store.saveDelivery({ key, queue: read.queue, content })) ? "stored" : "known";
-}
-
-/** Compares in constant time. */
-function isSignedWith(secret: string, { body, signature }: Pick<RawDelivery, "body" | "signature">): boolean {
-  const expected = Buffer.from(`sha256=${createHmac("sha256", secret).update(body).digest("hex")}`);
-  const given = Buffer.from(signature);
-  return given.length === expected.length && timingSafeEqual(given, expected);
 }
 
 function parseObject(body: string): { action?: unknown } | undefined {
