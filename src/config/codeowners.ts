@@ -5,7 +5,7 @@ export const codeownersPaths = [".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOW
 
 const maxRules = 5_000;
 
-/** Stands for the owners of a path that only an earlier rule than the last 5,000 may match. Nobody can be identified by it. */
+/** The owner of a path that none of the last 5,000 rules matches, if there are earlier ones. Identifies no account. */
 export const unknownOwner = "unknown";
 
 /**

@@ -4,7 +4,7 @@ import type { RepositoryRef } from "#domain/github.ts";
 import { readSettings } from "#runtime/run-environment.ts";
 import { type DeliveryContext, defineHandler } from "./handler.ts";
 import { EditedPullRequestPayload, StoredRepositoryRef } from "./payloads.ts";
-import { ignoreThread, queueOf, threadOf } from "./thread.ts";
+import { ignoreThread, queueIn, queueOf, threadOf } from "./thread.ts";
 
 /** GitHub is asked at least this often for an answer that it computes in the background. */
 const maxPauseMs = 10 * 60_000;
@@ -85,6 +85,5 @@ export const mergeCheckDue = defineHandler(MergeCheck, {
 });
 
 function queueOfCheck({ repository, number }: { repository: RepositoryRef; number: number }): string {
-  const { installationId, repositoryId, owner, repo } = repository;
-  return `${installationId} ${repositoryId ?? `${owner}/${repo}`}#${number} merge check`;
+  return `${queueIn(repository, number)} merge check`;
 }

@@ -5,6 +5,7 @@ import type { RepositoryRef } from "#domain/github.ts";
 import { nextCronTime } from "#domain/trigger.ts";
 import { type DeliveryContext, defineHandler } from "./handler.ts";
 import { type PushPayload, StoredRepositoryRef } from "./payloads.ts";
+import { queueIn } from "./thread.ts";
 
 /** A schedule that is due later than this is checked in between, so that no delivery is kept longer than its key. */
 const maxAheadMs = 7 * 24 * 60 * 60_000;
@@ -82,8 +83,7 @@ async function saveTick({ repository, worker, cron, issue }: Tick, { saveDeliver
 }
 
 function queueOfTick({ repository, worker, cron, issue }: Tick): string {
-  const { installationId, repositoryId, owner, repo } = repository;
-  return `${installationId} ${repositoryId ?? `${owner}/${repo}`}#${issue} schedule ${worker} ${cron}`;
+  return `${queueIn(repository, issue)} schedule ${worker} ${cron}`;
 }
 
 /** True for a push to the default branch that changes the settings or a worker: it may bring schedules. */

@@ -1,3 +1,4 @@
+import type { RepositoryRef } from "#domain/github.ts";
 import type { ThreadRef } from "#runtime/runs.ts";
 import type { DeliveryScope } from "./handler.ts";
 import type { ThreadPayload } from "./payloads.ts";
@@ -37,5 +38,11 @@ export function threadEventKey(
 
 /** Deliveries of one thread are processed in order. */
 export function queueOf({ installation, repository }: Omit<ThreadPayload, "action">, number: number): string {
-  return `${installation.id} ${repository.id ?? `${repository.owner.login}/${repository.name}`}#${number}`;
+  const { id: repositoryId, owner, name: repo } = repository;
+  return queueIn({ installationId: installation.id, repositoryId, owner: owner.login, repo }, number);
+}
+
+/** Returns the queue of a thread. Further words make it a queue of another kind; `tenantsOf` reads its beginning. */
+export function queueIn({ installationId, repositoryId, owner, repo }: RepositoryRef, thread: number): string {
+  return `${installationId} ${repositoryId ?? `${owner}/${repo}`}#${thread}`;
 }

@@ -20,7 +20,7 @@ interface Limit {
   costOf: (request: PacedRequest) => number;
 }
 
-/** The time in milliseconds on a clock that nobody can set, so that a corrected system clock neither blocks nor frees a limit. */
+/** The milliseconds of a clock that is independent of the system clock, whose correction must neither block nor free a limit. */
 const monotonicNow = () => performance.now();
 
 const minuteMs = 61_000;

@@ -34,6 +34,11 @@ export interface Words {
 
 export type KnownOptions = Record<string, ParseArgsOptionDescriptor>;
 
+/** Throws a UserError if a command that takes no arguments was given one. */
+export function refuseArguments(command: string, [first]: readonly string[]): void {
+  if (first !== undefined) throw new UserError(`${command} takes no arguments, but was given ${first}.`);
+}
+
 /** Parses command-line arguments. Throws a UserError for an unknown option, and for a missing or unexpected value. */
 export function parseWords(args: readonly string[], known: KnownOptions): Words {
   const { tokens, positionals } = parseArgs({

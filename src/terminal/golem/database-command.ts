@@ -7,7 +7,7 @@ import {
   compactDatabase,
   restoreDatabase,
 } from "#runtime/store/sqlite/maintain-database.ts";
-import { type CommandContext, exitCodes, parseWords, type Words } from "./command-context.ts";
+import { type CommandContext, exitCodes, parseWords, refuseArguments, type Words } from "./command-context.ts";
 import { chosenDatabase, databaseAt, openServerStore, readVerified, requireFile } from "./server-database.ts";
 
 type Action = (words: Words, context: CommandContext) => Promise<number>;
@@ -81,7 +81,7 @@ async function copy({ positionals, options }: Words, context: CommandContext): P
 }
 
 async function check({ positionals, options }: Words, context: CommandContext): Promise<number> {
-  refuseFiles("check", positionals);
+  refuseArguments("golem db check", positionals);
   const checked = await chosenDatabase(options, context);
   if (checked.kind === "sqlite") {
     requireFile(checked.path);
@@ -105,7 +105,7 @@ async function check({ positionals, options }: Words, context: CommandContext): 
 }
 
 async function compact({ positionals, options }: Words, context: CommandContext): Promise<number> {
-  refuseFiles("compact", positionals);
+  refuseArguments("golem db compact", positionals);
   const compacted = await chosenDatabase(options, context);
   if (compacted.kind === "postgres") throw new UserError("PostgreSQL does this by itself (autovacuum).");
   requireFile(compacted.path);
@@ -117,10 +117,6 @@ async function compact({ positionals, options }: Words, context: CommandContext)
 function onlyFile(action: string, [file, stray]: readonly string[], { cwd }: CommandContext): string {
   if (file === undefined || stray !== undefined) throw new UserError(`Use golem db ${action} <file>.`);
   return resolve(cwd, file);
-}
-
-function refuseFiles(action: string, [stray]: readonly string[]): void {
-  if (stray !== undefined) throw new UserError(`golem db ${action} takes no arguments, but was given ${stray}.`);
 }
 
 function inMegabytes(bytes: number): string {

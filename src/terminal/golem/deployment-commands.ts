@@ -9,7 +9,7 @@ import { runActionChecks } from "#setup/check-action.ts";
 import { type DoctorCheck, runChecks } from "#setup/doctor.ts";
 import { isConfigured } from "#setup/env-file.ts";
 import { startSetupServer } from "#setup/setup-server.ts";
-import { type CommandContext, exitCodes, parseWords, type Words } from "./command-context.ts";
+import { type CommandContext, exitCodes, parseWords, refuseArguments, type Words } from "./command-context.ts";
 
 /** `golem setup`: serves the page that registers the App, until the App is registered. */
 export async function setup(args: readonly string[], context: CommandContext): Promise<number> {
@@ -36,9 +36,7 @@ export async function doctor(args: readonly string[], context: CommandContext): 
     "no-model-call": { type: "boolean" },
     "no-color": { type: "boolean" },
   });
-  if (positionals[0] !== undefined) {
-    throw new UserError(`golem doctor takes no arguments, but was given ${positionals[0]}.`);
-  }
+  refuseArguments("golem doctor", positionals);
   const environment = await environmentOf(context, envFileOf(options));
   let code: number = exitCodes.answered;
   for await (const result of checksOf(environment, { context, callModel: !options.has("no-model-call") })) {

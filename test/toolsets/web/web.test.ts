@@ -396,7 +396,7 @@ describe("a hostile page", () => {
   });
 
   test.each(["<script></script>", "<STYLE></style>", "<!---->", "<script>", "<", "</", "<!--", "&#1"])(
-    "two million characters of %j are read in no more time than their length takes",
+    "two million characters of %j are read in linear time",
     (unit) => {
       const started = performance.now();
 
