@@ -32,7 +32,7 @@ interface ObserverServices {
   onError: OnError;
 }
 
-/** Reads the environment, wires the rooms, and serves until it is told to stop. */
+/** Reads the environment, wires the modules, and serves until it is asked to stop. */
 async function main(): Promise<void> {
   if (!isConfigured(process.env)) return setUp();
   const config = readConfig(process.env);

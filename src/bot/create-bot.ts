@@ -56,7 +56,7 @@ export interface Bot {
   rateLimits(): ReturnType<RestClient["rateLimits"]>;
   /** Starts to listen. Resolves to the address, such as `http://127.0.0.1:3000`. */
   start(): Promise<string>;
-  /** Accepts nothing more, and resolves when all open requests are answered. */
+  /** Stops accepting requests, and resolves when all open ones are answered. */
   stop(): Promise<void>;
   /** Resolves when every delivery that is due has been processed. */
   idle(): Promise<void>;
@@ -138,12 +138,12 @@ export interface ThreadsOptions extends Pick<BotOptions, "runs" | "deliveries" |
   confirmLease?: () => Promise<void>;
 }
 
-/** Everything between GitHub's threads and the runtime but the way in which events arrive. */
+/** Everything between GitHub's threads and the runtime, except for the way in which events arrive. */
 export interface Threads {
   services: HandlerServices;
   processor: DeliveryProcessor;
   frontEnd: Required<FrontEnd>;
-  /** Claims no more deliveries, and resolves when those in progress are completed or have had enough time. */
+  /** Stops claiming deliveries. Resolves when those in progress are complete or their time is up. */
   stop(): Promise<void>;
 }
 

@@ -72,7 +72,7 @@ export const mutations = {
 } as const satisfies Record<string, Permissions>;
 export type Mutation = keyof typeof mutations;
 
-/** What the token given to git may do, on one repository. */
+/** The permissions of the token that is given to git, on one repository. */
 export const gitPermissions = {
   read: { contents: "read" },
   write: { contents: "write" },

@@ -41,7 +41,7 @@ export function choicesOf(schema: JsonSchema): unknown[] | undefined {
   return choices.flat();
 }
 
-/** The JSON Schema type of a value, which tells `null` and `array` apart from `object`. */
+/** The JSON Schema type of a value, which distinguishes `null` and `array` from `object`. */
 export function typeOfValue(value: unknown): string {
   if (value === null) return "null";
   return Array.isArray(value) ? "array" : typeof value;

@@ -116,7 +116,10 @@ async function storedChanges(store: Store, spec: RunSpec): Promise<StepChanges[]
   return [...inherited, ...own];
 }
 
-/** Returns the policies from the root's to the run's own, since a child may do no more than any worker above it. */
+/**
+ * Returns the policies from the root's to the run's own, because a child may not exceed the policy of any worker above
+ * it.
+ */
 async function policiesOf(store: Store, { parentId, worker }: RunSpec): Promise<SandboxPolicy[]> {
   const above = parentId ? await policiesOf(store, (await requireRun(store, parentId)).spec) : [];
   return worker.sandbox ? [...above, worker.sandbox] : above;

@@ -120,7 +120,10 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
     while (this.#sessions.size > 0) await this.#idle.promise;
   }
 
-  /** Starts no more effects and waits at most this long for those in progress. The others are performed after the next start. */
+  /**
+   * Stops starting effects, and waits at most this long for those in progress. The others are performed after the next
+   * start.
+   */
   async drain(graceMs: number): Promise<void> {
     this.#isDraining = true;
     clearTimeout(this.#timer);

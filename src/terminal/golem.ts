@@ -6,7 +6,7 @@ const { golem } = await import("./golem/golem-command.ts");
 // npm runs scripts in the package's folder; INIT_CWD is the folder in which the person typed the command.
 const cwd = (process.env.npm_lifecycle_event === "golem" && process.env.INIT_CWD) || process.cwd();
 
-// The reader closed the pipe, as in `golem … | head`: keep what was done, and spend no more.
+// The reader closed the pipe, as in `golem … | head`: keep the results so far, and stop spending.
 for (const stream of [process.stdout, process.stderr]) {
   stream.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code !== "EPIPE") throw error;

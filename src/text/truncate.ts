@@ -82,7 +82,7 @@ function openFence(markdown: string): string | undefined {
   return fence;
 }
 
-/** The first lines that fit into the room. */
+/** Returns the first lines that fit into the budget. */
 function takeLines(lines: string[], room: number): string[] {
   const taken: string[] = [];
   let left = room;

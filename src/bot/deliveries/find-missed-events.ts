@@ -5,7 +5,7 @@ import type { RepositoryRef } from "#domain/github.ts";
 import { isHuman } from "./incoming-comment.ts";
 import type { GitHubEvent } from "./receive-delivery.ts";
 
-/** Pages of a hundred comments that are read at one time. The rest is read the next time. */
+/** The maximum number of pages, of a hundred comments each, that are read at once. The rest is read the next time. */
 const maxPages = 3;
 const maxPullRequests = 10;
 
@@ -48,7 +48,7 @@ export async function findMissedComments(
     const comments = await api.call("GET /repos/{owner}/{repo}/issues/comments", query);
     for (const comment of comments) {
       readUntil = comment.updated_at;
-      // Who has edited a comment is not known here, so an edited one counts by its own event alone.
+      // The API does not say who edited a comment, so an edited one counts only through its own event.
       const isEdited = comment.updated_at !== comment.created_at;
       if (!comment.user || !isHuman(comment.user) || isEdited || isBefore(comment.created_at, since)) continue;
       const key = keyOfEvent("issue_comment", { action: "created", comment });

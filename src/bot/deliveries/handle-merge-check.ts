@@ -59,7 +59,7 @@ export const mergeCheckDue = defineHandler(MergeCheck, {
     const retryAt = Date.now() + Math.min(1_000 * 2 ** (attempts - 1), maxPauseMs);
     if (!(await runs().openPullRequests(repository)).includes(number)) {
       if (baseCommit !== undefined || attempts >= maxAttemptsForRun) return;
-      // Its run has ended with it.
+      // The run has ended with the pull request.
       if ((await openGitHub(repository).getPullRequest(number))?.state !== "open") return;
       throw new OutageError(`No run has recorded yet that #${number} is its pull request.`, { retryAt });
     }

@@ -62,7 +62,7 @@ async function endThread(
     const key = threadEventKey(payload, number, updated_at) ?? deliveryId;
     await runs()[how](threadOf(payload, number), { by: payload.sender?.login ?? "ghost", deliveryId: key });
   } catch (error) {
-    // A thread without runs is the usual case.
+    // Most threads have no runs.
     if (!(error instanceof UserError)) throw error;
   }
 }

@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { DatabaseError, UserError } from "#domain/errors.ts";
 import type { RawDelivery, Receipt } from "./receive-delivery.ts";
 
-/** GitHub sends no more than 25 MB. */
+/** GitHub sends at most 25 MB. */
 const maxBodyBytes = 25 * 1024 * 1024;
 
 /** Bytes of all bodies that are being read. Their senders are not authenticated yet. */
@@ -68,7 +68,7 @@ export class WebhookServer {
     });
   }
 
-  /** Accepts no more connections; resolves when all requests are answered. */
+  /** Stops accepting connections. Resolves when all requests are answered. */
   stop(): Promise<void> {
     this.#stopping = true;
     if (!this.#server.listening) return Promise.resolve();

@@ -22,7 +22,7 @@ interface ReadOptions {
 
 const maxObjectBytes = 32 * 1024 ** 2;
 
-/** GitHub lists no more entries of a folder than these. */
+/** The maximum number of entries of a folder that GitHub lists. */
 const maxListedEntries = 1_000;
 
 /**

@@ -66,7 +66,7 @@ async function createOnce(
   return older.id;
 }
 
-/** People wait for requests, questions and replies; a status is drawn again soon. */
+/** People wait for requests, questions and replies. A status is updated again soon. */
 function priorityOf(name: string): RequestPriority {
   if (name.startsWith("status/")) return "low";
   return name.startsWith("outcome/") ? "normal" : "high";

@@ -23,7 +23,7 @@ const GraphqlAnswer = z.object({
   errors: z.array(z.object({ message: z.string() })).optional(),
 });
 
-/** For how long a name counts for the repository it was confirmed to belong to. */
+/** The time for which a name counts as that of the repository it was confirmed to belong to. */
 const nameLifetimeMs = 60_000;
 
 /** Sends requests about one repository, by its present name and with a token that reaches no other. */
@@ -235,7 +235,7 @@ async function readEnd(
     }
     return end.subarray(-keptBytes).toString("utf8");
   } catch {
-    // A log is help, and nothing waits for it.
+    // Logs are optional, so nothing waits for them.
     return undefined;
   }
 }

@@ -44,7 +44,7 @@ import {
 import type { RepositoryApi, ResponseData } from "./repository-api.ts";
 import { postReview, readReviews, readReviewThreads } from "./reviews.ts";
 
-/** One delivery or effect reads everything below `.github` as of one moment. */
+/** A delivery or an effect reads everything below `.github` at one point in time. */
 const defaultMaxAgeMs = 1_000;
 
 /** For questions about people, who wait for the answer. */
@@ -66,9 +66,9 @@ interface RepositoryClientOptions {
   redact: (text: string) => string;
 }
 
-/** Who this deployment is on GitHub. */
+/** The identity of this deployment on GitHub. */
 export interface Identity {
-  /** Undefined where the token belongs to an App that others act with, too. */
+  /** Undefined if others also act with the App that the token belongs to. */
   appId: number | undefined;
   /** The login that comments have. */
   ownLogin: () => Promise<string>;
@@ -284,7 +284,7 @@ export class RepositoryClient implements GitHub {
   async findPullRequest(branch: string): Promise<PullRequest | undefined> {
     const head = `${this.#tokens.nameOf(this.repository).owner}:${branch}`;
     const data = await this.#api.call("GET /repos/{owner}/{repo}/pulls", { head, state: "all", per_page: 100 });
-    // A server that ignores `head` returns other people's.
+    // A server that ignores `head` also returns pull requests of other people.
     const own = data.find((pull) => pull.head.ref === branch && pull.head.repo?.id === pull.base.repo.id);
     return own && this.#readPullRequest(own);
   }
@@ -318,7 +318,7 @@ export class RepositoryClient implements GitHub {
   async markReadyForReview(number: number): Promise<void> {
     const endpoint = "GET /repos/{owner}/{repo}/pulls/{pull_number}";
     const { node_id: id, draft } = await this.#api.call(endpoint, { pull_number: number });
-    // REST cannot do this.
+    // REST has no equivalent.
     if (draft) await this.#api.mutate("markPullRequestReadyForReview", { pullRequestId: id });
   }
 

@@ -62,7 +62,7 @@ interface Waiting extends PacedRequest {
 type RepositoryQueues = Map<string, Waiting[]>;
 
 interface PacerOptions {
-  /** Keeps at least this distance between writes. */
+  /** The minimum interval between writes. */
   writeIntervalMs?: number | undefined;
   /** Default: those of GitHub. */
   limits?: readonly Limit[];
@@ -102,7 +102,7 @@ export class RequestPacer {
     }
   }
 
-  /** Sends nothing for this long, as GitHub asked. */
+  /** Pauses all requests for this long, as GitHub asked. */
   pause(ms: number): void {
     this.#pausedUntil = Math.max(this.#pausedUntil, monotonicNow() + ms);
   }
@@ -180,7 +180,7 @@ export class RequestPacer {
     for (const window of this.#windows) window.add(request, now);
   }
 
-  /** Returns when a request fits into every limit, as far as is known now. */
+  /** Returns the time at which a request fits into every limit, as far as is known now. */
   #fitsAt(request: PacedRequest, now: number): number {
     const { limit, remaining, resetAt } = this.#primary;
     const isPrimaryUsedUp = remaining <= limit * 0.5 * (1 - pointShares[request.priority]);

@@ -44,7 +44,7 @@ export interface RestResponse {
 
 interface RestClientOptions {
   apiUrl: string;
-  /** Keeps this distance between the writes of an installation; with 0, GitHub's limits are not anticipated. */
+  /** The minimum interval between the writes of an installation. With 0, GitHub's limits are not anticipated. */
   writeIntervalMs?: number | undefined;
   /** Creates the JSON web token of the app, for a GitHub whose clock is this many seconds ahead of the local one. */
   createAppToken: (clockOffset: number) => Promise<string>;
@@ -211,7 +211,7 @@ function asOutage(cause: unknown, pauseMs: number): OutageError {
   return new OutageError(message, { cause, retryAt: Date.now() + pauseMs });
 }
 
-/** How long GitHub asks to wait, in milliseconds; undefined for any other error. */
+/** Returns the milliseconds that GitHub asks to wait; undefined for any other error. */
 function pauseOf(error: unknown): number | undefined {
   if (!(error instanceof RequestError)) return undefined;
   const { status, message, response } = error;

@@ -1,7 +1,7 @@
 import { truncateText } from "#text/truncate.ts";
 import { showHidden } from "#text/visible-text.ts";
 
-/** Text on one line that shows as it is written: nothing in it is Markdown or HTML. */
+/** Escapes a text so that it is shown literally, on one line. */
 export function inline(text: string, limit = 500): string {
   return oneLine(text, limit)
     .replace(/&/g, "&amp;")
@@ -11,7 +11,7 @@ export function inline(text: string, limit = 500): string {
     .replace(/^(?:[-+#=]|\d+(?=[.)]))/, (start) => (/\d/.test(start) ? `${start}\\` : `\\${start}`));
 }
 
-/** Inline code, whatever the text holds. */
+/** Formats a text as inline code. Backticks in the text are safe. */
 export function code(text: string, limit = 200): string {
   const line = oneLine(text, limit);
   if (line === "") return "``` ```";
@@ -21,14 +21,16 @@ export function code(text: string, limit = 200): string {
   return `${ticks} ${line} ${ticks}`;
 }
 
-/** A fenced block that the text cannot close: its fence is longer than any run of backticks inside. */
+/**
+ * Creates a fenced code block. The fence is longer than any run of backticks in the text, so the text cannot close it.
+ */
 export function codeBlock(text: string, language = "", limit = 30_000): string {
   const content = truncateText(showHidden(truncateText(text, 4 * limit)), limit).replace(/\n$/, "");
   const fence = "`".repeat(Math.max(3, longestRunOf(content, "`") + 1));
   return `${fence}${language}\n${content}\n${fence}`;
 }
 
-/** The text as a quotation: no line of it stands outside. */
+/** Formats a text as a blockquote that contains all of its lines. */
 export function blockquote(text: string, limit = 10_000): string {
   return truncateText(showHidden(truncateText(text, 4 * limit)), limit)
     .split("\n")
@@ -36,25 +38,25 @@ export function blockquote(text: string, limit = 10_000): string {
     .join("\n");
 }
 
-/** A section one opens with a tap. The summary is shown as it is; give it escaped text. */
+/** Creates a collapsed section. Pass an escaped summary, because it is inserted unchanged. */
 export function details(summary: string, content: string): string {
   return `<details>\n<summary>${summary}</summary>\n\n${content}\n\n</details>`;
 }
 
-/** Paragraphs with an empty line between them; empty ones are left out. */
+/** Joins paragraphs with blank lines. Omits empty ones. */
 export function paragraphs(...parts: (string | undefined | false)[]): string {
   return parts.filter(Boolean).join("\n\n");
 }
 
 function oneLine(text: string, limit: number): string {
-  // Cut first as well, so that the cost is that of what is shown.
+  // Also truncated first, so that the cost depends only on the part that is shown.
   const line = showHidden(text.slice(0, 4 * limit))
     .replace(/\s+/g, " ")
     .trim();
   return line.length > limit ? `${line.slice(0, limit - 1).toWellFormed()}…` : line;
 }
 
-/** How often the character stands in a row at most. */
+/** Returns the length of the longest run of a character. */
 export function longestRunOf(text: string, character: string): number {
   return (text.match(new RegExp(`${character}+`, "g")) ?? []).reduce(
     (longest, run) => Math.max(longest, run.length),
@@ -62,7 +64,7 @@ export function longestRunOf(text: string, character: string): number {
   );
 }
 
-/** The last item of a truncated list; empty when nothing was left out. */
+/** Returns the last item of a truncated list: the number of omitted items. Empty if none were omitted. */
 export function moreItems(left: number, what: string): string[] {
   return left > 0 ? [`- … ${left} more ${what}`] : [];
 }

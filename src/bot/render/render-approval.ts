@@ -4,10 +4,10 @@ import { escapeInvisible } from "#text/visible-text.ts";
 import { code, codeBlock, details, formatUtc, inline, paragraphs } from "./markdown.ts";
 import { layOutRequest, renderPrecedingComments } from "./render-request.ts";
 
-/** A reason quotes up to some hundred characters of the model. */
+/** The maximum number of characters of a reason, which may quote the model. */
 const maxReasonLength = 8_000;
 
-/** The request for one approval, or, once it is decided, what became of it. Everything the model wrote is inert. */
+/** Renders the request for an approval or, once it is decided, the decision. Text of the model is escaped. */
 export function renderApproval(approval: Approval, link?: string): string {
   return approval.status === "pending" ? renderRequest(approval, link) : renderDecision(approval);
 }
@@ -37,12 +37,12 @@ function renderRequest(approval: Approval, link: string | undefined): string {
   );
 }
 
-/** The box that approves a request. */
+/** The checkbox that approves a request. */
 export function checkboxOf(id: string): string {
   return `- [ ] Approve ${code(id)} exactly as shown`;
 }
 
-/** The people who have to approve, and who has, where one answer is not enough. */
+/** Lists who has to approve and who has approved, if one answer is not enough. */
 function renderProgress({ quorums = [] }: Approval): string | undefined {
   if (quorums.length < 2 && quorums.every(({ required }) => required === 1)) return undefined;
   return quorums
@@ -53,7 +53,7 @@ function renderProgress({ quorums = [] }: Approval): string | undefined {
     .join("\n");
 }
 
-/** What has to stand above the request for this approval, each a comment. None for most. */
+/** Renders the comments to post before this request. Most requests have none. */
 export function renderBeforeApproval(approval: Approval): string[] {
   const { id, workerPath, digest, status } = approval;
   const settled = { sign: "📄", note: "This request is not open any more; the comment below says what became of it." };
@@ -106,7 +106,7 @@ function forgotten(revoked: Approval["revoked"]): string {
   return revoked ? `; identical calls ask again, since ${inline(revoked.by)} revoked it` : "";
 }
 
-/** What the approval is bound to, short enough to compare by eye. */
+/** The start of the digest, short enough to compare by eye. */
 function bindingOf({ digest, baseCommit }: Approval): string {
   return `digest ${code(digest.slice(0, 12))}, on commit ${code(baseCommit.slice(0, 7))}`;
 }

@@ -6,7 +6,7 @@ import { type CommentLinks, formatCost, headline, renderLinks, renderPending, re
 
 type Workers = readonly { name: string; description?: string }[];
 
-/** The commands, and the workers that can be started here. */
+/** Lists the commands and the workers that can be started here. */
 export function renderHelp(workers: Workers): string {
   const rows = Object.values(runCommands).map(({ usage, help }) => `| \`/${usage}\` | ${help} |`);
   return paragraphs(
@@ -17,7 +17,7 @@ export function renderHelp(workers: Workers): string {
   );
 }
 
-/** The workers that can be started, each with its command. */
+/** Lists the workers that can be started, each with its command. */
 export function renderWorkers(workers: Workers): string {
   if (workers.length === 0) return "This repository has no workers yet. Add one as `.github/workers/<name>.worker`.";
   const lines = workers
@@ -26,7 +26,7 @@ export function renderWorkers(workers: Workers): string {
   return ["Workers:", "", ...lines].join("\n");
 }
 
-/** Where the runs of a thread stand: the live ones in full, the others in a line. */
+/** Describes the runs of a thread: live ones in full, the others in one line each. */
 export function renderStatusReply(
   views: readonly RunView[],
   pending: readonly Approval[],
@@ -54,10 +54,10 @@ function nameOf({ spec, pullRequest }: RunView, links: CommentLinks): string {
   return pullRequest === undefined ? run : `${run}, [#${pullRequest}](${links.pullRequest})`;
 }
 
-/** The steps that `/log` shows. */
+/** The number of steps that `/log` shows. */
 const maxLogLines = 40;
 
-/** The latest steps of a run, with a link to all of them. */
+/** Lists the latest steps of a run, with a link to all of them. */
 export function renderLogReply(view: RunView, links: CommentLinks): string {
   const lines = view.log.slice(-maxLogLines).map((line) => line.slice(0, 300).replace(/\s+/g, " "));
   const left = view.log.length - lines.length;
@@ -69,7 +69,7 @@ export function renderLogReply(view: RunView, links: CommentLinks): string {
   );
 }
 
-/** The costs of the runs of a thread, with the limit of each. */
+/** Lists the costs and cost limits of the runs of a thread. */
 export function renderCosts(views: readonly RunView[]): string {
   if (views.length === 0) return "Nothing was started in this thread yet.";
   const rows = views.map(({ spec, cost, steps, usage }) => {
@@ -88,7 +88,7 @@ export function renderCosts(views: readonly RunView[]): string {
   );
 }
 
-/** The models that a run may use, each with its command. */
+/** Lists the models that a run may use, each with its command. */
 export function renderModels({ current, available }: { current: string; available: readonly string[] }): string {
   const others = available.filter((model) => model !== current).map((model) => `- ${code(`/model ${model}`)}`);
   return paragraphs(

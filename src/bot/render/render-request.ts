@@ -2,40 +2,40 @@ import { type RequestContent, requestBlocks } from "#ui/request-blocks.ts";
 import { code, details, inline, longestRunOf, paragraphs } from "./markdown.ts";
 
 interface RequestLayout {
-  /** For the request itself: all of it, or, where that is too long, how it begins. */
+  /** The part in the request itself: everything or, if that is too long, the beginning. */
   body: string | undefined;
-  /** All of it, for the comments that then stand above the request. Empty where the request holds it. */
+  /** The full content, split into comments that precede the request. Empty if the request contains everything. */
   precedingComments: string[];
 }
 
-/** Characters of Markdown; a comment takes 60,000, and has words of its own around them. */
+/** Characters of Markdown. A comment may have 60,000, including our own text around them. */
 const maxBodyLength = 40_000;
 const maxPrecedingLength = 50_000;
 
-/** How many comments may stand above a request. Nobody reads more, so nothing longer is asked. */
+/** The maximum number of comments before a request. People would not read more, so a longer request is refused. */
 export const maxPrecedingComments = 10;
 
-/** A path has up to 4,096 bytes, each of which may be shown as an escape of eight characters. */
+/** A path has up to 4,096 bytes, and each may be shown as an escape of eight characters. */
 const maxPathLength = 33_000;
 
-/** What is longer is opened with a tap: a request is read on a phone. */
+/** Longer blocks are collapsed, since requests are read on phones. */
 const maxOpenLines = 40;
 const maxOpenLength = 3_000;
 
-/** How much of each text a request shows that is too long for one comment. */
+/** The number of characters of each text in a request that is too long for one comment. */
 const excerptLength = 1_500;
 
 interface Section {
-  /** About a file: its name, and what kind of change it is. */
+  /** The name of a file and the kind of its change. */
   heading: string | undefined;
   name: string;
   language: string;
   text: string;
-  /** Opened with a tap in any case. */
+  /** True for a block that is always collapsed. */
   folded: boolean;
 }
 
-/** Lays out what a call is and would change, so that every character of it stands in some comment. */
+/** Lays out a call and its changes, so that every character is in one of the comments. */
 export function layOutRequest(asked: RequestContent): RequestLayout {
   const texts = sectionsOf(asked);
   const whole = paragraphs(...texts.map(renderSection));
@@ -48,7 +48,7 @@ export function layOutRequest(asked: RequestContent): RequestLayout {
   return { body: paragraphs(notice, ...beginningsOf(texts)), precedingComments: above };
 }
 
-/** The beginning of each section, as many as fit into the request. */
+/** Returns the beginnings of as many sections as fit into the request. */
 function beginningsOf(texts: readonly Section[]): string[] {
   const beginnings: string[] = [];
   let length = 0;
@@ -73,14 +73,14 @@ function sectionsOf(content: RequestContent): Section[] {
     name: kind === "diff" ? "Changes" : inline(title),
     language: languages[kind],
     text: lines.join("\n"),
-    // What it would do says it better, and twice is too much for a phone.
+    // The changes already show these arguments, and showing them twice is too much for a phone.
     folded: kind === "arguments" && blocks.length > 1,
   }));
 }
 
 function pathAsCode(path: string): string {
   const shown = code(path, maxPathLength);
-  // Only a path longer than any that a repository can have: a run of backticks takes a fence as long as it on either side.
+  // Only for a path that is longer than a repository can contain: a run of backticks needs a fence of its length on both sides.
   return shown.length <= maxPathLength + 3_000 ? shown : code(path, maxPathLength / 3);
 }
 
@@ -98,20 +98,22 @@ function renderSection({ heading, name, language, text, folded }: Section): stri
   );
 }
 
-/** A fence that no run of backticks inside can close. The text is visible already, so nothing of it is replaced. */
+/**
+ * Creates a fenced block that its text cannot close. The text has already been made visible, so nothing is replaced.
+ */
 function fencedBlock(text: string, language: string): string {
   const fence = "`".repeat(Math.max(3, longestRunOf(text, "`") + 1));
   return `${fence}${language}\n${text}\n${fence}`;
 }
 
-/** The text in pieces that fit into a comment, broken between lines. */
+/** Splits a text between lines into pieces that fit into a comment. */
 function breakUp({ heading, name, language, text }: Section): Section[] {
   const pieces: string[] = [];
   const maxLength = maxPrecedingLength - 1_500 - (heading?.length ?? 0);
   let lines: string[] = [];
   let size = 0;
   for (const line of text.split("\n")) {
-    // The fence has to outgrow the longest run alone; counting each is simpler, and errs on the safe side.
+    // The fence only has to be longer than the longest run. Counting all backticks is simpler and never too small.
     if (size + sizeOf(line) > maxLength && lines.length > 0) {
       pieces.push(lines.join("\n"));
       [lines, size] = [[], 0];
@@ -143,12 +145,12 @@ function pack(pieces: readonly Section[]): string[] {
   return comment === "" ? comments : [...comments, comment];
 }
 
-/** The length of a text in a fence that is longer than any run of backticks in it. */
+/** Returns the length of a text in a fence that is longer than any run of backticks in it. */
 function sizeOf(text: string): number {
   return text.length + 2 * longestRunOf(text, "`");
 }
 
-/** Renders the comments that have to precede a request that is too long for one comment. Empty for any other. */
+/** Renders the comments to post before a request that is too long for one comment. Empty for other requests. */
 export function renderPrecedingComments(
   about: string,
   content: RequestContent,

@@ -6,7 +6,10 @@ import { tasksToMarkdown } from "./value-to-markdown.ts";
 const maxLogLines = 200;
 const maxChildren = 20;
 
-/** The living comment of a run: what it is doing, what it waits for, what it cost so far, how to stop it, and its web page. */
+/**
+ * Renders the status comment of a run: its activity, open requests, cost so far, the command that stops it, and a link
+ * to its page.
+ */
 export function renderStatus(
   view: RunView,
   pending: readonly Approval[],
@@ -15,7 +18,7 @@ export function renderStatus(
 ): string {
   return paragraphs(
     `### ${headline(view)}`,
-    // The headline says that a request is open, and the list of requests which one.
+    // The headline says that a request is open. The list of requests names it.
     !view.outcome && phaseOf(view) !== "awaitingApproval" && inline(view.activity),
     view.tasks.length > 0 && tasksToMarkdown(view.tasks),
     renderChildren(view.children),
@@ -29,14 +32,17 @@ export function renderStatus(
   );
 }
 
-/** The addresses of what belongs to a run. */
+/** The URLs that belong to a run. */
 export interface CommentLinks {
-  /** The page of the run. */
+  /** The URL of the run's page. */
   page?: string | undefined;
   pullRequest?: string | undefined;
 }
 
-/** Links the pull request and the page of a run. A plain number would be no link, since references are disabled. */
+/**
+ * Links to the pull request and the page of a run. A plain number would not become a link, because references are
+ * disabled.
+ */
 export function renderLinks({ pullRequest, outcome }: RunView, links: CommentLinks): string | undefined {
   const name = `Pull request #${pullRequest}`;
   const parts = [
@@ -90,7 +96,7 @@ function renderChildren(children: readonly RunView[], depth = 0): string | undef
   return [...lines, ...moreItems(children.length - maxChildren, "workers").map((line) => indent + line)].join("\n");
 }
 
-/** The approvals that wait for somebody, with what to type. */
+/** Lists the pending approvals with the commands that answer them. */
 export function renderPending(pending: readonly Approval[]): string | undefined {
   if (pending.length === 0) return undefined;
   const lines = pending

@@ -14,7 +14,7 @@ const whenDone = {
   step: "when the step that is under way is done",
 };
 
-/** The answer to a person's command for a tool. */
+/** Renders the reply to a person's command for a tool. */
 export function renderToolReply(reply: ToolReply): string {
   switch (reply.kind) {
     case "result":
@@ -37,7 +37,7 @@ export function renderToolReply(reply: ToolReply): string {
   }
 }
 
-/** What has to stand above the answer, each a comment. None for most. */
+/** Renders the comments to post before the reply. Most replies have none. */
 export function renderBeforeToolReply(reply: ToolReply): string[] {
   return reply.kind === "confirm" ? renderPrecedingComments(code(reply.tool), reply) : [];
 }

@@ -8,14 +8,14 @@ import {
 } from "#domain/result.ts";
 import { blockquote, codeBlock, details, inline, moreItems, paragraphs } from "./markdown.ts";
 
-/** What a comment shows of one value, in characters. */
+/** The maximum number of characters of one value in a comment. */
 const maxValueLength = 20_000;
-/** A value longer than this is opened with a tap. */
+/** Longer values are collapsed. */
 const maxOpenLines = 40;
 const maxRows = 50;
 const maxColumns = 8;
 
-/** A tool's result for people, by its kind and its own hints. Nothing in it is Markdown, unless it asks for that. */
+/** Renders a tool's result for people by its kind and hints. Text is escaped, unless the value is Markdown. */
 export function valueToMarkdown(value: ResultValue): string | undefined {
   if (value.display?.preferredView === "hidden") return undefined;
   return isWellKnown(value) ? renderWellKnown(value) : renderCustom(value);
@@ -68,7 +68,7 @@ function renderData(data: unknown, display: DisplayHints | undefined): string | 
   return block(JSON.stringify(data, null, 2) ?? "nothing", "json", display);
 }
 
-/** Text as it is, cut where its hints or the room say so. Nothing for nothing. */
+/** Renders preformatted text, truncated to its hints and the limit. Returns an empty string for empty text. */
 function block(content: string, language: string, hints: DisplayHints = {}): string | undefined {
   if (content.trim() === "") return undefined;
 
@@ -86,7 +86,7 @@ function block(content: string, language: string, hints: DisplayHints = {}): str
     : shown;
 }
 
-/** A language stands on the fence, where anything else would be markup. */
+/** The language becomes part of the fence, where other characters would be markup. */
 function plainLanguage(language: string | undefined): string | undefined {
   return language !== undefined && /^[a-z0-9+#-]{1,20}$/i.test(language) ? language : undefined;
 }
@@ -140,7 +140,7 @@ function count(number: number, what: string): string {
 
 const maxTasks = 50;
 
-/** A task list with a mark for each. */
+/** Renders a list of tasks with their status. */
 export function tasksToMarkdown(tasks: readonly Task[]): string {
   return [...tasks.slice(0, maxTasks).map(renderTask), ...moreItems(tasks.length - maxTasks, "tasks")].join("\n");
 }

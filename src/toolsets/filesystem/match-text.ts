@@ -11,7 +11,7 @@ export interface FoldedText {
   originOf(index: number): number | undefined;
 }
 
-/** Folds a text line by line. Unchanged lines cost no more than a copy, so files of many megabytes stay fast. */
+/** Folds a text line by line. An unchanged line only costs a copy, so files of many megabytes stay fast. */
 export function foldText(original: string, folding: Folding): FoldedText {
   const lines: string[] = [];
   /** By line: its start in the folded text and in the original. */
