@@ -131,6 +131,8 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: no b
     await page.getByRole("link", { name: "maintainer" }).click();
     await page.getByText("signed in as maintainer").waitFor();
     await page.getByLabel("Reason (sent to the worker)").fill("still typing");
+    // The page can lose its connection only after its script was loaded.
+    await page.locator("#latest").waitFor({ state: "attached" });
 
     // The app is killed. The page reconnects, the person is still signed in, and the typed reason is kept.
     await forge.end("SIGKILL");
