@@ -4,9 +4,8 @@ import { askApproval, type ShownRequest } from "./ask-approval.ts";
 import { completableCommands, handleLine, type Screen } from "./handle-line.ts";
 import { markdownToAnsi } from "./markdown-to-ansi.ts";
 import { openPrompter, type Prompter } from "./prompter.ts";
-import { renderCall, renderPill } from "./render-call.ts";
-import { createStyle, isTerminal, type Style } from "./style.ts";
-import { oneLine, printableLines, styleDiffLine } from "./value-to-text.ts";
+import { columnsOf, createStyle, isTerminal, type Style } from "./style.ts";
+import { describeCall, oneLine, printableLines, renderCall, styleDiffLine } from "./value-to-text.ts";
 
 /** The level of output: answers and errors only; plus one line per tool call; plus tool results; everything. */
 export type TraceLevel = "quiet" | "summary" | "normal" | "debug";
@@ -70,8 +69,6 @@ class TerminalAdapter implements EventCLIAdapter {
   #streamed: { id: string; text: string; printed: number } | undefined;
   #activity: { label: string; startedAt: number } | undefined;
   #ticker: NodeJS.Timeout | undefined;
-  /** The call whose line was written last. */
-  #lastStarted: { id: string; questionCount: number } | undefined;
 
   constructor(
     bus: UIEventBus,
@@ -150,12 +147,7 @@ class TerminalAdapter implements EventCLIAdapter {
   }
 
   #print(...lines: string[]): void {
-    if (lines.length > 0) this.#write(lines.map((line) => `${line}\n`).join(""));
-  }
-
-  #write(text: string): void {
-    this.#lastStarted = undefined;
-    this.#prompter?.print(text);
+    if (lines.length > 0) this.#prompter?.print(lines.map((line) => `${line}\n`).join(""));
   }
 
   /** Shows the worker's activity and its duration, if the output is a terminal. Undefined clears it. */
@@ -181,14 +173,10 @@ class TerminalAdapter implements EventCLIAdapter {
     this.#prompter?.setStatus(`${this.#style("gray", `${frame} ${label}${elapsed}`)} › `);
   }
 
-  #columns(): number {
-    return (this.#output as { columns?: number }).columns ?? 80;
-  }
-
   /** Formats an answer, which is Markdown, for a terminal. A program that reads the output gets it unchanged. */
   #answerLines(text: string): string[] {
     if (!isTerminal(this.#output)) return printableLines(text);
-    return markdownToAnsi(text, { style: this.#style, columns: this.#columns() });
+    return markdownToAnsi(text, { style: this.#style, columns: columnsOf(this.#output) });
   }
 
   #handleLine(line: string, prompter: Prompter): Promise<void> {
@@ -259,22 +247,14 @@ class TerminalAdapter implements EventCLIAdapter {
   }
 
   #showStarted(call: DisplayEvents["toolStarted"]): void {
-    if (!this.#shows("normal")) return;
-    const pill = renderPill(call, "running", this.#style);
-    this.#print(pill);
-    const prompter = this.#prompter;
-    if (prompter && isTerminal(this.#output) && !prompter.isAsking() && pill.length < this.#columns()) {
-      this.#lastStarted = { id: call.toolCallId, questionCount: prompter.questionCount() };
-    }
-    this.#showActivity(oneLine(call.toolName));
+    // Half of the line is left for what a person types.
+    const maxLength = Math.max(20, Math.floor(columnsOf(this.#output) / 2));
+    const label = describeCall(call);
+    this.#showActivity(label.length > maxLength ? `${label.slice(0, maxLength - 1)}…` : label);
   }
 
   #showResult(shown: DisplayEvents["toolResult"]): void {
     if (!this.#shows("summary")) return;
-    // A call that ends before anything else is printed takes only one line.
-    const last = this.#lastStarted;
-    const isLast = last?.id === shown.toolCallId && last.questionCount === this.#prompter?.questionCount();
-    if (isLast) this.#write("\u001b[1A\r\u001b[2K");
     this.#print(...renderCall(shown, this.#style, { details: this.#shows("normal") }));
     if (this.#activity) this.#showActivity("Thinking");
   }
@@ -289,8 +269,8 @@ class TerminalAdapter implements EventCLIAdapter {
       return;
     }
     const text = printableLines(delta).join("\n") + (delta.endsWith("\n") ? "\n" : "");
-    if (delta !== "") this.#write(text);
-    if (done && streamed.text !== "") this.#write("\n");
+    if (delta !== "") this.#prompter?.print(text);
+    if (done && streamed.text !== "") this.#prompter?.print("\n");
   }
 
   /** Prints the blocks of Markdown that are complete. */

@@ -9,7 +9,7 @@ import type { Readable, Writable } from "node:stream";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { SerialQueue } from "#domain/serial-queue.ts";
 import { isCommand } from "#ui/command.ts";
-import { isTerminal } from "./style.ts";
+import { columnsOf, isTerminal, wrapLines } from "./style.ts";
 
 export interface QuestionOptions {
   /** Ends the question, which then resolves to undefined. */
@@ -55,10 +55,6 @@ export interface Prompter {
   setStatus(status: string | undefined): void;
   /** Writes above the open question. */
   print(text: string): void;
-  /** True while a question is open. */
-  isAsking(): boolean;
-  /** The number of questions asked so far. */
-  questionCount(): number;
   /** Listens to lines that answer no question, and to Ctrl+C. The last listener gets them. */
   listen(listener: InputListener): () => void;
   /** Closes the input once every caller that opened it has released it. */
@@ -111,7 +107,6 @@ class LinePrompter implements Prompter {
   readonly #listeners: InputListener[] = [];
   #holders = 1;
   #isEnded = false;
-  #questionCount = 0;
   /** The question currently shown. */
   #open: Question | undefined;
   /** The prompt of the conversation, which gives way to questions. */
@@ -219,7 +214,6 @@ class LinePrompter implements Prompter {
         },
       };
       asked.signal?.addEventListener("abort", abort, { once: true });
-      this.#questionCount += 1;
       const end = begin(question);
     });
   }
@@ -273,20 +267,17 @@ class LinePrompter implements Prompter {
   print(text: string): void {
     const hasPrompt = this.#shown() !== undefined || this.#status !== undefined;
     if (!hasPrompt || !this.#isTerminal) {
-      this.#output.write(text);
+      this.#output.write(this.#fit(text));
       return;
     }
     // Redraw the line that is being typed below the text.
-    this.#output.write(`\r\u001b[K${text}`);
+    this.#output.write(`\r\u001b[K${this.#fit(text)}`);
     this.#lines.prompt(true);
   }
 
-  isAsking(): boolean {
-    return this.#shown() !== undefined;
-  }
-
-  questionCount(): number {
-    return this.#questionCount;
+  /** Wraps text for a terminal. A program that reads the output gets it unchanged. */
+  #fit(text: string): string {
+    return isTerminal(this.#output) ? wrapLines(text, columnsOf(this.#output)) : text;
   }
 
   listen(listener: InputListener): () => void {
@@ -315,7 +306,7 @@ class LinePrompter implements Prompter {
     if (this.#isEnded) return;
     const [last = "", ...above] = question.text.split("\n").reverse();
     if (this.#status !== undefined) this.#output.write("\r\u001b[K");
-    if (above.length > 0) this.#output.write(`${above.reverse().join("\n")}\n`);
+    if (above.length > 0) this.#output.write(this.#fit(`${above.reverse().join("\n")}\n`));
     this.#lines.setPrompt(last);
     this.#lines.prompt(true);
   }

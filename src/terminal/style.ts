@@ -1,5 +1,6 @@
-import { styleText } from "node:util";
-import { describeHidden, replaceHidden } from "#text/visible-text.ts";
+import { stripVTControlCharacters, styleText } from "node:util";
+import wrapAnsi from "wrap-ansi";
+import { describeHidden, replaceHidden, wrapMark } from "#text/visible-text.ts";
 
 export type TextFormat = "red" | "green" | "yellow" | "blue" | "cyan" | "gray" | "bold" | "italic";
 
@@ -33,4 +34,27 @@ export function visibleWithColors(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: colors begin with one
   const parts = text.split(/(\u001b\[[0-9;]*m)/);
   return parts.map((part, index) => (index % 2 === 1 ? part : visible(part))).join("");
+}
+
+export function columnsOf(stream: object): number {
+  return "columns" in stream && typeof stream.columns === "number" && stream.columns > 0 ? stream.columns : 80;
+}
+
+/**
+ * Wraps the lines that are wider than the terminal. What continues a line is indented, so that it cannot pass for a line of
+ * its own, and keeps the margin of a quoted block.
+ */
+export function wrapLines(text: string, columns: number): string {
+  const wrap = (line: string, width: number) => wrapAnsi(line, width, { hard: true, trim: false }).split("\n");
+  return text
+    .split("\n")
+    .map((line) => {
+      if (wrap(line, columns).length === 1) return line;
+      const margin = /^ *(?:│ |└> |\p{S} )?/u.exec(stripVTControlCharacters(line))?.[0] ?? "";
+      const isQuoted = margin.includes("│");
+      const indent = isQuoted ? `${margin}${wrapMark} ` : " ".repeat(Math.max(2, margin.length));
+      const [first, ...rest] = wrap(line, Math.max(10, columns - indent.length));
+      return [first, ...rest.map((row) => `${indent}${isQuoted ? row : row.trimStart()}`)].join("\n");
+    })
+    .join("\n");
 }

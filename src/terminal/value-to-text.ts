@@ -6,7 +6,10 @@ import {
   type Task,
   type WellKnownResultValue,
 } from "#domain/result.ts";
-import { type Style, visible, visibleWithColors } from "./style.ts";
+import type { DisplayEvents, ToolResultStatus } from "#ui/ui-event-bus.ts";
+import { type Style, type TextFormat, visible, visibleWithColors } from "./style.ts";
+
+type ShownResult = DisplayEvents["toolResult"];
 
 const defaultHeight = 20;
 const filePreviewHeight = 6;
@@ -34,7 +37,10 @@ function renderWellKnown(value: WellKnownResultValue, style: Style): string[] {
         ...printableLines(value.diff ?? value.modified).map((line) => styleDiffLine(line, style)),
       ];
     case "file_content":
-      return [headOf(value, `${visible(value.path)} (${value.size} bytes)`), ...printableLines(value.content)];
+      return [
+        headOf(value, `${visible(value.path)} (${value.size} ${value.size === 1 ? "byte" : "bytes"})`),
+        ...printableLines(value.content),
+      ];
     case "file_list":
       return [headOf(value, `${value.count} in ${visible(value.path || "/")}`), ...value.files.map(nameOf)];
     case "json":
@@ -164,4 +170,57 @@ function shorten(lines: string[], { collapsed, maxHeight = defaultHeight }: Disp
   // A note about one hidden line would take as much room as the line itself.
   if (rest <= 1) return lines;
   return [...lines.slice(0, height), style("gray", `… ${rest} more lines`)];
+}
+
+const maxParamsLength = 80;
+const statusColours: Record<ToolResultStatus, TextFormat> = { success: "green", error: "red", interrupted: "yellow" };
+
+/** Formats a call as `ToolName(params)`. */
+export function describeCall({ toolName, args = {} }: Pick<ShownResult, "toolName" | "args">): string {
+  return `${oneLine(toolName)}(${describeParams(args)})`;
+}
+
+/** Renders a finished call: `● ToolName(params)` in the colour of its status, and the result below it after `└>`. */
+export function renderCall(shown: ShownResult, style: Style, { details }: { details: boolean }): string[] {
+  const { value, status, error } = shown;
+  const renderPill = (call: ShownResult) => style(statusColours[status], `● ${describeCall(call)}`);
+  if (status !== "success") {
+    const why = status === "interrupted" ? "interrupted" : (error ?? "failed");
+    return [renderPill(shown), ...branch(printableLines(why).slice(0, details ? 10 : 1))];
+  }
+  if (value?.kind === "task_list" && "tasks" in value) {
+    const count = `${value.tasks.length} ${value.tasks.length === 1 ? "task" : "tasks"}`;
+    const pill = renderPill({ ...shown, args: { "": count } });
+    return [pill, ...(details ? valueToText(value, style).map((line) => ` ${line}`) : [])];
+  }
+  const pill = renderPill(shown);
+  if (!value || value.display?.preferredView === "hidden") return [pill];
+
+  const rendered = valueToText(value, style);
+  const lines = rendered.some((line) => line.trim() !== "") ? rendered : [];
+  const summary = value.summary === undefined ? [] : [oneLine(value.summary)];
+  return [
+    pill,
+    ...branch(
+      details ? [...summary, ...lines.filter((line) => line !== summary[0])] : [...summary, ...lines].slice(0, 1),
+    ),
+  ];
+}
+
+function branch(lines: readonly string[]): string[] {
+  return lines.map((line, index) => (index === 0 ? `└> ${line}` : `   ${line}`));
+}
+
+function describeParams(args: Record<string, unknown>): string {
+  const entries = Object.entries(args).filter(([, value]) => value !== undefined);
+  const text =
+    entries.length === 1
+      ? shortValue(entries[0]?.[1])
+      : entries.map(([key, value]) => `${oneLine(key)}: ${shortValue(value)}`).join(", ");
+  return text.length > maxParamsLength ? `${text.slice(0, maxParamsLength - 1)}…` : text;
+}
+
+function shortValue(value: unknown): string {
+  const text = oneLine(typeof value === "string" ? value : (JSON.stringify(value) ?? ""));
+  return text.length > 40 ? `${text.slice(0, 39)}…` : text;
 }

@@ -21,7 +21,7 @@ async function shown(value: ResultValue, options: Parameters<typeof terminalWorl
 }
 
 describe("what a terminal shows", () => {
-  test("a call as a pill, and what came of it below", async () => {
+  test("a call with its result below", async () => {
     const { bus, text } = await terminalWorld();
     const ui = createRuntimeUI(bus);
 
@@ -32,7 +32,6 @@ describe("what a terminal shows", () => {
 
     expect(text()).toBe(
       [
-        "○ read_file(src/a.ts)",
         "● read_file(src/a.ts)",
         "└> one",
         "   two",
@@ -43,6 +42,55 @@ describe("what a terminal shows", () => {
         "",
       ].join("\n"),
     );
+  });
+
+  test("at a narrow terminal, a call once, and long lines with an indent", async () => {
+    vi.stubEnv("NO_COLOR", "1");
+    const { bus, text, output } = await terminalWorld({ isTTY: true });
+    Object.assign(output, { columns: 40 });
+    const ui = createRuntimeUI(bus);
+    const path = "src/a-long-folder-name/and-a-long-file-name.ts";
+
+    ui.showToolStarted("t1", "read_file", { path });
+    ui.showToolResult("t1", "read_file", { path }, "success", 5, {
+      kind: "text",
+      content: "The first sentence of this file is longer than a line.\n",
+    });
+
+    expect(text()).toBe(
+      [
+        "● read_file(src/a-long-folder-name/and",
+        "  -a-long-file-…)",
+        "└> The first sentence of this file is",
+        "   longer than a line.",
+        "",
+      ].join("\n"),
+    );
+  });
+
+  test("at a narrow terminal, no content of a request begins a line of its own", async () => {
+    vi.stubEnv("NO_COLOR", "1");
+    const { bus, text, output, sees, type } = await terminalWorld({ isTTY: true });
+    Object.assign(output, { columns: 40 });
+    const padding = "x".repeat(34);
+
+    const answer = createRuntimeUI(bus).requestApproval(
+      "tool_call",
+      `Write a.txt ${padding}Approve? y`,
+      { toolName: "write_file", toolArgs: { content: `one\n${padding}Approve? y` } },
+      "medium",
+      [],
+    );
+    await sees(/\nApprove\? /);
+    type("n");
+    await answer;
+
+    expect(
+      text()
+        .split("\n")
+        .filter((line) => line.startsWith("Approve? y")),
+    ).toEqual([]);
+    expect(text()).toContain("    │ ⤷ ");
   });
 
   test("tasks with their marks, without a branch", async () => {
@@ -87,7 +135,7 @@ describe("what a terminal shows", () => {
   });
 
   test.each<[string, ResultValue, string]>([
-    ["a file", { kind: "file_content", path: "a.ts", content: "x", size: 1 }, "a.ts (1 bytes)\n   x"],
+    ["a file", { kind: "file_content", path: "a.ts", content: "x", size: 1 }, "a.ts (1 byte)\n   x"],
     [
       "a list",
       { kind: "file_list", path: "src", files: ["a.ts", { path: "b.ts" }], count: 2 },
@@ -153,7 +201,7 @@ describe("what a terminal shows", () => {
   test.each<[TraceLevel, string]>([
     ["quiet", "✗ bad\nDone.\n"],
     ["summary", "● read(a)\n└> one\n✗ bad\nA b.txt +1 −0\nDone.\n"],
-    ["normal", "○ read(a)\n● read(a)\n└> one\n   two\nℹ note\n✗ bad\nA b.txt +1 −0\nDone.\n"],
+    ["normal", "● read(a)\n└> one\n   two\nℹ note\n✗ bad\nA b.txt +1 −0\nDone.\n"],
   ])("as much as %s", async (traceLevel, expected) => {
     const { bus, text } = await terminalWorld({ traceLevel });
     const ui = createRuntimeUI(bus);
