@@ -2,9 +2,10 @@
  * Plays the story of one issue under random faults (processes and jobs that are killed or suspended, a database that restarts),
  * and compares what GitHub holds in the end with a run without faults. Ends with exit code 1 when a schedule fails.
  *
- * usage: npm run crash -- [--schedules N] [--seed S] [--database sqlite|postgres|git] [--clocks] [--previous <folder>]
+ * usage: npm run crash -- [--schedules N] [--seed S] [--database sqlite|postgres|git] [--parallel N] [--clocks]
+ *        [--previous <folder>]
  *
- * With --clocks, clocks of processes are also set forward and back, by five minutes or an hour. With --previous, the processes
+ * With --parallel, that many schedules are played at the same time, each with a database server of its own. With --clocks, clocks of processes are also set forward and back, by five minutes or an hour. With --previous, the processes
  * start with the version that is checked out and installed in that folder, and are replaced by this version one by one.
  *
  * The schedules have the seeds S, S+1, …: `--schedules 1 --seed S` replays one.
@@ -30,73 +31,99 @@ const { values } = parseArgs({
     schedules: { type: "string" },
     seed: { type: "string" },
     database: { type: "string" },
+    parallel: { type: "string" },
     clocks: { type: "boolean" },
     previous: { type: "string" },
   },
 });
 const count = Number(values.schedules ?? 10);
+const parallel = Number(values.parallel ?? 1);
 const previousProgram = values.previous === undefined ? undefined : resolve(values.previous, "src/main.ts");
 const firstSeed = Number(values.seed ?? Math.floor(Math.random() * 1_000_000));
 const available: CrashSchedule["database"][] = postgresPrograms ? ["sqlite", "postgres", "git"] : ["sqlite", "git"];
 const databases = available.filter((database) => values.database === undefined || database === values.database);
-if (!Number.isInteger(count) || !Number.isInteger(firstSeed) || databases.length === 0) {
+if (![count, parallel, firstSeed].every(Number.isInteger) || parallel < 1 || databases.length === 0) {
   process.stderr.write(
-    "usage: npm run crash -- [--schedules N] [--seed S] [--database sqlite|postgres|git] [--clocks] [--previous <folder>]\n",
+    "usage: npm run crash -- [--schedules N] [--seed S] [--database sqlite|postgres|git] [--parallel N] [--clocks] [--previous <folder>]\n",
   );
   process.exit(2);
 }
 
-/** A new database on the server, unless the schedule is over SQLite. */
-async function databaseOf({ database, seed }: CrashSchedule): Promise<CrashDatabase> {
-  const previous = previousProgram === undefined || database === "git" ? undefined : await previousOf(previousProgram);
-  if (database !== "postgres" || !crashServer) return { previous };
-  const client = new pg.Client({ connectionString: crashServer.server.url("postgres") });
+/** The surroundings of a schedule, with a new database on the server. */
+async function databaseOf(
+  { database, seed }: CrashSchedule,
+  server: CrashServer | undefined,
+  previous: PreviousVersion | undefined,
+): Promise<CrashDatabase> {
+  if (database === "git") return {};
+  if (database !== "postgres" || !server) return { previous };
+  const client = new pg.Client({ connectionString: server.server.url("postgres") });
   await client.connect();
   await client.query(`create database seed_${seed}`);
   await client.end();
-  return { url: crashServer.server.url(`seed_${seed}`), server: crashServer, previous };
+  return { url: server.server.url(`seed_${seed}`), server, previous };
 }
 
-let previousVersion: PreviousVersion | undefined;
+let nextSeed = firstSeed;
+let failed = 0;
 
-async function previousOf(program: string): Promise<PreviousVersion> {
-  previousVersion ??= { program, expected: await playUndisturbed("sqlite", program) };
-  return previousVersion;
+/** Plays the schedules that no other lane has begun. */
+async function playLane(folder: string, expected: Expected): Promise<void> {
+  let server: CrashServer | undefined;
+  try {
+    if (databases.includes("postgres")) server = { folder, server: await startPostgresServer(folder) };
+    while (nextSeed < firstSeed + count) {
+      const seed = nextSeed;
+      nextSeed += 1;
+      await playSeed(seed, server, expected);
+    }
+  } finally {
+    if (server) await stopPostgresServer(server.server.pid);
+  }
+}
+
+async function playSeed(seed: number, server: CrashServer | undefined, expected: Expected): Promise<void> {
+  const schedule = scheduleOf(seed, databases, {
+    clocks: values.clocks ?? false,
+    upgrades: previousProgram !== undefined,
+  });
+  const database = await databaseOf(schedule, server, expected.previous);
+  const problem = await playSchedule(schedule, expected.of.get(schedule.database), database);
+  process.stdout.write(`${problem === undefined ? "ok" : "FAILED"} ${JSON.stringify(schedule)}\n`);
+  if (problem === undefined) return;
+  failed += 1;
+  const options = [
+    values.database && ` --database ${values.database}`,
+    values.clocks && " --clocks",
+    values.previous && ` --previous ${values.previous}`,
+  ];
+  const given = options.filter(Boolean).join("");
+  process.stdout.write(`${problem}\nReplay: npm run crash -- --schedules 1 --seed ${seed}${given}\n`);
+}
+
+/** The content of GitHub after runs without faults. */
+interface Expected {
+  of: ReadonlyMap<CrashSchedule["database"], unknown>;
+  previous: PreviousVersion | undefined;
+}
+
+async function playWithoutFaults(): Promise<Expected> {
+  const of = new Map<CrashSchedule["database"], unknown>();
+  for (const database of databases) of.set(database, await playUndisturbed(database));
+  if (previousProgram === undefined) return { of, previous: undefined };
+  return { of, previous: { program: previousProgram, expected: await playUndisturbed("sqlite", previousProgram) } };
 }
 
 const folder = await mkdtemp(join(tmpdir(), "golem-crash-"));
 // The server may run as another user, who has to get through.
 await chmod(folder, 0o755);
-let crashServer: CrashServer | undefined;
-let failed = 0;
 try {
-  if (databases.includes("postgres")) {
-    const serverFolder = join(folder, "postgres");
-    crashServer = { folder: serverFolder, server: await startPostgresServer(serverFolder) };
-  }
-  const undisturbed = new Map<CrashSchedule["database"], unknown>();
-  for (let seed = firstSeed; seed < firstSeed + count; seed += 1) {
-    const schedule = scheduleOf(seed, databases, {
-      clocks: values.clocks ?? false,
-      upgrades: previousProgram !== undefined,
-    });
-    const { database } = schedule;
-    const expected = undisturbed.get(database) ?? (await playUndisturbed(database));
-    undisturbed.set(database, expected);
-    const problem = await playSchedule(schedule, expected, await databaseOf(schedule));
-    process.stdout.write(`${problem === undefined ? "ok" : "FAILED"} ${JSON.stringify(schedule)}\n`);
-    if (problem === undefined) continue;
-    failed += 1;
-    const options = [
-      values.database && ` --database ${values.database}`,
-      values.clocks && " --clocks",
-      values.previous && ` --previous ${values.previous}`,
-    ];
-    const given = options.filter(Boolean).join("");
-    process.stdout.write(`${problem}\nReplay: npm run crash -- --schedules 1 --seed ${seed}${given}\n`);
-  }
+  const expected = await playWithoutFaults();
+  const lanes = Array.from({ length: parallel }, (_, lane) => playLane(join(folder, `postgres-${lane}`), expected));
+  // One that fails must not leave the servers of the others.
+  const ended = await Promise.allSettled(lanes);
+  for (const lane of ended) if (lane.status === "rejected") throw lane.reason;
 } finally {
-  if (crashServer) await stopPostgresServer(crashServer.server.pid);
   await rm(folder, { recursive: true, force: true });
 }
 process.stdout.write(
