@@ -45,7 +45,10 @@ export interface Config {
     google: { apiKey: string | undefined };
     compatible: { apiKey: string | undefined; baseUrl: string | undefined };
   };
-  database: { kind: "sqlite"; path: string } | { kind: "postgres"; url: string; runsPerRepository: number | undefined };
+  database: ({ kind: "sqlite"; path: string } | { kind: "postgres"; url: string }) & {
+    /** The maximum number of active runs per repository, over all replicas. Undefined: no limit. */
+    runsPerRepository?: number | undefined;
+  };
   workersDirectory: string | undefined;
   policy: DeploymentPolicy;
   /** `owner/repo` or `owner/*`, in lower case. */
@@ -216,17 +219,13 @@ function findConflicts(given: Record<string, string | undefined>): string[] {
   ] as const) {
     if (given[name] && !given[other]) problems.push(`${other} is not set, but ${name} is: signing in needs both`);
   }
-  if (given.GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE !== undefined && !readPostgresUrl(given.DATABASE_URL ?? "")) {
-    problems.push("GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE needs a PostgreSQL database: set DATABASE_URL to one");
-  }
   return problems;
 }
 
 function readDatabase(env: Environment): Config["database"] {
-  const url = env.DATABASE_URL;
-  if (readPostgresUrl(url))
-    return { kind: "postgres", url, runsPerRepository: env.GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE };
-  return { kind: "sqlite", path: url.replace(/^(file|sqlite):(\/\/)?/, "") };
+  const { DATABASE_URL: url, GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE: runsPerRepository } = env;
+  if (readPostgresUrl(url)) return { kind: "postgres", url, runsPerRepository };
+  return { kind: "sqlite", path: url.replace(/^(file|sqlite):(\/\/)?/, ""), runsPerRepository };
 }
 
 /**

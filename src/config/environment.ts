@@ -150,7 +150,7 @@ export const Environment = z.object({
   GOLEM_FORGE_STOP_SECONDS: integer(0, 3_600).default(20).describe("a whole number of seconds, at most 3600"),
   /** Runs per repository and hour. */
   GOLEM_FORGE_REPOSITORY_RUNS_PER_HOUR: integer(1, 1_000_000).default(100).describe("a whole number of 1 or more"),
-  /** Concurrent runs per repository, across all replicas. Requires PostgreSQL. Default: unlimited. */
+  /** Concurrent runs per repository, across all replicas. Default: unlimited. */
   GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE: optional(integer(1, 1_000_000).describe("a whole number of 1 or more")),
   /** Minimum milliseconds between two edits of a status comment. */
   GOLEM_FORGE_STATUS_INTERVAL_MS: milliseconds.default(4_000).describe(String(milliseconds.description)),

@@ -37,15 +37,3 @@ export interface Dispatch {
   /** Stops giving out runs, waits for `finish`, and releases the remaining runs. */
   detach(finish: () => Promise<void>): Promise<void>;
 }
-
-/** The dispatch of a process that does not share its database: it performs every run. */
-export function localDispatch(): Dispatch {
-  let target: DispatchTarget | undefined;
-  return {
-    attach: async (given) => {
-      target = given;
-    },
-    wake: (runId) => void target?.process(runId),
-    detach: (finish) => finish(),
-  };
-}

@@ -108,10 +108,6 @@ test.each([
   expect(message).not.toContain(url);
 });
 
-test("limiting concurrent runs per repository requires PostgreSQL", () => {
-  expect(errorMessage({ GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE: "2" })).toContain("needs a PostgreSQL database");
-});
-
 test("a key file that cannot be read is reported with its path", () => {
   const message = errorMessage({ PRIVATE_KEY: "", PRIVATE_KEY_PATH: "/no/such/key.pem" });
 

@@ -125,10 +125,11 @@ test.skipIf(!postgresPrograms)(
   60_000,
 );
 
-test.skipIf(!postgresPrograms)(
-  "a run that waits for another one of its repository says its place in its status comment, and then starts",
-  async () => {
-    const environment = { DATABASE_URL: await newDatabase(), GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE: "1" };
+test.each(postgresPrograms ? ["SQLite", "PostgreSQL"] : ["SQLite"])(
+  "a run that waits for another one of its repository says its place in its status comment, and then starts: %s",
+  async (database) => {
+    const environment: Record<string, string> = { GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE: "1" };
+    if (database === "PostgreSQL") environment.DATABASE_URL = await newDatabase();
     const shared = await startStories({ environment });
     try {
       await shared.start();

@@ -1,10 +1,11 @@
 import type { Config } from "#config/config.ts";
 import type { Dispatch } from "#runtime/dispatch.ts";
+import { localDispatch } from "#runtime/local-dispatch.ts";
 import type { Store } from "./store.ts";
 
 export interface OpenedStore {
   store: Store;
-  /** Set if several processes share the database. */
+  /** Set if several processes share the database, or if active runs per repository are limited. */
   dispatch?: Dispatch;
 }
 
@@ -18,7 +19,10 @@ export async function openStore(
 ): Promise<OpenedStore> {
   if (database.kind === "sqlite") {
     const { openSqliteStore } = await import("./sqlite/open-sqlite-store.ts");
-    return { store: await openSqliteStore(database.path) };
+    const { path, runsPerRepository } = database;
+    const store = await openSqliteStore(path);
+    if (runsPerRepository === undefined) return { store };
+    return { store, dispatch: localDispatch({ store, runsPerRepository, onError }) };
   }
   const { openSharedStore } = await import("./postgres/open-shared-store.ts");
   return openSharedStore(database, { onError });

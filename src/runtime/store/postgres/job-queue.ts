@@ -20,7 +20,7 @@ export interface JobQueue {
   take(limit: number, sql: Pick<Sql, "raw">): Promise<QueueJob[]>;
   remove(jobIds: readonly string[], sql: Pick<Sql, "raw">): Promise<void>;
   /** Returns the runs that wait because too many runs of their repository are active, with their places, first in line first. */
-  findWaiting(limit: number): Promise<WaitingRun[]>;
+  findWaiting(): Promise<WaitingRun[]>;
   /** The maximum number of active runs per repository. */
   readonly runsPerRepository: number | undefined;
   /** Sends a heartbeat for these jobs, and returns those that still belong to this replica. */
@@ -68,7 +68,7 @@ export async function openJobQueue(
 
   return {
     runsPerRepository: options.runsPerRepository,
-    findWaiting: (limit) =>
+    findWaiting: () =>
       options.runsPerRepository === undefined
         ? Promise.resolve([])
         : connection.query(
@@ -79,8 +79,8 @@ export async function openJobQueue(
                 from ${schema}.job where name = $1 and state < 'active') as waiting
               join runs on runs.id = run_id
               where parent_id is null and holder is null and created_on < now() - $2 * interval '1 second'
-              order by place, created_on limit $3`,
-            [name, minWaitSeconds, limit],
+              order by place, created_on`,
+            [name, minWaitSeconds],
           ),
     put: async (runs, sql) => {
       const jobs = runs.map(({ id, repository }) => ({

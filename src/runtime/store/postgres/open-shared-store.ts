@@ -8,7 +8,7 @@ import { PostgresDispatch } from "./postgres-dispatch.ts";
 export interface SharedDatabase {
   url: string;
   /** The maximum number of active runs per repository, over all replicas. Default: no limit. */
-  runsPerRepository: number | undefined;
+  runsPerRepository?: number | undefined;
 }
 
 /**

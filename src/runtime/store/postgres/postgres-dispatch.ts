@@ -1,7 +1,8 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { LeaseLostError, startStopwatch } from "#domain/write-lease.ts";
 import type { Dispatch, DispatchTarget } from "#runtime/dispatch.ts";
-import type { JobQueue, QueueJob } from "./job-queue.ts";
+import { QueuePlaces } from "#runtime/queue-places.ts";
+import type { JobQueue, QueueJob, WaitingRun } from "./job-queue.ts";
 import type { PostgresConnection } from "./postgres-connection.ts";
 import { joinReplicas, type Replica } from "./replica.ts";
 import { type Release, RunLeases } from "./run-leases.ts";
@@ -19,9 +20,6 @@ const retryMs = 1_000;
 /** Another replica takes over 10 s after the last heartbeat. For half of that, the lease needs no confirmation. */
 const confirmedForMs = 5_000;
 const batchSize = 50;
-/** The interval at which the places of waiting runs are shown, and the maximum number of places. */
-const showPlacesMs = 2_000;
-const maxShownPlaces = 50;
 
 /**
  * Divides runs among the replicas that share a PostgreSQL database. If a replica dies, its runs continue elsewhere
@@ -44,11 +42,8 @@ export class PostgresDispatch implements Dispatch {
   #acquiring: Promise<void> | undefined;
   #mayHaveJobs = false;
   #flushing: Promise<void> | undefined;
-  /** The place of each waiting run that its status shows. */
-  readonly #shownPlaces = new Map<string, number>();
-  #showingPlaces: Promise<void> | undefined;
-  /** The waiting run whose status is being shown. */
-  #showing: { runId: string; done: Promise<void> } | undefined;
+  /** Undefined if there is no limit of runs per repository. */
+  readonly #places: QueuePlaces | undefined;
   #isDetaching = false;
   #isDetached = false;
   readonly #timers: NodeJS.Timeout[] = [];
@@ -58,6 +53,14 @@ export class PostgresDispatch implements Dispatch {
     this.#queue = queue;
     this.#leases = new RunLeases(connection, queue);
     this.#onError = onError;
+    const { runsPerRepository } = queue;
+    if (runsPerRepository === undefined) return;
+    this.#places = new QueuePlaces({
+      runsPerRepository,
+      findWaiting: () => this.#findWaiting(),
+      show: (runId, reason) => this.#showWaiting(runId, reason),
+      onError,
+    });
   }
 
   /** The current number of this replica; 0, which holds nothing, while it is disconnected. */
@@ -74,9 +77,7 @@ export class PostgresDispatch implements Dispatch {
     await this.#join();
     this.#timers.push(setInterval(() => void this.#poll().catch(this.#onError), pollMs));
     this.#timers.push(setInterval(() => void this.#sendHeartbeat().catch(this.#onError), heartbeatMs));
-    if (this.#queue.runsPerRepository !== undefined) {
-      this.#timers.push(setInterval(() => this.#startShowingPlaces(), showPlacesMs));
-    }
+    this.#places?.start();
     await this.#reclaimAndAcquire([]);
   }
 
@@ -104,7 +105,7 @@ export class PostgresDispatch implements Dispatch {
     await this.#acquiring;
     await drain();
     await Promise.all(this.#releasing);
-    await this.#showingPlaces;
+    await this.#places?.stop();
     await this.#flushing;
     this.#isDetached = true;
     for (const timer of this.#timers) clearInterval(timer);
@@ -202,7 +203,7 @@ export class PostgresDispatch implements Dispatch {
   async #process(replicaId: number, job: QueueJob): Promise<void> {
     const { runId } = job;
     this.#held.set(runId, job);
-    if (this.#showing?.runId === runId) await this.#showing.done;
+    await this.#places?.settled(runId);
     do await this.#target?.process(runId);
     while ((await this.#release(replicaId, job)) === "renewed");
     if (this.#held.get(runId) === job) this.#held.delete(runId);
@@ -238,49 +239,25 @@ export class PostgresDispatch implements Dispatch {
     await this.#target?.sweep();
   }
 
-  #startShowingPlaces(): void {
-    if (this.#isDetaching) return;
-    this.#showingPlaces ??= this.#showPlaces()
-      .catch(this.#onError)
-      .finally(() => {
-        this.#showingPlaces = undefined;
-      });
+  /** Only one replica shows the places. */
+  async #findWaiting(): Promise<WaitingRun[]> {
+    if (this.#isDetaching || !this.#replica || !(await this.#leases.isFirst(this.#replica.id))) return [];
+    return this.#queue.findWaiting();
   }
 
-  /** Shows the place in the queue in the status of each run that waits for other runs of its repository. */
-  async #showPlaces(): Promise<void> {
-    if (!this.#replica || !(await this.#leases.isFirst(this.#replica.id))) return;
-    const waiting = await this.#queue.findWaiting(maxShownPlaces);
-    for (const runId of this.#shownPlaces.keys()) {
-      if (!waiting.some((run) => run.runId === runId)) this.#shownPlaces.delete(runId);
-    }
-    for (const { runId, place } of waiting) {
-      if (this.#isDetaching) return;
-      if (this.#shownPlaces.get(runId) === place) continue;
-      await this.#showPlace(runId, place);
-    }
-  }
-
-  async #showPlace(runId: string, place: number): Promise<void> {
+  async #showWaiting(runId: string, reason: string): Promise<boolean> {
     const { holder } = this;
-    if (!this.#target?.showWaiting || !(await this.#leases.borrow(holder, runId))) return;
-    const most = this.#queue.runsPerRepository;
-    const active = most === 1 ? "one run is active at a time" : `${most} runs are active at a time`;
-    const reason = `Waiting for its turn: place ${place} in the queue of this repository, where ${active}.`;
-    const confirm = async () => {
-      if (!(await this.#leases.isBorrowed(holder, runId))) throw new LeaseLostError();
-    };
-    const shown = this.#target.showWaiting(runId, reason, confirm);
-    const settled = shown.catch(() => undefined);
-    this.#showing = { runId, done: settled };
+    if (!this.#target?.showWaiting || !(await this.#leases.borrow(holder, runId))) return false;
     try {
-      await shown;
-      this.#shownPlaces.set(runId, place);
+      await this.#target.showWaiting(runId, reason, async () => {
+        if (!(await this.#leases.isBorrowed(holder, runId))) throw new LeaseLostError();
+      });
+      return true;
     } catch (error) {
       // A run whose turn has come updates its own status.
-      if (!(error instanceof LeaseLostError)) throw error;
+      if (error instanceof LeaseLostError) return false;
+      throw error;
     } finally {
-      this.#showing = undefined;
       await this.#leases.giveBack(holder, runId);
     }
   }
