@@ -209,7 +209,9 @@ function finishOf(calls: ToolCall[], { finishReason }: TextReply): string {
 }
 
 function usageOf(request: ChatRequest, calls: ToolCall[], reply: TextReply) {
-  const input = reply.usage?.inputTokens ?? estimateTokens(JSON.stringify([request.messages, request.tools]));
+  // Images and PDF files are not text: providers count them by their size on the page.
+  const text = JSON.stringify([request.messages, request.tools]).replace(/(data:[\w/]+;base64,)[\w+/=]+/g, "$1");
+  const input = reply.usage?.inputTokens ?? estimateTokens(text);
   const output = reply.usage?.outputTokens ?? estimateTokens(`${reply.text ?? ""}${JSON.stringify(calls)}`);
   return {
     prompt_tokens: input,

@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
-import { mainWorkerFile, type ProgramConfig, parseProgramConfig, programConfigFiles } from "#config/program-config.ts";
+import { mainWorkerFiles, type ProgramConfig, parseProgramConfig, programConfigFiles } from "#config/program-config.ts";
 import { UserError } from "#domain/errors.ts";
 import { parseWorker } from "#domain/worker.ts";
 
@@ -43,7 +43,7 @@ export function findProgram(folder: string): Program | undefined {
 
 /** True for a folder with a main worker or a configuration file. */
 export function isProgramFolder(folder: string): boolean {
-  return [mainWorkerFile, ...programConfigFiles].some((name) => existsSync(join(folder, name)));
+  return [...mainWorkerFiles, ...programConfigFiles].some((name) => existsSync(join(folder, name)));
 }
 
 /** Returns the folder of the program that a worker file belongs to. */
@@ -105,12 +105,13 @@ function nameIn(path: string): string | undefined {
 
 function findEntry({ folder, workers }: Program): string {
   const own = [...new Set(workers().values())].filter((path) => dirname(path) === folder);
-  const entry = own.find((path) => basename(path) === mainWorkerFile) ?? (own.length === 1 ? own[0] : undefined);
+  const main = mainWorkerFiles.map((name) => join(folder, name)).find((path) => own.includes(path));
+  const entry = main ?? (own.length === 1 ? own[0] : undefined);
   if (entry !== undefined) return entry;
   const names = own.map((path) => basename(path));
   throw new UserError(
     names.length === 0
-      ? `${folder} has no worker: a program has a ${mainWorkerFile}.`
-      : `${folder} has several workers and no ${mainWorkerFile}. Name one of them: ${names.join(", ")}.`,
+      ? `${folder} has no worker: a program has a ${mainWorkerFiles[0]}.`
+      : `${folder} has several workers and no ${mainWorkerFiles[0]}. Name one of them: ${names.join(", ")}.`,
   );
 }

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { SharedV4ProviderOptions } from "@ai-sdk/provider";
 import {
+  APICallError,
   type ContentPart,
   type FinishReason,
   type LanguageModelUsage,
@@ -35,16 +36,15 @@ interface ProviderResponse {
 
 /** Calls a provider's model, and throws a ModelFailure if there is no complete answer. */
 export async function callProvider(
-  given: ModelRequest,
+  request: ModelRequest,
   provider: Provider,
   { limits, telemetry }: { limits: CallTimeouts; telemetry: ModelTelemetry | undefined },
 ): Promise<ModelAnswer> {
-  const request = provider.readsFiles ? given : { ...given, messages: given.messages.map(nameFiles) };
   // Modules may have been loaded since the caller checked the signal.
   request.signal.throwIfAborted();
   const watch = watchCall(request.signal, limits, provider.label);
   try {
-    const response = await unlessAborted(callToEnd(request, provider, watch, telemetry), watch.signal);
+    const response = await unlessAborted(callWithFiles(request, provider, watch, telemetry), watch.signal);
     return toAnswer(response, request, provider);
   } catch (error) {
     throw watch.signal.aborted ? watch.signal.reason : explainFailure(error, provider, request.model);
@@ -60,6 +60,31 @@ function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> 
     promise.then(resolve, reject);
   });
 }
+
+/** Sends attached files. A model that refuses them is called again with their names, as are later calls of that model. */
+async function callWithFiles(
+  request: ModelRequest,
+  provider: Provider,
+  watch: CallWatch,
+  telemetry: ModelTelemetry | undefined,
+): Promise<ProviderResponse> {
+  const named = { ...request, messages: request.messages.map(nameFiles) };
+  const { refusedFiles } = provider;
+  const hasFiles = named.messages.some((message, index) => message !== request.messages[index]);
+  if (!hasFiles || !refusedFiles) return callToEnd(request, provider, watch, telemetry);
+  if (refusedFiles.has(request.model)) return callToEnd(named, provider, watch, telemetry);
+  try {
+    return await callToEnd(request, provider, watch, telemetry);
+  } catch (error) {
+    if (!APICallError.isInstance(error) || !refusalStatuses.has(error.statusCode ?? 0)) throw error;
+    const response = await callToEnd(named, provider, watch, telemetry);
+    refusedFiles.add(request.model);
+    return response;
+  }
+}
+
+/** The statuses of servers that cannot read a part of a request. */
+const refusalStatuses = new Set([400, 413, 415, 422, 501]);
 
 /** Calls a model until its answer is complete. A provider that searches the web may pause, and continues when called again. */
 async function callToEnd(
@@ -206,9 +231,10 @@ function promptOf(
 /** Replaces attached files by their names. */
 function nameFiles(message: ModelMessage): ModelMessage {
   if (message.role !== "user" || typeof message.content === "string") return message;
+  if (!message.content.some((part) => part.type === "file" && !isUrl(part.data))) return message;
   const content = message.content.map((part) => {
     if (part.type !== "file" || isUrl(part.data)) return part;
-    const text = `(The attached file ${part.filename ?? "without a name"}, ${part.mediaType}, is left out: this model may not be able to read it.)`;
+    const text = `(The attached file ${part.filename ?? "without a name"}, ${part.mediaType}, is left out: this model does not accept it.)`;
     return { type: "text" as const, text };
   });
   return { ...message, content };

@@ -20,8 +20,11 @@ export interface Provider {
   callOptions?: SharedV4ProviderOptions;
   /** Marks a position up to which the provider may cache the prompt. */
   cacheMark?: SharedV4ProviderOptions;
-  /** True if its models read images and PDF files. Unknown for other servers, which may refuse them. */
-  readsFiles?: boolean;
+  /**
+   * The models that have refused attached images and PDF files. Undefined if all models of the provider read them; those of
+   * other servers are tried.
+   */
+  refusedFiles?: Set<string>;
   /** Undefined if the provider has no web search. */
   createSearch?: CreateProviderSearch;
   /** Loads the provider's package and returns a model. */
@@ -61,7 +64,6 @@ function anthropic({ apiKey, baseUrl }: Config["models"]["anthropic"]): Provider
     apiKey,
     baseUrl: url,
     problem: credentialsIn(baseUrl, "ANTHROPIC_BASE_URL") ?? missing(apiKey, "ANTHROPIC_API_KEY"),
-    readsFiles: true,
     cacheMark: { anthropic: { cacheControl: { type: "ephemeral" } } },
     createSearch: providerSearch.anthropic,
     async connect(model, fetch) {
@@ -83,7 +85,6 @@ function openai({ apiKey, baseUrl }: Config["models"]["openai"]): Provider {
     problem: credentialsIn(baseUrl, "OPENAI_BASE_URL") ?? missing(apiKey, "OPENAI_API_KEY"),
     // Responses stored at OpenAI expire, and a run may wait for days.
     ...(isOpenAI && {
-      readsFiles: true,
       callOptions: { openai: { store: false } },
       createSearch: providerSearch.openai,
     }),
@@ -104,7 +105,6 @@ function google({ apiKey }: Config["models"]["google"]): Provider {
     apiKey,
     baseUrl: googleUrl,
     problem: missing(apiKey, "GOOGLE_GENERATIVE_AI_API_KEY"),
-    readsFiles: true,
     createSearch: providerSearch.google,
     async connect(model, fetch) {
       const { createGoogle } = await import("@ai-sdk/google");
@@ -125,6 +125,7 @@ function compatible({ apiKey, baseUrl }: Config["models"]["compatible"]): Provid
       (baseUrl
         ? undefined
         : "OPENAI_COMPATIBLE_BASE_URL is not set. Set it to the URL of the model server, such as http://localhost:11434/v1."),
+    refusedFiles: new Set(),
     async connect(model, fetch) {
       const { createOpenAICompatible } = await import("@ai-sdk/openai-compatible");
       const options = { name: "compatible", baseURL: baseUrl ?? "", apiKey, includeUsage: true, fetch };

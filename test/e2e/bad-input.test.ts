@@ -34,7 +34,6 @@ describe.concurrent("a worker that cannot start is answered with an explanation"
   test.each([
     ["misspelled", "Unknown field toolset. Did you mean toolsets?"],
     ["invalid", "is not valid YAML"],
-    ["renamed", "the name and the file name must be the same"],
     ["unequipped", "filesytem"],
     ["plain", "has no front matter"],
   ])("an invalid file %s.worker, with its problem", async (name, problem) => {
@@ -470,7 +469,6 @@ const { commits } = forgeRepository;
 const workers = {
   misspelled: "---\nname: misspelled\ntoolset:\n  filesystem: {}\n---\nWork.\n",
   invalid: "---\nname: [invalid\n---\nWork.\n",
-  renamed: "---\nname: somebody-else\n---\nWork.\n",
   unequipped: "---\nname: unequipped\ntoolsets:\n  filesytem: {}\n---\nWork.\n",
   plain: "Work.\n",
 };

@@ -1,4 +1,13 @@
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -147,8 +156,8 @@ describe("the programs in examples/ run unchanged, outside of git", () => {
     expect(read("orchestrator/final.md")).toBe("Golems are made of clay.\n");
   });
 
-  test("pdf analyzer: a file of the program is attached to a called worker", async () => {
-    const { golem, told, read } = await examples({
+  test("pdf analyzer: a file of the program is attached to a called worker, also a large one", async () => {
+    const { golem, told, read, folder } = await examples({
       "You summarize documents": [
         call("list_directory", { path: "/documents" }),
         call("pdf_reader", { input: "Summarize it", attachments: ["documents/report.pdf"] }),
@@ -158,8 +167,11 @@ describe("the programs in examples/ run unchanged, outside of git", () => {
       "You are given a PDF": [{ text: "Revenue in 2025: 42" }],
     });
 
+    const report = join(folder, "pdf-analyzer/documents/report.pdf");
+    appendFileSync(report, Buffer.alloc(3_000_000));
+
     expect(await golem(["run", "pdf-analyzer", "Summarize all", "--apply"])).toMatchObject({ code: 0 });
-    expect(told()).toContain("documents/report.pdf");
+    expect(told()).toContain(readFileSync(report).toString("base64"));
     expect(read("pdf-analyzer/summaries/report.md")).toBe("Revenue: 42\n");
   });
 
@@ -174,7 +186,7 @@ describe("the programs in examples/ run unchanged, outside of git", () => {
 
     const words = ["run", "whiteboard", "--attach", "whiteboard/board.png", "Make a plan", "--apply"];
     expect(await golem(words)).toMatchObject({ code: 0 });
-    expect(told()).toContain("board.png");
+    expect(told()).toContain(readFileSync("examples/whiteboard/board.png").toString("base64"));
     expect(read("whiteboard/plan.md")).toBe("1. Build\n");
   });
 });
@@ -212,6 +224,19 @@ describe("a program", () => {
     expect(await golem(["run", "writer", "Golems"], { cwd })).toMatchObject({ code: 0, answer: "Clay." });
     expect(await golem(["run", "workers/writer.worker", "Golems"], { cwd })).toMatchObject({ code: 0 });
     expect((await golem(["log"], { cwd })).answer).toContain("writer");
+  });
+
+  test("starts with index.worker where there is no main.worker, and runs without a worker that is missing", async () => {
+    const { golem, folder, told } = await examples({
+      "You greet": [call("translator", { input: "A rhyme" }), { text: "Hello!" }],
+    });
+    const worker = (name: string, more = "") => `---\nname: ${name}${more}\n---\nYou greet.\n`;
+    mkdirSync(join(folder, "older"));
+    writeFileSync(join(folder, "older/index.worker"), worker("host", "\nallowed_workers: [translator]"));
+    writeFileSync(join(folder, "older/other.worker"), worker("other"));
+
+    expect(await golem(["run", "older", "Hi"])).toMatchObject({ code: 0, answer: "Hello!" });
+    expect(told()).toContain("There is no worker translator, which toolsets.workers.allowed names.");
   });
 
   test("names the settings that have no effect here, and refuses wrong ones", async () => {

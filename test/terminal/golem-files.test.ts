@@ -49,11 +49,6 @@ test.each([
     { ".github/workers/a.worker": "---\ndescription: A\n---\nHelp.\n" },
     "a.worker:2:1: name is missing.",
   ],
-  [
-    "another name than the file's",
-    { ".github/workers/a.worker": "---\nname: b\n---\nHelp.\n" },
-    "a.worker:2:1: The name b and the file name must be the same.",
-  ],
   ["no front matter", { ".github/workers/a.worker": "Help.\n" }, "a.worker:1:1: a.worker has no front matter."],
   ["empty instructions", worker("a", "", ""), "a.worker:2:1: The worker has no instructions below its front matter."],
   [

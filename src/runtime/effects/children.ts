@@ -13,8 +13,8 @@ import { readable, requireRun } from "#runtime/store/store.ts";
 import { checkApproval, NotRunError } from "./check-approval.ts";
 import type { EffectHandler, EffectResult, EffectServices } from "./effect-handler.ts";
 
-/** The size limit of an attached file, which is stored with the run. */
-const maxAttachmentBytes = 2 * 1024 ** 2;
+/** The limit of the attached files of a call together, which are stored with the run, whatever the worker's policy is. */
+const maxAttachmentBytes = 20 * 1024 ** 2;
 
 type SpawnServices = Pick<EffectServices, "store" | "catalog" | "models" | "now" | "policy">;
 
@@ -95,18 +95,14 @@ async function attachFiles(
   const files = await Promise.all(
     paths.map(async (path) => {
       const bytes = Buffer.from(await workspace.readFile(path));
-      if (bytes.length > maxAttachmentBytes) {
-        throw new UserError(`${path} has more than ${maxAttachmentBytes} bytes, so it cannot be attached.`);
-      }
       const mediaType = detectMediaType(path, bytes);
       if (mediaType) return { name: path, mediaType, bytes };
       throw new UserError(`${path} is not an image, a PDF or a text file, so it cannot be attached.`);
     }),
   );
-  return checkAttachments(
-    { ...worker, attachment_policy: worker.attachment_policy ?? AttachmentPolicy.parse({}) },
-    files,
-  );
+  const policy = worker.attachment_policy ?? AttachmentPolicy.parse({});
+  const max_total_bytes = Math.min(policy.max_total_bytes, maxAttachmentBytes);
+  return checkAttachments({ ...worker, attachment_policy: { ...policy, max_total_bytes } }, files);
 }
 
 function refused(runId: string, callId: string, reason: string): EffectResult {

@@ -2,7 +2,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { join, posix } from "node:path";
 import {
   applyProgramConfig,
-  mainWorkerFile,
+  mainWorkerFiles,
   type ProgramConfig,
   parseProgramConfig,
   programConfigFiles,
@@ -59,18 +59,25 @@ export async function openWorkerCatalog(directory: string): Promise<WorkerCatalo
   async function find(name: string, files: WorkerFiles): ReturnType<WorkerCatalog["find"]> {
     const wanted = name.toLowerCase();
     const { paths, config } = await readOwn(files, maxFindAgeMs);
-    const path = paths.find((one) => nameOf(one) === wanted) ?? (await findMain(files, paths, wanted));
+    const worker = shipped.get(wanted);
+    const path =
+      paths.find((one) => nameOf(one) === wanted) ??
+      (await findByNameInFile(files, worker ? paths.filter(isMain) : paths, wanted));
     if (path)
       return { worker: await readOwnWorker(files, path, config), source: "repository", path, model: config?.model };
 
-    const worker = shipped.get(wanted);
     if (worker) return { worker, source: "deployment" };
     throw unknownWorker(name, [...paths.map(nameOf), ...shipped.keys()]);
   }
 
+  /** False for a worker whose file has another name, if a worker of the deployment has the name that it gives itself. */
+  const canBeFound = (name: string, path: string) =>
+    nameOf(path) === name.toLowerCase() || isMain(path) || !shipped.has(name.toLowerCase());
+
   async function list(files: WorkerFiles): Promise<ListedWorker[]> {
     const { paths, config } = await readOwn(files, maxListAgeMs);
-    const own = await Promise.all(paths.map((path) => describeOwn(files, path, config)));
+    const described = await Promise.all(paths.map((path) => describeOwn(files, path, config)));
+    const own = described.filter(({ name }, index) => canBeFound(name, paths[index] ?? ""));
     const names = new Set(own.map(({ name }) => name));
     const rest = [...shipped.values()].filter(({ name }) => !names.has(name.toLowerCase()));
     return [
@@ -81,7 +88,8 @@ export async function openWorkerCatalog(directory: string): Promise<WorkerCatalo
 
   async function triggers(files: WorkerFiles): Promise<{ worker: string; on: Triggers }[]> {
     const { paths, config } = await readOwn(files, maxFindAgeMs);
-    const own = await Promise.all(paths.map((path) => readOwnWorker(files, path, config).catch(ignoreInvalid)));
+    const read = await Promise.all(paths.map((path) => readOwnWorker(files, path, config).catch(ignoreInvalid)));
+    const own = read.filter((worker, index) => worker && canBeFound(worker.name, paths[index] ?? ""));
     const names = new Set(own.map((worker) => worker?.name.toLowerCase()));
     const others = [...shipped].filter(([name]) => !names.has(name)).map(([, worker]) => worker);
     return [...own, ...others].flatMap((worker) => (worker?.on ? [{ worker: worker.name, on: worker.on }] : []));
@@ -144,16 +152,18 @@ async function readProgramConfig(files: WorkerFiles, path: string): Promise<Prog
   return parseProgramConfig(await files.readFile(path, { maxAgeMs: maxListAgeMs }), path).config;
 }
 
-/** Finds the main worker of a program, whose name in its file may differ from the file name. */
-async function findMain(files: WorkerFiles, paths: readonly string[], wanted: string): Promise<string | undefined> {
-  const path = paths.find(isMain);
-  if (path === undefined) return undefined;
-  const { name } = await describeOwn(files, path, undefined);
-  return name.toLowerCase() === wanted ? path : undefined;
+/** Finds a worker by the name in its file, which may differ from the file name. */
+async function findByNameInFile(
+  files: WorkerFiles,
+  paths: readonly string[],
+  wanted: string,
+): Promise<string | undefined> {
+  const described = await Promise.all(paths.map((path) => describeOwn(files, path, undefined)));
+  return paths.find((_, index) => described[index]?.name.toLowerCase() === wanted);
 }
 
 function isMain(path: string): boolean {
-  return path === `${repositoryFolder}/${mainWorkerFile}`;
+  return mainWorkerFiles.some((name) => path === `${repositoryFolder}/${name}`);
 }
 
 async function readOwnWorker(
@@ -164,9 +174,6 @@ async function readOwnWorker(
   const text = await files.readFile(path, { maxAgeMs: maxListAgeMs });
   if (text === undefined) throw new UserError(`${path} is no longer on the default branch.`);
   const worker = parseWorker(text, path);
-  if (worker.name.toLowerCase() !== nameOf(path) && !isMain(path)) {
-    throw new UserError(`${path} names its worker ${worker.name}: the name and the file name must be the same.`);
-  }
   const complete = withOutputSchema(worker, await readSchema(files, path, worker.output_schema_ref));
   return config ? applyProgramConfig(complete, config, folderSeen(config)) : complete;
 }

@@ -70,7 +70,9 @@ async function callsByWorker(
     const worker = await readFile(file, "utf8")
       .then((text) => parseWorker(text, file))
       .catch(() => undefined);
-    calls.set(nameOf(file), worker ? callableBy(worker) : []);
+    for (const name of [nameOf(file), ...(worker ? [worker.name.toLowerCase()] : [])]) {
+      calls.set(name, worker ? callableBy(worker) : []);
+    }
   }
   return calls;
 }
@@ -118,9 +120,7 @@ async function checkWorker(
 ): Promise<FileProblem[]> {
   const at = (message: string | undefined, ...path: PropertyKey[]): FileProblem[] =>
     message === undefined ? [] : [{ message, ...positionInWorker(text, path) }];
-  const isNamedLikeFile = worker.name.toLowerCase() === nameOf(file);
   return [
-    ...at(isNamedLikeFile ? undefined : `The name ${worker.name} and the file name must be the same.`, "name"),
     ...at(worker.instructions === "" ? "The worker has no instructions below its front matter." : undefined),
     ...at(worker.model && findModelNameProblem(worker.model), "model"),
     ...Object.keys(worker.toolsets).flatMap((name) => at(findToolsetProblem(worker, name), "toolsets", name)),

@@ -1,7 +1,7 @@
-import { mkdirSync, realpathSync } from "node:fs";
-import { basename, dirname, relative, resolve } from "node:path";
+import { existsSync, mkdirSync, realpathSync } from "node:fs";
+import { basename, dirname, join, relative, resolve } from "node:path";
 import { readLocalConfig } from "#config/config.ts";
-import { mainWorkerFile } from "#config/program-config.ts";
+import { mainWorkerFiles } from "#config/program-config.ts";
 import { parseRepositorySettings, type RepositorySettings, settingsPath } from "#config/repository-settings.ts";
 import { findProgram, isProgramFolder, openProgram, type Program } from "#embed/program.ts";
 import { findWorker, listCatalogue, readWorker } from "#embed/read-worker.ts";
@@ -38,7 +38,8 @@ export async function findNamedWorker(
   }
   const shared = await sharedFolderOf(path);
   if (shared !== undefined) {
-    const name = basename(path.endsWith(".worker") ? path : mainWorkerFile, ".worker");
+    const main = mainWorkerFiles.find((file) => existsSync(join(path, file))) ?? "main.worker";
+    const name = basename(path.endsWith(".worker") ? path : main, ".worker");
     return { name, surroundings: await checkoutAt({ ...context, cwd: shared }) };
   }
   const { entry, ...program } = openProgram(path);

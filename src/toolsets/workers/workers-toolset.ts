@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { UserError } from "#domain/errors.ts";
+import { ToolError, UserError } from "#domain/errors.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
 import { closestMatch } from "#text/closest-match.ts";
@@ -45,24 +45,39 @@ export function callableBy({ toolsets }: WorkerDefinition): string[] {
 
 type KnownWorkers = readonly Awaited<ReturnType<ToolServices["workers"]>>[number][];
 
-/** Creates one tool for each worker that may be called. Throws a UserError for an unknown worker. */
+/**
+ * Creates one tool for each worker that may be called. Throws a UserError for an unknown worker with a name like a known
+ * one; calls to others that are missing fail.
+ */
 export function createWorkerTools(allowed: readonly string[], known: KnownWorkers): NamedTool[] {
   return [...new Set(allowed)].map((name) => workerTool(name, known));
 }
 
 function workerTool(name: string, known: KnownWorkers): NamedTool {
   const worker = known.find((candidate) => candidate.name === name);
-  if (!worker) {
-    const names = known.map((candidate) => candidate.name);
-    const near = closestMatch(name, names);
-    const hint = near ? ` Did you mean ${near}?` : names.length > 0 ? ` Known workers: ${names.join(", ")}.` : "";
-    throw new UserError(`toolsets.workers.allowed names the unknown worker ${name}.${hint}`);
-  }
+  if (!worker) return missingWorker(name, known);
   return {
     name,
     description: `Hand a task to the worker ${name}, who works on it alone and reports back.${worker.description ? ` ${worker.description}` : ""}`,
     inputSchema: input,
     needsApproval: false,
     answeredBy: { kind: "worker", worker: name },
+  };
+}
+
+function missingWorker(name: string, known: KnownWorkers): NamedTool {
+  const near = closestMatch(
+    name,
+    known.map((candidate) => candidate.name),
+  );
+  if (near) throw new UserError(`toolsets.workers.allowed names the unknown worker ${name}. Did you mean ${near}?`);
+  return {
+    name,
+    description: `Not available: there is no worker ${name}. Do its part yourself.`,
+    inputSchema: input,
+    needsApproval: false,
+    execute: () => {
+      throw new ToolError(`There is no worker ${name}, which toolsets.workers.allowed names.`, { code: "UNAVAILABLE" });
+    },
   };
 }

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import type { ChatRequest } from "#playground/model/model-server.ts";
 import { startAnthropic } from "../../support/anthropic-server.ts";
 import { origin, runtimeWorlds, turns } from "../../support/runtime-world.ts";
 
@@ -10,11 +11,11 @@ const anthropicWorker = "---\nname: painter\nmodel: anthropic:claude-sonnet-4-5\
 /** Starts a worker on an issue with these files, and returns what it was sent and the GitHub that has them. */
 async function startWith(
   files: Record<string, string | Uint8Array>,
-  { worker = "fixer", policy = "", isPrivate = false } = {},
+  { worker = "fixer", policy = "", isPrivate = false, script = turns({ text: "Done." }) } = {},
 ) {
   const anthropic = await startAnthropic({ query: "q", url: "https://example.com", text: "Seen." });
   const made = await world({
-    script: turns({ text: "Done." }),
+    script,
     anthropicUrl: anthropic.url,
     github: {
       private: isPrivate,
@@ -39,11 +40,16 @@ test("images and text files attached to an issue reach a model that can read the
   expect(request).toMatch(/source=\\"the attached file app\.log\\">\\nError: off by one/);
 });
 
-test("other models are told the names of attached images", async () => {
-  const { request } = await startWith({ "screen.png": png });
+test("images are sent to other models, and one that refuses them is told their names from then on", async () => {
+  const hasImage = (request: ChatRequest) => JSON.stringify(request).includes(png.toString("base64"));
+  const answer = turns({ calls: [{ name: "read_file", args: { path: "package.json" } }] }, { text: "Done." });
+  const script = (request: ChatRequest) =>
+    hasImage(request) ? { status: 400, message: "image_url is only supported by certain models" } : answer(request);
 
-  expect(request).not.toContain(png.toString("base64"));
-  expect(request).toContain("The attached file screen.png, image/png, is left out");
+  const { model } = await startWith({ "screen.png": png }, { script });
+
+  expect(model.requests.map(hasImage)).toEqual([true, false, false]);
+  expect(JSON.stringify(model.requests[1])).toContain("The attached file screen.png, image/png, is left out");
 });
 
 test.each([

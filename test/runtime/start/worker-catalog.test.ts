@@ -69,3 +69,19 @@ test("a program in .github/workers runs unchanged: its main worker, those below 
   expect(told).toContain("Roses\\n\\nRhyme.");
   expect(told).toContain("Roses are red.");
 });
+
+test("a worker of a repository is found by the name in its file, but does not replace one of the deployment with it", async () => {
+  const named = (name: string) => `---\nname: ${name}\n---\nYou are ${name}.`;
+  const files = {
+    ".github/workers/analyzer.worker": named("pdf_analyzer"),
+    ".github/workers/other.worker": named("fixer"),
+  };
+  const made = await world({ script: turns({ text: "Done." }), github: { files } });
+
+  const started = async (worker: string) => (await made.runs.startRun({ origin, worker, text: "please" })).worker;
+  const byName = await started("pdf_analyzer");
+  await made.ended();
+
+  expect(byName.instructions).toBe("You are pdf_analyzer.");
+  expect((await started("fixer")).instructions).not.toBe("You are fixer.");
+});
