@@ -210,8 +210,9 @@ export class Job {
     const { store } = state;
     for (;;) {
       await this.#settle();
-      const due = [await store.nextDueAt(), await store.nextDeliveryAt()].filter((at) => at !== undefined);
-      const waitMs = Math.min(...due) - Date.now();
+      const dueAt = (await store.nextDueAt()) ?? Number.POSITIVE_INFINITY;
+      const deliveryInMs = (await store.nextDeliveryInMs()) ?? Number.POSITIVE_INFINITY;
+      const waitMs = Math.min(dueAt - Date.now(), deliveryInMs);
       if (waitMs > maxIdleMs) {
         await withLease(
           () => state.confirmLease(),

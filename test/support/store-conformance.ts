@@ -1396,7 +1396,8 @@ function expiryTests(): void {
 
 function pendingDeliveryTests(): void {
   const delivery = (key: string, queue = "q1") => ({ key, queue, content: { key } });
-  const claim = async (now = 0, until = 100) => (await store.claimDeliveries({ now, until, limit: 1 }))[0];
+  const leaseMs = 60_000;
+  const claim = async (lease = leaseMs) => (await store.claimDeliveries({ leaseMs: lease, limit: 1 }))[0];
 
   test("are stored once, even when they come again after they were processed", async () => {
     expect(await store.saveDelivery(delivery("d1"))).toBe(true);
@@ -1420,11 +1421,11 @@ function pendingDeliveryTests(): void {
   test("count the failures that are reported", async () => {
     await store.saveDelivery(delivery("d1"));
     await claim();
-    await store.postponeDelivery("d1", 10, { hasFailed: true });
-    await claim(10);
-    await store.postponeDelivery("d1", 20);
+    await store.postponeDelivery("d1", 0, { hasFailed: true });
+    await claim();
+    await store.postponeDelivery("d1", 0);
 
-    expect(await claim(20)).toMatchObject({ attempts: 3, failures: 1 });
+    expect(await claim()).toMatchObject({ attempts: 3, failures: 1 });
   });
 
   test("are claimed in order within a queue, and other queues do not wait", async () => {
@@ -1441,7 +1442,7 @@ function pendingDeliveryTests(): void {
     const queues = { d1: "1 10#3", d2: "1 10#3", d3: "1 11#3", d4: "2 20#3", d5: "2", d6: "3 30#3 checks" };
     for (const [key, queue] of Object.entries(queues)) await store.saveDelivery(delivery(key, queue));
     const keysOf = async (except: DeliveryQuery["except"] & {}, limit = 10) =>
-      (await store.claimDeliveries({ now: 0, until: 100, limit, except })).map(({ key }) => key);
+      (await store.claimDeliveries({ leaseMs, limit, except })).map(({ key }) => key);
 
     expect(await keysOf({ installations: ["2"], repositories: ["1 10"] })).toEqual(["d3", "d6"]);
     expect(await keysOf({ installations: [], repositories: ["2 20"] }, 1)).toEqual(["d1"]);
@@ -1452,14 +1453,17 @@ function pendingDeliveryTests(): void {
   test("are claimed again when they were not completed in time, and when a postponed one is due", async () => {
     await store.saveDelivery(delivery("d1"));
 
-    await claim(0, 100);
-    expect(await store.nextDeliveryAt()).toBe(100);
-    expect(await claim(99, 200)).toBeUndefined();
-    expect(await claim(100, 200)).toMatchObject({ key: "d1", attempts: 2 });
-    await store.postponeDelivery("d1", 150);
-    expect(await claim(150, 300)).toMatchObject({ key: "d1", attempts: 3 });
+    expect(await store.nextDeliveryInMs()).toBeLessThanOrEqual(0);
+    await claim(0);
+    expect(await claim(leaseMs)).toMatchObject({ key: "d1", attempts: 2 });
+    const nextInMs = await store.nextDeliveryInMs();
+    expect(nextInMs).toBeGreaterThan(0);
+    expect(nextInMs).toBeLessThanOrEqual(leaseMs);
+    expect(await claim()).toBeUndefined();
+    await store.postponeDelivery("d1", 0);
+    expect(await claim()).toMatchObject({ key: "d1", attempts: 3 });
     await store.completeDelivery("d1");
-    expect(await store.nextDeliveryAt()).toBeUndefined();
+    expect(await store.nextDeliveryInMs()).toBeUndefined();
   });
 }
 

@@ -107,7 +107,7 @@ async function contentsOf(store: Store) {
     delivery: await store.hasDelivery("d1"),
     again: await store.decideApproval({ approvalId: "a1", decision: "denied", by: "bob", now: 2, deliveryId: "d2" }),
     effect: await store.claimEffect("r1", "work", 10),
-    pending: (await store.claimDeliveries({ now: Date.now(), until: Date.now() + 1, limit: 1 }))[0],
+    pending: (await store.claimDeliveries({ leaseMs: 1, limit: 1 }))[0],
   };
 }
 

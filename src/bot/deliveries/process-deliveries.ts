@@ -86,7 +86,7 @@ export class DeliveryProcessor {
     do {
       this.notify();
       await this.#settle();
-    } while (((await this.#store.nextDeliveryAt()) ?? Number.POSITIVE_INFINITY) <= Date.now());
+    } while (((await this.#store.nextDeliveryInMs()) ?? Number.POSITIVE_INFINITY) <= 0);
   }
 
   async #settle(): Promise<void> {
@@ -94,7 +94,7 @@ export class DeliveryProcessor {
   }
 
   async #claimAll(): Promise<void> {
-    let nextAt: number | undefined;
+    let nextInMs: number | undefined;
     try {
       let areAllClaimed = false;
       while (this.#isNotified) {
@@ -102,13 +102,13 @@ export class DeliveryProcessor {
         areAllClaimed = await this.#claimDue();
       }
       // Otherwise the end of a delivery notifies.
-      if (areAllClaimed) nextAt = await this.#store.nextDeliveryAt();
+      if (areAllClaimed) nextInMs = await this.#store.nextDeliveryInMs();
     } catch (error) {
       this.#onError("Deliveries could not be read from the store.", error);
     }
     clearTimeout(this.#timer);
     if (this.#isStopped) return;
-    const delayMs = Math.min(Math.max((nextAt ?? Number.POSITIVE_INFINITY) - Date.now(), 50), pollIntervalMs);
+    const delayMs = Math.min(Math.max(nextInMs ?? Number.POSITIVE_INFINITY, 50), pollIntervalMs);
     this.#timer = setTimeout(() => this.notify(), delayMs);
   }
 
@@ -117,8 +117,7 @@ export class DeliveryProcessor {
     while (!this.#isStopped) {
       const selection = selectDeliveries([...this.#running.keys()].map(({ queue }) => tenantsOf(queue)));
       if (!selection) return false;
-      const now = Date.now();
-      const claimed = await this.#store.claimDeliveries({ now, until: now + leaseMs, ...selection });
+      const claimed = await this.#store.claimDeliveries({ leaseMs, ...selection });
       for (const delivery of claimed) this.#start(delivery);
       const { installations, repositories } = selection.except;
       if (claimed.length < selection.limit) return installations.length + repositories.length === 0;
@@ -139,17 +138,18 @@ export class DeliveryProcessor {
   async #process(delivery: Delivery): Promise<void> {
     const { key, attempts } = delivery;
     const content = Content.parse(delivery.content);
-    if (content.notBefore > Date.now()) return this.#store.postponeDelivery(key, content.notBefore);
+    const earlyByMs = content.notBefore - Date.now();
+    if (earlyByMs > 0) return this.#store.postponeDelivery(key, earlyByMs);
     const handler = findStoredHandler(content.event);
     // A newer version stored it and may still process it.
-    if (!handler) return this.#store.postponeDelivery(key, Date.now() + maxBackoffMs);
+    if (!handler) return this.#store.postponeDelivery(key, maxBackoffMs);
 
     let sinceRenewed = startStopwatch();
     const renewal = setInterval(() => {
       // Another process may have claimed it while this one was suspended.
       if (sinceRenewed() > leaseMs) return;
       const renewed = startStopwatch();
-      this.#store.postponeDelivery(key, Date.now() + leaseMs).then(
+      this.#store.postponeDelivery(key, leaseMs).then(
         () => (sinceRenewed = renewed),
         () => undefined,
       );
@@ -175,18 +175,18 @@ export class DeliveryProcessor {
         (await withLogContext(fields, () => this.#retryAfter(delivery, failure.error, { handler, content, context })));
       clearInterval(renewal);
       if (!retry) await this.#store.completeDelivery(key);
-      else await this.#store.postponeDelivery(key, retry.dueAt, { hasFailed: retry.hasFailed });
+      else await this.#store.postponeDelivery(key, retry.delayMs, { hasFailed: retry.hasFailed });
     } finally {
       clearInterval(renewal);
     }
   }
 
-  /** Returns when to retry a delivery that failed, and whether the failure counts; undefined when it is not retried. */
+  /** Returns after what time to retry a delivery that failed, and whether the failure counts; undefined when it is not retried. */
   async #retryAfter(
     { attempts, failures, receivedAt }: Delivery,
     error: unknown,
     { handler, content, context }: { handler: Handler; content: z.infer<typeof Content>; context: DeliveryContext },
-  ): Promise<{ dueAt: number; hasFailed: boolean } | undefined> {
+  ): Promise<{ delayMs: number; hasFailed: boolean } | undefined> {
     const report = (problem: DeliveryProblem) =>
       handler.report(content.payload, context, problem).catch((reason: Error) => {
         this.#services.log.info(`The failure of delivery ${content.id} could not be reported: ${reason.message}`);
@@ -196,23 +196,23 @@ export class DeliveryProcessor {
       return undefined;
     }
     const backoffMs = Math.min(firstBackoffMs * 2 ** (attempts - 1), maxBackoffMs);
-    const dueAt = Math.max(Date.now() + backoffMs, (error instanceof OutageError && error.retryAt) || 0);
+    const delayMs = Math.max(backoffMs, ((error instanceof OutageError && error.retryAt) || 0) - Date.now());
     if (error instanceof DatabaseError) {
       this.#services.log.info(`Delivery ${content.id} is retried: ${error.message}`);
-      return { dueAt, hasFailed: false };
+      return { delayMs, hasFailed: false };
     }
     if (isOutage(error)) {
       this.#services.log.info(`Delivery ${content.id} is retried: ${(error as Error).message}`);
-      if (dueAt - Math.max(receivedAt, content.notBefore) > maxOutageMs) {
+      if (Date.now() + delayMs - Math.max(receivedAt, content.notBefore) > maxOutageMs) {
         this.#onError(`Delivery ${content.id} is given up: GitHub did not answer for a day.`, error);
         await report("outage");
         return undefined;
       }
       if (attempts === attemptsBeforeNotice) await report("waiting");
-      return { dueAt, hasFailed: false };
+      return { delayMs, hasFailed: false };
     }
     this.#onError(`Delivery ${content.id} failed.`, error);
-    if (failures + 1 < maxFailures) return { dueAt, hasFailed: true };
+    if (failures + 1 < maxFailures) return { delayMs, hasFailed: true };
     await report("error");
     return undefined;
   }

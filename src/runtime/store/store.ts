@@ -266,9 +266,8 @@ export interface Delivery extends NewDelivery {
 
 /** Selects the deliveries to claim. */
 export interface DeliveryQuery {
-  now: number;
-  /** Unless completed, the claimed deliveries are due again at this time. */
-  until: number;
+  /** Unless completed, the claimed deliveries are due again after this time. */
+  leaseMs: number;
   limit: number;
   /** Installations and repositories, as queues begin with them, of which no delivery is claimed. */
   except?: { installations: readonly string[]; repositories: readonly string[] };
@@ -286,18 +285,21 @@ export interface ExpiredData {
   deliveriesBefore: number;
 }
 
-/** Webhook deliveries between their acknowledgement and their processing. */
+/**
+ * Webhook deliveries between their acknowledgement and their processing. When they are due is decided by one clock: that of
+ * the database, if several processes share it.
+ */
 export interface DeliveryStore {
   /** Stores a delivery. Returns false if its key is known. */
   saveDelivery(delivery: NewDelivery): Promise<boolean>;
   /** Claims deliveries that are due and the oldest of their queues, those that have been due for longest first. */
   claimDeliveries(query: DeliveryQuery): Promise<Delivery[]>;
-  /** Changes when a claimed delivery is due again, to keep the claim or to retry. */
-  postponeDelivery(key: string, dueAt: number, options?: { hasFailed?: boolean }): Promise<void>;
+  /** Makes a claimed delivery due again after this time, to keep the claim or to retry. */
+  postponeDelivery(key: string, delayMs: number, options?: { hasFailed?: boolean }): Promise<void>;
   /** Removes a processed delivery. Its key stays known. */
   completeDelivery(key: string): Promise<void>;
-  /** Returns the time when the next delivery is due. */
-  nextDeliveryAt(): Promise<number | undefined>;
+  /** Returns the milliseconds until the next delivery is due; at most 0 if one is due now. */
+  nextDeliveryInMs(): Promise<number | undefined>;
 }
 
 /** Clocks of processes that share a store may differ by this. */

@@ -576,7 +576,7 @@ describe("replies", () => {
 
     await world.comment({ body: "/help", comment: { id: 77 } });
 
-    await vi.waitFor(async () => expect(await world.store.nextDeliveryAt()).toBeUndefined(), { timeout: 5_000 });
+    await vi.waitFor(async () => expect(await world.store.nextDeliveryInMs()).toBeUndefined(), { timeout: 5_000 });
     expect(world.replies).toHaveLength(1);
     expect(world.replies[0]).toContain("`/run <worker> [task]`");
   });

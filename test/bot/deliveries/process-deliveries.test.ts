@@ -117,7 +117,7 @@ test("a delivery that takes long is not processed by another process meanwhile",
 
 test("a delivery whose process died is processed by another", async () => {
   await save("1");
-  await store.claimDeliveries({ now: Date.now(), until: Date.now() + 15_000, limit: 1 });
+  await store.claimDeliveries({ leaseMs: 15_000, limit: 1 });
   startProcessor();
 
   await pass(14_000);
@@ -145,7 +145,7 @@ test("while GitHub does not answer a command waits, its author is told once, and
 
   expect(runs.startRun).toHaveBeenCalledOnce();
   expect(replies.at(-1)).toContain("GitHub answers again, and your command was executed.");
-  expect(await store.nextDeliveryAt()).toBeUndefined();
+  expect(await store.nextDeliveryInMs()).toBeUndefined();
 });
 
 test("a command is given up when GitHub did not answer for a day, and its author is told", async () => {
@@ -158,7 +158,7 @@ test("a command is given up when GitHub did not answer for a day, and its author
 
   expect(replies.at(-1)).toContain("GitHub did not answer for a day, so your command was not executed.");
   expect(errors).toEqual(["Delivery delivery 1 is given up: GitHub did not answer for a day."]);
-  expect(await store.nextDeliveryAt()).toBeUndefined();
+  expect(await store.nextDeliveryInMs()).toBeUndefined();
 });
 
 test("a command that fails on our side is retried, and then answered with where the details are", async () => {
@@ -171,7 +171,7 @@ test("a command that fails on our side is retried, and then answered with where 
   expect(runs.startRun).toHaveBeenCalledTimes(6);
   expect(replies).toEqual([expect.stringMatching(/Something failed on our side[\s\S]*`delivery 1`/)]);
   expect(errors).toContain("Delivery delivery 1 failed.");
-  expect(await store.nextDeliveryAt()).toBeUndefined();
+  expect(await store.nextDeliveryInMs()).toBeUndefined();
 });
 
 test("what GitHub refuses for good is not retried", async () => {
@@ -182,7 +182,7 @@ test("what GitHub refuses for good is not retried", async () => {
   await processor.idle();
 
   expect(runs.startRun).toHaveBeenCalledOnce();
-  expect(await store.nextDeliveryAt()).toBeUndefined();
+  expect(await store.nextDeliveryInMs()).toBeUndefined();
 });
 
 test("a store that does not answer is asked again", async () => {
@@ -211,5 +211,5 @@ test("failures while the database is away do not count, however long it is", asy
   await pass(3 * 60_000);
 
   expect(runs.startRun).toHaveBeenCalledTimes(2);
-  expect(await store.nextDeliveryAt()).toBeUndefined();
+  expect(await store.nextDeliveryInMs()).toBeUndefined();
 });

@@ -59,6 +59,29 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
   storeConformance("a PostgreSQL store", openEmpty);
   storeModel("the PostgreSQL store", openEmpty, 20);
 
+  test("a delivery that a replica claimed is not taken by one whose clock is an hour ahead", async () => {
+    const url = await newDatabase();
+    const [one, ahead] = [
+      openPostgresStore(await openPostgresConnection(url)),
+      openPostgresStore(await openPostgresConnection(url)),
+    ];
+    const claim = { leaseMs: 60_000, limit: 1 };
+    await one.saveDelivery({ key: "d1", queue: "7 11#1", content: {} });
+    await one.claimDeliveries(claim);
+    const clock = vi.spyOn(Date, "now").mockReturnValue(Date.now() + 60 * 60_000);
+    try {
+      expect(await ahead.claimDeliveries(claim)).toEqual([]);
+
+      // What it postpones is not due an hour too late for the others.
+      await ahead.postponeDelivery("d1", 0);
+      clock.mockRestore();
+      expect(await one.claimDeliveries(claim)).toMatchObject([{ key: "d1", attempts: 2 }]);
+    } finally {
+      clock.mockRestore();
+      await Promise.all([one.close(), ahead.close()]);
+    }
+  });
+
   test("a process that is suspended within a transaction does not keep others waiting, and stores its work when it resumes", async () => {
     const url = await newDatabase();
     const [suspended, other] = [await openPostgresConnection(url), await openPostgresConnection(url)];

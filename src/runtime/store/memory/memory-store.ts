@@ -114,8 +114,9 @@ export class MemoryStore implements Store {
     return true;
   }
 
-  async claimDeliveries({ now, until, limit, except }: DeliveryQuery): Promise<Delivery[]> {
+  async claimDeliveries({ leaseMs, limit, except }: DeliveryQuery): Promise<Delivery[]> {
     this.#checkOpen();
+    const now = Date.now();
     const { installations = [], repositories = [] } = except ?? {};
     const next = this.#firstDeliveries()
       .filter(({ dueAt, queue }) => {
@@ -125,18 +126,18 @@ export class MemoryStore implements Store {
       .sort((a, b) => a.dueAt - b.dueAt)
       .slice(0, limit);
     return next.map((pending) => {
-      pending.dueAt = until;
+      pending.dueAt = now + leaseMs;
       pending.attempts += 1;
       const { dueAt: _, ...delivery } = pending;
       return structuredClone(delivery);
     });
   }
 
-  async postponeDelivery(key: string, dueAt: number, { hasFailed = false } = {}): Promise<void> {
+  async postponeDelivery(key: string, delayMs: number, { hasFailed = false } = {}): Promise<void> {
     this.#checkOpen();
     const pending = this.#pendingDeliveries.get(key);
     if (!pending) return;
-    pending.dueAt = dueAt;
+    pending.dueAt = Date.now() + delayMs;
     if (hasFailed) pending.failures += 1;
   }
 
@@ -145,10 +146,10 @@ export class MemoryStore implements Store {
     this.#pendingDeliveries.delete(key);
   }
 
-  async nextDeliveryAt(): Promise<number | undefined> {
+  async nextDeliveryInMs(): Promise<number | undefined> {
     this.#checkOpen();
     const due = this.#firstDeliveries().map(({ dueAt }) => dueAt);
-    return due.length > 0 ? Math.min(...due) : undefined;
+    return due.length > 0 ? Math.min(...due) - Date.now() : undefined;
   }
 
   async findRun(id: string): Promise<RunRow | undefined> {

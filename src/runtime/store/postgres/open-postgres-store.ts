@@ -17,7 +17,7 @@ import { readInboxes, readLog } from "./events.ts";
 import { bringForward, fireTimers } from "./fire-timers.ts";
 import { readLedger } from "./ledger.ts";
 import { findLocation, isLocationCurrent, saveLocation } from "./locations.ts";
-import { claimDeliveries, ingest, nextDeliveryAt, saveDeliveries } from "./pending-deliveries.ts";
+import { claimDeliveries, ingest, nextDeliveryInMs, postponeDelivery, saveDeliveries } from "./pending-deliveries.ts";
 import type { Outcome, PostgresConnection, Sql } from "./postgres-connection.ts";
 import { removeExpired } from "./remove-expired.ts";
 import { costOfRuns, costsOfWorker, countRuns, findLiveRuns, findRuns } from "./runs.ts";
@@ -147,7 +147,7 @@ function deliveriesIn(
   operations: Operations,
 ): Pick<
   Store,
-  "hasDelivery" | "saveDelivery" | "claimDeliveries" | "postponeDelivery" | "completeDelivery" | "nextDeliveryAt"
+  "hasDelivery" | "saveDelivery" | "claimDeliveries" | "postponeDelivery" | "completeDelivery" | "nextDeliveryInMs"
 > {
   const batches = new WriteBatches((batch: readonly NewDelivery[]) => saveDeliveries(operations.open(), batch), {
     maxConcurrent: 1,
@@ -164,16 +164,10 @@ function deliveriesIn(
     hasDelivery: (guid) => operations.read([deliveryName(guid)], (sql) => hasDelivery(sql, guid)),
     saveDelivery: (delivery) => operations.writeBatched([deliveryName(delivery.key)], () => batches.write(delivery)),
     claimDeliveries: (query) => operations.writeAlone(["claimed delivery"], (sql) => claimDeliveries(sql, query)),
-    postponeDelivery: (key, dueAt, { hasFailed } = {}) =>
-      operations.writeAlone([deliveryName(key)], async (sql) => {
-        await sql.run("update pending_deliveries set due_at = $2, failures = failures + $3 where key = $1", [
-          key,
-          dueAt,
-          hasFailed ? 1 : 0,
-        ]);
-      }),
+    postponeDelivery: (key, delayMs, { hasFailed = false } = {}) =>
+      operations.writeAlone([deliveryName(key)], (sql) => postponeDelivery(sql, { key, delayMs, hasFailed })),
     completeDelivery: (key) => operations.writeBatched([deliveryName(key)], () => completions.write(key)),
-    nextDeliveryAt: () => operations.read(["claimed delivery"], nextDeliveryAt),
+    nextDeliveryInMs: () => operations.read(["claimed delivery"], nextDeliveryInMs),
   };
 }
 

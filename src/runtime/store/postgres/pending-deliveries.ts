@@ -37,28 +37,42 @@ export async function saveDeliveries(sql: Pick<Sql, "query">, deliveries: readon
   return deliveries.map(({ key }) => keys.has(key));
 }
 
+/** The clock of the database, since those of replicas differ; milliseconds since 1970. */
+const clock = "(extract(epoch from now()) * 1000)::bigint";
+
 /** Claims deliveries that are due and the oldest of their queues. Only one of several replicas gets each. */
 export async function claimDeliveries(
   sql: Pick<Sql, "query">,
-  { now, until, limit, except }: DeliveryQuery,
+  { leaseMs, limit, except }: DeliveryQuery,
 ): Promise<Delivery[]> {
   const rows = await sql.query(
     ClaimedColumns,
-    `update pending_deliveries set due_at = $2, attempts = attempts + 1 where number in
-      (select number from pending_deliveries as a where due_at <= $1
-          and split_part(queue, ' ', 1) <> all ($4::text[]) and split_part(queue, '#', 1) <> all ($5::text[])
+    `update pending_deliveries set due_at = ${clock} + $1, attempts = attempts + 1 where number in
+      (select number from pending_deliveries as a where due_at <= ${clock}
+          and split_part(queue, ' ', 1) <> all ($3::text[]) and split_part(queue, '#', 1) <> all ($4::text[])
           and not exists (select 1 from pending_deliveries as b where b.queue = a.queue and b.number < a.number)
-        order by due_at, number limit $3 for update skip locked)
+        order by due_at, number limit $2 for update skip locked)
       returning number, key, queue, content, received_at, attempts, failures`,
-    [now, until, limit, except?.installations ?? [], except?.repositories ?? []],
+    [leaseMs, limit, except?.installations ?? [], except?.repositories ?? []],
   );
   return rows.sort((a, b) => a.number - b.number).map(readDelivery);
 }
 
-export async function nextDeliveryAt(sql: Pick<Sql, "query">): Promise<number | undefined> {
+export async function postponeDelivery(
+  sql: Pick<Sql, "run">,
+  { key, delayMs, hasFailed }: { key: string; delayMs: number; hasFailed: boolean },
+): Promise<void> {
+  await sql.run(`update pending_deliveries set due_at = ${clock} + $2, failures = failures + $3 where key = $1`, [
+    key,
+    Math.ceil(delayMs),
+    hasFailed ? 1 : 0,
+  ]);
+}
+
+export async function nextDeliveryInMs(sql: Pick<Sql, "query">): Promise<number | undefined> {
   const [row] = await sql.query(
     Due,
-    `select min(due_at) as due from pending_deliveries as a
+    `select min(due_at) - ${clock} as due from pending_deliveries as a
       where not exists (select 1 from pending_deliveries as b where b.queue = a.queue and b.number < a.number)`,
   );
   return row?.due ?? undefined;

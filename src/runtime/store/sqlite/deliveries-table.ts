@@ -56,8 +56,9 @@ export class PendingDeliveriesTable {
     );
   }
 
-  claim({ now, until, limit, except }: DeliveryQuery): Delivery[] {
+  claim({ leaseMs, limit, except }: DeliveryQuery): Delivery[] {
     const { installations = [], repositories = [] } = except ?? {};
+    const now = Date.now();
     const rows = this.#sql.all(
       ClaimedColumns,
       `update pending_deliveries set due_at = :until, attempts = attempts + 1 where number in
@@ -68,7 +69,7 @@ export class PendingDeliveriesTable {
         returning number, key, queue, content, received_at, attempts, failures`,
       {
         now,
-        until,
+        until: now + leaseMs,
         limit,
         installations: JSON.stringify(installations),
         repositories: JSON.stringify(repositories),
@@ -77,10 +78,10 @@ export class PendingDeliveriesTable {
     return rows.sort((a, b) => a.number - b.number).map(readDelivery);
   }
 
-  postpone(key: string, dueAt: number, { hasFailed }: { hasFailed?: boolean } = {}): void {
+  postpone(key: string, delayMs: number, { hasFailed }: { hasFailed?: boolean } = {}): void {
     this.#sql.run("update pending_deliveries set due_at = :dueAt, failures = failures + :failed where key = :key", {
       key,
-      dueAt,
+      dueAt: Date.now() + delayMs,
       failed: hasFailed ? 1 : 0,
     });
   }
@@ -89,9 +90,9 @@ export class PendingDeliveriesTable {
     this.#sql.run("delete from pending_deliveries where key = :key", { key });
   }
 
-  nextDueAt(): number | undefined {
-    const sql = `select min(due_at) as due from pending_deliveries as a where ${isFirst}`;
-    return this.#sql.get(Due, sql)?.due ?? undefined;
+  nextInMs(): number | undefined {
+    const sql = `select min(due_at) - :now as due from pending_deliveries as a where ${isFirst}`;
+    return this.#sql.get(Due, sql, { now: Date.now() })?.due ?? undefined;
   }
 
   count(): z.infer<typeof BacklogColumns.deliveries> | undefined {
