@@ -57,7 +57,7 @@ const meanings: Record<string, string> = {
   "limits.steps": "Model calls.",
   "limits.tokens": "Tokens, input and output together.",
   max_context_tokens: "The size of the context that the worker uses.",
-  allow_empty_input: "True if it may be run without a task.",
+  allow_empty_input: "True if programs may run it without a task.",
   attachment_policy: "Attachments it takes, when a program runs it.",
   output_schema_ref: "Accepted; has no effect.",
   locked: "Accepted; has no effect.",

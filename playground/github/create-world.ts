@@ -134,6 +134,7 @@ function newRepository(world: World, directory: string, options: NewRepository):
     removedThreads: new Map(),
     comments: new Map(),
     reviews: new Map(),
+    commitComments: [],
     reviewComments: new Map(),
     checkSuites: [],
     checkRuns: [],

@@ -1,4 +1,4 @@
-import { branches, commitsBetween } from "./git/git-repository.ts";
+import { branches, isAncestor, pushedCommits } from "./git/git-repository.ts";
 import { showInstallation } from "./shapes/app.ts";
 import { showCheckRun, showCheckSuite, showCommitStatus, showWorkflowRun, simpleCommit } from "./shapes/check.ts";
 import { nodeId } from "./shapes/node-id.ts";
@@ -145,7 +145,9 @@ async function describePush(
   const seconds = (date: Date) => Math.floor(date.getTime() / 1000);
   const owner = { ...shown.owner, name: repository.owner.login, email: null };
   const [created, deleted] = [isNoCommit(before), isNoCommit(after)];
-  const commits = created || deleted ? [] : await commitsBetween(repository.gitDirectory, before, after);
+  const { gitDirectory } = repository;
+  const isMoved = !created && !deleted;
+  const commits = isMoved ? await pushedCommits(gitDirectory, before, after) : [];
   const headCommit = deleted ? null : await simpleCommit(repository, after);
   return {
     ref,
@@ -153,10 +155,12 @@ async function describePush(
     after,
     created,
     deleted,
-    forced: false,
+    forced: isMoved && !(await isAncestor(gitDirectory, before, after)),
     base_ref: null,
     compare: `${world.url}/${fullName(repository)}/compare/${before}...${after}`,
-    commits: await Promise.all(commits.map((commit) => simpleCommit(repository, commit))),
+    commits: await Promise.all(
+      commits.map(async ({ sha, ...paths }) => ({ ...(await simpleCommit(repository, sha)), ...paths })),
+    ),
     head_commit: headCommit,
     pusher: { name: sender.login, email: `${sender.login}@users.noreply.github.invalid` },
     repository: {

@@ -175,6 +175,15 @@ export interface CommitStatus {
   createdAt: Date;
 }
 
+/** A comment on a commit, outside of any pull request. */
+export interface StoredCommitComment {
+  id: number;
+  commit: string;
+  body: string;
+  author: User;
+  createdAt: Date;
+}
+
 export interface Repository {
   id: number;
   owner: User;
@@ -200,6 +209,7 @@ export interface Repository {
   /** Numbers of threads that were deleted, or transferred and where to. */
   removedThreads: Map<number, { repository: Repository; number: number } | "deleted">;
   comments: Map<number, StoredComment>;
+  commitComments: StoredCommitComment[];
   reviews: Map<number, StoredReview>;
   reviewComments: Map<number, StoredReviewComment>;
   checkSuites: CheckSuite[];

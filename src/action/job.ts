@@ -3,7 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { createThreads, type Threads } from "#bot/create-bot.ts";
 import { findMissedComments, findMissedReviews, keyOfEvent } from "#bot/deliveries/find-missed-events.ts";
-import { saveSchedules } from "#bot/deliveries/handle-schedule.ts";
+import { updateTriggers } from "#bot/deliveries/handle-schedule.ts";
 import { type GitHubEvent, storeEvent } from "#bot/deliveries/receive-delivery.ts";
 import { jobTokens } from "#bot/github/installation-tokens.ts";
 import { openGitHubAs } from "#bot/github/open-github.ts";
@@ -175,7 +175,7 @@ export class Job {
       await runtime.start();
       threads.processor.start();
       if (["schedule", "workflow_dispatch"].includes(config.job.eventName)) {
-        await saveSchedules(repository, threads.services);
+        await updateTriggers(repository, threads.services);
       }
       await this.#untilEverythingWaits();
       return "waiting";

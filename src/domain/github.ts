@@ -252,6 +252,8 @@ export interface GitHub {
   /** Adds a reaction to the issue or pull request itself. */
   addIssueReaction(number: number, reaction: "eyes" | "+1" | "-1" | "confused" | "rocket"): Promise<void>;
   addLabels(number: number, labels: string[]): Promise<string[]>;
+  /** Comments on the latest commit of the default branch that changed a file or folder, unless it has a comment of this name. */
+  commentOnFile(path: string, comment: { name: string; body: string }): Promise<void>;
 
   /** Finds the images and files that are attached to a text in Markdown, on GitHub's own hosts. */
   findAttachments(text: string): { name: string; url: string }[];

@@ -50,8 +50,8 @@ export class RunService implements Runs {
     return this.#triggers.start(event);
   }
 
-  listSchedules(repository: Parameters<Runs["listSchedules"]>[0]): ReturnType<Runs["listSchedules"]> {
-    return this.#triggers.listSchedules(repository);
+  listSchedules(...request: Parameters<Runs["listSchedules"]>): ReturnType<Runs["listSchedules"]> {
+    return this.#triggers.listSchedules(...request);
   }
 
   startScheduled(request: Parameters<Runs["startScheduled"]>[0]): Promise<void> {

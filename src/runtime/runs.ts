@@ -4,6 +4,7 @@ import type { RunOrigin, RunSpec, RunView } from "#domain/run.ts";
 import type { Schedule, ThreadEvent } from "#domain/trigger.ts";
 import type { ParsedCommand } from "#ui/command.ts";
 import type { ChecksReport } from "./describe-checks.ts";
+import type { InvalidFile } from "./start/worker-catalog.ts";
 
 /** An issue or pull request, to which root runs belong. */
 export interface ThreadRef {
@@ -81,8 +82,14 @@ export interface Runs {
       deliveryId: string;
     },
   ): Promise<string[]>;
-  /** Returns the schedules of a repository's workers. */
-  listSchedules(repository: RepositoryRef): Promise<{ worker: string; schedule: Schedule }[]>;
+  /**
+   * Returns the schedules of a repository's workers, and the files that are invalid, so that their triggers have no effect.
+   * `isChanged`: the files may have changed just now.
+   */
+  listSchedules(
+    repository: RepositoryRef,
+    options?: { isChanged?: boolean | undefined },
+  ): Promise<{ schedules: { worker: string; schedule: Schedule }[]; invalidFiles: InvalidFile[] }>;
   /**
    * Starts the scheduled run of a worker, unless its issue is closed. Throws like `startRun`, and when the deployment's policy
    * does not allow it.

@@ -62,6 +62,11 @@ test("every request has a path, a query and a body as GitHub describes them", as
   const page = /http[^)\s]+\/runs\/[^)\s]+/.exec((await botComment(issue.number, /\/runs\//)).body)?.[0] ?? "";
   await fetch(page);
   await github.until(() => (asked().has("POST /app/hook/deliveries/{delivery_id}/attempts") ? true : undefined));
+  // A push makes the settings invalid.
+  const files = { ".github/golem-forge.yml": "on: { fixer: { isues: {} } }" };
+  await github.push({ branch: "main", message: "Settings", author: "maintainer", at: new Date(), files });
+  const [said] = await github.until(() => (commitComments().length > 0 ? commitComments() : undefined));
+  expect(said?.body).toContain("No event and no schedule starts a worker until it is corrected.");
 
   const wrong = restRequests().flatMap((request) => {
     const { problems } = checkRequest(request);
@@ -70,6 +75,10 @@ test("every request has a path, a query and a body as GitHub describes them", as
   expect(wrong).toEqual([]);
   expect(github.unknownRequests()).toEqual([]);
 });
+
+function commitComments() {
+  return forge.github.repository().commitComments;
+}
 
 /** Used in other stories: a replica takes back a comment that was posted twice, and jobs of GitHub Actions look for what they missed. */
 const endpointsOfOthers = [

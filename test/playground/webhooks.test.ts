@@ -78,6 +78,19 @@ test("a failed delivery is listed with its status and can be redelivered with th
   expect(world.received[0]?.body).toBe(world.received[1]?.body);
 });
 
+test("a push names the files of its commits", async () => {
+  world = await PlaygroundWorld.start();
+  await commitTo(world.github, "main", { "one file.js": "1;\n", "b.js": "2;\n" });
+  await commitTo(world.github, "main", { "one file.js": "2;\n" });
+  await world.github.deliveriesSettled();
+
+  const pushes = world.received.filter(({ headers }) => headers["x-github-event"] === "push");
+  expect(pushes.map(({ payload }) => payload)).toMatchObject([
+    { forced: false, commits: [{ added: ["b.js", "one file.js"], modified: [], removed: [] }] },
+    { forced: false, commits: [{ added: [], modified: ["one file.js"], removed: [] }] },
+  ]);
+});
+
 test("a push is delivered for the branch and for its pull request", async () => {
   world = await PlaygroundWorld.start();
   await commitTo(world.github, "work", { "a.txt": "a" });

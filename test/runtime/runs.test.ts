@@ -565,8 +565,8 @@ describe("a run that cannot start is refused at once:", () => {
     await expect(runs.startRun({ origin, text: "x", ...request })).rejects.toThrow(sentence);
   });
 
-  test("an empty task on an empty issue", async () => {
-    const { runs } = await world({ script: turns(), github: { issue: { body: "" } } });
+  test("an empty task on an issue whose title has no visible characters", async () => {
+    const { runs } = await world({ script: turns(), github: { issue: { title: "\u200b", body: "" } } });
 
     await expect(runs.startRun({ origin, worker: "fixer", text: " " })).rejects.toThrow("needs a task");
     const pull = { ...origin, isPullRequest: true };

@@ -24,7 +24,7 @@ export function recordingRuns() {
   const known = new Set<string>();
   return {
     startRun: vi.fn<Runs["startRun"]>(async () => ({ id: "r1" }) as RunSpec),
-    listSchedules: vi.fn<Runs["listSchedules"]>(async () => []),
+    listSchedules: vi.fn<Runs["listSchedules"]>(async () => ({ schedules: [], invalidFiles: [] })),
     startScheduled: vi.fn<Runs["startScheduled"]>(async () => {}),
     startTriggered: vi.fn<Runs["startTriggered"]>(async () => []),
     deliverMessage: vi.fn<Runs["deliverMessage"]>(async () => true),

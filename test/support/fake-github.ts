@@ -47,6 +47,7 @@ export function fakeGitHub(options: FakeGitHubOptions = {}) {
     listMinimizedComments: async () => [],
     findLinkedIssues: () => [],
     createCheckRun: async () => {},
+    commentOnFile: async () => {},
     findAttachments: () => [],
     downloadAttachment: async () => Buffer.from(""),
     createComment: async (_number, body) => {

@@ -263,6 +263,37 @@ export function commitsBetween(directory: string, base: string, head: string): P
   });
 }
 
+/** The paths that a commit changed. */
+export interface CommitPaths {
+  sha: string;
+  added: string[];
+  modified: string[];
+  removed: string[];
+}
+
+/** Returns the commits of a push, oldest first. A merge has the paths in which it differs from all its parents. */
+export async function pushedCommits(directory: string, before: string, after: string): Promise<CommitPaths[]> {
+  const options = ["--reverse", "--name-status", "--no-renames", "-z", "--format=%x00%H"];
+  const output = await tryGit(directory, "log", ...options, `${before}..${after}`);
+  // Each commit follows two NUL characters; its paths follow their letters, each with a NUL character behind it.
+  return (output ?? "").split("\0\0").flatMap((part) => {
+    const [sha, ...fields] = part.split("\0").filter((field) => field !== "");
+    if (sha === undefined) return [];
+    const files = fields.flatMap((path, index) =>
+      index % 2 === 1 ? [{ letter: fields[index - 1]?.trim(), path }] : [],
+    );
+    const paths = (...letters: string[]) =>
+      files.filter(({ letter }) => letters.includes(letter ?? "")).map(({ path }) => path);
+    return [{ sha: sha.trim(), added: paths("A"), modified: paths("M", "T"), removed: paths("D") }];
+  });
+}
+
+/** Returns the commits up to this one that changed a path, newest first; with `""`, all of them. */
+export async function commitsTouching(directory: string, commit: string, path: string): Promise<string[]> {
+  const list = await runGit(directory, "rev-list", commit, "--", ...(path === "" ? [] : [path]));
+  return list.split("\n").filter((one) => one !== "");
+}
+
 /** Returns the merge base of two commits; `base` itself if they share no history. */
 export async function mergeBase(directory: string, base: string, head: string): Promise<string> {
   return (await tryGit(directory, "merge-base", base, head))?.trim() ?? base;

@@ -13,6 +13,7 @@ import { nameKey, type World } from "#playground/github/world.ts";
 import { ApiError, moved } from "./api-error.ts";
 import { appOperations } from "./app-operations.ts";
 import { checkOperations } from "./check-operations.ts";
+import { commitOperations } from "./commit-operations.ts";
 import { gitOperations } from "./git-operations.ts";
 import { issueOperations } from "./issue-operations.ts";
 import type { ApiResponse, RestOperation } from "./operation.ts";
@@ -163,6 +164,7 @@ const operations = [
   ...gitOperations,
   ...issueOperations,
   ...pullOperations,
+  ...commitOperations,
   ...repositoryOperations,
   ...reviewOperations,
   ...userOperations,

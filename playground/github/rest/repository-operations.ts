@@ -1,16 +1,13 @@
 import { posix } from "node:path";
 import {
   branches,
-  commitsBetween,
-  diffFiles,
   findEntry,
   listFolder,
-  mergeBase,
   readBlob,
   resolveCommit,
   type TreeEntry,
 } from "#playground/github/git/git-repository.ts";
-import { showCommit, showFile } from "#playground/github/shapes/pull-request.ts";
+import { showCommit } from "#playground/github/shapes/pull-request.ts";
 import { apiUrl, fullName, pageUrl, showFullRepository } from "#playground/github/shapes/repository.ts";
 import { showUser } from "#playground/github/shapes/user.ts";
 import { nameKey, permissionIn, type Repository, type World } from "#playground/github/world.ts";
@@ -105,57 +102,10 @@ export const repositoryOperations: RestOperation[] = [
     };
     return { status: 200, body: contexts.length > 0 ? [rule] : [] };
   }),
-
-  repositoryOperation("get", `${repo}/commits/{ref}`, { contents: "read" }, async (request) => {
-    const { world, repository, params } = request;
-    const sha = await resolveCommit(repository.gitDirectory, params.ref ?? "");
-    if (!sha) throw new ApiError(422, `No commit found for SHA: ${params.ref}`);
-    return { status: 200, body: await showCommit(world, repository, sha) };
-  }),
-
-  repositoryOperation("get", `${repo}/compare/{basehead}`, { contents: "read" }, async (request) => {
-    const { world, repository, params } = request;
-    const { gitDirectory } = repository;
-    const ends = (params.basehead ?? "").split("...");
-    const [base, head] = await Promise.all(ends.map((end) => resolveCommit(gitDirectory, end)));
-    if (!base || !head || ends.length !== 2) throw notFound();
-    const [ahead, behind] = [
-      await commitsBetween(gitDirectory, base, head),
-      await commitsBetween(gitDirectory, head, base),
-    ];
-    const files = await diffFiles(gitDirectory, base, head);
-    const url = `${apiUrl(world, repository)}/compare/${params.basehead}`;
-    const page = `${pageUrl(world, repository)}/compare/${params.basehead}`;
-    const show = (sha: string) => showCommit(world, repository, sha);
-    return {
-      status: 200,
-      body: {
-        url,
-        html_url: page,
-        permalink_url: page,
-        diff_url: `${page}.diff`,
-        patch_url: `${page}.patch`,
-        base_commit: await show(base),
-        merge_base_commit: await show(await mergeBase(gitDirectory, base, head)),
-        status: compareStatus(ahead.length, behind.length),
-        ahead_by: ahead.length,
-        behind_by: behind.length,
-        total_commits: ahead.length,
-        commits: await Promise.all(ahead.map(show)),
-        files: files.map((file) => showFile(world, repository, head, file)),
-      },
-    };
-  }),
 ];
 
 function requiredChecks(repository: Repository, branch: string): readonly string[] {
   return branch === repository.defaultBranch ? repository.requiredChecks : [];
-}
-
-function compareStatus(ahead: number, behind: number): "identical" | "ahead" | "behind" | "diverged" {
-  if (ahead > 0 && behind > 0) return "diverged";
-  if (ahead > 0) return "ahead";
-  return behind > 0 ? "behind" : "identical";
 }
 
 function showShortBranch(world: World, repository: Repository, ref: string, sha: string) {

@@ -1,7 +1,7 @@
 import { UserError } from "#domain/errors.ts";
 import type { ReportedLocation } from "#domain/github.ts";
 import { saveMergeCheck } from "./handle-merge-check.ts";
-import { mayChangeSchedules, saveSchedules } from "./handle-schedule.ts";
+import { mayChangeTriggers, updateTriggers } from "./handle-schedule.ts";
 import { type DeliveryContext, defineHandler } from "./handler.ts";
 import {
   InstallationPayload,
@@ -78,7 +78,7 @@ export const repositoriesRemoved = defineHandler(InstallationRepositoriesPayload
     ),
 });
 
-/** Shows pending requests in repositories that the app can reach now, and stores their schedules. */
+/** Shows pending requests in repositories that the app can reach now, and reads their triggers. */
 async function reach(
   installation: InstallationPayload["installation"],
   listed: ListedRepositories,
@@ -88,9 +88,9 @@ async function reach(
   await context.runs().refreshReachable(scope, locations);
   for (const { repositoryId, owner, repo } of locations.filter(context.serves)) {
     try {
-      await saveSchedules({ installationId: installation.id, repositoryId, owner, repo }, context);
+      await updateTriggers({ installationId: installation.id, repositoryId, owner, repo }, context);
     } catch (error) {
-      // Its settings are not valid, or it no longer exists. A push that corrects them stores its schedules.
+      // It no longer exists.
       if (!(error instanceof UserError)) throw error;
       context.log.info(`The schedules of ${owner}/${repo} cannot be read: ${error.message}`);
     }
@@ -115,8 +115,8 @@ function reachOf({ id: installationId, account }: InstallationPayload["installat
 const branchPrefix = "refs/heads/";
 
 /**
- * Checks the pull requests of runs for conflicts when their base branch has moved, and stores the schedules that a push to
- * the default branch has added.
+ * Checks the pull requests of runs for conflicts when their base branch has moved, and reads the triggers that a push to the
+ * default branch has changed.
  */
 export const branchPushed = defineHandler(PushPayload, {
   queue: (payload) => `${queueOf(payload, 0)} push`,
@@ -127,7 +127,7 @@ export const branchPushed = defineHandler(PushPayload, {
   handle: async (payload, context) => {
     const base = payload.ref.slice(branchPrefix.length);
     const { thread: _, ...repository } = threadOf(payload, 0);
-    if (mayChangeSchedules(payload)) await saveSchedules(repository, context);
+    if (mayChangeTriggers(payload)) await updateTriggers(repository, context, { isChanged: true });
     const own = await context.runs().openPullRequests(repository);
     if (own.length === 0) return;
     // A person may have retargeted a pull request, so GitHub is asked for those that are based on the branch now.

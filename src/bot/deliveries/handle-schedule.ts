@@ -1,9 +1,13 @@
+import { createHash } from "node:crypto";
 import { z } from "zod";
 import { postComment } from "#bot/github/post-comment.ts";
+import { code, codeBlock, paragraphs } from "#bot/render/markdown.ts";
+import { settingsPath } from "#config/repository-settings.ts";
 import { UserError } from "#domain/errors.ts";
-import type { RepositoryRef } from "#domain/github.ts";
+import { GitHubRefusal, type RepositoryRef } from "#domain/github.ts";
 import { nextCronTime } from "#domain/trigger.ts";
-import { type DeliveryContext, defineHandler } from "./handler.ts";
+import type { Runs } from "#runtime/runs.ts";
+import { type DeliveryContext, defineHandler, type HandlerServices } from "./handler.ts";
 import { type PushPayload, StoredRepositoryRef } from "./payloads.ts";
 import { queueIn } from "./thread.ts";
 
@@ -20,8 +24,6 @@ const Tick = z.object({
 });
 type Tick = z.infer<typeof Tick>;
 
-type ScheduleContext = Pick<DeliveryContext, "runs" | "saveDelivery">;
-
 /** The event of the deliveries that the app saves for itself: one for the next time of each schedule. */
 export const scheduleEvent = "schedule.due";
 
@@ -29,7 +31,7 @@ export const scheduleDue = defineHandler(Tick, {
   queue: queueOfTick,
   handle: async (tick, context) => {
     const { repository, worker, cron, issue, dueAt } = tick;
-    const schedules = await context.runs().listSchedules(repository);
+    const { schedules } = await context.runs().listSchedules(repository);
     const found = schedules.find(
       (one) => one.worker === worker && one.schedule.cron === cron && one.schedule.issue === issue,
     );
@@ -41,11 +43,11 @@ export const scheduleDue = defineHandler(Tick, {
   report: async (tick, context) => saveTick(tick, context),
 });
 
-type Schedules = Awaited<ReturnType<ReturnType<DeliveryContext["runs"]>["listSchedules"]>>;
+type Triggers = Awaited<ReturnType<Runs["listSchedules"]>>;
 
 /** Starts the run, or posts why it cannot start in the schedule's issue, at most once a day. */
 async function startScheduled(
-  { worker, schedule }: Schedules[number],
+  { worker, schedule }: Triggers["schedules"][number],
   { repository, cron, dueAt }: Tick,
   context: DeliveryContext,
 ): Promise<void> {
@@ -61,16 +63,56 @@ async function startScheduled(
   }
 }
 
-/** Makes sure that the next time of each schedule of a repository is stored. */
-export async function saveSchedules(repository: RepositoryRef, context: ScheduleContext): Promise<void> {
-  for (const { worker, schedule } of await context.runs().listSchedules(repository)) {
+/**
+ * Makes sure that the next time of each schedule of a repository is stored, and that its maintainers know of invalid files.
+ * `isChanged`: the files may have changed just now.
+ */
+export async function updateTriggers(
+  repository: RepositoryRef,
+  context: HandlerServices,
+  options: { isChanged?: boolean } = {},
+): Promise<void> {
+  const { schedules, invalidFiles } = await context.runs().listSchedules(repository, options);
+  for (const { worker, schedule } of schedules) {
     const { cron, issue } = schedule;
     await saveTick({ repository, worker, cron, issue, dueAt: 0 }, context);
   }
+  for (const file of invalidFiles) await reportInvalidFile(file, repository, context, options);
+}
+
+/** Comments on the commit that made a file invalid. GitHub notifies its author, and no thread is about this. */
+async function reportInvalidFile(
+  { path, problem }: Triggers["invalidFiles"][number],
+  repository: RepositoryRef,
+  { runs, openGitHub, sanitize, log }: HandlerServices,
+  { isChanged = false }: { isChanged?: boolean },
+): Promise<void> {
+  const { repositoryId, owner, repo } = repository;
+  const digest = createHash("sha256").update(problem).digest("hex");
+  const key = `invalid file ${repositoryId ?? `${owner}/${repo}`} ${path} ${digest}`;
+  // A new commit may have the problem of an earlier one.
+  if (!isChanged && (await runs().hasRecorded(key))) return;
+  const effect = path === settingsPath ? "No event and no schedule starts a worker" : "Nothing in it has an effect";
+  const body = sanitize(
+    paragraphs(
+      `${code(path)} on the default branch cannot be used. ${effect} until it is corrected.`,
+      codeBlock(problem),
+    ),
+  );
+  try {
+    await openGitHub(repository).commentOnFile(path, { name: `invalid/${path}`, body });
+  } catch (error) {
+    if (!(error instanceof GitHubRefusal)) throw error;
+    log.info(`${path} of ${owner}/${repo} is invalid, which GitHub does not let the app say there: ${error.message}`);
+  }
+  await runs().record(key);
 }
 
 /** Stores the next time after now. Times that were missed while the app was down are skipped. */
-async function saveTick({ repository, worker, cron, issue }: Tick, { saveDelivery }: ScheduleContext): Promise<void> {
+async function saveTick(
+  { repository, worker, cron, issue }: Tick,
+  { saveDelivery }: Pick<DeliveryContext, "saveDelivery">,
+): Promise<void> {
   const now = Date.now();
   const dueAt = nextCronTime(cron, now);
   if (dueAt === undefined) return;
@@ -86,8 +128,8 @@ function queueOfTick({ repository, worker, cron, issue }: Tick): string {
   return `${queueIn(repository, issue)} schedule ${worker} ${cron}`;
 }
 
-/** True for a push to the default branch that changes the settings or a worker: it may bring schedules. */
-export function mayChangeSchedules({ ref, forced, repository, commits }: PushPayload): boolean {
+/** True for a push to the default branch that changes the settings or a worker. */
+export function mayChangeTriggers({ ref, forced, repository, commits }: PushPayload): boolean {
   if (ref !== `refs/heads/${repository.default_branch}`) return false;
   const files = commits.flatMap(({ added, modified, removed }) => [...added, ...modified, ...removed]);
   return forced || files.some((file) => /^\.github\/(golem-forge\.yml|workers\/)/.test(file));

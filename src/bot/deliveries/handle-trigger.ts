@@ -2,7 +2,7 @@ import type { z } from "zod";
 import { postComment } from "#bot/github/post-comment.ts";
 import { isRunBranch } from "#domain/run.ts";
 import { saveMergeCheck } from "./handle-merge-check.ts";
-import { saveSchedules } from "./handle-schedule.ts";
+import { updateTriggers } from "./handle-schedule.ts";
 import { type DeliveryContext, defineHandler } from "./handler.ts";
 import { ignoreAuthor } from "./incoming-comment.ts";
 import { IssuePayload, locationOf, PullRequestPayload, type ThreadPayload } from "./payloads.ts";
@@ -70,7 +70,7 @@ export async function startTriggered(
     seen: at && { at, title: thread.title ?? "", body: thread.body ?? "" },
     deliveryId,
   });
-  await saveSchedules(ref, context);
+  await updateTriggers(ref, context);
   if (problems.length === 0) return;
   const body = context.sanitize(problems.join("\n\n"));
   await postComment(context.openGitHub(ref), { thread: number, name: `reply/${deliveryId}`, body });

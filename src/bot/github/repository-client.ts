@@ -20,6 +20,7 @@ import {
   type ReviewThread,
 } from "#domain/github.ts";
 import { withRetries } from "#domain/with-retries.ts";
+import { hasMarker, markerOf } from "#text/comment-marker.ts";
 import { downloadAttachment, findAttachments, findSignedUrl, HiddenAttachment } from "./attachments.ts";
 import {
   type IsOwnCheck,
@@ -230,6 +231,17 @@ export class RepositoryClient implements GitHub {
     const endpoint = "POST /repos/{owner}/{repo}/issues/{issue_number}/labels";
     const data = await this.#api.call(endpoint, { issue_number: number, labels: labels.map(this.#redact) });
     return data.map((label) => label.name);
+  }
+
+  async commentOnFile(path: string, { name, body }: Parameters<GitHub["commentOnFile"]>[1]): Promise<void> {
+    const [latest] = await this.#api.call("GET /repos/{owner}/{repo}/commits", { path, per_page: 1 });
+    if (!latest) return;
+    const commit = { commit_sha: latest.sha };
+    const pages = await this.#api.callPages("GET /repos/{owner}/{repo}/commits/{commit_sha}/comments", commit);
+    const login = await this.ownLogin();
+    if (pages.flat().some((comment) => comment.user?.login === login && hasMarker(comment.body, name))) return;
+    const text = { body: `${this.#redact(body)}\n\n${markerOf(name)}` };
+    await this.#api.call("POST /repos/{owner}/{repo}/commits/{commit_sha}/comments", { ...commit, ...text });
   }
 
   async listMinimizedComments(thread: { number: number; isPullRequest: boolean }): Promise<number[]> {

@@ -59,8 +59,8 @@ export class RunStarter {
     const issue = await readBriefedIssue(github, origin, seen);
     const briefing = await composeBriefing(github, issue, { before: seen?.at ?? new Date(now()), seen, worker, task });
     // A pull request without a description still has changes to work on.
-    const isEmpty = task === "" && issue.body.trim() === "" && !origin.isPullRequest && origin.trigger === undefined;
-    if (isEmpty && !worker.allow_empty_input) {
+    const isEmpty = [task, issue.title, issue.body].every((text) => cleanText(text).text.trim() === "");
+    if (isEmpty && !origin.isPullRequest && origin.trigger === undefined && !worker.allow_empty_input) {
       throw new UserError(`${worker.name} needs a task. Write it after the command, or in the issue.`);
     }
 

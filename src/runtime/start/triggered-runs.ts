@@ -1,22 +1,18 @@
 import { LRUCache } from "lru-cache";
-import type { RepositorySettings } from "#config/repository-settings.ts";
+import { type RepositorySettings, settingsPath } from "#config/repository-settings.ts";
 import { UserError } from "#domain/errors.ts";
-import { canWrite, type GitHub, type RepositoryRef } from "#domain/github.ts";
+import { canWrite, type GitHub } from "#domain/github.ts";
 import { scheduleTrigger } from "#domain/run.ts";
-import { matchesEvent, matchesPaths, type Triggers } from "#domain/trigger.ts";
+import { matchesEvent, matchesPaths } from "#domain/trigger.ts";
 import { stateName } from "#runtime/apply-events.ts";
 import { readSettings } from "#runtime/run-environment.ts";
 import type { Runs } from "#runtime/runs.ts";
 import type { RunsOptions } from "#runtime/runs-options.ts";
 import { matchesPattern } from "#text/path-pattern.ts";
 import type { RunStarter } from "./start-run.ts";
+import { type InvalidFile, orInvalid, type WorkerTriggers } from "./worker-catalog.ts";
 
 type TriggeredEvent = Parameters<Runs["startTriggered"]>[0];
-
-interface WorkerTriggers {
-  worker: string;
-  on: Triggers;
-}
 
 /** Events come in bursts, and most repositories have no triggers. */
 const cacheMs = 60_000;
@@ -26,7 +22,7 @@ const hourMs = 60 * 60_000;
 export class TriggeredRuns {
   readonly #starter: RunStarter;
   readonly #options: RunsOptions;
-  readonly #known = new LRUCache<string, Promise<Awaited<ReturnType<typeof readTriggers>>>>({
+  readonly #known = new LRUCache<string, ReturnType<typeof readTriggers>>({
     max: 1_000,
     ttl: cacheMs,
   });
@@ -60,9 +56,12 @@ export class TriggeredRuns {
   }
 
   /** See `Runs.listSchedules`. */
-  async listSchedules(repository: RepositoryRef): ReturnType<Runs["listSchedules"]> {
-    const { workers } = await this.#triggersOf(this.#options.openGitHub(repository));
-    return workers.flatMap(({ worker, on }) => (on.schedule ?? []).map((schedule) => ({ worker, schedule })));
+  async listSchedules(...[repository, options]: Parameters<Runs["listSchedules"]>): ReturnType<Runs["listSchedules"]> {
+    const { workers, invalidFiles } = await this.#triggersOf(this.#options.openGitHub(repository), options);
+    const schedules = workers.flatMap(({ worker, on }) =>
+      (on.schedule ?? []).map((schedule) => ({ worker, schedule })),
+    );
+    return { schedules, invalidFiles };
   }
 
   /** See `Runs.startScheduled`. */
@@ -134,28 +133,41 @@ export class TriggeredRuns {
     );
   }
 
-  #triggersOf(github: GitHub): Promise<Awaited<ReturnType<typeof readTriggers>>> {
+  #triggersOf(
+    github: GitHub,
+    { isChanged = false }: { isChanged?: boolean | undefined } = {},
+  ): ReturnType<typeof readTriggers> {
     const { installationId, repositoryId, owner, repo } = github.repository;
     const key = `${installationId}/${repositoryId ?? `${owner}/${repo}`}`.toLowerCase();
     const known = this.#known.get(key);
-    if (known) return known;
-    const reading = readTriggers(github, this.#options);
+    if (known && !isChanged) return known;
+    const reading = readTriggers(github, this.#options, isChanged ? { maxAgeMs: 0 } : {});
     this.#known.set(key, reading);
     reading.catch(() => this.#known.delete(key));
     return reading;
   }
 }
 
-/** Reads the triggers of a repository from its default branch. Those in its settings override those of the worker file. */
-export async function readTriggers(
+/**
+ * Reads the triggers of a repository from its default branch. Those in its settings override those of the worker file. While
+ * the settings are invalid, nothing is triggered.
+ */
+async function readTriggers(
   github: GitHub,
   { catalog }: Pick<RunsOptions, "catalog">,
-): Promise<{ machineUser: string | undefined; workers: WorkerTriggers[] }> {
-  const [settings, fromFiles] = await Promise.all([readSettings(github), catalog.triggers(github)]);
+  options: { maxAgeMs?: number },
+): Promise<{ machineUser: string | undefined; workers: WorkerTriggers[]; invalidFiles: InvalidFile[] }> {
+  const [settings, files] = await Promise.all([
+    orInvalid(settingsPath, readSettings(github, options)),
+    catalog.triggers(github, options),
+  ]);
+  const { workers: fromFiles, invalidFiles } = files;
+  if ("problem" in settings) return { machineUser: undefined, workers: [], invalidFiles: [settings, ...invalidFiles] };
   const fromSettings = Object.entries(settings.on).map(([worker, on]) => ({ worker, on }));
   const named = new Set(fromSettings.map(({ worker }) => worker.toLowerCase()));
   const workers = [...fromSettings, ...fromFiles.filter(({ worker }) => !named.has(worker.toLowerCase()))];
-  return { machineUser: settings.machine_user, workers: workers.filter(({ worker }) => isAllowed(worker, settings)) };
+  const allowed = workers.filter(({ worker }) => isAllowed(worker, settings));
+  return { machineUser: settings.machine_user, workers: allowed, invalidFiles };
 }
 
 function isAllowed(worker: string, { workers }: RepositorySettings): boolean {

@@ -8,7 +8,7 @@ import {
   programConfigFiles,
 } from "#config/program-config.ts";
 import { UserError } from "#domain/errors.ts";
-import type { GitHub } from "#domain/github.ts";
+import { type GitHub, GitHubRefusal } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { Triggers } from "#domain/trigger.ts";
 import { parseWorker, type WorkerDefinition, withOutputSchema } from "#domain/worker.ts";
@@ -30,6 +30,17 @@ export interface ListedWorker {
   source: RunSpec["workerSource"];
 }
 
+export interface WorkerTriggers {
+  worker: string;
+  on: Triggers;
+}
+
+/** A file of a repository that cannot be used. */
+export interface InvalidFile {
+  path: string;
+  problem: string;
+}
+
 /** The workers that can be started: those of the deployment, and those on the repository's default branch. */
 export interface WorkerCatalog {
   /** Returns the worker with this name; the repository's own takes precedence. Throws a UserError that lists the workers. */
@@ -46,8 +57,11 @@ export interface WorkerCatalog {
   }>;
   /** Returns all workers, sorted by name. */
   list(files: WorkerFiles): Promise<ListedWorker[]>;
-  /** Returns the workers whose files have triggers, without invalid files. */
-  triggers(files: WorkerFiles): Promise<{ worker: string; on: Triggers }[]>;
+  /** Returns the workers whose files have triggers, and the files that are invalid. `maxAgeMs` is that of the list of files. */
+  triggers(
+    files: WorkerFiles,
+    options?: { maxAgeMs?: number | undefined },
+  ): Promise<{ workers: WorkerTriggers[]; invalidFiles: InvalidFile[] }>;
   /** The folder of the deployment's workers. */
   readonly directory: string;
 }
@@ -86,13 +100,23 @@ export async function openWorkerCatalog(directory: string): Promise<WorkerCatalo
     ].sort((a, b) => a.name.localeCompare(b.name));
   }
 
-  async function triggers(files: WorkerFiles): Promise<{ worker: string; on: Triggers }[]> {
-    const { paths, config } = await readOwn(files, maxFindAgeMs);
-    const read = await Promise.all(paths.map((path) => readOwnWorker(files, path, config).catch(ignoreInvalid)));
-    const own = read.filter((worker, index) => worker && canBeFound(worker.name, paths[index] ?? ""));
-    const names = new Set(own.map((worker) => worker?.name.toLowerCase()));
+  async function triggers(
+    files: WorkerFiles,
+    { maxAgeMs = maxFindAgeMs }: { maxAgeMs?: number | undefined } = {},
+  ): ReturnType<WorkerCatalog["triggers"]> {
+    const listed = await orInvalid(repositoryFolder, readOwn(files, maxAgeMs));
+    if ("problem" in listed) return { workers: [], invalidFiles: [listed] };
+    const { paths, config } = listed;
+    const read = await Promise.all(paths.map((path) => orInvalid(path, readOwnWorker(files, path, config))));
+    const own = read.flatMap((worker, index) =>
+      "problem" in worker || !canBeFound(worker.name, paths[index] ?? "") ? [] : [worker],
+    );
+    const names = new Set([...paths.map(nameOf), ...own.map(({ name }) => name.toLowerCase())]);
     const others = [...shipped].filter(([name]) => !names.has(name)).map(([, worker]) => worker);
-    return [...own, ...others].flatMap((worker) => (worker?.on ? [{ worker: worker.name, on: worker.on }] : []));
+    return {
+      workers: [...own, ...others].flatMap(({ name, on }) => (on ? [{ worker: name, on }] : [])),
+      invalidFiles: read.flatMap((worker) => ("problem" in worker ? [worker] : [])),
+    };
   }
 
   return { find, list, triggers, directory };
@@ -204,8 +228,14 @@ async function describeOwn(
   }
 }
 
-function ignoreInvalid(error: unknown): undefined {
-  if (!(error instanceof UserError)) throw error;
+/** Returns the problem of a file that is invalid in place of its content. */
+export async function orInvalid<T>(path: string, reading: Promise<T>): Promise<T | InvalidFile> {
+  try {
+    return await reading;
+  } catch (error) {
+    if (!(error instanceof UserError) || error instanceof GitHubRefusal) throw error;
+    return { path, problem: error.message };
+  }
 }
 
 function nameOf(path: string): string {

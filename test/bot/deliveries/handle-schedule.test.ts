@@ -1,4 +1,5 @@
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { randomUUID } from "node:crypto";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { OutageError, UserError } from "#domain/errors.ts";
 import { type BotWorld, botWorlds, type RecordingRuns } from "../../support/bot-world.ts";
 
@@ -12,7 +13,7 @@ const schedule = { cron: "*/10 * * * *", issue: 1, task: "Look for dead links." 
 beforeEach(async () => {
   world = await startWorld();
   runs = world.runs;
-  runs.listSchedules.mockResolvedValue([{ worker: "gardener", schedule }]);
+  runs.listSchedules.mockResolvedValue({ schedules: [{ worker: "gardener", schedule }], invalidFiles: [] });
   vi.useFakeTimers({ toFake: ["Date"] });
 });
 
@@ -67,7 +68,7 @@ test("times that were missed are made up for by one run", async () => {
 
 test("a schedule that was removed starts nothing any more", async () => {
   await push();
-  runs.listSchedules.mockResolvedValue([]);
+  runs.listSchedules.mockResolvedValue({ schedules: [], invalidFiles: [] });
 
   await pass(30);
 
@@ -103,6 +104,52 @@ test("why a run cannot start is said once a day in the issue of its schedule", a
 
   expect(runs.startScheduled).toHaveBeenCalledTimes(2);
   expect(world.replies).toEqual([expect.stringContaining("did not start: The budget of the day is used up.")]);
+});
+
+describe("invalid settings", () => {
+  const path = ".github/golem-forge.yml";
+  const problem = `${path} on the default branch is not valid: on.gardener: There is no field shedule.`;
+  const commit = (text: string) =>
+    world.hub.push({ branch: "main", message: "Settings", author: "ada", at: new Date(), files: { [path]: text } });
+  const pushSettings = () => push({ commits: [{ added: [], modified: [path], removed: [] }], after: randomUUID() });
+
+  beforeEach(() => {
+    runs.listSchedules.mockResolvedValue({ schedules: [], invalidFiles: [{ path, problem }] });
+  });
+
+  test("are reported in a comment on the commit that broke them, once for any number of events", async () => {
+    await commit("on: { gardener: { shedule: [] } }\n");
+
+    await pushSettings();
+    await world.send(world.issuePayload("labeled"), { name: "issues" });
+    await world.send(world.issuePayload("reopened"), { name: "issues" });
+
+    expect(world.hub.repository().commitComments).toEqual([
+      expect.objectContaining({
+        body: expect.stringContaining("There is no field shedule"),
+        commit: world.hub.repository().knownBranches.get("refs/heads/main"),
+      }),
+    ]);
+    expect(world.replies).toEqual([]);
+  });
+
+  test("are reported again when a later commit breaks them in the same way", async () => {
+    await commit("on: { gardener: { shedule: [] } }\n");
+    await pushSettings();
+
+    await commit("on: { gardener: { shedule: [ ] } }\n");
+    await pushSettings();
+
+    expect(world.hub.repository().commitComments).toHaveLength(2);
+  });
+
+  test("do not keep the app from noticing conflicts with the pushed base", async () => {
+    runs.openPullRequests.mockResolvedValue([1]);
+
+    await push();
+
+    expect(runs.openPullRequests).toHaveBeenCalled();
+  });
 });
 
 test.each([

@@ -42,6 +42,16 @@ test("comments that people minimized do not reach a run", async () => {
   expect(read).not.toContain("pills");
 });
 
+test("the title of an issue without a description is the task of a command without one", async () => {
+  const issue = { title: "The total is one too high", body: "" };
+  const made = await world({ script: turns({ text: "Done." }), github: { issue } });
+
+  await made.runs.startRun({ origin, worker: "fixer", text: "" });
+  await made.ended();
+
+  expect(JSON.stringify(made.model.requests[0]?.messages)).toContain("The total is one too high");
+});
+
 test("the issue's type and sub-issues are named where GitHub gives them", async () => {
   const made = await world({ script: turns({ text: "Done." }) });
   const thread = made.github.hub.repository().threads.get(7);

@@ -78,6 +78,34 @@ test.each([
   expect(await started()).toEqual([]);
 });
 
+test("invalid settings start nothing, and are listed with invalid worker files", async () => {
+  const { runs, label, started, github } = await sorterWorld({ settings: "on: { sorter: { isues: {} } }" });
+  const files = { ".github/workers/broken.worker": "---\nname: broken\non: { issues: {} }\n---\nHi." };
+  await github.hub.push({ branch: "main", message: "Break", author: "ada", at: new Date(), files });
+
+  expect(await label()).toEqual([]);
+
+  expect(await started()).toEqual([]);
+  const { schedules, invalidFiles } = await runs.listSchedules(origin, { isChanged: true });
+  expect(schedules).toEqual([]);
+  expect(invalidFiles).toEqual([
+    { path: ".github/golem-forge.yml", problem: expect.stringContaining("Did you mean issues?") },
+    { path: ".github/workers/broken.worker", problem: expect.stringContaining("types") },
+  ]);
+});
+
+test("a push that changes triggers counts at once", async () => {
+  const { runs, label, github } = await sorterWorld({ settings: "{}" });
+  await label();
+  const settings = 'on: { sorter: { schedule: [{ cron: "0 6 * * *", issue: 7, task: Look. }] } }';
+  const files = { ".github/golem-forge.yml": settings };
+  await github.hub.push({ branch: "main", message: "Schedule", author: "ada", at: new Date(), files });
+
+  const { schedules } = await runs.listSchedules(origin, { isChanged: true });
+
+  expect(schedules).toMatchObject([{ worker: "sorter", schedule: { cron: "0 6 * * *" } }]);
+});
+
 describe("a scheduled run", () => {
   const schedule = { cron: "0 6 * * *", issue: 7, task: "Look for dead links." };
 
