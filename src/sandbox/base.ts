@@ -11,6 +11,8 @@ export interface BaseEntry {
   executable: boolean;
   /** Bytes; 0 for a submodule, and for a file whose content has not been loaded yet. */
   size: number;
+  /** When the file on disk was changed, as epoch milliseconds. Undefined for the time of the commit. */
+  modifiedMs?: number;
 }
 
 /** A repository at one commit. Its tree never changes, and all sandboxes with that base share it. */

@@ -54,8 +54,8 @@ export class Layer {
     const own = this.#written.get(path);
     if (own) return { type: "file", size: own.size, modified: own.modified, executable: own.executable };
 
-    const modified = this.#base?.date ?? new Date(0);
     const entry = this.#below(path);
+    const modified = entry?.modifiedMs !== undefined ? new Date(entry.modifiedMs) : (this.#base?.date ?? new Date(0));
     if (entry) return { type: entry.type, size: entry.size, modified, executable: entry.executable };
     if (path === "" || this.#countBelow(path) > 0) return { type: "directory", size: 0, modified, executable: false };
     return undefined;

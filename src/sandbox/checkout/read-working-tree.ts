@@ -92,7 +92,7 @@ export async function readWorkingTree(
   const base = assembleBase({
     commit,
     tree: head?.tree ?? noCommit,
-    date: head?.date ?? new Date(0),
+    date: head?.date ?? lstatSync(root).mtime,
     store,
     entries,
     folders,
@@ -144,6 +144,7 @@ function createEntry(stat: BigIntStats, readBlob: () => string): BaseEntry | und
     type,
     executable: type === "file" && (stat.mode & 0o100n) !== 0n,
     size: Number(stat.size),
+    modifiedMs: Number(stat.mtimeMs),
     get oid() {
       oid ??= readBlob();
       return oid;

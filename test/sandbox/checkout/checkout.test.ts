@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, rmSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -39,6 +39,16 @@ test("the tree contains tracked, changed and new files, but no ignored files and
     root: world.root,
   });
   expect(await tree.changes()).toEqual([]);
+});
+
+test.each([true, false])("files have the time of their last change on disk (isFolder: %s)", async (isFolder) => {
+  const world = checkoutWorld({ "docs/a.txt": "a\n" });
+  utimesSync(world.at("docs/a.txt"), new Date("2024-05-06T07:08:09Z"), new Date("2024-05-06T07:08:09Z"));
+
+  const { tree } = await openCheckout(world.root, { isFolder });
+
+  expect((await tree.stat("docs/a.txt")).modified.toISOString()).toBe("2024-05-06T07:08:09.000Z");
+  expect((await tree.stat("docs")).modified.getFullYear()).toBeGreaterThan(2023);
 });
 
 test("a worker's changes do not touch the disk", async () => {
