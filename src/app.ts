@@ -1,4 +1,3 @@
-import { fileURLToPath } from "node:url";
 import { type Logger, pino } from "pino";
 import { type Bot, createBot } from "#bot/create-bot.ts";
 import { type Config, readConfig, readServerAddress } from "#config/config.ts";
@@ -14,13 +13,12 @@ import { openWorkerCatalog } from "#runtime/start/worker-catalog.ts";
 import { openStore } from "#runtime/store/open-store.ts";
 import type { Store } from "#runtime/store/store.ts";
 import { RunViewReader } from "#runtime/views/run-view-reader.ts";
-import { checkAppAtStart } from "#setup/doctor.ts";
+import { checkAppAtStart } from "#setup/check-app.ts";
+import { checkModelsAtStart } from "#setup/doctor.ts";
 import { isConfigured } from "#setup/env-file.ts";
 import type { Telemetry, TelemetryOptions } from "#telemetry/start-telemetry.ts";
 import { createRedactor, redactDeep } from "#text/redact.ts";
 import { loadRunPages } from "#web/load-run-pages.ts";
-
-const shippedWorkers = fileURLToPath(new URL("../workers", import.meta.url));
 
 type OnError = (error: unknown, about?: { runId?: string; kind?: string }) => void;
 
@@ -40,13 +38,12 @@ async function main(): Promise<void> {
   const redact = createRedactor(config.secrets);
   let telemetry: Telemetry | undefined;
   const models = createModels(config.models, {}, () => telemetry?.models);
-  const modelProblem = models.defaultModel && models.findModelProblem(models.defaultModel);
-  if (modelProblem) throw new UserError(`GOLEM_FORGE_MODEL: ${modelProblem}`);
+  const catalog = await openWorkerCatalog(config.workersDirectory);
+  const modelWarnings = checkModelsAtStart(models, catalog);
 
   const onError = createOnError(log, redact);
   const { store, dispatch } = await openStore(config.database, { onError });
   telemetry = await openTelemetry(config, { store, rateLimits: () => bot.rateLimits(), redact, onError });
-  const catalog = await openWorkerCatalog(config.workersDirectory ?? shippedWorkers);
   const executors = createExecutors({
     ...config.executors,
     onAvailability: ({ tier, available, reason }) => log.info({ tier, available }, reason),
@@ -118,7 +115,7 @@ async function main(): Promise<void> {
     process.exit(1);
   });
   for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => void stop());
-  if (!models.defaultModel) log.warn("GOLEM_FORGE_MODEL is not set: only workers that name a model can run.");
+  for (const warning of modelWarnings) log.warn(warning);
   const unreachable = await checkAppAtStart(config, bot);
   if (unreachable) log.warn(unreachable);
   await executors.availabilities();
@@ -184,14 +181,12 @@ async function openTelemetry(
 
 /** Without an App there is nothing to serve but the page that registers one. */
 async function setUp(): Promise<void> {
-  const { startSetupServer } = await import("#setup/setup-server.ts");
+  const { nextSteps, startSetupServer } = await import("#setup/setup-server.ts");
   const page = await startSetupServer({ ...readServerAddress(process.env), envFile: ".env" });
   process.stderr.write(`No GitHub App is configured yet. Open this address to register one:\n\n  ${page.url}\n\n`);
-  const { name, envFile } = await page.registered;
+  const app = await page.registered;
   await page.close();
-  process.stderr.write(
-    `${name} is registered, and its settings are in ${envFile}. Add a model there and start again.\n`,
-  );
+  process.stderr.write(nextSteps(app));
 }
 
 try {

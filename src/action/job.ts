@@ -1,6 +1,5 @@
 import { readFile } from "node:fs/promises";
 import { setTimeout as pause } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { createThreads, type Threads } from "#bot/create-bot.ts";
 import { findMissedComments, findMissedReviews, keyOfEvent } from "#bot/deliveries/find-missed-events.ts";
 import { updateTriggers } from "#bot/deliveries/handle-schedule.ts";
@@ -124,9 +123,7 @@ export class Job {
       store: state.store,
       dispatch: state.dispatch,
       models,
-      catalog: await openWorkerCatalog(
-        config.workersDirectory ?? fileURLToPath(new URL("../../workers", import.meta.url)),
-      ),
+      catalog: await openWorkerCatalog(config.workersDirectory),
       openGitHub,
       frontEnd: threads.frontEnd,
       observers: [

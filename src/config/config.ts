@@ -378,13 +378,16 @@ function checkPem(text: string, name: string): { pem: string; problem?: string }
   const pem = plain.replaceAll("\\n", "\n").trim();
   // A stale OpenSSL error of an earlier operation can make the first attempt fail.
   if (isKey(pem) || isKey(pem)) return { pem };
-  return { pem: "", problem: `${name} is not a valid private key: expected PEM, as it is or in base64` };
+  return {
+    pem: "",
+    problem: `${name} is not a valid private key: expected the RSA key that GitHub generated, as PEM or PEM in base64, without a passphrase`,
+  };
 }
 
 function isKey(pem: string): boolean {
   try {
-    createPrivateKey(pem);
-    return true;
+    // GitHub's keys are RSA; a token signed with another kind cannot be made.
+    return createPrivateKey(pem).asymmetricKeyType === "rsa";
   } catch {
     return false;
   }

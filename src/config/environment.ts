@@ -77,7 +77,10 @@ export function secretsIn(environment: Record<string, string | undefined>): stri
 
 /** The environment variables of the server, with their defaults. The names follow Probot and the AI SDK's providers. */
 export const Environment = z.object({
-  APP_ID: z.string().regex(/^\d+$/).describe("the App ID on your GitHub App's settings page"),
+  APP_ID: z
+    .string()
+    .regex(/^\d+$/)
+    .describe("the App ID on your GitHub App's settings page, a number; the client ID goes into GITHUB_CLIENT_ID"),
   PRIVATE_KEY: optionalSecret(),
   PRIVATE_KEY_PATH: z.string().optional(),
   WEBHOOK_SECRET: z.string().register(secretVariables, wholeValue),

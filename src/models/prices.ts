@@ -1,3 +1,4 @@
+import { closestMatch } from "#text/closest-match.ts";
 import { parseModelName } from "./model-name.ts";
 
 /** US dollars per million tokens. */
@@ -93,6 +94,20 @@ const prices: Record<string, Price> = {
   "google:gemini-2.5-flash": { input: 0.3, cached: 0.03, output: 2.5 },
   "google:gemini-2.5-flash-lite": { input: 0.1, cached: 0.01, output: 0.4 },
 };
+
+/** True if the cost of calls of this model is known. */
+export function isPriced(model: string): boolean {
+  return priceOf(model) !== undefined;
+}
+
+/** Returns the model with a known price that a misspelled name may mean. */
+export function findPricedName(model: string): string | undefined {
+  const provider = `${parseModelName(model).provider}:`;
+  return closestMatch(
+    model,
+    pricedModels.filter((name) => name.startsWith(provider)),
+  );
+}
 
 /** The models with a known price. */
 export const pricedModels: readonly string[] = Object.keys(prices);

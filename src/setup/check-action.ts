@@ -4,7 +4,7 @@ import { Octokit } from "@octokit/rest";
 import { parse } from "yaml";
 import { z } from "zod";
 import { actionWorkflowPath, findWorkflowNames, renderActionWorkflow } from "./action-workflow.ts";
-import type { DoctorCheck } from "./doctor.ts";
+import type { DoctorCheck } from "./doctor-check.ts";
 
 const Workflow = z.object({
   on: z.record(

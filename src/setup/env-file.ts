@@ -8,10 +8,15 @@ export function isConfigured(environment: Record<string, string | undefined>): b
   return [APP_ID, PRIVATE_KEY, PRIVATE_KEY_PATH, WEBHOOK_SECRET].some(Boolean);
 }
 
+/** Returns the names of the variables that an env file sets. */
+export async function namesIn(file: string): Promise<string[]> {
+  const text = await readFile(file, "utf8").catch(() => "");
+  return [...text.matchAll(/^\s*(?:export\s+)?([A-Z][A-Z0-9_]*)\s*=/gm)].map(([, name = ""]) => name);
+}
+
 /** Throws a UserError if the file already sets one of these variables. */
 export async function assertNotSet(file: string, names: readonly string[]): Promise<void> {
-  const text = await readFile(file, "utf8").catch(() => "");
-  const known = [...text.matchAll(/^\s*(?:export\s+)?([A-Z][A-Z0-9_]*)\s*=/gm)].map(([, name = ""]) => name);
+  const known = await namesIn(file);
   const taken = names.filter((name) => known.includes(name));
   if (taken.length === 0) return;
   throw new UserError(`${file} already sets ${taken.join(", ")}. Remove these lines, or choose another file.`);

@@ -9,7 +9,7 @@ import type { ServerAddress } from "#config/config.ts";
 import { UserError } from "#domain/errors.ts";
 import { equalSecrets } from "#text/equal-secrets.ts";
 import { manifestFor, readAppManifest } from "./app-manifest.ts";
-import { addToEnvFile, assertNotSet, writeSecretFile } from "./env-file.ts";
+import { addToEnvFile, assertNotSet, namesIn, writeSecretFile } from "./env-file.ts";
 
 /** A port of 0 takes any free port. */
 export interface SetupOptions extends ServerAddress {
@@ -60,6 +60,7 @@ export async function startSetupServer(options: SetupOptions): Promise<SetupServ
 
 function setupApp(options: SetupOptions, token: string, onRegistered: (app: RegisteredApp) => void): Hono {
   const app = new Hono();
+  let publicUrl: string | undefined;
   app.use(async (context, next) => {
     const given = context.req.query("token") ?? context.req.query("state") ?? "";
     if (!equalSecrets(given, token))
@@ -77,7 +78,10 @@ function setupApp(options: SetupOptions, token: string, onRegistered: (app: Regi
     if (!asked.success)
       return context.html(page("Set up Golem Forge", form(token, asked.error.issues[0]?.message)), 400);
     const { name, origin, organization } = asked.data;
-    const redirectUrl = new URL("/registered", context.req.url).href;
+    publicUrl = origin;
+    // Behind a proxy with TLS this server sees http, and GitHub is to send the browser back as it came.
+    const { host, origin: ownOrigin } = new URL(context.req.url);
+    const redirectUrl = new URL("/registered", host === new URL(origin).host ? origin : ownOrigin).href;
     const manifest = manifestFor(await readAppManifest(), {
       name,
       origin,
@@ -90,7 +94,7 @@ function setupApp(options: SetupOptions, token: string, onRegistered: (app: Regi
   });
   app.get("/registered", async (context) => {
     try {
-      const registered = await register(context.req.query("code") ?? "", options);
+      const registered = await register(context.req.query("code") ?? "", { ...options, publicUrl });
       onRegistered(registered);
       return context.html(page("The App is registered", next(registered)));
     } catch (error) {
@@ -114,7 +118,11 @@ const Registration = z.object({
     .optional(),
 });
 
-async function register(code: string, { apiUrl, envFile }: SetupOptions): Promise<RegisteredApp> {
+async function register(
+  code: string,
+  { publicUrl, ...options }: SetupOptions & { publicUrl: string | undefined },
+): Promise<RegisteredApp> {
+  const { apiUrl, envFile } = options;
   // Check before using the code: GitHub shows the App's key only once.
   await assertNotSet(envFile, [
     "APP_ID",
@@ -141,8 +149,35 @@ async function register(code: string, { apiUrl, envFile }: SetupOptions): Promis
     WEBHOOK_SECRET: app.webhook_secret,
     GITHUB_CLIENT_ID: app.client_id,
     GITHUB_CLIENT_SECRET: app.client_secret,
+    ...(await addressVariables(options, publicUrl)),
   });
   return { name: app.name, url: app.html_url, envFile };
+}
+
+/** Returns the addresses that were entered or taken from the environment of this process, without those in the env file. */
+async function addressVariables(
+  { webUrl, envFile }: SetupOptions,
+  publicUrl: string | undefined,
+): Promise<Record<string, string>> {
+  const { protocol, host } = new URL(webUrl);
+  const variables = {
+    ...(publicUrl && { GOLEM_FORGE_URL: publicUrl }),
+    ...(host !== "github.com" && { GHE_HOST: host, GHE_PROTOCOL: protocol.slice(0, -1) }),
+  };
+  const known = await namesIn(envFile);
+  return Object.fromEntries(Object.entries(variables).filter(([name]) => !known.includes(name)));
+}
+
+/** The steps that follow the registration, for a terminal. */
+export function nextSteps({ name, url, envFile }: RegisteredApp): string {
+  return `${name} is registered, and its settings are in ${envFile}.
+
+Next:
+  1. Add a model to ${envFile}: GOLEM_FORGE_MODEL=anthropic:claude-sonnet-4-5 and ANTHROPIC_API_KEY=…
+  2. Start the server with npm start, and run golem doctor beside it.
+  3. Install the App on a repository: ${url}/installations/new
+  4. Comment /help on an issue there.
+`;
 }
 
 async function listen(app: Hono, { host, port }: SetupOptions) {
@@ -197,8 +232,7 @@ function next({ name, url, envFile }: RegisteredApp): Html {
   return html`<p>${name} is registered. Its settings are in <code>${envFile}</code>, its private key next to it.</p>
 <ol>
   <li>Add a model to <code>${envFile}</code>: <code>GOLEM_FORGE_MODEL=anthropic:claude-sonnet-4-5</code> and <code>ANTHROPIC_API_KEY=…</code></li>
-  <li>Set <code>GOLEM_FORGE_URL</code> to the public address, for run pages.</li>
-  <li>Restart the server, then run <code>golem doctor</code>.</li>
+  <li>Start the server again, and run <code>golem doctor</code> beside it.</li>
   <li><a href="${url}/installations/new">Install the App on a repository</a> and comment <code>/help</code> on an issue.</li>
 </ol>`;
 }

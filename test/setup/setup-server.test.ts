@@ -88,6 +88,36 @@ test("the settings and the key are written where only their owner reads them", a
   expect([(await stat(envFile)).mode & 0o777, (await stat(keyFile)).mode & 0o777]).toEqual([0o600, 0o600]);
 });
 
+test("the addresses that were entered are written too, so that the server needs no more settings than a model", async () => {
+  await page.close();
+  page = await startSetupServer({ ...readServerAddress({ PORT: "0", GHE_HOST: "ghe.example.com" }), envFile });
+  github.use(
+    http.post("https://ghe.example.com/api/v3/app-manifests/good/conversions", () =>
+      HttpResponse.json(app, { status: 201 }),
+    ),
+  );
+  await open(`/register?token=${token()}&name=Forge&origin=https://forge.example.com/x`);
+
+  await open(`/registered?code=good&state=${token()}`);
+
+  expect((await readFile(envFile, "utf8")).split("\n").slice(-4)).toEqual([
+    "GOLEM_FORGE_URL=https://forge.example.com",
+    "GHE_HOST=ghe.example.com",
+    "GHE_PROTOCOL=https",
+    "",
+  ]);
+});
+
+test("behind a proxy with TLS, GitHub sends the browser back to the address that it knows", async () => {
+  const { port } = new URL(page.url);
+
+  const answer = await open(`/register?token=${token()}&name=Forge&origin=https://localhost:${port}`);
+
+  expect((await answer.text()).replaceAll("&quot;", '"')).toContain(
+    `"redirect_url":"https://localhost:${port}/registered"`,
+  );
+});
+
 test("settings that are there already are never overwritten", async () => {
   await writeFile(envFile, "APP_ID=1\n");
 

@@ -1,5 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join, posix } from "node:path";
+import { fileURLToPath } from "node:url";
 import {
   applyProgramConfig,
   mainWorkerFiles,
@@ -64,10 +65,15 @@ export interface WorkerCatalog {
   ): Promise<{ workers: WorkerTriggers[]; invalidFiles: InvalidFile[] }>;
   /** The folder of the deployment's workers. */
   readonly directory: string;
+  /** The deployment's workers. */
+  readonly deploymentWorkers: readonly WorkerDefinition[];
 }
 
+/** The folder of the workers that are included. */
+export const shippedWorkers = fileURLToPath(new URL("../../../workers", import.meta.url));
+
 /** Reads the deployment's workers immediately, so that an invalid one is reported at startup. */
-export async function openWorkerCatalog(directory: string): Promise<WorkerCatalog> {
+export async function openWorkerCatalog(directory = shippedWorkers): Promise<WorkerCatalog> {
   const shipped = await readShipped(directory);
 
   async function find(name: string, files: WorkerFiles): ReturnType<WorkerCatalog["find"]> {
@@ -119,7 +125,7 @@ export async function openWorkerCatalog(directory: string): Promise<WorkerCatalo
     };
   }
 
-  return { find, list, triggers, directory };
+  return { find, list, triggers, directory, deploymentWorkers: [...shipped.values()] };
 }
 
 async function readShipped(directory: string): Promise<Map<string, WorkerDefinition>> {

@@ -6,9 +6,10 @@ import { readServerAddress } from "#config/config.ts";
 import { UserError } from "#domain/errors.ts";
 import { findRoot } from "#sandbox/checkout/open-checkout.ts";
 import { runActionChecks } from "#setup/check-action.ts";
-import { type DoctorCheck, runChecks } from "#setup/doctor.ts";
+import { runChecks } from "#setup/doctor.ts";
+import type { DoctorCheck } from "#setup/doctor-check.ts";
 import { isConfigured } from "#setup/env-file.ts";
-import { startSetupServer } from "#setup/setup-server.ts";
+import { nextSteps, startSetupServer } from "#setup/setup-server.ts";
 import { type CommandContext, exitCodes, parseWords, refuseArguments, type Words } from "./command-context.ts";
 
 /** `golem setup`: serves the page that registers the App, until the App is registered. */
@@ -22,8 +23,7 @@ export async function setup(args: readonly string[], context: CommandContext): P
   context.output.write(`Open this address in a browser to register the GitHub App:\n\n  ${page.url}\n\n`);
   const app = await page.registered;
   await page.close();
-  context.output.write(`${app.name} is registered, and its settings are in ${app.envFile}.\n`);
-  context.output.write(`Next: add a model there, start the server with npm start, then run golem doctor.\n`);
+  context.output.write(nextSteps(app));
   return exitCodes.answered;
 }
 

@@ -1,6 +1,5 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { readLocalConfig } from "#config/config.ts";
 import { UserError } from "#domain/errors.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
@@ -29,10 +28,8 @@ export interface LocalWorkers {
   list(): Promise<{ name: string; description?: string; isOwn: boolean }[]>;
 }
 
-const shipped = fileURLToPath(new URL("../../../workers", import.meta.url));
-
 /** Opens the workers of a checkout and the included ones; without a checkout, only the included ones. */
-export async function openLocalWorkers(root: string | undefined, directory = shipped): Promise<LocalWorkers> {
+export async function openLocalWorkers(root: string | undefined, directory?: string): Promise<LocalWorkers> {
   const catalog = await openWorkerCatalog(directory);
   const files = checkoutFiles(root);
 
@@ -40,7 +37,7 @@ export async function openLocalWorkers(root: string | undefined, directory = shi
     async find(name) {
       const { worker, path, model } = await catalog.find(name, files);
       if (path !== undefined) return { worker, isOwn: true, model, path: join(root ?? "", path) };
-      return { worker, isOwn: false, path: await fileOf(worker.name, directory) };
+      return { worker, isOwn: false, path: await fileOf(worker.name, catalog.directory) };
     },
     async list() {
       const listed = await catalog.list(files);
