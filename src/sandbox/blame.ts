@@ -6,7 +6,7 @@ import {
   CommitQueue,
   deepen,
   historyCacheOf,
-  lookUp,
+  PathVersions,
   pathDepths,
   readCommit,
   releaseHistory,
@@ -37,11 +37,10 @@ type BlamedLine = Pick<BlamedRange, "commit" | "mayBeOlder">;
 
 interface Search {
   store: ObjectStore;
-  path: string;
+  /** The versions of the file. */
+  file: PathVersions;
   blamed: Map<number, BlamedLine>;
-  /** The file's mode and object id by tree, since most commits do not change the file's folders. */
-  found: Map<string, string | undefined>;
-  versions: number;
+  compared: number;
   yielder: EventLoopYielder;
 }
 
@@ -58,13 +57,13 @@ export async function readBlame(
   const cache = historyCacheOf(baseStore);
   const { store } = cache;
   const tip = readCommit(store, from);
-  if (!tip || !lookUp(store, tip.tree, path)) {
+  if (!tip || !new PathVersions(store, path).in(tip.tree)) {
     throw new ToolError(`${path} is not in the base commit: this run created it.`, { code: "FILE_NOT_FOUND" });
   }
   let ranges = await searchHistory(store, request);
   for (const depth of pathDepths) {
     if (ranges.every(({ mayBeOlder }) => !mayBeOlder)) break;
-    const result = await deepen(cache, connectRemote(), [from], { depth, needsTrees: true });
+    const result = await deepen(cache, connectRemote(), [from], { depth, path });
     await fetchVersions(store, connectRemote(), request);
     ranges = await searchHistory(store, request);
     if (result === "complete") break;
@@ -76,12 +75,12 @@ export async function readBlame(
 /** Fetches the contents that the file had in the known commits, newest first. */
 async function fetchVersions(store: ObjectStore, remote: Remote, { from, path }: BlameRequest): Promise<void> {
   const yielder = new EventLoopYielder();
-  const found = new Map<string, string | undefined>();
+  const file = new PathVersions(store, path);
   const versions = new Set<string>();
   const queue = new CommitQueue();
   queue.add({ oid: from, commit: readCommit(store, from) });
   for (let next = queue.take(); next?.commit && versions.size < maxVersions; next = queue.take()) {
-    const oid = versionIn({ store, path, found }, next.commit);
+    const oid = versionIn(file, next.commit);
     if (oid) versions.add(oid);
     for (const parent of next.commit.parents) queue.add({ oid: parent, commit: readCommit(store, parent) });
     if (yielder.isDue) await yielder.turn();
@@ -99,10 +98,9 @@ async function searchHistory(
 ): Promise<BlamedRange[]> {
   const search: Search = {
     store,
-    path,
+    file: new PathVersions(store, path),
     blamed: new Map(),
-    found: new Map(),
-    versions: 0,
+    compared: 0,
     yielder: new EventLoopYielder(),
   };
   const now = linesOf(content);
@@ -133,10 +131,10 @@ function passToParents(
   commit: Commit,
   lines: readonly TracedLine[],
 ): Map<string, TracedLine[]> {
-  const own = versionIn(search, commit);
+  const own = versionIn(search.file, commit);
   const parents = commit.parents.map((parent) => {
     const known = readCommit(search.store, parent);
-    return { oid: parent, commit: known, version: known && versionIn(search, known) };
+    return { oid: parent, commit: known, version: known && versionIn(search.file, known) };
   });
   const same = parents.find(({ version }) => version && version === own);
   if (same) return new Map([[same.oid, [...lines]]]);
@@ -147,12 +145,12 @@ function passToParents(
   for (const parent of parents) {
     if (rest.length === 0) break;
     if (parent.version === "") continue;
-    const before = parent.commit && search.versions < maxVersions ? readVersion(search, parent.commit) : undefined;
+    const before = parent.commit && search.compared < maxVersions ? readVersion(search, parent.commit) : undefined;
     if (text === undefined || before === undefined) {
       mayBeOlder = true;
       continue;
     }
-    search.versions += 1;
+    search.compared += 1;
     const result = passLines(rest, text, before);
     if (result.passed.length > 0) passed.set(parent.oid, result.passed);
     rest = result.kept;
@@ -184,13 +182,12 @@ function passLines(
 }
 
 /** Returns the object id of the file in a commit; `""` if it does not exist there, undefined if a tree is missing. */
-function versionIn({ store, path, found }: Pick<Search, "store" | "path" | "found">, { tree }: Commit) {
-  if (!found.has(tree)) found.set(tree, lookUp(store, tree, path)?.replace(/^\d+ /, ""));
-  return found.get(tree);
+function versionIn(file: PathVersions, { tree }: Commit): string | undefined {
+  return file.in(tree)?.replace(/^\d+ /, "");
 }
 
 function readVersion(search: Search, commit: Commit): string[] | undefined {
-  const oid = versionIn(search, commit);
+  const oid = versionIn(search.file, commit);
   const object = oid ? search.store.read(oid) : undefined;
   return object?.type === "blob" && object.data.length <= maxFileBytes ? linesOf(object.data) : undefined;
 }

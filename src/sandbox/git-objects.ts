@@ -70,6 +70,22 @@ export function parseTree(data: Buffer): TreeItem[] {
   return lines;
 }
 
+/** Returns the item with a name. Unlike `parseTree`, creates nothing for the others. */
+export function findInTree(data: Buffer, name: string): { mode: string; oid: string } | undefined {
+  const wanted = Buffer.from(` ${name}\0`);
+  for (let at = 0; at < data.length; ) {
+    const space = data.indexOf(0x20, at);
+    const end = data.indexOf(0, space);
+    if (space === -1 || end === -1 || end + 21 > data.length) throw new Error("A tree of the repository is damaged.");
+
+    if (end + 1 - space === wanted.length && data.compare(wanted, 0, wanted.length, space, end + 1) === 0) {
+      return { mode: data.toString("latin1", at, space), oid: data.toString("hex", end + 1, end + 21) };
+    }
+    at = end + 21;
+  }
+  return undefined;
+}
+
 /** Encodes a tree with its items in git's order. */
 export function encodeTree(lines: readonly TreeItem[]): Buffer {
   const sorted = lines

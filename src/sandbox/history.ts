@@ -1,4 +1,5 @@
-import { type Commit, isFolder, parseCommit, parseTree } from "./git-objects.ts";
+import { EventLoopYielder } from "./event-loop.ts";
+import { type Commit, findInTree, isFolder, parseCommit } from "./git-objects.ts";
 import { ObjectStore } from "./object-store.ts";
 import type { Remote } from "./remote.ts";
 import type { History, LogEntry } from "./sandbox.ts";
@@ -24,8 +25,10 @@ interface FetchedHistory {
 
 const minDepth = 50;
 /** The depths at which the history of a path is fetched, one after the other. */
-export const pathDepths = [100, 500, 2_500, 5_000];
+export const pathDepths = [500, 5_000];
 const maxDepth = 5_000;
+/** The number of trees that one request asks for. */
+const maxWantedTrees = 2_500;
 /** Larger histories are dropped after use, and fetched again when needed. */
 const maxKeptBytes = 32 * 1024 ** 2;
 
@@ -38,8 +41,8 @@ export interface HistoryCache {
 const caches = new WeakMap<ObjectStore, HistoryCache>();
 
 /**
- * Lists commits, newest first. Fetches missing commits without the contents of files. The history of a path is fetched
- * in steps, each of which transfers only what the previous ones did not.
+ * Lists commits, newest first. Fetches missing commits without trees and contents, and for a path the folders above it.
+ * The history of a path is fetched in steps, each of which transfers only what the previous ones did not.
  */
 export async function readHistory(
   baseStore: ObjectStore,
@@ -52,15 +55,15 @@ export async function readHistory(
 
   const cache = historyCacheOf(baseStore);
   const wanted = { ...request, limit };
-  let found = walkHistory(cache.store, wanted);
+  let found = await walkHistory(cache.store, wanted);
   // A commit without trees takes a few hundred bytes, so one request is enough.
   const depths = path === undefined ? [Math.min(Math.max(limit, minDepth), maxDepth), maxDepth] : pathDepths;
+  const starts = exclude === undefined ? [from] : [from, exclude];
   for (const depth of depths) {
     if (found.isComplete) break;
-    const starts = exclude === undefined ? [from] : [from, exclude];
-    const result = await deepen(cache, connectRemote(), starts, { depth, needsTrees: path !== undefined });
+    const result = await deepen(cache, connectRemote(), starts, { depth, path });
+    found = await walkHistory(cache.store, wanted);
     if (result === "complete") break;
-    if (result === "deepened") found = walkHistory(cache.store, wanted);
   }
   releaseHistory(baseStore);
   return { commits: found.entries.slice(skip), isComplete: found.isComplete };
@@ -78,28 +81,80 @@ export function releaseHistory(baseStore: ObjectStore): void {
   if ((caches.get(baseStore)?.store.bytes() ?? 0) > maxKeptBytes) caches.delete(baseStore);
 }
 
-/** Fetches history down to a depth, unless that was done before or the history ends earlier. */
+/**
+ * Fetches commits down to a depth, unless that was done before or the history ends earlier, and the folders above `path`
+ * in all of them.
+ */
 export async function deepen(
+  cache: HistoryCache,
+  remote: Remote,
+  starts: readonly string[],
+  { depth, path }: { depth: number; path: string | undefined },
+): Promise<"deepened" | "complete"> {
+  const result = await fetchCommits(cache, remote, starts, depth);
+  if (path !== undefined) await fetchFoldersAbove(cache.store, remote, starts, path);
+  return result;
+}
+
+async function fetchCommits(
   { store, fetched }: HistoryCache,
   remote: Remote,
   starts: readonly string[],
-  { depth, needsTrees }: { depth: number; needsTrees: boolean },
-): Promise<"deepened" | "known" | "complete"> {
-  const key = [needsTrees, ...starts].join(" ");
+  depth: number,
+): Promise<"deepened" | "complete"> {
+  const key = starts.join(" ");
   const before = fetched.get(key);
   if (before?.shallow.length === 0) return "complete";
-  if (before && before.depth >= depth) return "known";
+  if (before && before.depth >= depth) return "deepened";
 
   const result = await remote.fetch({
     wants: starts,
     ...(before && { haves: starts, shallow: before.shallow }),
     depth,
-    without: needsTrees ? "blobs" : "trees",
+    without: "trees",
   });
   if (result.kind === "refused") return "complete";
   await store.addPack(result.pack);
   fetched.set(key, { depth, shallow: result.shallow });
   return "deepened";
+}
+
+/**
+ * Fetches the folders above a path in all known commits, one level after the other. All trees of these commits would be
+ * twenty times as many bytes.
+ */
+async function fetchFoldersAbove(
+  store: ObjectStore,
+  remote: Remote,
+  starts: readonly string[],
+  path: string,
+): Promise<void> {
+  const yielder = new EventLoopYielder();
+  const oids = new Set(starts);
+  let folders = new Set<string>();
+  for (const oid of oids) {
+    const commit = readCommit(store, oid);
+    if (commit) folders.add(commit.tree);
+    for (const parent of commit?.parents ?? []) oids.add(parent);
+    if (yielder.isDue) await yielder.turn();
+  }
+  for (const name of namesIn(path)) {
+    const missing = [...folders].filter((oid) => !store.has(oid));
+    for (let at = 0; at < missing.length; at += maxWantedTrees) {
+      const wants = missing.slice(at, at + maxWantedTrees);
+      const result = await remote.fetch({ wants, depth: 1, without: "trees" });
+      if (result.kind === "refused") return;
+      await store.addPack(result.pack);
+    }
+    const inside = new Set<string>();
+    for (const oid of folders) {
+      const tree = store.read(oid);
+      const item = tree?.type === "tree" ? findInTree(tree.data, name) : undefined;
+      if (item && isFolder(item)) inside.add(item.oid);
+      if (yielder.isDue) await yielder.turn();
+    }
+    folders = inside;
+  }
 }
 
 interface Found {
@@ -109,9 +164,11 @@ interface Found {
 }
 
 /** Lists commits that the store contains. */
-function walkHistory(store: ObjectStore, { from, exclude, path, limit }: HistoryRequest): Found {
+async function walkHistory(store: ObjectStore, { from, exclude, path, limit }: HistoryRequest): Promise<Found> {
   const entries: LogEntry[] = [];
-  const excluded = exclude === undefined ? undefined : ancestorsOf(store, exclude);
+  const yielder = new EventLoopYielder();
+  const excluded = exclude === undefined ? undefined : await ancestorsOf(store, exclude);
+  const versions = path === undefined ? undefined : new PathVersions(store, path);
   const queue = new CommitQueue();
   queue.add({ oid: from, commit: readCommit(store, from) });
   let isComplete = excluded?.isComplete ?? true;
@@ -124,21 +181,24 @@ function walkHistory(store: ObjectStore, { from, exclude, path, limit }: History
       continue;
     }
     const { oid, commit } = next;
-    const isTouched = path === undefined || touches(store, commit, path);
+    const isTouched = versions === undefined || touches(store, commit, versions);
     if (isTouched === undefined) isComplete = false;
     if (isTouched) entries.push(toLogEntry(oid, commit));
     for (const parent of commit.parents) queue.add({ oid: parent, commit: readCommit(store, parent) });
+    if (yielder.isDue) await yielder.turn();
   }
   return { entries, isComplete };
 }
 
-function ancestorsOf(store: ObjectStore, start: string): { commits: Set<string>; isComplete: boolean } {
+async function ancestorsOf(store: ObjectStore, start: string): Promise<{ commits: Set<string>; isComplete: boolean }> {
+  const yielder = new EventLoopYielder();
   const commits = new Set([start]);
   let isComplete = true;
   for (const oid of commits) {
     const commit = readCommit(store, oid);
     if (!commit) isComplete = false;
     for (const parent of commit?.parents ?? []) commits.add(parent);
+    if (yielder.isDue) await yielder.turn();
   }
   return { commits, isComplete };
 }
@@ -167,32 +227,56 @@ export class CommitQueue {
 }
 
 /** True if a commit changed a path compared with each of its parents; undefined if a commit or tree is missing. */
-function touches(store: ObjectStore, commit: Commit, path: string): boolean | undefined {
-  const own = lookUp(store, commit.tree, path);
+function touches(store: ObjectStore, commit: Commit, versions: PathVersions): boolean | undefined {
+  const own = versions.in(commit.tree);
   if (own === undefined) return undefined;
   if (commit.parents.length === 0) return own !== "";
 
   for (const oid of commit.parents) {
     const parent = readCommit(store, oid);
-    const before = parent && lookUp(store, parent.tree, path);
+    const before = parent && versions.in(parent.tree);
     if (before === undefined) return undefined;
     if (before === own) return false;
   }
   return true;
 }
 
-/** Returns the mode and object id of a path; `""` if it does not exist, undefined if a tree is missing. */
-export function lookUp(store: ObjectStore, tree: string, path: string): string | undefined {
-  let current = { mode: "40000", oid: tree };
-  for (const name of path.split("/").filter((part) => part !== "")) {
-    if (!isFolder(current)) return "";
-    const object = store.read(current.oid);
-    if (object?.type !== "tree") return undefined;
-    const item = parseTree(object.data).find((entry) => entry.name.toString("utf8") === name);
-    if (!item) return "";
-    current = item;
+/** Looks up one path in many trees. Remembers the result of each tree, since most commits do not change the path's folders. */
+export class PathVersions {
+  readonly #store: ObjectStore;
+  readonly #names: readonly string[];
+  readonly #found = new Map<string, string | undefined>();
+
+  constructor(store: ObjectStore, path: string) {
+    this.#store = store;
+    this.#names = namesIn(path);
   }
-  return `${current.mode} ${current.oid}`;
+
+  /** Returns the mode and object id of the path in a tree; `""` if it does not exist, undefined if a tree is missing. */
+  in(tree: string): string | undefined {
+    return this.#lookUp({ mode: "40000", oid: tree }, 0);
+  }
+
+  #lookUp(item: { mode: string; oid: string }, depth: number): string | undefined {
+    const name = this.#names[depth];
+    if (name === undefined) return `${item.mode} ${item.oid}`;
+    if (!isFolder(item)) return "";
+
+    const key = `${depth} ${item.oid}`;
+    if (!this.#found.has(key)) this.#found.set(key, this.#lookIn(item.oid, name, depth));
+    return this.#found.get(key);
+  }
+
+  #lookIn(oid: string, name: string, depth: number): string | undefined {
+    const tree = this.#store.read(oid);
+    if (tree?.type !== "tree") return undefined;
+    const item = findInTree(tree.data, name);
+    return item ? this.#lookUp(item, depth + 1) : "";
+  }
+}
+
+function namesIn(path: string): string[] {
+  return path.split("/").filter((name) => name !== "");
 }
 
 export function readCommit(store: ObjectStore, oid: string): Commit | undefined {
