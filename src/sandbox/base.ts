@@ -39,11 +39,14 @@ export interface Base {
 
 /** Loads the contents of a base's files, which may arrive after its tree. */
 export class BaseContents {
+  /** A commit whose contents the store has, so that only the differences are fetched. */
+  readonly previous: string | undefined;
   #isLoaded: boolean;
   #loading: Promise<void> | undefined;
 
-  constructor({ isLoaded }: { isLoaded: boolean }) {
+  constructor({ isLoaded, previous }: { isLoaded: boolean; previous?: string | undefined }) {
     this.#isLoaded = isLoaded;
+    this.previous = previous;
   }
 
   get isLoaded(): boolean {
@@ -68,10 +71,10 @@ const entryBytes = 400;
 
 /**
  * Reads the tree of a commit from the store, and yields to the event loop meanwhile. Rejects with a UserError for a tree
- * that is too large or too deep.
+ * that is too large or too deep. `previous` is a commit whose contents the store has.
  */
-export async function readBase(store: ObjectStore, commit: string): Promise<Base> {
-  const steps = readSteps(store, commit);
+export async function readBase(store: ObjectStore, commit: string, previous?: string): Promise<Base> {
+  const steps = readSteps(store, commit, previous);
   const yielder = new EventLoopYielder();
   for (let step = steps.next(); ; step = steps.next()) {
     if (step.done) return step.value;
@@ -86,7 +89,7 @@ export function readBaseSync(store: ObjectStore, commit: string): Base {
 }
 
 /** Reads one folder in each step. */
-function* readSteps(store: ObjectStore, commit: string): Generator<undefined, Base, undefined> {
+function* readSteps(store: ObjectStore, commit: string, previous?: string): Generator<undefined, Base, undefined> {
   const head = store.read(commit);
   if (head?.type !== "commit") throw new Error(`The commit ${commit} is not in the pack that was fetched.`);
 
@@ -117,7 +120,7 @@ function* readSteps(store: ObjectStore, commit: string): Generator<undefined, Ba
     yield;
   }
   removeEmptyFolders(folders);
-  return assembleBase({ commit, tree, date: committed, store, entries, folders });
+  return assembleBase({ commit, tree, date: committed, store, entries, folders, previous });
 }
 
 /** Returns the name as text; undefined if it is not a valid name here. */
@@ -158,24 +161,21 @@ class StoredEntry implements BaseEntry {
 type BaseParts = Pick<Base, "commit" | "tree" | "date" | "store" | "folders"> & {
   entries: ReadonlyMap<string, BaseEntry>;
   isLoaded?: boolean;
+  previous?: string | undefined;
 };
 
 /** Assembles a base from its entries. Without `isLoaded`, checks if the store has all contents. */
-export function assembleBase({ commit, tree, date, store, entries, folders, isLoaded }: BaseParts): Base {
+export function assembleBase({ isLoaded, previous, ...parts }: BaseParts): Base {
+  const { store, entries, folders } = parts;
   let folded: Map<string, string> | undefined;
   return {
-    commit,
-    tree,
-    date,
-    store,
-    entries,
+    ...parts,
     files: [...entries]
       .filter(([, entry]) => entry.type === "file")
       .map(([path]) => path)
       .sort(),
-    folders,
     counts: countBelow(entries.keys()),
-    contents: new BaseContents({ isLoaded: isLoaded ?? hasContents(store, entries) }),
+    contents: new BaseContents({ isLoaded: isLoaded ?? hasContents(store, entries), previous }),
     pathsByFoldedPath: () => {
       folded ??= foldAll(entries, folders);
       return folded;

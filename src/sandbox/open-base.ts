@@ -2,7 +2,7 @@ import { OutageError, UserError } from "#domain/errors.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import { type Base, hasContents, readBase } from "./base.ts";
 import { ObjectStore } from "./object-store.ts";
-import type { Remote } from "./remote.ts";
+import type { FetchRequest, Remote } from "./remote.ts";
 import type { BaseCommit, OpenSandbox, SandboxSource } from "./sandbox.ts";
 
 const cacheBytes = 512 * 1024 ** 2;
@@ -51,7 +51,12 @@ export async function openBase(
 }
 
 /** Fetches the contents of a base whose tree was fetched without them. */
-export async function fetchContents(remote: Remote, { commit, store, entries }: Base): Promise<void> {
+export async function fetchContents(remote: Remote, base: Base): Promise<void> {
+  const { commit, store, entries, contents } = base;
+  if (contents.previous !== undefined) {
+    await addDifferences(remote, store, { wants: [commit], haves: [contents.previous], depth: 1 });
+    if (hasContents(store, entries)) return;
+  }
   const result = await remote.fetch({ wants: [commit], depth: 1 });
   if (result.kind === "refused") {
     throw new UserError(`${remote.name} did not send the files of ${commit.slice(0, 10)}: ${result.reason}.`);
@@ -68,7 +73,7 @@ interface LoadOptions {
 }
 
 async function loadBase(remote: Remote, { at, tip, previous, signal }: LoadOptions): Promise<Base> {
-  const advanced = previous && canAdvance(previous) ? await advance(remote, previous, at, signal) : undefined;
+  const advanced = previous && (await advance(remote, previous, at, signal));
   if (advanced) return advanced;
 
   const store = new ObjectStore();
@@ -92,29 +97,39 @@ async function loadBase(remote: Remote, { at, tip, previous, signal }: LoadOptio
   );
 }
 
-/** True if the next base may add its objects to this base's store. */
-function canAdvance({ contents, entries, store }: Base): boolean {
-  if (!contents.isLoaded) return false;
+/** The commit whose contents the base's store has; undefined if the next base must not add its objects to that store. */
+function commitToAdvanceFrom({ commit, contents, entries, store }: Base): string | undefined {
   const needed = [...entries.values()].reduce((sum, { size }) => sum + size, 0);
-  return store.bytes() < Math.max(minStoreBytes, maxStoreGrowth * needed);
+  if (store.bytes() >= Math.max(minStoreBytes, maxStoreGrowth * needed)) return undefined;
+  return contents.isLoaded ? commit : contents.previous;
 }
 
-/** Fetches only the differences from a previous base of the repository; undefined if that is not possible. */
-async function advance(
+/** Fetches only the folders that differ from a previous base of the repository; undefined if that is not possible. */
+async function advance(remote: Remote, base: Base, at: BaseCommit, signal: AbortSignal): Promise<Base | undefined> {
+  const { store } = base;
+  const previous = commitToAdvanceFrom(base);
+  if (previous === undefined) return undefined;
+
+  const request: FetchRequest = { wants: [at.commit], haves: [previous], depth: 1, without: "blobs" };
+  const isAdded = await addDifferences(remote, store, request, signal);
+  return isAdded && store.has(at.commit) ? readBase(store, at.commit, previous) : undefined;
+}
+
+/** Adds what differs from commits that the store has; false if the server does not know these. */
+async function addDifferences(
   remote: Remote,
-  { store, commit }: Base,
-  at: BaseCommit,
-  signal: AbortSignal,
-): Promise<Base | undefined> {
-  const result = await remote.fetch({ wants: [at.commit], haves: [commit], depth: 1 }, signal);
-  if (result.kind === "refused") return undefined;
+  store: ObjectStore,
+  request: FetchRequest,
+  signal?: AbortSignal,
+): Promise<boolean> {
+  const result = await remote.fetch(request, signal);
+  if (result.kind === "refused") return false;
   try {
     await store.addPack(result.pack, signal);
-    return await readBase(store, at.commit);
+    return true;
   } catch (error) {
-    // The server did not recognize the previous base, so everything is fetched.
-    if (signal.aborted || error instanceof UserError || error instanceof OutageError) throw error;
-    return undefined;
+    if (signal?.aborted || error instanceof UserError || error instanceof OutageError) throw error;
+    return false;
   }
 }
 

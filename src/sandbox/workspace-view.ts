@@ -30,16 +30,21 @@ export function createWorkspaceView(
     if (!base.contents.isLoaded) await loadContents();
     return operation();
   }
+  /** Runs an operation on a file at once if its content is there, as most are after a branch has moved, and otherwise when all are. */
+  async function loadedAt<Result>(path: string, operation: () => Result): Promise<Result> {
+    const entry = base.entries.get(resolvePath(view, path));
+    return entry?.type === "file" && base.store.has(entry.oid) ? operation() : loaded(operation);
+  }
   return {
     resolve: (path) => resolvePath(view, path),
-    exists: (path) => loaded(() => nodeAt(view, resolveParentLinks(view, path)) !== undefined),
+    exists: (path) => loadedAt(path, () => nodeAt(view, resolveParentLinks(view, path)) !== undefined),
     stat: (path) =>
-      loaded(() => {
+      loadedAt(path, () => {
         const found = resolveParentLinks(view, path);
         return describe(resolvePath(view, path), requireNode(view, found));
       }),
-    read: (path) => loaded(() => new TextDecoder().decode(read(view, path))),
-    readBytes: (path) => loaded(() => read(view, path)),
+    read: (path) => loadedAt(path, () => new TextDecoder().decode(read(view, path))),
+    readBytes: (path) => loadedAt(path, () => read(view, path)),
     write: (path, content, options) => loaded(() => write(view, resolvePath(view, path), content, options?.executable)),
     remove: (path, options) => loaded(() => remove(view, resolvePath(view, path), options?.recursive ?? false)),
     move: (from, to, options) =>
@@ -51,7 +56,7 @@ export function createWorkspaceView(
       yield* contentsOf(view, paths);
     },
     changes: async () => changes(view),
-    readBase: (path) => loaded(() => readBase(view, resolvePath(view, path))),
+    readBase: (path) => loadedAt(path, () => readBase(view, resolvePath(view, path))),
     ruleFor: (path) => zones.ruleFor(resolvePath(view, path)),
   };
 }

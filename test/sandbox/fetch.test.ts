@@ -100,14 +100,38 @@ test("a branch that moved is opened by what differs from the base before", async
   const second = await world.open(repository);
   packBytes = read();
 
-  expect(bodies).toHaveLength(1);
-  expect(bodies[0]).toContain(`have ${first.base.commit}`);
+  expect(bodies.map((body) => body.includes("filter blob:none"))).toEqual([true, false]);
+  for (const body of bodies) expect(body).toContain(`have ${first.base.commit}`);
   expect(packBytes).toBeLessThan(10_000);
   expect(textOf(await second.readBytes("src/area-1/file-8.txt"))).toBe("changed 1\n");
   expect(textOf(await second.readBytes("src/area-3/file-3.txt"))).toBe(files["src/area-3/file-3.txt"]);
   expect(await second.exists("src/area-2/file-2.txt")).toBe(false);
   expect(textOf(await first.readBytes("src/area-1/file-8.txt"))).toBe(files["src/area-1/file-8.txt"]);
   expect((await second.paths()).length).toBe(300);
+});
+
+test("after a branch has moved, files that did not change are read before the others have arrived", async () => {
+  const repository = await world.repositoryWith({ "changed.txt": "1", "src/same.txt": "same" });
+  await world.open(repository);
+  await repository.commit({ files: { "changed.txt": "2" } });
+  let isAvailable = false;
+  interceptFetches((body) => (isAvailable || body.includes("filter") ? undefined : 503));
+
+  const sandbox = await open(repository);
+
+  expect(await sandbox.paths()).toEqual(["changed.txt", "src/same.txt"]);
+  expect(textOf(await sandbox.readBytes("src/same.txt"))).toBe("same");
+  expect(await sandbox.stat("src/same.txt")).toMatchObject({ size: 4 });
+  await expect(sandbox.readBytes("changed.txt")).rejects.toThrow(/answered 503/);
+
+  isAvailable = true;
+  await repository.commit({ files: { "another.txt": "3" } });
+  const bodies = interceptFetches();
+  const later = await open(repository);
+
+  expect(textOf(await later.readBytes("changed.txt"))).toBe("2");
+  expect(textOf(await later.readBytes("another.txt"))).toBe("3");
+  expect(bodies.every((body) => body.includes("have "))).toBe(true);
 });
 
 test("a branch that was replaced by an unrelated history opens all the same", async () => {
