@@ -1,7 +1,8 @@
 import { appendFile, cp, mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { GitRepository, GitServer } from "../test/support/git-server.ts";
+import type { GitRepository } from "../test/support/git-server.ts";
 import { generateFiles } from "./generate-files.ts";
+import type { SeparateGitServer } from "./git-server.ts";
 import { runProgram } from "./run-program.ts";
 
 /** A repository with some thousand files on a git server, whose branch `bench` can be moved by 20 commits. */
@@ -19,12 +20,12 @@ export interface LargeRepository {
 const movedCommits = 20;
 
 /** The repository in the folder that the environment names, or a generated one. */
-export function prepareLargeRepository(server: GitServer): Promise<LargeRepository> {
+export function prepareLargeRepository(server: SeparateGitServer): Promise<LargeRepository> {
   const folder = process.env.GOLEM_FORGE_BENCH_REPOSITORY;
   return folder ? serveFolder(server, folder) : generate(server);
 }
 
-async function serveFolder(server: GitServer, folder: string): Promise<LargeRepository> {
+async function serveFolder(server: SeparateGitServer, folder: string): Promise<LargeRepository> {
   const git = (...args: string[]) => runProgram("git", args, { cwd: folder }).then((output) => output.trim());
   const source = await git("rev-parse", "--absolute-git-dir");
   const tip = await git("rev-parse", "HEAD");
@@ -58,7 +59,7 @@ async function serveFolder(server: GitServer, folder: string): Promise<LargeRepo
   };
 }
 
-async function generate(server: GitServer): Promise<LargeRepository> {
+async function generate(server: SeparateGitServer): Promise<LargeRepository> {
   const files = generateFiles(8_000, { linesEach: 130 });
   const paths = Object.keys(files);
   const repository = await server.repository("bench/large");

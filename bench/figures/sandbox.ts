@@ -4,10 +4,11 @@ import { fileURLToPath } from "node:url";
 import { openSandbox } from "../../src/sandbox/open-sandbox.ts";
 import type { GitSandbox } from "../../src/sandbox/sandbox.ts";
 import { createGrepTool } from "../../src/toolsets/search/grep.ts";
-import { type GitRepository, startGitServer } from "../../test/support/git-server.ts";
+import type { GitRepository } from "../../test/support/git-server.ts";
 import { toolContext } from "../../test/support/toolset-world.ts";
 import type { Bench, Figure } from "../figure.ts";
 import { generateFiles } from "../generate-files.ts";
+import { startSeparateGitServer } from "../git-server.ts";
 import { interleaved, median, timed } from "../measure.ts";
 import { runProgram } from "../run-program.ts";
 import { inScratch, writeTree } from "../scratch.ts";
@@ -19,7 +20,7 @@ const changed = paths.filter((_, index) => index % 200 === 0);
 export const sandboxBench: Bench = {
   name: "sandbox",
   measure: async () => {
-    const server = await startGitServer();
+    const server = await startSeparateGitServer();
     try {
       const repository = await server.repository("bench/generated");
       await repository.commit({ files });

@@ -41,6 +41,8 @@ export interface CommitOptions {
 export interface GitServer {
   /** The base URL of the repositories, without a trailing slash. */
   url: string;
+  /** The folder of the repositories. */
+  root: string;
   /** Every request so far, such as `POST /o/r.git/git-upload-pack`. */
   requests: string[];
   options: GitServerOptions;
@@ -64,7 +66,7 @@ export interface GitRepository {
 export async function startGitServer(options: GitServerOptions = {}): Promise<GitServer> {
   const root = await mkdtemp(join(tmpdir(), "golem-git-"));
   const requests: string[] = [];
-  const state = { url: "", requests, options };
+  const state = { url: "", root, requests, options };
   const server = createServer((request, response) => {
     requests.push(`${request.method} ${request.url}`);
     void serve(root, state.options, request, response);
@@ -74,7 +76,7 @@ export async function startGitServer(options: GitServerOptions = {}): Promise<Gi
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   return Object.assign(state, {
     url,
-    repository: (name = "octo/demo") => createRepository(root, url, name),
+    repository: (name = "octo/demo") => createRepository({ root, url }, name),
     close: async () => {
       server.closeAllConnections();
       server.close();
@@ -84,7 +86,11 @@ export async function startGitServer(options: GitServerOptions = {}): Promise<Gi
   });
 }
 
-async function createRepository(root: string, url: string, name: string): Promise<GitRepository> {
+/** Creates an empty repository of a server; `name` is `owner/repo`. */
+export async function createRepository(
+  { root, url }: Pick<GitServer, "root" | "url">,
+  name: string,
+): Promise<GitRepository> {
   const path = join(root, `${name}.git`);
   await git(root, ["init", "--quiet", "--bare", "--initial-branch=main", path]);
   const settings =
