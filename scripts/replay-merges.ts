@@ -72,7 +72,7 @@ async function mergeHere(merge: Merge): Promise<Result> {
   const base = await readBase(store, merge.ours);
   const overlay = createOverlay(base, () => false);
   const { repository } = overlay.layers;
-  const plan = await mergeInto(repository, store, { name: "theirs", commit: merge.theirs, mergeBase: merge.base });
+  const plan = await mergeInto(base, repository, { name: "theirs", commit: merge.theirs, mergeBase: merge.base });
   if (plan.conflicts.length > 0) return { conflicts: plan.conflicts.map(({ path }) => path) };
   for (const { path, content } of plan.edits) if (!content) overlay.remove("repository", path);
   for (const { path, content, executable } of plan.edits) {

@@ -1,8 +1,9 @@
 import { findMergeBase } from "isomorphic-git";
 import { UserError } from "#domain/errors.ts";
-import { type Base, TreeBudget } from "./base.ts";
+import { type Base, type BaseEntry, TreeBudget } from "./base.ts";
 import { EventLoopYielder } from "./event-loop.ts";
-import { isFolder, parseCommit, parseTree } from "./git-objects.ts";
+import { findRenames } from "./find-renames.ts";
+import { hashObject, isFolder, parseCommit, parseTree } from "./git-objects.ts";
 import type { Layer } from "./layer.ts";
 import { mergeFile } from "./merge-file.ts";
 import { createGitFs, gitdir, ObjectStore } from "./object-store.ts";
@@ -44,27 +45,53 @@ export async function planMerge(
   const mergeBase = await findCommonCommit(base, remote, { name, commit, heads });
   await fetchCommit(base, remote, commit);
   await fetchCommit(base, remote, mergeBase);
-  return mergeInto(layer, base.store, { name, commit, mergeBase });
+  return mergeInto(base, layer, { name, commit, mergeBase });
 }
 
 /** Computes the result of merging a commit into the working files. All commits must have been fetched with their files. */
 export async function mergeInto(
+  base: Base,
   layer: Layer,
-  store: ObjectStore,
   { name, commit, mergeBase }: { name: string; commit: string; mergeBase: string },
 ): Promise<MergePlan> {
+  const { store } = base;
   const plan: MergePlan = { mergeBase, edits: [], conflicts: [] };
-  const differences = await compareTrees(store, {
-    before: treeOf(store, mergeBase),
-    after: treeOf(store, commit),
-    name: `The branch ${name}`,
-  });
+  const trees = { before: treeOf(store, mergeBase), after: treeOf(store, commit) };
+  const differences = await compareTrees(store, { ...trees, name: `The branch ${name}` });
+  const own = await ownDifferences(base, layer, { before: trees.before, name });
+  const merge: Merge = { plan, store, layer, name, done: new Set() };
   const yielder = new EventLoopYielder();
-  for (const difference of differences) {
-    mergeOne(plan, store, layer, difference, name);
+  await mergeRenames(merge, differences, own);
+  for (const { path, before, after } of differences) {
+    if (merge.done.has(path)) continue;
+    mergeOne(merge, { path, before, theirs: after, ours: path });
     if (yielder.isDue) await yielder.turn();
   }
   return plan;
+}
+
+/** Lists the paths at which the working files differ from a tree. */
+async function ownDifferences(
+  { tree, store, entries }: Base,
+  layer: Layer,
+  { before, name }: { before: string; name: string },
+): Promise<TreeDifference[]> {
+  const committed = await compareTrees(store, { before, after: tree, name: `The base of ${name}` });
+  const byPath = new Map(committed.map((difference) => [difference.path, difference]));
+  for (const path of layer.changed()) {
+    const entry = entries.get(path);
+    const unchanged = entry && { mode: modeOf(entry), oid: entry.oid };
+    const content = layer.node(path)?.type === "file" ? layer.read(path) : undefined;
+    const mode = modeOf({ type: "file", executable: layer.node(path)?.executable ?? false });
+    const after = content && { mode, oid: hashObject({ type: "blob", data: content }) };
+    byPath.set(path, { path, before: byPath.has(path) ? byPath.get(path)?.before : unchanged, after });
+  }
+  return [...byPath.values()];
+}
+
+function modeOf({ type, executable }: Pick<BaseEntry, "type" | "executable">): string {
+  if (type === "file") return executable ? "100755" : "100644";
+  return type === "symlink" ? "120000" : "160000";
 }
 
 async function hasFiles(store: ObjectStore, commit: string): Promise<boolean> {
@@ -159,25 +186,90 @@ export function treeOf(store: ObjectStore, commit: string): string {
   return parseCommit(object.data).tree;
 }
 
-function mergeOne(
-  plan: MergePlan,
-  store: ObjectStore,
-  layer: Layer,
-  { path, before, after }: TreeDifference,
-  name: string,
-): void {
-  const node = layer.node(path);
-  const ours = node?.type === "file" ? layer.read(path) : undefined;
+interface Merge {
+  plan: MergePlan;
+  store: ObjectStore;
+  layer: Layer;
+  /** The name of the merged branch. */
+  name: string;
+  /** The paths whose result is decided. */
+  done: Set<string>;
+}
+
+/** Merges the files that one side renamed and the other one changed. */
+async function mergeRenames(
+  merge: Merge,
+  theirs: readonly TreeDifference[],
+  own: readonly TreeDifference[],
+): Promise<void> {
+  const [theirsByPath, ownByPath] = [byPath(theirs), byPath(own)];
+  const theirRenames = await renamesIn(merge, theirs, ownByPath);
+  const ownRenames = await renamesIn(merge, own, theirsByPath);
+  for (const [from, to] of theirRenames) {
+    const change = ownByPath.get(from);
+    if (!change) continue;
+
+    const ownTo = ownRenames.get(from);
+    const [before, after] = [theirsByPath.get(from)?.before, theirsByPath.get(to)?.after];
+    if (change.after && !ownByPath.has(to)) {
+      mergeOne(merge, { path: to, before, theirs: after, ours: from });
+      merge.plan.edits.push({ path: from, content: undefined, executable: false });
+    } else if (ownTo === to) mergeOne(merge, { path: to, before, theirs: after, ours: to });
+    else addConflict(merge, { path: to, kind: change.after || ownTo ? "other" : "deleted" });
+    for (const path of [from, to, ownTo ?? to]) merge.done.add(path);
+  }
+  for (const [from, to] of ownRenames) {
+    const change = theirsByPath.get(from);
+    if (!change || merge.done.has(from)) continue;
+
+    const { before, after } = change;
+    if (after && !theirsByPath.has(to)) mergeOne(merge, { path: to, before, theirs: after, ours: to });
+    else addConflict(merge, { path: to, kind: after ? "other" : "deleted" });
+    for (const path of [from, to]) merge.done.add(path);
+  }
+}
+
+function byPath(differences: readonly TreeDifference[]): Map<string, TreeDifference> {
+  return new Map(differences.map((difference) => [difference.path, difference]));
+}
+
+function renamesIn(
+  { store, layer }: Merge,
+  differences: readonly TreeDifference[],
+  relevant: ReadonlyMap<string, unknown>,
+): Promise<Map<string, string>> {
+  const written = new Map<string, string>();
+  const candidate = (path: string, file: TreeFile | undefined) =>
+    file && isPlain(file) ? [{ path, oid: file.oid }] : [];
+  const deleted = differences.flatMap(({ path, before, after }) => (after ? [] : candidate(path, before)));
+  const added = differences.flatMap(({ path, before, after }) => (before ? [] : candidate(path, after)));
+  for (const { path, oid } of added) written.set(oid, path);
+  const read = (oid: string) => store.read(oid)?.data ?? layer.read(written.get(oid) ?? "");
+  return findRenames({ deleted, added, relevant, read });
+}
+
+interface PathToMerge {
+  path: string;
+  before: TreeFile | undefined;
+  theirs: TreeFile | undefined;
+  /** The path of the working file, which differs from `path` if the other side renamed it. */
+  ours: string;
+}
+
+function mergeOne(merge: Merge, { path, before, theirs: after, ours: ownPath }: PathToMerge): void {
+  const { plan, store, layer, name } = merge;
+  const node = layer.node(ownPath);
+  const ours = node?.type === "file" ? layer.read(ownPath) : undefined;
   const base = before && readBlob(store, before);
   const theirs = after && readBlob(store, after);
   const executable = mergeMode(before, after, node?.executable);
-  const isPlain = (leaf: TreeFile | undefined) => !leaf || leaf.mode.startsWith("100");
   if (!isPlain(before) || !isPlain(after) || (node && node.type !== "file")) {
-    if (node?.type === "symlink" && after && layer.read(path)?.equals(theirs ?? Buffer.alloc(0))) return;
-    plan.conflicts.push({ path, kind: "other", executable });
+    if (node?.type === "symlink" && after && layer.read(ownPath)?.equals(theirs ?? Buffer.alloc(0))) return;
+    addConflict(merge, { path, kind: "other", executable });
     return;
   }
-  if (same(ours, theirs) && (!node || node.executable === executable)) return;
+  const isRenamed = ownPath !== path;
+  if (same(ours, theirs) && (!node || node.executable === executable) && !isRenamed) return;
   if (same(ours, base) || same(ours, theirs)) {
     plan.edits.push({ path, content: theirs, executable });
     return;
@@ -187,13 +279,21 @@ function mergeOne(
     return;
   }
   if (!ours || !theirs) {
-    plan.conflicts.push({ path, kind: "deleted", executable });
+    addConflict(merge, { path, kind: "deleted", executable });
     return;
   }
   const merged = mergeFile({ ours, base: base ?? Buffer.alloc(0), theirs }, { ours: "this run", theirs: name });
   if (merged?.clean) plan.edits.push({ path, content: Buffer.from(merged.content), executable });
-  else if (merged) plan.conflicts.push({ path, kind: "content", content: merged.content, executable });
-  else plan.conflicts.push({ path, kind: "other", executable });
+  else if (merged) addConflict(merge, { path, kind: "content", content: merged.content, executable });
+  else addConflict(merge, { path, kind: "other", executable });
+}
+
+function addConflict({ plan }: Merge, conflict: MergeConflict & { executable?: boolean }): void {
+  plan.conflicts.push({ executable: false, ...conflict });
+}
+
+function isPlain(file: TreeFile | undefined): boolean {
+  return !file || file.mode.startsWith("100");
 }
 
 function readBlob(store: ObjectStore, { mode, oid }: TreeFile): Buffer | undefined {

@@ -211,7 +211,7 @@ async function previewMerge(
 }
 
 async function mergeBranch(
-  { base, overlay, view, connect: connectRemote }: SandboxState,
+  { base, overlay, view, connect: connectRemote, loadContents }: SandboxState,
   name: string,
   { withConflicts = false, commit: expected, heads, signal }: Parameters<GitSandbox["mergeBranch"]>[1] = {},
 ): ReturnType<GitSandbox["mergeBranch"]> {
@@ -220,6 +220,7 @@ async function mergeBranch(
   if (expected !== undefined && commit !== expected) {
     throw new UserError(`The branch ${name} has moved to ${commit.slice(0, 10)}. Nothing was merged.`);
   }
+  await loadContents();
   const plan = await planMerge(base, overlay.layers.repository, remote, { name, commit, heads });
   const applied = plan.conflicts.length === 0 || withConflicts;
   if (applied) applyMerge(view, overlay, plan);

@@ -168,7 +168,10 @@ interface Branch {
 /** A path that both sides changed in conflicting ways. */
 export interface MergeConflict {
   path: string;
-  /** `content`: both changed the same lines. `deleted`: one side deleted it. `other`: a binary file, link or submodule. */
+  /**
+   * `content`: both changed the same lines. `deleted`: one side deleted it. `other`: a binary file, link or submodule, or
+   * both sides have different files under this name after a rename.
+   */
   kind: "content" | "deleted" | "other";
   /** For `content`: the file with conflict markers. */
   content?: string;
