@@ -19,6 +19,8 @@ const leaseMs = 15_000;
 /** How often deliveries of a process that died are looked for. */
 const pollIntervalMs = 5_000;
 const maxConcurrent = 200;
+/** More deliveries are started in later turns of the event loop, so that new ones are acknowledged in between. */
+const startsPerTurn = 8;
 
 const firstBackoffMs = 1_000;
 const maxBackoffMs = 60_000;
@@ -114,11 +116,16 @@ export class DeliveryProcessor {
 
   /** Claims what is due. Returns false if something may be left, for which a delivery has to end first. */
   async #claimDue(): Promise<boolean> {
+    let started = 0;
     while (!this.#isStopped) {
       const selection = selectDeliveries([...this.#running.keys()].map(({ queue }) => tenantsOf(queue)));
       if (!selection) return false;
       const claimed = await this.#store.claimDeliveries({ leaseMs, ...selection });
-      for (const delivery of claimed) this.#start(delivery);
+      for (const delivery of claimed) {
+        this.#start(delivery);
+        started += 1;
+        if (started % startsPerTurn === 0) await new Promise<void>((resolve) => setImmediate(resolve));
+      }
       const { installations, repositories } = selection.except;
       if (claimed.length < selection.limit) return installations.length + repositories.length === 0;
     }

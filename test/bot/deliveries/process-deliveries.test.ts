@@ -13,7 +13,8 @@ let errors: string[];
 let processors: DeliveryProcessor[];
 
 beforeEach(() => {
-  vi.useFakeTimers({ toFake: ["Date", "setTimeout", "clearTimeout", "setInterval", "clearInterval"] });
+  const timers = ["setTimeout", "clearTimeout", "setInterval", "clearInterval", "setImmediate"] as const;
+  vi.useFakeTimers({ toFake: ["Date", ...timers] });
   store = new MemoryStore();
   runs = recordingRuns();
   replies = [];
@@ -22,6 +23,7 @@ beforeEach(() => {
 });
 afterEach(async () => {
   await Promise.all(processors.map((processor) => processor.stop(0)));
+  vi.restoreAllMocks();
   vi.useRealTimers();
 });
 
@@ -102,6 +104,28 @@ test("a burst in one repository keeps neither another repository nor another ins
 
   expect(ofBurst).toBe(50);
   expect(runs.requestStop.mock.calls.map(([{ thread }]) => thread)).toEqual([201, 202]);
+});
+
+test("a few deliveries are started in each turn of the event loop, so that others can be acknowledged in between", async () => {
+  const startedIn: number[] = [];
+  let turn = 0;
+  const nextTurn = setImmediate;
+  vi.spyOn(globalThis, "setImmediate").mockImplementation(((callback: () => void) =>
+    nextTurn(() => {
+      turn += 1;
+      callback();
+    })) as typeof setImmediate);
+  runs.startRun.mockImplementation(() => {
+    startedIn.push(turn);
+    return new Promise(() => {});
+  });
+  for (let thread = 1; thread <= 30; thread += 1) await save(`${thread}`, "/run fixer", thread);
+
+  startProcessor();
+  await pass(1_000);
+
+  const started = Map.groupBy(startedIn, (turn) => turn);
+  expect([...started.values()].map(({ length }) => length)).toEqual([8, 8, 8, 6]);
 });
 
 test("a delivery that takes long is not processed by another process meanwhile", async () => {
