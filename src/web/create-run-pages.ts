@@ -8,11 +8,12 @@ import { UserError } from "#domain/errors.ts";
 import type { OpenGitHub } from "#domain/github.ts";
 import type { Runs } from "#runtime/runs.ts";
 import type { RunViewReader } from "#runtime/views/run-view-reader.ts";
+import { changesAssets } from "#text/changes/render-changes.ts";
+import { markupOf } from "#text/html.ts";
 import type { AccessCache } from "./access-cache.ts";
 import { streamRun } from "./event-stream.ts";
 import { executePageCommand, type PageAction, pageActions } from "./execute-page-command.ts";
 import { type FindRunServices, type FoundRun, findRun } from "./find-run.ts";
-import { markupOf } from "./html.ts";
 import { costsPath, listPath, showRuns } from "./list-runs.ts";
 import { createRateLimit, type RateLimit } from "./rate-limit.ts";
 import { maxEntriesPerPage, renderEntries, renderEntriesPage, renderRunPage } from "./render-page.ts";
@@ -55,14 +56,16 @@ const viewsPerMinute = 120;
 /** The time a client may stay idle during a request. */
 const idleTimeoutMs = 30_000;
 
+const assetTypes = { js: "text/javascript; charset=utf-8", css: "text/css; charset=utf-8", svg: "image/svg+xml" };
 const assets = Object.entries({
-  "run.js": "text/javascript; charset=utf-8",
-  "run.css": "text/css; charset=utf-8",
-  "favicon.svg": "image/svg+xml",
-}).map(([name, type]) => ({
+  ...changesAssets,
+  "run.js": new URL("./page/run.js", import.meta.url),
+  "run.css": new URL("./page/run.css", import.meta.url),
+  "favicon.svg": new URL("./page/favicon.svg", import.meta.url),
+}).map(([name, address]) => ({
   path: `/runs/-/assets/${name}`,
-  type,
-  content: readFileSync(new URL(`./page/${name}`, import.meta.url)),
+  type: assetTypes[name.split(".")[1] as keyof typeof assetTypes],
+  content: readFileSync(address),
 }));
 
 /** The web pages of runs. Anyone with a page's link can read it; people who sign in and have write access can give commands. */

@@ -1,6 +1,6 @@
 import type { SSEStreamingApi } from "hono/streaming";
 import type { RunTree, RunViewReader } from "#runtime/views/run-view-reader.ts";
-import { markupOf } from "./html.ts";
+import { markupOf } from "#text/html.ts";
 import type { PageContext } from "./page-context.ts";
 import { maxEntriesPerPage, renderEntries } from "./render-page.ts";
 import { pageTitle, partsOf } from "./render-parts.ts";

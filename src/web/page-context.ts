@@ -1,4 +1,4 @@
-import { type Html, html } from "./html.ts";
+import { type Html, html } from "#text/html.ts";
 
 /** The person who views a run page. */
 export type Viewer =

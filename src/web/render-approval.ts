@@ -1,10 +1,10 @@
 import { type Approval, answersOf } from "#domain/approval.ts";
 import { isShownWhole } from "#domain/preview.ts";
+import { type ChangedFile, renderChanges } from "#text/changes/render-changes.ts";
+import { type Html, html } from "#text/html.ts";
 import { escapeInvisible, replaceHidden } from "#text/visible-text.ts";
 import { type RequestBlock, requestBlocks } from "#ui/request-blocks.ts";
-import { type Html, html } from "./html.ts";
 import { formKeyField, type PageContext } from "./page-context.ts";
-import { renderCounts, renderFileDiff, renderFileList } from "./render-diff.ts";
 import { renderMarkdownText, renderPre } from "./value-to-html.ts";
 
 /** Renders a pending request with all its changes and the forms to decide it, or an approval that can be revoked. */
@@ -21,12 +21,12 @@ export function renderApprovalCard(approval: Approval, context: PageContext): Ht
     expiresAt,
   } = approval;
   const blocks = requestBlocks(approval);
-  const [texts, others] = [blocks.filter(({ kind }) => kind === "text"), blocks.filter(({ kind }) => kind !== "text")];
+  const texts = blocks.filter(({ kind }) => kind === "text");
   return html`<article class="card approval" id="approval-${id}" aria-labelledby="approval-${id}-title">
 <h2 id="approval-${id}-title">🔐 ${escapeInvisible(workerPath)} asks for approval <code>${id}</code></h2>
 <p>${escapeInvisible(reason)}</p>
 <p>Tool <code>${escapeInvisible(tool)}</code></p>
-${texts.map((part) => renderText(part, markdownOf(approval, part), context))}${renderFiles(others, id)}${others.map((part, index) => renderBlock(part, { id: fileId(id, index), hasOthers: blocks.length > 1 }))}
+${texts.map((part) => renderText(part, markdownOf(approval, part), context))}${renderChanges(toFiles(blocks), `changes-${id}`)}${blocks.filter(({ kind }) => kind === "arguments").map((part) => renderArguments(part, blocks.length > 1))}
 ${renderProgress(approval)}${renderForms(approval, context)}
 <p class="small">${approvers} can approve until <time datetime="${new Date(expiresAt).toISOString()}">${new Date(expiresAt).toISOString().slice(0, 16).replace("T", " ")} UTC</time>; after that the request is denied automatically. Approval covers exactly this call, once: digest <code>${digest.slice(0, 12)}</code>, commit <code>${baseCommit.slice(0, 7)}</code>.</p>
 </article>`;
@@ -53,20 +53,6 @@ function renderRevokeForm({ id }: Approval, { path, viewer }: PageContext): Html
 <button>Revoke</button></form>`;
 }
 
-/** Returns the id of the element that shows a block of a request. */
-function fileId(approvalId: string, index: number): string {
-  return `file-${approvalId}-${index}`;
-}
-
-/** Renders the list of files, and a switch to show removed and added lines side by side on wide screens. */
-function renderFiles(blocks: readonly RequestBlock[], approvalId: string): Html | undefined {
-  const files = blocks.flatMap(({ kind, title, lines }, index) =>
-    kind === "diff" ? [{ name: title, lines, id: fileId(approvalId, index) }] : [],
-  );
-  if (files.length === 0) return undefined;
-  return html`${renderFileList(files)}<label class="choice split"><input type="checkbox" id="split-${approvalId}"> Show changes side by side</label>`;
-}
-
 /** Returns the Markdown of a block before it was wrapped. A title is one line of plain text. */
 function markdownOf({ preview }: Approval, { kind, title }: RequestBlock): string | undefined {
   if (kind !== "text" || title === "Title") return undefined;
@@ -82,16 +68,15 @@ function renderText({ title, lines }: RequestBlock, markdown: string | undefined
   return html`<p class="part">${title}</p><div class="beside"><div><p class="small">As GitHub shows it</p>${renderMarkdownText(markdown, context.repositoryUrl)}</div><div><p class="small">The exact text</p>${exact}</div></div>`;
 }
 
-/** Renders the change of a file with a checkbox that folds it once it was read, or another part of a request. */
-function renderBlock(
-  { kind, title, details, lines }: RequestBlock,
-  { id, hasOthers }: { id: string; hasOthers: boolean },
-): Html {
-  const text = lines.join("\n");
-  if (kind === "diff") {
-    return html`<div class="reviewed" id="${id}"><details class="file" open><summary><code>${title}</code> ${renderCounts(lines)} <span class="small">${details}</span></summary>${lines.length > 0 && renderFileDiff(text, title)}</details><label class="choice"><input type="checkbox" id="${id}-viewed" aria-label="Viewed: ${title}"> Viewed</label></div>`;
-  }
-  const exact = lines.length > 0 && html`<div class="wrap">${renderPre(text)}</div>`;
+function toFiles(blocks: readonly RequestBlock[]): ChangedFile[] {
+  return blocks.flatMap(({ kind, title, details, lines }) =>
+    kind === "diff" ? [{ name: title, lines, details }] : [],
+  );
+}
+
+/** Renders the arguments, folded if there is anything else to read. */
+function renderArguments({ title, lines }: RequestBlock, hasOthers: boolean): Html {
+  const exact = lines.length > 0 && html`<div class="wrap">${renderPre(lines.join("\n"))}</div>`;
   return hasOthers
     ? html`<details><summary>${title}</summary>${exact}</details>`
     : html`<p class="part">${title}</p>${exact}`;

@@ -1,7 +1,7 @@
 import { phaseOf, type RunState } from "#domain/run.ts";
 import type { RunNode } from "#runtime/views/run-view-reader.ts";
 import { type ChartState, type StateChart, stateChart } from "#runtime/views/state-chart.ts";
-import { type Html, html } from "./html.ts";
+import { type Html, html } from "#text/html.ts";
 
 const chart = stateChart();
 

@@ -2,8 +2,8 @@ import { type Approval, describeChannel } from "#domain/approval.ts";
 import type { LoggedEvent, RunEvent, Verdict } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { CallLine, RunNode } from "#runtime/views/run-view-reader.ts";
+import { type Html, html, trusted } from "#text/html.ts";
 import { truncateText } from "#text/truncate.ts";
-import { type Html, html, trusted } from "./html.ts";
 import { describeOutcome, describeSpan, formatDollars, renderTime, renderUsage } from "./render-numbers.ts";
 import {
   describeLines,

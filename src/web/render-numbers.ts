@@ -1,6 +1,6 @@
 import type { RunOutcome, TokenUsage } from "#domain/run.ts";
 import type { RunNode } from "#runtime/views/run-view-reader.ts";
-import { type Html, html } from "./html.ts";
+import { type Html, html } from "#text/html.ts";
 
 /** Describes tokens and cost in one line. */
 export function renderUsage({ usage, cost }: { usage: TokenUsage; cost: number }): string {

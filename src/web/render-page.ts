@@ -1,7 +1,7 @@
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import type { LoggedEvent } from "#domain/events.ts";
 import type { EventsPage, RunNode, RunTree } from "#runtime/views/run-view-reader.ts";
-import { type Html, html, markupOf, trusted } from "./html.ts";
+import { type Html, html, markupOf, trusted } from "#text/html.ts";
 import { formKeyField, type PageContext, type Viewer } from "./page-context.ts";
 import { groupReads, renderEntry } from "./render-entry.ts";
 import { renderTime } from "./render-numbers.ts";
@@ -163,8 +163,13 @@ export function renderDocument({ title, body, script, viewer, path = "" }: Docum
 <meta name="color-scheme" content="light dark">
 <title>${title}</title>
 <link rel="icon" href="/runs/-/assets/favicon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="/runs/-/assets/changes.css">
 <link rel="stylesheet" href="/runs/-/assets/run.css">
-${script && html`<script type="module" src="/runs/-/assets/run.js"></script>`}
+${
+  script &&
+  html`<script type="module" src="/runs/-/assets/changes.js"></script>
+<script type="module" src="/runs/-/assets/run.js"></script>`
+}
 </head>
 <body>
 <a class="skip" href="#main">Skip to the content</a>

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { type Approval, approvalStats, describeApprovalStats, isRevocable } from "#domain/approval.ts";
 import { branchOf, type RunSpec } from "#domain/run.ts";
 import type { RunNode, RunTree, WritingCall } from "#runtime/views/run-view-reader.ts";
-import { type Html, html, markupOf } from "./html.ts";
+import { type Html, html, markupOf } from "#text/html.ts";
 import { formKeyField, type PageContext } from "./page-context.ts";
 import { renderApprovalCard } from "./render-approval.ts";
 import { renderChart, statusOf } from "./render-chart.ts";

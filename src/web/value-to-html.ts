@@ -6,11 +6,11 @@ import {
   type Task,
   type WellKnownResultValue,
 } from "#domain/result.ts";
+import { highlightLines, renderDiff, renderFileDiff } from "#text/changes/render-changes.ts";
+import { type Html, html, trusted } from "#text/html.ts";
 import { markdownToHtml } from "#text/markdown-to-html.ts";
 import { truncateText } from "#text/truncate.ts";
 import { showHidden } from "#text/visible-text.ts";
-import { type Html, html, trusted } from "./html.ts";
-import { highlightLines, renderDiff, renderFileDiff } from "./render-diff.ts";
 
 /** The maximum number of characters of one value. */
 const maxValueLength = 60_000;

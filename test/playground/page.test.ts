@@ -122,6 +122,34 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: none
     expect(problems).toEqual([]);
   });
 
+  test("a person filters the changed files of a pull request, and sees them as a tree", {
+    timeout: 60_000,
+  }, async () => {
+    const { page, problems } = await openPage();
+    const { github } = world;
+    const names = ["src/a/one.js", "src/a/two.js", "src/b/naïve café 🎉.js", "NOTES.md"];
+    await commitTo(github, "many", Object.fromEntries(names.map((name) => [name, "export const x = 1;\n"])));
+    const { number } = await github.as("contributor").openPullRequest({ title: "Many", head: "many", base: "main" });
+    const shown = () => page.locator(".reviewed:visible summary code").allTextContents();
+
+    await page.goto(`${github.url}/playground/shop/pull/${number}`);
+    await page.getByText("4 files changed").waitFor();
+    const tree = await page.locator(".tree :is(summary, a)").allTextContents();
+    await page.getByLabel("Filter files").fill("café b/");
+    const filtered = await shown();
+    await page.getByLabel("Viewed: src/b/naïve café 🎉.js").check();
+    await page.getByRole("button", { name: "Comment on line 1" }).first().waitFor({ state: "hidden" });
+    await page.getByLabel("Filter files").fill("nothing has this name");
+    await page.getByText("No file matches.").waitFor();
+    await page.getByLabel("Filter files").fill("");
+
+    expect(tree).toEqual(["src", "a", "one.js", "two.js", "b", "naïve café 🎉.js", "NOTES.md"]);
+    expect(filtered).toEqual(["src/b/naïve café 🎉.js"]);
+    expect(await shown()).toHaveLength(4);
+    expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(390);
+    expect(problems).toEqual([]);
+  });
+
   test("a person reviews lines of a pull request, marks it ready and merges it", { timeout: 60_000 }, async () => {
     const { page, problems } = await openPage();
     const { github } = world;

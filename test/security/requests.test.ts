@@ -4,9 +4,9 @@ import { renderApproval, renderBeforeApproval } from "#bot/render/render-approva
 import type { Approval } from "#domain/approval.ts";
 import { previewFiles } from "#sandbox/preview-files.ts";
 import { createCLIApprovalCallback } from "#terminal/ask-approval.ts";
+import { markupOf } from "#text/html.ts";
 import { createSanitizer } from "#text/sanitize.ts";
 import { requestBlocks } from "#ui/request-blocks.ts";
-import { markupOf } from "#web/html.ts";
 import { renderApprovalCard } from "#web/render-approval.ts";
 import { sampleApproval } from "../support/run-view.ts";
 

@@ -26,6 +26,7 @@ const calls: Record<string, (run: TextFunction, text: string) => unknown> = {
   untrustedText: (run, text) => run(text, text),
   wrapCleaned: (run, text) => run({ text, removed: [text] }, text),
   hasMarker: (run, text) => run(text, text),
+  html: (run, text) => run(["<p>", "</p>"], text),
   markdownToHtml: (run, text) => run(text, "https://github.com/o/r"),
   closestMatch: (run, text) => run(text, ["fixer", "reviewer"]),
   // Settings and files have short patterns. Paths are of any length.
@@ -58,7 +59,7 @@ const calls: Record<string, (run: TextFunction, text: string) => unknown> = {
   },
 };
 
-const files = readdirSync(new URL("../../src/text/", import.meta.url));
+const files = readdirSync(new URL("../../src/text/", import.meta.url)).filter((name) => name.endsWith(".ts"));
 const modules: object[] = await Promise.all(files.map((file) => import(/* @vite-ignore */ `#text/${file}`)));
 const functions = modules
   .flatMap((module) => Object.entries(module))

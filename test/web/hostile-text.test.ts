@@ -100,7 +100,7 @@ function expectInert(markup: string): void {
   const { document } = parseHTML(markup);
   const all = [...document.querySelectorAll("*")];
   const scripts = all.filter(({ tagName }) => tagName === "SCRIPT").map((script) => script.getAttribute("src"));
-  expect(scripts).toEqual(["/runs/-/assets/run.js"]);
+  expect(scripts).toEqual(["/runs/-/assets/changes.js", "/runs/-/assets/run.js"]);
   expect(all.map(({ tagName }) => tagName)).not.toEqual(
     expect.arrayContaining([
       expect.stringMatching(/^(?:IMG|IFRAME|OBJECT|EMBED|BASE|STYLE|AUDIO|VIDEO|MATH|TEMPLATE)$/),

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { ResultValue } from "#domain/result.ts";
-import { markupOf } from "#web/html.ts";
+import { markupOf } from "#text/html.ts";
 import { renderChart } from "#web/render-chart.ts";
 import { valueToHtml } from "#web/value-to-html.ts";
 

@@ -165,7 +165,7 @@ test("pages cannot be cached, framed or indexed, send no referrer, and run only 
   });
   expect(headers.get("content-security-policy")).toMatch(/^default-src 'none'; script-src 'self'; style-src 'self';/);
   expect(headers.get("content-security-policy")).toMatch(/frame-ancestors 'none'/);
-  expect(text).not.toMatch(/<script(?![^>]*src="\/runs\/-\/assets\/run.js")|\sstyle=|\son\w+=|<style/);
+  expect(text).not.toMatch(/<script(?![^>]*src="\/runs\/-\/assets\/(?:run|changes).js")|\sstyle=|\son\w+=|<style/);
 });
 
 describe("a private repository", () => {

@@ -6,6 +6,7 @@ import { readJsonBody } from "#playground/github/read-request.ts";
 import type { ServerContext } from "#playground/github/rest/answer-rest.ts";
 import { ApiError, notFound } from "#playground/github/rest/api-error.ts";
 import { nameKey, type Repository } from "#playground/github/world.ts";
+import { changesAssets } from "#text/changes/render-changes.ts";
 import { describeWorld, threadListData, threadPageData } from "./page-data.ts";
 
 export interface PageServer {
@@ -158,7 +159,8 @@ function locate(
 }
 
 async function sendFile(response: ServerResponse, name: string): Promise<void> {
-  const content = await readFile(new URL(name, folder)).catch(() => undefined);
+  const address = Object.entries(changesAssets).find(([shared]) => shared === name)?.[1] ?? new URL(name, folder);
+  const content = await readFile(address).catch(() => undefined);
   if (!content) throw notFound();
 
   const type = types[name.split(".").at(-1) ?? ""] ?? "text/plain";

@@ -15,7 +15,10 @@ import {
   type User,
   type World,
 } from "#playground/github/world.ts";
+import { renderChanges, renderFileDiff } from "#text/changes/render-changes.ts";
+import { markupOf } from "#text/html.ts";
 import { markdownToHtml } from "#text/markdown-to-html.ts";
+import { visibleName } from "#text/visible-text.ts";
 
 /** Returns the data that every view of the page needs. */
 export function describeWorld(world: World, notice: string) {
@@ -77,9 +80,16 @@ async function describePull(world: World, repository: Repository, thread: PullTh
         title: description ?? "",
       })),
     ],
-    files: files.map(({ path, status, additions, deletions, patch = "" }) => {
-      return { path, status, additions, deletions, patch };
-    }),
+    paths: files.map(({ path }) => path),
+    changes: markupOf(
+      renderChanges(
+        files.map(({ path, status, patch = "" }) => {
+          const details = patch === "" ? `${status}; no text to show` : status;
+          return { name: visibleName(path), lines: patch === "" ? [] : patch.split("\n"), details };
+        }),
+        "changes",
+      ),
+    ),
   };
 }
 
@@ -135,7 +145,7 @@ function describeReview(repository: Repository, review: StoredReview) {
     line: first.line ?? first.originalLine,
     outdated: first.line === undefined,
     resolved: first.resolvedBy !== undefined,
-    hunk: first.diffHunk,
+    hunk: markupOf(renderFileDiff(first.diffHunk, first.path)),
     posts: [first, ...all.filter(({ inReplyTo }) => inReplyTo === first.id)].map((one: StoredReviewComment) =>
       describePost(repository, one),
     ),

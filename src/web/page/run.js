@@ -107,6 +107,7 @@ function replacePart({ id, version, into, html }) {
   keepInput(current, fresh);
   const focused = current.contains(document.activeElement) ? document.activeElement.id : "";
   current.replaceWith(fresh);
+  for (const filter of fresh.querySelectorAll(".filter")) filter.dispatchEvent(new Event("input", { bubbles: true }));
   if (focused) document.getElementById(focused)?.focus();
 }
 

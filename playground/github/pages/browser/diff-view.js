@@ -1,119 +1,60 @@
 import { button, element } from "./dom.js";
 
+/** Creates an element with HTML that the server has rendered. */
+export function rendered(html, attributes = {}) {
+  const node = element("div", attributes);
+  node.innerHTML = html;
+  return node;
+}
+
 /**
  * Creates the view of the files that a pull request changes. With a `draft` review, each line has a button that adds a
  * comment; the draft calls back when it changes.
  */
-export function changedFiles({ files }, draft) {
-  const sum = (field) => files.reduce((total, file) => total + file[field], 0);
-  return element(
-    "section",
-    { class: "files" },
-    element(
-      "h2",
-      {},
-      `${files.length} ${files.length === 1 ? "file" : "files"} changed `,
-      counts({ additions: sum("additions"), deletions: sum("deletions") }),
-    ),
-    files.map((file) => fileNode(file, draft)),
-  );
+export function changedFiles({ changes, paths }, draft) {
+  const view = rendered(changes);
+  if (!draft) return view;
+  for (const [index, file] of [...view.querySelectorAll(".reviewed")].entries()) {
+    for (const row of file.querySelectorAll(".diff [data-old]:not(.meta, .hunk)"))
+      addComments(row, paths[index], draft);
+  }
+  return view;
 }
 
-function counts({ additions, deletions }) {
-  return element(
-    "span",
-    { class: "counts" },
-    element("span", { class: "plus" }, `+${additions}`),
-    " ",
-    element("span", { class: "minus" }, `−${deletions}`),
-  );
-}
-
-function fileNode(file, draft) {
-  return element(
-    "details",
-    { class: "box file", open: true },
-    element(
-      "summary",
-      {},
-      element("code", {}, file.path),
-      " ",
-      counts(file),
-      file.status !== "modified" && ` ${file.status}`,
-    ),
-    file.patch === ""
-      ? element("p", { class: "quiet" }, "No text to show: the file is binary or was only moved.")
-      : element("div", { class: "scroll" }, patchTable(file.patch, { path: file.path, draft })),
-  );
-}
-
-/** Creates a table of the lines of a patch with their numbers. */
-export function patchTable(patch, { path, draft } = {}) {
-  let left = 0;
-  let right = 0;
-  const rows = patch.split("\n").flatMap((line) => {
-    const hunk = /^@@ -(\d+)(?:,\d+)? \+(\d+)/.exec(line);
-    if (hunk) {
-      left = Number(hunk[1]);
-      right = Number(hunk[2]);
-      return [element("tr", { class: "hunk" }, element("td", { colspan: 3 }, line))];
-    }
-    const kind = { "+": "added", "-": "removed", "\\": "meta" }[line[0]] ?? "";
-    if (kind === "meta") return [lineRow({ kind, text: line })];
-    const numbers = { left: kind === "added" ? undefined : left++, right: kind === "removed" ? undefined : right++ };
-    const target =
-      kind === "removed" ? { path, side: "LEFT", line: numbers.left } : { path, side: "RIGHT", line: numbers.right };
-    const comments = (draft?.comments ?? []).filter((one) => isSameLine(one, target));
-    return [
-      lineRow({ kind, text: line, ...numbers, add: draft && (() => draft.edit(target)) }),
-      ...comments.map((comment) => commentRow(comment, draft)),
-      ...(draft?.editing && isSameLine(draft.editing, target) ? [editorRow(target, draft)] : []),
-    ];
-  });
-  return element("table", { class: "diff" }, element("tbody", {}, rows));
+/** Adds to a line of a diff its button, its comments, and the editor of a new one. */
+function addComments(row, path, draft) {
+  const isRemoved = row.classList.contains("removed");
+  const line = Number(isRemoved ? row.dataset.old : row.dataset.new);
+  const target = { path, side: isRemoved ? "LEFT" : "RIGHT", line };
+  const edit = button("+", () => draft.edit(target), { class: "add", "aria-label": `Comment on line ${line}` });
+  row.prepend(edit);
+  const comments = draft.comments.filter((one) => isSameLine(one, target)).map((one) => draftedComment(one, draft));
+  const isEdited = draft.editing && isSameLine(draft.editing, target);
+  row.after(...comments, ...(isEdited ? [editor(target, draft)] : []));
 }
 
 function isSameLine(one, other) {
   return one.path === other.path && one.side === other.side && one.line === other.line;
 }
 
-function lineRow({ kind, text, left, right, add }) {
-  return element(
-    "tr",
-    { class: kind },
-    element("td", { class: "number" }, left ?? ""),
-    element("td", { class: "number" }, right ?? ""),
-    element(
-      "td",
-      { class: "text" },
-      add && button("+", add, { class: "add", "aria-label": `Comment on line ${right ?? left}` }),
-      text,
-    ),
-  );
-}
-
-function commentRow(comment, draft) {
+function draftedComment(comment, draft) {
   const remove = button("Remove", () => draft.remove(comment), { class: "quick" });
-  return element("tr", {}, element("td", { colspan: 3, class: "remark" }, element("p", {}, comment.body), remove));
+  return element("div", { class: "remark" }, element("p", {}, comment.body), remove);
 }
 
-function editorRow(target, draft) {
+function editor(target, draft) {
   const text = element("textarea", { rows: 3, "aria-label": `Comment on line ${target.line}` });
   const add = () => text.value.trim() !== "" && draft.add({ ...target, body: text.value });
   queueMicrotask(() => text.focus());
   return element(
-    "tr",
-    {},
+    "div",
+    { class: "remark" },
+    text,
     element(
-      "td",
-      { colspan: 3, class: "remark" },
-      text,
-      element(
-        "div",
-        { class: "row end" },
-        button("Cancel", () => draft.edit(undefined)),
-        button("Add to review", add, { class: "primary" }),
-      ),
+      "div",
+      { class: "row end" },
+      button("Cancel", () => draft.edit(undefined)),
+      button("Add to review", add, { class: "primary" }),
     ),
   );
 }

@@ -1,5 +1,5 @@
 import { currentPerson } from "./compose.js";
-import { patchTable } from "./diff-view.js";
+import { rendered } from "./diff-view.js";
 import { ago, attempt, authorName, button, element, problemLine } from "./dom.js";
 
 /** The comments of an unsubmitted review. Calls back when they change. */
@@ -103,7 +103,7 @@ export function reviewThread(thread, { people, post, reply, resolve }) {
       element("code", {}, `${thread.path}:${thread.line}`),
       badges.map((badge) => element("span", { class: "tag" }, badge)),
     ),
-    element("div", { class: "scroll" }, patchTable(thread.hunk)),
+    rendered(thread.hunk),
     thread.posts.map((one) =>
       element(
         "div",

@@ -32,12 +32,17 @@ export function threadView({ repository, number, people, announce }) {
   }
 
   function drawFiles() {
-    const { files, state } = thread;
+    const { changes, state } = thread;
     const isOpen = state === "open" || state === "draft";
     const review = [draft.comments, draft.editing];
-    redraw("files", [files, review], () => [files ? changedFiles(thread, isOpen ? draft : undefined) : ""]);
+    redraw("files", [changes, isOpen, review], () => {
+      if (!changes) return [""];
+      const view = changedFiles(thread, isOpen ? draft : undefined);
+      keepState(nodes.files, view);
+      return [view];
+    });
     redraw("review", [isOpen, draft.comments], () => [
-      files && isOpen ? reviewBox({ people, draft, submit: (body) => act("reviews", body) }) : "",
+      changes && isOpen ? reviewBox({ people, draft, submit: (body) => act("reviews", body) }) : "",
     ]);
   }
 
@@ -51,6 +56,9 @@ export function threadView({ repository, number, people, announce }) {
     if (drawn.get(name) === key) return;
     drawn.set(name, key);
     nodes[name].replaceChildren(...draw());
+    for (const filter of nodes[name].querySelectorAll(".filter")) {
+      filter.dispatchEvent(new Event("input", { bubbles: true }));
+    }
   }
 
   function drawPost(post) {
@@ -69,7 +77,7 @@ export function threadView({ repository, number, people, announce }) {
     );
     const fresh = postNode(post, id, threads);
     const old = document.getElementById(id);
-    if (old) keepOpenDetails(old, fresh);
+    if (old) keepState(old, fresh);
     if (old) old.replaceWith(fresh);
     else nodes.posts.append(fresh);
     if (isNew && drawn.has("comment")) announce(`${post.author.login} wrote a comment.`);
@@ -160,10 +168,14 @@ function colourDiff(code) {
   code.replaceChildren(...lines.map((line) => element("span", { class: `line ${kind(line) ?? ""}` }, `${line}\n`)));
 }
 
-/** Keeps details open that the reader has opened when their comment changes. */
-function keepOpenDetails(old, fresh) {
+/** Keeps what the reader has opened, ticked and typed when an element is drawn again. */
+function keepState(old, fresh) {
   const before = [...old.querySelectorAll("details")];
   for (const [index, details] of [...fresh.querySelectorAll("details")].entries()) {
     if (before[index]) details.open = before[index].open;
+  }
+  for (const field of old.querySelectorAll("input[id]")) {
+    const same = fresh.querySelector(`#${CSS.escape(field.id)}`);
+    if (same) [same.value, same.checked] = [field.value, field.checked];
   }
 }

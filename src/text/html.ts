@@ -1,4 +1,4 @@
-import { showHidden } from "#text/visible-text.ts";
+import { showHidden } from "./visible-text.ts";
 
 const safe = Symbol("safe");
 

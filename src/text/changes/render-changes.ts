@@ -21,8 +21,8 @@ import swift from "highlight.js/lib/languages/swift";
 import typescript from "highlight.js/lib/languages/typescript";
 import xml from "highlight.js/lib/languages/xml";
 import yaml from "highlight.js/lib/languages/yaml";
+import { type Html, html, trusted } from "#text/html.ts";
 import { showHidden, wrapMark } from "#text/visible-text.ts";
-import { type Html, html, trusted } from "./html.ts";
 
 interface DiffLine {
   kind: "meta" | "hunk" | "added" | "removed" | "same";
@@ -30,6 +30,74 @@ interface DiffLine {
   /** Line numbers in the old and the new file. */
   before?: number;
   after?: number;
+}
+
+/** A changed file, with the lines of its unified diff. */
+export interface ChangedFile {
+  name: string;
+  lines: readonly string[];
+  /** Shown next to the name: the kind of change, modes, the reason why no content is shown. */
+  details?: string | undefined;
+}
+
+/** The stylesheet and the script of pages that show changes. */
+export const changesAssets = {
+  "changes.css": new URL("./changes.css", import.meta.url),
+  "changes.js": new URL("./changes.js", import.meta.url),
+};
+
+/**
+ * Renders changed files as a pull request shows them: a tree of the files with a filter, and for each file its diff, which
+ * folds, with a box to mark it as viewed. `id` is unique on the page.
+ */
+export function renderChanges(files: readonly ChangedFile[], id: string): Html | undefined {
+  if (files.length === 0) return undefined;
+  const diffs = files.map((file, index) => renderFile(file, `${id}-${index}`));
+  const split = html`<label class="choice split"><input type="checkbox" id="${id}-split"> Show changes side by side</label>`;
+  if (files.length === 1) return html`<div class="changes" id="${id}">${split}${diffs}</div>`;
+  return html`<div class="changes" id="${id}"><p class="changes-head"><b>${files.length} files changed</b> ${renderCounts(files.flatMap(({ lines }) => lines))} ${split}</p>
+<div class="changes-body"><nav class="tree" aria-label="Changed files"><input type="search" id="${id}-filter" class="filter" placeholder="Filter files" aria-label="Filter files">${renderFolder(buildTree(files, id))}<p class="no-match" role="status" hidden>No file matches.</p></nav><div>${diffs}</div></div></div>`;
+}
+
+function renderFile({ name, lines, details }: ChangedFile, id: string): Html {
+  return html`<div class="reviewed" id="${id}"><details class="file" open><summary><code>${name}</code> ${renderCounts(lines)} <span class="small">${details}</span></summary>${lines.length > 0 && renderLines(lines, name)}</details><label class="choice"><input type="checkbox" id="${id}-viewed" aria-label="Viewed: ${name}"> Viewed</label></div>`;
+}
+
+interface Folder {
+  folders: Map<string, Folder>;
+  files: { name: string; id: string; lines: readonly string[] }[];
+}
+
+/** The rest of a deeper path is shown as one name: browsers limit the depth of a document. */
+const maxTreeDepth = 20;
+
+function buildTree(files: readonly ChangedFile[], id: string): Folder {
+  const root: Folder = { folders: new Map(), files: [] };
+  for (const [index, { name, lines }] of files.entries()) {
+    const parts = name.split("/");
+    const path = parts.slice(0, Math.min(parts.length - 1, maxTreeDepth));
+    let folder = root;
+    for (const part of path) {
+      const next = folder.folders.get(part) ?? { folders: new Map(), files: [] };
+      folder.folders.set(part, next);
+      folder = next;
+    }
+    folder.files.push({ name: parts.slice(path.length).join("/"), id: `${id}-${index}`, lines });
+  }
+  return root;
+}
+
+function renderFolder({ folders, files }: Folder): Html {
+  return html`<ul>${[...folders].map(([name, folder]) => renderSubfolder(name, folder))}${files.map(
+    ({ name, id, lines }) => html`<li><a href="#${id}">${name}</a> ${renderCounts(lines)}</li>`,
+  )}</ul>`;
+}
+
+/** Renders folders that contain only one folder as one entry. */
+function renderSubfolder(name: string, folder: Folder): Html {
+  const [only, ...others] = folder.folders;
+  if (only && others.length === 0 && folder.files.length === 0) return renderSubfolder(`${name}/${only[0]}`, only[1]);
+  return html`<li><details open><summary>${name}</summary>${renderFolder(folder)}</details></li>`;
 }
 
 /** Renders the unified diff of one file. Its text cannot begin another file. */
@@ -41,25 +109,15 @@ export function renderFileDiff(diff: string, path: string): Html {
 export function renderDiff(diff: string): Html {
   const files = splitFiles(diff.replace(/\n$/, "").split("\n"));
   if (files.length < 2) return renderLines(files[0]?.lines ?? [], files[0]?.path ?? "");
-  return html`${renderFileList(files.map((file) => ({ name: file.path, lines: file.lines })))}${files.map(
-    ({ path: name, lines }) =>
-      html`<details class="file" open><summary><code>${name}</code> ${renderCounts(lines)}</summary>${renderLines(lines, name)}</details>`,
+  const list = files.map(({ path, lines }) => html`<li><code>${path}</code> ${renderCounts(lines)}</li>`);
+  return html`<p>${files.length} files changed ${renderCounts(files.flatMap(({ lines }) => lines))}</p><ul class="changed-files">${list}</ul>${files.map(
+    ({ path, lines }) =>
+      html`<details class="file" open><summary><code>${path}</code> ${renderCounts(lines)}</summary>${renderLines(lines, path)}</details>`,
   )}`;
 }
 
-/** Lists changed files with the lines that each adds and removes. An `id` is that of the element with the file's diff. */
-export function renderFileList(
-  files: readonly { name: string; lines: readonly string[]; id?: string }[],
-): Html | undefined {
-  if (files.length < 2) return undefined;
-  return html`<p>${files.length} files ${renderCounts(files.flatMap(({ lines }) => lines))}</p><ul class="files">${files.map(
-    ({ name, lines, id }) =>
-      html`<li>${id === undefined ? html`<code>${name}</code>` : html`<a href="#${id}"><code>${name}</code></a>`} ${renderCounts(lines)}</li>`,
-  )}</ul>`;
-}
-
 /** Renders the numbers of lines that a diff adds and removes. */
-export function renderCounts(lines: readonly string[]): Html | undefined {
+function renderCounts(lines: readonly string[]): Html | undefined {
   const parsed = parseDiff(lines);
   const additions = parsed.filter(({ kind, after }) => kind === "added" && after !== undefined).length;
   const deletions = parsed.filter(({ kind, before }) => kind === "removed" && before !== undefined).length;
