@@ -11,15 +11,15 @@ const app = parse(readFileSync("app.yml", "utf8")) as {
   callback_urls: string[];
 };
 
-test("app.yml sends people who sign in back to where they are awaited", () => {
+test("app.yml redirects people who sign in to the app's own address", () => {
   expect(app.callback_urls.map((url) => new URL(url).pathname)).toEqual([callbackPath]);
 });
 
-test("app.yml asks for the events that the code handles, and no others", () => {
+test("app.yml subscribes to exactly the events that the code handles", () => {
   expect([...app.default_events].sort()).toEqual([...subscribedEvents].sort());
 });
 
-test("app.yml asks for the permissions the code uses, and no more", () => {
+test("app.yml asks for exactly the permissions that the code uses", () => {
   const used: Record<string, string> = {};
   for (const permissions of [
     ...Object.values(endpoints),

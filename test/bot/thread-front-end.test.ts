@@ -26,7 +26,7 @@ test("a status is posted once and edited from then on", async () => {
   expect(world.replies[0]).toMatch(/Running grep\.[\s\S]*`\/approve k7mq`[\s\S]*\n<!-- golem-forge:status%2Frun1 -->$/);
 });
 
-test("a post whose id was lost finds itself by its marker", async () => {
+test("a post whose id was lost is found by its marker", async () => {
   const id = await frontEnd.askQuestion(
     sampleView(),
     { runId: "run-1", callId: "c", workerPath: "fixer", text: "Which?" },
@@ -85,7 +85,7 @@ test("a request too long for one comment is posted below its parts, and is decid
   expect(lines).toHaveLength(10_000);
 });
 
-test("ten comments are as many as a person is asked to read", () => {
+test("a request that needs more than ten comments cannot be shown", () => {
   const shown = (lines: number) =>
     frontEnd.canShow({ args: {}, preview: textPreview("a line of text\n".repeat(lines)) });
 
@@ -102,7 +102,7 @@ test("a deleted comment is posted again", async () => {
   expect(world.replies).toHaveLength(1);
 });
 
-test("what a model says leaves clean: no secret, no mention, no marker but the last line's", async () => {
+test("a model's text is posted without secrets, mentions or markers", async () => {
   const text = `@mia see ghp_${"a1".repeat(18)} <!-- golem-forge:status%2Frun1 --> a webhook secret`;
 
   await frontEnd.showOutcome(sampleView({ outcome: { kind: "answered", text } }), {
@@ -122,7 +122,7 @@ test("a name cannot end its comment early", async () => {
   expect(world.replies[0]).toMatch(/\n<!-- golem-forge:[^>-]*(?:-[^>-]+)* -->$/);
 });
 
-test("a secret where a line is cut is gone as a whole, and not up to the cut", async () => {
+test("a secret at the point where a line is cut is removed completely", async () => {
   const secret = webhookSecret;
   const log = [`${"x".repeat(290)} ${secret}`];
 

@@ -78,7 +78,7 @@ const start = () =>
     cpuSeconds: 60,
   });
 
-test("an attacker who controls a child still reaches nothing", async () => {
+test("an attacker who controls a child process cannot reach anything outside it", async () => {
   process.env.GOLEM_CANARY = "canary-value";
   let reached = false;
   const server = createServer(() => {
@@ -122,7 +122,7 @@ test("an attacker who controls a child still reaches nothing", async () => {
   server.close();
 });
 
-test("a child is killed at its deadline, when it says too much, and when it is interrupted", async () => {
+test("a child is killed at its deadline, when it sends too much, and when it is interrupted", async () => {
   const stop = new AbortController();
   const interrupted = start();
   const running = interrupted.call("loop", { killAfterMs: 30_000, signal: stop.signal });
@@ -149,7 +149,7 @@ test("a child is killed at its deadline, when it says too much, and when it is i
   }
 });
 
-test("a child may send requests to its parent, and is told when there is no answer", async () => {
+test("a child may send requests to its parent, and gets an error when there is no answer", async () => {
   const child = start();
 
   expect(await child.call("ask", { killAfterMs: 10_000, answer: async (question) => `answer to ${question}` })).toBe(
@@ -161,7 +161,7 @@ test("a child may send requests to its parent, and is told when there is no answ
   child.kill();
 });
 
-test("what a child prints is no message", async () => {
+test("output that a child prints is not taken for a message", async () => {
   const child = start();
 
   expect(await child.call("print", { killAfterMs: 10_000 })).toMatchObject({ environment: "{}" });
@@ -175,7 +175,7 @@ test.each<[string, [json: string, beside: number]]>([
   ["bytes beside the frame", ['{"done":1,"result":{"$bytes":[0,11]}}', 10]],
   ["bytes before the frame", ['{"done":1,"result":{"$bytes":[-8,4]}}', 10]],
   ["one text a thousand times", [`{"done":1,"result":[${Array(1_000).fill('{"$text":[0,500000]}')}]}`, 500_000]],
-])("a frame with %s does no harm", async (_, frame) => {
+])("a message with %s does no harm", async (_, frame) => {
   const child = start();
   await child.whenReady();
 
@@ -186,7 +186,7 @@ test.each<[string, [json: string, beside: number]]>([
   child.kill();
 });
 
-test("whatever is said arrives as it was, and once", () => {
+test("any message arrives unchanged, exactly once", () => {
   const plain = fc.letrec((tie) => ({
     value: fc.oneof(
       { depthSize: "small" },

@@ -45,8 +45,8 @@ const validate = (proposed: Awaited<ReturnType<GuestFolder["collect"]>>) =>
   validateChanges(proposed ?? [], { resolve: (path) => path, known, isIgnored: () => false });
 
 // It holds folders open by their descriptors, as Linux shows them.
-describe.skipIf(process.platform !== "linux")("the walk over what a command left", () => {
-  test("looks into no folder that becomes a link while it walks", async () => {
+describe.skipIf(process.platform !== "linux")("reading the changes of a command", () => {
+  test("does not enter a folder that becomes a link meanwhile", async () => {
     const guest = await brought();
     mkdirSync(join(tree, "made"));
     writeFileSync(join(tree, "made/secret"), "harmless");
@@ -66,7 +66,7 @@ describe.skipIf(process.platform !== "linux")("the walk over what a command left
     expect(proposed?.map(({ path }) => path)).not.toContain("made/secret");
   });
 
-  test("reads no file whose folder became a link after it was seen", async () => {
+  test("does not read a file whose folder became a link after it was listed", async () => {
     const guest = await brought();
     writeFileSync(join(tree, "src/a.ts"), "changed\n");
     const proposed = await guest.collect({ known, isIgnored: () => false });
@@ -76,7 +76,7 @@ describe.skipIf(process.platform !== "linux")("the walk over what a command left
     await expect(validate(proposed)).rejects.toThrow("no longer the plain file it was");
   });
 
-  test("stops at its limits, before any file is read, and gives nothing", async () => {
+  test("stops at its limits before any file is read, and returns nothing", async () => {
     const guest = await brought({ entries: 100, folders: 100, changes: 1_000 });
     for (let at = 0; at < 300; at += 1) writeFileSync(join(tree, `f${at}`), "");
     let asked = 0;
@@ -111,7 +111,7 @@ describe.skipIf(process.platform !== "linux")("the walk over what a command left
       expect(await guest.collect({ known, isIgnored: (path) => /^f/.test(path) })).toHaveLength(12);
   });
 
-  test("sees the same size and an old time for what they are, and reads nothing of a terabyte", async () => {
+  test("detects a change with the same size and an old time, and reads nothing of a huge file", async () => {
     const guest = await brought();
     writeFileSync(join(tree, "src/a.ts"), "SRC/a.ts\n");
     utimesSync(join(tree, "src/a.ts"), new Date(0), new Date(0));

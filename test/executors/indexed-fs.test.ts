@@ -37,7 +37,7 @@ async function filesBelow(fs: InMemoryFs, folder: string): Promise<string[]> {
   return (await Promise.all(found)).flat();
 }
 
-test("folders list as the shell's own file system lists them, whatever was done to it", async () => {
+test("after any operations, folders are listed as by the shell's own file system", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 25 }), async (steps) => {
       const plain = new InMemoryFs();
@@ -62,7 +62,7 @@ test("folders list as the shell's own file system lists them, whatever was done 
   );
 });
 
-test("what the host loaded is there to be read at once, until a script changes it", async () => {
+test("files that the host loaded can be read synchronously until a script changes them", async () => {
   const fs = new IndexedFs();
   fs.load("/a/b.txt", new Uint8Array([1, 2]), 0o644);
   const before = fs.changes;

@@ -35,14 +35,14 @@ function sh(script: string, request: Partial<ExecRequest> = {}, place: Place = {
 }
 
 describe("a command in the in-memory shell", () => {
-  test("sees the tree, tells stdout from stderr and gives its exit code", async () => {
+  test("sees the tree and returns stdout, stderr and the exit code", async () => {
     const result = await sh("cat src/add.ts; echo oops >&2; exit 3");
 
     expect(result).toMatchObject({ tier: "memory", exitCode: 3, stdout: files["src/add.ts"], stderr: "oops\n" });
     expect(result.changes).toEqual({ written: [], deleted: [], rejected: [], ignoredFiles: 0 });
   });
 
-  test("sends its output while it runs, statement by statement", async () => {
+  test("streams its output after each statement", async () => {
     const parts: string[] = [];
     const startedAt = performance.now();
     const arrivedAt: number[] = [];
@@ -84,7 +84,7 @@ describe("a command in the in-memory shell", () => {
     expect((await sh(script)).stdout).toBe(stdout);
   });
 
-  test("gives back what it wrote, moved and deleted", async () => {
+  test("returns the files it wrote, moved and deleted", async () => {
     const session = await executor.open();
 
     const { changes } = await sh(
@@ -102,7 +102,7 @@ describe("a command in the in-memory shell", () => {
     await session.close();
   });
 
-  test("sees what a tool wrote since, and loses what was not taken over", async () => {
+  test("sees what a tool has written since, and not the changes of a command that were discarded", async () => {
     const session = await executor.open();
     const workspace = memoryWorkspace(files);
     await sh("echo lost > README.md; echo lost > new.txt; rm src/add.ts", {}, { session, workspace });
@@ -114,7 +114,7 @@ describe("a command in the in-memory shell", () => {
     await session.close();
   });
 
-  test("takes its arguments and its standard input as they are", async () => {
+  test("receives its arguments and standard input unchanged", async () => {
     const args = ["a b", "$(id)", "it's", "-n", "new\nline"];
 
     const { stdout } = await sh('for x in "$@"; do echo "[$x]"; done; cat', {
@@ -129,19 +129,22 @@ describe("a command in the in-memory shell", () => {
     expect((await sh("pwd; ls", { cwd: "src" })).stdout).toBe("/workspace/src\nadd.ts\ndeep\n");
   });
 
-  test("keeps head and tail of a long output", async () => {
+  test("keeps the beginning and the end of a long output", async () => {
     const { stdout, truncated } = await sh("for i in {1..2000}; do echo line $i; done", { outputBytes: 200 });
 
     expect(truncated).toBe(true);
     expect(stdout).toMatch(/^line 1\nline 2\n[\s\S]*bytes left out …\n[\s\S]*line 2000\n$/);
   });
 
-  test.each(["npm test", "python3 -c 1", "curl https://example.com"])("says where %j belongs", async (command) => {
-    const { exitCode, stderr } = await sh(command);
+  test.each(["npm test", "python3 -c 1", "curl https://example.com"])(
+    "says which tool to use instead of %j",
+    async (command) => {
+      const { exitCode, stderr } = await sh(command);
 
-    expect(exitCode).toBe(127);
-    expect(stderr).toMatch(/not in the in-memory shell\. Call /);
-  });
+      expect(exitCode).toBe(127);
+      expect(stderr).toMatch(/not in the in-memory shell\. Call /);
+    },
+  );
 });
 
 describe("search in the in-memory shell", () => {
@@ -163,7 +166,7 @@ describe("search in the in-memory shell", () => {
     expect(await sh(command)).toMatchObject({ stdout: expected, exitCode: 0 });
   });
 
-  test("nothing found is exit code 1, and look-around is refused in words", async () => {
+  test("finding nothing is exit code 1, and a lookaround is refused with an explanation", async () => {
     expect(await sh("rg nothing-like-it")).toMatchObject({ stdout: "", exitCode: 1 });
     expect((await sh("rg 'a(?=b)'")).stderr).toContain("look-around and back-references are not available");
   });
@@ -181,7 +184,7 @@ describe("git in the in-memory shell", () => {
     },
   ];
 
-  test("status and diff speak of the run's changes and of the script's own", async () => {
+  test("status and diff include the run's changes and the script's own", async () => {
     const session = await executor.open();
     const workspace = memoryWorkspace(files);
     await workspace.write("src/new.ts", "new\n");
@@ -222,8 +225,8 @@ describe("git in the in-memory shell", () => {
   );
 });
 
-describe("the in-memory shell holds", () => {
-  test("no file of this machine, by name, by link or by walking up", async () => {
+describe("the in-memory shell", () => {
+  test("cannot read files of the machine, by name, by link or through parent folders", async () => {
     const { stdout, changes } = await sh(
       "cat /etc/passwd ../../../../etc/passwd /proc/self/environ /proc/1/environ; ln -s /etc/passwd leak; cat leak; ls /root /home /work",
       {},
@@ -235,7 +238,7 @@ describe("the in-memory shell holds", () => {
     expect(changes.rejected).toEqual([{ path: "leak", reason: "is a link" }]);
   });
 
-  test("no environment of this process", async () => {
+  test("does not see the environment of the process", async () => {
     process.env.GOLEM_CANARY = "canary-value";
 
     const { stdout } = await sh("env; echo $GOLEM_CANARY; cat /proc/*/environ");
@@ -243,7 +246,7 @@ describe("the in-memory shell holds", () => {
     expect(stdout).not.toContain("canary");
   });
 
-  test("no network", async () => {
+  test("has no network", async () => {
     const server = createServer().listen(0, "127.0.0.1");
     let reached = false;
     server.on("connection", () => {
@@ -264,7 +267,7 @@ describe("the in-memory shell holds", () => {
     server.close();
   });
 
-  test("no interpreter that could get out", async () => {
+  test("has no interpreter of another language", async () => {
     const { stdout } = await sh(
       "js-exec -c 'console.log(1)'; python3 -c 'print(1)'; sqlite3 :memory: 'select 1'; perl -e 'print 1'",
     );
@@ -272,7 +275,7 @@ describe("the in-memory shell holds", () => {
     expect(stdout).toBe("");
   });
 
-  test("nothing in .git, in any spelling", async () => {
+  test("writes nothing in .git, in any spelling", async () => {
     const session = await executor.open();
     const names = [
       ".git/hooks/pre-commit",
@@ -294,7 +297,7 @@ describe("the in-memory shell holds", () => {
     await session.close();
   });
 
-  test("a loop ends at its deadline, and the next command works", async () => {
+  test("ends a loop at its deadline, and runs the next command", async () => {
     const session = await executor.open();
 
     const result = await sh("while true; do sleep 0.01; done", { timeoutMs: 300 }, { session });
@@ -304,7 +307,7 @@ describe("the in-memory shell holds", () => {
     await session.close();
   });
 
-  test("a loop that never waits ends at the limit on commands", async () => {
+  test("ends a loop that never waits at the limit on commands", async () => {
     const session = await executor.open();
 
     const result = await sh("while true; do while true; do :; done; done", { timeoutMs: 60_000 }, { session });
@@ -350,7 +353,7 @@ describe("the in-memory shell holds", () => {
     await session.close();
   });
 
-  test("what a command names in the repository is deleted", async () => {
+  test("files that a command names are deleted", async () => {
     const { changes } = await sh(
       "rm -rf src/deep; find . -name 'add.ts' -delete",
       {},
@@ -367,7 +370,7 @@ describe("the in-memory shell holds", () => {
     expect(result.durationMs).toBeLessThan(30_000);
   });
 
-  test("an interrupted command is dead at once and changes nothing", async () => {
+  test("an interrupted command ends at once and changes nothing", async () => {
     const session = await executor.open();
     const stop = new AbortController();
     const running = sh("echo x > README.md; sleep 60", { timeoutMs: 60_000, signal: stop.signal }, { session });
@@ -402,7 +405,7 @@ describe("the in-memory shell holds", () => {
     await session.close();
   });
 
-  test("names a prototype has are names like others", async () => {
+  test("names of object properties are ordinary variable names", async () => {
     const { stdout } = await sh(
       // biome-ignore lint/suspicious/noTemplateCurlyInString: a script of bash
       "__proto__=1; constructor=2; echo $__proto__ $constructor; declare -A m; m[__proto__]=x; echo ${m[__proto__]} ${m[toString]}",
@@ -411,7 +414,7 @@ describe("the in-memory shell holds", () => {
     expect(stdout).toBe("1 2\nx\n");
   });
 
-  test("one session sees nothing of another", async () => {
+  test("sessions do not see one another", async () => {
     const [one, two] = [await executor.open(), await executor.open()];
 
     await sh("echo secret > /tmp/secret; export S=secret", {}, { session: one });

@@ -64,8 +64,8 @@ test.runIf(process.env.GOLEM_FORGE_TEST_SANDBOX === "required")("the OS sandbox 
 if (!availability.available)
   test.skip(`the OS sandbox's abuse cases are not run here: ${availability.reason}`, () => undefined);
 
-describe.skipIf(!availability.available)("from the OS sandbox", () => {
-  test("no service of this machine is reached over its socket: X11, ssh-agent, docker, abstract ones", async () => {
+describe.skipIf(!availability.available)("in the OS sandbox", () => {
+  test("no socket of the machine can be reached: X11, ssh-agent, docker, abstract sockets", async () => {
     const connections: string[] = [];
     const display = `${process.pid}`;
     const x11 = join(tmpdir(), ".X11-unix");
@@ -128,7 +128,7 @@ describe.skipIf(!availability.available)("from the OS sandbox", () => {
   });
 
   test.skipIf(process.arch !== "x64")(
-    "no other table of system calls is reached: x32 numbers, an i386 program",
+    "no system call of another architecture runs: x32 numbers, an i386 program",
     async () => {
       // ELF, 32 bit, one segment: exit(42) by int 0x80.
       const program = Buffer.alloc(84 + 12);
@@ -176,8 +176,8 @@ describe.skipIf(!availability.available)("from the OS sandbox", () => {
   );
 });
 
-describe.skipIf(!availability.available)("what comes back from the OS sandbox, too,", () => {
-  test("holds nothing from behind a folder that was a link a thousand times a second", async () => {
+describe.skipIf(!availability.available)("changes from the OS sandbox", () => {
+  test("include nothing from outside, while a folder is replaced by a link a thousand times a second", async () => {
     const outside = join(directory, "outside");
     mkdirSync(outside);
     writeFileSync(join(outside, "a.ts"), "a secret of this machine");
@@ -191,7 +191,7 @@ describe.skipIf(!availability.available)("what comes back from the OS sandbox, t
     expect(came).not.toContain("a secret of this machine");
   });
 
-  test("is dropped when there are too many changes to review, and the next command starts from the tree", async () => {
+  test("are dropped when there are too many to review, and the next command starts from the tree", async () => {
     const place = await session();
     const many = await python(["import os", "os.mkdir('m')", "for at in range(102): os.mknod(f'm/{at}')"], {}, place);
 
@@ -204,7 +204,7 @@ describe.skipIf(!availability.available)("what comes back from the OS sandbox, t
     expect(next.stdout).toBe("README.md\nsrc\n# Sums\n");
   });
 
-  test("has no terabyte, no name with NUL, no path of 5,000 bytes, nothing unreadable, and one of two twins", async () => {
+  test("include no huge sparse file, no name with NUL, no path of 5,000 bytes, no unreadable file, and one of two equivalent names", async () => {
     const { stdout, changes } = await python(
       [
         "import ctypes, os",

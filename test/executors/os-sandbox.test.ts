@@ -77,7 +77,7 @@ function survivors(marker: string): string[] {
 if (!availability.available) test.skip(`the OS sandbox is not tested here: ${availability.reason}`, () => undefined);
 
 describe.skipIf(!availability.available)("a command in the OS sandbox", () => {
-  test("is a real program over the run's tree, and its changes come back", async () => {
+  test("runs a real program on the run's tree and returns its changes", async () => {
     const result = await sh(
       "python3 -c 'import sys; sys.path.insert(0, \"src\"); import add; print(add.add(1, 2))'; node -p 1+1; echo x >&2; echo new > new.sh; chmod +x new.sh; rm README.md; mkdir -p node_modules/a; echo 1 > node_modules/a/i.js; exit 4",
     );
@@ -99,7 +99,7 @@ describe.skipIf(!availability.available)("a command in the OS sandbox", () => {
     expect(chunks.sort()).toEqual(["stderr: two\n", "stdout: one\n"]);
   });
 
-  test("takes arguments, environment and input as they are", async () => {
+  test("receives its arguments, environment and input unchanged", async () => {
     const args = ["-c", "a b", "$(id)", "new\nline", "--"];
 
     const { stdout } = await run(["bash", "-c", 'printf "[%s]" "$@" "$LD_X"; cat', "bash", ...args], {
@@ -110,7 +110,7 @@ describe.skipIf(!availability.available)("a command in the OS sandbox", () => {
     expect(stdout).toBe("[-c][a b][$(id)][new\nline][--][$(id)]in");
   });
 
-  test("later commands see what tools wrote since and what was kept aside, and not what was not taken over", async () => {
+  test("later commands see what tools have written and the ignored files, and not changes that were discarded", async () => {
     const place = { session: await open(), workspace: memoryWorkspace(files) };
     await sh(
       "echo lost > README.md; echo lost > lost.txt; mkdir node_modules; echo kept > node_modules/kept",
@@ -130,7 +130,7 @@ describe.skipIf(!availability.available)("a command in the OS sandbox", () => {
     expect(changes).toMatchObject({ written: [], deleted: [], rejected: [] });
   });
 
-  test("a command starts though somebody ended the process that waited for it, and none is left when it ends", async () => {
+  test("a command starts although the prepared process was killed, and leaves no process", async () => {
     // Test files share this process, and with it the processes that others of them left.
     const others = processTree(process.pid).slice(1);
     const session = await open();
@@ -156,7 +156,7 @@ describe.skipIf(!availability.available)("a command in the OS sandbox", () => {
     expect([before, stdout, waiting()]).toEqual([0, "up\n", []]);
   });
 
-  test("a program that opened a sandbox and closed it ends by itself", () => {
+  test("a program that has closed its sandbox can exit", () => {
     const program = `
       const { createOsExecutor } = await import("#executors/os/os-executor.ts");
       const executor = createOsExecutor({ directory: ${JSON.stringify(directory)} });
@@ -171,7 +171,7 @@ describe.skipIf(!availability.available)("a command in the OS sandbox", () => {
     expect([stdout.toString(), status]).toEqual(["over\n", 0]);
   });
 
-  test("groups of a program that was killed are removed by the next one, those of the living are not", async () => {
+  test("cgroups of a program that was killed are removed by the next one, and those of running programs are kept", async () => {
     const families = groupFamilies().filter((family) => existsSync(family));
     const dead = spawnSync("true").pid;
     for (const family of families) {
@@ -209,8 +209,8 @@ describe.skipIf(!availability.available)("a command in the OS sandbox", () => {
   });
 });
 
-describe.skipIf(!availability.available)("the OS sandbox holds", () => {
-  test("users, homes, programs' settings and other runs' trees are not there", async () => {
+describe.skipIf(!availability.available)("in the OS sandbox", () => {
+  test("users, home folders, settings of programs and trees of other runs do not exist", async () => {
     const other = await open();
     await sh("echo secret > mine", {}, { session: other });
 
@@ -221,14 +221,14 @@ describe.skipIf(!availability.available)("the OS sandbox holds", () => {
     expect(stdout).toBe("root golem ");
   });
 
-  test("the environment is its own", async () => {
+  test("the environment has nothing of the process that started it", async () => {
     const { stdout } = await sh("env; cat /proc/*/environ | tr '\\0' '\\n'");
 
     expect(stdout).not.toContain("secret-of-the-host");
     expect(stdout).toContain("HOME=/home/golem");
   });
 
-  test("no address answers: loopback of this machine, cloud metadata, names", async () => {
+  test("no address can be reached: loopback of the machine, cloud metadata, host names", async () => {
     let reached = false;
     const server = createServer(() => {
       reached = true;
@@ -257,7 +257,7 @@ describe.skipIf(!availability.available)("the OS sandbox holds", () => {
     server.close();
   });
 
-  test("no capability, no way to more, no root by another name", async () => {
+  test("there are no capabilities and no way to gain privileges", async () => {
     const { stdout } = await sh(
       "grep -E '^(CapEff|CapPrm|CapBnd|NoNewPrivs|Seccomp):' /proc/self/status | tr -d '\\t'; stat -c %u /proc/sys/kernel/core_pattern; id -u",
     );
@@ -285,7 +285,7 @@ describe.skipIf(!availability.available)("the OS sandbox holds", () => {
     expect(stdout.replace("opened /proc/1/mem\n", "")).toBe("done\n");
   });
 
-  test("cannot create namespaces, mounts, roots or devices", async () => {
+  test("namespaces, mounts, roots and devices cannot be created", async () => {
     const { stdout } = await sh(
       "unshare -Ur true && echo userns; unshare -m true && echo mount; mount -t tmpfs x /tmp && echo mounted; chroot / true && echo chroot; nsenter -t 1 -a true && echo nsenter; mknod /tmp/d b 8 0 && echo mknod; echo done",
     );
@@ -334,7 +334,7 @@ describe.skipIf(!availability.available)("the OS sandbox holds", () => {
     if (!arm) expect(stdout).toContain("-1 True\n");
   });
 
-  test.skipIf(process.arch !== "x64")("the i386 calls are deadly", async () => {
+  test.skipIf(process.arch !== "x64")("an i386 system call ends the program", async () => {
     const { exitCode, stdout } = await sh(
       'python3 -c \'import ctypes, mmap; m = mmap.mmap(-1, 4096, prot=7); m.write(bytes.fromhex("b814000000cd80c3")); ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(m)))(); print("lived")\'',
     );
@@ -343,7 +343,7 @@ describe.skipIf(!availability.available)("the OS sandbox holds", () => {
     expect(exitCode).toBe(128 + 31);
   });
 
-  test("no terminal and no file descriptor but its own three", async () => {
+  test("there are no terminal and no file descriptors besides the standard three", async () => {
     const { stdout } = await sh(
       // biome-ignore lint/suspicious/noTemplateCurlyInString: a script of bash
       'for fd in /proc/$$/fd/*; do [ -L "$fd" ] && echo ${fd##*/}; done; tty; (exec 3<>/dev/tty) 2>/dev/null && echo terminal',
@@ -353,7 +353,7 @@ describe.skipIf(!availability.available)("the OS sandbox holds", () => {
   });
 });
 
-describe.skipIf(!availability.available)("what a command may use ends somewhere:", () => {
+describe.skipIf(!availability.available)("limits of a command in the OS sandbox:", () => {
   test("processes", async () => {
     const { exitCode, stderr } = await python(
       "import os, time\nfor i in range(200):\n    if os.fork() == 0: time.sleep(20)",
@@ -363,14 +363,14 @@ describe.skipIf(!availability.available)("what a command may use ends somewhere:
     expect(stderr).toMatch(/Resource temporarily unavailable/);
   });
 
-  test("memory of one process", async () => {
+  test("the memory of one process", async () => {
     const { exitCode, stderr, stopped } = await python("x = bytearray(1500 * 1024 * 1024)");
 
     expect(exitCode).not.toBe(0);
     expect(stderr + stopped).toMatch(/MemoryError|memory/);
   });
 
-  test("memory of all processes together", async () => {
+  test("the memory of all processes together", async () => {
     const { exitCode, stopped } = await sh(
       "for i in 1 2 3 4; do python3 -c 'import time; x = bytearray(b\"1\") * (500 * 1024 * 1024); time.sleep(30)' & done; wait",
       { timeoutMs: 20_000 },
@@ -404,7 +404,7 @@ describe.skipIf(!availability.available)("what a command may use ends somewhere:
     expect(stopped).toMatch(/more than 3000 files/);
   }, 25_000);
 
-  test("output, while head and tail of it are kept", async () => {
+  test("output, of which the beginning and the end are kept", async () => {
     const { stopped, stdout, truncated } = await sh("yes 0123456789", { outputBytes: 1_000, timeoutMs: 10_000 });
 
     expect(stopped).toMatch(/too much output/);
@@ -412,7 +412,7 @@ describe.skipIf(!availability.available)("what a command may use ends somewhere:
     expect(stdout.length).toBeLessThan(1_100);
   });
 
-  test("bytes that are no text do no harm", async () => {
+  test("output that is not text does no harm", async () => {
     const { stdout } = await sh("printf 'a\\xff\\xfe\\033]0;title\\007b'; head -c 100000 /dev/zero | tr '\\0' x", {
       outputBytes: 60,
     });
@@ -425,7 +425,7 @@ describe.skipIf(!availability.available)("what a command may use ends somewhere:
     ["deafness to signals", "trap '' TERM INT HUP; sleep 7772; sleep 7772"],
     ["a daemon", "setsid sh -c 'trap \"\" TERM; sleep 7772' </dev/null >/dev/null 2>&1 & disown; sleep 7772"],
     ["a daemon that holds the output", "(setsid sh -c 'sleep 7772; sleep 7772' &) ; sleep 7772"],
-  ])("time, for %s too", async (_, script) => {
+  ])("time: %s", async (_, script) => {
     const result = await sh(script, { timeoutMs: 400 });
 
     expect(result).toMatchObject({ timedOut: true, exitCode: null });
@@ -442,8 +442,8 @@ describe.skipIf(!availability.available)("what a command may use ends somewhere:
   });
 });
 
-describe.skipIf(!availability.available)("what comes back from the OS sandbox", () => {
-  test("never follows a link, and never waits for a pipe", async () => {
+describe.skipIf(!availability.available)("reading the changes of the OS sandbox", () => {
+  test("follows no link and waits for no pipe", async () => {
     const { changes } = await sh(
       "rm README.md; ln -s /etc/shadow README.md; ln -s /root/.npmrc leak; ln -s /root sub; ln -s src alias; mkfifo pipe; python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"sock\")'; echo x > a; ln a b; cp /bin/true s; chmod u+s s",
     );
@@ -463,7 +463,7 @@ describe.skipIf(!availability.available)("what comes back from the OS sandbox", 
     });
   });
 
-  test("never leads a later write out of the tree", async () => {
+  test("never makes a later write leave the tree", async () => {
     const outside = join(directory, "outside");
     const place = { session: await open(), workspace: memoryWorkspace(files) };
     await sh(`rm -r src; ln -s ${outside} src`, {}, place);
@@ -475,7 +475,7 @@ describe.skipIf(!availability.available)("what comes back from the OS sandbox", 
     expect(existsSync(outside)).toBe(false);
   });
 
-  test("brings nothing of .git, however it is spelled", async () => {
+  test("returns nothing of .git, in any spelling", async () => {
     const { changes } = await sh(
       "mkdir -p .git/hooks .GIT src/.git; echo x | tee .git/hooks/pre-commit .GIT/config src/.git/config .gitmodules git~1 >/dev/null",
     );
@@ -535,7 +535,7 @@ describe.skipIf(!availability.available)("what comes back from the OS sandbox", 
     expect(restricted).toMatchObject({ stdout: "b\n", stderr: expect.stringContaining("not a git repository") });
   });
 
-  test("refuses names that mean something else elsewhere", async () => {
+  test("refuses names that another file system would understand differently", async () => {
     const { changes } = await python(
       [
         "import os, unicodedata",
@@ -559,14 +559,14 @@ describe.skipIf(!availability.available)("what comes back from the OS sandbox", 
     );
   });
 
-  test("asks the size before it reads", async () => {
+  test("checks the size of a file before reading it", async () => {
     const { changes } = await sh("truncate -s 20M sparse; echo small > small");
 
     expect(changes.written.map(({ path }) => path)).toEqual(["small"]);
     expect(changes.rejected).toEqual([{ path: "sparse", reason: "is larger than 10 MB" }]);
   });
 
-  test("sees a change whose time was set back", async () => {
+  test("detects a change whose time was set back", async () => {
     const { changes } = await sh(
       "touch -r README.md stamp; printf '# Mums\\n' > README.md; touch -r stamp README.md; rm stamp",
     );
@@ -576,7 +576,7 @@ describe.skipIf(!availability.available)("what comes back from the OS sandbox", 
     ]);
   });
 
-  test("copes with folders nobody may read", async () => {
+  test("skips folders that cannot be read", async () => {
     const session = await open();
     await sh("mkdir -p closed/in; echo x > closed/in/f; chmod 0 closed/in closed", {}, { session });
 
@@ -584,7 +584,7 @@ describe.skipIf(!availability.available)("what comes back from the OS sandbox", 
   });
 });
 
-test("no session's folder is left when all are closed", async () => {
+test("closing the sessions removes their folders", async () => {
   await executor.close();
 
   expect(readdirSync(directory)).toEqual([]);

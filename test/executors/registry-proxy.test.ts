@@ -38,7 +38,7 @@ async function open() {
 }
 
 describe.skipIf(!available)("a command with network", () => {
-  test("reaches the registry it may reach, nothing else, and nothing at all afterwards", async () => {
+  test("reaches only the allowed registry, and nothing once it has ended", async () => {
     const { session, ask } = await open();
 
     expect((await ask(allowed, [allowed])).stdout).toContain("hello from the registry");
@@ -65,7 +65,7 @@ describe.skipIf(!available)("a command with network", () => {
     await session.close();
   });
 
-  test("is ended with everything in it when it is interrupted", async () => {
+  test("is ended with all its processes when it is interrupted", async () => {
     const { session } = await open();
     const workspace = memoryWorkspace({});
     const stop = new AbortController();

@@ -86,7 +86,7 @@ test("a command runs on the tree in a remote sandbox, and only checked changes c
   await executor.close();
 });
 
-test("changes that a hostile remote sandbox reports are validated like those of a guest", async () => {
+test("changes that a hostile remote sandbox reports are validated like those of a local one", async () => {
   const { sandbox, executor, run } = await opened();
   const names = [
     "../up",
@@ -144,7 +144,7 @@ test("links, pipes, sockets, devices and large files of a remote sandbox are not
   await executor.close();
 });
 
-test("a remote command that floods us is ended, and head and tail of what it said are kept", async () => {
+test("a remote command with endless output is ended, and the beginning and the end of its output are kept", async () => {
   const { executor, run } = await opened();
 
   const { stopped, stdout, truncated } = await run("yes 0123456789", { timeoutMs: 30_000 });
@@ -166,7 +166,7 @@ test("a remote command ends at its deadline and when it is interrupted", async (
   await executor.close();
 });
 
-test("a module that cannot be loaded is a reason, not a crash", async () => {
+test("a module that cannot be loaded makes the tier unavailable with the reason", async () => {
   const executor = createRemoteExecutor({ module: "no-such-sandbox-module" });
 
   expect(await executor.probe()).toMatchObject({
@@ -175,7 +175,7 @@ test("a module that cannot be loaded is a reason, not a crash", async () => {
   });
 });
 
-test("the same words reach a remote program whatever is in them", async () => {
+test("arguments reach a remote program unchanged, whatever characters they have", async () => {
   const { executor, run, sandbox } = await opened();
   await chmod(sandbox.root, 0o700);
   const words = ["$(id)", "it's", "a b", "-n", "new\nline", ""];

@@ -44,13 +44,13 @@ describe("a path that comes out of a sandbox", () => {
   });
 
   test.each(["a", "src/a.ts", ".github/workflows/ci.yml", ".gitignore", "a b/c'd", "git/x", "ünïcode", "x.git"])(
-    "%j may come",
+    "%j is accepted",
     (path) => {
       expect(pathProblem(path)).toBeUndefined();
     },
   );
 
-  test("whatever passes stays below the root", () => {
+  test("an accepted path is below the root", () => {
     fc.assert(
       fc.property(
         fc.array(fc.constantFrom("..", ".", "a", "", ".git", "b.c", "\\", "~"), { maxLength: 6 }),
@@ -64,7 +64,7 @@ describe("a path that comes out of a sandbox", () => {
   });
 });
 
-test("the validator takes names first, then sizes, then content, and stops at its limits", async () => {
+test("names are checked first, then sizes, then contents, and checking stops at the limits", async () => {
   const reads: string[] = [];
   const file = (path: string, size: number) => ({
     kind: "file" as const,
@@ -101,7 +101,7 @@ test("the validator takes names first, then sizes, then content, and stops at it
   expect(changes.ignoredFiles).toBe(1);
 });
 
-test("a change outside of what a worker may see is refused with that word", async () => {
+test("a change outside the part of the tree that a worker can see is refused with the reason", async () => {
   const resolve = (path: string) => {
     if (!path.startsWith("src/")) throw new Error("outside");
     return path;
@@ -120,7 +120,7 @@ test("a change outside of what a worker may see is refused with that word", asyn
   ]);
 });
 
-test("ignored files stay aside, by every .gitignore of the tree and by habit", () => {
+test("files that any .gitignore or the default list ignores are left out", () => {
   const isIgnored = ignoredFiles(
     new Map([
       [".gitignore", "dist/\n*.log\n!keep.log\n"],
@@ -132,7 +132,7 @@ test("ignored files stay aside, by every .gitignore of the tree and by habit", (
   expect(["src/dist.ts", "keep.log", "packages/out/b", "src/a.ts"].some(isIgnored)).toBe(false);
 });
 
-test("output within the budget is whole, and past it head and tail stay", () => {
+test("output within the limit is kept whole; longer output keeps its beginning and its end", () => {
   fc.assert(
     fc.property(fc.array(fc.string()), fc.integer({ min: 2, max: 200 }), (chunks, bytes) => {
       const budget = outputBudget(bytes);
@@ -146,7 +146,7 @@ test("output within the budget is whole, and past it head and tail stay", () => 
   );
 });
 
-test("a cut leaves no half of a word, such as a key, on either side of it", () => {
+test("truncation never leaves part of a word, such as half of a key", () => {
   for (let before = 0; before < 60; before += 1) {
     const budget = outputBudget(100);
     budget.push(
@@ -193,7 +193,7 @@ test.each([
   expect(isPublicAddress(address)).toBe(false);
 });
 
-test("one private address makes the whole answer void", async () => {
+test("a host with one private address is refused", async () => {
   const mixed = async () => [
     { address: "93.184.215.14", family: 4 as const },
     { address: "10.0.0.1", family: 4 as const },
@@ -203,7 +203,7 @@ test("one private address makes the whole answer void", async () => {
   expect(isPublicAddress("93.184.215.14") && isPublicAddress("2606:2800:21f:cb07:6820:80da:af6b:8b2c")).toBe(true);
 });
 
-describe("the OS sandbox is closed", () => {
+describe("the OS sandbox is unavailable", () => {
   const report = {
     user: true,
     capabilities: true,
@@ -224,7 +224,7 @@ describe("the OS sandbox is closed", () => {
     (stdout: string, exitCode = 0) =>
     async () => ({ exitCode, stdout, stderr: "bwrap: no\n", truncated: false, timedOut: false, durationMs: 1 });
 
-  test("by any one canary that gets out or does not come back", async () => {
+  test("when any escape check succeeds in escaping or does not finish", async () => {
     expect(await runEscapeChecks(launched(JSON.stringify(report)))).toBeUndefined();
     for (const name of Object.keys(report)) {
       expect(await runEscapeChecks(launched(JSON.stringify({ ...report, [name]: false })))).toMatch(
@@ -236,17 +236,17 @@ describe("the OS sandbox is closed", () => {
     }
   });
 
-  test("when it does not start, with what bubblewrap said", async () => {
+  test("when it does not start, with bubblewrap's error", async () => {
     expect(await runEscapeChecks(launched("", 1))).toBe("it does not start: bwrap: no");
   });
 
-  test.skipIf(process.getuid?.() !== 0)("to root, and to the uid of somebody else", () => {
+  test.skipIf(process.getuid?.() !== 0)("to root, and to another user's uid", () => {
     expect(sandboxUser(0)).toHaveProperty("problem");
     expect(sandboxUser(65_534)).toHaveProperty("problem");
     expect(sandboxUser(58_214)).toEqual({ user: { uid: 58_214, gid: 58_214 } });
   });
 
-  test("by configuration, and says so once", async () => {
+  test("when it is disabled by configuration, with the reason", async () => {
     const said: string[] = [];
     const executors = createExecutors({
       os: false,
@@ -263,7 +263,7 @@ describe("the OS sandbox is closed", () => {
   });
 });
 
-test.each(["x64", "arm64"] as const)("every jump of the %s filter lands inside it", (arch) => {
+test.each(["x64", "arm64"] as const)("every jump of the %s filter has a target inside the filter", (arch) => {
   const program = seccompFilter(arch);
   const length = program.length / 8;
 
@@ -298,7 +298,7 @@ function verdictOf(
 }
 
 test.each(["x64", "arm64"] as const)(
-  "the %s filter lets programs work and nothing of another table of calls through",
+  "the %s filter allows what programs need, and no call of another architecture",
   (arch) => {
     const program = seccompFilter(arch);
     const own = arch === "x64" ? 0xc000003e : 0xc00000b7;

@@ -5,7 +5,7 @@ import { strippedModules } from "#executors/spawn-guarded.ts";
 const sources = new URL("../../src/", import.meta.url);
 const shell = new URL("executors/memory/shell-child.ts", sources);
 
-test("a child gets every module of ours that it imports, without types and without a warning", () => {
+test("a child process gets every module that it imports, without types and without a warning", () => {
   const warned = vi.spyOn(process, "emitWarning");
 
   const modules = strippedModules(shell);
@@ -23,7 +23,7 @@ test("a child gets every module of ours that it imports, without types and witho
   expect(warned).not.toHaveBeenCalled();
 });
 
-test("what is no module of this program is left to Node", () => {
+test("modules of other packages are loaded by Node", () => {
   expect(strippedModules(new URL("../node_modules/just-bash/dist/bundle/index.js", sources))).toEqual([]);
   expect(strippedModules(new URL("executors/not-there.ts", sources))).toEqual([]);
 });

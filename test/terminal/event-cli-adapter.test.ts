@@ -104,7 +104,7 @@ describe("what a terminal shows", () => {
     expect(await shown({ kind: "task_list", tasks })).toBe("● a_tool(4 tasks)\n [ ] a\n [◐] Doing b\n [✓] c\n [x] d\n");
   });
 
-  test("a diff, in colours on a terminal alone", async () => {
+  test("a diff, colored only on a terminal", async () => {
     vi.stubEnv("NO_COLOR", "");
     const diff: ResultValue = {
       kind: "diff",
@@ -153,7 +153,7 @@ describe("what a terminal shows", () => {
       "name   age\n   ─────  ───\n   Ada    36\n   Grace",
     ],
     [
-      "a tree, also for what nobody knows",
+      "a tree, also for values of unknown kinds",
       { kind: "git.status", data: { branch: "main", staged: ["a.ts"], modified: [] }, summary: "1 staged" },
       "1 staged\n   branch: main\n   staged:\n     - a.ts\n   modified: (none)",
     ],
@@ -163,13 +163,13 @@ describe("what a terminal shows", () => {
     expect(await shown(value)).toBe(`● a_tool(src/a.ts)\n└> ${lines}\n`);
   });
 
-  test("hidden is hidden", async () => {
+  test("nothing of a hidden value", async () => {
     expect(await shown({ kind: "text", content: "secret", display: { preferredView: "hidden" } })).toBe(
       "● a_tool(src/a.ts)\n",
     );
   });
 
-  test("nothing can speak to the terminal", async () => {
+  test("no control sequences from a value", async () => {
     const attack = `${esc}]0;title\u0007${esc}[2J${esc}[31mred${esc}[0m\rover`;
 
     for (const isTTY of [false, true]) {
@@ -184,7 +184,7 @@ describe("what a terminal shows", () => {
     }
   });
 
-  test("an answer once, whether it came as a stream or whole", async () => {
+  test("an answer once, whether it was streamed or not", async () => {
     const { bus, text } = await terminalWorld();
     const ui = createRuntimeUI(bus);
 
@@ -216,7 +216,7 @@ describe("what a terminal shows", () => {
     expect(text()).toBe(expected);
   });
 
-  test("nothing any more after it was shut down", async () => {
+  test("nothing after it was shut down", async () => {
     const { bus, text, adapter } = await terminalWorld();
     await adapter.shutdown();
 
@@ -226,7 +226,7 @@ describe("what a terminal shows", () => {
   });
 });
 
-describe("what a person brings back", () => {
+describe("what a person enters", () => {
   test.each([
     ["y", { approved: true }],
     ["YES", { approved: true }],
@@ -261,7 +261,7 @@ describe("what a person brings back", () => {
     expect(await answer).toEqual({ approved: false, reason: "not now" });
   });
 
-  test("two requests at once are asked one after the other", async () => {
+  test("simultaneous requests are shown one after the other", async () => {
     const { bus, type, sees } = await terminalWorld();
     const ui = createRuntimeUI(bus);
 
@@ -275,7 +275,7 @@ describe("what a person brings back", () => {
     expect(await Promise.all([first, second])).toEqual([true, false]);
   });
 
-  test("words, when they are asked for; a command meanwhile is a command", async () => {
+  test("text answers a question, and a command typed meanwhile is still a command", async () => {
     const { bus, type, sees } = await terminalWorld();
 
     const input = createRuntimeUI(bus).getUserInput("Your name? ");
@@ -287,7 +287,7 @@ describe("what a person brings back", () => {
     expect(await input).toBe("Ada");
   });
 
-  test("Ctrl+C is an interrupt, and withdraws what was asked", async () => {
+  test("Ctrl+C interrupts, and withdraws the open request", async () => {
     const { bus, input, sees, next } = await terminalWorld();
     const interrupted = next("interrupt");
     const answered = next("approvalResponse");
@@ -302,7 +302,7 @@ describe("what a person brings back", () => {
     expect(await answered).toMatchObject({ approved: false });
   });
 
-  test("a question interrupts the conversation, which continues after it", async () => {
+  test("a question interrupts the conversation, which continues afterwards", async () => {
     const { bus, adapter, type, sees } = await terminalWorld();
 
     const line = adapter.readLine("you> ");
@@ -333,7 +333,7 @@ describe("what a person brings back", () => {
     await sees("The tool was not called.");
   });
 
-  test("lines for a conversation, until /exit or the end of the input", async () => {
+  test("lines are messages of a conversation until /exit or the end of the input", async () => {
     const leaving = await terminalWorld();
     const ending = await terminalWorld();
 
@@ -422,7 +422,7 @@ describe("slash commands", () => {
     expect(await called).toEqual({ toolName: "git_push", args });
   });
 
-  test("/tool name -i asks for each field, again where an answer will not do", async () => {
+  test("/tool name -i asks for each field, and again after an invalid answer", async () => {
     const { type, next, sees, text } = await withTools();
     const called = next("manualToolInvoke");
 
@@ -446,7 +446,7 @@ describe("slash commands", () => {
     ["/clear", { name: "clear", args: [] }],
     ["/revoke k7mq", { name: "revoke", args: ["k7mq"] }],
     ["/model openai:gpt-5", { name: "model", args: ["openai:gpt-5"] }],
-  ])("%s is for the runtime", async (line, command) => {
+  ])("%s is passed to the runtime", async (line, command) => {
     const { type, next } = await withTools();
     const heard = next("command");
 

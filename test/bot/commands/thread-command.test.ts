@@ -71,7 +71,7 @@ describe("commands", () => {
     '/approve k7mq\n{"a":1}',
     `/approve k7mq\n\`\`\`json\n{"a":${"[".repeat(5_000)}${"]".repeat(5_000)}}\n\`\`\``,
     "/cancel the child",
-  ])("%j is one of ours, written wrong: nothing happens but an answer", (body) => {
+  ])("%j is an invalid command of the App, which is answered and has no effect", (body) => {
     expect(parseThreadCommand(body)).toMatchObject({ kind: "malformed", message: expect.any(String) });
   });
 
@@ -84,7 +84,7 @@ describe("commands", () => {
     ["/canel", "cancel"],
     ["/tol git_push", "tool"],
     ["/deni k7mq", "deny"],
-  ])("%j is taken for a typing error of /%s", (body, suggestion) => {
+  ])("%j is a likely misspelling of /%s", (body, suggestion) => {
     expect(parseThreadCommand(body)).toMatchObject({ kind: "unknown", suggestion });
   });
 
@@ -117,12 +117,12 @@ describe("commands", () => {
     "`/approve`",
     "**/approve**",
     "<!-- x -->/approve",
-  ])("%j is no command", (body) => {
+  ])("%j is not a command", (body) => {
     expect(parseThreadCommand(body).kind).toBe("text");
   });
 });
 
-test("whatever is written, it is read without failing, and only from a slash in the first place", () => {
+test("any comment is parsed without an error, and only one that begins with a slash is a command", () => {
   const word = fc.constantFrom(
     "/run",
     "/approve",
@@ -152,7 +152,7 @@ test("whatever is written, it is read without failing, and only from a slash in 
   );
 });
 
-test("the words of a task and of a reason arrive as they were written", () => {
+test("the text of a task and of a reason is kept as it was written", () => {
   fc.assert(
     fc.property(fc.string({ minLength: 1 }), (words) => {
       const text = words.replace(/\r\n?/g, "\n").trim();

@@ -66,7 +66,7 @@ describe("authorization", () => {
     ["read", "read"],
     ["triage", "triage"],
     ["none", "none"],
-    ["an answer that nobody is there", 404],
+    ["a 404 for the person", 404],
     ["an answer that it is forbidden", 403],
     ["an answer of another shape", { permission: { admin: true } }],
     ["true instead of a word", { permission: true }],
@@ -85,7 +85,7 @@ describe("authorization", () => {
     expect(world.replies).toEqual([expect.stringContaining("you need write access to octo/shop")]);
   });
 
-  test("no answer is no refusal: the command waits until GitHub answers", async () => {
+  test("a missing answer is not a refusal: the command waits until GitHub answers", async () => {
     const restore = world.answerPermission(502);
     await world.comment();
     expect([...world.replies, ...world.reactions]).toEqual([]);

@@ -58,7 +58,7 @@ test("several replicas start it once", async () => {
   await bot.stop();
 });
 
-test("times that were missed are made up for by one run", async () => {
+test("missed times are made up for by one run", async () => {
   await push();
 
   await pass(47);
@@ -66,7 +66,7 @@ test("times that were missed are made up for by one run", async () => {
   expect(runs.startScheduled).toHaveBeenCalledOnce();
 });
 
-test("a schedule that was removed starts nothing any more", async () => {
+test("a schedule that was removed no longer starts a run", async () => {
   await push();
   runs.listSchedules.mockResolvedValue({ schedules: [], invalidFiles: [] });
 
@@ -75,7 +75,7 @@ test("a schedule that was removed starts nothing any more", async () => {
   expect(runs.startScheduled).not.toHaveBeenCalled();
 });
 
-test("a run is due when GitHub answers again", async () => {
+test("a run that is due while GitHub does not answer starts when it answers again", async () => {
   await push();
   runs.startScheduled.mockRejectedValueOnce(new OutageError("Bad gateway"));
 
@@ -94,7 +94,7 @@ test("a run is due when GitHub answers again", async () => {
   expect(world.replies).toEqual([]);
 });
 
-test("why a run cannot start is said once a day in the issue of its schedule", async () => {
+test("the reason why a run cannot start is posted once a day in the issue of its schedule", async () => {
   vi.setSystemTime(new Date(Date.now() - (Date.now() % (24 * 60 * minute))));
   await push();
   runs.startScheduled.mockRejectedValue(new UserError("The budget of the day is used up."));

@@ -209,7 +209,7 @@ test("what GitHub refuses for good is not retried", async () => {
   expect(await store.nextDeliveryInMs()).toBeUndefined();
 });
 
-test("a store that does not answer is asked again", async () => {
+test("deliveries are processed once the store answers again", async () => {
   vi.spyOn(store, "claimDeliveries").mockRejectedValueOnce(new Error("the connection was lost"));
   await save("1");
   startProcessor();

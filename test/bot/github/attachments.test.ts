@@ -30,7 +30,7 @@ describe("attached files", () => {
     ["https://evil.example/https://github.com/user-attachments/assets/1f2e", []],
     ["https://github.com:8443/user-attachments/assets/1f2e", []],
     ["https://objects.githubusercontent.com/a.png", []],
-  ])("are found by GitHub's own hosts: %s", (text, expected) => {
+  ])("are recognised by GitHub's own hosts: %s", (text, expected) => {
     const found = findAttachments(text, dotCom);
 
     expect(found.map(({ name, url }) => ({ name, host: new URL(url).host }))).toEqual(expected);
@@ -104,13 +104,13 @@ describe("a download", () => {
     await expect(download()).rejects.toThrow("it has more than 1000 bytes");
   });
 
-  test("does not wait for a server that sends nothing", async () => {
+  test("times out when a server sends nothing", async () => {
     const { download } = await serverWith(() => {});
 
     await expect(download(50)).rejects.toThrow("GitHub did not send it in time");
   });
 
-  test("ends a chain of redirects", async () => {
+  test("is refused after too many redirects", async () => {
     const { download } = await serverWith(
       (_, response) => void response.writeHead(302, { Location: "/storage/user/1" }).end(),
     );

@@ -40,7 +40,7 @@ function answer(operation: string, ...responses: (InjectedResponse | "drop" | un
 
 const requestsFor = (operation: string) => hub.requests.filter((request) => request.operation === operation);
 
-describe("a refusal of GitHub is a sentence, and is not asked for again", () => {
+describe("a refusal by GitHub is a sentence, and the request is not repeated", () => {
   test.each([
     [
       403,
@@ -60,14 +60,14 @@ describe("a refusal of GitHub is a sentence, and is not asked for again", () => 
     expect(requestsFor(createsComment)).toHaveLength(1);
   });
 
-  test("but not a 403 that asks to wait", async () => {
+  test("but a 403 that asks to wait is repeated", async () => {
     const wait = { status: 403, body: { message: "Slow down." }, headers: { "retry-after": "3600" } };
     answer("GET /repos/{owner}/{repo}/issues/{issue_number}", wait);
 
     await expect(github.getIssue(3)).rejects.not.toBeInstanceOf(UserError);
   });
 
-  test("also where the app is not installed any more, so that it gets no token", async () => {
+  test("also where the app is no longer installed and gets no token", async () => {
     hub.accountChanges.uninstall();
 
     await expect(github.listComments(1)).rejects.toThrow(/may no longer be installed there/);
@@ -145,14 +145,14 @@ describe("permissions", () => {
     expect(await github.confirmPermission("ada", signal)).toBe("none");
   });
 
-  test("a login cannot climb out of its place in the address", async () => {
+  test("a login cannot change the path of the request", async () => {
     expect(await github.getPermission("../../../app?x=")).toBe("none");
     expect(hub.requests.some(({ path }) => path.includes("/collaborators/..%2F..%2F"))).toBe(true);
   });
 });
 
 describe("tokens for git", () => {
-  test("are narrowed to the repository and to what git does, and reused while they live", async () => {
+  test("are limited to the repository and to the permissions git needs, and reused until they expire", async () => {
     const tokens = [
       await github.createGitToken("read"),
       await github.createGitToken("read"),
@@ -168,7 +168,7 @@ describe("tokens for git", () => {
     ]);
   });
 
-  test("are narrowed by the repository's name where its id is not known", async () => {
+  test("are limited by the repository's name where its id is not known", async () => {
     const { repositoryId: _, ...repository } = world.repository;
 
     await world.openGitHub(repository).createGitToken("read");
@@ -289,7 +289,7 @@ describe("reading", () => {
     });
   });
 
-  test("an outdated review comment has the line it was made on, and is said to be outdated", async () => {
+  test("an outdated review comment has its original line and is marked as outdated", async () => {
     const { number } = await openPull("work");
     await hub.as("ada").reviewComment(number, { path: "work.js", line: 1, body: "why?" });
     await commit("work", { "work.js": "another line\n" });
@@ -339,7 +339,7 @@ describe("reading", () => {
 });
 
 describe("writing", () => {
-  test("no secret leaves by any way", async () => {
+  test("no secret is sent to GitHub in any field", async () => {
     const leak = `${webhookSecret}, ghp_${"a1".repeat(18)} and ${privateKey.split("\n")[2]}`;
     await commit("golem/1-a", { "a.js": "1\n" });
 
@@ -363,7 +363,7 @@ describe("writing", () => {
     }
   });
 
-  test("a comment whose response was lost is not posted again by itself", async () => {
+  test("a comment whose response was lost is not posted again automatically", async () => {
     answer(createsComment, "drop");
 
     await expect(github.createComment(1, "hello")).rejects.toThrow();
@@ -373,7 +373,7 @@ describe("writing", () => {
   test.each([
     ["a secondary limit", 403, { message: "You have exceeded a secondary rate limit" }],
     ["too many requests", 429, { message: "Too Many Requests" }],
-  ])("after %s the bot waits as long as it is told", async (_, status, body) => {
+  ])("after %s the bot waits as long as GitHub asks", async (_, status, body) => {
     const times = answer(createsComment, { status, body, headers: { "retry-after": "1" } }, undefined);
 
     await github.createComment(1, "hello");
@@ -382,7 +382,7 @@ describe("writing", () => {
     expect((times[1] ?? 0) - (times[0] ?? 0)).toBeGreaterThan(900);
   });
 
-  test("a question that failed is asked again after a second, whatever failed before it", async () => {
+  test("a read that failed is repeated after a second, whatever failed before it", async () => {
     const times = answer(listsComments, { status: 500 }, undefined);
     expect(await github.getIssue(404)).toBeUndefined();
 
@@ -400,7 +400,7 @@ describe("writing", () => {
     expect(Number((error as OutageError).retryAt) - Date.now()).toBeGreaterThan(3_500_000);
   });
 
-  test("writes keep the configured distance", async () => {
+  test("writes keep the configured interval", async () => {
     const paced = await startWorld({ environment: { GOLEM_FORGE_WRITE_INTERVAL_MS: "150" } });
     paced.openIssue(1, { title: "It breaks" });
     const started = performance.now();

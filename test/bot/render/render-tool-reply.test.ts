@@ -15,7 +15,7 @@ function resultOf(value: ResultValue, error?: ToolResult["error"]): ToolReply {
   return { kind: "result", by: "ada", tool: "git_push", args: {}, result: { llmContent: "", value, error } };
 }
 
-test("a command that has to wait says for what, and how not to wait", () => {
+test("a reply to a command that has to wait says what it waits for, and how to run it now", () => {
   expect(renderToolReply({ kind: "queued", by: "ada", behind: "model" })).toMatch(
     /^⏳ ada, this runs when the model has answered; .*`\/stop` the run first/,
   );
@@ -63,7 +63,7 @@ describe("a result is shown by its kind", () => {
     expect(show(value)).toContain(shown);
   });
 
-  test("what wants to be hidden shows its summary alone, and what is long opens with a tap", () => {
+  test("a hidden value shows only its summary, and a long one is folded", () => {
     expect(show({ kind: "json", data: { a: 1 }, summary: "Done", display: { preferredView: "hidden" } })).toBe(
       "### 🔧 `git_push`, run by ada\n\nDone",
     );
@@ -86,7 +86,7 @@ describe("a result is shown by its kind", () => {
   });
 });
 
-test("what must be agreed to shows the change and the command to copy", () => {
+test("a call that has to be confirmed shows the change and the command to copy", () => {
   const shown = renderToolReply({
     kind: "confirm",
     callId: "by-1",
@@ -178,7 +178,7 @@ const reply: fc.Arbitrary<ToolReply> = fc.oneof(
   })),
 );
 
-test("whatever a tool gives stays inert and in its place", () => {
+test("any output of a tool is inert and cannot leave its block", () => {
   fc.assert(
     fc.property(reply, (said) => {
       const sent = sanitize(renderToolReply(said));
@@ -192,7 +192,7 @@ test("whatever a tool gives stays inert and in its place", () => {
   );
 });
 
-test("however much a tool gives, the comment is no longer than GitHub takes and says who ran what", () => {
+test("a reply with any amount of output fits into a comment and says who ran what", () => {
   const long = "@a `x` <b> | ".repeat(20_000);
   const values: ResultValue[] = [
     { kind: "text", content: long, summary: long },

@@ -103,7 +103,7 @@ describe("status", () => {
 });
 
 describe("approvals", () => {
-  test("show the tool, its arguments, the change, who may answer until when, and what to type", () => {
+  test("show the tool, its arguments, the change, who may answer, the deadline, and what to type", () => {
     expect(renderApproval(sampleApproval())).toMatchInlineSnapshot(`
       "### 🔐 **fixer** asks for approval \`k7mq\`
 
@@ -195,7 +195,7 @@ test("a question is quoted, and its last line says how to answer", () => {
   );
 });
 
-test("a question that was answered says by whom, with what and when, and one that is not asked any more says so", () => {
+test("an answered question shows who answered, when and what, and a withdrawn one says so", () => {
   const question = { runId: "run-1", callId: "c", workerPath: "fixer", text: "Which one?\n- a" };
   const answered = { kind: "answered" as const, by: "mia", text: "The second\n# one", at: Date.UTC(2026, 4, 1, 11) };
 
@@ -207,13 +207,13 @@ test("a question that was answered says by whom, with what and when, and one tha
   );
 });
 
-test("help without workers says how to add one, status without runs how to begin", () => {
+test("help without workers says how to add one, and status without runs says how to start one", () => {
   expect(renderHelp([])).toContain(".github/workers/");
   expect(renderStatusReply([], [])).toContain("/help");
 });
 
 describe("whatever a model writes", () => {
-  test("an approval ends with our own words, outside of any code", () => {
+  test("an approval request ends with our own text, outside of any code block", () => {
     fc.assert(
       fc.property(hostile, hostile, hostile, fc.boolean(), (args, reason, preview, decided) => {
         const status = decided ? ("denied" as const) : ("pending" as const);
@@ -251,7 +251,7 @@ describe("whatever a model writes", () => {
     );
   });
 
-  test("a question stays in its quotation", () => {
+  test("a question cannot leave its quotation", () => {
     fc.assert(
       fc.property(hostile, (text) => {
         const sent = sanitize(renderQuestion({ runId: "run-1", callId: "c", workerPath: "fixer", text }));
@@ -276,7 +276,7 @@ describe("whatever a model writes", () => {
   });
 });
 
-test("nothing is longer than GitHub takes", () => {
+test("every comment is within GitHub's limit", () => {
   const long = "@a `x` <b> ".repeat(20_000);
   const view = sampleView({
     log: Array(3_000).fill(long),

@@ -180,7 +180,7 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
     expect((await without.call("run_code", input)).llmContent).not.toContain("of the toolchain");
   });
 
-  test("a runner that is not installed is said at once, not after a minute of asking a registry", async () => {
+  test("a runner that is not installed is reported at once, without asking a registry", async () => {
     const files = { "package.json": JSON.stringify({ devDependencies: { vitest: "3" } }) };
     const { call } = await world({ files });
 
@@ -220,7 +220,7 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
     expect(result.error).toMatchObject({ code: "TIMEOUT" });
   });
 
-  test("code cannot change what steers CI or dependencies, nor write where a person is asked", async () => {
+  test("code cannot change files of CI or dependencies, nor write where approval is required", async () => {
     const { call, sandbox } = await world({
       files: { ...project, ".github/workflows/ci.yml": "on: push\n", "asked/a": "a" },
       rules: { asked: { write: "ask" } },
@@ -326,7 +326,7 @@ describe("without an OS sandbox", () => {
   });
 });
 
-describe("what a project is tested and formatted with", () => {
+describe("the test runner and the formatter of a project", () => {
   test.each([
     [{ "package.json": '{"scripts":{"test":"vitest run"}}' }, "vitest"],
     [{ "package.json": '{"devDependencies":{"vitest":"1"}}' }, "vitest"],
@@ -401,7 +401,7 @@ describe("what a project is tested and formatted with", () => {
     ],
     [1, "Error: Cannot find module './mine.js'", undefined],
     [0, "npm error code ENOTCACHED", undefined],
-  ])("exit code %i and %j say what is missing", (exitCode, stderr, said) => {
+  ])("exit code %i with %j is explained as a missing program", (exitCode, stderr, said) => {
     const sentence = describeMissingProgram({ exitCode, stderr });
 
     if (said) expect(sentence).toContain(said);
@@ -426,7 +426,7 @@ describe("what a project is tested and formatted with", () => {
     { "package.json": '{"devDependencies":{"prettier":"3"}}' },
     { "pyproject.toml": "[tool.ruff]\n" },
     { "go.mod": "" },
-  ])("a file named like an option is a file to the formatter of %j", async (files) => {
+  ])("a file named like an option is passed as a file to the formatter of %j", async (files) => {
     const names = ["--config=evil.js", "-x", "$(id)"];
 
     const command = (await findFormatter(memoryWorkspace(files), ""))?.command(names) ?? [];
@@ -434,7 +434,7 @@ describe("what a project is tested and formatted with", () => {
     expect(command.slice(-4)).toEqual(["--", ...names]);
   });
 
-  test("a package.json that is no JSON is a sentence", async () => {
+  test("an invalid package.json is reported in a sentence", async () => {
     await expect(findTestRunner(memoryWorkspace({ "package.json": "{" }), "")).rejects.toThrow(
       "package.json is not valid JSON",
     );
@@ -448,6 +448,6 @@ test.each([
   [{ language: "bash", code: "a", args: ["x".repeat(130_000)] }, "too long"],
   [{ language: "bash", code: "a", args: Array(20).fill("x".repeat(100_000)) }, "too long"],
   [{ language: "bash", code: "a", env: { "A=B": "x" } }, "no name for an environment variable"],
-])("code that cannot be handed over is a sentence", async (input, message) => {
+])("code that cannot be passed on is refused in a sentence", async (input, message) => {
   await expect((await world()).call("run_code", input)).rejects.toThrow(message);
 });

@@ -164,7 +164,7 @@ describe.skipIf(!available)("a package manager", () => {
     expect(left.value).toMatchObject({ stdout: "mine\n" });
   });
 
-  test("a link that an earlier command put in place of a folder leads no dependency out of the sandbox", async () => {
+  test("dependencies are not written through a link that an earlier command put in place of a folder", async () => {
     const { call } = await world({
       files: { "package.json": "{}", "packages/a/package.json": "{}" },
       config: { install: "preApproved", registries: [registry.host] },
@@ -439,7 +439,7 @@ describe("installing packages", () => {
   test.each([
     [{ Gemfile: "gemspec" }, "`setup: [bundle install]`"],
     [{ "pyproject.toml": "[tool.poetry]", "poetry.lock": "" }, "`setup: [poetry install]`"],
-  ])("of %j, only a setup installs the packages, and the model is told", async (files, suggestion) => {
+  ])("with %j, the model is told to add a setup command", async (files, suggestion) => {
     const { preview } = await world({ files: files as Record<string, string> });
 
     await expect(preview("install_package", {})).rejects.toMatchObject({
@@ -448,7 +448,7 @@ describe("installing packages", () => {
     });
   });
 
-  test("asks unless the worker says otherwise, and shows the command", async () => {
+  test("asks unless the worker's settings allow it, and shows the command", async () => {
     const { asks, preview } = await world({ files: { "package.json": "{}" } });
 
     expect(await asks("install_package", { packages: ["left-pad"] })).toBe(true);

@@ -194,7 +194,7 @@ describe("a runner's output becomes counts, names and first error lines", () => 
     });
   });
 
-  test("a runner we do not know, by what most of them print", () => {
+  test("an unknown runner, by common patterns of output", () => {
     expect(summarizeTests("plain", "\u001b[32m  7 passing\u001b[0m (3ms)\n  2 failing\n", "")).toMatchObject({
       passed: 7,
       failed: 2,
@@ -241,7 +241,7 @@ test("minitest", () => {
   });
 });
 
-test("no output breaks a parser, whole or cut", () => {
+test("no output makes a parser fail, complete or truncated", () => {
   const samples = fc.constantFrom(jest, tap, pytest, go, cargo, mocha);
   const kinds = fc.constantFrom("jest", "vitest", "mocha", "tap", "pytest", "go", "cargo", "plain" as const);
   fc.assert(
@@ -263,7 +263,7 @@ test.each<[TestReport, string, string]>([
   ["minitest", " 1) Error:\n", "\n1 runs, 1 assertions, 0 failures, 1 errors"],
   ["go", '{"Action":"fail","Package":"a","Test":"b"}\n', ""],
   ["plain", "\u001b]", ""],
-])("a %s report of 100,000 characters of %j is read, or not, at once", (report, unit, end) => {
+])("a %s report of 100,000 characters of %j is parsed or refused quickly", (report, unit, end) => {
   const started = performance.now();
 
   summarizeTests(report, unit.repeat(100_000 / unit.length) + end, "");
@@ -271,7 +271,7 @@ test.each<[TestReport, string, string]>([
   expect(performance.now() - started).toBeLessThan(20_000);
 });
 
-test("a long report is read in a separate process, and a hostile one ends with that process", async () => {
+test("a long report is parsed in a separate process, and a hostile one ends with that process", async () => {
   const passing = `# pass 7\n# fail 0\n${"ok 1 - a\n".repeat(20_000)}`;
   const nothing = `${"{}\n".repeat(50_000)}`;
 
@@ -279,7 +279,7 @@ test("a long report is read in a separate process, and a hostile one ends with t
   expect(await readReport({ report: "vitest", stdout: nothing, stderr: "" })).toBeUndefined();
 });
 
-test("node's own spec reporter is read, where a script asks for it", () => {
+test("the output of node's spec reporter is understood, where a script asks for it", () => {
   const text = [
     "✔ ok (0.4ms)",
     "▶ suite",
@@ -306,7 +306,7 @@ test("node's own spec reporter is read, where a script asks for it", () => {
   expect(summary?.failures).toEqual([{ name: "bad one", error: expect.stringMatching(/^AssertionError.*1 == 2\n/) }]);
 });
 
-test("unittest says what failed on stderr", () => {
+test("failures are read from unittest's stderr", () => {
   const line = (char: string) => char.repeat(70);
   const stderr = [
     "E.Fs",

@@ -171,7 +171,7 @@ describe("a command line is allowed only when every command in it is", () => {
     "find . -exec echo -exec {} \\; -exec rm {} +",
   ])("%j is blocked", (line) => expect(decide(line)).toBe("blocked"));
 
-  test("a stricter default counts for what no rule speaks of, and for what cannot be read", () => {
+  test("a stricter default applies to commands that no rule covers or that cannot be parsed", () => {
     expect(judgeCommand("cat x", { rules, otherwise: "blocked" }).decision).toBe("blocked");
     expect(judgeCommand("if x; then y; fi", { rules, otherwise: "blocked" }).decision).toBe("blocked");
     expect(judgeCommand("cat x", { rules, otherwise: "preApproved" }).decision).toBe("preApproved");
@@ -179,7 +179,7 @@ describe("a command line is allowed only when every command in it is", () => {
   });
 });
 
-describe("where everything is allowed but what a rule restricts", () => {
+describe("a policy that allows everything that no rule restricts", () => {
   const decideOpenly = (line: string) =>
     judgeCommand(line, {
       rules: [...rules.slice(0, 2), { pattern: "curl", approval: "ask" }],
@@ -407,7 +407,7 @@ const tokens = [
   ],
 ];
 
-test("a script that the parser would never finish is asked", async () => {
+test("a script that the parser would not finish asks", async () => {
   const policy = { rules: [], otherwise: "ask" as const };
 
   const reviews = await Promise.all(
@@ -424,7 +424,7 @@ test.each([
   `find ${"-exec find ".repeat(1_600)}`,
   `cat {${",".repeat(19_000)}`,
   "git ".repeat(100_000),
-])("what is nested without end is asked at once", (line) => {
+])("deeply nested input asks without long parsing", (line) => {
   const started = performance.now();
 
   expect(decide(line)).toBe("ask");
@@ -432,7 +432,7 @@ test.each([
   expect(performance.now() - started).toBeLessThan(20_000);
 });
 
-test("whatever is put between, a command that is not allowed never passes unasked", () => {
+test("a command that is not allowed never runs without asking, whatever surrounds it", () => {
   const joints = fc.constantFrom(" && ", " || ", "; ", " | ", "\n", " & ", ";", "|");
   const around = fc.constantFrom<[string, string]>(
     ["", ""],
@@ -456,7 +456,7 @@ test("whatever is put between, a command that is not allowed never passes unaske
   );
 });
 
-test("reading any line ends with commands or with a reason", () => {
+test("parsing any line gives commands or a reason", () => {
   fc.assert(
     fc.property(
       fc.array(
@@ -529,4 +529,4 @@ test.each([
   "vim --version",
   "cat less",
   "python3 < a.py",
-])("%j would not wait", (line) => expect(interactiveProblem(line)).toBeUndefined());
+])("%j would not wait for a person", (line) => expect(interactiveProblem(line)).toBeUndefined());
