@@ -85,21 +85,14 @@ describe("a command in the in-memory shell", () => {
   });
 
   test("returns the files it wrote, moved and deleted", async () => {
-    const session = await executor.open();
-
-    const { changes } = await sh(
-      "sed -i 's/-/+/' src/add.ts; mv README.md READ.md; rm -r src/deep; mkdir empty",
-      {},
-      { session },
-    );
+    const { changes } = await sh("sed -i 's/-/+/' src/add.ts; mv README.md READ.md; rm -r src/deep; mkdir empty");
 
     const written = changes.written.map(({ path, content }) => [path, Buffer.from(content).toString()]);
     expect(Object.fromEntries(written)).toEqual({
       "READ.md": "# Sums\n",
-      "src/add.ts": "export const add = (a, b) => a + b;\n".replace("(a, b) => a + b", "(a, b) => a + b"),
+      "src/add.ts": "export const add = (a, b) => a + b;\n",
     });
     expect(changes.deleted.sort()).toEqual(["README.md", "src/deep/mul.ts"]);
-    await session.close();
   });
 
   test("sees what a tool has written since, and not the changes of a command that were discarded", async () => {
@@ -229,8 +222,6 @@ describe("the in-memory shell", () => {
   test("cannot read files of the machine, by name, by link or through parent folders", async () => {
     const { stdout, changes } = await sh(
       "cat /etc/passwd ../../../../etc/passwd /proc/self/environ /proc/1/environ; ln -s /etc/passwd leak; cat leak; ls /root /home /work",
-      {},
-      { session: await executor.open() },
     );
 
     expect(stdout).toBe("");
@@ -276,7 +267,6 @@ describe("the in-memory shell", () => {
   });
 
   test("writes nothing in .git, in any spelling", async () => {
-    const session = await executor.open();
     const names = [
       ".git/hooks/pre-commit",
       ".GIT/config",
@@ -288,33 +278,24 @@ describe("the in-memory shell", () => {
 
     const { changes } = await sh(
       names.map((name) => `mkdir -p "$(dirname '${name}')"; echo x > '${name}'`).join("; "),
-      {},
-      { session },
     );
 
     expect(changes.written).toEqual([]);
     expect(changes.rejected.map(({ path }) => path).sort()).toEqual([...names].sort());
-    await session.close();
   });
 
   test("ends a loop at its deadline, and runs the next command", async () => {
-    const session = await executor.open();
-
-    const result = await sh("while true; do sleep 0.01; done", { timeoutMs: 300 }, { session });
+    const result = await sh("while true; do sleep 0.01; done", { timeoutMs: 300 });
 
     expect(result).toMatchObject({ timedOut: true, exitCode: null });
-    expect((await sh("echo still here", {}, { session })).stdout).toBe("still here\n");
-    await session.close();
+    expect((await sh("echo still here")).stdout).toBe("still here\n");
   });
 
   test("ends a loop that never waits at the limit on commands", async () => {
-    const session = await executor.open();
-
-    const result = await sh("while true; do while true; do :; done; done", { timeoutMs: 60_000 }, { session });
+    const result = await sh("while true; do while true; do :; done; done", { timeoutMs: 60_000 });
 
     expect(result).toMatchObject({ timedOut: false, exitCode: 126 });
-    expect((await sh("echo still here", {}, { session })).stdout).toBe("still here\n");
-    await session.close();
+    expect((await sh("echo still here")).stdout).toBe("still here\n");
   });
 
   test.each([
@@ -344,27 +325,20 @@ describe("the in-memory shell", () => {
     "command rm -rf /",
     'f() { rm -rf "$1"; }; f /',
   ])("%s deletes nothing", async (script) => {
-    const session = await executor.open();
-
-    const { changes, exitCode } = await sh(script, {}, { session });
+    const { changes, exitCode } = await sh(script);
 
     expect(changes).toMatchObject({ written: [], deleted: [] });
     expect(exitCode).not.toBe(0);
-    await session.close();
   });
 
   test("files that a command names are deleted", async () => {
-    const { changes } = await sh(
-      "rm -rf src/deep; find . -name 'add.ts' -delete",
-      {},
-      { session: await executor.open() },
-    );
+    const { changes } = await sh("rm -rf src/deep; find . -name 'add.ts' -delete");
 
     expect(changes.deleted.sort()).toEqual(["src/add.ts", "src/deep/mul.ts"]);
   });
 
   test("sleep past the deadline is a timeout", async () => {
-    const result = await sh("sleep 60", { timeoutMs: 200 }, { session: await executor.open() });
+    const result = await sh("sleep 60", { timeoutMs: 200 });
 
     expect(result).toMatchObject({ timedOut: true, exitCode: null });
     expect(result.durationMs).toBeLessThan(30_000);
@@ -396,13 +370,10 @@ describe("the in-memory shell", () => {
     ["a regex bomb", "echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa! | grep -P '^(a+)+$'"],
     ["a regex bomb in the shell", '[[ "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!" =~ ^(a+)+$ ]]'],
   ])("%s ends without harm", async (_, script) => {
-    const session = await executor.open();
-
-    const result = await sh(script, { timeoutMs: 1_500 }, { session });
+    const result = await sh(script, { timeoutMs: 1_500 });
 
     expect(result.exitCode).not.toBe(0);
-    expect((await sh("echo fine", {}, { session })).stdout).toBe("fine\n");
-    await session.close();
+    expect((await sh("echo fine")).stdout).toBe("fine\n");
   });
 
   test("names of object properties are ordinary variable names", async () => {
