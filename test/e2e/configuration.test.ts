@@ -4,10 +4,10 @@ import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { listen } from "#playground/github/listen.ts";
 import { byTurn, call, inSequence, type Stories, startStories } from "../support/forge-stories.ts";
+import { appProgram } from "../support/forge-world.ts";
 import { privateKey } from "../support/test-github.ts";
 
 let directory: string;
@@ -134,11 +134,9 @@ describe("while it runs", () => {
   }
 });
 
-const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
-
 /** Runs the app with exactly this environment until it exits. */
 function start(environment: Record<string, string>): Promise<{ code: number | null; printed: string }> {
-  const child = spawn(process.execPath, [main], {
+  const child = spawn(process.execPath, [appProgram], {
     env: { PATH: process.env.PATH ?? "", ...environment },
     cwd: directory,
     stdio: ["ignore", "pipe", "pipe"],

@@ -9,7 +9,8 @@ import { parseDemoOptions } from "#playground/demo/demo-options.ts";
 const script = fileURLToPath(new URL("../../playground/demo.ts", import.meta.url));
 
 function startDemo(args: string[], environment: Record<string, string | undefined> = {}) {
-  const child = spawn(process.execPath, [script, ...args], { env: { PATH: process.env.PATH, ...environment } });
+  const { PATH, NODE_COMPILE_CACHE } = process.env;
+  const child = spawn(process.execPath, [script, ...args], { env: { PATH, NODE_COMPILE_CACHE, ...environment } });
   let output = "";
   const opened = Promise.withResolvers<void>();
   for (const stream of [child.stdout, child.stderr]) {
@@ -22,7 +23,7 @@ function startDemo(args: string[], environment: Record<string, string | undefine
   return { child, ended, opened: opened.promise, output: () => output };
 }
 
-test("--story plays from the issue through CI and a review to the merge", { timeout: 90_000 }, async () => {
+test("--story plays from the issue through CI and a review to the merge", { timeout: 300_000 }, async () => {
   const { ended, output } = startDemo(["--story"]);
 
   const code = await ended;
@@ -36,7 +37,7 @@ test("--story plays from the issue through CI and a review to the merge", { time
 });
 
 test("the printed addresses work, a killed app is restarted, and a signal stops everything", {
-  timeout: 90_000,
+  timeout: 300_000,
 }, async () => {
   const { child, ended, opened, output } = startDemo(["--port", "0"]);
   await opened;

@@ -10,6 +10,7 @@ import { misbehaviorNames, startStatelessMcpServer } from "../../support/statele
 const program = {
   command: process.execPath,
   args: [new URL("../../support/mcp-server.ts", import.meta.url).pathname],
+  env: { NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE ?? "" },
 };
 const free = { approval: { default: "preApproved" } };
 
