@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { UserError } from "#domain/errors.ts";
 
 const main = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
-const startTimeoutMs = 30_000;
+const startTimeoutMs = 120_000;
 const shutdownGraceMs = 25_000;
 const maxRestarts = 10;
 

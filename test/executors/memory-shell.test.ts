@@ -276,9 +276,7 @@ describe("the in-memory shell", () => {
       ".gitmodules",
     ];
 
-    const { changes } = await sh(
-      names.map((name) => `mkdir -p "$(dirname '${name}')"; echo x > '${name}'`).join("; "),
-    );
+    const { changes } = await sh(names.map((name) => `mkdir -p "$(dirname '${name}')"; echo x > '${name}'`).join("; "));
 
     expect(changes.written).toEqual([]);
     expect(changes.rejected.map(({ path }) => path).sort()).toEqual([...names].sort());
