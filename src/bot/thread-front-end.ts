@@ -1,6 +1,6 @@
-import { postComment } from "#bot/github/post-comment.ts";
+import { editComment, postComment } from "#bot/github/post-comment.ts";
 import { blockquote, code, formatUtc, inline, paragraphs } from "#bot/render/markdown.ts";
-import { renderApproval, renderBeforeApproval } from "#bot/render/render-approval.ts";
+import { renderAltered, renderApproval, renderBeforeApproval } from "#bot/render/render-approval.ts";
 import { layOutRequest, maxPrecedingComments } from "#bot/render/render-request.ts";
 import { type CommentLinks, formatCost, renderLinks, renderStatus } from "#bot/render/render-status.ts";
 import { renderBeforeToolReply, renderToolReply } from "#bot/render/render-tool-reply.ts";
@@ -66,6 +66,9 @@ export function createThreadFrontEnd({
     canShow: (asked) => layOutRequest(clean(asked)).precedingComments.length <= maxPrecedingComments,
     showApproval: async (view, approval, options) => {
       const shown = clean(approval);
+      if (options.replaces !== undefined) {
+        await editComment(openGitHub(view.spec.origin), options.replaces, sanitize(renderAltered(shown)));
+      }
       if (shown.status === "pending") await postAbove(view, renderBeforeApproval(shown), options);
       const commentId = await say(view, renderApproval(shown, (await linksTo(view)).page), options);
       if (shown.status !== "pending") await postAbove(view, renderBeforeApproval(shown), { ...options, commentId });

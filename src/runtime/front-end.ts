@@ -14,6 +14,8 @@ export interface PostOptions {
   thread?: number | undefined;
   /** True if posting was not attempted before, so that no earlier post can exist. */
   isFirstAttempt?: boolean | undefined;
+  /** A comment of an earlier post under this name that somebody edited. It is marked as such, and a new one is posted. */
+  replaces?: number | undefined;
 }
 
 /** Options of a status, which may be out of date by the time it can be posted. */

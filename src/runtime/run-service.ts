@@ -178,14 +178,15 @@ export class RunService implements Runs {
 
   async repostRequest(
     thread: ThreadRef,
-    { approvalId, deliveryId }: Parameters<Runs["repostRequest"]>[1],
+    { approvalId, deliveryId, isAltered }: Parameters<Runs["repostRequest"]>[1],
   ): Promise<void> {
     const { store, scheduler } = this.#options;
     const approval = await store.findApproval(approvalId);
     const roots = await store.runsOfThread(thread);
     if (!approval || !roots.some(({ id }) => id === approval.rootId)) return;
     const { runId } = approval;
-    const request = { kind: "approval.post" as const, approvalId };
+    const replaces = isAltered ? (await store.findPost(`approval/${approvalId}`))?.commentId : undefined;
+    const request = { kind: "approval.post" as const, approvalId, ...(replaces !== undefined && { replaces }) };
     const effect: NewEffect = { key: `${runId}/${approvalId}/${deliveryId}`, runId, queue: "thread", request };
     await store.ingest({ deliveryId, events: [], effects: [effect] });
     scheduler.wake(runId);

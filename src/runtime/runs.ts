@@ -152,8 +152,14 @@ export interface Runs {
   ): Promise<boolean>;
   /** Continues the runs that ended when this pull request was closed without merging. */
   reopenPullRequest(thread: ThreadRef, reopened: PersonRequest): Promise<void>;
-  /** Posts a request of this thread again in its current state, because a person edited its comment. */
-  repostRequest(thread: ThreadRef, request: { approvalId: string; deliveryId: string }): Promise<void>;
+  /**
+   * Posts a request of this thread again in its current state, because somebody edited its comment. One that was altered
+   * is posted in a new comment, so that only answers written from then on decide it.
+   */
+  repostRequest(
+    thread: ThreadRef,
+    request: { approvalId: string; deliveryId: string; isAltered: boolean },
+  ): Promise<void>;
   /** Returns the numbers of the pull requests that live runs of a repository have opened or work on. */
   openPullRequests(repository: RepositoryRef): Promise<number[]>;
   /** Asks the live runs that opened this pull request to merge its base branch. */

@@ -1,6 +1,6 @@
 import type { IncomingComment } from "#bot/deliveries/incoming-comment.ts";
 import { code, paragraphs } from "#bot/render/markdown.ts";
-import { renderBeforeApproval } from "#bot/render/render-approval.ts";
+import { isAsPosted, postedComments } from "#bot/render/posted-request.ts";
 import {
   renderCosts,
   renderHelp,
@@ -168,7 +168,7 @@ async function approve(
       ? "The cost limit was raised."
       : `The cost limit is now ${formatCost(limit)}. The run continues.`;
   }
-  await assertFullyShown(target, context);
+  await assertShownAsPosted(target, context);
   const options = {
     remember,
     commentId: comment.commentId,
@@ -199,26 +199,33 @@ function withoutBecause(reason: string): string {
   return reason.replace(/^because[\s,:]+/i, "");
 }
 
-/** Refuses to approve a request that spans several comments while one of them is missing. */
-async function assertFullyShown(
-  target: string | undefined,
-  { runs, github, redact, thread }: ThreadCommandContext,
-): Promise<void> {
+/**
+ * Refuses to approve a request whose comment is not in the thread as it was posted: parts of it are missing, or somebody
+ * edited it. A request that was edited is posted again in a new comment.
+ */
+async function assertShownAsPosted(target: string | undefined, context: ThreadCommandContext): Promise<void> {
+  const { runs, github, thread, person } = context;
   const isMeant = ({ id }: Approval) => target === undefined || target === "all" || target.toLowerCase() === id;
   const pending = (await runs.pendingApprovals(thread)).filter(isMeant);
-  const long = pending.flatMap(({ id, ...approval }) => {
-    const parts = renderBeforeApproval(redactDeep({ id, ...approval }, redact)).length;
-    return parts === 0 ? [] : [{ id, parts }];
-  });
-  if (long.length === 0) return;
+  if (pending.length === 0) return;
 
   const own = (await github.listComments(thread.thread)).filter((comment) => comment.own);
-  for (const { id, parts } of long) {
-    const names = [...Array(parts).keys()].map((index) => `approval/${id}/${index + 1}`);
-    const isPosted = (name: string) => own.some(({ body }) => hasMarker(body, name));
-    if ([...names, `approval/${id}`].every(isPosted)) continue;
+  for (const approval of pending) {
+    const { id, rootId, shownAt } = approval;
+    const view = await runs.view(rootId);
+    const posted = postedComments(approval, { ...context, page: view && (await context.linksTo(view)).page });
+    const found = posted.map((comment) => own.find(({ body }) => hasMarker(body, comment.name)));
+    if (posted.length > 1 && found.includes(undefined)) {
+      throw new UserError(
+        `${id} spans ${posted.length} comments, and not all of them are in this thread, so it cannot be approved. If they are still being posted, comment again once they are here. If one was deleted, deny the request: the worker can ask again.`,
+      );
+    }
+    // Without a time it may not be posted yet; then it cannot be approved anyway.
+    if (found.includes(undefined) && shownAt === undefined) continue;
+    if (posted.every((comment, index) => isAsPosted(comment, found[index]?.body ?? ""))) continue;
+    await runs.repostRequest(thread, { approvalId: id, deliveryId: `${person.deliveryId} ${id}`, isAltered: true });
     throw new UserError(
-      `${id} spans ${parts + 1} comments, and not all of them are in this thread, so it cannot be approved. If they are still being posted, comment again once they are here. If one was deleted, deny the request: the worker can ask again.`,
+      `The comment with the request ${id} was edited or deleted after it was posted, so nothing was approved. The request is posted again: read it, then answer.`,
     );
   }
 }
@@ -246,5 +253,6 @@ interface ThreadCommandContext {
   /** The author of the command, with its idempotency key. */
   person: { by: string; byId: number | undefined; deliveryId: string };
   redact: (text: string) => string;
+  sanitize: (text: string) => string;
   linksTo: (view: RunView) => Promise<CommentLinks>;
 }

@@ -161,8 +161,8 @@ async function handleCommand(command: AuthorizedCommand, action: Action): Promis
   const { comment, context, github } = action;
   const reaction = react("eyes", action);
   try {
-    const { redact, linksTo } = context;
-    const answer = await executeCommand(command, { github, runs: context.runs(), comment, redact, linksTo });
+    const { redact, sanitize, linksTo } = context;
+    const answer = await executeCommand(command, { github, runs: context.runs(), comment, redact, sanitize, linksTo });
     if (answer) await reply(answer, action);
     else if (context.attempts > attemptsBeforeNotice)
       await reply("GitHub answers again, and your command was executed.", action);

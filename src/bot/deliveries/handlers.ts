@@ -1,5 +1,4 @@
 import type { Probot } from "probot";
-import { commentEdited } from "./handle-checkbox.ts";
 import { checkSuiteCompleted, statusSet, workflowRunCompleted } from "./handle-checks.ts";
 import { commentCreated, issueOpened, reviewCommentCreated } from "./handle-comment.ts";
 import { mergeCheckDue, mergeCheckEvent, pullRequestEdited } from "./handle-merge-check.ts";
@@ -12,6 +11,7 @@ import {
   repositoryDeleted,
   repositoryMoved,
 } from "./handle-repository.ts";
+import { requestEdited } from "./handle-request-edit.ts";
 import { reviewSubmitted } from "./handle-review.ts";
 import { scheduleDue, scheduleEvent } from "./handle-schedule.ts";
 import { issueClosed, issueRemoved, pullRequestClosed, pullRequestReopened } from "./handle-thread-end.ts";
@@ -25,7 +25,7 @@ type EventAction = Extract<Parameters<Probot["on"]>[0], `${string}.${string}` | 
 export const handlers = {
   "issue_comment.created": commentCreated,
   "issues.opened": issueOpened,
-  "issue_comment.edited": commentEdited,
+  "issue_comment.edited": requestEdited,
   "issues.reopened": issueTriggered,
   "issues.labeled": issueTriggered,
   "issues.assigned": issueTriggered,

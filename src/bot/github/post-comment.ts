@@ -26,7 +26,7 @@ export async function postComment(
   const withMarker = (text: string) => `${text.trimEnd()}\n\n${markerOf(name)}`;
   const marked = typeof body === "string" ? withMarker(body) : async () => withMarker(await body());
   const priority = priorityOf(name);
-  const edit = (id: number) => isEdited(github, id, { body: marked, priority });
+  const edit = (id: number) => editComment(github, id, marked, priority);
   if (commentId !== undefined && (await edit(commentId))) return commentId;
 
   const create = () => createOnce(github, { thread, name, body: marked, priority });
@@ -72,11 +72,12 @@ function priorityOf(name: string): RequestPriority {
   return name.startsWith("outcome/") ? "normal" : "high";
 }
 
-/** False when someone deleted the comment. */
-async function isEdited(
+/** Edits a comment. Resolves to false when someone deleted it. */
+export async function editComment(
   github: GitHub,
   commentId: number,
-  { body, priority }: { body: CommentBody; priority: RequestPriority },
+  body: CommentBody,
+  priority: RequestPriority = "high",
 ): Promise<boolean> {
   try {
     await github.updateComment(commentId, body, priority);

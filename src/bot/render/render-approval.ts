@@ -37,6 +37,14 @@ function renderRequest(approval: Approval, link: string | undefined): string {
   );
 }
 
+/** Renders what takes the place of a request's comment that somebody edited. */
+export function renderAltered({ id, workerPath }: Approval): string {
+  return paragraphs(
+    `### ⚠️ The request ${code(id)} of **${inline(workerPath)}** was edited here`,
+    "Somebody edited this comment after it was posted, so the request is posted again below. Answers written before that do not approve it. GitHub keeps the edit in the history of this comment.",
+  );
+}
+
 /** The checkbox that approves a request. */
 export function checkboxOf(id: string): string {
   return `- [ ] Approve ${code(id)} exactly as shown`;

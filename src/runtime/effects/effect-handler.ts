@@ -59,10 +59,14 @@ export class Postponed extends Error {
 /** Posts a comment under a name, or edits the previous one, and returns the result to store. */
 export async function post(
   store: Pick<Store, "findPost">,
-  { name, attempts }: { name: string } & Pick<Effect, "attempts">,
+  { name, attempts, replaces }: { name: string; replaces?: number | undefined } & Pick<Effect, "attempts">,
   show: (options: PostOptions) => Promise<number>,
 ): Promise<EffectResult> {
   const known = await store.findPost(name);
-  const options = { name, commentId: known?.commentId, isFirstAttempt: attempts === 1 };
+  // If it was replaced already, the new comment is edited.
+  const isReplaced = replaces !== undefined && known?.commentId === replaces;
+  const options = isReplaced
+    ? { name, replaces }
+    : { name, commentId: known?.commentId, isFirstAttempt: attempts === 1 };
   return { post: { name, commentId: await show(options) } };
 }

@@ -13,13 +13,16 @@ type PostServices = Pick<EffectServices, "store" | "frontEnd">;
 export function postApproval({ store, frontEnd }: PostServices): EffectHandler<EffectOf<"approval.post">> {
   return {
     maxAttempts: 12,
-    async perform({ attempts, request: { approvalId } }, { spec }) {
+    async perform({ attempts, request: { approvalId, replaces } }, { spec }) {
       const approval = await store.findApproval(approvalId);
       const view = await readView(store, spec.rootId);
       if (!approval || !view) return {};
       const name = `approval/${approvalId}`;
-      const posted = await post(store, { name, attempts }, (options) => frontEnd.showApproval(view, approval, options));
-      return { ...posted, ...(approval.status === "pending" && { shownApproval: approvalId }) };
+      const isPending = approval.status === "pending";
+      const posted = await post(store, { name, attempts, ...(isPending && { replaces }) }, (options) =>
+        frontEnd.showApproval(view, approval, options),
+      );
+      return { ...posted, ...(isPending && { shownApproval: approvalId }) };
     },
     onFailure: async ({ request: { approvalId } }, { spec }, error) => {
       // A request that is not visible cannot be answered. A decision is in the ledger in any case.

@@ -1,7 +1,8 @@
 import definitions from "@octokit/webhooks-examples" with { type: "json" };
 import { beforeEach, describe, expect, test, vi } from "vitest";
+import type { Approval } from "#domain/approval.ts";
 import { UserError } from "#domain/errors.ts";
-import { markerOf } from "#text/comment-marker.ts";
+import { hasMarker, markerOf } from "#text/comment-marker.ts";
 import { parseToolCommand } from "#ui/run-commands.ts";
 import {
   type BotWorld,
@@ -11,7 +12,7 @@ import {
   eventTime,
   type RecordingRuns,
 } from "../../support/bot-world.ts";
-import { sampleApproval, samplePreview } from "../../support/run-view.ts";
+import { sampleApproval, samplePreview, sampleView } from "../../support/run-view.ts";
 
 const startWorld = botWorlds();
 let world: BotWorld;
@@ -467,22 +468,64 @@ describe("decisions", () => {
   test.each(["/approve", "/approve K7MQ", "/approve all"])(
     "%s approves nothing while a part of a long request is missing from the thread",
     async (body) => {
-      const preview = samplePreview("+a line\n".repeat(10_000));
-      runs.pendingApprovals.mockResolvedValue([sampleApproval({ preview })]);
-      const addPart = (name: string) => world.addOwnComment(`Text\n\n${markerOf(name)}`);
-      addPart("approval/k7mq/1");
-      addPart("approval/k7mq");
-      world.addComment({ body: markerOf("approval/k7mq/2"), login: "tom" });
+      const approval = sampleApproval({ preview: samplePreview("+a line\n".repeat(10_000)) });
+      runs.pendingApprovals.mockResolvedValue([approval]);
+      await world.bot.frontEnd.showApproval(sampleView(), approval, { name: "approval/k7mq" });
+      const part = world.ownComments.find(({ body }) => hasMarker(body, "approval/k7mq/2"));
+      world.hub.repository().comments.delete(part?.id ?? 0);
+      world.addComment({ body: part?.body ?? "", login: "tom" });
 
       await world.comment({ body });
       expect(runs.decideApprovals).not.toHaveBeenCalled();
       expect(world.replies.at(-1)).toMatch(/k7mq spans 3 comments, and not all of them are in this thread/);
 
-      addPart("approval/k7mq/2");
+      world.addOwnComment(part?.body ?? "");
       await world.comment({ body });
       expect(runs.decideApprovals).toHaveBeenCalledOnce();
     },
   );
+
+  const quorum = (...by: string[]) => [{ who: "2 people", required: 2, by }];
+  const answers = [{ by: "mia", at: 1 }];
+  test.each<[string, { posted?: Partial<Approval>; change: (body: string) => string }]>([
+    ["a word of the request", { change: (body) => body.replace("added twice", "is fine") }],
+    ["a sentence above the request", { change: (body) => `Checked by security.\n\n${body}` }],
+    ["a sentence below the marker", { change: (body) => `${body}\n\nChecked.` }],
+    ["an HTML comment around the request", { change: (body) => `<!--\n${body}` }],
+    ["the digest", { change: (body) => body.replace("0123456789ab", "ba9876543210") }],
+    ["an answer that nobody gave", { change: (body) => body, posted: { quorums: quorum("mia") } }],
+    ["a part above", { change: (body) => body, posted: { preview: samplePreview("+a lime\n".repeat(10_000)) } }],
+  ])("an approval of a request does not count where %s was changed in its comment", async (_, { posted, change }) => {
+    const preview = posted?.preview && samplePreview("+a line\n".repeat(10_000));
+    const approval = sampleApproval({ shownAt: 1, ...(preview && { preview }) });
+    runs.pendingApprovals.mockResolvedValue([approval]);
+    const shown = posted?.quorums ? { ...approval, ...posted, answers } : { ...approval, ...posted };
+    const id = await world.bot.frontEnd.showApproval(sampleView(), shown, { name: "approval/k7mq" });
+    const comment = world.hub.repository().comments.get(id);
+    Object.assign(comment ?? {}, { body: change(comment?.body ?? "") });
+
+    await world.comment({ body: "/approve k7mq" });
+
+    expect(runs.decideApprovals).not.toHaveBeenCalled();
+    expect(world.replies.at(-1)).toMatch(/k7mq was edited or deleted after it was posted, so nothing was approved/);
+    expect(runs.repostRequest).toHaveBeenCalledExactlyOnceWith(
+      world.thread,
+      expect.objectContaining({ approvalId: "k7mq", isAltered: true }),
+    );
+  });
+
+  test.each<[string, Partial<Approval>, Partial<Approval>]>([
+    ["is as it was posted", {}, {}],
+    ["does not show the latest answer yet", {}, { quorums: quorum("mia"), answers }],
+    ["shows the latest answer", { quorums: quorum("mia"), answers }, { quorums: quorum("mia"), answers }],
+  ])("an approval counts where the comment %s", async (_, posted, now) => {
+    await world.bot.frontEnd.showApproval(sampleView(), sampleApproval(posted), { name: "approval/k7mq" });
+    runs.pendingApprovals.mockResolvedValue([sampleApproval(now)]);
+
+    await world.comment({ body: "/approve k7mq" });
+
+    expect(runs.decideApprovals).toHaveBeenCalledOnce();
+  });
 
   test("a reason reaches the worker verbatim", async () => {
     await world.comment({ body: '/deny it\'s the "wrong" file', comment: { id: 77 } });

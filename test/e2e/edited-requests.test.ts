@@ -49,16 +49,43 @@ test("ticking the box of a request approves exactly what it shows, by someone wh
   expect(story.requests).toHaveLength(2);
 });
 
-test("an edit that changes anything else approves nothing, and the request is restored", async () => {
+test("an edit that changes anything else approves nothing, and only answers to the request that is posted again count", async () => {
   const { story, request } = await requested("Change it");
   const maintainer = world.github.as("maintainer");
 
   maintainer.editComment(request.id, tick(request.body).replace("README.md", "LICENSE"));
-  await restored(story, request);
-  maintainer.editComment(request.id, `Approved.\n${request.body}`);
-  await restored(story, request);
-  maintainer.comment(story.issue.number, "/status");
-  await story.botComment(/\*\*fixer\*\* is waiting for approval[\s\S]*reply%2F/);
-
+  const again = await story.until(
+    ({ comments }) => comments.find(({ id, body }) => id > request.id && box.test(body)),
+    "the request in a new comment",
+  );
+  const id = /\/approve (\w+)/.exec(again.body)?.[1];
+  await story.botComment(new RegExp(`The request \`${id}\` of \\*\\*fixer\\*\\* was edited here`));
+  expect(again.body).toBe(request.body);
   expect(story.requests).toHaveLength(1);
+
+  story.comment(`/approve ${id}`);
+  await story.botComment(/It is gone\./);
+});
+
+test("an approval does not count while the comment with the request is not as it was posted", async () => {
+  const { story, request } = await requested("Answer what is not ours");
+  const id = /\/approve (\w+)/.exec(request.body)?.[1];
+
+  // Like an edit whose delivery has not arrived.
+  Object.assign(world.github.repository().comments.get(request.id) ?? {}, {
+    body: request.body.replace("README.md", "LICENSE"),
+  });
+  story.comment("/approve");
+  await story.botComment(
+    new RegExp(`request ${id} was edited or deleted after it was posted, so nothing was approved`),
+  );
+  const again = await story.until(
+    ({ comments }) => comments.find(({ id, body }) => id > request.id && box.test(body)),
+    "the request in a new comment",
+  );
+  expect(story.requests).toHaveLength(1);
+
+  expect(again.body).toBe(request.body);
+  story.comment("/approve");
+  await story.botComment(/It is gone\./);
 });
