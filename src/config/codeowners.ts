@@ -4,27 +4,51 @@ import { compilePathPattern } from "#text/path-pattern.ts";
 export const codeownersPaths = [".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS"] as const;
 
 const maxRules = 5_000;
+const maxLines = 20_000;
 
-/** The owner of a path that none of the last 5,000 rules matches, if there are earlier ones. Identifies no account. */
+/** The owner of a path that none of the compared rules matches, if there may be earlier ones. Identifies no account. */
 export const unknownOwner = "unknown";
 
 /**
  * Parses a CODEOWNERS file. The returned function resolves a path to the owners in the last matching line, which may have
- * none. Skips lines with syntax that GitHub does not support: `!`, `[ ]`, an escaped `#`, and invalid owners. Of more than
- * 5,000 rules only the last are compared, and a path that none of them matches has an unknown owner.
+ * none. Skips lines with syntax that GitHub does not support: `!`, `[ ]`, an escaped `#`, and invalid owners. Of a file with
+ * more than 5,000 rules or 20,000 lines only the last are compared, and a path that none of them matches has an unknown
+ * owner. `pause` is awaited after each rule for which it returns a promise.
  */
-export function parseCodeowners(text: string): (path: string) => readonly string[] {
-  const rules = text.split(/\r?\n/).flatMap((line) => parseLine(line) ?? []);
+export function parseCodeowners(
+  text: string,
+  pause: () => Promise<void> | undefined = () => undefined,
+): (path: string) => Promise<readonly string[]> {
+  const { rules, isWhole } = readRules(text);
   // Compiling patterns dominates the cost, so each is compiled once and only when needed.
-  const recent = rules.slice(-maxRules).toReversed();
   const compiled = new Map<string, (path: string) => boolean>();
   function matches(pattern: string, path: string): boolean {
     const match = compiled.get(pattern) ?? compilePathPattern(pattern);
     compiled.set(pattern, match);
     return match(path);
   }
-  const otherwise = rules.length > maxRules ? [unknownOwner] : [];
-  return (path) => recent.find(({ pattern }) => matches(pattern, path))?.owners ?? otherwise;
+  return async (path) => {
+    for (const { pattern, owners } of rules) {
+      if (matches(pattern, path)) return owners;
+      const pausing = pause();
+      if (pausing !== undefined) await pausing;
+    }
+    return isWhole ? [] : [unknownOwner];
+  };
+}
+
+/** Reads the rules from the last to the first, as far as the limits allow. */
+function readRules(text: string) {
+  const rules: { pattern: string; owners: string[] }[] = [];
+  let end = text.length;
+  for (let lines = 0; end >= 0; lines++) {
+    if (rules.length === maxRules || lines === maxLines) return { rules, isWhole: false };
+    const start = end === 0 ? -1 : text.lastIndexOf("\n", end - 1);
+    const rule = parseLine(text.slice(start + 1, end).replace(/\r$/, ""));
+    if (rule) rules.push(rule);
+    end = start;
+  }
+  return { rules, isWhole: true };
 }
 
 function parseLine(line: string): { pattern: string; owners: string[] } | undefined {

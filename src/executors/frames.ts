@@ -1,4 +1,5 @@
 import type { Readable, Writable } from "node:stream";
+import { hasMoreValues } from "#text/json-values.ts";
 
 /** Two 32-bit lengths: of the whole frame and of its JSON. */
 const headerBytes = 8;
@@ -61,6 +62,8 @@ export interface FrameLimits {
   maxBytes: number;
   /** The maximum size of its JSON, without the data that follows it. */
   maxJsonBytes: number;
+  /** The maximum number of values in its JSON. */
+  maxValues: number;
 }
 
 /**
@@ -72,6 +75,7 @@ export function readFrames(
   {
     maxBytes,
     maxJsonBytes,
+    maxValues,
     onFrame,
     onFailure,
   }: FrameLimits & { onFrame(value: unknown): void; onFailure(error: Error): void },
@@ -113,7 +117,9 @@ export function readFrames(
       const { json } = expected;
       expected = undefined;
       try {
-        onFrame(parseFrame(frame.subarray(0, json), frame.subarray(json)));
+        const text = frame.subarray(0, json);
+        if (hasMoreValues(text, maxValues)) throw new Error(`A frame of more than ${maxValues} values is not taken`);
+        onFrame(parseFrame(text, frame.subarray(json)));
       } catch (error) {
         return fail(error instanceof Error ? error : new Error(String(error)));
       }
@@ -134,9 +140,18 @@ function parseFrame(json: Buffer, beside: Buffer): unknown {
     return beside.subarray(start, start + length);
   }
 
-  return JSON.parse(json.toString("utf8"), (_, member: unknown) => {
+  function restore(member: unknown): unknown {
     if (typeof member !== "object" || member === null) return member;
     if ("$bytes" in member) return partOf(member.$bytes);
-    return "$text" in member ? partOf(member.$text).toString("utf8") : member;
-  });
+    if ("$text" in member) return partOf(member.$text).toString("utf8");
+    const members = member as Record<string, unknown>;
+    for (const key in members) {
+      const value = members[key];
+      // A key that exists is replaced, whatever its name.
+      if (typeof value === "object" && value !== null) members[key] = restore(value);
+    }
+    return member;
+  }
+
+  return restore(JSON.parse(json.toString("utf8")));
 }

@@ -24,6 +24,8 @@ export interface GuardedChildOptions {
 
 /** The JSON of a message, without its bytes and long strings. */
 const maxJsonBytes = 8_000_000;
+/** They are parsed in one turn of the event loop. */
+const maxJsonValues = 100_000;
 /** The number of questions a child may have open, including answers that it has not read yet. */
 const maxOpenQuestions = 64;
 const maxUnreadBytes = 256_000_000;
@@ -79,6 +81,7 @@ export class GuardedChild {
     readFrames(child.stdout, {
       maxBytes: messageBytes,
       maxJsonBytes: Math.min(messageBytes, maxJsonBytes),
+      maxValues: maxJsonValues,
       onFrame: (value) => this.#receive(ChildMessage.parse(value)),
       onFailure: () => this.kill(),
     });

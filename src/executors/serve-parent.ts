@@ -51,6 +51,7 @@ function listen(handle: (request: unknown, parent: Parent) => Promise<unknown>):
   readFrames(process.stdin, {
     maxBytes: 0xffff_ffff,
     maxJsonBytes: 0xffff_ffff,
+    maxValues: Number.POSITIVE_INFINITY,
     onFrame(value) {
       const message = value as { id: number; request: unknown } | { answer: number; value?: unknown; error?: string };
       if ("id" in message) {

@@ -5,6 +5,7 @@ import type { RunEvent } from "#domain/events.ts";
 import { type Account, hasPermission, isSameAccount } from "#domain/github.ts";
 import { changesIn } from "#domain/preview.ts";
 import type { RunSpec } from "#domain/run.ts";
+import { EventLoopYielder } from "#sandbox/event-loop.ts";
 import { matchesSomePath } from "#text/path-pattern.ts";
 import type { RepositoryAccess } from "./run-environment.ts";
 import { readable, type Store } from "./store/store.ts";
@@ -29,11 +30,12 @@ export async function requirementsOf(
 ): Promise<Requirement[]> {
   const rules = approvalRules(settings).filter((rule) => appliesTo(rule, call));
   const owners = rules.some(({ codeowners }) => codeowners) ? await readCodeowners(repository) : undefined;
+  const groups = await ownerGroups(call, owners);
   const requirements = rules.flatMap(({ codeowners, ...rule }): Requirement[] => {
     const { permission, required, people, teams } = rule;
     const exclude = rule.exclude ?? (required > 1 ? "authors" : "nobody");
     if (!codeowners) return [{ permission, required, people, teams, exclude }];
-    return ownerGroups(call, owners).map((group) => ({ ...group, permission, required, exclude }));
+    return groups.map((group) => ({ ...group, permission, required, exclude }));
   });
   return requirements.length > 0 ? requirements : [anyone];
 }
@@ -54,18 +56,19 @@ function appliesTo(
 }
 
 async function readCodeowners(repository: Pick<RepositoryAccess, "readFile">) {
+  const loop = new EventLoopYielder();
   for (const path of codeownersPaths) {
     const text = await repository.readFile(path);
-    if (text !== undefined) return parseCodeowners(text);
+    if (text !== undefined) return parseCodeowners(text, () => (loop.isDue ? loop.turn() : undefined));
   }
   return undefined;
 }
 
 /** Returns the distinct groups of owners of the changed files. Files without owners need no specific approver. */
-function ownerGroups({ preview }: RuledCall, ownersOf: ((path: string) => readonly string[]) | undefined) {
+async function ownerGroups({ preview }: RuledCall, ownersOf: ReturnType<typeof parseCodeowners> | undefined) {
   const groups = new Map<string, Pick<Requirement, "people" | "teams"> & { ownedPath: string }>();
   for (const { path } of changesIn(preview)) {
-    const owners = ownersOf?.(path) ?? [];
+    const owners = (await ownersOf?.(path)) ?? [];
     const key = owners.join(" ");
     if (owners.length === 0 || groups.has(key)) continue;
     // GitHub does not reveal whose an e-mail address is, so an address does not make anyone an owner here.

@@ -62,15 +62,21 @@ function lines(all: readonly string[]): string {
 /** Limits the work for all diffs of one request. Text beyond the limit is shown as replaced, and never left out. */
 export class DiffBudget {
   #stepsLeft = 1_000_000;
+  #stepsLeftInFile = maxStepsInFile;
 
-  /** The maximum number of added and deleted lines to search for in one place. */
-  get maxEdits(): number {
-    return Math.floor(Math.sqrt(Math.min(this.#stepsLeft, maxEditsInGap ** 2)));
+  startFile(): void {
+    this.#stepsLeftInFile = Math.min(this.#stepsLeft, maxStepsInFile);
+  }
+
+  /** The maximum number of added and deleted lines to search for in a place with this number of lines. */
+  maxEdits(lines: number): number {
+    return Math.floor(Math.min(Math.sqrt(this.#stepsLeftInFile), maxEditsInGap, maxComparisonsInGap / lines));
   }
 
   /** The time to find edits grows with the square of their number. */
   spend(edits: number): void {
     this.#stepsLeft = Math.max(0, this.#stepsLeft - edits ** 2);
+    this.#stepsLeftInFile = Math.max(0, this.#stepsLeftInFile - edits ** 2);
   }
 }
 
@@ -81,7 +87,12 @@ export interface Edit {
   added: number;
 }
 
+/** More changed lines are shown as replaced: they would be compared in one turn of the event loop. */
+const maxComparedLines = 100_000;
+const maxStepsInFile = 400_000;
 const maxEditsInGap = 600;
+/** The lines of a place are compared at most once for each edit that is searched for. */
+const maxComparisonsInGap = 3_000_000;
 const contextLines = 3;
 const noNewline = "\\ No newline at end of file";
 
@@ -99,6 +110,8 @@ export function diffLines(before: string, after: string, budget = new DiffBudget
 
 /** Compares lines and returns the edits that turn the old lines into the new ones. */
 export function compareLines(old: readonly string[], now: readonly string[], budget: DiffBudget): Edit[] {
+  if (old.length + now.length > maxComparedLines) return [replaced(old, now)];
+  budget.startFile();
   // Comparing numbers takes the same time for lines of any length.
   const numbers = new Map<string, number>();
   const numberOf = (line: string) => {
@@ -201,10 +214,9 @@ function unchanged(lines: number): Edit {
 }
 
 function compareGap(old: number[], now: number[], budget: DiffBudget): Edit[] {
-  const replaced = [{ common: 0, deleted: old.length, added: now.length }];
-  if (old.length === 0 || now.length === 0) return replaced;
+  if (old.length === 0 || now.length === 0) return [replaced(old, now)];
 
-  const { maxEdits } = budget;
+  const maxEdits = budget.maxEdits(old.length + now.length);
   const changes = diffArrays(old, now, { maxEditLength: maxEdits });
   budget.spend(
     changes ? changes.reduce((sum, { added, removed, count }) => sum + (added || removed ? count : 0), 0) : maxEdits,
@@ -214,8 +226,12 @@ function compareGap(old: number[], now: number[], budget: DiffBudget): Edit[] {
       common: added || removed ? 0 : count,
       deleted: removed ? count : 0,
       added: added ? count : 0,
-    })) ?? replaced
+    })) ?? [replaced(old, now)]
   );
+}
+
+function replaced(old: readonly unknown[], now: readonly unknown[]): Edit {
+  return { common: 0, deleted: old.length, added: now.length };
 }
 
 /** Joins edits into hunks with surrounding lines. */
@@ -226,7 +242,7 @@ function toHunks(edits: readonly Edit[], old: readonly string[], now: readonly s
   /** Common lines since the last change. */
   let common = 0;
   const addContext = (target: DiffHunk, from: number, count: number) => {
-    for (const line of old.slice(from, from + count)) target.lines.push(...marked(" ", line));
+    for (const line of old.slice(from, from + count)) addLine(target, " ", line);
     target.oldLines += count;
     target.newLines += count;
   };
@@ -244,8 +260,8 @@ function toHunks(edits: readonly Edit[], old: readonly string[], now: readonly s
       hunks.push(hunk);
       addContext(hunk, oldAt - context, context);
     }
-    for (const line of old.slice(oldAt, oldAt + edit.deleted)) hunk.lines.push(...marked("-", line));
-    for (const line of now.slice(newAt, newAt + edit.added)) hunk.lines.push(...marked("+", line));
+    for (let at = oldAt; at < oldAt + edit.deleted; at++) addLine(hunk, "-", old[at] ?? "");
+    for (let at = newAt; at < newAt + edit.added; at++) addLine(hunk, "+", now[at] ?? "");
     hunk.oldLines += edit.deleted;
     hunk.newLines += edit.added;
     oldAt += edit.deleted;
@@ -256,6 +272,7 @@ function toHunks(edits: readonly Edit[], old: readonly string[], now: readonly s
   return hunks;
 }
 
-function marked(mark: " " | "-" | "+", line: string): string[] {
-  return line.endsWith("\n") ? [mark + line.slice(0, -1)] : [mark + line, noNewline];
+function addLine({ lines }: DiffHunk, mark: " " | "-" | "+", line: string): void {
+  if (line.endsWith("\n")) lines.push(mark + line.slice(0, -1));
+  else lines.push(mark + line, noNewline);
 }

@@ -1,6 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { parseCodeowners, unknownOwner } from "#config/codeowners.ts";
+import { EventLoopYielder } from "#sandbox/event-loop.ts";
 import { compilePathPattern } from "#text/path-pattern.ts";
+import { longestTurnMs } from "../support/longest-turn.ts";
 
 describe("patterns, as GitHub documents them", () => {
   test.each([
@@ -37,7 +39,7 @@ describe("patterns, as GitHub documents them", () => {
   });
 });
 
-test("the last line that matches decides, also when it names nobody", () => {
+test("the last line that matches decides, also when it names nobody", async () => {
   const ownersOf = parseCodeowners(`# Everything
 *       @acme/all
 *.js    @ada  # inline comment
@@ -45,13 +47,13 @@ test("the last line that matches decides, also when it names nobody", () => {
 /apps/github
 `);
 
-  expect(ownersOf("readme.md")).toEqual(["@acme/all"]);
-  expect(ownersOf("src/a.js")).toEqual(["@ada"]);
-  expect(ownersOf("apps/a.js")).toEqual(["@grace", "@acme/apps", "help@example.com"]);
-  expect(ownersOf("apps/github/a.js")).toEqual([]);
+  expect(await ownersOf("readme.md")).toEqual(["@acme/all"]);
+  expect(await ownersOf("src/a.js")).toEqual(["@ada"]);
+  expect(await ownersOf("apps/a.js")).toEqual(["@grace", "@acme/apps", "help@example.com"]);
+  expect(await ownersOf("apps/github/a.js")).toEqual([]);
 });
 
-test("lines with syntax that GitHub does not support are skipped", () => {
+test("lines with syntax that GitHub does not support are skipped", async () => {
   const ownersOf = parseCodeowners(`*.md @ada
 !*.md @eve
 \\#odd @eve
@@ -59,13 +61,36 @@ test("lines with syntax that GitHub does not support are skipped", () => {
 *.md eve
 `);
 
-  expect(ownersOf("a.md")).toEqual(["@ada"]);
+  expect(await ownersOf("a.md")).toEqual(["@ada"]);
 });
 
-test("of more than 5,000 rules an early one never loses its file to everyone: its owner is unknown", () => {
+test("of more than 5,000 rules an early one never loses its file to everyone: its owner is unknown", async () => {
   const others = Array.from({ length: 5_000 }, (_, index) => `/other/${index}.js @ada`);
   const ownersOf = parseCodeowners(["* @acme/security", ...others].join("\n"));
 
-  expect(ownersOf("other/7.js")).toEqual(["@ada"]);
-  expect(ownersOf("src/login.js")).toEqual([unknownOwner]);
+  expect(await ownersOf("other/7.js")).toEqual(["@ada"]);
+  expect(await ownersOf("src/login.js")).toEqual([unknownOwner]);
+});
+
+test("a file with many more lines is read from its end, and matching it lets other work run", async () => {
+  const rules = Array.from({ length: 60_000 }, (_, index) => `/src/${index}/**/file*.ts @ada`);
+  const text = ["* @acme/security", ...rules].join("\n");
+  let owners: readonly string[] = [];
+
+  const blockedMs = await longestTurnMs(async () => {
+    const loop = new EventLoopYielder();
+    const ownersOf = parseCodeowners(text, () => (loop.isDue ? loop.turn() : undefined));
+    owners = await ownersOf("src/59999/a/file1.ts");
+    expect(await ownersOf("src/login.js")).toEqual([unknownOwner]);
+  });
+
+  expect(owners).toEqual(["@ada"]);
+  expect(blockedMs).toBeLessThan(100);
+});
+
+test("of a file with mostly comments the last 20,000 lines count", async () => {
+  const ownersOf = parseCodeowners(`*.md @eve\n${"# a comment\n".repeat(20_000)}*.js @ada\n`);
+
+  expect(await ownersOf("a.js")).toEqual(["@ada"]);
+  expect(await ownersOf("a.md")).toEqual([unknownOwner]);
 });

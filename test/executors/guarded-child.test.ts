@@ -172,6 +172,7 @@ test.each<[string, [json: string, beside: number]]>([
   ["a list with holes", ['{"done":1,"result":{"length":4294967295}}', 0]],
   ["no JSON", ['{"done":1,"resu', 0]],
   ["nesting without end", ['{"done":1,"result":'.padEnd(400_000, "["), 0]],
+  ["350,000 values", [`{"done":1,"result":[${Array(350_000).fill("[]")}]}`, 0]],
   ["bytes beside the frame", ['{"done":1,"result":{"$bytes":[0,11]}}', 10]],
   ["bytes before the frame", ['{"done":1,"result":{"$bytes":[-8,4]}}', 10]],
   ["one text a thousand times", [`{"done":1,"result":[${Array(1_000).fill('{"$text":[0,500000]}')}]}`, 500_000]],
@@ -203,7 +204,7 @@ test("any message arrives unchanged, exactly once", () => {
       ),
     ),
   })).value;
-  const limits = { maxBytes: 10_000_000, maxJsonBytes: 10_000_000 };
+  const limits = { maxBytes: 10_000_000, maxJsonBytes: 10_000_000, maxValues: 100_000 };
 
   fc.assert(
     fc.property(fc.array(plain, { maxLength: 4 }), fc.integer({ min: 1, max: 5_000 }), (values, pieceBytes) => {

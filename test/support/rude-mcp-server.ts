@@ -17,6 +17,9 @@ const tools = [
     "no_error",
     "batch",
     "die",
+    "many_values",
+    "many_lines",
+    "many_messages",
     "a.b",
     "a_b",
   ],
@@ -56,6 +59,15 @@ const behaviours: Record<string, (id: number) => void> = {
   malformed: (id) => write({ jsonrpc: "2.0", id, outcome: "fine" }),
   no_error: (id) => write({ jsonrpc: "2.0", id, error: null }),
   batch: (id) => write([answer(id, "batch")]),
+  many_values: (id) => write({ ...answer(id, "values"), more: Array(350_000).fill([]) }),
+  many_lines: (id) => {
+    process.stdout.write("[]\n".repeat(100_000));
+    write(answer(id, "many lines"));
+  },
+  many_messages: (id) => {
+    write(Array(40_000).fill(null));
+    write(answer(id, "many messages"));
+  },
   die: () => {
     process.stderr.write("cannot open the database\n");
     process.exit(3);

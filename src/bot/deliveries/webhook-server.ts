@@ -1,10 +1,14 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { DatabaseError, UserError } from "#domain/errors.ts";
+import { JsonValueCounter } from "#text/json-values.ts";
 import type { RawDelivery, Receipt } from "./receive-delivery.ts";
 
 /** GitHub sends at most 25 MB. */
 const maxBodyBytes = 25 * 1024 * 1024;
+
+/** Far above GitHub's largest payload, a push of 2,048 commits. They are parsed in one turn of the event loop. */
+const maxBodyValues = 200_000;
 
 /** Bytes of all bodies that are being read. Their senders are not authenticated yet. */
 const maxBufferedBytes = 100 * 1024 * 1024;
@@ -122,12 +126,14 @@ export class WebhookServer {
   async #readBody(request: IncomingMessage): Promise<string | Answer> {
     if (Number(request.headers["content-length"] ?? 0) > maxBodyBytes) return tooLong;
     const chunks: Buffer[] = [];
+    const values = new JsonValueCounter();
     let length = 0;
     try {
       for await (const chunk of request as AsyncIterable<Buffer>) {
         length += chunk.length;
         this.#bufferedBytes += chunk.length;
         if (length > maxBodyBytes) return tooLong;
+        if (values.add(chunk) > maxBodyValues) return tooManyValues;
         if (this.#bufferedBytes > maxBufferedBytes) return [503, "Too many large requests at once. Deliver it again."];
         chunks.push(chunk);
       }
@@ -148,6 +154,7 @@ function cannotListen(error: Error): UserError {
 type Answer = [status: number, message: string];
 
 const tooLong: Answer = [413, "The body is larger than 25 MB."];
+const tooManyValues: Answer = [413, `The body has more than ${maxBodyValues} values.`];
 
 function send(response: ServerResponse, status: number, message: string): void {
   // A body that was not read must not be parsed as the next request.

@@ -3,6 +3,8 @@ import type { ToolRun } from "#domain/tool.ts";
 
 /** The maximum length of a line that either process accepts from the other, in bytes. */
 export const maxLineBytes = 32_000_000;
+/** The maximum number of values in a message from the host. */
+export const maxLineValues = 100_000;
 
 /** The tasks of a tool: run, decide about approval, preview, and check input and output. */
 export type HostTask = "execute" | "judge" | "preview" | "checkInput" | "checkOutput";

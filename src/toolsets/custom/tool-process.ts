@@ -8,6 +8,7 @@ import {
   FromHost,
   type HostTask,
   maxLineBytes,
+  maxLineValues,
   type PlainError,
   plainError,
   type SandboxCall,
@@ -178,6 +179,7 @@ class RunningProcess {
     for (const handle of [child, child.stdin, child.stdout]) (handle as { unref?(): void }).unref?.();
     readJsonLines(child.stdout, {
       maxBytes: maxLineBytes,
+      maxValues: maxLineValues,
       onBytes: (count) => {
         this.#receivedBytes += count;
         if (this.#receivedBytes > (this.#open.size > 0 ? maxBusyBytes : maxIdleBytes))

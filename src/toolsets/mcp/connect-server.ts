@@ -11,6 +11,7 @@ import {
 import { Agent, fetch as undiciFetch } from "undici";
 import { z } from "zod";
 import { isPublicAddress, publicAddresses, type Resolve } from "#executors/public-address.ts";
+import { JsonValueCounter } from "#text/json-values.ts";
 import { readJsonLines } from "#toolsets/read-json-lines.ts";
 import type { ServerSettings } from "./server-settings.ts";
 
@@ -120,6 +121,8 @@ const Validity = z.object({ ttlMs: z.number().nonnegative().optional().catch(und
 
 /** The maximum size of a server's response, in bytes. */
 const maxResponseBytes = 8_000_000;
+/** The maximum number of values in it, which the client parses in one turn of the event loop. */
+const maxResponseValues = 100_000;
 
 /** Creates a fetch that connects only to public addresses, and only to the address that was checked. */
 export function createPublicFetch(resolve?: Resolve): { fetch: typeof globalThis.fetch; close(): Promise<void> } {
@@ -150,10 +153,12 @@ export function limitedFetch(fetch: typeof globalThis.fetch): typeof globalThis.
     if (!response.body) return response;
 
     let bytes = 0;
+    const values = new JsonValueCounter();
     const limit = new TransformStream<Uint8Array, Uint8Array>({
       transform(chunk, controller) {
         bytes += chunk.length;
-        if (bytes > maxResponseBytes) controller.error(new Error("The server's response is too long"));
+        const isTooLong = bytes > maxResponseBytes || values.add(chunk) > maxResponseValues;
+        if (isTooLong) controller.error(new Error("The server's response is too long"));
         else controller.enqueue(chunk);
       },
     });
@@ -169,6 +174,8 @@ export class ProgramEndedError extends Error {
 
 /** The maximum size of a server's message, in bytes. */
 const maxMessageBytes = 8_000_000;
+/** The maximum number of messages in one line. */
+const maxBatch = 1_000;
 /** The time in milliseconds that a program gets to end after its input was closed. */
 const graceMs = 500;
 const maxStderrCharacters = 2_000;
@@ -184,6 +191,7 @@ interface ServerProgram {
 const Id = z.union([z.string(), z.number()]);
 /** A request or notification from the server. */
 const ServerRequest = z.looseObject({ method: z.string(), id: Id.optional() });
+const AnyResponse = z.looseObject({ id: Id });
 /** A response to one of our requests. */
 const ServerResponse = z.union([
   z.looseObject({ id: Id, result: z.unknown() }),
@@ -245,8 +253,11 @@ class ProgramTransport implements MCPTransport {
       });
       readJsonLines(child.stdout, {
         maxBytes: maxMessageBytes,
+        maxValues: maxResponseValues,
         onValue: (value) => {
-          for (const message of [value].flat()) this.#receive(message);
+          const messages = [value].flat();
+          if (messages.length > maxBatch) this.#skip(`a batch of ${messages.length} messages`);
+          else for (const message of messages) this.#receive(message);
         },
         onInvalidLine: (line) => this.#skip(line),
         onFailure: (reason) => {
@@ -301,7 +312,7 @@ class ProgramTransport implements MCPTransport {
       this.#forward(value);
       return;
     }
-    const id = z.looseObject({ id: Id }).safeParse(value).data?.id;
+    const id = AnyResponse.safeParse(value).data?.id;
     if (id === undefined || !this.#pending.delete(String(id))) {
       this.#skip(JSON.stringify(value));
       return;

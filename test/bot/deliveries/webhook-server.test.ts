@@ -3,6 +3,7 @@ import { request } from "node:http";
 import { connect, type Socket } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
 import { WebhookServer, type WebhookServerOptions } from "#bot/deliveries/webhook-server.ts";
+import { longestTurnMs } from "../../support/longest-turn.ts";
 
 let stop = async () => {};
 afterEach(() => stop());
@@ -66,6 +67,35 @@ test("refuses a body that is too long by its Content-Length before reading it", 
 
   expect(await responseOn(socket)).toMatch(/^HTTP\/1\.1 413 /);
 });
+
+test.each([
+  ["25 MB of empty objects", `{"a":[${"{},".repeat(8_000_000)}{}]}`, 413],
+  ["25 MB of line feeds in strings that do not end", `["${'"\n'.repeat(12_000_000)}`, 200],
+  ["a push of 2,048 commits", JSON.stringify(samplePush(2_048)), 200],
+  ["a comment of 10 MB of commas and brackets", JSON.stringify({ body: '[{"a":1},'.repeat(1_000_000) }), 200],
+])("of %s, the values are counted before they are parsed", async (_, body, status) => {
+  const port = await start();
+  const fields = headers
+    .split("\r\n")
+    .slice(2)
+    .map((line) => line.split(": ") as [string, string]);
+
+  let response: Response | undefined;
+  const blockedMs = await longestTurnMs(async () => {
+    response = await fetch(`http://127.0.0.1:${port}/hooks`, { method: "POST", headers: fields, body });
+  });
+
+  expect(response?.status).toBe(status);
+  expect(blockedMs).toBeLessThan(300);
+});
+
+/** A push with as many values as GitHub sends. */
+function samplePush(commits: number) {
+  const person = { name: "Ada", email: "ada@example.com", username: "ada" };
+  const files = Array.from({ length: 20 }, (_, index) => `src/file-${index}.ts`);
+  const commit = { id: "a".repeat(40), message: "Work", author: person, committer: person, added: files, removed: [] };
+  return { ref: "refs/heads/main", commits: Array(commits).fill({ ...commit, modified: files }) };
+}
 
 test("bounds the memory of large bodies that arrive at once, and asks for the rest to be delivered again", async () => {
   const port = await start();

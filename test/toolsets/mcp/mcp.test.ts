@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "v
 import { createPublicFetch } from "#toolsets/mcp/connect-server.ts";
 import { mcpToolset } from "#toolsets/mcp/mcp-toolset.ts";
 import { type ToolboxWorldOptions, toolboxWorld } from "../../support/custom-tools-world.ts";
+import { longestTurnMs } from "../../support/longest-turn.ts";
 import { type HttpMcpServer, startHttpMcpServer } from "../../support/mcp-server.ts";
 import { misbehaviorNames, startStatelessMcpServer } from "../../support/stateless-mcp-server.ts";
 
@@ -119,6 +120,19 @@ describe("an MCP server that misbehaves", () => {
 
     expect(await run(`rude_${tool}`)).toMatchObject({ error: { code: "EXECUTION_ERROR" } });
     expect((await run("rude_echo")).error).toBeUndefined();
+  });
+
+  test.each([
+    ["a line of 350,000 values", "many_values", { error: { code: "UNAVAILABLE" } }],
+    ["a hundred thousand short lines", "many_lines", { value: { content: "many lines" } }],
+    ["a batch of forty thousand messages", "many_messages", { value: { content: "many messages" } }],
+  ])("that sends %s does not block the event loop", async (_, tool, result) => {
+    const { run } = await mcp({ servers: rude(), ...free });
+    await run("rude_echo");
+
+    const blockedMs = await longestTurnMs(async () => expect(await run(`rude_${tool}`)).toMatchObject(result));
+
+    expect(blockedMs).toBeLessThan(100);
   });
 
   test("that answers after the time limit or an interrupt does not disturb later calls", async () => {

@@ -214,6 +214,7 @@ confine(
 );
 readJsonLines(process.stdin, {
   maxBytes: 2 * maxLineBytes,
+  maxValues: Number.POSITIVE_INFINITY,
   onValue: (value) => receive(value as ToHost),
   onFailure: () => process.exit(1),
 });
