@@ -2,6 +2,7 @@ import { type FlexibleSchema, type JSONSchema7, jsonSchema } from "ai";
 import type { ApprovalConfig } from "#domain/approval.ts";
 import type { JsonSchema } from "#domain/json-schema.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
+import type { Workspace } from "#domain/workspace.ts";
 import { applyApprovalSettings } from "#toolsets/approval-settings.ts";
 import type { ToolResultDisplay } from "./return-display.ts";
 import { toToolResult } from "./to-tool-result.ts";
@@ -49,7 +50,7 @@ export function adaptTool(given: ForeignTool): NamedTool {
     execute:
       execute &&
       (async (args: unknown, context: ToolContext) =>
-        toToolResult(await lastYielded(execute.call(tool, args, context)))),
+        toToolResult(await lastYielded(execute.call(tool, args, withOtherNames(context))))),
     needsApproval: typeof needsApproval === "function" ? needsApproval.bind(tool) : needsApproval,
     preview: preview?.bind(tool),
     approvalReason: approvalReason?.bind(tool),
@@ -65,6 +66,31 @@ export function adaptTool(given: ForeignTool): NamedTool {
     inputSchema: toSchema(tool.inputSchema),
     ...Object.fromEntries(Object.entries(optional).filter(([, value]) => value !== undefined)),
   };
+}
+
+/** Gives the sandbox of a call the names that tools written for other programs use, besides its own. */
+function withOtherNames(context: ToolContext): ToolContext {
+  const named = (sandbox: Workspace) => {
+    const otherNames: Partial<Record<PropertyKey, unknown>> = {
+      readBinary: (path: string) => sandbox.readBytes(path),
+      writeBinary: (path: string, content: Uint8Array) => sandbox.write(path, content),
+      delete: (path: string) => sandbox.remove(path),
+      async stat(path: string) {
+        const entry = await sandbox.stat(path);
+        const { modified, type } = entry;
+        return { ...entry, modifiedAt: modified, createdAt: modified, isDirectory: type === "directory" };
+      },
+    };
+    return new Proxy(sandbox, {
+      get(_, name) {
+        const member = otherNames[name] ?? Reflect.get(sandbox, name);
+        return typeof member === "function" ? member.bind(sandbox) : member;
+      },
+    });
+  };
+  // Reading the sandbox of a call without one fails, so it is left to the tool.
+  const sandbox = { enumerable: true, get: () => context.sandbox && named(context.sandbox) };
+  return Object.defineProperties({}, { ...Object.getOwnPropertyDescriptors(context), sandbox }) as ToolContext;
 }
 
 /** True for a tool object: a name, an input schema and an `execute` function. */

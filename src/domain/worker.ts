@@ -103,8 +103,16 @@ const settings = z.record(z.string(), z.unknown());
 const Toolsets = z.record(z.string(), z.union([settings, z.array(settings)]).nullable());
 type Toolsets = z.infer<typeof Toolsets>;
 
-/** Other names of `allowed`, the setting of the toolset `workers`, in files written for other programs. */
-const allowedSpellings = ["allow", "allowed_workers", "allow_workers", "allowedWorkers", "allowWorkers", "workers"];
+/** The names of `allowed`, the setting of the toolset `workers`, in files written for other programs. */
+const allowedSpellings = [
+  "allowed",
+  "allow",
+  "allowed_workers",
+  "allow_workers",
+  "allowedWorkers",
+  "allowWorkers",
+  "workers",
+];
 /** Other names of the toolset `workers`. */
 const workersSpellings = ["worker", "delegation", "worker_call"];
 
@@ -115,7 +123,7 @@ function withKnownSpellings(toolsets: Toolsets): Toolsets {
   const { [spelled]: given, ...others } = toolsets;
   if (!given || Array.isArray(given)) return toolsets;
   const key = allowedSpellings.find((name) => Object.hasOwn(given, name));
-  if (key === undefined || Object.hasOwn(given, "allowed")) return { ...others, workers: given };
+  if (key === undefined) return { ...others, workers: given };
   const { [key]: allowed, ...rest } = given;
   return { ...others, workers: { ...rest, allowed: typeof allowed === "string" ? [allowed] : allowed } };
 }

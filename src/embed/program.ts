@@ -16,8 +16,8 @@ export interface Program {
 
 const ending = ".worker";
 
-/** The subfolder of a program that may contain workers. */
-const workersFolder = "workers";
+/** The subfolders of a program that may contain workers, which may have subfolders of their own. */
+const workersFolders = ["workers", ".workers"];
 
 /**
  * Opens the program at a path, a folder or one of its worker files, and finds the worker to start. Throws a UserError if
@@ -50,7 +50,7 @@ export function isProgramFolder(folder: string): boolean {
 function programFolderOf(path: string): string {
   const folder = dirname(path);
   const found = [folder, ...foldersAbove(folder)].find(isProgramFolder);
-  return found ?? (basename(folder) === workersFolder ? dirname(folder) : folder);
+  return found ?? (workersFolders.includes(basename(folder)) ? dirname(folder) : folder);
 }
 
 /** Returns the folders above a folder, nearest first, up to the root of a git checkout. */
@@ -62,35 +62,43 @@ function foldersAbove(folder: string): string[] {
 function readProgram(folder: string): Program {
   const file = programConfigFiles.map((name) => join(folder, name)).find((path) => existsSync(path));
   const read = parseProgramConfig(file && readFileSync(file, "utf8"), file ? basename(file) : "");
-  const folders = [".", workersFolder, ...read.config.workerPaths].map((path) => resolve(folder, path));
+  const folders = [...workersFolders, ...read.config.workerPaths].map((path) => resolve(folder, path));
   let workers: ReadonlyMap<string, string> | undefined;
   return {
     folder,
     ...read,
     workers() {
-      workers ??= listWorkers([...new Set(folders)].flatMap(workerFilesIn));
+      workers ??= listWorkers([
+        ...new Set([...workerFilesIn(folder), ...folders.flatMap((path) => workerFilesIn(path, { recursive: true }))]),
+      ]);
       return workers;
     },
   };
 }
 
-/** Indexes worker files by name. The first file of a name wins, and file names take precedence over names in files. */
+/** Indexes worker files by name. The first file of a name wins, and names in files take precedence over file names. */
 function listWorkers(files: readonly string[]): ReadonlyMap<string, string> {
   const workers = new Map<string, string>();
   const add = (name: string | undefined, path: string) => {
     if (name !== undefined && !workers.has(name)) workers.set(name, path);
   };
-  for (const path of files) add(basename(path, ending), path);
   for (const path of files) add(nameIn(path), path);
+  for (const path of files) add(basename(path, ending), path);
   return workers;
 }
 
-function workerFilesIn(folder: string): string[] {
-  const names = statSync(folder, { throwIfNoEntry: false })?.isDirectory() ? readdirSync(folder) : [];
-  return names
-    .filter((name) => name.endsWith(ending))
-    .sort()
-    .map((name) => join(folder, name));
+function workerFilesIn(folder: string, { recursive = false } = {}): string[] {
+  const entries = statSync(folder, { throwIfNoEntry: false })?.isDirectory()
+    ? readdirSync(folder, { withFileTypes: true }).sort((a, b) => (a.name < b.name ? -1 : 1))
+    : [];
+  const files = entries.filter((entry) => !entry.isDirectory() && entry.name.endsWith(ending));
+  const folders = entries.filter(
+    (entry) => recursive && entry.isDirectory() && !/^(\.|node_modules$)/.test(entry.name),
+  );
+  return [
+    ...files.map(({ name }) => join(folder, name)),
+    ...folders.flatMap(({ name }) => workerFilesIn(join(folder, name), { recursive })),
+  ];
 }
 
 /** Returns the name in a worker file. An unreadable file is reported when its worker is called. */

@@ -9,7 +9,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { type ChatRequest, startModelServer } from "#playground/model/model-server.ts";
 import { giveGolem, type Turn } from "../support/golem-world.ts";
@@ -237,6 +237,20 @@ describe("a program", () => {
 
     expect(await golem(["run", "older", "Hi"])).toMatchObject({ code: 0, answer: "Hello!" });
     expect(told()).toContain("There is no worker translator, which toolsets.workers.allowed names.");
+  });
+
+  test("finds workers in subfolders of its folders for workers, and * stands for all but the caller", async () => {
+    const { golem, folder, model } = await examples({ "You are main": [{ text: "Hello!" }] });
+    const worker = (path: string, name: string, more = "") => {
+      mkdirSync(dirname(join(folder, path)), { recursive: true });
+      writeFileSync(join(folder, path), `---\nname: ${name}${more}\n---\nYou are ${name}.\n`);
+    };
+    worker("deep/main.worker", "main-one", '\nallowed_workers: "*"');
+    worker("deep/workers/a/sage.worker", "sage");
+    worker("deep/.workers/poet.worker", "poet");
+
+    expect(await golem(["run", "deep", "Hi"])).toMatchObject({ code: 0 });
+    expect(model.requests[0]?.tools.map((tool) => tool.function.name)).toEqual(["sage", "poet"]);
   });
 
   test("names the settings that have no effect here, and refuses wrong ones", async () => {

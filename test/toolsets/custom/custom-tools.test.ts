@@ -235,7 +235,10 @@ describe("a tool of another shape", () => {
     expect(await run("shown")).toMatchObject({ llmContent: "for the model", value: { content: "for people" } });
   });
 
-  test("may be an object of a class of golem-forge/compat", async () => {
+  test.each([
+    ["an object of", "export const myTool = new MyTool(new ActivityStream());"],
+    ["", "export { MyTool as myTool };"],
+  ])("may be %s a class of golem-forge/compat", async (_, exported) => {
     const source = `import { ActivityStream, BaseTool } from "golem-forge/compat";
       class MyTool extends BaseTool {
         name = "my_tool"; description = "Greets"; requiresConfirmation = false;
@@ -245,7 +248,7 @@ describe("a tool of another shape", () => {
         }
         async executeImpl({ who }) { return this.formatSuccessResponse({ result: "Hello " + who }); }
       }
-      export const myTool = new MyTool(new ActivityStream());`;
+      ${exported}`;
     const { run } = await customTools(source, { tools: ["myTool"] });
 
     expect((await run("my_tool", { who: "Ada" })).value).toMatchObject({ data: { result: "Hello Ada" } });
@@ -253,6 +256,23 @@ describe("a tool of another shape", () => {
 });
 
 describe("the second argument of a tool", () => {
+  test("has the names that tools of other programs use for the sandbox", async () => {
+    const source = `import { z } from "zod";
+      export const tourSchema = z.object({});
+      export async function tour(_, { sandbox }) {
+        await sandbox.writeBinary("/raw.bin", new Uint8Array([0, 255]));
+        const raw = [...(await sandbox.readBinary("/raw.bin"))];
+        const { isDirectory, modifiedAt, size } = await sandbox.stat("/raw.bin");
+        await sandbox.delete("/raw.bin");
+        return { raw, isDirectory, isDate: modifiedAt instanceof Date, size, left: await sandbox.exists("raw.bin") };
+      }`;
+    const { run } = await customTools(source, { tools: ["tour"] });
+
+    expect((await run("tour", {})).value).toMatchObject({
+      data: { raw: [0, 255], isDirectory: false, isDate: true, size: 2, left: false },
+    });
+  });
+
   test("has the sandbox with the rules of the run", async () => {
     const source = `import { z } from "zod";
       export const tourSchema = z.object({});

@@ -1,9 +1,10 @@
 import { z } from "zod";
-import { adaptTool, type ForeignTool, isClassTool } from "#compat/adapt-tool.ts";
+import { adaptTool, type ClassTool, type ForeignTool, isClassTool } from "#compat/adapt-tool.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { compileSchema, type ToolSchema } from "#domain/tool-schema.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import type { ToolDescription } from "#toolsets/custom/messages.ts";
+import { ToolEvents } from "#toolsets/tool-events.ts";
 
 /** A tool of the module, ready to be called. */
 export interface HostedTool {
@@ -55,6 +56,7 @@ function readExport({ exports, shown, source }: Module, exportName: string): For
 
   const found = exports[exportName];
   if (isClassTool(found)) return found;
+  if (isToolClass(found)) return new found(new ToolEvents());
   const comment = docComment(source, exportName) ?? `Custom tool: ${exportName}`;
   if (typeof found === "function") {
     const schemaName = `${exportName}Schema`;
@@ -76,6 +78,11 @@ function readExport({ exports, shown, source }: Module, exportName: string): For
     return Object.assign(Object.create(found), { name, description });
   }
   throw new Error(`Export '${exportName}' in ${shown} must be a function or tool object, it is ${describe(found)}.`);
+}
+
+/** True for a class whose objects are tools. They take the stream of their events, or nothing. */
+function isToolClass(value: unknown): value is new (events: ToolEvents) => ClassTool {
+  return typeof value === "function" && isClassTool(value.prototype);
 }
 
 function isToolObject(value: unknown): value is Partial<NamedTool> {
