@@ -3,10 +3,13 @@
  *
  * usage: node scripts/screenshots.ts [directory]
  *
- * Without a directory it writes those that `README.md` shows to `docs/images/`; install a font with emoji first. With one it writes every page there at 390, 900
- * and 1440 pixels, light and dark, for people who change how pages look.
+ * Without a directory it writes those that `README.md` shows to `docs/images/`; install a font with emoji first. With one it
+ * writes every page there at 390, 900 and 1440 pixels, light and dark, for people who change how pages look.
+ *
+ * Tests compare `docs/images/layout.txt` and `docs/images/terminal-*.ansi` with what is shown now, because pixels depend on
+ * the fonts of a machine. Take the pictures again when one of these files changes.
  */
-import { mkdirSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type Browser, chromium, type Page } from "playwright-core";
@@ -15,6 +18,11 @@ import { type Playground, startPlayground } from "#playground/demo/start-playgro
 const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const images = fileURLToPath(new URL("../docs/images/", import.meta.url));
 const timeoutMs = 60_000;
+
+const terminalColors: Record<string, string> = {
+  ...{ "1": "font-weight:700", "3": "font-style:italic", "31": "color:#ff8078", "32": "color:#4cc464" },
+  ...{ "33": "color:#e3b341", "34": "color:#6cb0ff", "36": "color:#56d4dd", "90": "color:#9aa4af" },
+};
 
 interface Shot {
   name: string;
@@ -47,6 +55,7 @@ async function takeAll({ github, issue }: Playground, browser: Browser, target: 
     await page.setViewportSize({ width: 900, height: 900 });
     await page.goto(issue.url);
     await page.screenshot({ path: join(images, "thread.png"), fullPage: true });
+    await takeTerminal(await session.newPage());
     return;
   }
   mkdirSync(target, { recursive: true });
@@ -56,6 +65,27 @@ async function takeAll({ github, issue }: Playground, browser: Browser, target: 
   await page.getByRole("button", { name: "Approve", exact: true }).click();
   await page.getByRole("link", { name: /^Pull request #/ }).waitFor({ timeout: timeoutMs });
   await everySize(page, { reviewed: run }, target);
+}
+
+/** Takes a picture of the terminal's screen that a test has written. */
+async function takeTerminal(page: Page): Promise<void> {
+  const screen = readFileSync(join(images, "terminal-100.ansi"), "utf8").trimEnd();
+  const markup = screen
+    .replace(/[&<]/g, (character) => (character === "&" ? "&amp;" : "&lt;"))
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: formats begin with one
+    .replace(/\u001b\[([\d;]+)m/g, (_, codes: string) =>
+      codes === "0"
+        ? "</span>"
+        : `<span style="${codes
+            .split(";")
+            .map((code) => terminalColors[code])
+            .join(";")}">`,
+    );
+  await page.setViewportSize({ width: 940, height: 400 });
+  await page.setContent(
+    `<body style="margin:0;background:#0d1117"><pre style="margin:0;padding:16px;color:#e6edf3;font:14px/1.4 ui-monospace,monospace">${markup}</pre>`,
+  );
+  await page.screenshot({ path: join(images, "terminal.png"), fullPage: true });
 }
 
 async function signIn(page: Page, run: string): Promise<void> {

@@ -55,13 +55,15 @@ export async function golemWorld({ turns, files = {} }: { turns: readonly Turn[]
       }
     },
     /** Runs a command in the checkout. */
-    give: (words: readonly string[], { isTTY = true, cwd = checkout.root, change = {}, piped = "" }: Given = {}) =>
-      giveGolem(words, { isTTY, cwd, env: { ...env, ...change }, piped }),
+    give: (words: readonly string[], { cwd = checkout.root, change = {}, ...given }: Given = {}) =>
+      giveGolem(words, { ...given, cwd, env: { ...env, ...change } }),
   };
 }
 
 interface Given {
   isTTY?: boolean;
+  /** The width of the terminal that standard output is. By default standard output is no terminal. */
+  columns?: number;
   cwd?: string;
   /** Standard input, if it is not a terminal. */
   piped?: string;
@@ -74,6 +76,7 @@ export function giveGolem(
   words: readonly string[],
   {
     isTTY = true,
+    columns,
     cwd,
     env,
     piped = "",
@@ -81,6 +84,7 @@ export function giveGolem(
 ) {
   const terminal = pseudoTerminal();
   Object.assign(terminal.input, { isTTY });
+  if (columns !== undefined) Object.assign(terminal.output, { isTTY: true, columns });
   if (!isTTY) terminal.input.end(piped);
   const errors = new PassThrough();
   let complaints = "";

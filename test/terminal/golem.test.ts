@@ -1,10 +1,42 @@
 import { rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import { afterEach, expect, test, vi } from "vitest";
 import { aWorkerFile, giveGolem, golemWorld, write } from "../support/golem-world.ts";
+import { terminalScreen } from "../support/terminal-screen.ts";
 
 const done = { text: "It is done." };
+
+afterEach(() => vi.unstubAllEnvs());
+
+test.each([60, 100])("a terminal of %i columns shows what the documentation shows", async (columns) => {
+  vi.stubEnv("NO_COLOR", "");
+  const source = "export const pageCount = (total, perPage) => Math.floor(total / perPage) + 1;\n";
+  const fixed = "export const pageCount = (total, perPage) => Math.max(1, Math.ceil(total / perPage));\n";
+  const answer =
+    "## Fixed\n\nThe last page was empty when the items filled all pages exactly:\n\n- `pageCount` now **rounds up**\n- an empty list still has one page";
+  const world = await golemWorld({
+    files: { "src/paginate.js": source },
+    turns: [
+      { text: "I look at the code first.", calls: [{ name: "read_file", args: { path: "src/paginate.js" } }] },
+      write("src/paginate.js", fixed),
+      { text: answer },
+    ],
+  });
+
+  const run = world.give(["run", "careful", "the last page is empty"], { columns });
+  await run.sees("Approve? ");
+  run.type("y");
+  await run.sees("discard");
+  run.type("a");
+  await run.code;
+
+  const screen = terminalScreen(run.text(), columns)
+    .replace(/(main at\s+)[0-9a-f]{7}/, "$11a2b3c4")
+    .replace(/[\d,]+ tokens/, "12,345 tokens")
+    .replace(/Applied to \S+/, "Applied to ~/paginate.");
+  await expect(screen).toMatchFileSnapshot(`../../docs/images/terminal-${columns}.ansi`);
+});
 
 test("a person approves a change, sees it, and has it applied", async () => {
   const world = await golemWorld({ turns: [write(), done] });
@@ -23,7 +55,7 @@ test("a person approves a change, sees it, and has it applied", async () => {
   expect(world.read("a.txt")).toBe("worker\n");
   expect(world.kept()).toEqual([]);
   expect(run.text()).toMatch(/^careful \(of this checkout\) · compatible:scripted · main at [0-9a-f]{7} · 2 files\n/);
-  expect(run.text()).toContain("Running locally: the toolsets github are off.\n");
+  expect(run.text()).toContain("Running locally, so these toolsets are off: github.\n");
   expect(world.offered()).toEqual(expect.arrayContaining(["write_file", "git_status", "git_log", "ask_user"]));
   expect(world.offered().filter((name) => /issue|pull|push|merge/.test(name))).toEqual([]);
   expect(world.told()).toContain("The person is in the folder .github.");

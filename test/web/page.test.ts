@@ -17,6 +17,28 @@ const script: ForgeOptions["script"] = (request) =>
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
+/**
+ * Describes the visible elements in their order: colors and texts, and for blocks the place and the width. Leaves out what
+ * depends on the fonts of a machine: heights, and the widths of texts.
+ */
+const describeLayout = `(() => {
+  const blocks = "nav, header, main, aside, section, article, pre, textarea, .changes, .runs li";
+  const texts = "h1, h2, button, .button, .badge, summary, label";
+  const lines = ["document " + document.documentElement.scrollWidth + " wide"];
+  for (const element of document.querySelectorAll(blocks + ", " + texts)) {
+    if (!element.checkVisibility({ visibilityProperty: true }) || element.matches(".skip")) continue;
+    const { left, width } = element.getBoundingClientRect();
+    const { color, backgroundColor } = getComputedStyle(element);
+    const copy = element.cloneNode(true);
+    for (const changing of copy.querySelectorAll("code, time")) changing.textContent = "…";
+    const name = element.tagName.toLowerCase() + (element.classList.length > 0 ? "." + element.classList[0] : "");
+    const place = element.matches(blocks) ? " at " + Math.round(left) + ", " + Math.round(width) + " wide" : "";
+    const text = element.matches(texts) ? " " + JSON.stringify(copy.textContent.replace(/\\s+/g, " ").replace(/ · [\\d.]+ s/, "").trim()) : "";
+    lines.push(name + place + text + " " + color + " on " + backgroundColor);
+  }
+  return lines;
+})()`;
+
 describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: no browser is installed)"}`, () => {
   let forge: Forge;
   let browser: Browser;
@@ -97,6 +119,43 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: no b
     expect(folded).toBe(true);
     expect(violations).toEqual({ welcome: [], list: [], waiting: [], ended: [], phone: [], signedOut: [] });
     expect(problems).toEqual([]);
+  });
+
+  test("the pages have the layout and the colors of the pictures in the documentation", {
+    timeout: 90_000,
+  }, async () => {
+    const { github, botComment } = forge;
+    const issue = github.as("visitor").openIssue({ title: "Pictured", body: "Two items give 3." });
+    github.as("maintainer").comment(issue.number, "/run fixer");
+    const request = await botComment(issue.number, /asks for approval/);
+    const address = /\[Watch this run\]\(([^)]+)\)/.exec(request.body)?.[1] ?? "";
+    const page = await openPage({ viewport: { width: 1440, height: 900 } });
+    await page.goto(address);
+    await page.getByRole("link", { name: "Sign in with GitHub" }).first().click();
+    await page.getByRole("link", { name: "maintainer" }).click();
+    await page.getByRole("button", { name: "Approve", exact: true }).waitFor();
+
+    const layouts: string[] = [];
+    const pages = { "waiting run": address, runs: `${new URL(address).origin}/runs?text=Pictured` };
+    for (const [name, url] of Object.entries(pages)) {
+      for (const width of [390, 768, 1440]) {
+        for (const colorScheme of ["light", "dark"] as const) {
+          await page.setViewportSize({ width, height: 900 });
+          await page.emulateMedia({ colorScheme });
+          await page.goto(url);
+          await page.locator("h1").waitFor();
+          layouts.push(
+            `## ${name}, ${width} px, ${colorScheme}`,
+            ...((await page.evaluate(describeLayout)) as string[]),
+            "",
+          );
+        }
+      }
+    }
+    await page.close();
+
+    // If a change is intended: update the file with `vitest -u`, and the pictures with `node scripts/screenshots.ts`.
+    await expect(layouts.join("\n")).toMatchFileSnapshot("../../docs/images/layout.txt");
   });
 
   test("a person opens a run from its thread, signs in, approves on a phone, and watches it finish", {

@@ -227,7 +227,9 @@ export function startupLines(
     `${paint("bold", oneLine(worker.name))}${from} · ${oneLine(model)} · ${oneLine(checkout.branch)}${at} · ${files}`,
     ...(resumed ? [paint("gray", `Resuming the run ${id}. golem log ${id} shows what it did.`)] : []),
     ...(notSaved ? [paint("yellow", `This run cannot be resumed later: ${oneLine(notSaved)}`)] : []),
-    ...(without.length > 0 ? [paint("gray", `Running locally: the toolsets ${without.join(", ")} are off.`)] : []),
+    ...(without.length > 0
+      ? [paint("gray", `Running locally, so these toolsets are off: ${without.join(", ")}.`)]
+      : []),
     ...(ignored.length > 0
       ? [
           paint(
