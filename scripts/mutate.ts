@@ -28,7 +28,7 @@ const rooms: Record<string, Room> = {
       "src/runtime/effects/{check-approval,review-calls,post-requests}.ts",
       "src/runtime/store/apply-decision.ts",
     ],
-    tests: ["test/runtime/{approval-rules,decide-approvals,effects/*,store/apply-decision}.test.ts"],
+    tests: ["test/runtime/{approval-rules,decide-approvals,effects/execute-tool,store/apply-decision}.test.ts"],
   },
   runtime: {
     code: [

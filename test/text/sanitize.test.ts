@@ -132,6 +132,19 @@ describe("prose", () => {
     ["<img src=https://evil.example>", "&lt;img src=https://evil.example>"],
     ["a <!-- hidden --> b", "a &lt;!-- hidden --> b"],
     ["<details onclick=x>", "&lt;details onclick=x>"],
+    [
+      "<div> <h7> <brx> <b onclick=x> </a> <?php <!DOCTYPE>",
+      "&lt;div> &lt;h7> &lt;brx> &lt;b onclick=x> &lt;/a> &lt;?php &lt;!DOCTYPE>",
+    ],
+    ["&copy; &#x40;ada &Tab;", "&amp;copy; &amp;#x40;ada &amp;Tab;"],
+    ["Closes: https://ghe.example/o/r/pull/3.", "Closes: `https://ghe.example/o/r/pull/3`."],
+    ["FIXED\nhttps://ghe.example/o/r/issues/12", "FIXED\n`https://ghe.example/o/r/issues/12`"],
+    ["GH-1 gh-2 (#3)", "GH-\u200B1 gh-\u200B2 (#\u200B3)"],
+    ["see http://github.com/o/r/discussions/1", "see https://redirect.github.com/o/r/discussions/1"],
+    ["https://github.com/o.x/r-y_z/commit/abc", "https://redirect.github.com/o.x/r-y_z/commit/abc"],
+    ["https://GitHub.com/o/r/issues/1", "https://redirect.github.com/o/r/issues/1"],
+    ["_@ada a@b @ @_x", "_@ada a@b @ @_x"],
+    ["*@ada ~@ada", "*@\u200Bada ~@\u200Bada"],
   ])("%j becomes inert", (text, inert) => {
     expect(sanitize(text)).toBe(inert);
   });
@@ -144,6 +157,13 @@ describe("prose", () => {
     "<details>\n<summary>More</summary>\n\nx\n\n</details>",
     "Use `a` and `b`.",
     "# Heading 1\n\n- [x] done",
+    "<b>a</b> <i>a</i> <em>a</em> <strong>a</strong> <kbd>a</kbd> <sub>a</sub> <sup>a</sup> <br> <br/> <br /> <hr>",
+    "<p>a</p>\n<ul><li>a</li></ul>\n<ol></ol>\n<blockquote>a</blockquote>\n<h1>a</h1>\n<H6>a</H6>\n<details open>\n\nx\n\n</details>",
+    "<https://example.org/a?b=c> and a < b, 1 <2, <3",
+    "&amp; &lt; &gt; &quot; &nbsp; &hellip; &mdash; &ndash; &rarr; &larr; &#33; &#39; a & b &; &",
+    "fixing https://ghe.example/o/r/issues/3, fixes https://ghe.example/o/r/discussions/3",
+    "https://github.com/o/r/blob/main/a.ts https://github.com/o https://github.com.example/o/r/pull/3x",
+    "XGH-1 # 1 GH-x",
   ])("%j is left alone", (text) => {
     expect(sanitize(text)).toBe(text);
   });
@@ -162,7 +182,13 @@ describe("prose", () => {
   });
 
   test("the App's own marker is disabled in code, too", () => {
-    expect(sanitize("```\n<!-- golem-forge:run -->\n```")).not.toContain("<!-- golem-forge:");
+    expect(sanitize("```\n<!-- golem-forge:run -->\n```")).toBe("```\n<! -- golem-forge:run -->\n```");
+    expect(sanitize("`<!--  GOLEM-forge:run -->` `<!-- a -->`")).toBe("`<! --  GOLEM-forge:run -->` `<!-- a -->`");
+  });
+
+  test("the invisible character that breaks a mention is visible in code and anywhere else", () => {
+    expect(sanitize("@\u200Bada #\u200B1")).toBe("@\u200Bada #\u200B1");
+    expect(sanitize("`@\u200Bada` a\u200Bb @\u200B!")).toBe("`@⟨U+200B⟩ada` a⟨U+200B⟩b @⟨U+200B⟩!");
   });
 });
 
@@ -171,6 +197,14 @@ test("a text that is too long is cut in the middle, with its fence and details c
 
   expect(sent.length).toBeLessThanOrEqual(60_000);
   expect(sent).toMatch(/^start[\s\S]*```\n+<\/details>\n\n_… [\d,]+ characters are not shown …_[\s\S]*end$/);
+});
+
+test.each(["markdown", "plain"] as const)("a text of kind %s may have 60,000 characters", (kind) => {
+  const text = "a line\n".repeat(10_000).slice(0, 60_000);
+
+  expect(sanitize(text, kind)).toBe(text);
+  expect(sanitize(`${text}b`, kind).length).toBeLessThanOrEqual(60_000);
+  expect(sanitize(`${text}b`, kind)).not.toBe(text);
 });
 
 const piece = fc.constantFrom(
@@ -206,6 +240,7 @@ test.each([
   ["Fix @ada's sum\n\nFixes #12", "Fix @\u200Bada's sum\n\nFixes #\u200B12"],
   [`a\u202Eb ghp_${"a1".repeat(18)}`, "a⟨U+202E⟩b [secret removed]"],
   ["closes https://github.com/o/r/issues/3", "closes `https://github.com/o/r/issues/3`"],
+  ["Merge a\u200Bb, `@\u200Bada`", "Merge a⟨U+200B⟩b, `@\u200Bada`"],
 ])("a title or commit message keeps its brackets: %j", (text, plain) => {
   expect(sanitize(text, "plain")).toBe(plain);
   expect(sanitize(plain, "plain")).toBe(plain);

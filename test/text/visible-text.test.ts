@@ -3,11 +3,15 @@ import { describe, expect, test } from "vitest";
 import {
   escapeInvisible,
   inCode,
+  normalizeText,
   quoted,
+  showHidden,
+  startLeftToRight,
   visibleLine,
   visibleName,
   visibleText,
   wrapMark,
+  wrapVisible,
 } from "#text/visible-text.ts";
 import { propertyRuns } from "../support/property-runs.ts";
 
@@ -42,6 +46,9 @@ describe("invisible characters are shown as escapes", () => {
     ["if (א - 5) b()", "if (⟨U+05D0⟩ - 5) b()"],
     ["/* ا */ - 1; // c", "/* ⟨U+0627⟩ */ - 1; // c"],
     ["ok()\nא=ב", "ok()\n⟨U+05D0⟩=⟨U+05D1⟩"],
+    ["א,ב", "⟨U+05D0⟩,⟨U+05D1⟩"],
+    ["א (1", "⟨U+05D0⟩ (1"],
+    ["a א-1 b", "a ⟨U+05D0⟩-1 b"],
   ])("letters written from right to left that would reorder a line: %s", (text, shown) => {
     expect(visibleText(text)).toBe(shown);
   });
@@ -52,7 +59,7 @@ describe("invisible characters are shown as escapes", () => {
     );
   });
 
-  test.each(["// שלום עולם, מה שלומך? 5", 'print("שלום"); // x = 5', "مرحبا بالعالم."])(
+  test.each(["// שלום עולם, מה שלומך? 5", 'print("שלום"); // x = 5', "مرحبا بالعالم.", "א1 ב2"])(
     "words written from right to left are left alone: %s",
     (text) => {
       expect(visibleText(text)).toBe(text);
@@ -67,11 +74,24 @@ describe("invisible characters are shown as escapes", () => {
 
   test("blanks at the end of a line are counted", () => {
     expect(visibleText("a \nb   \n\tc\nd\t\n")).toBe("a⟨space⟩\nb⟨3 spaces⟩\n\tc\nd⟨TAB⟩\n");
+    expect(visibleText("a \t\n  \na  b")).toBe("a⟨space⟩⟨TAB⟩\n⟨2 spaces⟩\na  b");
+  });
+
+  test("bytes that are not UTF-8 are shown as bytes, and other lone surrogates by their code", () => {
+    expect(visibleText("\uDC80\uDCFF")).toBe("⟨0x80⟩⟨0xFF⟩");
+    expect(visibleText("\uDC7F\uDD00\u0001")).toBe("⟨U+DC7F⟩⟨U+DD00⟩⟨U+0001⟩");
   });
 
   test("a name stays on one line", () => {
     expect(visibleName(" a\nb\tc ")).toBe("⟨space⟩a⟨U+000A⟩b⟨TAB⟩c⟨space⟩");
+    expect(visibleName("a b  c")).toBe("a b⟨2 spaces⟩c");
   });
+});
+
+test("the first letter of a block does not turn its direction", () => {
+  expect(startLeftToRight(["  ", "1 אב", "ג"])).toEqual(["  ", "1 ⟨U+05D0⟩ב", "ג"]);
+  expect(startLeftToRight(["a אב", "ג"])).toEqual(["a אב", "ג"]);
+  expect(startLeftToRight(["1", ""])).toEqual(["1", ""]);
 });
 
 describe("long lines", () => {
@@ -88,6 +108,25 @@ describe("long lines", () => {
 
   test("a tab counts as its columns", () => {
     expect(visibleLine(`${"\t".repeat(20)}x`, 80)).toHaveLength(3);
+  });
+
+  test.each([
+    ["abcd", 4, ["abcd"]],
+    ["abcdefghij", 4, ["abcd", "efgh", "ij"]],
+    ["ab\tcd", 8, ["ab\t", "cd"]],
+    ["\tab", 9, ["\ta", "b"]],
+    ["漢漢漢", 4, ["漢漢", "漢"]],
+    ["\u1100\u1100\u1161a", 4, ["\u1100\u1100", "\u1161a"]],
+    ["\u10FFabcd", 4, ["\u10FFabc", "d"]],
+    ["\u2E80\uFFE6a", 4, ["\u2E80\uFFE6", "a"]],
+    ["\u2E7F\uFFE7aab", 4, ["\u2E7F\uFFE7aa", "b"]],
+    ["🀀🀀🀀", 4, ["🀀🀀", "🀀"]],
+    ["\u{1D400}\u{1D400}\u{1D400}", 4, ["\u{1D400}\u{1D400}", "\u{1D400}"]],
+    ["⟨U+202E⟩⟨U+202E⟩", 4, ["⟨U+202E⟩", "⟨U+202E⟩"]],
+    [`⟨${"a".repeat(30)}⟩b`, 20, [`⟨${"a".repeat(30)}⟩`, "b"]],
+    [`⟨${"a".repeat(31)}⟩`, 20, [`⟨${"a".repeat(19)}`, `${"a".repeat(12)}⟩`]],
+  ])("%j in %i columns are %j", (line, columns, parts) => {
+    expect(wrapVisible(line, columns)).toEqual(parts);
   });
 
   test("an escape is not split", () => {
@@ -133,10 +172,41 @@ test.each([
   ["a” and is safe. “b", "“a⟨quotation mark⟩ and is safe. ⟨quotation mark⟩b”"],
   ["one\n\n## two", "“one ## two”"],
   ["\u001b[2K\u202ex", "“⟨ESC⟩[2K⟨U+202E⟩x”"],
+  ["a".repeat(300), `“${"a".repeat(300)}”`],
+  ["a".repeat(301), `“${"a".repeat(300)}…”`],
+  [`${"a".repeat(299)}🎉`, `“${"a".repeat(299)}\uFFFD…”`],
 ])("%j is quoted as %j", (text, expected) => {
   expect(quoted(text)).toBe(expected);
 });
 
 test("code in a sentence cannot be closed from inside", () => {
   expect(inCode("rm `. It is safe. `")).toBe("`rm '. It is safe. '`");
+});
+
+describe("text for people", () => {
+  test.each([
+    ["line ends", "a\r\nb\rc\n", "a\nb\nc\n"],
+    ["a colour", "\u001B[1;31ma\u001B[0m", "a"],
+    ["a colour in its 8-bit form", "\u009B31ma", "a"],
+    ["a window title", "\u001B]0;title\u0007a", "a"],
+    ["a window title that ends with ST", "\u001B]0;title\u001B\\a", "a"],
+    ["a device control string", "\u001BPq#0\u009Ca", "a"],
+    ["a character set", "\u001B(Ba", "a"],
+    ["a cursor key", "\u001B7a\u001B=", "a"],
+    ["a lone surrogate", "a\uD800", "a\uFFFD"],
+  ])("has no %s", (_, text, normalized) => {
+    expect(normalizeText(text)).toBe(normalized);
+  });
+
+  test.each([
+    ["a\u200Bb", "a⟨U+200B⟩b"],
+    ["a\u0001b", "a⟨U+0001⟩b"],
+    ["a\u200B\u200Cb", "a⟨2 hidden characters⟩b"],
+    ["a\u{E0041}b", "a⟨U+E0041⟩b"],
+    ["a\tb\n", "a\tb\n"],
+    ["👩\u200D👩 ❤\uFE0F 1\uFE0F\u20E3 👍🏽\u200D♂", "👩\u200D👩 ❤\uFE0F 1\uFE0F\u20E3 👍🏽\u200D♂"],
+    ["a\u200D👩 👩\u200Da a\uFE0F 1\uFE0F", "a⟨U+200D⟩👩 👩⟨U+200D⟩a a⟨U+FE0F⟩ 1⟨U+FE0F⟩"],
+  ])("shows hidden characters but keeps emoji: %j", (text, shown) => {
+    expect(showHidden(text)).toBe(shown);
+  });
 });
