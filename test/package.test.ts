@@ -82,9 +82,9 @@ const models = {
   findModelProblem: () => undefined,
   findToolProblem: () => undefined,
   call: async ({ messages }) => {
-    const told = JSON.stringify(messages.at(-1));
+    const answered = JSON.stringify(messages.at(-1));
     if (messages.length === 1) return answer("", [{ callId: "a", tool: "shell", args: { command: "echo 42" } }]);
-    return answer(told.includes("42") ? "It printed 42." : told, []);
+    return answer(answered.includes("42") ? "It printed 42." : answered, []);
   },
 };
 const runtime = new WorkerRuntime({

@@ -124,7 +124,7 @@ async function acknowledged(stores: Stores): Promise<Figure> {
   };
 }
 
-/** From an event that is stored at one replica to the drive that is told of its run. */
+/** From an event that is stored at one replica to the scheduler that is notified of its run. */
 async function woken(url: string): Promise<Figure> {
   const shared = await openSharedStore(
     { url, runsPerRepository: undefined },
@@ -170,17 +170,17 @@ async function takenOver(url: string, path: string): Promise<Figure> {
     await store.ingest({ run: sampleRun("left", [sampleEffect("left", "left/0")]), events: [] });
     await store.close();
   }
-  let standing = startTaker("postgres", url);
-  await standing.says("left");
+  let current = startTaker("postgres", url);
+  await current.says("left");
   const found = await interleaved(takeovers, {
     ours: async () => {
       const next = startTaker("postgres", url);
       await next.says("ready");
       const took = await timed(async () => {
-        standing.child.kill("SIGKILL");
+        current.child.kill("SIGKILL");
         await next.says("left");
       });
-      standing = next;
+      current = next;
       return took;
     },
     sqlite: async () => {
@@ -197,7 +197,7 @@ async function takenOver(url: string, path: string): Promise<Figure> {
       });
     },
   });
-  standing.child.kill("SIGKILL");
+  current.child.kill("SIGKILL");
   return {
     name: "from kill -9 until another drives the run, PostgreSQL",
     unit: "ms",

@@ -14,7 +14,7 @@ for (const stream of [process.stdout, process.stderr]) {
   });
 }
 // Some pending promises do not keep the process alive by themselves.
-const awake = setInterval(() => {}, 60_000);
+const keepAlive = setInterval(() => {}, 60_000);
 const code = await golem(process.argv.slice(2), {
   cwd,
   env: process.env,
@@ -23,7 +23,7 @@ const code = await golem(process.argv.slice(2), {
   errors: process.stderr,
   leave: (code) => process.exit(code),
 });
-clearInterval(awake);
+clearInterval(keepAlive);
 // Flush output that is still buffered for a pipe.
 for (const stream of [process.stdout, process.stderr])
   await new Promise<void>((done) => stream.write("", () => done()));

@@ -80,9 +80,9 @@ class OtherTool extends MyTool {
 }
 
 function listenTo(stream: ActivityStream): ToolEvent[] {
-  const heard: ToolEvent[] = [];
-  stream.subscribe("*", (event) => heard.push(event));
-  return heard;
+  const received: ToolEvent[] = [];
+  stream.subscribe("*", (event) => received.push(event));
+  return received;
 }
 
 describe("MyTool", () => {
@@ -117,7 +117,7 @@ describe("MyTool", () => {
 describe("a tool written as a class", () => {
   test("emits the start, the output and the end of a call", async () => {
     const stream = new ActivityStream();
-    const heard = listenTo(stream);
+    const received = listenTo(stream);
     const tool = new OtherTool(stream);
     tool.work = async () => {
       tool.print("Processing...\n");
@@ -125,16 +125,16 @@ describe("a tool written as a class", () => {
     };
 
     expect(await tool.execute({ param1: "a" })).toEqual({ success: true, error: "", count: 42 });
-    expect(heard).toMatchObject([
+    expect(received).toMatchObject([
       { type: ActivityEventType.TOOL_CALL_START, data: { toolName: "my_tool", arguments: { param1: "a" } } },
       { type: ActivityEventType.TOOL_OUTPUT_CHUNK, id: "call-7", data: { chunk: "Processing...\n" } },
-      { type: ActivityEventType.TOOL_CALL_END, id: heard[0]?.id, data: { success: true } },
+      { type: ActivityEventType.TOOL_CALL_END, id: received[0]?.id, data: { success: true } },
     ]);
   });
 
   test("names its call in an error, and emits it", async () => {
     const stream = new ActivityStream();
-    const heard = listenTo(stream);
+    const received = listenTo(stream);
 
     expect(await new OtherTool(stream).execute({ param1: "value" })).toEqual({
       success: false,
@@ -142,8 +142,8 @@ describe("a tool written as a class", () => {
       error_type: "user_error",
       suggestion: "Check the file path and try again",
     });
-    expect(heard.map(({ type }) => type)).toEqual(["tool_call_start", "error"]);
-    expect(heard[1]?.data).toMatchObject({ toolName: "my_tool", error: 'my_tool(param1="value"): File not found' });
+    expect(received.map(({ type }) => type)).toEqual(["tool_call_start", "error"]);
+    expect(received[1]?.data).toMatchObject({ toolName: "my_tool", error: 'my_tool(param1="value"): File not found' });
   });
 
   test("answers with an error if it throws", async () => {
@@ -206,7 +206,7 @@ describe("a tool written as a class", () => {
 
   test("works in a ToolManager, which validates its arguments and emits each call once", async () => {
     const stream = new ActivityStream();
-    const heard = listenTo(stream);
+    const received = listenTo(stream);
     const tool = new OtherTool(stream);
     tool.work = async () => {
       tool.print("working");
@@ -216,8 +216,8 @@ describe("a tool written as a class", () => {
 
     expect(manager.getFunctionDefinitions()).toEqual([tool.getFunctionDefinition()]);
     expect(await manager.executeTool("my_tool", { param1: "a" })).toMatchObject({ success: true, result: "done" });
-    expect(heard.map(({ type }) => type)).toEqual(["tool_call_start", "tool_output_chunk", "tool_call_end"]);
-    expect(new Set(heard.map(({ id }) => id)).size).toBe(1);
+    expect(received.map(({ type }) => type)).toEqual(["tool_call_start", "tool_output_chunk", "tool_call_end"]);
+    expect(new Set(received.map(({ id }) => id)).size).toBe(1);
     expect(await manager.executeTool("my_tool", {})).toMatchObject({ success: false, error_type: "validation_error" });
   });
 

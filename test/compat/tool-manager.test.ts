@@ -26,8 +26,8 @@ describe("a program without a run", () => {
 
   test("executes a call and emits its events", async () => {
     const events = new ToolEvents();
-    const heard: ToolEvent["type"][] = [];
-    events.subscribe("*", ({ type }) => heard.push(type));
+    const received: ToolEvent["type"][] = [];
+    events.subscribe("*", ({ type }) => received.push(type));
     const manager = new ToolManager([aTool({ execute: ({ path }) => ({ count: path.length }) })], { events });
 
     expect(await manager.executeTool("read_file", { path: "abc" })).toMatchObject({
@@ -35,7 +35,7 @@ describe("a program without a run", () => {
       error: "",
       count: 3,
     });
-    expect(heard).toEqual(["tool_call_start", "tool_call_end"]);
+    expect(received).toEqual(["tool_call_start", "tool_call_end"]);
   });
 
   test.each<[string, string, Record<string, unknown>, object]>([

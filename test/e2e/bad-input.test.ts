@@ -158,12 +158,12 @@ describe.concurrent("unusual issues", () => {
     comment("/run fixer");
 
     await botComment(/I read what I could\./);
-    const told = requests
+    const seen = requests
       .at(-1)
       ?.messages.filter(({ role }) => role === "tool")
       .map(messageText);
-    expect(told?.[0]).toMatch(/binary|not text/);
-    expect(told?.[1]).toMatch(/too large|offset and limit/i);
+    expect(seen?.[0]).toMatch(/binary|not text/);
+    expect(seen?.[1]).toMatch(/too large|offset and limit/i);
   });
 
   test("nothing starts on a closed issue, and its runs stop when it is closed", async () => {
@@ -302,12 +302,12 @@ describe.concurrent("answers to a worker", () => {
     comment(`/deny ${approvalIdIn({ body: reply ?? "" } as never)}`);
 
     await botComment(/Understood\./);
-    const told = requests
+    const seen = requests
       .at(-1)
       ?.messages.filter(({ role }) => role === "tool")
       .map(messageText);
-    expect(told?.[0]).toContain("for this reason: labels are for triage");
-    expect(told?.[1]).toContain("without giving a reason");
+    expect(seen?.[0]).toContain("for this reason: labels are for triage");
+    expect(seen?.[1]).toContain("without giving a reason");
   });
 
   test("an unanswered request is withdrawn when the run is stopped", async () => {

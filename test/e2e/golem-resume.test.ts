@@ -31,7 +31,7 @@ test.skipIf(process.platform !== "linux")(
     resumed.type("a");
 
     expect(await resumed.ended).toEqual([0, null]);
-    expect(world.told()).toContain("not this file");
+    expect(world.sent()).toContain("not this file");
     expect(world.read("new.txt")).toBe("first\n");
     expect([world.read("a.txt"), world.read("b.txt")]).toEqual(["a\nperson\n", "changed meanwhile\n"]);
     const folder = join(world.parent, "state/golem-forge");

@@ -95,13 +95,13 @@ describe.concurrent("a model that", () => {
     comment("/run fixer");
 
     await botComment(/Never mind\./);
-    const told =
+    const seen =
       requests
         .at(-1)
         ?.messages.filter(({ role }) => role === "tool")
         .map(messageText) ?? [];
-    expect(told).toHaveLength(1);
-    expect(told[0]).toMatch(complaint);
+    expect(seen).toHaveLength(1);
+    expect(seen[0]).toMatch(complaint);
   });
 
   test.each<[string, ModelReply, string]>([

@@ -40,9 +40,9 @@ describe("a run", () => {
     );
 
     expect(await runtime.run("Deploy")).toMatchObject({ response: "Done." });
-    const told = JSON.stringify(models.requests[1]?.messages);
-    expect(told).toContain("@user says: to the moon");
-    expect(told).toContain("@user says: and back");
+    const sent = JSON.stringify(models.requests[1]?.messages);
+    expect(sent).toContain("@user says: to the moon");
+    expect(sent).toContain("@user says: and back");
     expect(of("status")).toContainEqual({
       type: "info",
       message: "The worker reads your message before its next step.",
@@ -282,7 +282,7 @@ describe("the options of a runtime", () => {
   });
 
   test("a worker can be a definition, the text of a file or a path", async () => {
-    const text = "---\nname: told\n---\nYou tell.";
+    const text = "---\nname: storyteller\n---\nYou tell.";
     const { runtime, models } = await embedded(["Hi."], { worker: text });
 
     await runtime.run("Hi");

@@ -22,7 +22,7 @@ const connect = (port) => new Promise((resolve, reject) => import("node:net").th
 serveParent(async (request, { ask }) => {
   if (request === "loop") while (true);
   if (request === "flood") return "x".repeat(2_000_000);
-  if (request === "ask") return "heard " + (await ask("something"));
+  if (request === "ask") return "received " + (await ask("something"));
   if (request === "die") real.exit(3);
   if (request === "eat") for (const held = []; ; ) held.push(new Array(100_000).fill(held.length + 0.5));
   if (request === "print") console.log("no frame");
@@ -153,7 +153,7 @@ test("a child may send requests to its parent, and gets an error when there is n
   const child = start();
 
   expect(await child.call("ask", { killAfterMs: 10_000, answer: async (question) => `answer to ${question}` })).toBe(
-    "heard answer to something",
+    "received answer to something",
   );
   await expect(
     child.call("ask", { killAfterMs: 10_000, answer: () => Promise.reject(new Error("not known")) }),
@@ -209,18 +209,18 @@ test("any message arrives unchanged, exactly once", () => {
   fc.assert(
     fc.property(fc.array(plain, { maxLength: 4 }), fc.integer({ min: 1, max: 5_000 }), (values, pieceBytes) => {
       const written: Buffer[] = [];
-      const heard: unknown[] = [];
+      const received: unknown[] = [];
       const source = new EventEmitter();
       for (const value of values) writeFrame({ write: (part: Buffer) => written.push(part) } as never, value);
       readFrames(source as never, {
         ...limits,
-        onFrame: (value) => heard.push(value),
-        onFailure: (error) => heard.push(error),
+        onFrame: (value) => received.push(value),
+        onFailure: (error) => received.push(error),
       });
       const all = Buffer.concat(written);
       for (let at = 0; at < all.length; at += pieceBytes) source.emit("data", all.subarray(at, at + pieceBytes));
 
-      expect(heard).toEqual(values);
+      expect(received).toEqual(values);
     }),
     { numRuns: propertyRuns(200) },
   );

@@ -58,9 +58,12 @@ async function service(path: string, connections: string[]): Promise<string> {
   return path;
 }
 
-test.runIf(process.env.GOLEM_FORGE_TEST_SANDBOX === "required")("the OS sandbox stands, so that it is tested", () => {
-  expect(availability).toMatchObject({ available: true });
-});
+test.runIf(process.env.GOLEM_FORGE_TEST_SANDBOX === "required")(
+  "the OS sandbox is available, as the environment requires",
+  () => {
+    expect(availability).toMatchObject({ available: true });
+  },
+);
 if (!availability.available)
   test.skip(`the OS sandbox's abuse cases are not run here: ${availability.reason}`, () => undefined);
 
@@ -114,7 +117,7 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
       "    try: socket.create_connection(('127.0.0.1', port), 1); print('reached', port)",
       "    except OSError: pass",
       "for name in ('SSH_AUTH_SOCK', 'DOCKER_HOST', 'DISPLAY', 'XAUTHORITY', 'DBUS_SESSION_BUS_ADDRESS', 'XDG_RUNTIME_DIR'):",
-      "    if name in os.environ: print('told of', name)",
+      "    if name in os.environ: print('variable', name)",
       "for folder, _, names in os.walk('/'):",
       "    if folder.startswith(('/proc', '/usr')): continue",
       "    for name in names:",

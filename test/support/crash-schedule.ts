@@ -18,7 +18,7 @@ export type Fault =
 
 export interface CrashSchedule {
   seed: number;
-  /** `git` stands for jobs of the GitHub Action, whose store is a ref of the repository. */
+  /** `git` means jobs of the GitHub Action, whose store is a ref of the repository. */
   database: "sqlite" | "postgres" | "git";
   /** The number of processes that share the database, or of jobs that may run at the same time. */
   replicas: number;
@@ -251,7 +251,7 @@ class Cluster {
   /** The program of each process; undefined for this version. */
   readonly #programs: (string | undefined)[] = [];
   readonly #pending = new Set<Promise<unknown>>();
-  /** The processes that were told to end. Any other process that exits has failed. */
+  /** The processes that were asked to exit. Any other process that exits has failed. */
   readonly #killed = new WeakSet<Replica>();
   /** Replaces one process at a time, so that a process is not killed again before it has restarted. */
   readonly #replacements = new SerialQueue();
@@ -284,12 +284,12 @@ class Cluster {
   async inject(faults: readonly Fault[]): Promise<void> {
     for (const fault of faults) {
       await pause(fault.afterMs);
-      const happening = this.#happen(fault);
+      const injected = this.#inject(fault);
       // The error is reported once all faults have ended.
-      happening.catch(() => undefined);
-      this.#pending.add(happening);
+      injected.catch(() => undefined);
+      this.#pending.add(injected);
       // Only one restart of the database at a time.
-      if (fault.kind === "restart") await happening;
+      if (fault.kind === "restart") await injected;
     }
     await Promise.all(this.#pending);
   }
@@ -307,7 +307,7 @@ class Cluster {
     await this.#forge.close();
   }
 
-  async #happen(fault: Fault): Promise<void> {
+  async #inject(fault: Fault): Promise<void> {
     if (this.#isClosed) return;
     switch (fault.kind) {
       case "kill":

@@ -36,10 +36,10 @@ export interface NewStory {
 
 /** Starts one app for many independent stories. The model tells them apart by the title of the issue. */
 export async function startStories(options: Omit<ForgeOptions, "script"> = {}) {
-  const told: { title: string; script: Script; requests: ChatRequest[]; wake: () => void }[] = [];
+  const stories: { title: string; script: Script; requests: ChatRequest[]; wake: () => void }[] = [];
   const script: Script = (request) => {
     const beginning = messageText(request.messages.find(({ role }) => role === "user"));
-    const story = told.find(({ title }) => beginning.includes(title));
+    const story = stories.find(({ title }) => beginning.includes(title));
     if (!story) return { status: 400, message: `There is no script for: ${beginning.slice(0, 500)}` };
     story.requests.push(request);
     story.wake();
@@ -60,7 +60,7 @@ export async function startStories(options: Omit<ForgeOptions, "script"> = {}) {
   }: NewStory): Story {
     const requests: ChatRequest[] = [];
     const { promise: asked, resolve: wake } = Promise.withResolvers<void>();
-    told.push({ title, script, requests, wake });
+    stories.push({ title, script, requests, wake });
     const issue = github.as(by, repository).openIssue({ title, body });
     const until: Story["until"] = (find, what) =>
       github

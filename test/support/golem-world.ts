@@ -41,7 +41,7 @@ export async function golemWorld({ turns, files = {} }: { turns: readonly Turn[]
     model,
     env,
     /** Returns the messages of the last request to the model. */
-    told: () => JSON.stringify(model.requests.at(-1)?.messages),
+    sent: () => JSON.stringify(model.requests.at(-1)?.messages),
     offered: () => (model.requests[0]?.tools ?? []).map((tool) => tool.function.name),
     /** Returns the patch files that were kept. */
     kept: () => {

@@ -11,17 +11,17 @@ export interface McpServerOptions {
   /** The description of `echo`. A changed one counts as drift. */
   description?: string;
   /** Called with each incoming call. */
-  heard?(what: string): void;
+  onCall?(what: string): void;
 }
 
 /** Creates a small MCP server with the protocol's SDK. */
 export function createMcpServer({
   description = "Says it again.",
-  heard = () => {},
+  onCall = () => {},
 }: McpServerOptions = {}): McpServer {
   const server = new McpServer({ name: "test", version: "1.0.0" });
   server.registerTool("echo", { description, inputSchema: { text: z.string() } }, ({ text }) => {
-    heard(`echo ${text}`);
+    onCall(`echo ${text}`);
     return { content: [{ type: "text", text: `echo: ${text}` }] };
   });
   server.registerTool(
@@ -43,7 +43,7 @@ export function createMcpServer({
     ],
   }));
   server.registerTool("wait", { description: "Waits until it is stopped." }, (extra) => {
-    heard("wait");
+    onCall("wait");
     return new Promise((resolve) => {
       extra.signal.addEventListener("abort", () => resolve({ content: [] }));
     });

@@ -157,11 +157,11 @@ const aMove = fc.oneof(
 );
 
 async function expectSame({ store, model }: World): Promise<void> {
-  const awake = runIds.filter((id) => {
+  const due = runIds.filter((id) => {
     const { done, log, seen, effects } = runOf(model, id);
     return (!done && log.length > seen) || (effects[0] !== undefined && effects[0].dueAt <= model.now);
   });
-  expect((await store.dueRuns(model.now)).sort()).toEqual(awake);
+  expect((await store.dueRuns(model.now)).sort()).toEqual(due);
 
   for (const id of runIds) {
     const run = runOf(model, id);

@@ -448,11 +448,11 @@ describe("slash commands", () => {
     ["/model openai:gpt-5", { name: "model", args: ["openai:gpt-5"] }],
   ])("%s is passed to the runtime", async (line, command) => {
     const { type, next } = await withTools();
-    const heard = next("command");
+    const received = next("command");
 
     type(line);
 
-    expect(await heard).toEqual(command);
+    expect(await received).toEqual(command);
   });
 });
 

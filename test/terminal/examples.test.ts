@@ -39,7 +39,7 @@ async function examples(scripts: Record<string, readonly Turn[]>) {
     folder,
     model,
     /** Every message and result that the model was given. */
-    told: () => JSON.stringify(model.requests.map(({ messages }) => messages)),
+    sent: () => JSON.stringify(model.requests.map(({ messages }) => messages)),
     read: (path: string) => readFileSync(join(folder, path), "utf8"),
     /** Runs a command as a script does, in the folder of the examples. */
     async golem(words: readonly string[], { isTTY = false, cwd = folder } = {}) {
@@ -59,14 +59,14 @@ const call = (name: string, args: object): Turn => ({ calls: [{ name, args }] })
 
 describe("the programs in examples/ run unchanged, outside of git", () => {
   test("greeter: golem run <folder>", async () => {
-    const { golem, told } = await examples({ "You are a friendly greeter": [{ text: "Hello, Ada!" }] });
+    const { golem, sent } = await examples({ "You are a friendly greeter": [{ text: "Hello, Ada!" }] });
 
     expect(await golem(["run", "./greeter", "My name is Ada"])).toMatchObject({ code: 0, answer: "Hello, Ada!" });
-    expect(told()).toContain("My name is Ada");
+    expect(sent()).toContain("My name is Ada");
   });
 
   test("calculator: the tools of tools.ts need no flag", async () => {
-    const { golem, told } = await examples({
+    const { golem, sent } = await examples({
       "You are a calculator": [
         call("calculateFactorial", { n: 25 }),
         call("calculateFibonacci", { n: 50 }),
@@ -75,12 +75,12 @@ describe("the programs in examples/ run unchanged, outside of git", () => {
     });
 
     expect(await golem(["run", "calculator/main.worker", "25! and fib 50"])).toMatchObject({ code: 0 });
-    expect(told()).toContain("15511210043330985984000000");
-    expect(told()).toContain("12586269025");
+    expect(sent()).toContain("15511210043330985984000000");
+    expect(sent()).toContain("12586269025");
   });
 
   test("file manager: sandbox.root is what it sees, and zones decide about approval", async () => {
-    const { golem, told, folder } = await examples({
+    const { golem, sent, folder } = await examples({
       "You manage the files": [
         call("list_directory", { path: "." }),
         call("write_file", { path: "scratch/list.txt", content: "two files\n" }),
@@ -93,11 +93,11 @@ describe("the programs in examples/ run unchanged, outside of git", () => {
     const { code, errors } = await golem(["run", "file-manager", "Clean up", "--yes", "move_file", "--apply"]);
 
     expect([code, errors]).toEqual([0, expect.stringContaining("Applied to")]);
-    expect(told()).toContain("this worker may not delete archive/report-2019.txt");
+    expect(sent()).toContain("this worker may not delete archive/report-2019.txt");
     expect(existsSync(join(folder, "file-manager/files/archive/report-2019.txt"))).toBe(true);
     expect(existsSync(join(folder, "file-manager/files/report-2019.txt"))).toBe(false);
     expect(existsSync(join(folder, "file-manager/files/scratch/list.txt"))).toBe(true);
-    expect(told()).not.toContain("main.worker");
+    expect(sent()).not.toContain("main.worker");
   });
 
   test("note taker: a tool reads text as text, and changes files like every tool", async () => {
@@ -117,7 +117,7 @@ describe("the programs in examples/ run unchanged, outside of git", () => {
   });
 
   test("code analyzer: a read-only sandbox, rules of the shell, and a called worker", async () => {
-    const { golem, told, read, folder } = await examples({
+    const { golem, sent, read, folder } = await examples({
       "You analyze code": [
         call("shell", { command: "wc -l totals.js" }),
         call("shell", { command: "rm totals.js" }),
@@ -133,14 +133,14 @@ describe("the programs in examples/ run unchanged, outside of git", () => {
     writeFileSync(join(folder, "code-analyzer/main.worker"), locked);
 
     expect(await golem(["run", "code-analyzer", "What does it do?"])).toMatchObject({ code: 0 });
-    expect(told()).toContain("5 totals.js");
-    expect(told()).toContain("it is read-only for this worker");
-    expect(told()).toContain('"content":"totals.js\\n\\nRate it."');
-    expect(told()).toContain("low: it is one loop.");
+    expect(sent()).toContain("5 totals.js");
+    expect(sent()).toContain("it is read-only for this worker");
+    expect(sent()).toContain('"content":"totals.js\\n\\nRate it."');
+    expect(sent()).toContain("low: it is one loop.");
   });
 
   test("orchestrator: workers by name, and an answer that is checked against its schema", async () => {
-    const { golem, told, read } = await examples({
+    const { golem, sent, read } = await examples({
       "You direct a writer": [
         call("writer", { input: "Golems" }),
         call("editor", { input: "Golems are clay." }),
@@ -152,12 +152,12 @@ describe("the programs in examples/ run unchanged, outside of git", () => {
     });
 
     expect(await golem(["run", "orchestrator", "A text about golems", "--apply"])).toMatchObject({ code: 0 });
-    expect(told()).toContain("does not match the output schema");
+    expect(sent()).toContain("does not match the output schema");
     expect(read("orchestrator/final.md")).toBe("Golems are made of clay.\n");
   });
 
   test("pdf analyzer: a file of the program is attached to a called worker, also a large one", async () => {
-    const { golem, told, read, folder } = await examples({
+    const { golem, sent, read, folder } = await examples({
       "You summarize documents": [
         call("list_directory", { path: "/documents" }),
         call("pdf_reader", { input: "Summarize it", attachments: ["documents/report.pdf"] }),
@@ -171,12 +171,12 @@ describe("the programs in examples/ run unchanged, outside of git", () => {
     appendFileSync(report, Buffer.alloc(3_000_000));
 
     expect(await golem(["run", "pdf-analyzer", "Summarize all", "--apply"])).toMatchObject({ code: 0 });
-    expect(told()).toContain(readFileSync(report).toString("base64"));
+    expect(sent()).toContain(readFileSync(report).toString("base64"));
     expect(read("pdf-analyzer/summaries/report.md")).toBe("Revenue: 42\n");
   });
 
   test("whiteboard: a picture that is given with --attach", async () => {
-    const { golem, told, read } = await examples({
+    const { golem, sent, read } = await examples({
       "You turn the picture": [
         call("write_tasks", { tasks: [{ content: "Build", activeForm: "Building", status: "pending" }] }),
         call("write_file", { path: "plan.md", content: "1. Build\n" }),
@@ -186,7 +186,7 @@ describe("the programs in examples/ run unchanged, outside of git", () => {
 
     const words = ["run", "whiteboard", "--attach", "whiteboard/board.png", "Make a plan", "--apply"];
     expect(await golem(words)).toMatchObject({ code: 0 });
-    expect(told()).toContain(readFileSync("examples/whiteboard/board.png").toString("base64"));
+    expect(sent()).toContain(readFileSync("examples/whiteboard/board.png").toString("base64"));
     expect(read("whiteboard/plan.md")).toBe("1. Build\n");
   });
 });
@@ -208,13 +208,13 @@ describe("a program", () => {
     ["auto_deny", "old\n", "the program's configuration denies every call that needs approval"],
     ["approve_all", "new\n", "Approved in advance: all tools"],
   ])("with the approval mode %s", async (mode, content, message) => {
-    const { golem, folder, read, told } = await examples(writes("a.txt"));
+    const { golem, folder, read, sent } = await examples(writes("a.txt"));
     change(folder, `approval: { mode: ${mode} }\n`);
 
     const { errors } = await golem(["run", "./greeter", "Write it", "--apply"]);
 
     expect(read("greeter/a.txt")).toBe(content);
-    expect(errors + told()).toContain(message);
+    expect(errors + sent()).toContain(message);
   });
 
   test("is run by the name of a worker from inside its folder", async () => {
@@ -227,7 +227,7 @@ describe("a program", () => {
   });
 
   test("starts with index.worker where there is no main.worker, and runs without a worker that is missing", async () => {
-    const { golem, folder, told } = await examples({
+    const { golem, folder, sent } = await examples({
       "You greet": [call("translator", { input: "A rhyme" }), { text: "Hello!" }],
     });
     const worker = (name: string, more = "") => `---\nname: ${name}${more}\n---\nYou greet.\n`;
@@ -236,7 +236,7 @@ describe("a program", () => {
     writeFileSync(join(folder, "older/other.worker"), worker("other"));
 
     expect(await golem(["run", "older", "Hi"])).toMatchObject({ code: 0, answer: "Hello!" });
-    expect(told()).toContain("There is no worker translator, which toolsets.workers.allowed names.");
+    expect(sent()).toContain("There is no worker translator, which toolsets.workers.allowed names.");
   });
 
   test("finds workers in subfolders of its folders for workers, and * stands for all but the caller", async () => {

@@ -32,7 +32,7 @@ test("an interrupted run is resumed with a message, and keeps its files and its 
   resumed.type("a");
 
   expect(await resumed.code).toBe(0);
-  expect(world.told()).toMatch(/tidy up.*go on/s);
+  expect(world.sent()).toMatch(/tidy up.*go on/s);
   expect(world.read("a.txt")).toBe("worker\n");
   const again = world.give(["resume", id]);
   expect(await again.code).toBe(2);

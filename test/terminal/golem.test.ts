@@ -58,7 +58,7 @@ test("a person approves a change, sees it, and has it applied", async () => {
   expect(run.text()).toContain("Running locally, so these toolsets are off: github.\n");
   expect(world.offered()).toEqual(expect.arrayContaining(["write_file", "git_status", "git_log", "ask_user"]));
   expect(world.offered().filter((name) => /issue|pull|push|merge/.test(name))).toEqual([]);
-  expect(world.told()).toContain("The person is in the folder .github.");
+  expect(world.sent()).toContain("The person is in the folder .github.");
 });
 
 test("a person changes the arguments of a call, sees them, and approves", async () => {
@@ -88,7 +88,7 @@ test("a sentence that begins with edit is a reason to deny", async () => {
   run.type("edit the other file");
 
   expect(await run.code).toBe(0);
-  expect(world.told()).toContain("edit the other file");
+  expect(world.sent()).toContain("edit the other file");
   expect(world.read("a.txt")).toBe("a\n");
 });
 
@@ -100,7 +100,7 @@ test("a denial with a reason reaches the worker, which continues", async () => {
   run.type("d wrong file");
 
   expect(await run.code).toBe(0);
-  expect(world.told()).toContain("wrong file");
+  expect(world.sent()).toContain("wrong file");
   expect(run.text()).toMatch(/It is done\.\n1 tool call, [\d,]+ tokens\nNothing was changed\.\n$/);
 });
 
@@ -115,7 +115,7 @@ test("Ctrl+C interrupts the worker, and a message continues the conversation", a
 
   // The answer that was broken off is no turn of the model.
   await expect.poll(() => world.model.requests.length).toBe(3);
-  expect(world.told()).toContain("go on");
+  expect(world.sent()).toContain("go on");
   run.interrupt();
   await run.sees(/Say something.*Say something/s);
   run.type("");
@@ -225,8 +225,8 @@ test("git_uncommitted shows a reviewer the person's uncommitted changes", async 
   const run = world.give(["run", "careful", "review what I have not committed"]);
 
   expect(await run.code).toBe(0);
-  expect(world.told()).toContain("+changed by hand");
-  expect(world.told()).toContain("new.txt");
+  expect(world.sent()).toContain("+changed by hand");
+  expect(world.sent()).toContain("new.txt");
 });
 
 test("the repository's settings apply: its instructions for every worker, and its limits", async () => {
@@ -236,7 +236,7 @@ test("the repository's settings apply: its instructions for every worker, and it
   const run = world.give(["run", "careful", "please", "--yes", "all"], { isTTY: false });
 
   expect(await run.code).toBe(1);
-  expect(world.told()).toContain("Tests are run with make.");
+  expect(world.sent()).toContain("Tests are run with make.");
   world.write(".github/golem-forge.yml", "instructoins: x\n");
   const broken = world.give(["run", "careful", "please"]);
   expect(await broken.code).toBe(2);
@@ -271,7 +271,7 @@ test("a worker in mode chat answers one message after the other, until an empty 
   run.type("");
 
   expect(await run.code).toBe(0);
-  expect(world.told()).toMatch(/one.*The first\..*two/);
+  expect(world.sent()).toMatch(/one.*The first\..*two/);
 });
 
 test("without a terminal, calls that need approval are denied and ask_user is off", async () => {
@@ -311,7 +311,7 @@ test("the task can be typed when it is not an argument", async () => {
   asked.type("the thing");
 
   expect(await asked.code).toBe(0);
-  expect(world.told()).toContain("the thing");
+  expect(world.sent()).toContain("the thing");
 });
 
 test("a worker that reached a limit exits with 1, and --apply does not apply its changes", async () => {
@@ -420,7 +420,7 @@ test("a tool of the checkout works once it is trusted", async () => {
   run.type("y");
 
   expect(await run.code).toBe(0);
-  expect(world.told()).toContain("forty-two");
+  expect(world.sent()).toContain("forty-two");
 });
 
 test("golem workers lists the workers of the checkout and those that ship", async () => {
@@ -510,7 +510,7 @@ test("text that is piped in is added to the task", async () => {
   const run = world.give(["run", "careful", "Explain this error"], { isTTY: false, piped: "TypeError: x\n" });
 
   expect(await run.code).toBe(0);
-  expect(world.told()).toContain("Explain this error\\n\\nTypeError: x");
+  expect(world.sent()).toContain("Explain this error\\n\\nTypeError: x");
 });
 
 test("--attach gives the worker files, of the types and sizes that it takes", async () => {
@@ -519,8 +519,8 @@ test("--attach gives the worker files, of the types and sizes that it takes", as
   const world = await golemWorld({ turns: [done], files });
 
   expect(await world.give(["run", "careful", "please", "--attach", "note.md", "--attach=a.txt"]).code).toBe(0);
-  expect(world.told()).toContain("The attached file note.md:\\nUse tabs.");
-  expect(world.told()).toContain("The attached file a.txt:");
+  expect(world.sent()).toContain("The attached file note.md:\\nUse tabs.");
+  expect(world.sent()).toContain("The attached file a.txt:");
 
   for (const [path, message] of [
     ["a.log", "files ending in .log are not allowed"],

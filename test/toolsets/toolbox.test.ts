@@ -170,15 +170,15 @@ describe("the output schema", () => {
 describe("events", () => {
   async function listenTo(run: (args: unknown, context: ToolContext) => unknown) {
     const events = new ToolEvents();
-    const heard: unknown[] = [];
-    events.subscribe("*", ({ id, type, data }) => heard.push({ id, type, ...data }));
+    const received: unknown[] = [];
+    events.subscribe("*", ({ id, type, data }) => received.push({ id, type, ...data }));
     const world = await toolboxWorld([aTool({ execute: run })], { events });
-    return { ...world, heard };
+    return { ...world, received };
   }
 
   test("a call emits its start, its output and its end", async () => {
     const output = vi.fn();
-    const { toolbox, heard } = await listenTo((_, context) => {
+    const { toolbox, received } = await listenTo((_, context) => {
       context.output("half");
       return "whole";
     });
@@ -188,7 +188,7 @@ describe("events", () => {
       aContext({ output }),
     );
 
-    expect(heard).toEqual([
+    expect(received).toEqual([
       { id: "c1", type: "tool_call_start", toolName: "read_file", arguments: { path: "a" } },
       { id: "c1", type: "tool_output_chunk", toolName: "read_file", chunk: "half" },
       {
@@ -203,15 +203,15 @@ describe("events", () => {
   });
 
   test("a failure is emitted as an error", async () => {
-    const { execute, heard } = await listenTo(() => Promise.reject(new Error("disk full")));
+    const { execute, received } = await listenTo(() => Promise.reject(new Error("disk full")));
     await execute("read_file", { path: "a" });
-    expect(heard.at(-1)).toMatchObject({ type: "error", toolName: "read_file", error: "disk full" });
+    expect(received.at(-1)).toMatchObject({ type: "error", toolName: "read_file", error: "disk full" });
   });
 
   test("output after the end of the call is dropped", async () => {
     let late = (_: string) => {};
     const output = vi.fn();
-    const { execute, heard } = await listenTo((_, context) => {
+    const { execute, received } = await listenTo((_, context) => {
       late = context.output;
       return "done";
     });
@@ -219,7 +219,7 @@ describe("events", () => {
 
     late("too late");
 
-    expect(heard).toHaveLength(2);
+    expect(received).toHaveLength(2);
     expect(output).not.toHaveBeenCalled();
   });
 });

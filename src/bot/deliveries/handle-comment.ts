@@ -60,7 +60,7 @@ export const reviewCommentCreated = defineHandler(ReviewCommentPayload, {
   ignore: (payload, scope) =>
     ignoreThread(payload, payload.comment.created_at, scope) ??
     ignoreAuthor(payload.comment, payload.sender, scope.appId) ??
-    (payload.comment.body?.startsWith("@") ? undefined : "it mentions nobody"),
+    (payload.comment.body?.startsWith("@") ? undefined : "it mentions no one"),
   handle: async (payload, context) => {
     const comment = readIncomingReviewComment(payload, context.deliveryId);
     const { thread: number, ...repository } = comment.thread;

@@ -34,8 +34,8 @@ const instead: Record<string, string> = {
   clone: "There is no network here, and this run works on one repository.",
   fetch: "There is no network here.",
   pull: "There is no network here.",
-  merge: "A run stands on one base commit.",
-  rebase: "A run stands on one base commit.",
+  merge: "A run has one base commit.",
+  rebase: "A run has one base commit.",
 };
 
 /** A read-only `git`: changes against the base commit, and its history. Other subcommands print what to use instead. */

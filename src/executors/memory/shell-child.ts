@@ -33,7 +33,7 @@ const hints: Record<string, string> = {
   npx: "Call run_tests or format_code.",
   pnpm: "Call run_tests or install_package.",
   yarn: "Call run_tests or install_package.",
-  node: "Call run_tests, or run_code with language bash, which has node where the OS sandbox stands.",
+  node: "Call run_tests, or run_code with language bash, which has node if the OS sandbox is available.",
   python: "Call run_code with language python.",
   python3: "Call run_code with language python.",
   pip: "Call install_package.",

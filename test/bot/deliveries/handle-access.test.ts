@@ -45,8 +45,8 @@ test.each([
 ])("repository.%s reports the new location and the previous name", async (action, changes, previousName) => {
   await send("repository", { action, changes, repository: shop, installation });
 
-  const heard = { ...there, at: Date.parse(now), createdAt: Date.parse(made), previousName };
-  expect(runs.reportLocation).toHaveBeenCalledExactlyOnceWith(heard);
+  const reported = { ...there, at: Date.parse(now), createdAt: Date.parse(made), previousName };
+  expect(runs.reportLocation).toHaveBeenCalledExactlyOnceWith(reported);
   expect(runs.stopUnreachable).not.toHaveBeenCalled();
 });
 

@@ -219,7 +219,7 @@ describe("missed deliveries", () => {
       delivery(7, "retried", 200, 6),
       delivery(6, "retried", 502, 7),
       delivery(5, "stored", 200, 8),
-      delivery(4, "not heard", 502, 9, "star"),
+      delivery(4, "not subscribed to", 502, 9, "star"),
       ...Array.from({ length: 12 }, (_, index) => delivery(31 + index, "hopeless", 500, 40 + index)),
       delivery(3, "early", 0, 60),
       delivery(2, "ancient", 502, 60 * 24 * 4),

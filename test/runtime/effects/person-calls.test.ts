@@ -329,7 +329,7 @@ describe("after a crash", () => {
     const deploy = aTool({ name: "deploy", manualExecution: { mode: "manual" }, afterCrash: "report", execute });
     const { toolbox } = await toolboxWorld([deploy]);
     const base = { type: "sandbox.opened" as const, commit: "c".repeat(40), branch: "main" };
-    const desk = {
+    const activeRun = {
       spec: { id: "r1", workerPath: "fixer", worker: { name: "fixer" }, origin },
       repository: { confirmPermission: async () => "write" },
       log: async () => [{ id: 1, runId: "r1", at: 0, event: base }],
@@ -348,7 +348,7 @@ describe("after a crash", () => {
 
     const done = await runToolCommand({ store: new MemoryStore(), frontEnd, now: Date.now }).perform(
       effect,
-      desk,
+      activeRun,
       new AbortController().signal,
     );
 

@@ -63,11 +63,11 @@ test("a program in .github/workers runs unchanged: its main worker, those below 
 
   expect(worker).toMatchObject({ sandbox: { restrict: "/src", readonly: true }, limits: { depth: 1 } });
   expect(outcome).toEqual({ kind: "answered", text: "Hello." });
-  const told = JSON.stringify(made.model.requests.map(({ messages }) => messages));
-  expect(told).toContain("it is read-only for this worker");
-  expect(told).toContain("it is outside the part of the tree that this worker can see");
-  expect(told).toContain("Roses\\n\\nRhyme.");
-  expect(told).toContain("Roses are red.");
+  const sent = JSON.stringify(made.model.requests.map(({ messages }) => messages));
+  expect(sent).toContain("it is read-only for this worker");
+  expect(sent).toContain("it is outside the part of the tree that this worker can see");
+  expect(sent).toContain("Roses\\n\\nRhyme.");
+  expect(sent).toContain("Roses are red.");
 });
 
 test("a worker of a repository is found by the name in its file, but does not replace one of the deployment with it", async () => {

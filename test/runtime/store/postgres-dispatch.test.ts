@@ -71,7 +71,7 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
       },
       url === undefined ? {} : { url },
     );
-    return { ...replica, letGo: (runId: string) => gates.get(runId)?.resolve() };
+    return { ...replica, finish: (runId: string) => gates.get(runId)?.resolve() };
   }
 
   const lockOf = (holder: string) =>
@@ -125,10 +125,10 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
       async () => (await sql.query("select 1 from golem_forge.runs where wake_requested")).rowCount === 1,
       { timeout: 60_000 },
     );
-    holder.letGo("n1");
+    holder.finish("n1");
 
     await vi.waitUntil(() => holder.driver.process.mock.calls.length === 2, { timeout: 60_000 });
-    holder.letGo("n1");
+    holder.finish("n1");
     await vi.waitUntil(
       async () => (await sql.query("select 1 from golem_forge.runs where holder > 0")).rowCount === 0,
       { timeout: 60_000 },
@@ -165,8 +165,8 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
     await old.store.postponeEffect("l1/0", 1_000_000);
     expect(await next.store.claimEffect("l1", "work", 0)).toMatchObject({ key: "l1/0", attempts: 2 });
     expect(await next.store.completeEffect({ key: "l1/0" })).toBe(true);
-    next.letGo("l1");
-    cut.letGo("l1");
+    next.finish("l1");
+    cut.finish("l1");
     expect(cut.errors.map(String)).toEqual([expect.stringContaining("lost its liveness lock")]);
 
     await cut.store.ingest({ run: sampleRun("l2"), events: [] });
@@ -174,7 +174,7 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
       [cut, other].filter(({ driver }) => driver.process.mock.calls.some(([runId]) => runId === "l2"));
     cut.dispatch.wake("l2");
     await vi.waitUntil(() => opened().length === 1, { timeout: 60_000 });
-    for (const { letGo } of [cut, other]) letGo("l2");
+    for (const { finish } of [cut, other]) finish("l2");
   });
 
   test("one that sends no heartbeat loses its jobs to another, and stores nothing from then on", async () => {
@@ -198,7 +198,7 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
     expect(await silent.store.claimEffect("q1", "work", 0)).toBeUndefined();
     expect(await other.store.claimEffect("q1", "work", 0)).toMatchObject({ key: "q1/0" });
     await vi.waitUntil(() => silent.driver.revokeLease.mock.calls.length > 0, 5_000);
-    for (const { letGo } of [silent, other]) letGo("q1");
+    for (const { finish } of [silent, other]) finish("q1");
   });
 
   test("no more runs of one repository are active at once than configured", async () => {

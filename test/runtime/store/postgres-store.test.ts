@@ -146,7 +146,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
         }),
       );
 
-      const heard = await Promise.all(
+      const claimed = await Promise.all(
         runIds.map((runId) =>
           both((store) => store.ingest({ deliveryId: runId, events: [{ runId, event: said("hi") }] })),
         ),
@@ -158,7 +158,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
         ),
       );
 
-      expect(heard.map((taken) => taken.filter(Boolean).length)).toEqual(runIds.map(() => 1));
+      expect(claimed.map((taken) => taken.filter(Boolean).length)).toEqual(runIds.map(() => 1));
       expect(woken.flat().sort()).toEqual(runIds.toSorted());
       expect(decided.map((kinds) => kinds.map(({ kind }) => kind).sort())).toEqual(
         runIds.map(() => ["decided", "settled"]),

@@ -164,7 +164,7 @@ describe("the file", () => {
 
   test("that is not a database, or cannot be created, is refused with a message for people", async () => {
     const text = join(folder, "notes.txt");
-    await writeFile(text, "These are notes, not a database, and long enough to be told apart from one. ".repeat(20));
+    await writeFile(text, "These are notes, not a database, and long enough to be recognised as none. ".repeat(20));
     const directory = join(folder, "directory");
     await mkdir(directory);
 
@@ -255,33 +255,33 @@ describe("group commit", () => {
     vi.spyOn(DatabaseSync.prototype, "prepare");
     const store = await openSqliteStore(newPath());
     await store.ingest({ run: sampleRun("r1"), events: [] });
-    const hear = (text: string) => store.ingest({ events: [{ runId: "r1", event: said(text) }] });
-    const heard = async () => (await store.log("r1")).map(({ event }) => "text" in event && event.text);
-    return { store, hear, heard };
+    const say = (text: string) => store.ingest({ events: [{ runId: "r1", event: said(text) }] });
+    const texts = async () => (await store.log("r1")).map(({ event }) => "text" in event && event.text);
+    return { store, say, texts };
   }
 
   test("a failed commit rejects every call of its turn, and the next turn works again", async () => {
-    const { store, hear, heard } = await openWatched();
+    const { store, say, texts } = await openWatched();
     failNext("commit");
 
-    const outcomes = await Promise.allSettled([hear("one"), hear("two"), heard()]);
+    const outcomes = await Promise.allSettled([say("one"), say("two"), texts()]);
 
     expect(outcomes.map(({ status }) => status)).toEqual(["rejected", "rejected", "rejected"]);
-    expect(await heard()).toEqual([]);
-    await hear("three");
-    expect(await heard()).toEqual(["three"]);
+    expect(await texts()).toEqual([]);
+    await say("three");
+    expect(await texts()).toEqual(["three"]);
     await store.close();
   });
 
   test("a failure that rolls the whole transaction back rejects the calls before it, and not those after it", async () => {
-    const { store, hear, heard } = await openWatched();
+    const { store, say, texts } = await openWatched();
 
-    const before = hear("one");
+    const before = say("one");
     failNext("insert into inbox", (database) => database.exec("rollback"));
-    const outcomes = await Promise.allSettled([before, hear("two"), hear("three")]);
+    const outcomes = await Promise.allSettled([before, say("two"), say("three")]);
 
     expect(outcomes.map(({ status }) => status)).toEqual(["rejected", "rejected", "fulfilled"]);
-    expect(await heard()).toEqual(["three"]);
+    expect(await texts()).toEqual(["three"]);
     await store.close();
   });
 });

@@ -53,10 +53,10 @@ export async function attack${index}(args, context) { ${body} }`,
 `;
 
 let server: ReturnType<typeof createServer>;
-let heard = 0;
+let connections = 0;
 beforeAll(async () => {
   server = createServer((socket) => {
-    heard += 1;
+    connections += 1;
     socket.end("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
   });
   await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
@@ -82,7 +82,7 @@ describe("a tools.ts", () => {
     }
 
     expect(outcomes).toEqual(names.map((name) => `${name}: refused`));
-    expect(heard).toBe(0);
+    expect(connections).toBe(0);
     expect(existsSync(target)).toBe(false);
     expect(await sandbox.changes()).toEqual([]);
     delete process.env.GOLEM_FORGE_TEST_SECRET;
@@ -198,7 +198,7 @@ describe("a tool that misbehaves", () => {
     const source = `import { z } from "zod";
       export const waitSchema = z.object({});
       export const wait = (args, { abortSignal, output }) => new Promise((resolve, reject) => {
-        abortSignal.addEventListener("abort", () => { output("heard " + abortSignal.reason.name); reject(abortSignal.reason); });
+        abortSignal.addEventListener("abort", () => { output("aborted by " + abortSignal.reason.name); reject(abortSignal.reason); });
         output("waiting");
       });`;
     const { run, printed } = await customTools(source, { tools: ["wait"] });

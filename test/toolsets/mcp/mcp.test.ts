@@ -259,7 +259,7 @@ describe("an MCP server over HTTP", () => {
 
   test("is not waited for when a call is interrupted, and a call that takes too long is a timeout", async () => {
     const arrived = Promise.withResolvers<void>();
-    server.options.heard = (what) => {
+    server.options.onCall = (what) => {
       if (what === "wait") arrived.resolve();
     };
     const { run } = await mcp(remote({ timeout: 0.2 }));
