@@ -38,7 +38,7 @@ export interface HostRequest {
 
 const memoryMb = 256;
 const limits = { dataMb: 1_024, cpuSeconds: 600 };
-const loadMs = 15_000;
+const loadMs = 60_000;
 /** The time in milliseconds that an aborted call gets before its process is killed. */
 const abortGraceMs = 500;
 /** The maximum number of bytes that may arrive while calls are open, and while none is. */
