@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { parse } from "yaml";
@@ -29,12 +29,22 @@ const Workflow = z.object({
     z.string(),
     z.object({
       steps: z.array(
-        z.object({ run: z.string().optional(), env: z.record(z.string(), z.string()).default({}) }).loose(),
+        z
+          .object({
+            run: z.string().optional(),
+            uses: z.string().optional(),
+            env: z.record(z.string(), z.string()).default({}),
+          })
+          .loose(),
       ),
     }),
   ),
 });
 type Workflow = z.infer<typeof Workflow>;
+
+const CompositeAction = z.object({
+  runs: z.object({ using: z.literal("composite"), steps: z.array(z.object({ run: z.string().optional() })) }),
+});
 
 const Event = z.object({
   action: z.string().optional(),
@@ -74,7 +84,8 @@ export interface FinishedJob {
   output: string;
 }
 
-const golem = fileURLToPath(new URL("../../src/terminal/golem.ts", import.meta.url));
+const root = fileURLToPath(new URL("../../", import.meta.url));
+const golem = join(root, "src/terminal/golem.ts");
 
 /**
  * Runs the workflow of the GitHub Action for the webhooks of a local GitHub, as GitHub's runner does. Each job is a process
@@ -182,7 +193,7 @@ export class ActionRunner {
     const workflow = await this.#readWorkflow(name, branch);
     if (!workflow) return { number, event, exitCode: null, output: "The workflow is gone." };
     const [[jobName, { steps }] = ["", { steps: [] }]] = Object.entries(workflow.jobs);
-    const step = steps.find(({ run }) => run?.includes("golem-forge"));
+    const step = steps.find(({ run, uses }) => `${run} ${uses}`.includes("golem-forge"));
     const permissions = Object.fromEntries(
       Object.entries(workflow.permissions).map(([permission, access]) => [permission.replaceAll("-", "_"), access]),
     );
@@ -196,11 +207,11 @@ export class ActionRunner {
         eventPath,
         JSON.stringify(payload, (key, value) => (key === "installation" ? undefined : value)),
       );
-      const child = spawn(process.execPath, [golem, "action"], {
+      const child = spawn(...(await commandOf(step)), {
         cwd: folder,
         stdio: ["ignore", "pipe", "pipe"],
         env: {
-          PATH: process.env.PATH ?? "",
+          PATH: `${dirname(process.execPath)}:${process.env.PATH}`,
           HOME: folder,
           CI: "true",
           GITHUB_ACTIONS: "true",
@@ -215,6 +226,7 @@ export class ActionRunner {
           GITHUB_RUN_ID: String(number),
           GITHUB_RUN_ATTEMPT: "1",
           RUNNER_TEMP: folder,
+          GITHUB_ACTION_PATH: root,
           ...mapValues(step?.env ?? {}, (text) => evaluate(text, expressions)),
           ...environment,
         },
@@ -240,6 +252,18 @@ export class ActionRunner {
     const text = await this.#options.github.readFile(branch, workflowPath, repository);
     return text === undefined ? undefined : Workflow.parse(parse(text));
   }
+}
+
+/**
+ * Returns the command of the step that runs Golem Forge: this checkout instead of the npm package, or what its `action.yml`
+ * runs after the packages have been installed, which they are here.
+ */
+async function commandOf(step: { uses?: string | undefined } | undefined): Promise<[string, string[]]> {
+  if (!step?.uses) return [process.execPath, [golem, "action"]];
+  const { runs } = CompositeAction.parse(parse(await readFile(join(root, "action.yml"), "utf8")));
+  const scripts = runs.steps.flatMap(({ run = "" }) => (run === "" || run.startsWith("npm ci ") ? [] : [run]));
+  // As the runner starts `shell: bash`.
+  return ["bash", ["--noprofile", "--norc", "-eo", "pipefail", "-c", scripts.join("\n")]];
 }
 
 /** Replaces `${{ … }}` in a value of `env:`. */

@@ -19,8 +19,8 @@ export interface ActionWorkflowOptions {
   workflows: readonly string[];
   /** `provider:model`. */
   model: string;
-  /** The version of golem-forge that jobs use. */
-  version: string;
+  /** The code that jobs run: a version of the npm package, or a repository with its `action.yml`, such as `acme/golem-forge@v1`. */
+  from: { version: string } | { uses: string };
 }
 
 /** Returns the name of the secret that a model's key is expected in. */
@@ -29,11 +29,18 @@ export function keyVariableOf(model: string): string {
 }
 
 /** Renders the workflow file. It contains no untrusted text: jobs read the event from a file. */
-export function renderActionWorkflow({ workflows, model, version }: ActionWorkflowOptions): string {
+export function renderActionWorkflow({ workflows, model, from }: ActionWorkflowOptions): string {
   const key = keyVariableOf(model);
   const baseUrl = model.startsWith("compatible:")
     ? "          OPENAI_COMPATIBLE_BASE_URL: https://models.example.com/v1\n"
     : "";
+  const steps =
+    "uses" in from
+      ? `      - uses: ${from.uses}`
+      : `      - uses: actions/setup-node@v5
+        with:
+          node-version: 26
+      - run: npx --yes golem-forge@${from.version} action`;
   const workflowRun =
     workflows.length > 0
       ? `  # The workflows whose results workers wait for, by name. Add new ones here.
@@ -88,10 +95,7 @@ jobs:
     runs-on: ubuntu-latest
     timeout-minutes: 60
     steps:
-      - uses: actions/setup-node@v5
-        with:
-          node-version: 26
-      - run: npx --yes golem-forge@${version} action
+${steps}
         env:
           GITHUB_TOKEN: \${{ github.token }}
           GOLEM_FORGE_MODEL: ${JSON.stringify(model)}

@@ -58,7 +58,9 @@ function readWorkflow(text: string): Workflow | undefined {
 /** Compares the workflow with that of `golem init --action`. */
 function checkParts({ on, permissions, concurrency }: Workflow): DoctorCheck {
   const name = "Workflow";
-  const expected = Workflow.parse(parse(renderActionWorkflow({ workflows: [], model: "anthropic:any", version: "0" })));
+  const expected = Workflow.parse(
+    parse(renderActionWorkflow({ workflows: [], model: "anthropic:any", from: { version: "0" } })),
+  );
   const missing = [
     ...Object.keys(expected.on)
       .filter((trigger) => !(trigger in on))

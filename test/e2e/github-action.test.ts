@@ -75,6 +75,19 @@ test("from /run to the merge, jobs that end when everything waits do the work, a
   expect(Object.keys(Object.values(await github.snapshot())[0]?.branches ?? {})).not.toContain("state");
 });
 
+test("a workflow that uses a repository instead of the npm package runs what its action.yml says, with the env of the step", async () => {
+  const { github, runner, botComment } = await start({
+    from: { uses: "acme/golem-forge@v1" },
+    script: () => ({ text: "It adds one." }),
+  });
+
+  const issue = github.as("maintainer").openIssue({ title: "What does total do?", body: "/run explainer" });
+
+  await botComment(issue.number, /It adds one\./);
+  await runner.idle();
+  expect(runner.finished).toMatchObject([{ exitCode: 0 }]);
+});
+
 test("a job that may not open pull requests names the setting, in the thread as well as in its log", async () => {
   const { github, runner, botComment } = await start({
     repository: { actionsOpenPullRequests: false },

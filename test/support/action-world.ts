@@ -3,13 +3,15 @@ import { ActionRunner, type ActionRunnerOptions } from "#playground/actions/acti
 import type { NewRepository } from "#playground/github/create-world.ts";
 import type { SnapshotComment, SnapshotThread } from "#playground/github/snapshot.ts";
 import { type ModelServerOptions, startModelServer } from "#playground/model/model-server.ts";
-import { actionWorkflowPath, renderActionWorkflow } from "#setup/action-workflow.ts";
+import { type ActionWorkflowOptions, actionWorkflowPath, renderActionWorkflow } from "#setup/action-workflow.ts";
 import { forgeRepository } from "./forge-world.ts";
 import { TestGitHub } from "./test-github.ts";
 
 export interface ActionWorldOptions extends Pick<ActionRunnerOptions, "environment" | "parallel"> {
   script: ModelServerOptions["script"];
   repository?: Partial<NewRepository>;
+  /** The code that jobs run. Default: the npm package. */
+  from?: ActionWorkflowOptions["from"];
   /** How long to wait for a change in a thread. Default: 40 seconds. */
   timeoutMs?: number;
 }
@@ -17,10 +19,16 @@ export interface ActionWorldOptions extends Pick<ActionRunnerOptions, "environme
 export const actionRepository = "playground/shop";
 
 /** Starts a repository whose GitHub Action workflow runs jobs as GitHub does, without a server. */
-export async function startActionWorld({ script, repository, timeoutMs = 40_000, ...options }: ActionWorldOptions) {
+export async function startActionWorld({
+  script,
+  repository,
+  from = { version: "0.1.0" },
+  timeoutMs = 40_000,
+  ...options
+}: ActionWorldOptions) {
   const model = await startModelServer({ script });
   const [commit] = forgeRepository.commits;
-  const workflow = renderActionWorkflow({ workflows: ["CI"], model: "openai:scripted", version: "0.1.0" });
+  const workflow = renderActionWorkflow({ workflows: ["CI"], model: "openai:scripted", from });
   const files = { ...commit?.files, [actionWorkflowPath]: workflow };
   const commits = commit ? [{ ...commit, files }] : [];
   const github = await TestGitHub.start({

@@ -180,6 +180,21 @@ test("golem init --action writes the workflow of the GitHub Action, which golem 
   expect(await world.give(["init", "--action"]).code).toBe(2);
 });
 
+test("golem init --action --uses writes a workflow that needs no npm package, which golem doctor accepts", async () => {
+  const world = await golemWorld({ turns: [], files: ci });
+
+  const wrong = world.give(["init", "--action", "--uses", "golem-forge@v1; rm -rf /"]);
+  const run = world.give(["init", "--action", "--uses", "acme/golem-forge@v1"]);
+
+  expect(await wrong.code).toBe(2);
+  expect(await run.code).toBe(0);
+  const { jobs } = parse(readFileSync(join(world.root, ".github/workflows/golem-forge.yml"), "utf8"));
+  expect(jobs["golem-forge"].steps).toEqual([{ uses: "acme/golem-forge@v1", env: expect.any(Object) }]);
+  const doctor = world.give(["doctor"]);
+  await doctor.code;
+  expect(doctor.text()).toContain("Workflow: .github/workflows/golem-forge.yml has what the Action needs.");
+});
+
 test("golem doctor names what the workflow and the settings of the repository lack", async () => {
   const world = await golemWorld({ turns: [], files: ci });
   await world.give(["init", "--action", "--model", "openai:gpt-5"]).code;

@@ -68,6 +68,7 @@ Exit codes: 0 no problem, 1 problems found, 2 nothing to check.
     summary: "write a first worker to .github/workers/, or the workflow of the GitHub Action",
     details: `  --action                      write .github/workflows/golem-forge.yml, which runs workers on GitHub without a server
   -m, --model provider:model    with --action: the model of the workers (default: GOLEM_FORGE_MODEL)
+      --uses owner/repo@ref     with --action: run Golem Forge from this repository on GitHub instead of the npm package
 `,
   },
   add: {

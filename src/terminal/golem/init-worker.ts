@@ -3,7 +3,13 @@ import { dirname, join, relative } from "node:path";
 import { UserError } from "#domain/errors.ts";
 import { parseWorker } from "#domain/worker.ts";
 import { findRoot } from "#sandbox/checkout/open-checkout.ts";
-import { actionWorkflowPath, findWorkflowNames, keyVariableOf, renderActionWorkflow } from "#setup/action-workflow.ts";
+import {
+  type ActionWorkflowOptions,
+  actionWorkflowPath,
+  findWorkflowNames,
+  keyVariableOf,
+  renderActionWorkflow,
+} from "#setup/action-workflow.ts";
 import { type CommandContext, parseWords } from "./command-context.ts";
 
 /** `golem init`: writes a first worker, or the workflow of the GitHub Action. Returns the next steps for the person. */
@@ -15,23 +21,35 @@ export async function init(
   const { positionals, options } = parseWords(args, {
     action: { type: "boolean" },
     model: { type: "string", short: "m" },
+    uses: { type: "string" },
     "no-color": { type: "boolean" },
   });
   const model = options.get("model")?.at(-1);
-  if (positionals.length > (options.has("action") ? 0 : 1) || (model !== undefined && !options.has("action"))) {
-    throw new UserError("Usage: golem init [name], or golem init --action [--model provider:model].");
+  const uses = options.get("uses")?.at(-1);
+  const isAction = options.has("action");
+  if (positionals.length > (isAction ? 0 : 1) || ((model ?? uses) !== undefined && !isAction)) {
+    throw new UserError(
+      "Usage: golem init [name], or golem init --action [--model provider:model] [--uses owner/repo@ref].",
+    );
   }
   if (!options.has("action")) return initWorker(positionals[0], context);
   const given = typeof model === "string" ? model : context.env.GOLEM_FORGE_MODEL;
-  return initAction(given || "anthropic:claude-sonnet-4-5", context, await readVersion());
+  if (typeof uses === "string" && !/^[\w.-]+\/[\w.-]+@[\w./-]+$/.test(uses)) {
+    throw new UserError("--uses must be owner/repo@ref, such as acme/golem-forge@v1.0.0 or a commit after the @.");
+  }
+  const from = typeof uses === "string" ? { uses } : { version: await readVersion() };
+  return initAction({ model: given || "anthropic:claude-sonnet-4-5", from }, context);
 }
 
 /** Writes the workflow of the GitHub Action to the checkout. */
-async function initAction(model: string, { cwd }: CommandContext, version: string): Promise<string> {
+async function initAction(
+  { model, from }: Pick<ActionWorkflowOptions, "model" | "from">,
+  { cwd }: CommandContext,
+): Promise<string> {
   const root = await findRoot(cwd);
   const workflows = await findWorkflowNames(root);
   const file = join(root, actionWorkflowPath);
-  await writeNewFile(file, renderActionWorkflow({ workflows, model, version }), cwd);
+  await writeNewFile(file, renderActionWorkflow({ workflows, model, from }), cwd);
   const waitsFor = workflows.length > 0 ? `Workers wait for the results of ${workflows.join(", ")}.\n` : "";
   return `Wrote ${relative(cwd, file)}.
 ${waitsFor}
