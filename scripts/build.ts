@@ -20,7 +20,7 @@ const toJavaScript = (source: string) => source.replace(ownModule, '$1"$2.js"');
 
 rmSync(target, { recursive: true, force: true });
 process.removeAllListeners("warning");
-for (const folder of ["src", "playground", "workers", "evals", "app.yml", "README.md", "LICENSE"]) {
+for (const folder of ["src", "playground", "workers", "evals", "app.yml", "README.md", "CHANGELOG.md", "LICENSE"]) {
   cpSync(join(root, folder), join(target, folder), { recursive: true, filter: (path) => !path.endsWith(".ts") });
 }
 for (const file of globSync("{src,playground}/**/*.{ts,js}", { cwd: root })) {
@@ -48,7 +48,16 @@ const exported = Object.entries<string>(manifest.exports).map(([name, file]) => 
   name,
   file.endsWith(".ts") ? { types: file.replace(/\.ts$/, ".d.ts"), default: file.replace(/\.ts$/, ".js") } : file,
 ]);
-const packed = { ...manifest, exports: Object.fromEntries(exported), engines: { node: ">=24" } };
+// npm compares the repository with that of the workflow that publishes, for the package's provenance.
+const { GITHUB_SERVER_URL, GITHUB_REPOSITORY } = process.env;
+const packed = {
+  ...manifest,
+  exports: Object.fromEntries(exported),
+  engines: { node: ">=24" },
+  ...(GITHUB_REPOSITORY && {
+    repository: { type: "git", url: `git+${GITHUB_SERVER_URL}/${GITHUB_REPOSITORY}.git` },
+  }),
+};
 write("package.json", `${JSON.stringify(packed, null, 2)}\n`);
 
 function write(file: string, content: string): void {

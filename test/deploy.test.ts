@@ -12,6 +12,7 @@ test("the image runs as an ordinary user, with a health check, and leaves secret
   expect(image).toMatch(/^USER node$/m);
   expect(image).toContain("/healthz");
   expect(image).toMatch(/^CMD \["node", "src\/main\.js"\]$/m);
+  expect(stages.at(-2)).toMatch(/npm ci --omit=dev --omit=optional --ignore-scripts/);
   expect(read(".dockerignore").split("\n")).toEqual(expect.arrayContaining([".env", "*.pem", ".git", "node_modules"]));
 });
 

@@ -1,9 +1,20 @@
-import { execFile } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { execFile, spawnSync } from "node:child_process";
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { stripTypeScriptTypes } from "node:module";
 import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { privateKey } from "./support/test-github.ts";
 
 const run = promisify(execFile);
 // Below this checkout's packages, so that the dependencies are found as npm would have installed them.
@@ -68,6 +79,115 @@ describe("the npm package", () => {
     expect(documents.length).toBeGreaterThan(35);
   });
 });
+
+const isolated = [
+  ...[
+    "--unshare-user",
+    "--uid",
+    "1000",
+    "--gid",
+    "1000",
+    "--unshare-pid",
+    "--unshare-net",
+    "--die-with-parent",
+    "--clearenv",
+  ],
+  ...["/usr", "/etc"].flatMap((path) => ["--ro-bind", path, path]),
+  ...["bin", "lib", "lib64", "sbin"].flatMap((name) => ["--symlink", `usr/${name}`, `/${name}`]),
+  ...["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"],
+];
+const hasBubblewrap = spawnSync("bwrap", [...isolated, "true"]).status === 0;
+
+describe.skipIf(!hasBubblewrap)("the container image, put together without a container engine", () => {
+  const [, image = ""] = /^FROM [^\n]*\n(?![\s\S]*^FROM )([\s\S]*)/m.exec(readFileSync("Dockerfile", "utf8")) ?? [];
+  const command = (instruction: RegExp): string[] => JSON.parse(instruction.exec(image)?.[1] ?? "[]");
+  const tree = join(folder, "image");
+
+  beforeAll(async () => {
+    const { packages } = JSON.parse(readFileSync("package-lock.json", "utf8"));
+    const production = Object.entries<Record<string, boolean>>(packages)
+      .filter(([path, { dev, optional, devOptional }]) => path !== "" && !dev && !optional && !devOptional)
+      .map(([path]) => path)
+      // A package below another one is copied with it.
+      .filter((path) => path.lastIndexOf("node_modules/") === 0 && existsSync(path));
+    cpSync(installed, tree, { recursive: true });
+    await run("cp", ["--archive", "--link", "--parents", ...production, tree]);
+    const [removal] = /(?<=^RUN )find \. .* -delete$/m.exec(readFileSync("Dockerfile", "utf8")) ?? [""];
+    await run("sh", ["-c", removal], { cwd: tree });
+  }, 120_000);
+
+  test("starts as an ordinary user on a read-only file system, passes its health check, and stops when it is asked to", async () => {
+    const data = join(folder, "data");
+    mkdirSync(data);
+    chmodSync(data, 0o777);
+    const settings = {
+      ...Object.fromEntries([...image.matchAll(/(\w+)=(\S+)/g)].map(([, name = "", value = ""]) => [name, value])),
+      PATH: "/usr/bin:/bin",
+      APP_ID: "1",
+      PRIVATE_KEY: privateKey,
+      WEBHOOK_SECRET: "a secret",
+      GHE_HOST: "127.0.0.1:2",
+      GOLEM_FORGE_MODEL: "openai:gpt-5",
+      OPENAI_API_KEY: "a key of nobody",
+    };
+    const [node = "", ...args] = command(/^CMD (\[.*\])$/m);
+    const [, ...health] = command(/^ {2}CMD (\[.*\])$/m);
+
+    const { stdout } = await run(
+      "bwrap",
+      [
+        ...isolated,
+        ...[
+          "--ro-bind",
+          tree,
+          "/app",
+          "--bind",
+          data,
+          "/data",
+          "--ro-bind",
+          process.execPath,
+          "/node",
+          "--chdir",
+          "/app",
+        ],
+        ...Object.entries(settings).flatMap(([name, value]) => ["--setenv", name, value]),
+        ...["sh", "-c", inContainer, "sh", health[0] ?? "", health[1] ?? "", ...args],
+      ],
+      { timeout: 110_000 },
+    );
+
+    expect(node).toBe("node");
+    expect(settings).toMatchObject({ HOST: "0.0.0.0", PORT: "3000", NODE_ENV: "production" });
+    expect(stdout.trim().split("\n").slice(-3)).toEqual(["uid 1000, /app is read-only", "healthy", "exit 0"]);
+    expect(readdirSync(data)).toContain("golem-forge.db");
+  }, 120_000);
+
+  test("holds what runs and nothing else: no sources, tests, documents or development packages", async () => {
+    const files = readdirSync(tree, { recursive: true, withFileTypes: true }).filter((file) => file.isFile());
+    const { stdout } = await run("du", ["-sm", tree]);
+
+    expect(readdirSync(tree).sort()).toEqual([
+      ...["CHANGELOG.md", "LICENSE", "README.md", "app.yml", "evals", "node_modules", "package.json"],
+      ...["playground", "src", "workers"],
+    ]);
+    expect(files.filter(({ name }) => /\.(map|d\.[mc]?ts|pem)$/.test(name))).toEqual([]);
+    expect(files.filter(({ name, parentPath }) => /\.ts$/.test(name) && !parentPath.includes("node_modules/"))).toEqual(
+      [],
+    );
+    expect(["typescript", "vitest", "node"].filter((name) => existsSync(join(tree, "node_modules", name)))).toEqual([]);
+    expect(Number.parseInt(stdout, 10)).toBeLessThan(220);
+  });
+});
+
+/** Starts the app, waits for its health check, and stops it. The arguments: those of the check, and then those of the app. */
+const inContainer = `
+check_flag=$1 check=$2; shift 2
+touch /app/x 2>/dev/null || echo "uid $(id -u), /app is read-only"
+/node "$@" >/tmp/log 2>&1 & app=$!
+until /node "$check_flag" "$check" 2>/dev/null; do kill -0 $app || { cat /tmp/log; exit 1; }; sleep 0.2; done
+echo healthy
+kill -TERM $app; wait $app; echo "exit $?"
+`;
 
 const program = `
 import { WorkerRuntime } from "golem-forge";
