@@ -8,7 +8,8 @@ import type { PullThread, Repository, Side, StoredReview, StoredReviewComment, U
 export interface ReviewCommentInput {
   path: string;
   body: string;
-  line: number;
+  /** Without a line, the comment is on the whole file. */
+  line?: number | undefined;
   side?: Side | undefined;
   start_line?: number | undefined;
   start_side?: Side | undefined;
@@ -51,6 +52,7 @@ export async function createReview(
       ...newComment(context, thread, text),
       review: id,
       path,
+      isOnFile: line === undefined,
       line,
       side,
       startLine: start_line,
@@ -68,16 +70,19 @@ export async function createReview(
   return review;
 }
 
-/** Returns the hunk that a comment shows. Throws GitHub's 422 for a file or line outside the diff. */
+/** Returns the hunk that a comment shows; empty for a comment on the whole file. Throws GitHub's 422 for a file or line outside the diff. */
 function findHunk(files: ChangedFile[], comment: ReviewCommentInput): string {
   const { path, line, side = "RIGHT", start_line, start_side = side } = comment;
   const invalid = (field: string, message: string) =>
     validationFailed({ resource: "PullRequestReviewComment", code: "custom", field, message });
-  const patch = files.find((file) => file.path === path)?.patch;
-  if (patch === undefined) throw invalid("pull_request_review_thread.path", "Path could not be resolved");
-
-  const hunk = diffHunkAt(patch, side, line);
-  const starts = start_line === undefined || diffHunkAt(patch, start_side, start_line) !== undefined;
+  const file = files.find((one) => one.path === path);
+  const { patch } = file ?? {};
+  if (!file || (patch === undefined && line !== undefined)) {
+    throw invalid("pull_request_review_thread.path", "Path could not be resolved");
+  }
+  if (line === undefined) return "";
+  const hunk = diffHunkAt(patch ?? "", side, line);
+  const starts = start_line === undefined || diffHunkAt(patch ?? "", start_side, start_line) !== undefined;
   const outside = (field: string) => invalid(field, `${field} must be part of the diff`);
   if (hunk === undefined) throw outside("pull_request_review_thread.line");
   if (!starts) throw outside("pull_request_review_thread.start_line");
@@ -122,7 +127,7 @@ export function submitReview(
   }
 }
 
-/** Adds one comment on a line outside a review. GitHub creates a separate review for it. */
+/** Adds one comment on a line or a file outside a review. GitHub creates a separate review for it. */
 export async function addReviewComment(
   context: ActionContext,
   thread: PullThread,

@@ -95,6 +95,8 @@ export interface StoredReview {
 export interface StoredReviewComment extends StoredComment {
   review: number;
   path: string;
+  /** True for a comment on the whole file, which has no lines. */
+  isOnFile: boolean;
   /** Its last line in the pull request's current diff; undefined once a push has changed that line. */
   line: number | undefined;
   side: Side;
@@ -102,7 +104,7 @@ export interface StoredReviewComment extends StoredComment {
   startLine: number | undefined;
   startSide: Side | undefined;
   /** Its lines at the time of writing. */
-  originalLine: number;
+  originalLine: number | undefined;
   originalStartLine: number | undefined;
   originalCommit: string;
   diffHunk: string;

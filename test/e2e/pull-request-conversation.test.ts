@@ -32,19 +32,25 @@ test("a review that requests changes continues the run, which pushes and answers
     const review = request.messages
       .map(({ content }) => JSON.stringify(content))
       .find((text) => /Review comment \d+/.test(text));
-    const id = Number(/Review comment (\d+)/.exec(review ?? "")?.[1]);
+    const [onLine, onFile] = [...(review ?? "").matchAll(/Review comment (\d+) on src\/total\.js/g)].map((match) =>
+      Number(match[1]),
+    );
     return (
       [
         call("write_file", { path: "CHANGES.md", content: "The total is right.\n" }),
         call("update_pull_request", { message: "Add a changelog" }),
-        call("reply_to_review", { review_comment_id: id, text: "Done: I added a changelog." }),
+        call("reply_to_review", { review_comment_id: onLine, text: "Done: I added a changelog." }),
+        call("reply_to_review", { review_comment_id: onFile, text: "It adds up." }),
         { text: "All comments are answered." },
       ][turnOf(request.messages) - 4] ?? { text: "Nothing left." }
     );
   });
 
-  const comment = { path: "src/total.js", line: 1, body: "Please add a changelog." };
-  await maintainer.review(number, { event: "REQUEST_CHANGES", body: "One thing.", comments: [comment] });
+  const comments = [
+    { path: "src/total.js", line: 1, body: "Please add a changelog." },
+    { path: "src/total.js", body: "What does this file do?" },
+  ];
+  await maintainer.review(number, { event: "REQUEST_CHANGES", body: "Two things.", comments });
 
   const request = await botComment(number, /`update_pull_request`/);
   expect(request.body).toContain("CHANGES.md");
@@ -54,7 +60,13 @@ test("a review that requests changes continues the run, which pushes and answers
   await botComment(number, /All comments are answered/);
   expect(await github.readFile(branch, "CHANGES.md")).toBe("The total is right.\n");
   const [pull] = Object.values(await github.snapshot()).flatMap(({ pulls }) => pulls);
-  expect(JSON.stringify(pull)).toContain("Done: I added a changelog.");
+  const reviews = pull?.pull?.reviews.flatMap((review) => review.comments) ?? [];
+  const [onLine, onFile] = reviews.filter(({ inReplyTo }) => inReplyTo === undefined);
+  const answers = reviews.filter(({ author }) => author === github.botLogin);
+  expect(answers.map(({ inReplyTo, body }) => [inReplyTo, body.split("\n")[0]])).toEqual([
+    [onLine?.id, expect.stringContaining("Done: I added a changelog.")],
+    [onFile?.id, expect.stringContaining("It adds up.")],
+  ]);
 });
 
 test("reviews by people without write access, and approving reviews, do not continue the run", async () => {

@@ -78,6 +78,17 @@ test("the app reviews a pull request of somebody else, and its comments are list
   expect(comments).toMatchObject([{ body: "```suggestion\nconst two = 2;\n```" }]);
 });
 
+test("a comment on a whole file has no line, and pushes do not make it outdated", async () => {
+  const { branch, path, pull_number, sha } = await openPull();
+
+  const file = { ...shop, pull_number, path, commit_id: sha, body: "Why this file?", subject_type: "file" as const };
+  await octokit.rest.pulls.createReviewComment(file);
+  await commitTo(world.github, branch, { [path]: "const all = 1;\n" });
+
+  const { data } = await octokit.rest.pulls.listReviewComments({ ...shop, pull_number });
+  expect(data).toMatchObject([{ body: "Why this file?", subject_type: "file", line: null, diff_hunk: "" }]);
+});
+
 test("a pending review is invisible until it is submitted", async () => {
   const { path, pull_number } = await openPull();
   const where = { ...shop, pull_number };

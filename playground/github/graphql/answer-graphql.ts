@@ -186,7 +186,7 @@ function describeReviewThread(repository: Repository, first: StoredReviewComment
   return {
     id: nodeId("PullRequestReviewThread", first.id),
     isResolved: first.resolvedBy !== undefined,
-    isOutdated: first.line === undefined,
+    isOutdated: first.line === undefined && !first.isOnFile,
     resolvedBy: first.resolvedBy ? { login: first.resolvedBy.login } : null,
     path: first.path,
     line: first.line ?? null,

@@ -98,7 +98,7 @@ function action<T>(
 
 const LineComment = z.object({
   path: z.string(),
-  line: z.number(),
+  line: z.number().optional(),
   side: z.enum(["LEFT", "RIGHT"]),
   body: z.string(),
 });

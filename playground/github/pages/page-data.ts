@@ -143,9 +143,9 @@ function describeReview(repository: Repository, review: StoredReview) {
     comment: first.id,
     path: first.path,
     line: first.line ?? first.originalLine,
-    outdated: first.line === undefined,
+    outdated: first.line === undefined && !first.isOnFile,
     resolved: first.resolvedBy !== undefined,
-    hunk: markupOf(renderFileDiff(first.diffHunk, first.path)),
+    hunk: first.isOnFile ? "" : markupOf(renderFileDiff(first.diffHunk, first.path)),
     posts: [first, ...all.filter(({ inReplyTo }) => inReplyTo === first.id)].map((one: StoredReviewComment) =>
       describePost(repository, one),
     ),

@@ -44,6 +44,7 @@ const LineComment = z.object({
     .transform((line) => line ?? undefined),
   start_side: Side,
 });
+const FileComment = z.object({ path: z.string(), body: z.string(), subject_type: z.literal("file") });
 const ReviewEvent = z.enum(["APPROVE", "REQUEST_CHANGES", "COMMENT"]);
 const NewReviewBody = z.object({
   commit_id: z.string().optional(),
@@ -53,6 +54,7 @@ const NewReviewBody = z.object({
 });
 const CommentBody = z.object({ body: z.string() });
 const NewCommentBody = z.union([
+  FileComment.extend({ commit_id: z.string() }),
   LineComment.extend({ commit_id: z.string() }),
   z.object({ body: z.string(), in_reply_to: z.number() }),
 ]);

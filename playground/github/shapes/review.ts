@@ -28,7 +28,7 @@ export function showReviewComment(world: World, repository: Repository, comment:
   const pullUrl = `${apiUrl(world, repository)}/pulls/${comment.thread}`;
   const page = `${pageUrl(world, repository)}/pull/${comment.thread}#discussion_r${comment.id}`;
   const head = repository.threads.get(comment.thread)?.pull?.head.commit;
-  const outdated = comment.line === undefined;
+  const outdated = comment.line === undefined && !comment.isOnFile;
   return {
     url,
     pull_request_review_id: comment.review,
@@ -54,9 +54,10 @@ export function showReviewComment(world: World, repository: Repository, comment:
     original_start_line: comment.originalStartLine ?? null,
     start_side: comment.startSide ?? null,
     line: (comment.line ?? null) as number,
-    original_line: comment.originalLine,
+    // A comment on a file has the first line as its original one.
+    original_line: comment.originalLine ?? 1,
     side: comment.side,
-    subject_type: "line" as const,
+    subject_type: comment.isOnFile ? ("file" as const) : ("line" as const),
     reactions: showReactions(url, comment.reactions),
   } satisfies Schemas["pull-request-review-comment"];
 }

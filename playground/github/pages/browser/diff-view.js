@@ -16,21 +16,34 @@ export function changedFiles({ changes, paths }, draft) {
   if (!draft) return view;
   for (const [index, file] of [...view.querySelectorAll(".reviewed")].entries()) {
     for (const row of file.querySelectorAll(".diff [data-old]:not(.meta, .hunk)"))
-      addComments(row, paths[index], draft);
+      addLineComments(row, paths[index], draft);
+    addFileComments(file, paths[index], draft);
   }
   return view;
 }
 
-/** Adds to a line of a diff its button, its comments, and the editor of a new one. */
-function addComments(row, path, draft) {
+/** Adds to a file the button for comments on all of it, and these comments. */
+function addFileComments(file, path, draft) {
+  const target = { path, side: "RIGHT" };
+  const edit = button("Comment on this file", () => draft.edit(target), { class: "quick" });
+  file.querySelector("summary").after(edit, ...remarks(target, draft));
+}
+
+/** Adds to a line of a diff its button and its comments. */
+function addLineComments(row, path, draft) {
   const isRemoved = row.classList.contains("removed");
   const line = Number(isRemoved ? row.dataset.old : row.dataset.new);
   const target = { path, side: isRemoved ? "LEFT" : "RIGHT", line };
   const edit = button("+", () => draft.edit(target), { class: "add", "aria-label": `Comment on line ${line}` });
   row.prepend(edit);
+  row.after(...remarks(target, draft));
+}
+
+/** Returns the comments on a line or a file, and the editor of a new one. */
+function remarks(target, draft) {
   const comments = draft.comments.filter((one) => isSameLine(one, target)).map((one) => draftedComment(one, draft));
   const isEdited = draft.editing && isSameLine(draft.editing, target);
-  row.after(...comments, ...(isEdited ? [editor(target, draft)] : []));
+  return [...comments, ...(isEdited ? [editor(target, draft)] : [])];
 }
 
 function isSameLine(one, other) {
@@ -43,7 +56,8 @@ function draftedComment(comment, draft) {
 }
 
 function editor(target, draft) {
-  const text = element("textarea", { rows: 3, "aria-label": `Comment on line ${target.line}` });
+  const place = target.line === undefined ? target.path : `line ${target.line}`;
+  const text = element("textarea", { rows: 3, "aria-label": `Comment on ${place}` });
   const add = () => text.value.trim() !== "" && draft.add({ ...target, body: text.value });
   queueMicrotask(() => text.focus());
   return element(

@@ -100,10 +100,10 @@ export function reviewThread(thread, { people, post, reply, resolve }) {
     element(
       "summary",
       {},
-      element("code", {}, `${thread.path}:${thread.line}`),
+      element("code", {}, thread.line === undefined ? thread.path : `${thread.path}:${thread.line}`),
       badges.map((badge) => element("span", { class: "tag" }, badge)),
     ),
-    rendered(thread.hunk),
+    thread.hunk !== "" && rendered(thread.hunk),
     thread.posts.map((one) =>
       element(
         "div",
