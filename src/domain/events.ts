@@ -168,6 +168,8 @@ export const RunEvent = z.discriminatedUnion("type", [
     failedOnBase: z.boolean().default(false),
     /** The failed checks, already marked as untrusted. */
     text: z.string(),
+    /** Identifies the checks and their results; undefined in events of earlier releases. */
+    digest: z.string().optional(),
   }),
   /** The run's pull request was merged or closed, which ends the run. */
   z.object({

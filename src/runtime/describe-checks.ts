@@ -19,8 +19,8 @@ export interface ChecksReport {
   base: string;
   baseFailures: BaseFailure[];
   missingPermissions: string[];
-  /** Identifies this result of this commit: another delivery about it has the same key. */
-  key: string;
+  /** Identifies the checks and their results: another delivery about them has the same digest. */
+  digest: string;
 }
 
 /** Describes the checks of a pull request's commit; undefined while some of them have not completed. */
@@ -54,7 +54,7 @@ export async function describeChecks(
     base,
     baseFailures,
     missingPermissions: [...missingPermissions, ...details.missingPermissions],
-    key: `checks ${commit} ${digestOf(failed.length > 0 ? failed : checks)}`,
+    digest: digestOf(failed.length > 0 ? failed : checks),
   };
 }
 
@@ -86,8 +86,8 @@ function describe({
   ].join("\n");
 }
 
-/** Returns a digest of the checks. A check that runs again gets a new id. */
+/** Returns a digest of the checks and their results. A check run that runs again gets a new id; a commit status has none. */
 function digestOf(checks: readonly Check[]): string {
-  const ids = checks.map(({ id, name, url }) => `${id ?? `${name} ${url}`}`).sort();
+  const ids = checks.map(({ id, name, url, conclusion }) => `${id ?? `${name} ${url}`} ${conclusion}`).sort();
   return createHash("sha256").update(ids.join("\n")).digest("hex").slice(0, 16);
 }

@@ -121,6 +121,13 @@ export function chosenModel(log: readonly LoggedEvent[]): string | undefined {
   return changed?.type === "model.changed" ? changed.model : undefined;
 }
 
+/** Returns what identifies the check results of a commit that were reported to the run, oldest first. */
+export function reportedDigests(log: readonly LoggedEvent[], commit: string): string[] {
+  return log.flatMap(({ event }) =>
+    event.type === "checks.completed" && event.commit === commit && event.digest !== undefined ? [event.digest] : [],
+  );
+}
+
 const Pushed = z.object({ pushed: z.object({ commit: z.string() }) });
 
 /** Returns the last commit that the run pushed; undefined if there is none. */

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Approval } from "#domain/approval.ts";
-import { UserError } from "#domain/errors.ts";
+import { OutageError, UserError } from "#domain/errors.ts";
 import type { RunEvent } from "#domain/events.ts";
 import type { ReportedLocation, RepositoryRef } from "#domain/github.ts";
 import { branchOf, type RunSpec, type RunState, type RunView } from "#domain/run.ts";
@@ -14,7 +14,7 @@ import { cleanText } from "#text/untrusted.ts";
 import { redisplayEffects, stateName } from "./apply-events.ts";
 import { decideApprovals, pendingApprovals, revokeApproval } from "./decide-approvals.ts";
 import type { ToolReply } from "./front-end.ts";
-import { lastPushedCommit, questionAskedId } from "./read-log.ts";
+import { lastPushedCommit, questionAskedId, reportedDigests } from "./read-log.ts";
 import {
   changeModel,
   clearConversation,
@@ -137,19 +137,23 @@ export class RunService implements Runs {
     for (const { id, spec, snapshot } of live.filter((run) => !run.unreadable).map(readable)) {
       const { pullRequest } = snapshot.context;
       const isHere = repositoryId !== undefined || (spec.origin.owner === owner && spec.origin.repo === repo);
-      if (
-        !isHere ||
-        !branches.includes(branchOf(spec)) ||
-        pullRequest === undefined ||
-        lastPushedCommit(await store.log(id)) !== commit
-      )
-        continue;
+      if (!isHere || !branches.includes(branchOf(spec))) continue;
+      const log = await store.log(id);
+      if (pullRequest === undefined || lastPushedCommit(log) !== commit) {
+        if (!isPushing(snapshot)) continue;
+        // Checks may be faster than the call that pushed their commit.
+        throw new OutageError(`The push of the run ${id} is not recorded yet.`);
+      }
       const { describeChecks } = await import("./describe-checks.ts");
       const report = await describeChecks(openGitHub(repository), { number: pullRequest, commit });
       if (!report) continue;
-      const { passed, failedOnBase, text, key } = report;
-      const event: RunEvent = { type: "checks.completed", commit, passed, failedOnBase, text };
-      await this.#append([{ runId: id, event }], `${key} ${id}`);
+      const { passed, failedOnBase, text, digest } = report;
+      const earlier = reportedDigests(log, commit);
+      if (earlier.at(-1) === digest) continue;
+      const event: RunEvent = { type: "checks.completed", commit, passed, failedOnBase, text, digest };
+      // A check that failed may pass when it runs again, and fail again: the number tells equal results apart.
+      const again = earlier.length > 0 ? ` ${earlier.length}` : "";
+      await this.#append([{ runId: id, event }], `checks ${commit} ${digest} ${id}${again}`);
       reports.push({ thread: pullRequest, ...report });
     }
     return reports;
@@ -410,6 +414,12 @@ export class RunService implements Runs {
     const descendants = children.filter((child) => !child.unreadable).map(readable);
     return [run, ...(await Promise.all(descendants.map((child) => this.#withDescendants(child)))).flat()];
   }
+}
+
+/** True while a call that pushes to the run's branch is being executed. */
+function isPushing({ context }: RunRow["snapshot"]): boolean {
+  const pushes = ["open_pull_request", "update_pull_request"];
+  return context.openCalls.some(({ tool, status }) => status === "running" && pushes.includes(tool));
 }
 
 function rethrowForPeople(error: unknown): never {

@@ -421,6 +421,47 @@ test("green checks are said in the status, and merging ends the run with a last 
   await botComment(number, new RegExp(`Pull request #\\S*${number} was merged by @\\S*maintainer as ${commit}\\.`));
 });
 
+test("a commit status that fails and then passes again is said to have passed", async () => {
+  const { github, issue, number, branch, botComment } = await openedPullRequest(() => ({
+    text: "It is not my fault.",
+  }));
+  const checks = await github.checks(branch);
+  const passed = /Checks passed on [0-9a-f]{7}\./;
+
+  checks.setStatus("ci/build", "success");
+  await botComment(issue.number, passed);
+  checks.setStatus("ci/build", "failure");
+  await botComment(number, /It is not my fault/);
+  checks.setStatus("ci/build", "success");
+
+  await botComment(issue.number, passed);
+});
+
+test("checks that complete before the pull request is open are said once it is", async () => {
+  const opening = [
+    call("write_file", { path: "CHANGES.md", content: "New.\n" }),
+    call("open_pull_request", { title: "Add a changelog", body: "New." }),
+    { text: "Opened." },
+  ];
+  const { github, botComment } = await openForge(({ messages }) => opening[turnOf(messages)] ?? { text: "Hm." });
+  let isCreated = false;
+  github.onRequest(async ({ operation }) => {
+    if (operation !== "POST /repos/{owner}/{repo}/pulls" || isCreated) return undefined;
+    isCreated = true;
+    const branch = [...(github.repository().knownBranches.keys() ?? [])].find((name) => name.includes("/golem/")) ?? "";
+    (await github.checks(branch.replace("refs/heads/", ""))).report("lint", { conclusion: "success" });
+    await github.deliveriesSettled();
+    return undefined;
+  });
+  const maintainer = github.as("maintainer");
+  const issue = maintainer.openIssue({ title: "No changelog", body: "Please add one." });
+
+  maintainer.comment(issue.number, "/run fixer");
+  maintainer.comment(issue.number, `/approve ${approvalIdIn(await botComment(issue.number, /asks for approval/))}`);
+
+  await botComment(issue.number, /Checks passed on [0-9a-f]{7}\./);
+});
+
 test("closing ends the run and withdraws its requests; reopening continues it, across a crash", async () => {
   const { maintainer, issue, number, botComment, model, end, start } = await openedPullRequest(({ messages }) =>
     turnOf(messages) === 4 ? call("delete_file", { path: "README.md" }) : { text: "I am back." },
