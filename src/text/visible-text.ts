@@ -37,12 +37,48 @@ const leftToRightLetters = new RegExp(`(?:(?!${rightToLeft})\\p{L})+`, "u");
 // Signs that end a part of a sentence. Any other sign between words or before digits would be shown in another place.
 const plainWords = /^(?:[\p{L}\p{M}\p{Nd} ]|(?<=[\p{L}\p{M}])[,.!?:،؛؟](?= ))*$/u;
 
-/** Escapes all invisible characters, and those that would reorder their line. Does not wrap lines. */
+const word = /[\p{L}\p{M}\p{Nd}_]+/gu;
+// Of these scripts no letter looks like a Latin one, and texts in them are full of Latin words.
+const neverLatin = String.raw`\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Script=Bopomofo}`;
+// The other kinds of Latin letters are full-width and mathematical ones.
+const notPlainLatin = String.raw`(?:[\uFF21-\uFF5A\u{1D400}-\u{1D7FF}]|(?![\p{Script=Latin}\p{Script=Common}\p{Script=Inherited}${neverLatin}])\p{L})`;
+const foreignLetter = new RegExp(notPlainLatin, "u");
+const foreignLetters = new RegExp(notPlainLatin, "gu");
+const plainLatinLetter = /(?![\uFF21-\uFF5A])\p{Script=Latin}/u;
+const similarScripts = [
+  "Cyrillic",
+  "Greek",
+  "Armenian",
+  "Cherokee",
+  "Coptic",
+  "Lisu",
+  "Georgian",
+  "Tifinagh",
+  "Deseret",
+];
+
+/** Escapes the letters of other scripts in a word that also has Latin ones, such as `p⟨U+0430⟩ypal`, which look alike. */
+function escapeLookAlikes(found: string): string {
+  if (!foreignLetter.test(found) || !plainLatinLetter.test(found)) return found;
+  return found.replace(foreignLetters, escapeCharacter);
+}
+
+/** Names the scripts besides Latin in a name whose letters may look like Latin ones; undefined if there are none. */
+export function describeScripts(name: string): string | undefined {
+  const found = similarScripts.filter((script) => new RegExp(`\\p{Script=${script}}`, "u").test(name));
+  return found.length === 0 ? undefined : `${found.join(" and ")} letters in its name`;
+}
+
+/**
+ * Escapes all invisible characters, those that would reorder their line, and letters of other scripts in Latin words. Does
+ * not wrap lines.
+ */
 export function escapeInvisible(text: string): string {
-  const seen = text
+  const escaped = text
     .replace(unseenAnywhere, escapeCharacter)
     .replace(stackedMarks, escapeCharacter)
     .replace(markerStart, escapeCharacter);
+  const seen = foreignLetter.test(escaped) ? escaped.replace(word, escapeLookAlikes) : escaped;
   if (!rightToLeftLetter.test(seen)) return seen;
   return seen
     .split("\n")

@@ -1,5 +1,6 @@
 import { type FileChange, type Preview, type PreviewSection, textPreview } from "#domain/preview.ts";
 import {
+  describeScripts,
   maxVisibleColumns,
   startLeftToRight,
   visibleLine,
@@ -92,13 +93,14 @@ function markWrapped(parts: readonly string[], marker: string): string[] {
   return parts.map((part, index) => (index === 0 ? part : `${marker}${wrapMark} ${part}`));
 }
 
-function describeChange({ kind, oldMode, newMode, oldBlob, newBlob, size }: FileChange): string {
+function describeChange({ path, kind, oldMode, newMode, oldBlob, newBlob, size }: FileChange): string {
   const modes =
     oldMode && newMode && oldMode !== newMode ? `mode ${oldMode} → ${newMode}` : `mode ${newMode ?? oldMode}`;
   const special = describeMode(newMode);
   const blobs = [oldBlob, newBlob].filter((id) => id !== undefined).map((id) => id.slice(0, 10));
   const bytes = kind === "deleted" ? undefined : `${size.toLocaleString("en-US")} ${size === 1 ? "byte" : "bytes"}`;
-  return [kind, special, modes, `blob ${blobs.join(" → ")}`, bytes].filter(Boolean).join(", ");
+  const details = [kind, special, modes, `blob ${blobs.join(" → ")}`, bytes, describeScripts(path)];
+  return details.filter(Boolean).join(", ");
 }
 
 function describeMode(mode: FileChange["newMode"]): string | undefined {

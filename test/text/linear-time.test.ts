@@ -1,6 +1,7 @@
 import { readdirSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { UserError } from "#domain/errors.ts";
+import { JsonValueCounter } from "#text/json-values.ts";
 import { readYaml } from "#text/read-yaml.ts";
 import { createRedactor, redactDeep } from "#text/redact.ts";
 import { createSanitizer } from "#text/sanitize.ts";
@@ -32,6 +33,8 @@ const calls: Record<string, (run: TextFunction, text: string) => unknown> = {
   // Settings and files have short patterns. Paths are of any length.
   compilePathPattern: (run, text) => (run(text.slice(0, 100)) as TextFunction)(text),
   matchesSomePath: (run, text) => [run([text.slice(0, 100)], [text]), run(["src/**/*.ts", "{a,b}*/"], [text])],
+  JsonValueCounter: (_, text) => new JsonValueCounter().add(Buffer.from(text)),
+  hasMoreValues: (run, text) => run(Buffer.from(text), 10),
   matchesPattern: (run, text) => [run("*a*b*a*b*c", text), run(text, "a".repeat(1_000))],
   equalSecrets: (run, text) => run(text, text),
   describeProblems: (run, text) =>

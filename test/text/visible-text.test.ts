@@ -53,6 +53,27 @@ describe("invisible characters are shown as escapes", () => {
     expect(visibleText(text)).toBe(shown);
   });
 
+  test.each([
+    ["a Cyrillic letter", "npm install p\u0430ypal", "npm install p⟨U+0430⟩ypal"],
+    ["a Greek letter", "if (is_\u0391dmin) {}", "if (is_⟨U+0391⟩dmin) {}"],
+    ["an Armenian letter", "l\u0585g", "l⟨U+0585⟩g"],
+    ["a Cherokee letter", "\u13aatotal", "⟨U+13AA⟩total"],
+    ["a Lisu letter", "A\ua4f2", "A⟨U+A4F2⟩"],
+    ["a full-width letter", "ev\uff41l", "ev⟨U+FF41⟩l"],
+    ["a mathematical letter", "e\u{1d42f}al", "e⟨U+1D42F⟩al"],
+    ["letters joined by an underscore", "user_\u0430", "user_⟨U+0430⟩"],
+  ])("a word of Latin letters that has %s of another script", (_, text, shown) => {
+    expect(visibleText(text)).toBe(shown);
+    expect(visibleName(text)).toBe(shown);
+  });
+
+  test.each(["Tシャツを2枚", "LGTMです", "API를 고칩니다", "5 µm, 3 µs", "1ª versión", "web-сервер, SQL и Привет"])(
+    "words that mix scripts as their writers do are left alone: %s",
+    (text) => {
+      expect(visibleText(text)).toBe(text);
+    },
+  );
+
   test("the start of one of our comment markers", () => {
     expect(visibleText("<!-- golem-forge:approval%2Fk7mq --><!-- a -->")).toBe(
       "⟨U+003C⟩!-- golem-forge:approval%2Fk7mq --><!-- a -->",

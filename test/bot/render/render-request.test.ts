@@ -92,3 +92,17 @@ test("a long request that fits one comment is folded, without comments above it"
   expect(renderBeforeApproval(approval)).toEqual([]);
   expect(renderApproval(approval)).toContain("<summary>Changes (1,001 lines)</summary>");
 });
+
+test.each([
+  ["src/p\u0430yments.ts", "Cyrillic letters in its name"],
+  ["docs/\u0440\u0430\u0443.md", "Cyrillic letters in its name"],
+  ["src/\u039Fauth\u0430.ts", "Cyrillic and Greek letters in its name"],
+  ["docs/日本語.md", undefined],
+])("a file name with letters that may look like Latin ones says so: %s", (path, note) => {
+  const change = { path, kind: "added" as const, newMode: "100644" as const, newBlob: "a".repeat(40), size: 1 };
+  const approval = sampleApproval({ preview: { sections: [{ kind: "file", change, diff: "+a" }] } });
+  const body = renderApproval(approval);
+
+  if (note === undefined) expect(body).not.toContain("letters in its name");
+  else expect(body).toContain(`1 byte, ${note}`);
+});
