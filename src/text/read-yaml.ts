@@ -86,7 +86,8 @@ function filePosition(lines: LineCounter, offset: number, firstLine: number): { 
 
 function messageOf({ code, message }: YAMLError): string {
   if (code === "MULTIPLE_DOCS") return "Only one document is allowed, but a second one begins";
-  return message.startsWith("Maximum call stack") ? "It is nested too deeply" : message;
+  if (message.startsWith("Maximum call stack")) return "It is nested too deeply";
+  return message.replace(/^Missing closing (["'])quote$/, "The closing $1 is missing");
 }
 
 function readSafely<T>(read: () => T, name: string): T {
@@ -168,8 +169,24 @@ function describe(issue: z.core.$ZodIssue, fieldsAt: FieldsAt, root: unknown): P
   const value = valueAt(root, issue.path);
   if (value === undefined && path && issue.code !== "custom")
     return [{ message: `${path} is missing.`, path: issue.path }];
+  return [{ message: `${path ? `${path}: ` : ""}${describeValue(issue, value)}`, path: issue.path }];
+}
+
+/** Uses the words of YAML for types. */
+function describeValue(issue: z.core.$ZodIssue, value: unknown): string {
+  if ((issue.code === "too_small" || issue.code === "too_big") && typeof value === "number") {
+    const [bound, word] = issue.code === "too_small" ? [issue.minimum, "greater"] : [issue.maximum, "less"];
+    const limit = issue.inclusive ? `at ${word === "greater" ? "least" : "most"} ${bound}` : `${word} than ${bound}`;
+    return `Expected a number ${limit}, got ${value}.`;
+  }
   // A custom message of the schema is more helpful than the mismatch.
-  const isDefault = issue.message.startsWith("Invalid ");
-  const mismatch = isDefault ? describeMismatch({ ...issue, path: [...issue.path] }, value) : issue.message;
-  return [{ message: `${path ? `${path}: ` : ""}${mismatch}.`, path: issue.path }];
+  if (!issue.message.startsWith("Invalid ")) return `${issue.message}.`;
+  const mismatch = describeMismatch({ ...issue, path: [...issue.path] }, value);
+  if (issue.code === "invalid_value" && typeof value === "string") {
+    const match = closestMatch(value, issue.values.map(String));
+    return `${mismatch}.${match ? ` Did you mean ${match}?` : ""}`;
+  }
+  return issue.code === "invalid_type" || issue.code === "invalid_union"
+    ? `${mismatch.replaceAll(/\b(?:record|object)\b/g, "mapping").replaceAll(/\barray\b/g, "list")}.`
+    : `${mismatch}.`;
 }

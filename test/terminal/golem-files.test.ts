@@ -36,14 +36,20 @@ test.each([
   [
     "a value that is not in the list",
     worker("a", "mode: chatt\n"),
-    'a.worker:3:1: mode: Expected one of "single", "chat", got "chatt".',
+    'a.worker:3:1: mode: Expected one of "single", "chat", got "chatt". Did you mean chat?',
+  ],
+  ["a list for a mapping", worker("a", "toolsets: [git]\n"), "a.worker:3:1: toolsets: Expected mapping, got list."],
+  [
+    "a worker with the ending of Markdown",
+    { ".github/workers/a.md": "---\nname: a\n---\nHelp.\n", ".github/workers/README.md": "# Workers\n" },
+    "a.md:1:1: The name of a worker file ends in .worker, and that of a settings file in .yml.",
   ],
   [
     "a negative limit",
     worker("a", "limits:\n  cost: -1\n"),
-    "a.worker:4:3: limits.cost: Too small: expected number to be >0.",
+    "a.worker:4:3: limits.cost: Expected a number greater than 0, got -1.",
   ],
-  ["YAML that cannot be parsed", worker("a", 'description: "open\n'), "a.worker:3:19: Missing closing"],
+  ["YAML that cannot be parsed", worker("a", 'description: "open\n'), 'a.worker:3:19: The closing " is missing.'],
   [
     "a missing name",
     { ".github/workers/a.worker": "---\ndescription: A\n---\nHelp.\n" },

@@ -47,11 +47,22 @@ export async function checkFiles(given: readonly string[], context: CommandConte
   return problemCount > 0 ? exitCodes.failed : exitCodes.answered;
 }
 
+/** Includes Markdown files that look like workers, whose names are then reported as wrong. */
 async function filesOf(root: string): Promise<string[]> {
-  const names = await readdir(join(root, workersFolder)).catch(() => []);
-  const workers = names.filter((name) => name.endsWith(".worker")).map((name) => join(root, workersFolder, name));
+  const folder = join(root, workersFolder);
+  const names = await readdir(folder).catch(() => []);
+  const workers: string[] = [];
+  for (const name of names) {
+    const path = join(folder, name);
+    if (name.endsWith(".worker") || (name.endsWith(".md") && (await hasFrontMatter(path)))) workers.push(path);
+  }
   const settings = join(root, settingsPath);
   return lstatSync(settings, { throwIfNoEntry: false }) ? [settings, ...workers.sort()] : workers.sort();
+}
+
+async function hasFrontMatter(path: string): Promise<boolean> {
+  if (!lstatSync(path).isFile()) return false;
+  return /^---\r?\n/.test(await readFile(path, "utf8").catch(() => ""));
 }
 
 /** Reads which workers each worker may call. A file that cannot be parsed counts as a worker that calls no others. */
