@@ -51,6 +51,9 @@ const defaultMaxAgeMs = 1_000;
 /** For questions about people, who wait for the answer. */
 const accountOptions = { timeoutMs: 8_000, maxRetries: 1, priority: "high" as const };
 
+/** A reaction that is added twice is there once. */
+const reactionOptions = { maxRetries: 3, priority: "optional" as const };
+
 /** A comparison lists this many files at most. */
 const maxComparedFiles = 300;
 
@@ -219,12 +222,12 @@ export class RepositoryClient implements GitHub {
 
   async addReaction(commentId: number, content: Parameters<GitHub["addReaction"]>[1]): Promise<void> {
     const endpoint = "POST /repos/{owner}/{repo}/issues/comments/{comment_id}/reactions";
-    await this.#api.call(endpoint, { comment_id: commentId, content }, { priority: "optional" });
+    await this.#api.call(endpoint, { comment_id: commentId, content }, reactionOptions);
   }
 
   async addIssueReaction(number: number, content: Parameters<GitHub["addIssueReaction"]>[1]): Promise<void> {
     const endpoint = "POST /repos/{owner}/{repo}/issues/{issue_number}/reactions";
-    await this.#api.call(endpoint, { issue_number: number, content }, { priority: "optional" });
+    await this.#api.call(endpoint, { issue_number: number, content }, reactionOptions);
   }
 
   async addLabels(number: number, labels: string[]): Promise<string[]> {

@@ -624,6 +624,20 @@ describe("replies", () => {
     expect(world.replies[0]).toContain("`/run <worker> [task]`");
   });
 
+  test("a reaction that GitHub did not answer is sent again", async () => {
+    let attempts = 0;
+    world.hub.onRequest(({ operation }) => {
+      if (!operation?.endsWith("/reactions")) return undefined;
+      attempts += 1;
+      return attempts === 1 ? { status: 502 } : undefined;
+    });
+
+    await world.comment({ body: "/run fixer" });
+
+    await vi.waitFor(() => expect(world.reactions).toHaveLength(1), { timeout: 60_000 });
+    expect(attempts).toBe(2);
+  });
+
   test("a reaction that fails is ignored", async () => {
     world.hub.onRequest(({ operation }) => (operation?.endsWith("/reactions") ? { status: 422 } : undefined));
 
