@@ -66,6 +66,24 @@ describe("a known secret is removed", () => {
     expect(redactKey(`${lines[0]}${lines[1]}`)).toBe(removed);
     expect(redactKey("-----BEGIN KEY-----")).toBe("-----BEGIN KEY-----");
   });
+
+  test("from a line of 16 characters of a key on", () => {
+    const redactKey = createRedactor(["a1b2c3d4e5f6g7h8\ni9j0k1l2m3n4o5p"]);
+
+    expect(redactKey("a1b2c3d4e5f6g7h8 i9j0k1l2m3n4o5p")).toBe(`${removed} i9j0k1l2m3n4o5p`);
+  });
+
+  test("without the blanks around it", () => {
+    expect(createRedactor([" a-secret-value\n"])("x a-secret-value y")).toBe(`x ${removed} y`);
+  });
+
+  test.each([0, 1, 2])("in base64url after %i other bytes", (count) => {
+    const odd = "key>>>???~~~>>>???";
+    const written = Buffer.from(`${"x".repeat(count)}${odd}yyy`).toString("base64url");
+
+    expect(written).toMatch(/[_-]/);
+    expect(createRedactor([odd])(written)).toContain(removed);
+  });
 });
 
 describe("a token of a known form", () => {
@@ -88,6 +106,7 @@ describe("a token of a known form", () => {
     `AIza${"a".repeat(35)}`,
     `ya29.${"a".repeat(24)}`,
     "eyJhbGciOiJIUzI1.eyJzdWIiOiIx.c2lnbmF0dXJl",
+    "eyJhbGciOiJ.eyJzdWIiOiI.c2ln",
   ])("is removed: %s", (token) => {
     expect(redact(`x: ${token}\n${token}`)).toBe(`x: ${removed}\n${removed}`);
     expect(redact(`\\n${token}`)).toBe(`\\n${removed}`);
@@ -103,6 +122,9 @@ describe("a token of a known form", () => {
     "eyJhbGciOiJIUzI1",
     "eyJhbGciOiJIUzI1.eyJzdWIiOiIx",
     "eyJ.eyJ.eyJ",
+    "eyJhbGciOi.eyJzdWIiOiI.c2ln",
+    "eyJhbGciOiJIUzI1.c2lnbmF0dXJl.eyJzdWIiOiIx",
+    "c2lnbmF0dXJl.eyJzdWIiOiIx.c2lnbmF0dXJl",
     "a.b.c",
     "ghp_short",
     "npm_install",

@@ -139,6 +139,10 @@ describe("prose", () => {
     ["&copy; &#x40;ada &Tab;", "&amp;copy; &amp;#x40;ada &amp;Tab;"],
     ["Closes: https://ghe.example/o/r/pull/3.", "Closes: `https://ghe.example/o/r/pull/3`."],
     ["FIXED\nhttps://ghe.example/o/r/issues/12", "FIXED\n`https://ghe.example/o/r/issues/12`"],
+    ["close http://ghe.example/o/r/issues/3", "close `http://ghe.example/o/r/issues/3`"],
+    ["fix  https://ghe.example/o/r/issues/34", "fix  `https://ghe.example/o/r/issues/34`"],
+    ["fixes https://ghe.example/o/r/pull/3", "fixes `https://ghe.example/o/r/pull/3`"],
+    ["resolve https://ghe.example/o/r/pull/3", "resolve `https://ghe.example/o/r/pull/3`"],
     ["GH-1 gh-2 (#3)", "GH-\u200B1 gh-\u200B2 (#\u200B3)"],
     ["see http://github.com/o/r/discussions/1", "see https://redirect.github.com/o/r/discussions/1"],
     ["https://github.com/o.x/r-y_z/commit/abc", "https://redirect.github.com/o.x/r-y_z/commit/abc"],
@@ -159,7 +163,7 @@ describe("prose", () => {
     "# Heading 1\n\n- [x] done",
     "<b>a</b> <i>a</i> <em>a</em> <strong>a</strong> <kbd>a</kbd> <sub>a</sub> <sup>a</sup> <br> <br/> <br /> <hr>",
     "<p>a</p>\n<ul><li>a</li></ul>\n<ol></ol>\n<blockquote>a</blockquote>\n<h1>a</h1>\n<H6>a</H6>\n<details open>\n\nx\n\n</details>",
-    "<https://example.org/a?b=c> and a < b, 1 <2, <3",
+    "<https://example.org/a?b=c> <http://a.b> and a < b, 1 <2, <3",
     "&amp; &lt; &gt; &quot; &nbsp; &hellip; &mdash; &ndash; &rarr; &larr; &#33; &#39; a & b &; &",
     "fixing https://ghe.example/o/r/issues/3, fixes https://ghe.example/o/r/discussions/3",
     "https://github.com/o/r/blob/main/a.ts https://github.com/o https://github.com.example/o/r/pull/3x",
@@ -183,6 +187,7 @@ describe("prose", () => {
 
   test("the App's own marker is disabled in code, too", () => {
     expect(sanitize("```\n<!-- golem-forge:run -->\n```")).toBe("```\n<! -- golem-forge:run -->\n```");
+    expect(sanitize("`<!--golem-forge:run -->`")).toBe("`<! --golem-forge:run -->`");
     expect(sanitize("`<!--  GOLEM-forge:run -->` `<!-- a -->`")).toBe("`<! --  GOLEM-forge:run -->` `<!-- a -->`");
   });
 

@@ -78,6 +78,9 @@ describe("invisible characters are shown as escapes", () => {
     expect(visibleText("<!-- golem-forge:approval%2Fk7mq --><!-- a -->")).toBe(
       "⟨U+003C⟩!-- golem-forge:approval%2Fk7mq --><!-- a -->",
     );
+    expect(visibleText("<!--golem-forge:x<!--  golem-forge:y")).toBe(
+      "⟨U+003C⟩!--golem-forge:x⟨U+003C⟩!--  golem-forge:y",
+    );
   });
 
   test.each(["// שלום עולם, מה שלומך? 5", 'print("שלום"); // x = 5', "مرحبا بالعالم.", "א1 ב2"])(
@@ -214,6 +217,7 @@ describe("text for people", () => {
     ["a device control string", "\u001BPq#0\u009Ca", "a"],
     ["a character set", "\u001B(Ba", "a"],
     ["a cursor key", "\u001B7a\u001B=", "a"],
+    ["an unfinished window title", "a\u001B]0;title", "a"],
     ["a lone surrogate", "a\uD800", "a\uFFFD"],
   ])("has no %s", (_, text, normalized) => {
     expect(normalizeText(text)).toBe(normalized);
