@@ -1,4 +1,4 @@
-import { editComment, postComment } from "#bot/github/post-comment.ts";
+import { postComment, updateComment } from "#bot/github/post-comment.ts";
 import { blockquote, code, formatUtc, inline, paragraphs } from "#bot/render/markdown.ts";
 import { renderAltered, renderApproval, renderBeforeApproval } from "#bot/render/render-approval.ts";
 import { layOutRequest, maxPrecedingComments } from "#bot/render/render-request.ts";
@@ -67,7 +67,7 @@ export function createThreadFrontEnd({
     showApproval: async (view, approval, options) => {
       const shown = clean(approval);
       if (options.replaces !== undefined) {
-        await editComment(openGitHub(view.spec.origin), options.replaces, sanitize(renderAltered(shown)));
+        await updateComment(openGitHub(view.spec.origin), options.replaces, sanitize(renderAltered(shown)));
       }
       if (shown.status === "pending") await postAbove(view, renderBeforeApproval(shown), options);
       const commentId = await say(view, renderApproval(shown, (await linksTo(view)).page), options);

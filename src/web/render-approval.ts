@@ -1,6 +1,6 @@
 import { type Approval, answersOf } from "#domain/approval.ts";
 import { isShownWhole } from "#domain/preview.ts";
-import { type ChangedFile, renderChanges } from "#text/changes/render-changes.ts";
+import { type FileToShow, renderChanges } from "#text/changes/render-changes.ts";
 import { type Html, html } from "#text/html.ts";
 import { escapeInvisible, replaceHidden } from "#text/visible-text.ts";
 import { type RequestBlock, requestBlocks } from "#ui/request-blocks.ts";
@@ -68,7 +68,7 @@ function renderText({ title, lines }: RequestBlock, markdown: string | undefined
   return html`<p class="part">${title}</p><div class="beside"><div><p class="small">As GitHub shows it</p>${renderMarkdownText(markdown, context.repositoryUrl)}</div><div><p class="small">The exact text</p>${exact}</div></div>`;
 }
 
-function toFiles(blocks: readonly RequestBlock[]): ChangedFile[] {
+function toFiles(blocks: readonly RequestBlock[]): FileToShow[] {
   return blocks.flatMap(({ kind, title, details, lines }) =>
     kind === "diff" ? [{ name: title, lines, details }] : [],
   );

@@ -26,7 +26,7 @@ export async function postComment(
   const withMarker = (text: string) => `${text.trimEnd()}\n\n${markerOf(name)}`;
   const marked = typeof body === "string" ? withMarker(body) : async () => withMarker(await body());
   const priority = priorityOf(name);
-  const edit = (id: number) => editComment(github, id, marked, priority);
+  const edit = (id: number) => updateComment(github, id, marked, priority);
   if (commentId !== undefined && (await edit(commentId))) return commentId;
 
   const create = () => createOnce(github, { thread, name, body: marked, priority });
@@ -73,7 +73,7 @@ function priorityOf(name: string): RequestPriority {
 }
 
 /** Edits a comment. Resolves to false when someone deleted it. */
-export async function editComment(
+export async function updateComment(
   github: GitHub,
   commentId: number,
   body: CommentBody,

@@ -33,7 +33,7 @@ interface DiffLine {
 }
 
 /** A changed file, with the lines of its unified diff. */
-export interface ChangedFile {
+export interface FileToShow {
   name: string;
   lines: readonly string[];
   /** Shown next to the name: the kind of change, modes, the reason why no content is shown. */
@@ -50,7 +50,7 @@ export const changesAssets = {
  * Renders changed files as a pull request shows them: a tree of the files with a filter, and for each file its diff, which
  * folds, with a box to mark it as viewed. `id` is unique on the page.
  */
-export function renderChanges(files: readonly ChangedFile[], id: string): Html | undefined {
+export function renderChanges(files: readonly FileToShow[], id: string): Html | undefined {
   if (files.length === 0) return undefined;
   const diffs = files.map((file, index) => renderFile(file, `${id}-${index}`));
   const split = html`<label class="choice split"><input type="checkbox" id="${id}-split"> Show changes side by side</label>`;
@@ -59,7 +59,7 @@ export function renderChanges(files: readonly ChangedFile[], id: string): Html |
 <div class="changes-body"><nav class="tree" aria-label="Changed files"><input type="search" id="${id}-filter" class="filter" placeholder="Filter files" aria-label="Filter files">${renderFolder(buildTree(files, id))}<p class="no-match" role="status" hidden>No file matches.</p></nav><div>${diffs}</div></div></div>`;
 }
 
-function renderFile({ name, lines, details }: ChangedFile, id: string): Html {
+function renderFile({ name, lines, details }: FileToShow, id: string): Html {
   return html`<div class="reviewed" id="${id}"><details class="file" open><summary><code>${name}</code> ${renderCounts(lines)} <span class="small">${details}</span></summary>${lines.length > 0 && renderLines(lines, name)}</details><label class="choice"><input type="checkbox" id="${id}-viewed" aria-label="Viewed: ${name}"> Viewed</label></div>`;
 }
 
@@ -71,7 +71,7 @@ interface Folder {
 /** The rest of a deeper path is shown as one name: browsers limit the depth of a document. */
 const maxTreeDepth = 20;
 
-function buildTree(files: readonly ChangedFile[], id: string): Folder {
+function buildTree(files: readonly FileToShow[], id: string): Folder {
   const root: Folder = { folders: new Map(), files: [] };
   for (const [index, { name, lines }] of files.entries()) {
     const parts = name.split("/");
