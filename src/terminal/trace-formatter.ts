@@ -77,7 +77,13 @@ function detail(event: RuntimeEvent): string[] {
       return event.text === undefined ? [] : printableLines(event.text);
     case "tool_call_end":
       return printableLines(event.output);
-    default:
+    case "execution_start":
+    case "approval_request":
+    case "approval_decision":
+    case "tool_call_start":
+    case "tool_call_error":
+    case "execution_end":
+    case "execution_error":
       return [];
   }
 }

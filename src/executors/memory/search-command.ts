@@ -104,7 +104,8 @@ function matchFile(
           .join(""),
         hits,
       };
-    default:
+    case "lines":
+    case "listing":
       return { text: withContext(name, lines, found, options), hits };
   }
 }
