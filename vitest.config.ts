@@ -20,7 +20,7 @@ class LongFirst extends BaseSequencer {
   }
 }
 
-/** The tests that scripts/mutate.ts runs against each mutant. */
+/** The tests that scripts/mutate.ts and scripts/remove-features.ts run against each change of the code. */
 const mutationTests = process.env.GOLEM_FORGE_MUTATION_TESTS?.split(" ");
 
 export default defineConfig({

@@ -110,10 +110,9 @@ export type { EventHandler, Unsubscribe } from "#ui/ui-event-bus.ts";
 export { type ClassTool, type ForeignTool, isNamedTool, wrapWithDefaultApproval } from "./adapt-tool.ts";
 // Tools as classes: `BaseTool` answers with `success`, `Tool` with `llmContent` and `returnDisplay`.
 export { BaseTool } from "./base-tool.ts";
-export { BashTool } from "./bash-tool.ts";
+export { BashTool, ReadTool, TaskWriteTool } from "./class-tools.ts";
 export { DisplayErrorType, type DisplayResult } from "./display-tool.ts";
 export { fromOkResult, type OkResult, toOkResult } from "./ok-result.ts";
-export { ReadTool } from "./read-tool.ts";
 // Results in the shapes of other tool systems: `returnDisplay`, `ok`, `success`.
 export {
   type AnsiOutput,
@@ -123,7 +122,6 @@ export {
   type ToolResultDisplay,
   toReturnDisplay,
 } from "./return-display.ts";
-export { TaskWriteTool } from "./task-write-tool.ts";
 export { toToolResult } from "./to-tool-result.ts";
 export { type CallOptions, ToolExecutor, ToolManager, type ToolManagerOptions } from "./tool-manager.ts";
 export {

@@ -6,7 +6,12 @@ import type { RunView } from "#domain/run.ts";
 import type { FrontEnd, Question, ToolReply } from "#runtime/front-end.ts";
 import type { Decision } from "#runtime/store/store.ts";
 import { failedResult, resultOfError } from "#toolsets/failed-result.ts";
-import type { ApprovalController, ApprovalDecision, ApprovalRequest } from "#ui/approval-controller.ts";
+import type {
+  ApprovalCallback,
+  ApprovalController,
+  ApprovalDecision,
+  ApprovalRequest,
+} from "#ui/approval-controller.ts";
 import { previewText, requestBlocks } from "#ui/request-blocks.ts";
 import type { RuntimeUI } from "#ui/runtime-ui.ts";
 import { asRecord, type RunReporter } from "./run-reporter.ts";
@@ -14,7 +19,7 @@ import { asRecord, type RunReporter } from "./run-reporter.ts";
 /** The login of the person at the program, who has no account. */
 export const person = "user";
 
-/** The maximum delay of a timer, so that questions do not time out. */
+/** The maximum delay of a timer, so that requests do not time out. */
 const maxTimerMs = 2 ** 31 - 1;
 
 export interface ProgramFrontEndOptions {
@@ -202,4 +207,26 @@ async function answerTo(
   } catch (error) {
     return { type: "tool.finished", callId, tool, result: resultOfError(error) };
   }
+}
+
+/** Requests approvals on the bus: `approvalRequired`, with tool, arguments and preview in its details. */
+export function approveOnBus(ui: RuntimeUI, signal: () => AbortSignal): ApprovalCallback {
+  return async ({ toolName, toolArgs, description, delegationPath = [], preview, blocks, isShownWhole }) => {
+    const answer = await ui.requestApproval(
+      "tool_call",
+      description,
+      { toolName, toolArgs, ...(preview !== undefined && { preview }), ...(blocks && { blocks, isShownWhole }) },
+      "medium",
+      delegationPath.map((name, depth) => ({ id: name, depth, task: name })),
+      { signal: signal(), timeoutMs: maxTimerMs },
+    );
+    if (answer.approved === false)
+      return { approved: false, ...(answer.reason !== undefined && { note: answer.reason }) };
+    const { approved, modifiedArgs } = answer;
+    return {
+      approved: true,
+      remember: approved === true ? "none" : "session",
+      ...(modifiedArgs !== undefined && { modifiedArgs }),
+    };
+  };
 }

@@ -5,7 +5,7 @@ import { z } from "zod";
 import { sandboxTools } from "#config/deployment-policy.ts";
 import { UserError } from "#domain/errors.ts";
 import type { NamedTool } from "#domain/tool.ts";
-import { approveOnBus } from "#embed/approve-on-bus.ts";
+import { approveOnBus } from "#embed/program-front-end.ts";
 import { WorkerRuntime } from "#embed/worker-runtime.ts";
 import { createExecutors } from "#executors/create-executors.ts";
 import type { Checkout } from "#sandbox/checkout/open-checkout.ts";

@@ -1,0 +1,186 @@
+import { randomUUID } from "node:crypto";
+import { z } from "zod";
+import { BlockedError, ToolError } from "#domain/errors.ts";
+import type { Task } from "#domain/result.ts";
+import type { ToolContext } from "#domain/tool.ts";
+import type { Workspace } from "#domain/workspace.ts";
+import { estimateTokens } from "#text/estimate-tokens.ts";
+import { decodeText, numberLines, splitLines } from "#toolsets/filesystem/text-file.ts";
+import { taskList, taskStats } from "#toolsets/tasks/tasks-toolset.ts";
+import { WorkspaceTool } from "./base-tool.ts";
+import { type DisplayResult, DisplayTool } from "./display-tool.ts";
+import { toToolResult } from "./to-tool-result.ts";
+import type { ToolResponse } from "./tool-response.ts";
+import { ShellToolset } from "./toolset-classes.ts";
+
+const bashParameters = {
+  type: "object" as const,
+  properties: {
+    command: { type: "string" as const, description: "The shell command to run" },
+    description: { type: "string" as const, description: "A description in 5 to 10 words" },
+    timeout: { type: "number" as const, description: "Timeout in seconds; default 5, at most 60" },
+    working_dir: { type: "string" as const, description: "The working directory; default: the root" },
+  },
+  required: ["command"],
+};
+
+const Terminal = z.object({
+  content: z.string(),
+  stdout: z.string().optional(),
+  stderr: z.string().optional(),
+  exitCode: z.number().nullish(),
+  durationMs: z.number().optional(),
+});
+
+/** Runs shell commands in memory, over the files of a workspace. Dangerous commands are blocked. */
+export class BashTool extends WorkspaceTool {
+  readonly name = "bash";
+  readonly description = "Execute a shell command with streaming output";
+  protected readonly parameters = bashParameters;
+
+  protected async executeImpl(args: Record<string, unknown>, context?: ToolContext): Promise<ToolResponse> {
+    this.captureParams(args);
+    const callId = context?.toolCallId ?? randomUUID();
+    let hasStreamed = false;
+    const output = (chunk: string) => {
+      hasStreamed = true;
+      this.emitOutputChunk(callId, chunk);
+    };
+    const sandbox = this.workspaceOf(context);
+    const [shell] = new ShellToolset({ sandbox, default: { approval: "preApproved" } }).getTools();
+    const callContext = { ...(context ?? outsideOfRuns(callId)), sandbox, output };
+    if (typeof args.command !== "string" || args.command === "") {
+      return this.formatErrorResponse("command is required", "validation_error", 'Example: bash(command="ls -la")');
+    }
+
+    try {
+      const { needsApproval } = shell ?? {};
+      const mustAsk = typeof needsApproval === "function" && (await needsApproval(args, callContext));
+      if (mustAsk) return this.formatErrorResponse("This command is dangerous and was blocked", "security_error");
+    } catch (error) {
+      if (!(error instanceof BlockedError)) throw error;
+      return this.formatErrorResponse(`This command was blocked: ${error.reason}`, "security_error");
+    }
+    const response = this.#toResponse(toToolResult(await shell?.execute?.(args, callContext)));
+    if (!hasStreamed && response.output) output(String(response.output));
+    return response;
+  }
+
+  #toResponse({ value, error }: ReturnType<typeof toToolResult>): ToolResponse {
+    const { content, stdout = content, stderr = "", exitCode, durationMs } = Terminal.parse(value);
+    const fields = {
+      output: stdout,
+      stderr,
+      return_code: exitCode ?? -1,
+      ...(durationMs !== undefined && { duration: durationMs }),
+    };
+    if (!error && exitCode === 0) return this.formatSuccessResponse(fields);
+    const message = error?.message ?? (stderr.trim() || `The command exited with code ${exitCode}`);
+    return { ...this.formatErrorResponse(message, error?.type ?? "user_error"), ...fields };
+  }
+}
+
+function outsideOfRuns(toolCallId: string): Omit<ToolContext, "sandbox" | "output"> {
+  return {
+    toolCallId,
+    idempotencyKey: toolCallId,
+    messages: [],
+    abortSignal: new AbortController().signal,
+    run: { id: "program", worker: "program", depth: 0, step: 1 },
+  };
+}
+
+const maxTokens = 25_000;
+
+const readParameters = {
+  type: "object" as const,
+  properties: {
+    file_paths: {
+      type: "array" as const,
+      items: { type: "string" as const },
+      description: "The paths of the files to read",
+    },
+    limit: { type: "integer" as const, description: "The most lines per file; 0 for all" },
+    offset: { type: "integer" as const, description: "The first line, from 1" },
+  },
+  required: ["file_paths"],
+};
+
+/** Reads one or more text files with line numbers. */
+export class ReadTool extends WorkspaceTool {
+  readonly name = "read";
+  readonly description = "Read one or more files with line numbers";
+  protected readonly parameters = readParameters;
+
+  protected async executeImpl(
+    args: { file_paths?: string[]; limit?: number; offset?: number },
+    context?: ToolContext,
+  ): Promise<ToolResponse> {
+    this.captureParams(args);
+    const { file_paths: paths = [], limit = 0, offset = 1 } = args;
+    if (paths.length === 0) {
+      return this.formatErrorResponse(
+        "file_paths is required",
+        "validation_error",
+        'Example: read(file_paths=["src/main.ts"])',
+      );
+    }
+
+    const workspace = this.workspaceOf(context);
+    const files: string[] = [];
+    const problems: string[] = [];
+    for (const path of paths) {
+      try {
+        files.push(`=== ${path} ===\n${await readLines(workspace, path, { limit, offset })}`);
+      } catch (error) {
+        if (!(error instanceof ToolError)) throw error;
+        problems.push(error.message);
+      }
+    }
+    if (files.length === 0) return this.formatErrorResponse(problems.join(" "), "user_error", "Check the file paths");
+    const content = [...files, ...problems].join("\n\n");
+    const tokens = estimateTokens(content);
+    if (tokens > maxTokens) {
+      const message = `The files have about ${tokens} tokens, and the limit is ${maxTokens}`;
+      return this.formatErrorResponse(message, "user_error", "Use limit and offset to read a part");
+    }
+    return this.formatSuccessResponse({ content, files_read: files.length });
+  }
+}
+
+async function readLines(
+  workspace: Workspace,
+  path: string,
+  { limit, offset }: { limit: number; offset: number },
+): Promise<string> {
+  const text = decodeText(await workspace.readBytes(path))?.text;
+  if (text === undefined) throw new ToolError(`${path} is a binary file.`, { code: "BINARY_FILE" });
+  const start = Math.max(1, offset);
+  const lines = splitLines(text).slice(start - 1, limit > 0 ? start - 1 + limit : undefined);
+  return numberLines(lines, start);
+}
+
+/** Keeps a list of tasks, which people see with its progress. */
+export class TaskWriteTool extends DisplayTool<{ tasks: Task[] }> {
+  readonly name = "write_tasks";
+  readonly displayName = "Tasks";
+  readonly description = "Write the complete list of tasks, which replaces the previous one";
+  override readonly needsApproval = false;
+
+  getInputSchema(): object {
+    return z.toJSONSchema(taskList, { io: "input" });
+  }
+
+  protected async run({ tasks }: { tasks: Task[] }): Promise<DisplayResult> {
+    const stats = taskStats(tasks);
+    return {
+      llmContent: `Updated task list with ${stats.total} items`,
+      returnDisplay: { type: "task-list", tasks, stats },
+    };
+  }
+
+  override formatParams({ tasks }: Record<string, unknown>): string {
+    const count = Array.isArray(tasks) ? tasks.length : 0;
+    return `${count} ${count === 1 ? "task" : "tasks"}`;
+  }
+}
