@@ -1,8 +1,8 @@
 import { UserError } from "#domain/errors.ts";
 import { EventLoopYielder } from "./event-loop.ts";
-import { isFolder, parseCommit, parseTree } from "./git-objects.ts";
+import { isFolder, parseCommitLinks, parseTree } from "./git-objects.ts";
 import type { ObjectStore } from "./object-store.ts";
-import { foldersAbove, foldPath, isGitName } from "./paths.ts";
+import { folderOf, foldersAbove, foldPath, isGitName } from "./paths.ts";
 
 /** One file of the base tree. */
 export interface BaseEntry {
@@ -93,7 +93,7 @@ function* readSteps(store: ObjectStore, commit: string, previous?: string): Gene
   const head = store.read(commit);
   if (head?.type !== "commit") throw new Error(`The commit ${commit} is not in the pack that was fetched.`);
 
-  const { tree, committed } = parseCommit(head.data);
+  const { tree, committed } = parseCommitLinks(head.data);
   const budget = new TreeBudget("The repository");
   const entries = new Map<string, BaseEntry>();
   const folders = new Map<string, string[]>([["", []]]);
@@ -199,9 +199,15 @@ export function readEntry({ store }: Pick<Base, "store">, { type, oid }: BaseEnt
 }
 
 function countBelow(paths: Iterable<string>): Map<string, number> {
-  const counts = new Map<string, number>();
+  const direct = new Map<string, number>();
   for (const path of paths) {
-    for (const folder of ["", ...foldersAbove(path)]) counts.set(folder, (counts.get(folder) ?? 0) + 1);
+    const folder = folderOf(path);
+    direct.set(folder, (direct.get(folder) ?? 0) + 1);
+  }
+  const counts = new Map<string, number>();
+  for (const [folder, count] of direct) {
+    const levels = folder === "" ? [""] : ["", ...foldersAbove(folder), folder];
+    for (const level of levels) counts.set(level, (counts.get(level) ?? 0) + count);
   }
   return counts;
 }

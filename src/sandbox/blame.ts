@@ -1,7 +1,7 @@
 import { ToolError } from "#domain/errors.ts";
 import { compareLines, DiffBudget, splitWithEndings } from "./diff-file.ts";
 import { EventLoopYielder } from "./event-loop.ts";
-import type { Commit } from "./git-objects.ts";
+import type { CommitLinks } from "./git-objects.ts";
 import {
   CommitQueue,
   deepen,
@@ -128,7 +128,7 @@ async function searchHistory(
 function passToParents(
   search: Search,
   oid: string,
-  commit: Commit,
+  commit: CommitLinks,
   lines: readonly TracedLine[],
 ): Map<string, TracedLine[]> {
   const own = versionIn(search.file, commit);
@@ -155,7 +155,7 @@ function passToParents(
     if (result.passed.length > 0) passed.set(parent.oid, result.passed);
     rest = result.kept;
   }
-  for (const { asked } of rest) search.blamed.set(asked, { commit: toLogEntry(oid, commit), mayBeOlder });
+  for (const { asked } of rest) search.blamed.set(asked, { commit: toLogEntry(search.store, oid), mayBeOlder });
   return passed;
 }
 
@@ -182,11 +182,11 @@ function passLines(
 }
 
 /** Returns the object id of the file in a commit; `""` if it does not exist there, undefined if a tree is missing. */
-function versionIn(file: PathVersions, { tree }: Commit): string | undefined {
+function versionIn(file: PathVersions, { tree }: CommitLinks): string | undefined {
   return file.in(tree)?.replace(/^\d+ /, "");
 }
 
-function readVersion(search: Search, commit: Commit): string[] | undefined {
+function readVersion(search: Search, commit: CommitLinks): string[] | undefined {
   const oid = versionIn(search.file, commit);
   const object = oid ? search.store.read(oid) : undefined;
   return object?.type === "blob" && object.data.length <= maxFileBytes ? linesOf(object.data) : undefined;

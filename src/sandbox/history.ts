@@ -1,5 +1,5 @@
 import { EventLoopYielder } from "./event-loop.ts";
-import { type Commit, findInTree, isFolder, parseCommit } from "./git-objects.ts";
+import { type CommitLinks, findInTree, isFolder, parseCommit, parseCommitLinks } from "./git-objects.ts";
 import { ObjectStore } from "./object-store.ts";
 import type { Remote } from "./remote.ts";
 import type { History, LogEntry } from "./sandbox.ts";
@@ -183,7 +183,7 @@ async function walkHistory(store: ObjectStore, { from, exclude, path, limit }: H
     const { oid, commit } = next;
     const isTouched = versions === undefined || touches(store, commit, versions);
     if (isTouched === undefined) isComplete = false;
-    if (isTouched) entries.push(toLogEntry(oid, commit));
+    if (isTouched) entries.push(toLogEntry(store, oid));
     for (const parent of commit.parents) queue.add({ oid: parent, commit: readCommit(store, parent) });
     if (yielder.isDue) await yielder.turn();
   }
@@ -205,7 +205,7 @@ async function ancestorsOf(store: ObjectStore, start: string): Promise<{ commits
 
 export interface QueuedCommit {
   oid: string;
-  commit: Commit | undefined;
+  commit: CommitLinks | undefined;
 }
 
 /** A queue of distinct commits by time, newest first. Missing commits come last. */
@@ -227,7 +227,7 @@ export class CommitQueue {
 }
 
 /** True if a commit changed a path compared with each of its parents; undefined if a commit or tree is missing. */
-function touches(store: ObjectStore, commit: Commit, versions: PathVersions): boolean | undefined {
+function touches(store: ObjectStore, commit: CommitLinks, versions: PathVersions): boolean | undefined {
   const own = versions.in(commit.tree);
   if (own === undefined) return undefined;
   if (commit.parents.length === 0) return own !== "";
@@ -279,11 +279,16 @@ function namesIn(path: string): string[] {
   return path.split("/").filter((name) => name !== "");
 }
 
-export function readCommit(store: ObjectStore, oid: string): Commit | undefined {
+export function readCommit(store: ObjectStore, oid: string): CommitLinks | undefined {
   const object = store.read(oid);
-  return object?.type === "commit" ? parseCommit(object.data) : undefined;
+  return object?.type === "commit" ? parseCommitLinks(object.data) : undefined;
 }
 
-export function toLogEntry(oid: string, { message, author, email, authored, parents }: Commit): LogEntry {
+/** Returns the entry of a commit that the store has. */
+export function toLogEntry(store: ObjectStore, oid: string): LogEntry {
+  const object = store.read(oid);
+  if (object?.type !== "commit") throw new Error(`The commit ${oid} was not fetched.`);
+
+  const { message, author, email, authored, parents } = parseCommit(object.data);
   return { commit: oid, message: message.trimEnd(), author, email, date: authored, parents };
 }

@@ -3,7 +3,7 @@ import { UserError } from "#domain/errors.ts";
 import { type Base, type BaseEntry, TreeBudget } from "./base.ts";
 import { EventLoopYielder } from "./event-loop.ts";
 import { findRenames } from "./find-renames.ts";
-import { hashObject, isFolder, parseCommit, parseTree } from "./git-objects.ts";
+import { hashObject, isFolder, parseCommitLinks, parseTree } from "./git-objects.ts";
 import type { Layer } from "./layer.ts";
 import { mergeFile } from "./merge-file.ts";
 import { createGitFs, gitdir, ObjectStore } from "./object-store.ts";
@@ -96,7 +96,7 @@ function modeOf({ type, executable }: Pick<BaseEntry, "type" | "executable">): s
 
 async function hasFiles(store: ObjectStore, commit: string): Promise<boolean> {
   const object = store.read(commit);
-  return object?.type === "commit" && hasTree(store, parseCommit(object.data).tree);
+  return object?.type === "commit" && hasTree(store, parseCommitLinks(object.data).tree);
 }
 
 async function findCommonCommit(
@@ -183,7 +183,7 @@ function versionOf(store: ObjectStore, file: TreeFile | undefined): FileVersions
 export function treeOf(store: ObjectStore, commit: string): string {
   const object = store.read(commit);
   if (object?.type !== "commit") throw new Error(`The commit ${commit} was not fetched.`);
-  return parseCommit(object.data).tree;
+  return parseCommitLinks(object.data).tree;
 }
 
 interface Merge {

@@ -5,7 +5,7 @@ import type { Base } from "./base.ts";
 import { readBlame } from "./blame.ts";
 import { type BuiltTree, buildTree, packCommit } from "./build-commit.ts";
 import { createGitFolder } from "./git-folder.ts";
-import { parseCommit, parseTree } from "./git-objects.ts";
+import { parseCommitLinks, parseTree } from "./git-objects.ts";
 import { readHistory } from "./history.ts";
 import {
   compareFiles,
@@ -279,7 +279,7 @@ function readAt({ store }: Base, commit: string, path: string): Uint8Array | und
   const head = store.read(commit);
   if (head?.type !== "commit") throw new UserError(`The commit ${commit.slice(0, 10)} was not fetched.`);
 
-  let current = store.read(parseCommit(head.data).tree);
+  let current = store.read(parseCommitLinks(head.data).tree);
   for (const name of path.split("/")) {
     const line =
       current?.type === "tree"
