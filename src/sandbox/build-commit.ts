@@ -2,8 +2,8 @@ import { packObjects, writeCommit } from "isomorphic-git";
 import type { Base } from "./base.ts";
 import { EventLoopYielder } from "./event-loop.ts";
 import { encodeTree, type GitObject, isFolder, parseTree, type TreeItem } from "./git-objects.ts";
-import type { Layer } from "./layer.ts";
 import { createGitFs, gitdir, ObjectStore } from "./object-store.ts";
+import type { Layer } from "./overlay.ts";
 
 interface CommitRequest {
   parents: readonly string[];

@@ -1,6 +1,8 @@
-import { type Base, readEntry } from "./base.ts";
+import { Volume } from "memfs";
+import { type Base, type BaseEntry, readEntry } from "./base.ts";
 import { EventLoopYielder } from "./event-loop.ts";
-import { Layer, type LayerState } from "./layer.ts";
+import { hashObject } from "./git-objects.ts";
+import { folderOf, foldersAbove, foldPath } from "./paths.ts";
 import type { Sandbox, StepChanges, StoredChange, StoredStep } from "./sandbox.ts";
 import type { Space } from "./zones.ts";
 
@@ -131,4 +133,230 @@ function stored(space: Space, path: string, content: Buffer | undefined, executa
 function isSame(a: LayerState, b: LayerState): boolean {
   if (a.kind !== "file" || b.kind !== "file") return a.kind === b.kind;
   return a.executable === b.executable && (a.content === b.content || a.content.equals(b.content));
+}
+
+/** A file, folder, link or submodule of the tree. */
+export interface TreeNode {
+  type: "file" | "directory" | "symlink" | "submodule";
+  /** Bytes; 0 for directories. */
+  size: number;
+  modified: Date;
+  executable: boolean;
+}
+
+/** The state of a path in a layer: `base` shows the base's entry, `gone` hides it. */
+type LayerState = { kind: "base" } | { kind: "gone" } | { kind: "file"; content: Buffer; executable: boolean };
+
+interface Written {
+  size: number;
+  modified: Date;
+  executable: boolean;
+  /** The content of a large file. memfs copies a file on each read, which takes 9 ms for 20 MB. */
+  content?: Buffer;
+}
+
+const maxVolumeFileBytes = 256 * 1024;
+
+function copyOf(content: Uint8Array): Buffer {
+  const copy = Buffer.allocUnsafeSlow(content.length);
+  copy.set(content);
+  return copy;
+}
+
+/**
+ * Files written over a base, or over an empty tree. Applies no policy and trusts its paths. The cost of an operation
+ * depends on its result or on the number of changes, not on the size of the tree.
+ */
+export class Layer {
+  readonly #base: Base | undefined;
+  readonly #written = new Map<string, Written>();
+  readonly #deleted = new Set<string>();
+  /** The number of entries below each folder, relative to the base. */
+  readonly #countDeltas = new Map<string, number>();
+  readonly #writtenByFoldedPath = new Map<string, Set<string>>();
+  /** Created on demand: a volume takes 20 KB, and most layers stay empty. */
+  #createdVolume: Volume | undefined;
+  #bytes = 0;
+
+  constructor(base: Base | undefined) {
+    this.#base = base;
+  }
+
+  node(path: string): TreeNode | undefined {
+    const own = this.#written.get(path);
+    if (own) return { type: "file", size: own.size, modified: own.modified, executable: own.executable };
+
+    const entry = this.#below(path);
+    const modified = entry?.modifiedMs !== undefined ? new Date(entry.modifiedMs) : (this.#base?.date ?? new Date(0));
+    if (entry) return { type: entry.type, size: entry.size, modified, executable: entry.executable };
+    if (path === "" || this.#countBelow(path) > 0) return { type: "directory", size: 0, modified, executable: false };
+    return undefined;
+  }
+
+  /** Returns the bytes of a file or the target of a link, which must not be modified; undefined for anything else. */
+  read(path: string): Buffer | undefined {
+    if (this.#written.has(path)) return this.#content(path);
+    const entry = this.#below(path);
+    return this.#base && entry && readEntry(this.#base, entry);
+  }
+
+  /** The names of a folder's direct entries. */
+  namesIn(folder: string): string[] {
+    const inside = folder === "" ? "" : `${folder}/`;
+    const names = (this.#base?.folders.get(folder) ?? []).filter((name) => this.node(`${inside}${name}`));
+    const added = [...this.#written.keys()]
+      .filter((path) => path.startsWith(inside))
+      .map((path) => path.slice(inside.length).replace(/\/.*$/s, ""));
+    return [...new Set([...names, ...added])];
+  }
+
+  /** The paths of the files, sorted. */
+  files(): string[] {
+    const all = this.#base?.files ?? [];
+    const kept = this.#deleted.size > 0 ? all.filter((path) => !this.#deleted.has(path)) : all;
+    return this.#written.size > 0 ? [...kept, ...this.#written.keys()].sort() : [...kept];
+  }
+
+  state(path: string): LayerState {
+    const own = this.#written.get(path);
+    if (own) return { kind: "file", content: this.#content(path), executable: own.executable };
+    return { kind: this.#deleted.has(path) ? "gone" : "base" };
+  }
+
+  setState(path: string, state: LayerState): void {
+    switch (state.kind) {
+      case "file":
+        this.#change(path, () => this.#put(path, state.content, state.executable));
+        break;
+      case "gone":
+        this.remove(path);
+        break;
+      case "base":
+        this.#change(path, () => this.#clear(path));
+        break;
+    }
+  }
+
+  /** Keeps the executable bit of an existing file unless `executable` is given. */
+  write(path: string, content: Uint8Array, executable?: boolean): void {
+    const isExecutable = executable ?? this.node(path)?.executable ?? false;
+    const entry = this.#base?.entries.get(path);
+    // The size of a base file is 0 before its content is loaded.
+    const mayBeSame = entry && (entry.size === 0 || entry.size === content.length);
+    const isSame = mayBeSame && entry.oid === hashObject({ type: "blob", data: content });
+    // Writing a link's own bytes restores the link: stored changes have no other way to express it.
+    const restores = isSame && (entry.type === "symlink" || entry.executable === isExecutable);
+    this.#change(path, () => (restores ? this.#clear(path) : this.#put(path, content, isExecutable)));
+  }
+
+  remove(path: string): void {
+    this.#change(path, () => {
+      this.#clear(path);
+      if (this.#base?.entries.has(path)) this.#deleted.add(path);
+    });
+  }
+
+  /** The paths that differ from the base, sorted. */
+  changed(): string[] {
+    return [...new Set([...this.#written.keys(), ...this.#deleted])].sort();
+  }
+
+  /** Returns an existing path that some file systems treat as the same name, such as one in another case. */
+  findCollision(path: string): string | undefined {
+    for (const level of levelsOf(path)) {
+      if (this.node(level)) continue;
+
+      const key = foldPath(level);
+      const candidates = [...(this.#writtenByFoldedPath.get(key) ?? []), this.#base?.pathsByFoldedPath().get(key)];
+      const twin = candidates.find(
+        (candidate) => candidate !== undefined && candidate !== level && this.node(candidate) !== undefined,
+      );
+      if (twin !== undefined) return twin + path.slice(level.length);
+    }
+    return undefined;
+  }
+
+  /** The total size of the files written. */
+  bytes(): number {
+    return this.#bytes;
+  }
+
+  get #volume(): Volume {
+    this.#createdVolume ??= new Volume();
+    return this.#createdVolume;
+  }
+
+  #content(path: string): Buffer {
+    return this.#written.get(path)?.content ?? (this.#volume.readFileSync(`/${path}`) as Buffer);
+  }
+
+  #below(path: string): BaseEntry | undefined {
+    return this.#deleted.has(path) ? undefined : this.#base?.entries.get(path);
+  }
+
+  #countBelow(folder: string): number {
+    return (this.#base?.counts.get(folder) ?? 0) + (this.#countDeltas.get(folder) ?? 0);
+  }
+
+  #exists(path: string): boolean {
+    return this.#written.has(path) || this.#below(path) !== undefined;
+  }
+
+  /** Changes one path and updates the entry counts of its parent folders. */
+  #change(path: string, alter: () => void): void {
+    const before = this.#exists(path);
+    alter();
+    const difference = Number(this.#exists(path)) - Number(before);
+    if (difference === 0) return;
+    for (const folder of ["", ...foldersAbove(path)]) {
+      const next = (this.#countDeltas.get(folder) ?? 0) + difference;
+      if (next === 0) this.#countDeltas.delete(folder);
+      else this.#countDeltas.set(folder, next);
+    }
+  }
+
+  #put(path: string, content: Uint8Array, executable: boolean): void {
+    this.#clear(path);
+    if (this.#base?.entries.has(path)) this.#deleted.add(path);
+    this.#volume.mkdirSync(`/${folderOf(path)}`, { recursive: true });
+    const isLarge = content.length > maxVolumeFileBytes;
+    // memfs keeps the buffer it is given, and a Buffer from the pool would keep its whole slab in memory.
+    this.#volume.writeFileSync(`/${path}`, isLarge ? "" : copyOf(content));
+    const own = { size: content.length, modified: new Date(), executable };
+    this.#written.set(path, isLarge ? { ...own, content: copyOf(content) } : own);
+    this.#bytes += content.length;
+    for (const level of levelsOf(path)) {
+      const key = foldPath(level);
+      this.#writtenByFoldedPath.set(key, (this.#writtenByFoldedPath.get(key) ?? new Set()).add(level));
+    }
+  }
+
+  #clear(path: string): void {
+    this.#deleted.delete(path);
+    const own = this.#written.get(path);
+    if (!own) return;
+
+    this.#written.delete(path);
+    this.#bytes -= own.size;
+    this.#volume.unlinkSync(`/${path}`);
+    for (let folder = folderOf(path); folder !== ""; folder = folderOf(folder)) {
+      if ((this.#volume.readdirSync(`/${folder}`) as string[]).length > 0) break;
+      this.#volume.rmdirSync(`/${folder}`);
+    }
+    for (const level of levelsOf(path)) {
+      if (level === path || this.#countBelow(level) <= 1) this.#forgetFolded(level);
+    }
+  }
+
+  #forgetFolded(path: string): void {
+    const key = foldPath(path);
+    const spellings = this.#writtenByFoldedPath.get(key);
+    spellings?.delete(path);
+    if (spellings?.size === 0) this.#writtenByFoldedPath.delete(key);
+  }
+}
+
+/** Returns a path and the folders above it, outermost first. */
+function levelsOf(path: string): string[] {
+  return [...foldersAbove(path), path];
 }

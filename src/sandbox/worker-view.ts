@@ -2,8 +2,7 @@ import { ToolError, type ToolErrorCode } from "#domain/errors.ts";
 import type { Entry } from "#domain/workspace.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import type { Base } from "./base.ts";
-import type { TreeNode } from "./layer.ts";
-import type { Overlay } from "./overlay.ts";
+import type { Overlay, TreeNode } from "./overlay.ts";
 import { folderOf, foldersAbove, invalidPath, isWithin, parsePath } from "./paths.ts";
 import type { Zones } from "./zones.ts";
 
