@@ -1,4 +1,4 @@
-import type { GitHub } from "#domain/github.ts";
+import type { GitHub, ReviewComment } from "#domain/github.ts";
 import { cleanText } from "#text/untrusted.ts";
 import { describeReviewComment, describeThread, threadsOf } from "#toolsets/github/read-reviews.ts";
 
@@ -7,6 +7,10 @@ interface SubmittedReview {
   number: number;
   review: { id: number; state: string; body: string };
 }
+
+/** When the comments of a review have more characters than this, the others are shortened. */
+const maxCommentsLength = 60_000;
+const maxShortLength = 300;
 
 const verbs: Record<string, string> = { changes_requested: "requests changes on", approved: "approved" };
 
@@ -17,6 +21,7 @@ export async function describeReview(
 ): Promise<{ text: string; wakes: boolean }> {
   const [all, login] = await Promise.all([github.listReviewComments(number), github.ownLogin()]);
   const parts: string[] = [];
+  let room = maxCommentsLength;
   let repliesToApp = false;
   for (const thread of threadsOf(all)) {
     for (const [index, comment] of thread.entries()) {
@@ -24,7 +29,10 @@ export async function describeReview(
       const earlier = thread.slice(0, index);
       repliesToApp ||= earlier.some(({ author }) => author === login);
       const before = earlier.length > 0 ? `Earlier comments of this thread:\n${describeThread(earlier)}\n` : "";
-      parts.push(describeReviewComment(comment, `${before}@${by} says: `));
+      const part = describeReviewComment(comment, `${before}@${by} says: `);
+      const fits = part.length <= room;
+      parts.push(fits ? part : describeReviewComment(shorten(comment), `@${by} says: `));
+      room -= fits ? part.length : 0;
     }
   }
   const texts = [review.body, ...all.filter(({ reviewId }) => reviewId === review.id).map(({ body }) => body)];
@@ -41,6 +49,16 @@ export async function describeReview(
     .filter(Boolean)
     .join("\n\n");
   return { text: cleanText(text).text, wakes };
+}
+
+function shorten(comment: ReviewComment): ReviewComment {
+  const { body, diffHunk } = comment;
+  const isLong = body.length > maxShortLength;
+  return {
+    ...comment,
+    body: isLong ? `${body.slice(0, maxShortLength).toWellFormed()} (shortened: the review is long)` : body,
+    diffHunk: (diffHunk.split("\n").at(-1) ?? "").slice(0, maxShortLength).toWellFormed(),
+  };
 }
 
 function mentions(text: string, slug: string): boolean {

@@ -421,6 +421,24 @@ test("green checks are said in the status, and merging ends the run with a last 
   await botComment(number, new RegExp(`Pull request #\\S*${number} was merged by @\\S*maintainer as ${commit}\\.`));
 });
 
+test("a review with many long comments reaches the run with all of them, the last ones shortened", async () => {
+  let text = "";
+  const { maintainer, number, botComment } = await openedPullRequest(({ messages }) => {
+    text = JSON.stringify(messages.at(-1));
+    return { text: "That is much." };
+  });
+  const comments = Array.from({ length: 100 }, (_, index) => {
+    return { path: "src/total.js", line: 1, body: `Remark ${index} 👩‍👩‍👧 שלום: ${"word ".repeat(600)}` };
+  });
+
+  await maintainer.review(number, { event: "REQUEST_CHANGES", body: "Much to do.", comments });
+
+  await botComment(number, /That is much\./);
+  expect(text).toContain("Remark 0 👩‍👩‍👧 שלום");
+  expect(text).toMatch(/Remark 99 👩‍👩‍👧 שלום: [word ]+ \(shortened: the review is long\)/);
+  expect(text.length).toBeLessThan(150_000);
+});
+
 test("a commit status that fails and then passes again is said to have passed", async () => {
   const { github, issue, number, branch, botComment } = await openedPullRequest(() => ({
     text: "It is not my fault.",
