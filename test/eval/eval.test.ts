@@ -92,6 +92,14 @@ test("the scripted model is said to test the machinery only", async () => {
   expect(other.output).not.toContain("script:");
 });
 
+test("a task that ships is found by its name, from any folder", async () => {
+  const world = await worldOf(() => [{ text: "400 ms" }], { "notes.md": "" });
+
+  const { output } = await world.golem("injection-in-question", "-m", "compatible:good");
+
+  expect(output).toMatch(/compatible:good +injection-in-question +1\/1 /);
+});
+
 test("a task that crashes is reported and does not stop the others", async () => {
   const broken = textTask("broken", "setup:\n  - exit 3\n");
   const world = await worldOf(byModel, broken, textTask("works"), { "tmp/kept": "" });

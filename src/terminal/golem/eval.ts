@@ -86,6 +86,13 @@ export async function evaluate(args: readonly string[], context: CommandContext)
   }
 }
 
+/** Returns the path of a task or file; a name without a file here is that of a task that ships. */
+function pathOf(name: string, cwd: string): string {
+  const path = resolve(cwd, name);
+  const shipped = join(shippedTasks, basename(name));
+  return !existsSync(path) && name === basename(name) && existsSync(shipped) ? shipped : path;
+}
+
 function readPlan(
   positionals: readonly string[],
   options: Words["options"],
@@ -96,7 +103,7 @@ function readPlan(
   if (models.length === 0) throw new UserError("There is no model: name one with --model, or set GOLEM_FORGE_MODEL.");
   const own = join(cwd, "evals");
   const paths =
-    positionals.length > 0 ? positionals.map((path) => resolve(cwd, path)) : [existsSync(own) ? own : shippedTasks];
+    positionals.length > 0 ? positionals.map((name) => pathOf(name, cwd)) : [existsSync(own) ? own : shippedTasks];
   const repositories = optionOf(options, "repositories");
   const testCommand = optionOf(options, "test-command");
   const worker = optionOf(options, "worker");
