@@ -183,6 +183,18 @@ const table: [feature: string, file: string, code: string, without: string][] = 
     "ownEntry(name, settings) ?? settings?.default",
     "settings?.default",
   ],
+  [
+    "Markdown in a text is recognized",
+    "src/compat/to-tool-result.ts",
+    "value: withImpliedHints(result.value)",
+    "value: result.value",
+  ],
+  [
+    "Markdown in results",
+    "src/terminal/value-to-text.ts",
+    'display?.preferredView !== "markdown" || columns === undefined',
+    "columns !== 0",
+  ],
   ["`isValidKind`", "src/domain/result.ts", "return kindPattern.test(kind);", "return true;"],
   ["`isWellKnownKind`", "src/domain/result.ts", "return wellKnownKinds.has(kind);", "return true;"],
   [

@@ -1,5 +1,5 @@
 import { ToolErrorCode, ToolErrorType } from "#domain/errors.ts";
-import { isWellKnownKind, ResultValue, ToolResult } from "#domain/result.ts";
+import { type DisplayHints, isWellKnown, isWellKnownKind, ResultValue, ToolResult } from "#domain/result.ts";
 import { failedResult } from "#toolsets/failed-result.ts";
 import { describeForModel, toJsonValue } from "#toolsets/normalize-result.ts";
 import { fromOkResult, type OkResult } from "./ok-result.ts";
@@ -10,9 +10,14 @@ type Fields = Record<string, unknown>;
 /**
  * Converts any return value of a tool to a ToolResult: ToolResult and ResultValue objects are kept, result shapes of other
  * tool systems (`{ llmContent, returnDisplay }`, `{ ok, … }`, `{ success: false, error }`) are translated, strings become
- * text, and everything else becomes JSON.
+ * text, and everything else becomes JSON. Markdown in a text and the MIME type of a custom value become display hints.
  */
 export function toToolResult(returned: unknown): ToolResult {
+  const result = convert(returned);
+  return { ...result, value: withImpliedHints(result.value) };
+}
+
+function convert(returned: unknown): ToolResult {
   const output = toJsonValue(returned);
   if (output === undefined) return { llmContent: "Done.", value: { kind: "text", content: "Done." } };
   if (typeof output === "string") return { llmContent: output, value: { kind: "text", content: output } };
@@ -86,6 +91,41 @@ function readValue(output: Fields & Record<"kind", string>): ResultValue | undef
   // An unknown display hint is dropped, so that the value keeps its kind.
   const { display: _, ...plain } = output;
   return ResultValue.safeParse(plain).data;
+}
+
+function withImpliedHints(value: ResultValue): ResultValue {
+  const { preferredView, language } = value.display ?? {};
+  const hints = preferredView === undefined && language === undefined ? impliedHints(value) : undefined;
+  return hints ? { ...value, display: { ...value.display, ...hints } } : value;
+}
+
+function impliedHints(value: ResultValue): DisplayHints | undefined {
+  if (!isWellKnown(value)) return value.mimeType === undefined ? undefined : hintsOfMimeType(value.mimeType);
+  return value.kind === "text" && isMarkdown(value.content) ? { preferredView: "markdown" } : undefined;
+}
+
+/** Returns the hints for a type such as `text/markdown; charset=utf-8` or `text/x-diff`; undefined for other types. */
+function hintsOfMimeType(mimeType: string): DisplayHints | undefined {
+  const [, name] = /^(?:text|application)\/(?:x-)?([a-z0-9+#-]{1,20})\s*(?:;|$)/i.exec(mimeType) ?? [];
+  const language = name?.toLowerCase();
+  if (language === undefined || language === "plain") return undefined;
+  if (language === "markdown") return { preferredView: "markdown" };
+  return { preferredView: "code", language: language === "patch" ? "diff" : language };
+}
+
+/** A heading, which has blank lines around it and so is no comment in code; a fence; bold text; a link; a table. */
+const markdownPatterns = [
+  /(?:^|\n[ \t]*\n)#{1,6} \S[^\n]*(?:\n[ \t]*\n|\n?$)/,
+  /^```/m,
+  /(?:^|\s)\*\*\w[^*\n]{0,200}\*\*(?!\w)/,
+  /\[[^\][\n]{1,200}\]\(https?:\/\/[^\s)]{1,500}\)/,
+  /^\|(?: ?:?-{2,}:? ?\|)+$/m,
+];
+const maxMarkdownSample = 10_000;
+
+function isMarkdown(text: string): boolean {
+  const sample = text.slice(0, maxMarkdownSample);
+  return markdownPatterns.some((pattern) => pattern.test(sample));
 }
 
 function isOkResult(output: Fields): output is Fields & OkResult<unknown> {

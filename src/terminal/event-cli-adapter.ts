@@ -255,7 +255,8 @@ class TerminalAdapter implements EventCLIAdapter {
 
   #showResult(shown: DisplayEvents["toolResult"]): void {
     if (!this.#shows("summary")) return;
-    this.#print(...renderCall(shown, this.#style, { details: this.#shows("normal") }));
+    const columns = isTerminal(this.#output) ? columnsOf(this.#output) : undefined;
+    this.#print(...renderCall(shown, { style: this.#style, columns, details: this.#shows("normal") }));
     if (this.#activity) this.#showActivity("Thinking");
   }
 

@@ -7,6 +7,7 @@ import {
   type WellKnownResultValue,
 } from "#domain/result.ts";
 import type { DisplayEvents, ToolResultStatus } from "#ui/ui-event-bus.ts";
+import { markdownToAnsi } from "./markdown-to-ansi.ts";
 import { type Style, type TextFormat, visible, visibleWithColors } from "./style.ts";
 
 type ShownResult = DisplayEvents["toolResult"];
@@ -17,20 +18,29 @@ const maxLineLength = 2_000;
 const maxColumns = 8;
 const maxCellLength = 40;
 
+/** Where values are shown. */
+interface Screen {
+  style: Style;
+  /** Undefined for a program that reads the output: Markdown stays as it is. */
+  columns: number | undefined;
+}
+
 /** Renders a tool's result as lines for a terminal, by its kind and hints. Returns an empty list if it is hidden. */
-export function valueToText(value: ResultValue, style: Style): string[] {
+function valueToText(value: ResultValue, screen: Screen): string[] {
+  const { style } = screen;
   if (value.display?.preferredView === "hidden") return [];
-  const lines = isWellKnown(value) ? renderWellKnown(value, style) : renderCustom(value);
+  const lines = isWellKnown(value) ? renderWellKnown(value, screen) : renderCustom(value, screen);
   if (value.kind === "task_list") return lines;
   // Workers read whole files, but people only need to see which file was read.
   const height = value.kind === "file_content" ? { maxHeight: filePreviewHeight } : {};
   return shorten(lines, { ...height, ...value.display }, style);
 }
 
-function renderWellKnown(value: WellKnownResultValue, style: Style): string[] {
+function renderWellKnown(value: WellKnownResultValue, screen: Screen): string[] {
+  const { style } = screen;
   switch (value.kind) {
     case "text":
-      return printableLines(value.content);
+      return renderText(value.content, value.display, screen);
     case "diff":
       return [
         headOf(value, describeDiff(value)),
@@ -44,7 +54,7 @@ function renderWellKnown(value: WellKnownResultValue, style: Style): string[] {
     case "file_list":
       return [headOf(value, `${value.count} in ${visible(value.path || "/")}`), ...value.files.map(nameOf)];
     case "json":
-      return printableLines(JSON.stringify(value.data, null, 2) ?? "nothing");
+      return renderData(value.data, { preferredView: "code", ...value.display }, screen);
     case "terminal":
       return renderTerminal(value, style);
     case "task_list":
@@ -72,10 +82,19 @@ function renderTask({ content, activeForm, status }: Task, style: Style): string
   return style(colours[status], `${marks[status]} ${oneLine(text)}`);
 }
 
-function renderCustom({ data, preview, display }: CustomResultValue): string[] {
-  if (preview !== undefined) return printableLines(preview);
+function renderCustom({ data, preview, display }: CustomResultValue, screen: Screen): string[] {
+  return preview === undefined ? renderData(data, display, screen) : renderText(preview, display, screen);
+}
+
+function renderText(content: string, display: DisplayHints | undefined, { style, columns }: Screen): string[] {
+  if (display?.language === "diff") return printableLines(content).map((line) => styleDiffLine(line, style));
+  if (display?.preferredView !== "markdown" || columns === undefined) return printableLines(content);
+  return markdownToAnsi(content, { style, columns: columns - branchWidth });
+}
+
+function renderData(data: unknown, display: DisplayHints | undefined, screen: Screen): string[] {
   if (display?.preferredView === "table" && isTable(data)) return renderTable(data);
-  if (typeof data === "string") return printableLines(data);
+  if (typeof data === "string") return renderText(data, display, screen);
   if (display?.preferredView === "code") return printableLines(JSON.stringify(data, null, 2) ?? "nothing");
   return renderTree(data);
 }
@@ -181,8 +200,9 @@ export function describeCall({ toolName, args = {} }: Pick<ShownResult, "toolNam
 }
 
 /** Renders a finished call: `● ToolName(params)` in the colour of its status, and the result below it after `└>`. */
-export function renderCall(shown: ShownResult, style: Style, { details }: { details: boolean }): string[] {
+export function renderCall(shown: ShownResult, { details, ...screen }: Screen & { details: boolean }): string[] {
   const { value, status, error } = shown;
+  const { style } = screen;
   const renderPill = (call: ShownResult) => style(statusColours[status], `● ${describeCall(call)}`);
   if (status !== "success") {
     const why = status === "interrupted" ? "interrupted" : (error ?? "failed");
@@ -191,12 +211,12 @@ export function renderCall(shown: ShownResult, style: Style, { details }: { deta
   if (value?.kind === "task_list" && "tasks" in value) {
     const count = `${value.tasks.length} ${value.tasks.length === 1 ? "task" : "tasks"}`;
     const pill = renderPill({ ...shown, args: { "": count } });
-    return [pill, ...(details ? valueToText(value, style).map((line) => ` ${line}`) : [])];
+    return [pill, ...(details ? valueToText(value, screen).map((line) => ` ${line}`) : [])];
   }
   const pill = renderPill(shown);
   if (!value || value.display?.preferredView === "hidden") return [pill];
 
-  const rendered = valueToText(value, style);
+  const rendered = valueToText(value, screen);
   const lines = rendered.some((line) => line.trim() !== "") ? rendered : [];
   const summary = value.summary === undefined ? [] : [oneLine(value.summary)];
   return [
@@ -207,8 +227,10 @@ export function renderCall(shown: ShownResult, style: Style, { details }: { deta
   ];
 }
 
+const branchWidth = 3;
+
 function branch(lines: readonly string[]): string[] {
-  return lines.map((line, index) => (index === 0 ? `└> ${line}` : `   ${line}`));
+  return lines.map((line, index) => `${(index === 0 ? "└>" : "").padEnd(branchWidth)}${line}`);
 }
 
 function describeParams(args: Record<string, unknown>): string {

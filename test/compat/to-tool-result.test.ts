@@ -97,6 +97,47 @@ describe("every shape becomes one result", () => {
     expect(result.error).toBeUndefined();
   });
 
+  test.each<[string, unknown, unknown]>([
+    ["a heading", "## Found\n\n- one\n", { preferredView: "markdown" }],
+    ["a heading after a paragraph", "Two files.\n\n# Found\n\none", { preferredView: "markdown" }],
+    ["a fence", "Run this:\n```sh\nls\n```", { preferredView: "markdown" }],
+    ["bold text", "It is **very** slow.", { preferredView: "markdown" }],
+    ["a link", "See [the issue](https://example.com/1).", { preferredView: "markdown" }],
+    ["a table", "| a | b |\n|---|:--:|\n| 1 | 2 |", { preferredView: "markdown" }],
+    ["comments in code", "# The total\ntotal = 2\n# The rest\nrest = 1\n", undefined],
+    ["operators", "x = a**b**c; f(**given); y[0](1)", undefined],
+    [
+      "a text with a view",
+      { kind: "text", content: "# A", display: { preferredView: "text" } },
+      { preferredView: "text" },
+    ],
+    ["a display", { llmContent: "ok", returnDisplay: "# A" }, { preferredView: "markdown" }],
+    [
+      "Markdown by its type",
+      { kind: "a.b", data: "plain", mimeType: "text/markdown; charset=utf-8" },
+      { preferredView: "markdown" },
+    ],
+    [
+      "a patch by its type",
+      { kind: "a.b", data: "+a", mimeType: "text/x-patch" },
+      { preferredView: "code", language: "diff" },
+    ],
+    [
+      "code by its type",
+      { kind: "a.b", data: "a: 1", mimeType: "application/yaml" },
+      { preferredView: "code", language: "yaml" },
+    ],
+    ["plain text by its type", { kind: "a.b", data: "# A\n", mimeType: "text/plain" }, undefined],
+    ["another type", { kind: "a.b", data: "x", mimeType: "image/png" }, undefined],
+    [
+      "a type beside a hint",
+      { kind: "a.b", data: [{ a: 1 }], mimeType: "application/json", display: { preferredView: "table" } },
+      { preferredView: "table" },
+    ],
+  ])("%s implies the hints to show it", (_, returned, display) => {
+    expect(toToolResult(returned).value.display).toEqual(display);
+  });
+
   test("a result is unchanged", () => {
     const result = { llmContent: "Read 3 lines", value: { kind: "text", content: "a\nb\nc" } };
     expect(toToolResult(result)).toEqual(result);

@@ -126,6 +126,14 @@ describe("what a terminal shows", () => {
     expect(coloured).toContain(`${esc}[32m+two${esc}[39m`);
   });
 
+  test("Markdown is rendered on a terminal, and unchanged for a program", async () => {
+    vi.stubEnv("NO_COLOR", "");
+    const value: ResultValue = { kind: "text", content: "It is **slow**.", display: { preferredView: "markdown" } };
+
+    expect(await shown(value)).toContain("└> It is **slow**.\n");
+    expect(await shown(value, { isTTY: true })).toContain(`It is ${esc}[1mslow${esc}[22m.`);
+  });
+
   test("a file that was read, by its first lines", async () => {
     const content = Array.from({ length: 30 }, (_, index) => `line ${index}`).join("\n");
 
@@ -142,6 +150,8 @@ describe("what a terminal shows", () => {
       "2 in src\n   a.ts\n   b.ts",
     ],
     ["data", { kind: "json", data: { a: 1 } }, '{\n     "a": 1\n   }'],
+    ["data as a table", { kind: "json", data: [{ a: 1 }], display: { preferredView: "table" } }, "a\n   ─\n   1"],
+    ["data as a tree", { kind: "json", data: { a: [1] }, display: { preferredView: "tree" } }, "a:\n     - 1"],
     ["output", { kind: "terminal", content: "red\n", exitCode: 2 }, "red\n   Exit code 2"],
     [
       "a table",
