@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ModelMessage } from "ai";
 import { afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { z } from "zod";
@@ -485,18 +486,24 @@ describe("the connection", () => {
   });
 
   test("stays open as long as any data arrives", async () => {
-    const baseUrl = await rawServer((response) => {
-      let left = 8;
-      const beat = setInterval(() => {
-        left -= 1;
-        if (left > 0) return response.write(": still thinking\n\n");
-        clearInterval(beat);
-        return response.end(chunk("Done.", "stop"));
-      }, 25);
-    });
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    onTestFinished(() => void vi.useRealTimers());
+    const timers = vi.spyOn(globalThis, "setTimeout");
+    const received = () => timers.mock.calls.filter(([, ms]) => ms === 150).length;
+    const opened = Promise.withResolvers<ServerResponse>();
+    const baseUrl = await rawServer(opened.resolve);
 
-    const { text } = await modelsAt(baseUrl, { firstMs: 1_000, idleMs: 150 }).call(request());
+    const answer = modelsAt(baseUrl, { firstMs: 1_000, idleMs: 150 }).call(request());
+    const response = await opened.promise;
+    response.flushHeaders();
+    while (received() < 1) await nextTurn();
+    for (let beat = 2; beat < 10; beat++) {
+      response.write(": still thinking\n\n");
+      while (received() < beat) await nextTurn();
+      vi.advanceTimersByTime(100);
+    }
+    response.end(chunk("Done.", "stop"));
 
-    expect(text).toBe("Done.");
+    expect((await answer).text).toBe("Done.");
   });
 });
