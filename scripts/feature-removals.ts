@@ -178,6 +178,12 @@ const table: [feature: string, file: string, code: string, without: string][] = 
     "needsApproval: true",
   ],
   [
+    "`wrapWithDefaultApproval`: a tool's own",
+    "src/compat/adapt-tool.ts",
+    "  if (tool.needsApproval !== undefined) return tool;\n",
+    "",
+  ],
+  [
     "`wrapWithDefaultApproval`: per-tool",
     "src/toolsets/approval-settings.ts",
     "ownEntry(name, settings) ?? settings?.default",
@@ -197,6 +203,12 @@ const table: [feature: string, file: string, code: string, without: string][] = 
   ],
   ["`isValidKind`", "src/domain/result.ts", "return kindPattern.test(kind);", "return true;"],
   ["`isWellKnownKind`", "src/domain/result.ts", "return wellKnownKinds.has(kind);", "return true;"],
+  [
+    "`ok` / `error` results",
+    "src/compat/to-tool-result.ts",
+    "  if (isOkResult(output)) return fromOkResult(output);\n",
+    "",
+  ],
   [
     "A tool that returns `returnDisplay`",
     "src/compat/to-tool-result.ts",

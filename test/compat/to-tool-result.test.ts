@@ -239,9 +239,9 @@ test("tasks are counted by status", () => {
 });
 
 test("an ok result survives translation in both directions", () => {
-  expect(toOkResult(fromOkResult({ ok: true, value: { size: 3 } }))).toEqual({ ok: true, value: { size: 3 } });
+  expect(toOkResult(toToolResult({ ok: true, value: { size: 3 } }))).toEqual({ ok: true, value: { size: 3 } });
   const failed = { ok: false as const, error: { code: "FILE_NOT_FOUND", message: "no a", details: { path: "a" } } };
-  expect(toOkResult(fromOkResult(failed))).toEqual(failed);
+  expect(toOkResult(toToolResult(failed))).toEqual(failed);
   expect(fromOkResult({ ok: false, error: { code: "OWN_CODE", message: "no" } }).error).toMatchObject({
     code: "EXECUTION_ERROR",
     details: { code: "OWN_CODE" },

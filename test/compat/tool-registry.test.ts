@@ -114,7 +114,7 @@ const silent = (change: Partial<NamedTool> = {}) => aTool({ needsApproval: undef
 describe("wrapWithDefaultApproval", () => {
   test.each([true, false, () => true])("a tool's own needsApproval takes precedence: %s", (needsApproval) => {
     const tool = aTool({ needsApproval });
-    expect(wrapWithDefaultApproval(tool, { default: "blocked" })).toBe(tool);
+    expect(wrapWithDefaultApproval(tool, { default: "blocked", tools: { read_file: "blocked" } })).toBe(tool);
   });
 
   test.each<[string, Parameters<typeof wrapWithDefaultApproval>[1], boolean]>([
