@@ -12,6 +12,8 @@ interface ManagerFiles {
   inputs: RegExp;
   /** The names of the files it may change in project folders. */
   results: readonly string[];
+  /** The lockfiles among the results that some projects do not keep in the repository. */
+  optional?: readonly string[];
   /** The name of the file that marks a folder as a project. */
   manifest: RegExp;
   /** The folder with dependencies next to a manifest. */
@@ -33,13 +35,20 @@ const rules: Record<PackageManager, ManagerFiles> = {
     ...node,
     inputs: nodeFiles("package-lock.json", "npm-shrinkwrap.json"),
     results: ["package.json", "package-lock.json", "npm-shrinkwrap.json"],
+    optional: ["package-lock.json", "npm-shrinkwrap.json"],
   },
   pnpm: {
     ...node,
     inputs: nodeFiles("pnpm-lock.yaml", "pnpm-workspace.yaml"),
     results: ["package.json", "pnpm-lock.yaml"],
+    optional: ["pnpm-lock.yaml"],
   },
-  yarn: { ...node, inputs: nodeFiles("yarn.lock"), results: ["package.json", "yarn.lock"] },
+  yarn: {
+    ...node,
+    inputs: nodeFiles("yarn.lock"),
+    results: ["package.json", "yarn.lock"],
+    optional: ["yarn.lock"],
+  },
   pip: {
     inputs: /(^|\/)(requirements\.txt|pyproject\.toml)$/,
     results: [],
@@ -50,6 +59,7 @@ const rules: Record<PackageManager, ManagerFiles> = {
   uv: {
     inputs: /(^|\/)(pyproject\.toml|uv\.lock|requirements\.txt)$/,
     results: ["pyproject.toml", "uv.lock"],
+    optional: ["uv.lock"],
     manifest: /(^|\/)(pyproject\.toml|requirements\.txt)$/,
     folder: ".venv",
   },
@@ -63,6 +73,7 @@ const rules: Record<PackageManager, ManagerFiles> = {
   cargo: {
     inputs: /(^|\/)(Cargo\.(toml|lock)|(lib|main)\.rs|src\/bin\/[^/]+\.rs)$/,
     results: ["Cargo.toml", "Cargo.lock"],
+    optional: ["Cargo.lock"],
     manifest: /(^|\/)Cargo\.toml$/,
     home: [{ path: ".cargo/registry", mergeDepth: 40 }],
   },
@@ -108,7 +119,7 @@ export async function installFiles(
   manager: PackageManager,
   folder: string,
 ): Promise<InstallFiles> {
-  const { inputs, results, manifest, folder: dependencies, home = [] } = rules[manager];
+  const { inputs, results, optional = [], manifest, folder: dependencies, home = [] } = rules[manager];
   const depth = (path: string) => path.split("/").length;
   const paths = (await workspace.paths())
     .filter((path) => inputs.test(path) && !/(^|\/)(node_modules|\.venv)\//.test(path))
@@ -118,10 +129,13 @@ export async function installFiles(
   const contents = new Map(files.map(({ path, content }) => [path, content]));
   const projects = new Set([folder, ...paths.filter((path) => manifest.test(path)).map(parentOf)]);
   const inProjects = (name: string) => [...projects].map((project) => posix.join(project, name));
+  // A project that exists without a lockfile has decided against it, or ignores it.
+  const isNew = !paths.some((path) => manifest.test(path));
+  const mayChange = (path: string) => isNew || contents.has(path) || !optional.includes(posix.basename(path));
   return {
     isolated: {
       files,
-      results: new Set(results.flatMap(inProjects)),
+      results: new Set(results.flatMap(inProjects).filter(mayChange)),
       keep: { tree: dependencies === undefined ? [] : inProjects(dependencies), home },
     },
     textOf(name) {
