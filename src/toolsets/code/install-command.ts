@@ -318,10 +318,11 @@ export function describeMissingProgram({
   if (program) {
     const toolchain = toolchains.find(({ programs }) => programs.test(posix.basename(program)));
     const provider = toolchain ? `${toolchain.name} provides it` : "install_package cannot provide it";
-    return `There is no ${program} in this sandbox; ${provider}. The deployment can mount it: \`sandbox.tools\` in its policy, or GOLEM_FORGE_SANDBOX_TOOL_PATHS.`;
+    const isItself = toolchain?.name === posix.basename(program);
+    return `There is no ${program} in this sandbox${isItself ? "" : `; ${provider}`}. The deployment can mount it: \`sandbox.tools\` in its policy, or GOLEM_FORGE_SANDBOX_TOOL_PATHS.`;
   }
   if (
-    /Could not find .{1,200} in (locally installed gems|any of the sources)|bundler: command not found|Bundler::GemNotFound/.test(
+    /Could not find .{1,200} in (locally installed gems|any of the sources)|bundler: command not found|Bundler::(GemNotFound|GitError)/.test(
       stderr,
     )
   ) {

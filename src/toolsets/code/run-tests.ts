@@ -17,7 +17,7 @@ import type { ToolServices } from "#toolsets/toolset.ts";
 import type { CodeConfig } from "./code-config.ts";
 import { describeMissingProgram } from "./install-command.ts";
 import { changedPackages, findTestRunner, type TestReport, type TestRunner, withProjectPython } from "./test-runner.ts";
-import { summarizeTests, TestSummary } from "./test-summary.ts";
+import { isForeignFrame, summarizeTests, TestSummary } from "./test-summary.ts";
 
 const inputSchema = z.object({
   path: z
@@ -203,7 +203,9 @@ function relativePaths(text: string): string {
 
 function tail(text: string): string {
   // Truncated first, so that the cost depends only on what is shown.
-  const plain = showHidden(relativePaths(withoutProgress(text.slice(-4 * shownOutput)))).trim();
+  const lines = withoutProgress(text.slice(-4 * shownOutput)).split("\n");
+  const own = lines.filter((line) => !isForeignFrame(line.trimStart())).join("\n");
+  const plain = showHidden(relativePaths(own)).trim();
   return plain.length > shownOutput ? `…${plain.slice(-shownOutput)}` : plain || "(nothing)";
 }
 

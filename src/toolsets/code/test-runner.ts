@@ -129,7 +129,7 @@ async function textOf(workspace: Workspace, path: string): Promise<string> {
 const nodeTest = /(^|\s)node\s.*--test(\s|$)/;
 const namesProgram = (text: string, name: string) => new RegExp(`(^|[\\s/])${name}(\\s|$)`).test(text);
 const namesRunner = (text: string) =>
-  ["vitest", "jest", "mocha"].some((name) => namesProgram(text, name)) || nodeTest.test(text);
+  ["vitest", "jest", "mocha", "borp"].some((name) => namesProgram(text, name)) || nodeTest.test(text);
 
 /** Scripts that start the tests of packages whose `test` does something else or does not exist, as with Nx and Turborepo. */
 const otherTestScripts = ["test:unit", "test:lib", "test:run", "test:node", "test:js", "unit", "vitest", "jest"];
@@ -141,6 +141,17 @@ function testScript(scripts: Record<string, string>): { name: string; script: st
   const started = [...script.matchAll(/\b(?:npm|pnpm|yarn)(?: run)? ([\w:.-]+)/g)].map(([, name = ""]) => name);
   const other = [...started, ...otherTestScripts].find((name) => namesRunner(scripts[name] ?? ""));
   return other === undefined ? { name: "test", script } : { name: other, script: scripts[other] ?? "" };
+}
+
+const isCheck =
+  /^(?:(?:npm|pnpm|yarn)(?: run)? [\w:.-]*(?:lint|format|prettier|style|check|types)[\w:.-]*|(?:npx )?(?:eslint|oxlint|stylelint|prettier|biome|standard|xo|tsc --noEmit)(?: [^|;]*)?)$/;
+
+/** Returns the words of a script's last command if only checks such as linters run before it, and no shell is needed. */
+function wordsAfterChecks(script: string): string[] {
+  const commands = script.split("&&").map((command) => command.trim());
+  const last = commands.pop() ?? "";
+  const areChecks = commands.length > 0 && commands.every((command) => isCheck.test(command));
+  return areChecks && /^[\w\s@./:=,+-]+$/.test(last) ? last.split(/\s+/) : [];
 }
 
 /** Returns the runners whose settings a folder has. */
@@ -172,9 +183,18 @@ function nodeRunner(
   // The script's own options (files, imports, environment) matter, so the script itself runs and only the reporter is added.
   function through(name: string, { own = [], options }: { own?: string[]; options: string[] }): string[] {
     const isLast = namesProgram(last, name) && !/\s--watch(All)?(\s|$)/.test(last);
-    return isLast
-      ? [...npmTest, ...options]
-      : ["npx", "--no-install", name, ...own, ...options.filter((option) => option !== "--run")];
+    if (!isLast) return ["npx", "--no-install", name, ...own, ...options.filter((option) => option !== "--run")];
+    return afterChecks(name, options) ?? [...npmTest, ...options];
+  }
+
+  // A linter's complaint about a line in progress would keep the tests from running.
+  function afterChecks(name: string, options: readonly string[]): string[] | undefined {
+    const words = wordsAfterChecks(script);
+    const at = words.indexOf(name);
+    const isRunner = at === 0 || (at > 0 && scripts[name] === undefined);
+    if (!isRunner || !words.slice(0, at).every((word) => /^(npx|pnpm|yarn|exec)$/.test(word))) return undefined;
+    const own = words.slice(at);
+    return ["npx", "--no-install", ...own, ...options.filter((option) => !own.includes(option))];
   }
 
   if (uses("vitest")) {
@@ -193,6 +213,9 @@ function nodeRunner(
       reason: because,
     };
   }
+  if (uses("borp")) {
+    return { name: "borp", command: through("borp", { options: ["--reporter=tap"] }), report: "tap", reason: because };
+  }
   if (nodeTest.test(script)) {
     // A second reporter would require destinations for both, and appended to another command, it would become that
     // command's option.
@@ -206,6 +229,8 @@ function nodeRunner(
   return { name: "npm test", command: npmTest, env, report: "plain", reason: because };
 }
 
+// A file that cannot be imported would otherwise keep all tests from running.
+const pytestOptions = ["-rA", "-q", "--color=no", "-p", "no:cacheprovider", "--continue-on-collection-errors"];
 const pytestFiles = ["pytest.ini", ".pytest.ini", "conftest.py", "tests/conftest.py"];
 const pythonFiles = ["pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "requirements-dev.txt"];
 /** The maximum number of test files to read. */
@@ -223,7 +248,7 @@ async function pythonRunner(workspace: Workspace, folder: string): Promise<TestR
 
   const pytest: TestRunner = {
     name: "pytest",
-    command: ["python3", "-m", "pytest", "-rA", "-q", "--color=no", "-p", "no:cacheprovider"],
+    command: ["python3", "-m", "pytest", ...pytestOptions],
     report: "pytest",
     reason: `There is a ${sign}.`,
     acceptsFolder: true,

@@ -76,7 +76,6 @@ function firstLines(text: string): string {
   const lines = normalizeText(text)
     .split("\n")
     .map((line) => line.trimEnd());
-  // Frames in packages and in the runtime say little about a failure.
   const own = lines.filter((line) => !isForeignFrame(line.trimStart()));
   const start = own.findIndex((line) => line.trim() !== "");
   const kept = own.slice(Math.max(0, start), Math.max(0, start) + errorLines);
@@ -89,8 +88,9 @@ function firstLines(text: string): string {
     .trim();
 }
 
-function isForeignFrame(line: string): boolean {
-  if (line.startsWith("/usr/lib/python")) return true;
+/** True if a line of a stack belongs to a package or the runtime, which says little about a failure. */
+export function isForeignFrame(line: string): boolean {
+  if (line.startsWith("/usr/lib/python") || line.startsWith("from /usr/")) return true;
   return (
     line.startsWith("at ") && (/node_modules\/|[ (]node:/.test(line.slice(0, 1_000)) || line.endsWith("<anonymous>)"))
   );
@@ -205,10 +205,14 @@ function fromMinitest(text: string): TestSummary | undefined {
 
 function fromTap(text: string): TestSummary | undefined {
   const count = (name: string) => /^\d+$/.exec(new RegExp(`^# ${name} (\\d+)$`, "m").exec(text)?.[1] ?? "")?.[0];
-  const [passed, failed] = [count("pass"), count("fail")];
+  const lines = text.split("\n");
+  // The totals are missing if the run was stopped, such as at its timeout.
+  const isTap = lines.some((line) => line.startsWith("TAP version "));
+  const counted = (start: string) => (isTap ? lines.filter((line) => line.startsWith(start)).length : undefined);
+  const passed = count("pass") ?? counted("ok ");
+  const failed = count("fail") ?? counted("not ok ");
   if (passed === undefined || failed === undefined) return undefined;
 
-  const lines = text.split("\n");
   const failures: FailedTest[] = [];
   for (const [at, line] of lines.entries()) {
     const name = /^\s*not ok \d+ - (.*)$/.exec(line)?.[1];
@@ -343,9 +347,16 @@ function fromGo(text: string): TestSummary | undefined {
   const count = (action: string) => names.filter((name) => ended.get(name) === action && name.includes(" ")).length;
   const failures = failed.map((name) => ({
     name,
-    error: firstLines((outputs.get(name) ?? []).filter((line) => !/^(=== |--- )/.test(line.trim())).join("")),
+    error: firstLines(withoutGoFrames(outputs.get(name) ?? []).join("")),
   }));
   return summary({ passed: count("pass"), failed: failed.length, skipped: count("skip") }, failures);
+}
+
+/** Leaves out headings and the frames of the standard library, whose first line is a function and whose second is its location. */
+function withoutGoFrames(lines: readonly string[]): string[] {
+  const isFrame = (line = "") =>
+    /^\t\S*\/(?:src|libexec\/src)\/(?:testing|runtime|reflect)\/\S+\.(?:go|s):\d+/.test(line);
+  return lines.filter((line, at) => !/^(=== |--- )/.test(line.trim()) && !isFrame(line) && !isFrame(lines[at + 1]));
 }
 
 function isBelow(name: string, parent: string): boolean {

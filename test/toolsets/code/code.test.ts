@@ -212,6 +212,35 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
     expect(llmContent).toContain("The files of submodules are not in the sandbox: vendor/spec.");
   });
 
+  test("a script's linter, which would fail on unformatted code, does not keep the tests from running", async () => {
+    const { call } = await world({
+      files: { "package.json": JSON.stringify({ scripts: { test: "eslint . && vitest run --typecheck" } }) },
+    });
+    const vitest = "#!/usr/bin/env node\nconsole.log(JSON.stringify({ numPassedTests: 7, numFailedTests: 0 }));\n";
+    const install = [
+      "mkdir -p node_modules/.bin; cd node_modules/.bin",
+      'printf "#!/bin/sh\nexit 1\n" > eslint; echo "$1" > vitest; chmod +x eslint vitest',
+    ].join("\n");
+    await call("run_code", { language: "bash", code: install, args: [vitest] });
+
+    const { llmContent } = await call("run_tests", {});
+
+    expect(llmContent).toContain("vitest: 7 passed, 0 failed.");
+  });
+
+  test("an output without a summary is shown without the frames of the runtime", async () => {
+    const script =
+      "console.error('uninitialized constant Sum\\n\\tfrom /usr/lib/ruby/a.rb:1\\n\\tfrom lib/b.rb:2'); process.exit(1)";
+    const { call } = await world({
+      files: { "package.json": JSON.stringify({ scripts: { test: `node -e "${script}"` } }) },
+    });
+
+    const { llmContent } = await call("run_tests", {});
+
+    expect(llmContent).toMatch(/stderr:\nuninitialized constant Sum\n\s+from lib\/b\.rb:2/);
+    expect(llmContent).not.toMatch(/^\s+from \/usr/m);
+  });
+
   test("a test that never ends is a timeout", async () => {
     const { call } = await world({ files: { ...project, "add.js": "export const add = () => { while (true); };" } });
 
@@ -348,6 +377,7 @@ describe("the test runner and the formatter of a project", () => {
     ],
     [{ "package.json": '{"scripts":{"test":"nx run-many -t test:lib","test:lib":"vitest"}}' }, "vitest"],
     [{ "package.json": '{"scripts":{"test":"npm run lint && npm run spec","spec":"mocha"}}' }, "mocha"],
+    [{ "package.json": '{"scripts":{"test":"npm run lint && npm run unit","unit":"borp"}}' }, "borp"],
     [{ "package.json": '{"scripts":{"test":"turbo run test"}}' }, "npm test"],
     [{ "package.json": "{}", "vitest.config.ts": "" }, "vitest"],
     [{ "tox.ini": "commands = pytest", "tests/test_a.py": "import unittest\n" }, "pytest"],
@@ -372,11 +402,23 @@ describe("the test runner and the formatter of a project", () => {
     ["jest --watch", "npx --no-install jest --json --ci"],
     ["node --test --test-reporter=spec", "npm test --silent --"],
     ["node --test && echo done", "npm test --silent --"],
-    ["yarn lint && yarn jest --ci", "npm test --silent -- --json --ci"],
+    ["yarn lint && yarn jest --ci", "npx --no-install jest --ci --json"],
+    ["pnpm lint && vitest run --typecheck", "npx --no-install vitest run --typecheck --run --reporter=json"],
+    ["eslint . && prettier -c src && npx mocha -r ts-node", "npx --no-install mocha -r ts-node --reporter json"],
+    ["npm run lint && mocha 'test/*.js'", "npm test --silent -- --reporter json"],
+    ["npm run lint && cross-env A=1 mocha", "npm test --silent -- --reporter json"],
+    ["npm run lint && npm run build && mocha", "npm test --silent -- --reporter json"],
+    ["borp --coverage", "npm test --silent -- --reporter=tap"],
   ])("the options of the script %j are kept, and only the report is ours", async (script, command) => {
     const files = { "package.json": JSON.stringify({ scripts: { test: script } }) };
 
     expect((await findTestRunner(memoryWorkspace(files), ""))?.command.join(" ")).toBe(command);
+  });
+
+  test("pytest runs the other tests if a file cannot be imported", async () => {
+    const runner = await findTestRunner(memoryWorkspace({ "pytest.ini": "" }), "");
+
+    expect(runner?.command).toContain("--continue-on-collection-errors");
   });
 
   test.each([
@@ -398,6 +440,12 @@ describe("the test runner and the formatter of a project", () => {
       127,
       "prlimit: failed to execute go: No such file or directory",
       "There is no go in this sandbox; Go provides it. The deployment can mount it: `sandbox.tools`",
+    ],
+    [127, "spawn uv ENOENT", "There is no uv in this sandbox. The deployment can mount it"],
+    [
+      1,
+      "git_proxy.rb:224:in `allowed_with_path': The git source https://github.com/rspec/rspec-mocks.git is not yet checked out. Please run `bundle install` before trying to start your application (Bundler::GitError)",
+      "`setup: [bundle install]`",
     ],
     [1, "Error: Cannot find module './mine.js'", undefined],
     [0, "npm error code ENOTCACHED", undefined],

@@ -350,3 +350,74 @@ test("failures are read from unittest's stderr", () => {
     ],
   });
 });
+
+test("go test: a panic is located in the project, not in the runtime", () => {
+  const output = [
+    "=== RUN   TestNormalizationFuncShouldChangeFlagName",
+    "--- FAIL: TestNormalizationFuncShouldChangeFlagName (0.00s)",
+    "panic: runtime error: invalid memory address or nil pointer dereference [recovered]",
+    "\tpanic: runtime error: invalid memory address or nil pointer dereference",
+    "[signal SIGSEGV: segmentation violation code=0x1 addr=0x0 pc=0x5395cd]",
+    "",
+    "goroutine 72 [running]:",
+    "testing.tRunner.func1.2({0x57ac60, 0x6c2220})",
+    "\t/usr/lib/go-1.19/src/testing/testing.go:1396 +0x24e",
+    "testing.tRunner.func1()",
+    "\t/usr/lib/go-1.19/src/testing/testing.go:1399 +0x39f",
+    "panic({0x57ac60, 0x6c2220})",
+    "\t/usr/lib/go-1.19/src/runtime/panic.go:884 +0x212",
+    "github.com/spf13/pflag.TestNormalizationFuncShouldChangeFlagName(0xc000191d40)",
+    "\t/workspace/flag_test.go:1016 +0x18d",
+    "testing.tRunner(0xc000191d40, 0x5b00d8)",
+    "\t/usr/lib/go-1.19/src/testing/testing.go:1446 +0x10b",
+    "created by testing.(*T).Run",
+    "\t/usr/lib/go-1.19/src/testing/testing.go:1493 +0x35f",
+  ];
+  const at = { Package: "github.com/spf13/pflag", Test: "TestNormalizationFuncShouldChangeFlagName" };
+  const events = [
+    ...output.map((line) => ({ Action: "output", ...at, Output: `${line}\n` })),
+    { Action: "fail", ...at, Elapsed: 0 },
+  ];
+
+  const summary = summarizeTests("go", events.map((event) => JSON.stringify(event)).join("\n"), "");
+
+  expect(summary?.failures).toEqual([
+    {
+      name: "github.com/spf13/pflag TestNormalizationFuncShouldChangeFlagName",
+      error: expect.stringContaining("\t/workspace/flag_test.go:1016 +0x18d"),
+    },
+  ]);
+  expect(summary?.failures[0]?.error).not.toContain("/usr/lib/go-1.19");
+});
+
+test("pytest: a file that cannot be imported, next to the tests that ran", () => {
+  const stdout = [
+    "........................................................................ [ 97%]",
+    "...........                                                              [100%]",
+    "==================================== ERRORS ====================================",
+    "__________________ ERROR collecting tests/test_toml_tests.py ___________________",
+    "tests/test_toml_tests.py:118: in <module>",
+    "    ) = _build_cases()",
+    "tests/test_toml_tests.py:55: in _load_case_list",
+    '    with open(FILES_LIST, encoding="utf-8") as f:',
+    "E   FileNotFoundError: [Errno 2] No such file or directory: '/workspace/tests/toml-test/tests/files-toml-1.1.0'",
+    "==================================== PASSES ====================================",
+    "=========================== short test summary info ============================",
+    "ERROR tests/test_toml_tests.py - FileNotFoundError: [Errno 2] No such file or...",
+    "371 passed, 1 error in 13.26s",
+  ].join("\n");
+
+  const summary = summarizeTests("pytest", stdout, "");
+
+  expect(summary).toMatchObject({ passed: 371, failed: 1, skipped: 0 });
+  expect(summary?.failures).toEqual([
+    { name: "tests/test_toml_tests.py", error: expect.stringContaining("FileNotFoundError: [Errno 2]") },
+  ]);
+});
+
+test("node --test: the failures of a run that was stopped before its totals", () => {
+  const stopped = tap.slice(0, tap.indexOf("1..2\n"));
+
+  expect(summarizeTests("tap", stopped, "")).toMatchObject({ passed: 1, failed: 1, failures: [{ name: "adds" }] });
+  expect(summarizeTests("plain", "ok 1 - it works\n", "")).toBeUndefined();
+});
