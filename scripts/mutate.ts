@@ -1,7 +1,8 @@
 /**
  * Mutation testing: changes the code of a room in one place at a time, and runs the room's fast tests against each change.
- * Prints the changes that no test noticed, and each room's score: the share that was noticed. Writes reports to
- * `reports/mutation`. Ends with exit code 1 when a score is below 85 %.
+ * Prints each change that no test noticed as soon as it is known, and in the end each room's score: the share that was
+ * noticed. A change to code that no test runs was not noticed. Writes reports to `reports/mutation`. Ends with exit code 1
+ * when a score is below 85 %.
  *
  * usage: npm run mutate -- [room…] [--sample N] [--concurrency N]
  *
@@ -28,7 +29,10 @@ const rooms: Record<string, Room> = {
       "src/runtime/effects/{check-approval,review-calls,post-requests}.ts",
       "src/runtime/store/apply-decision.ts",
     ],
-    tests: ["test/runtime/{approval-rules,decide-approvals,effects/execute-tool,store/apply-decision}.test.ts"],
+    tests: [
+      "test/runtime/{approval-rules,decide-approvals,describe-review}.test.ts",
+      "test/runtime/{effects/execute-tool,effects/post-requests,store/apply-decision}.test.ts",
+    ],
   },
   runtime: {
     code: [

@@ -85,8 +85,9 @@ async function ownerGroups({ preview }: RuledCall, ownersOf: ReturnType<typeof p
 /** Describes whose approval meets a requirement, and whose does not: `2 of @ada or @grace, but not …`. */
 export function describeRequirement(requirement: Requirement, requestedBy: string): string {
   const { permission, people, teams, required, exclude, ownedPath } = requirement;
-  const names = [...(people ?? []).map((person) => (typeof person === "number" ? `account ${person}` : `@${person}`))];
-  const all = [...names, ...(teams ?? []).map((team) => `@${team.replace(/^@/, "")}`)];
+  const mention = (name: string) => `@${name.replace(/^@/, "")}`;
+  const names = (people ?? []).map((person) => (typeof person === "number" ? `account ${person}` : mention(person)));
+  const all = [...names, ...(teams ?? []).map(mention)];
   const isListed = people !== undefined || teams !== undefined;
   const listed = all.length > 0 ? all.join(" or ") : "Nobody the app can identify";
   const access = permission === "write" ? "" : `${isListed ? " with" : ""} ${permission} access`;

@@ -196,3 +196,39 @@ describe("code owners", () => {
     });
   });
 });
+
+describe("a requirement is described", () => {
+  test.each([
+    ["approvers: [ada, 5]", "@ada or account 5"],
+    ["approvers: ['@ada']", "@ada"],
+    ["approvals: [{ teams: ['@acme/security'] }]", "@acme/security"],
+    ["approvals: [{ people: [ada], permission: maintain }]", "@ada with maintain access"],
+    ["approvals: [{ permission: admin }]", "Anyone with admin access"],
+    ["approvals: [{ required: 2, exclude: nobody }]", "2 people: Anyone with write access"],
+    [
+      "approvals: [{ required: 2 }]",
+      "2 people: Anyone with write access, but not @ada or others who wrote input to this run,",
+    ],
+    ["second_person: true", "Anyone with write access, but not @ada, who started this run,"],
+  ])("%s: %s", async (settings, described) => {
+    expect((await evaluate({ settings }, [])).described).toEqual([described]);
+  });
+});
+
+test("code owners count beside a rule that is not about them", async () => {
+  const world = {
+    settings: "approvals: [{ codeowners: true }, { people: [ada] }]",
+    codeowners: "*.js @grace",
+    paths: ["a.js"],
+  };
+
+  expect((await evaluate(world, [person("ada")])).isMet).toBe(false);
+  expect((await evaluate(world, [person("ada"), person("grace")])).isMet).toBe(true);
+});
+
+test("a call of an embedding program, whose people have no account, is approved by login", async () => {
+  const settings = "approvers: ['@Grace']";
+
+  expect((await evaluate({ settings }, [{ login: "grace" }])).isMet).toBe(true);
+  expect((await evaluate({ settings }, [{ login: "mia" }])).isMet).toBe(false);
+});

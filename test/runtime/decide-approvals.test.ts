@@ -1,6 +1,7 @@
 import { describe, expect, test, vi } from "vitest";
 import { settingsPath } from "#config/repository-settings.ts";
 import type { Approval } from "#domain/approval.ts";
+import type { RunEvent } from "#domain/events.ts";
 import { textPreview } from "#domain/preview.ts";
 import { decideApprovals, pendingApprovals, revokeApproval } from "#runtime/decide-approvals.ts";
 import { MemoryStore } from "#runtime/store/memory/memory-store.ts";
@@ -203,6 +204,86 @@ describe("where two people have to approve", () => {
     await expect(decide({ target: "a1", ...decision })).rejects.toThrow(message);
     expect(await store.findApproval("a1")).toMatchObject({ status: "pending" });
   });
+});
+
+describe("where people who wrote input may not approve", () => {
+  const settings = "approvals: [{ exclude: authors }]";
+  const mia = { by: "mia" };
+  const answered = { approvalId: "a0", callId: "c0", ...mia };
+
+  test.each<RunEvent>([
+    { type: "message.received", kind: "comment", text: "Do it.", ...mia },
+    { type: "message.received", kind: "context", text: "Read it.", by: "ada", authors: [{ login: "mia" }] },
+    { type: "question.answered", callId: "c0", text: "Yes.", ...mia },
+    { type: "approval.granted", ...answered, args: {} },
+    { type: "approval.denied", ...answered, reason: "Use another file." },
+  ])("the author of $type does not count: %j", async (event) => {
+    const { decide, store } = await approvalWorld(["a1"], { settings });
+    await store.ingest({ events: [{ runId: "r1", event }] });
+
+    await expect(decide({ target: "a1" })).rejects.toThrow("@mia wrote input to this run");
+    expect(await store.findApproval("a1")).toMatchObject({ status: "pending" });
+  });
+
+  test("nor does someone who wrote input to a child run", async () => {
+    const { decide, store } = await approvalWorld(["a1"], { settings });
+    await store.ingest({
+      run: sampleRun("r2", [], { rootId: "r1", parentId: "r1", parentCallId: "c1" }),
+      events: [],
+    });
+    await store.ingest({
+      events: [{ runId: "r2", event: { type: "message.received", kind: "comment", text: "Do it.", ...mia } }],
+    });
+
+    await expect(decide({ target: "a1" })).rejects.toThrow("@mia wrote input to this run");
+  });
+
+  test.each<RunEvent>([
+    { type: "message.received", kind: "prompt", text: "Do it.", ...mia },
+    { type: "message.received", kind: "comment", text: "Do it.", by: "grace" },
+    { type: "approval.granted", ...answered },
+    { type: "approval.denied", ...answered },
+    { type: "run.stop", ...mia },
+    { type: "timer.due", timer: "deadline" },
+  ])("%j is not input that someone wrote", async (event) => {
+    const { decide, store } = await approvalWorld(["a1"], { settings });
+    await store.ingest({ events: [{ runId: "r1", event }] });
+
+    expect(await decide({ target: "a1" })).toMatchObject([{ status: "approved" }]);
+  });
+});
+
+test("a single approval of a call is not the last one of another rule that its giver does not meet", async () => {
+  const settings = "approvals: [{ people: [mia] }, { people: [grace] }]";
+  const { decide, events } = await approvalWorld(["a1"], { settings });
+
+  expect(await decide({ target: "a1" })).toMatchObject([
+    {
+      status: "pending",
+      quorums: [
+        { who: "@mia", by: ["mia"] },
+        { who: "@grace", by: [] },
+      ],
+    },
+  ]);
+  expect(await events()).toEqual([]);
+  expect(await decide({ target: "a1", by: "grace" })).toMatchObject([{ status: "approved" }]);
+});
+
+test("someone whom no rule lets approve is told why", async () => {
+  const { decide, store } = await approvalWorld(["a1"], { settings: "approvers: [grace]" });
+
+  await expect(decide({ target: "a1" })).rejects.toThrow("@mia may not approve here. Approvers: @grace.");
+  expect(await store.findApproval("a1")).not.toHaveProperty("answers");
+});
+
+test("that nothing is waiting is said", async () => {
+  const { decide } = await approvalWorld([]);
+
+  await expect(decide({})).rejects.toThrow("Nothing in this thread is waiting for approval.");
+  await expect(decide({ target: "zz" })).rejects.toThrow(
+    "There is no approval zz in this thread. Nothing is waiting for approval.",
+  );
 });
 
 test("if a person may not approve one of the requests, none is decided", async () => {

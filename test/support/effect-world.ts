@@ -24,6 +24,7 @@ export interface EffectWorldOptions {
   /** GitHub's answer to requests for a permission. */
   permission?: () => Promise<Permission>;
   settings?: string;
+  repositoryId?: number;
 }
 
 /** Creates a run, `r1`, in an in-memory store, with the resources and services that effect handlers need. */
@@ -31,6 +32,7 @@ export async function effectWorld({
   tools = [aTool()],
   permission = async () => "write",
   settings,
+  repositoryId,
 }: EffectWorldOptions = {}) {
   const store = new MemoryStore();
   let pending: StepChanges["changes"] = [];
@@ -61,28 +63,32 @@ export async function effectWorld({
   const services = { store, frontEnd, now: () => clock.now, approvalMs: 1_000, statusIntervalMs: 500 };
 
   await store.ingest({ run: sampleRun("r1"), events: [{ runId: "r1", event: { type: "sandbox.opened", ...base } }] });
-  const run = new ActiveRun(sampleSpec("r1"), {
-    store,
-    live: createLiveOutput(),
-    environment: {
-      catalog: { find: () => Promise.reject(new Error("There is no catalog")), list: async () => [] },
-      repository: () => ({
-        readFile: async () => settings,
-        listNames: async () => [],
-        getPermission: permission,
-        confirmPermission,
-        findAccount: async () => undefined,
-        isTeamMember: async () => false,
-      }),
-      openWorkspace: async () => ({
-        base,
-        tracking,
-        readFile: async () => Buffer.from(""),
-        openToolbox: (history) => createToolbox({ tools, workspace: memoryWorkspace(), history }),
-      }),
-      instructions: () => "",
+  const spec = sampleSpec("r1");
+  const run = new ActiveRun(
+    { ...spec, origin: { ...spec.origin, ...(repositoryId && { repositoryId }) } },
+    {
+      store,
+      live: createLiveOutput(),
+      environment: {
+        catalog: { find: () => Promise.reject(new Error("There is no catalog")), list: async () => [] },
+        repository: () => ({
+          readFile: async () => settings,
+          listNames: async () => [],
+          getPermission: permission,
+          confirmPermission,
+          findAccount: async () => undefined,
+          isTeamMember: async () => false,
+        }),
+        openWorkspace: async () => ({
+          base,
+          tracking,
+          readFile: async () => Buffer.from(""),
+          openToolbox: (history) => createToolbox({ tools, workspace: memoryWorkspace(), history }),
+        }),
+        instructions: () => "",
+      },
     },
-  });
+  );
 
   const append = (...events: RunEvent[]) => store.ingest({ events: events.map((event) => ({ runId: "r1", event })) });
 

@@ -92,6 +92,15 @@ test("settings that are added after an approval apply to it", async () => {
   expect(made.execute).not.toHaveBeenCalled();
 });
 
+test("a request names the repository and the tool's own name", async () => {
+  const { store, approvalId } = await approved();
+  const child = await effectWorld({ tools: [aTool({ name: "deploy", needsApproval: true })], repositoryId: 11 });
+
+  expect(await store.findApproval(approvalId)).toMatchObject({ tool: "deploy", toolName: "deploy" });
+  expect(await store.findApproval(approvalId)).not.toHaveProperty("repositoryId");
+  expect(await child.approvedCall("deploy", args)).toMatchObject({ repositoryId: 11 });
+});
+
 test("an approval that is revoked while it is checked does not count", async () => {
   const made = await approved({
     permission: async () => {

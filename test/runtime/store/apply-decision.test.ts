@@ -1,7 +1,13 @@
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { Approval } from "#domain/approval.ts";
-import { applyExecution } from "#runtime/store/apply-decision.ts";
-import type { Execution } from "#runtime/store/store.ts";
+import {
+  applyDecision,
+  applyExecution,
+  applyRevocation,
+  executionDraft,
+  expire,
+} from "#runtime/store/apply-decision.ts";
+import type { Decision, Execution, Revocation } from "#runtime/store/store.ts";
 import { sampleApproval } from "../../support/store-samples.ts";
 
 const execution: Execution = { approvalId: "a1", callId: "call-a1", runId: "r1", effectKey: "k1", now: 4_999 };
@@ -41,4 +47,169 @@ test.each<[string, Partial<Approval>, Partial<Execution>]>([
 
 test("no approval is not an approval", () => {
   expect(applyExecution(undefined, execution)).toBeUndefined();
+});
+
+const full = { by: "Mia", byId: 3, via: "page" as const, note: "go on" };
+const decision: Decision = { approvalId: "a1", decision: "approved", by: "Mia", now: 2_000 };
+const decide = (approval: Partial<Approval>, changes: Partial<Decision> = {}) =>
+  applyDecision(sampleApproval("r1", "a1", approval), { ...decision, ...changes });
+
+describe("an answer", () => {
+  test("is stored with who gave it, where and why, and is appended to the run", () => {
+    expect(decide({}, { ...full, remember: "session" })).toMatchObject({
+      result: { kind: "decided" },
+      changed: {
+        ...{ status: "approved", decidedBy: "Mia", decidedById: 3, decidedAt: 2_000, via: "page", note: "go on" },
+        ...{ remember: "session", answers: [{ ...full, at: 2_000 }] },
+      },
+      event: { type: "approval.granted", approvalId: "a1", callId: "call-a1", by: "Mia", byId: 3, via: "page" },
+      ledger: { kind: "approved", at: 2_000, by: "Mia", byId: 3, via: "page" },
+    });
+  });
+
+  test("has only the parts that are known", () => {
+    const { changed, event } = decide({});
+
+    expect(changed).toStrictEqual({
+      ...sampleApproval("r1", "a1"),
+      ...{ status: "approved", decidedBy: "Mia", decidedAt: 2_000, answers: [{ by: "Mia", at: 2_000 }] },
+    });
+    expect(event).toStrictEqual({ type: "approval.granted", approvalId: "a1", callId: "call-a1", by: "Mia" });
+  });
+
+  test("that changes the arguments binds the approval to them", () => {
+    expect(decide({}, { changed: { args: { path: "b" }, digest: "e".repeat(64) } })).toMatchObject({
+      changed: { changedArgs: { path: "b" }, digest: "e".repeat(64) },
+      event: { args: { path: "b" } },
+    });
+  });
+
+  test("that denies is not an approval, and tells the worker the reason", () => {
+    const { changed, event, ledger } = decide({}, { ...full, decision: "denied" });
+
+    expect(changed).toMatchObject({ status: "denied", decidedBy: "Mia", note: "go on" });
+    expect(changed).not.toHaveProperty("answers");
+    expect(event).toMatchObject({ type: "approval.denied", by: "Mia", reason: "go on" });
+    expect(ledger).toMatchObject({ kind: "denied" });
+    expect(decide({}, { decision: "denied" }).event).not.toHaveProperty("reason");
+  });
+
+  test("of one of several people leaves the request pending, and says who has answered", () => {
+    const quorums = [{ who: "Anyone", required: 2, by: ["ada", "Mia"] }];
+    const earlier = { answers: [{ by: "ada", at: 1_500 }], revision: 1 };
+    const { result, changed, event, ledger } = decide(earlier, { isPartial: true, revision: 1, quorums });
+
+    expect(result).toEqual({ kind: "recorded", approval: changed });
+    expect(changed).toMatchObject({ status: "pending", revision: 2, quorums });
+    expect(changed?.answers?.map(({ by }) => by)).toEqual(["ada", "Mia"]);
+    expect(event).toBeUndefined();
+    expect(ledger).toMatchObject({ kind: "approved", by: "Mia" });
+  });
+
+  test("to an approval that does not exist changes nothing", () => {
+    expect(applyDecision(undefined, decision)).toEqual({ result: { kind: "unknown" } });
+  });
+
+  test.each(["approved", "denied", "expired", "withdrawn", "used", "revoked"] as const)(
+    "to a request that is %s changes nothing",
+    (status) => {
+      expect(decide({ status })).toEqual({
+        result: { kind: "settled", approval: sampleApproval("r1", "a1", { status }) },
+      });
+    },
+  );
+
+  test("that is given at the end of its time or later finds the request expired", () => {
+    expect(decide({}, { now: 4_999 }).result.kind).toBe("decided");
+    for (const now of [5_000, 5_001]) {
+      expect(decide({}, { now })).toMatchObject({
+        result: { kind: "settled", approval: { status: "expired" } },
+        changed: { status: "expired" },
+        event: { type: "approval.expired" },
+      });
+    }
+  });
+
+  test("that was evaluated before someone else answered is evaluated again, unless it denies", () => {
+    const stale = { result: { kind: "changed", approval: sampleApproval("r1", "a1", { revision: 1 }) } };
+
+    expect(decide({ revision: 1 }, { revision: 0 })).toEqual(stale);
+    expect(decide({ revision: 1 }, { revision: 1 }).result.kind).toBe("decided");
+    expect(decide({ revision: 1 }, { revision: 0, decision: "denied" }).result.kind).toBe("decided");
+    expect(decide({}, { revision: 0 }).result.kind).toBe("decided");
+  });
+});
+
+test("an approval that expires says so to its run and in the ledger, at the end of its time", () => {
+  expect(expire(sampleApproval("r1", "a1"))).toMatchObject({
+    changed: { id: "a1", status: "expired" },
+    event: { type: "approval.expired", approvalId: "a1", callId: "call-a1" },
+    ledger: { kind: "expired", at: 5_000, approvalId: "a1" },
+  });
+});
+
+test("the ledger says when a call was executed, with its commit, or why it was refused", () => {
+  const approval = sampleApproval("r1", "a1");
+
+  expect(executionDraft(approval, { approvalId: "a1", outcome: "executed", commit: "c1" }, 3_000)).toMatchObject({
+    ...{ kind: "executed", at: 3_000, commit: "c1", approvalId: "a1" },
+  });
+  expect(executionDraft(approval, { approvalId: "a1", outcome: "refused", reason: "No." }, 3_000)).toMatchObject({
+    ...{ kind: "refused", at: 3_000, reason: "No." },
+  });
+});
+
+const revocation: Revocation = { approvalId: "a1", by: "mia", now: 3_000 };
+const revoke = (approval: Partial<Approval>, changes: Partial<Revocation> = {}) =>
+  applyRevocation(sampleApproval("r1", "a1", approval), { ...revocation, ...changes });
+
+describe("a revocation", () => {
+  test("of an approval is stored with who did it, where and why", () => {
+    const { result, changed, ledger } = revoke({ status: "approved" }, full);
+
+    expect(changed).toMatchObject({ status: "revoked", revoked: { ...full, at: 3_000 } });
+    expect(result).toEqual({ kind: "revoked", approval: changed });
+    expect(ledger).toMatchObject({ kind: "revoked", at: 3_000, by: "Mia", byId: 3, via: "page" });
+    expect(revoke({ status: "approved" }).changed?.revoked).toStrictEqual({ by: "mia", at: 3_000 });
+  });
+
+  test("of an approval for the session that was used ends the session, and does not undo the use", () => {
+    expect(revoke({ status: "used", ...session }).changed).toMatchObject({
+      status: "used",
+      remember: "none",
+      revoked: { by: "mia" },
+    });
+  });
+
+  test("of one of several answers takes that answer alone, compared by account where one is known", () => {
+    const answers = [
+      { by: "ada", byId: 1, at: 1 },
+      { by: "Mia", byId: 3, at: 2 },
+    ];
+    const quorums = [{ who: "Anyone", required: 3, by: ["ada", "Mia"] }];
+    const left = (changes: Partial<Revocation>) => revoke({ answers, quorums, revision: 2 }, changes).changed;
+
+    expect(left({})).toMatchObject({ status: "pending", answers: [{ by: "ada" }], revision: 3 });
+    expect(left({})?.quorums).toEqual([{ who: "Anyone", required: 3, by: ["ada"] }]);
+    expect(left({ by: "renamed", byId: 1 })?.answers).toMatchObject([{ by: "Mia" }]);
+    expect(left({ by: "mia", byId: 99 })).toBeUndefined();
+    expect(left({ by: "tom" })).toBeUndefined();
+  });
+
+  test.each<Partial<Approval>>([
+    { status: "pending" },
+    { status: "used" },
+    { status: "denied" },
+    { status: "expired" },
+    { status: "withdrawn" },
+    { status: "revoked" },
+  ])("of what cannot be revoked changes nothing: %j", (approval) => {
+    expect(revoke(approval)).toEqual({
+      result: { kind: "settled", approval: sampleApproval("r1", "a1", approval) },
+    });
+  });
+
+  test("of no approval is unknown", () => {
+    expect(applyRevocation(undefined, revocation)).toEqual({ result: { kind: "unknown" } });
+  });
 });

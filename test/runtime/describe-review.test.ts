@@ -1,0 +1,83 @@
+import { expect, test } from "vitest";
+import type { GitHub, ReviewComment } from "#domain/github.ts";
+import { describeReview } from "#runtime/describe-review.ts";
+
+function comment(id: number, changes: Partial<ReviewComment> = {}): ReviewComment {
+  const place = { path: "src/total.js", startLine: null, line: 1, isOutdated: false, side: "RIGHT" as const };
+  return {
+    id,
+    reviewId: 1,
+    ...place,
+    body: `Remark ${id}.`,
+    author: "mia",
+    diffHunk: "@@ -0,0 +1 @@\n+total",
+    ...changes,
+  };
+}
+
+/** Describes review 1 of pull request 7, by @mia, to the app `forge[bot]`. */
+function describeIt(comments: ReviewComment[], { state = "commented", body = "" } = {}) {
+  const github = { listReviewComments: async () => comments, ownLogin: async () => "forge[bot]" };
+  return describeReview(github as unknown as GitHub, { by: "mia", number: 7, review: { id: 1, state, body } });
+}
+
+test.each([
+  ["changes_requested", "@mia requests changes on pull request #7."],
+  ["approved", "@mia approved pull request #7."],
+  ["commented", "@mia commented on pull request #7."],
+])("a review that is %s says so", async (state, first) => {
+  const { text } = await describeIt([], { state, body: " Look. " });
+
+  expect(text).toBe(`${first}\n\nLook.`);
+});
+
+test("each comment of the review is quoted with its earlier ones, and is to be answered", async () => {
+  const { text } = await describeIt([
+    comment(10, { reviewId: 2, body: "From another review." }),
+    comment(11, { inReplyTo: 10, body: "I agree." }),
+    comment(12, { reviewId: 2, body: "Of no interest here.", line: 5 }),
+  ]);
+
+  expect(text).toContain("Earlier comments of this thread:");
+  expect(text).toContain("From another review.");
+  expect(text).toContain("@mia says: I agree.");
+  expect(text).not.toContain("Of no interest here.");
+  expect(text).toContain("answer each review comment once with reply_to_review");
+});
+
+test.each<[string, ReviewComment[], { state?: string; body?: string }]>([
+  ["requests changes", [], { state: "changes_requested" }],
+  ["mentions the app", [], { body: "Please, @Forge, look." }],
+  ["mentions the app in a comment", [comment(11, { body: "@forge" })], {}],
+  [
+    "answers a comment of the app",
+    [comment(10, { reviewId: 2, author: "forge[bot]" }), comment(11, { inReplyTo: 10 })],
+    {},
+  ],
+])("a review that %s wakes the run", async (_, comments, review) => {
+  expect(await describeIt(comments, review)).toMatchObject({ wakes: true });
+});
+
+test.each<[string, ReviewComment[], { state?: string; body?: string }]>([
+  ["approves", [comment(11)], { state: "approved" }],
+  ["mentions a login that only begins like the app's", [], { body: "@forge-two @forger me@forge x/@forge" }],
+  ["comes with another review that mentions the app", [comment(10, { reviewId: 2, body: "@forge" })], {}],
+  [
+    "comes before the app's answer",
+    [comment(10), comment(11, { reviewId: 2, inReplyTo: 10, author: "forge[bot]" })],
+    {},
+  ],
+])("a review that %s does not wake the run", async (_, comments, review) => {
+  expect(await describeIt(comments, review)).toMatchObject({ wakes: false });
+});
+
+test("of a long review, the comments that do not fit are shortened, and only long ones say so", async () => {
+  const long = (id: number, size: number) =>
+    comment(id, { line: id, body: "a".repeat(size), diffHunk: "old line\nnew line" });
+  const { text } = await describeIt([long(1, 59_000), long(2, 2_000), long(3, 300), long(4, 301)]);
+
+  expect(text).toContain("a".repeat(59_000));
+  expect(text.match(/old line/g)).toHaveLength(3);
+  expect(text).toContain(`@mia says: ${"a".repeat(300)} (shortened: the review is long)`);
+  expect(text.match(/shortened/g)).toHaveLength(1);
+});
