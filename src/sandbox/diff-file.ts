@@ -103,13 +103,17 @@ const noNewline = "\\ No newline at end of file";
  */
 export function diffLines(before: string, after: string, budget = new DiffBudget()): DiffHunk[] {
   const [old, now] = [splitWithEndings(before), splitWithEndings(after)];
-  const { start, end } = commonEnds(old, now);
-  const changed = compareLines(old.slice(start, old.length - end), now.slice(start, now.length - end), budget);
-  return toHunks([unchanged(start), ...changed, unchanged(end)], old, now);
+  return toHunks(compareLines(old, now, budget), old, now);
 }
 
 /** Compares lines and returns the edits that turn the old lines into the new ones. */
 export function compareLines(old: readonly string[], now: readonly string[], budget: DiffBudget): Edit[] {
+  const { start, end } = commonEnds(old, now);
+  const changed = compareChanged(old.slice(start, old.length - end), now.slice(start, now.length - end), budget);
+  return [unchanged(start), ...changed, unchanged(end)];
+}
+
+function compareChanged(old: readonly string[], now: readonly string[], budget: DiffBudget): Edit[] {
   if (old.length + now.length > maxComparedLines) return [replaced(old, now)];
   budget.startFile();
   // Comparing numbers takes the same time for lines of any length.
