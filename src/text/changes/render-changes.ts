@@ -52,15 +52,16 @@ export const changesAssets = {
  */
 export function renderChanges(files: readonly FileToShow[], id: string): Html | undefined {
   if (files.length === 0) return undefined;
-  const diffs = files.map((file, index) => renderFile(file, `${id}-${index}`));
+  const budget = colorBudget();
+  const diffs = files.map((file, index) => renderFile(file, `${id}-${index}`, budget));
   const split = html`<label class="choice split"><input type="checkbox" id="${id}-split"> Show changes side by side</label>`;
   if (files.length === 1) return html`<div class="changes" id="${id}">${split}${diffs}</div>`;
   return html`<div class="changes" id="${id}"><p class="changes-head"><b>${files.length} files changed</b> ${renderCounts(files.flatMap(({ lines }) => lines))} ${split}</p>
 <div class="changes-body"><nav class="tree" aria-label="Changed files"><input type="search" id="${id}-filter" class="filter" placeholder="Filter files" aria-label="Filter files">${renderFolder(buildTree(files, id))}<p class="no-match" role="status" hidden>No file matches.</p></nav><div>${diffs}</div></div></div>`;
 }
 
-function renderFile({ name, lines, details }: FileToShow, id: string): Html {
-  return html`<div class="reviewed" id="${id}"><details class="file" open><summary><code>${name}</code> ${renderCounts(lines)} <span class="small">${details}</span></summary>${lines.length > 0 && renderLines(lines, name)}</details><label class="choice"><input type="checkbox" id="${id}-viewed" aria-label="Viewed: ${name}"> Viewed</label></div>`;
+function renderFile({ name, lines, details }: FileToShow, id: string, budget: ColorBudget): Html {
+  return html`<div class="reviewed" id="${id}"><details class="file" open><summary><code>${name}</code> ${renderCounts(lines)} <span class="small">${details}</span></summary>${lines.length > 0 && renderLines(lines, name, budget)}</details><label class="choice"><input type="checkbox" id="${id}-viewed" aria-label="Viewed: ${name}"> Viewed</label></div>`;
 }
 
 interface Folder {
@@ -102,17 +103,18 @@ function renderSubfolder(name: string, folder: Folder): Html {
 
 /** Renders the unified diff of one file. Its text cannot begin another file. */
 export function renderFileDiff(diff: string, path: string): Html {
-  return renderLines(diff.replace(/\n$/, "").split("\n"), path);
+  return renderLines(diff.replace(/\n$/, "").split("\n"), path, colorBudget());
 }
 
 /** Renders a unified diff of any number of files: a list of the files, and a collapsible block for each. */
 export function renderDiff(diff: string): Html {
   const files = splitFiles(diff.replace(/\n$/, "").split("\n"));
-  if (files.length < 2) return renderLines(files[0]?.lines ?? [], files[0]?.path ?? "");
+  const budget = colorBudget();
+  if (files.length < 2) return renderLines(files[0]?.lines ?? [], files[0]?.path ?? "", budget);
   const list = files.map(({ path, lines }) => html`<li><code>${path}</code> ${renderCounts(lines)}</li>`);
   return html`<p>${files.length} files changed ${renderCounts(files.flatMap(({ lines }) => lines))}</p><ul class="changed-files">${list}</ul>${files.map(
     ({ path, lines }) =>
-      html`<details class="file" open><summary><code>${path}</code> ${renderCounts(lines)}</summary>${renderLines(lines, path)}</details>`,
+      html`<details class="file" open><summary><code>${path}</code> ${renderCounts(lines)}</summary>${renderLines(lines, path, budget)}</details>`,
   )}`;
 }
 
@@ -129,14 +131,20 @@ function splitFiles(lines: readonly string[]): { path: string; lines: string[] }
   const files: { path: string; lines: string[] }[] = [];
   let removedLeft = 0;
   let addedLeft = 0;
+  /** True if the header of the file has ended, so that another header begins the next file. */
+  let isComplete = false;
   for (const line of lines) {
     const hunk = /^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))?/.exec(line);
     const inHunk = removedLeft + addedLeft > 0;
-    const startsFile = !inHunk && (/^diff --git /.test(line) || (/^--- /.test(line) && isComplete(files.at(-1))));
-    if (files.length === 0 || startsFile) files.push({ path: "", lines: [] });
+    const startsFile = !inHunk && (/^diff --git /.test(line) || (/^--- /.test(line) && isComplete));
+    if (files.length === 0 || startsFile) {
+      files.push({ path: "", lines: [] });
+      isComplete = false;
+    }
     const file = files.at(-1);
     if (!file) continue;
     file.lines.push(line);
+    isComplete ||= /^(?:\+\+\+ |Binary )/.test(line);
     if (hunk) [removedLeft, addedLeft] = [Number(hunk[1] ?? 1), Number(hunk[2] ?? 1)];
     else if (inHunk) {
       if (!/^[+\\]/.test(line)) removedLeft -= 1;
@@ -149,15 +157,11 @@ function splitFiles(lines: readonly string[]): { path: string; lines: string[] }
   return files;
 }
 
-/** True if the header of this file has ended, so that another header begins the next file. */
-function isComplete(file: { lines: string[] } | undefined): boolean {
-  return file?.lines.some((line) => /^(?:\+\+\+ |Binary )/.test(line)) ?? false;
-}
-
 /** Returns the path in a line of a file's header, without the prefix. */
 function nameIn(line: string): string | undefined {
-  const [, name] = /^(?:\+\+\+|---) (.+?)(?:\t.*)?$/.exec(line) ?? [];
-  return name === undefined || name === "/dev/null" ? undefined : unquote(name).replace(/^[ab]\//, "");
+  if (!/^(?:\+\+\+|---) [^\t]/.test(line)) return undefined;
+  const [name = ""] = line.slice(4).split("\t", 1);
+  return name === "/dev/null" ? undefined : unquote(name).replace(/^[ab]\//, "");
 }
 
 /** Returns a name that git put in quotes, with its bytes outside of ASCII as octal escapes. */
@@ -171,9 +175,9 @@ function unquote(name: string): string {
 }
 
 /** Renders lines with their numbers as attributes, so that copied text does not contain the numbers. */
-function renderLines(lines: readonly string[], path: string): Html {
+function renderLines(lines: readonly string[], path: string, budget: ColorBudget): Html {
   const parsed = parseDiff(lines);
-  const colors = highlightSides(parsed, path);
+  const colors = highlightSides(parsed, path, budget);
   const rendered = parsed.map((line) => ({ line, markup: renderLine(line, colors.get(line)) }));
   // Related removed and added lines are in one element, which can show them side by side.
   const blocks: Html[] = [];
@@ -203,19 +207,18 @@ function readableHeader(text: string): string {
 }
 
 /** Colors the old and the new text of each hunk. */
-function highlightSides(lines: readonly DiffLine[], path: string): Map<DiffLine, Html> {
+function highlightSides(lines: readonly DiffLine[], path: string, budget: ColorBudget): Map<DiffLine, Html> {
   const colors = new Map<DiffLine, Html>();
+  const language = languageOf(path);
+  if (language === undefined) return colors;
   let hunk: DiffLine[] = [];
   const endHunk = () => {
     for (const other of ["added", "removed"]) {
       const side = hunk.filter(({ kind }) => kind !== other);
-      const colored = highlightLines(
-        side.map(({ text }) => text.slice(1)),
-        path,
-      );
-      for (const [index, line] of side.entries()) {
-        const markup = colored?.[index];
-        if (markup) colors.set(line, markup);
+      const code = side.map(({ text }) => text.slice(1));
+      for (const [index, markup] of highlightCode(code, language, budget).entries()) {
+        const line = side[index];
+        if (line) colors.set(line, markup);
       }
     }
     hunk = [];
@@ -259,28 +262,93 @@ const languages = {
 };
 for (const [name, language] of Object.entries(languages)) hljs.registerLanguage(name, language);
 
-/** Characters. Longer code is shown without colors. */
-const maxLength = 100_000;
+/** The highlighter's time grows with the square of the length of a line, and of a text: each gets short ones. */
+const maxColoredLine = 200;
+const maxBlock = 4_000;
+/** Nested tokens that span lines are repeated on each line. */
+const maxOpenTokens = 20;
+/** Counted for each call of the highlighter, whatever its length. */
+const minCost = 100;
 
-/** Colors lines of code by the language of their file. Returns undefined for an unknown language. */
+/** The number of characters that may still be colored. */
+interface ColorBudget {
+  left: number;
+}
+
+function colorBudget(): ColorBudget {
+  return { left: 60_000 };
+}
+
+/**
+ * Colors lines of code by the language of their file. Very long lines, and those beyond the budget, get no colors. Returns
+ * undefined for an unknown language.
+ */
 export function highlightLines(lines: readonly string[], path: string): Html[] | undefined {
-  const name = path.split("/").at(-1)?.toLowerCase() ?? "";
+  const language = languageOf(path);
+  return language === undefined ? undefined : highlightCode(lines, language, colorBudget());
+}
+
+function languageOf(path: string): string | undefined {
+  const name = path.slice(path.lastIndexOf("/") + 1).toLowerCase();
   const language = name === "dockerfile" ? name : (/\.(\w+)$/.exec(name)?.[1] ?? "");
-  const code = showHidden(lines.join("\n"));
-  if (!hljs.getLanguage(language) || code.length > maxLength) return undefined;
+  return hljs.getLanguage(language) && language;
+}
+
+function highlightCode(lines: readonly string[], language: string, budget: ColorBudget): Html[] {
+  return splitBlocks(lines).flatMap((block) => highlightBlock(block, language, budget) ?? block.map(plainLine));
+}
+
+const plainLine = (line: string): Html => html`${line}`;
+
+/** Splits code into blocks of lines, between two top-level statements where possible. */
+function splitBlocks(lines: readonly string[]): string[][] {
+  const blocks: string[][] = [];
+  let block: string[] = [];
+  /** The first line of the last statement in the block. */
+  let statement = 0;
+  let length = 0;
+  for (const line of lines) {
+    if (length + costOf(line) > maxBlock) {
+      const next = statement > 0 ? block.splice(statement) : [];
+      blocks.push(block);
+      [block, statement, length] = [next, 0, next.reduce((sum, each) => sum + costOf(each), 0)];
+    }
+    if (block.at(-1)?.trim() === "" && /^\S/.test(line)) statement = block.length;
+    block.push(line);
+    length += costOf(line);
+  }
+  return block.length > 0 ? [...blocks, block] : blocks;
+}
+
+function costOf(line: string): number {
+  return Math.min(line.length, maxColoredLine) + 1;
+}
+
+/** Returns undefined where the budget is spent, or where too many tokens span lines. */
+function highlightBlock(lines: readonly string[], language: string, budget: ColorBudget): Html[] | undefined {
+  const code = lines
+    .map((line) => (line.length > maxColoredLine ? "" : showHidden(line)))
+    .map((line) => (line.length > maxColoredLine ? "" : line))
+    .join("\n");
+  const cost = Math.max(code.length, minCost);
+  if (budget.left < cost) return undefined;
+  budget.left -= cost;
 
   const open: string[] = [];
-  const colored = hljs
-    .highlight(code, { language, ignoreIllegals: true })
-    .value.split("\n")
-    .map((line) => {
-      const start = open.join("");
-      // Close a token that spans lines at the end of each line, and open it again on the next.
-      for (const [tag] of line.matchAll(/<span class="[^"]*">|<\/span>/g)) {
-        if (tag === "</span>") open.pop();
-        else open.push(tag);
-      }
-      return trusted(`${start}${line}${"</span>".repeat(open.length)}`);
-    });
+  const colored: Html[] = [];
+  const marked = hljs.highlight(code, { language, ignoreIllegals: true }).value.split("\n");
+  for (const [index, line] of marked.entries()) {
+    const start = open.join("");
+    // Close a token that spans lines at the end of each line, and open it again on the next.
+    for (const [tag] of line.matchAll(/<span class="[^"]*">|<\/span>/g)) {
+      if (tag === "</span>") open.pop();
+      else open.push(tag);
+    }
+    if (open.length > maxOpenTokens) return undefined;
+    const text = lines[index] ?? "";
+    colored.push(
+      line === "" && text !== "" ? plainLine(text) : trusted(`${start}${line}${"</span>".repeat(open.length)}`),
+    );
+  }
   return colored.length === lines.length ? colored : undefined;
 }
