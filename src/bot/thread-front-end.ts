@@ -42,9 +42,9 @@ export function createThreadFrontEnd({
 
   /** The parts that do not fit into a request are posted before it, so that people who see the request have been shown all of it. */
   const postAbove = async (view: RunView, comments: readonly string[], { name, ...options }: PostOptions) => {
-    const { thread, commentId } = options;
+    const { thread, commentId, replaces } = options;
     // A request that was posted before has its parts in the thread already.
-    const isFirstAttempt = options.isFirstAttempt && commentId === undefined;
+    const isFirstAttempt = options.isFirstAttempt && commentId === undefined && replaces === undefined;
     for (const [index, markdown] of comments.entries()) {
       await say(view, markdown, { name: `${name}/${index + 1}`, thread, isFirstAttempt });
     }

@@ -108,8 +108,6 @@ export const Approval = z.object({
   remember: z.enum(["none", "session"]).optional(),
   /** The arguments as edited by the approver. The digest then covers these. */
   changedArgs: z.unknown().optional(),
-  /** The comment that holds the request, once it is posted. */
-  commentId: z.number().optional(),
 });
 export type Approval = z.infer<typeof Approval>;
 

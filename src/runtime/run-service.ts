@@ -189,11 +189,15 @@ export class RunService implements Runs {
     const roots = await store.runsOfThread(thread);
     if (!approval || !roots.some(({ id }) => id === approval.rootId)) return;
     const { runId } = approval;
-    const replaces = isAltered ? (await store.findPost(`approval/${approvalId}`))?.commentId : undefined;
+    const replaces = isAltered ? await this.findRequestComment(approvalId) : undefined;
     const request = { kind: "approval.post" as const, approvalId, ...(replaces !== undefined && { replaces }) };
     const effect: NewEffect = { key: `${runId}/${approvalId}/${deliveryId}`, runId, queue: "thread", request };
     await store.ingest({ deliveryId, events: [], effects: [effect] });
     scheduler.wake(runId);
+  }
+
+  async findRequestComment(approvalId: string): Promise<number | undefined> {
+    return (await this.#options.store.findPost(`approval/${approvalId}`))?.commentId;
   }
 
   openPullRequests(repository: RepositoryRef): ReturnType<Runs["openPullRequests"]> {

@@ -160,6 +160,8 @@ export interface Runs {
     thread: ThreadRef,
     request: { approvalId: string; deliveryId: string; isAltered: boolean },
   ): Promise<void>;
+  /** Returns the id of the comment with a request, once it is known. */
+  findRequestComment(approvalId: string): Promise<number | undefined>;
   /** Returns the numbers of the pull requests that live runs of a repository have opened or work on. */
   openPullRequests(repository: RepositoryRef): Promise<number[]>;
   /** Asks the live runs that opened this pull request to merge its base branch. */

@@ -35,6 +35,7 @@ export function recordingRuns() {
     closePullRequest: vi.fn<Runs["closePullRequest"]>(async () => false),
     reopenPullRequest: vi.fn<Runs["reopenPullRequest"]>(async () => {}),
     repostRequest: vi.fn<Runs["repostRequest"]>(async () => {}),
+    findRequestComment: vi.fn<Runs["findRequestComment"]>(async () => undefined),
     openPullRequests: vi.fn<Runs["openPullRequests"]>(async () => []),
     requestBaseMerge: vi.fn<Runs["requestBaseMerge"]>(async () => {}),
     requestStop: vi.fn<Runs["requestStop"]>(async () => []),

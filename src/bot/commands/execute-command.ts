@@ -209,12 +209,19 @@ async function assertShownAsPosted(target: string | undefined, context: ThreadCo
   const pending = (await runs.pendingApprovals(thread)).filter(isMeant);
   if (pending.length === 0) return;
 
-  const own = (await github.listComments(thread.thread)).filter((comment) => comment.own);
+  // GitHub's clock may differ from this one.
+  const since = Math.min(...pending.map(({ requestedAt }) => requestedAt)) - 24 * 60 * 60_000;
+  const own = (await github.listComments(thread.thread, new Date(since))).filter((comment) => comment.own);
   for (const approval of pending) {
     const { id, rootId, shownAt } = approval;
     const view = await runs.view(rootId);
     const posted = postedComments(approval, { ...context, page: view && (await context.linksTo(view)).page });
-    const found = posted.map((comment) => own.find(({ body }) => hasMarker(body, comment.name)));
+    // Another comment of the app may have been edited to look like the request.
+    const commentId = await runs.findRequestComment(id);
+    const found = posted.map(({ name }, index) => {
+      const isRequest = index === posted.length - 1 && commentId !== undefined;
+      return own.find((comment) => (isRequest ? comment.id === commentId : hasMarker(comment.body, name)));
+    });
     if (posted.length > 1 && found.includes(undefined)) {
       throw new UserError(
         `${id} spans ${posted.length} comments, and not all of them are in this thread, so it cannot be approved. If they are still being posted, comment again once they are here. If one was deleted, deny the request: the worker can ask again.`,

@@ -16,12 +16,14 @@ export interface NamedComment {
   commentId?: number | undefined;
   /** True when the post was not attempted before: no existing comment is looked for. */
   isFirstAttempt?: boolean | undefined;
+  /** The id of an earlier comment of this name in whose place a new one is posted. */
+  replaces?: number | undefined;
 }
 
 /** Posts the comment, or edits the existing one of this name. Resolves to its id. */
 export async function postComment(
   github: GitHub,
-  { thread, name, body, commentId, isFirstAttempt = false }: NamedComment,
+  { thread, name, body, commentId, isFirstAttempt = false, replaces = 0 }: NamedComment,
 ): Promise<number> {
   const withMarker = (text: string) => `${text.trimEnd()}\n\n${markerOf(name)}`;
   const marked = typeof body === "string" ? withMarker(body) : async () => withMarker(await body());
@@ -32,7 +34,7 @@ export async function postComment(
   const create = () => createOnce(github, { thread, name, body: marked, priority });
   if (commentId === undefined && isFirstAttempt) return create();
   const existing = (await github.listComments(thread)).find(
-    (comment) => comment.own && comment.id !== commentId && hasMarker(comment.body, name),
+    ({ own, id, body }) => own && id !== commentId && id > replaces && hasMarker(body, name),
   );
   if (existing && (await edit(existing.id))) return existing.id;
   return create();

@@ -193,9 +193,10 @@ export class RepositoryClient implements GitHub {
     return issues.slice(0, limit);
   }
 
-  async listComments(number: number): Promise<Comment[]> {
+  async listComments(number: number, since?: Date): Promise<Comment[]> {
     const endpoint = "GET /repos/{owner}/{repo}/issues/{issue_number}/comments";
-    const pages = await this.#api.callPages(endpoint, { issue_number: number });
+    const query = since && { since: since.toISOString() };
+    const pages = await this.#api.callPages(endpoint, { issue_number: number, ...query });
     return Promise.all(pages.flat().map((comment) => this.#readComment(comment)));
   }
 

@@ -86,10 +86,12 @@ async function checkApprovers(
 ): Promise<void> {
   const { repository } = run;
   const people = approversOf(approval);
+  // Someone else may have the login of an earlier approver by now.
+  const keyOf = ({ login, id }: Account) => `${id ?? login}`;
   const permissions = new Map<string, Permission>();
   for (const person of people) {
     const permission = await askPermission(run, person, { now, signal });
-    permissions.set(person.login, permission);
+    permissions.set(keyOf(person), permission);
     if (canWrite(permission)) continue;
     throw notRun(`@${person.login} approved it, but GitHub does not confirm write access any more`);
   }
@@ -98,7 +100,7 @@ async function checkApprovers(
     async () => {
       const requirements = await requirementsOf(approval, await readSettings(repository), repository);
       const answers: ApproverFacts["repository"] = {
-        getPermission: async (login) => permissions.get(login) ?? "none",
+        getPermission: async (login, id) => permissions.get(keyOf({ login, id })) ?? "none",
         findAccount: (login) => repository.findAccount(login),
         isTeamMember: (team, person) => repository.isTeamMember(team, person),
       };

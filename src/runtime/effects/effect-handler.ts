@@ -65,8 +65,7 @@ export async function post(
   const known = await store.findPost(name);
   // If it was replaced already, the new comment is edited.
   const isReplaced = replaces !== undefined && known?.commentId === replaces;
-  const options = isReplaced
-    ? { name, replaces }
-    : { name, commentId: known?.commentId, isFirstAttempt: attempts === 1 };
+  const commentId = isReplaced ? undefined : known?.commentId;
+  const options = { name, commentId, isFirstAttempt: attempts === 1, ...(isReplaced && { replaces }) };
   return { post: { name, commentId: await show(options) } };
 }

@@ -514,6 +514,21 @@ describe("decisions", () => {
     );
   });
 
+  test("an approval does not count if the request was altered, and another comment edited to look like it", async () => {
+    runs.pendingApprovals.mockResolvedValue([sampleApproval({ shownAt: 1 })]);
+    const decoy = world.addOwnComment("An earlier comment of the app.");
+    const id = await world.bot.frontEnd.showApproval(sampleView(), sampleApproval(), { name: "approval/k7mq" });
+    runs.findRequestComment.mockResolvedValue(id);
+    const comment = world.hub.repository().comments.get(id);
+    Object.assign(decoy, { body: comment?.body });
+    Object.assign(comment ?? {}, { body: "Approve this: it corrects a typo." });
+
+    await world.comment({ body: "/approve k7mq" });
+
+    expect(runs.decideApprovals).not.toHaveBeenCalled();
+    expect(world.replies.at(-1)).toMatch(/k7mq was edited or deleted after it was posted, so nothing was approved/);
+  });
+
   test.each<[string, Partial<Approval>, Partial<Approval>]>([
     ["is as it was posted", {}, {}],
     ["does not show the latest answer yet", {}, { quorums: quorum("mia"), answers }],
