@@ -116,6 +116,8 @@ function standardEnvironment({ path }: GuestSystem): Record<string, string> {
     POETRY_VIRTUALENVS_IN_PROJECT: "1",
     COREPACK_ENABLE_PROJECT_SPEC: "0",
     COREPACK_ENABLE_STRICT: "0",
+    // Otherwise pnpm 11 downloads and starts the version that the repository names.
+    pnpm_config_pm_on_fail: "ignore",
     GOPATH: `${guestHome}/go`,
     GOTOOLCHAIN: "local",
     GOPROXY: "off",

@@ -96,6 +96,18 @@ function npmCommand({ packages, dev, index, textOf }: InstallRequest): Command {
   return { command: ["npm", ...install, ...options, "--", ...packages], env: npmEnvironment(index) };
 }
 
+/** pnpm reads its settings from variables that start with `npm_config` before release 11, and with `pnpm_config` since. */
+const pnpmSettings = (prefix: string, index?: string): Record<string, string> => ({
+  // The repository may name a version of pnpm, which pnpm would download and start.
+  [`${prefix}_manage_package_manager_versions`]: "false",
+  [`${prefix}_package_manager_strict`]: "false",
+  [`${prefix}_pm_on_fail`]: "ignore",
+  // Folders are moved afterwards, so packages must not be links into a store elsewhere.
+  [`${prefix}_package_import_method`]: "copy",
+  [`${prefix}_confirm_modules_purge`]: "false",
+  ...(index !== undefined && { [`${prefix}_registry`]: index }),
+});
+
 function pnpmCommand({ packages, dev, index, textOf }: InstallRequest): Command {
   const named = packages.length > 0;
   const isLocked = textOf("pnpm-lock.yaml") !== undefined;
@@ -105,15 +117,7 @@ function pnpmCommand({ packages, dev, index, textOf }: InstallRequest): Command 
     command: named
       ? ["pnpm", "add", ...options, ...(dev ? ["--save-dev"] : []), ...packages]
       : ["pnpm", "install", ...options, lock],
-    env: {
-      ...npmEnvironment(index),
-      // The repository may name a version of pnpm, which pnpm would download and start.
-      npm_config_manage_package_manager_versions: "false",
-      npm_config_package_manager_strict: "false",
-      // Folders are moved afterwards, so packages must not be links into a store elsewhere.
-      npm_config_package_import_method: "copy",
-      npm_config_confirm_modules_purge: "false",
-    },
+    env: { ...npmEnvironment(index), ...pnpmSettings("npm_config"), ...pnpmSettings("pnpm_config", index) },
   };
 }
 

@@ -427,6 +427,18 @@ describe("installing packages", () => {
     ).toEqual(["npm", "ci"]);
   });
 
+  test("no release of pnpm starts the version that the repository names", () => {
+    const index = "https://npm.example.com/";
+    const request = { manager: "pnpm", packages: [], dev: false, index, textOf: () => undefined } as const;
+
+    expect(installCommand(request).env).toMatchObject({
+      npm_config_manage_package_manager_versions: "false",
+      pnpm_config_pm_on_fail: "ignore",
+      npm_config_registry: index,
+      pnpm_config_registry: index,
+    });
+  });
+
   test("the packages of a pyproject.toml and of its groups for development are installed, plain names only", async () => {
     const pyproject = [
       "[project]",
