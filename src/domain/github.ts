@@ -99,6 +99,7 @@ export interface PullRequest {
   title: string;
   body: string;
   state: "open" | "closed";
+  updatedAt?: Date;
   merged: boolean;
   /** The commit on the base branch, once it is merged. */
   mergeCommit?: string;

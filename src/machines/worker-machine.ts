@@ -92,8 +92,12 @@ const machineSetup = setup({
       (failure.retryAfterMs ?? 0) <= maxRetryDelayMs,
     // transition() still takes the root transitions of a machine that has ended.
     isNotEnded: ({ context }) => context.outcome === undefined,
-    isOwnClosedPullRequest: ({ context }, { number }: { number: number }) =>
-      context.isPullRequestClosed && context.pullRequest === number,
+    isPullRequestClosed: ({ context }) => context.isPullRequestClosed,
+    requestsChangesWhileClosed: ({ context }, { requestsChanges }: { requestsChanges: boolean }) =>
+      context.isPullRequestClosed && requestsChanges,
+    isOwnClosedPullRequest: ({ context }, { number }: { number: number }) => isOwnClosed(context, number),
+    hasWorkInClosedPullRequest: ({ context }, { number }: { number: number }) =>
+      isOwnClosed(context, number) && context.unreadMessages > 0 && reachedLimit(context) === undefined,
     isDueTimer: ({ context }, { due, timer }: { due: string; timer: string }) => due === timer && !context.outcome,
     isAwaitingApproval: ({ context }, { callId }: { callId: string }) => isOpen(context, callId, "awaitingApproval"),
     isRunning: ({ context }, { callId }: { callId: string }) => isOpen(context, callId, "running"),
@@ -131,10 +135,20 @@ export const workerMachine = machineSetup.createMachine({
   }),
   initial: "preparing",
   on: {
-    "message.received": { guard: "isNotEnded", actions: { type: "update", params: countUnread } },
+    "message.received": [
+      { guard: "isNotEnded", actions: { type: "update", params: countUnread } },
+      // It may arrive before the event that reopens the pull request.
+      { guard: "isPullRequestClosed", actions: { type: "update", params: countUnread } },
+    ],
     // Consumed without a transition: the model reads it in the transcript of its next call.
     "tool.invoked": { guard: "isNotEnded", actions: { type: "update", params: {} } },
-    "pull_request.reviewed": { guard: "isNotEnded", actions: { type: "update", params: countUnread } },
+    "pull_request.reviewed": [
+      { guard: "isNotEnded", actions: { type: "update", params: countUnread } },
+      {
+        guard: { type: "requestsChangesWhileClosed", params: ({ event }) => event },
+        actions: { type: "update", params: countUnread },
+      },
+    ],
     "guidance.read": { guard: "isNotEnded", actions: { type: "update", params: {} } },
     "conversation.compacted": {
       guard: "isNotEnded",
@@ -156,10 +170,17 @@ export const workerMachine = machineSetup.createMachine({
       target: ".ended",
       actions: {
         type: "update",
-        params: ({ event }) => ({ outcome: { kind: "answered" }, isPullRequestClosed: !event.merged }),
+        // The work that is cut off continues when the pull request is reopened.
+        params: ({ context, event }) => ({ ...countUnread({ context }), ...closePullRequest(event) }),
       },
     },
     "pull_request.reopened": [
+      {
+        guard: { type: "hasWorkInClosedPullRequest", params: ({ event }) => event },
+        // transition() takes no eventless transitions of a machine that has ended, so limits are checked by the guard.
+        target: ".callingModel",
+        actions: { type: "update", params: { outcome: undefined, isPullRequestClosed: false } },
+      },
       {
         guard: { type: "isOwnClosedPullRequest", params: ({ event }) => event },
         target: ".idle",
@@ -395,10 +416,12 @@ export const workerMachine = machineSetup.createMachine({
     idle: {
       on: {
         "message.received": "checkingLimits",
-        "pull_request.reviewed": {
-          guard: { type: "requestsChanges", params: ({ event }) => event },
-          target: "checkingLimits",
-        },
+        "pull_request.reviewed": [
+          { guard: { type: "requestsChanges", params: ({ event }) => event }, target: "checkingLimits" },
+          // Consumed without a transition: the model reads it when it works next.
+          { actions: { type: "update", params: {} } },
+        ],
+        "pull_request.closed": { target: "ended", actions: { type: "update", params: endWithoutWork } },
         "checks.completed": {
           guard: { type: "canRepairChecks", params: ({ event }) => event },
           target: "checkingLimits",
@@ -418,6 +441,7 @@ export const workerMachine = machineSetup.createMachine({
       on: {
         // Consumed without a transition: left in the inbox, it would stop the run again after a resume.
         "run.stop": { actions: { type: "update", params: {} } },
+        "pull_request.closed": { target: "ended", actions: { type: "update", params: endWithoutWork } },
         // The sandbox was opened just before the stop.
         "sandbox.opened": { actions: { type: "update", params: { hasBase: true } } },
         // A resume tries to open it again.
@@ -444,6 +468,19 @@ export const workerMachine = machineSetup.createMachine({
 
 function countUnread({ context }: { context: WorkerContext }): Partial<WorkerContext> {
   return { unreadMessages: context.unreadMessages + 1 };
+}
+
+function isOwnClosed({ isPullRequestClosed, pullRequest }: WorkerContext, number: number): boolean {
+  return isPullRequestClosed && pullRequest === number;
+}
+
+function closePullRequest({ merged }: { merged: boolean }): Partial<WorkerContext> {
+  return { outcome: { kind: "answered" }, isPullRequestClosed: !merged };
+}
+
+/** The end of a run that has nothing to do: it does not continue by itself when its pull request is reopened. */
+function endWithoutWork({ event }: { event: { merged: boolean } }): Partial<WorkerContext> {
+  return { ...closePullRequest(event), unreadMessages: 0 };
 }
 
 function addUsage(

@@ -67,7 +67,7 @@ export class RunService implements Runs {
     { by, byId, via, text, deliveryId, mayAnswer = true }: Parameters<Runs["deliverMessage"]>[1],
   ): Promise<boolean> {
     const live = await this.#liveRuns(thread);
-    const newest = live[0];
+    const newest = live[0] ?? (await this.#runsOfPullRequest(thread))[0];
     if (!newest) return false;
 
     const readableRuns = live.filter((run) => !run.unreadable).map(readable);
@@ -172,12 +172,8 @@ export class RunService implements Runs {
     thread: ThreadRef,
     { by, deliveryId }: Parameters<Runs["reopenPullRequest"]>[1],
   ): Promise<void> {
-    const runs = (await this.#options.store.runsOfThread(thread)).filter((run) => !run.unreadable).map(readable);
-    const closed = runs.filter(
-      ({ snapshot: { context }, logRemovedAt }) =>
-        context.isPullRequestClosed && context.pullRequest === thread.thread && logRemovedAt === undefined,
-    );
-    await this.#appendToEach(closed, [{ type: "pull_request.reopened", number: thread.thread, by }], deliveryId);
+    const runs = await this.#runsOfPullRequest(thread);
+    await this.#appendToEach(runs, [{ type: "pull_request.reopened", number: thread.thread, by }], deliveryId);
   }
 
   async repostRequest(
@@ -342,10 +338,14 @@ export class RunService implements Runs {
     return this.#options.store.hasDelivery(key);
   }
 
-  async threadActivity(thread: ThreadRef): Promise<"none" | "ended" | "live"> {
+  async threadActivity(
+    thread: ThreadRef,
+    { isOpen = false }: Parameters<Runs["threadActivity"]>[1] = {},
+  ): Promise<"none" | "ended" | "live"> {
     const runs = await this.#options.store.runsOfThread(thread);
     if (runs.length === 0) return "none";
-    return runs.some(({ status }) => status !== "done") ? "live" : "ended";
+    const isLive = (run: StoredRun) => run.status !== "done" || (isOpen && continuesWhenReopened(run, thread));
+    return runs.some(isLive) ? "live" : "ended";
   }
 
   async status(thread: ThreadRef): Promise<RunView[]> {
@@ -372,10 +372,17 @@ export class RunService implements Runs {
     return (await this.#options.store.runsOfThread(thread)).filter(({ status }) => status !== "done");
   }
 
-  /** Live runs that opened the pull request of this thread. */
-  async #runsOfPullRequest({ thread, ...repository }: ThreadRef): Promise<RunRow[]> {
-    const live = await this.#liveRuns({ thread, ...repository });
-    return live.filter((run) => !run.unreadable && run.snapshot.context.pullRequest === thread).map(readable);
+  /**
+   * Runs that opened the pull request of this thread: live ones, and those that continue when it is reopened. Each takes
+   * its events in their order, so a run that has ended may be about to take the event that reopens the pull request.
+   */
+  async #runsOfPullRequest(thread: ThreadRef): Promise<RunRow[]> {
+    const runs = (await this.#options.store.runsOfThread(thread)).filter((run) => !run.unreadable).map(readable);
+    return runs.filter(
+      (run) =>
+        (run.status !== "done" && run.snapshot.context.pullRequest === thread.thread) ||
+        continuesWhenReopened(run, thread),
+    );
   }
 
   async #appendToEach(
@@ -418,6 +425,13 @@ export class RunService implements Runs {
     const descendants = children.filter((child) => !child.unreadable).map(readable);
     return [run, ...(await Promise.all(descendants.map((child) => this.#withDescendants(child)))).flat()];
   }
+}
+
+/** True for a run that ended because the pull request of this thread was closed without merging. */
+function continuesWhenReopened(run: StoredRun, { thread }: ThreadRef): boolean {
+  if (run.unreadable || run.logRemovedAt !== undefined) return false;
+  const { isPullRequestClosed, pullRequest } = run.snapshot.context;
+  return isPullRequestClosed && pullRequest === thread;
 }
 
 /** True while a call that pushes to the run's branch is being executed. */

@@ -228,8 +228,12 @@ export interface Runs {
   /** Records a key for a month, across restarts. */
   record(key: string): Promise<void>;
   hasRecorded(key: string): Promise<boolean>;
-  /** Returns the state of the thread's runs. Cheap enough to call for every comment. */
-  threadActivity(thread: ThreadRef): Promise<"none" | "ended" | "live">;
+  /**
+   * Returns the state of the thread's runs. Cheap enough to call for every comment. `isOpen`: what happened in the thread
+   * happened while it was open. Then the run of a pull request that was closed counts as live: it continues, even if it
+   * has not been reported yet that the pull request was reopened.
+   */
+  threadActivity(thread: ThreadRef, options?: { isOpen?: boolean }): Promise<"none" | "ended" | "live">;
   /** Returns the thread's root runs, newest first, with their children. */
   status(thread: ThreadRef): Promise<RunView[]>;
   pendingApprovals(thread: ThreadRef): Promise<Approval[]>;

@@ -498,10 +498,33 @@ test("closing ends the run and withdraws its requests; reopening continues it, a
   await start();
 
   maintainer.reopen(number);
-  await botComment(issue.number, /\*\*fixer\*\* is done and waits for a review/);
-  maintainer.comment(number, "Leave the readme alone.");
-
   await botComment(number, /I am back\./);
+  await botComment(issue.number, /\*\*fixer\*\* is done and waits for a review/);
   expect(model.requests.length).toBe(before + 1);
-  expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("Leave the readme alone.");
+  expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("reopened pull request");
+});
+
+test("a pull request closed, reopened and reviewed while the app is down continues, in whatever order it is reported", async () => {
+  const { github, maintainer, number, model, botComment, end, start } = await openedPullRequest(({ messages }) => ({
+    text: /Second thing/.test(JSON.stringify(messages)) ? "I have read both." : "I have read one.",
+  }));
+
+  await end("SIGKILL");
+  maintainer.close(number);
+  maintainer.reopen(number);
+  await maintainer.review(number, { event: "REQUEST_CHANGES", body: "First thing." });
+  maintainer.comment(number, "Second thing.");
+  await github.deliveriesSettled();
+  await start();
+  const missed = github.deliveries.filter(
+    ({ event, redelivery }) => ["pull_request", "pull_request_review", "issue_comment"].includes(event) && !redelivery,
+  );
+  for (const { id } of missed.toReversed()) github.redeliver(id);
+
+  await botComment(number, /I have read both\./);
+  await github.deliveriesSettled();
+  maintainer.comment(number, "/status");
+  await botComment(number, /\*\*fixer\*\* is done and waits for a review/);
+  const read = JSON.stringify(model.requests.at(-1)?.messages);
+  for (const text of ["First thing.", "Second thing."]) expect(read.split(text)).toHaveLength(2);
 });

@@ -342,6 +342,40 @@ describe("a run whose pull request", () => {
     expect(reopened.can({ type: "pull_request.closed", number: 8, merged: true, by: "ada" })).toBe(true);
   });
 
+  const review = (requestsChanges: boolean): RunEvent => ({
+    type: "pull_request.reviewed",
+    by: "ada",
+    requestsChanges,
+    text: "Say more.",
+  });
+  const close: RunEvent = { type: "pull_request.closed", number: 8, merged: false, by: "ada" };
+  const message: RunEvent = { type: "message.received", kind: "comment", text: "Why?", by: "ada" };
+  const proposedAnd = (...events: RunEvent[]): State =>
+    events.reduce((state, event) => workerMachine.resolveState(transition(workerMachine, state, event)[0]), proposed);
+
+  test.each<[string, RunEvent[], string]>([
+    ["a review that was not answered", [review(true), close], "callingModel"],
+    ["a message that was not answered", [message, close], "callingModel"],
+    ["a review reported before the reopening", [close, review(true)], "callingModel"],
+    ["a message reported before the reopening", [close, message], "callingModel"],
+    ["a review that requests nothing", [review(false), close], "idle"],
+    ["a review that requests nothing, reported before the reopening", [close, review(false)], "idle"],
+    ["a message to a stopped run", [{ type: "run.stop", by: "ada" }, message, close], "idle"],
+  ])("was closed continues with %s", (_, events, expected) => {
+    expect(nameOf(proposedAnd(...events))).toBe("ended");
+    expect(nameOf(reopen(proposedAnd(...events)))).toBe(expected);
+  });
+
+  test("was closed requests the model call when it continues its work", () => {
+    const [, actions] = transition(workerMachine, proposedAnd(message, close), {
+      type: "pull_request.reopened",
+      number: 8,
+      by: "ada",
+    });
+
+    expect(requests(actions)).toEqual([{ kind: "model.call" }]);
+  });
+
   test("was merged stays ended, and so does one that was cancelled", () => {
     expect(nameOf(reopen(closed(true)))).toBe("ended");
     expect(nameOf(reopen(closed(false), 9))).toBe("ended");

@@ -19,3 +19,38 @@ test("whether a thread has a live run takes one read of the store, however long 
   await waitUntilShown(({ kind }) => kind === "outcome");
   expect(await runs.threadActivity(origin)).toBe("ended");
 });
+
+test("a review and a comment right after a pull request was closed and reopened reach the run", async () => {
+  const made = await world({
+    script: turns(
+      { calls: [{ name: "write_file", args: { path: "CHANGES.md", content: "New.\n" } }] },
+      { calls: [{ name: "open_pull_request", args: { title: "Add a changelog", body: "New." } }] },
+      { text: "Opened." },
+      { text: "I see what you say." },
+      { text: "And the rest." },
+    ),
+  });
+  const { runs, model } = made;
+  const issue = { ...origin, ...made.github.repository };
+  await runs.startRun({ origin: issue, worker: "fixer", text: "please" });
+  const { id } = await made.approvalRequested();
+  await runs.decideApprovals(issue, { by: "ada", target: id, approve: true });
+  const opened = await made.waitUntilShown(({ view: { state } }) => state === "idle");
+  const pull = { ...issue, thread: opened.view.pullRequest ?? 0 };
+  const review = { id: 1, state: "changes_requested", body: "Say more." };
+
+  await runs.closePullRequest(pull, { by: "ada", merged: false, commit: undefined });
+  await made.waitUntilShown(({ kind, view: { state } }) => kind === "outcome" && state === "ended");
+  expect(await runs.threadActivity(pull)).toBe("ended");
+  expect(await runs.threadActivity(pull, { isOpen: true })).toBe("live");
+  expect(await runs.threadActivity(issue, { isOpen: true })).toBe("ended");
+  expect(await runs.deliverReview(pull, { by: "ada", review })).toBe(true);
+  await runs.reopenPullRequest(pull, { by: "ada" });
+  await runs.closePullRequest(pull, { by: "ada", merged: false, commit: undefined });
+  await runs.reopenPullRequest(pull, { by: "ada" });
+  expect(await runs.deliverMessage(pull, { by: "ada", text: "And hurry." })).toBe(true);
+
+  const read = () => JSON.stringify(model.requests.at(-1)?.messages);
+  await made.waitUntilShown(() => read().includes("Say more.") && read().includes("And hurry."));
+  expect(await runs.threadActivity(pull)).toBe("live");
+});

@@ -98,7 +98,8 @@ async function withoutReply(work: Promise<unknown>): Promise<undefined> {
 /** Passes the text to the thread's live run, or starts the default worker with it. */
 async function mention({ text }: CommandOf<"mention">, context: ThreadCommandContext): Promise<undefined> {
   const { runs, thread, person, comment } = context;
-  if ((await runs.threadActivity(thread)) !== "live") return startWorker({ text }, context);
+  if ((await runs.threadActivity(thread, { isOpen: !comment.closed })) !== "live")
+    return startWorker({ text }, context);
   if (text) await runs.deliverMessage(thread, { ...person, text, mayAnswer: comment.viaApp === undefined });
 }
 

@@ -77,7 +77,9 @@ export async function handleMention(
 ): Promise<void> {
   const { kind } = await readCommand(comment.text, context.openGitHub(comment.thread));
   if (kind !== "mention" || (await context.runs().hasRecorded(comment.key))) return;
-  const starts = reviewId !== undefined && (await context.runs().threadActivity(comment.thread)) !== "live";
+  const starts =
+    reviewId !== undefined &&
+    (await context.runs().threadActivity(comment.thread, { isOpen: !comment.closed })) !== "live";
   const key = starts ? mentionKey(reviewId) : comment.key;
   await handleComment({ ...comment, key }, context);
   if (!starts) return;
@@ -185,7 +187,7 @@ async function sendMessage(text: string, action: Action): Promise<void> {
   const { thread, by, byId, key: deliveryId } = comment;
   const runs = context.runs();
   // Most comments are not for a worker, so GitHub is asked about their author only where one is running.
-  const hasRuns = text !== "" && (await runs.threadActivity(thread)) === "live";
+  const hasRuns = text !== "" && (await runs.threadActivity(thread, { isOpen: !comment.closed })) === "live";
   if (!hasRuns || !canWrite(await github.getPermission(by, byId))) return;
 
   try {

@@ -22,7 +22,8 @@ export const reviewSubmitted = defineHandler(ReviewPayload, {
     const thread = threadOf(payload, pull_request.number);
     const by = review.user?.login ?? "ghost";
     const mention = () => handleMention(readReviewSummary(payload), review.id, context);
-    if ((await runs().threadActivity(thread)) !== "live") return mention();
+    const isOpen = pull_request.state === "open";
+    if ((await runs().threadActivity(thread, { isOpen })) !== "live") return mention();
     // One of its comments started the run, which reads a mention in the summary as a message.
     if (await runs().hasRecorded(mentionKey(review.id))) return mention();
     const byId = review.user?.id;

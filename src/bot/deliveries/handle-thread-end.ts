@@ -20,9 +20,11 @@ export const pullRequestClosed = defineHandler(PullRequestPayload, {
     const by = payload.sender?.login ?? "ghost";
     const thread = threadOf(payload, number);
     const runs = context.runs();
-    if ((await runs.threadActivity(thread)) === "live") {
+    if ((await runs.threadActivity(thread, { isOpen: true })) === "live") {
       const key = threadEventKey(payload, number, updated_at) ?? context.deliveryId;
       const pull = await context.openGitHub(thread).getPullRequest(number);
+      // It was reopened before this was processed. An answer older than the event may be out of date.
+      if (pull?.state === "open" && updated_at && pull.updatedAt && pull.updatedAt >= updated_at) return;
       const commit = merged ? pull?.mergeCommit : pull?.head.commit;
       await runs.closePullRequest(thread, { by, merged, commit, deliveryId: `${key} of its run` });
     }

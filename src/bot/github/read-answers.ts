@@ -57,6 +57,7 @@ export function readPullRequest(data: PullRequestData): PullRequest {
     title: data.title,
     body: data.body ?? "",
     state: data.state === "closed" ? "closed" : "open",
+    updatedAt: new Date(data.updated_at),
     merged: "merged" in data ? data.merged : data.merged_at !== null,
     ...(data.merged_at !== null && data.merge_commit_sha ? { mergeCommit: data.merge_commit_sha } : {}),
     draft: data.draft ?? false,
