@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { ApprovalConfig } from "#domain/approval.ts";
 import { withApprovalsSection } from "#domain/commit-trailers.ts";
 import { ToolError } from "#domain/errors.ts";
-import type { PullRequest } from "#domain/github.ts";
+import { canWrite, type GitHub, type PullRequest, type ReviewComment } from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { configuredApproval } from "#toolsets/approval-settings.ts";
@@ -87,14 +87,10 @@ export function createUpdatePullRequestTool(
 
 /** Requests another review where changes were requested, and lists the review comments without an answer. */
 async function nextSteps({ github }: ToolServices, { number }: PullRequest, commit: string): Promise<string[]> {
-  const [requested, comments, login] = await Promise.all([
+  const [requested, open] = await Promise.all([
     requestNextReviews(github, number, commit),
-    github.listReviewComments(number),
-    github.ownLogin(),
+    unansweredComments(github, number),
   ]);
-  const open = threadsOf(comments)
-    .flatMap((thread) => thread.at(-1) ?? [])
-    .filter(({ author }) => author !== login);
   return [
     ...(requested.length > 0 ? [`Requested another review from ${requested.join(", ")}.`] : []),
     ...(open.length > 0
@@ -103,4 +99,21 @@ async function nextSteps({ github }: ToolServices, { number }: PullRequest, comm
         ]
       : []),
   ];
+}
+
+/** Returns the last comments of the threads that are not resolved and in which a person with write access spoke last. */
+async function unansweredComments(github: GitHub, number: number): Promise<ReviewComment[]> {
+  const [comments, login] = await Promise.all([github.listReviewComments(number), github.ownLogin()]);
+  const last = threadsOf(comments)
+    .flatMap((thread) => thread.at(-1) ?? [])
+    .filter(({ author }) => author !== login && !author.endsWith("[bot]"));
+  const authors = [...new Set(last.map(({ author }) => author))];
+  const permissions = await Promise.all(authors.map((author) => github.getPermission(author)));
+  const writers = authors.filter((_, index) => canWrite(permissions[index] ?? "none"));
+  const open = last.filter(({ author }) => writers.includes(author));
+  if (open.length === 0) return [];
+  const resolved = (await github.listReviewThreads(number)).filter(({ isResolved }) => isResolved);
+  return open.filter(
+    ({ id, inReplyTo }) => !resolved.some(({ firstCommentId }) => firstCommentId === (inReplyTo ?? id)),
+  );
 }
