@@ -6,6 +6,7 @@ import { ActionEnvironment, Environment } from "#config/environment.ts";
 import { RepositorySettings } from "#config/repository-settings.ts";
 import { parseWorker } from "#domain/worker.ts";
 import { type CommandName, commandHelp, helpText } from "#terminal/golem/help.ts";
+import { tableRows } from "./support/named-tests.ts";
 
 /** The code blocks of STYLE.md, each with the file it is taken from. */
 const snippets = [...readFileSync("STYLE.md", "utf8").matchAll(/^```ts (\S+)\n([\s\S]*?)^```$/gm)].map(
@@ -81,3 +82,19 @@ test.each(blocksOf("markdown"))("the worker in $file can be run as it is", ({ co
 function isCommandName(name: string): name is CommandName {
   return Object.hasOwn(commandHelp, name);
 }
+
+test("every code block of the five documents is compiled or listed with the reason", () => {
+  const file = "test/support/document-examples.md";
+  const examples = [...readFileSync(file, "utf8").matchAll(/^## (\S+)$/gm)].map(([, name]) => name);
+  const rows = tableRows(file, "document").filter(([document = ""]) => /^\d$/.test(document));
+  const listed = rows.flatMap(([, , , names = ""]) => [...names.matchAll(/`(.+?)`/g)].map(([, name]) => name));
+  const blocks = Object.groupBy(rows, ([document = ""]) => document);
+  const counted = Object.entries(blocks).map(([document, rows = []]) => [
+    document,
+    rows.reduce((sum, [, , count]) => sum + Number(count), 0),
+  ]);
+
+  expect([...new Set(listed)].sort()).toEqual(examples.sort());
+  expect(rows.filter(([, , , names, reason]) => !names && !reason)).toEqual([]);
+  expect(Object.fromEntries(counted)).toEqual({ 1: 29, 2: 8, 3: 24, 4: 22, 5: 19 });
+});

@@ -16,9 +16,9 @@ export interface RequiresApproval<Input = any> {
 /** A tool as an object whose schemas may be plain JSON Schema and whose result may have any of the supported shapes. */
 export interface PlainTool extends RequiresApproval, Omit<NamedTool, "inputSchema" | "outputSchema" | "execute"> {
   // biome-ignore lint/suspicious/noExplicitAny: as in NamedTool
-  inputSchema: FlexibleSchema<any> | JsonSchema;
+  inputSchema: FlexibleSchema<any> | JsonSchema | JSONSchema7;
   // biome-ignore lint/suspicious/noExplicitAny: as in NamedTool
-  outputSchema?: FlexibleSchema<any> | JsonSchema;
+  outputSchema?: FlexibleSchema<any> | JsonSchema | JSONSchema7;
   // biome-ignore lint/suspicious/noExplicitAny: a program may call it without a context
   execute: (args: any, context?: any) => any;
 }
