@@ -61,7 +61,8 @@ describe("an approval request", () => {
 
     await perform(postApproval(services), effect({ ...request, replaces: 5 }));
 
-    expect(posts).toEqual([{ kind: "approval", options: { name: "approval/a1", replaces: 5 } }]);
+    const options = { name: "approval/a1", commentId: undefined, isFirstAttempt: true, replaces: 5 };
+    expect(posts).toEqual([{ kind: "approval", options }]);
   });
 
   test("that does not exist is not posted", async () => {
