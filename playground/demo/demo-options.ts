@@ -28,8 +28,8 @@ export const demoUsage = `Runs Golem Forge with a local stand-in for GitHub. No 
   npm run demo -- --help                           show this help
 
 With ANTHROPIC_API_KEY, OPENAI_API_KEY or GOOGLE_GENERATIVE_AI_API_KEY set, workers use a real model; choose another one
-with --model or GOLEM_FORGE_MODEL. Without a key, a scripted model answers. It can only fix the sample issue, repair
-the check of its pull request, and change the comment in its code when a review asks for that.`;
+with --model or GOLEM_FORGE_MODEL. Without a key, a scripted model answers, which has prepared steps on the sample
+issue for fixer, reviewer, triager, planner, explainer, tester, documenter and main, and cannot work on any other issue.`;
 
 /** Parses the command line. Throws a UserError that says what is wrong with it. */
 export function parseDemoOptions(args: readonly string[]): DemoOptions {

@@ -7,8 +7,8 @@ import { promisify } from "node:util";
 import { UserError } from "#domain/errors.ts";
 import { freePort } from "#playground/github/listen.ts";
 import { LocalGitHub } from "#playground/github/local-github.ts";
-import { fixerScript } from "#playground/model/fixer-script.ts";
 import { type ModelServer, startModelServer } from "#playground/model/model-server.ts";
+import { workerScript } from "#playground/model/worker-scripts.ts";
 import { DemoApp } from "./demo-app.ts";
 import { readSampleIssue, readSampleRepository } from "./sample-repository.ts";
 
@@ -93,7 +93,7 @@ async function start(
   cleanups.push(() => github.close());
   const stopCi = runSampleCi(github);
   cleanups.push(async () => stopCi());
-  const server = model ? undefined : await startModelServer({ script: fixerScript });
+  const server = model ? undefined : await startModelServer({ script: workerScript });
   if (server) cleanups.push(() => server.close());
   const variables = {
     ...inherited(environment),
@@ -140,7 +140,7 @@ function cloneUrl(github: LocalGitHub): string {
 function describeModel(model: string | undefined): string {
   return model
     ? `Workers use ${model}.`
-    : "No model is configured, so a scripted model answers. It really reads files, edits them and opens a pull request, but it can only fix the sample issue, repair the check of its pull request, and change the comment in its code when a review asks for that.";
+    : "No model is configured, so a scripted model answers. It really reads files, edits them, runs tests and opens a pull request, but only in prepared steps on the sample issue: fixer, reviewer, triager, planner, explainer, tester, documenter and main each have some.";
 }
 
 function inherited(environment: Record<string, string | undefined>): Record<string, string> {

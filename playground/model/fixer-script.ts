@@ -16,8 +16,8 @@ const library = "src/paginate.js";
 const buggyLine = "  return Math.floor(total / perPage) + 1;";
 const fixedLine = "  return Math.max(1, Math.ceil(total / perPage));";
 
-const introduction =
-  "I am a scripted model: no API key is configured, so no real model is running. I can only fix the sample issue.";
+export const introduction =
+  "I am a scripted model: no API key is configured, so no real model is running. I can only play prepared steps on the sample issue.";
 const howToUseRealModel =
   "For anything else, stop the demo, set an API key such as ANTHROPIC_API_KEY or OPENAI_API_KEY and GOLEM_FORGE_MODEL (for example anthropic:claude-sonnet-4-5), and start it again.";
 
@@ -47,7 +47,7 @@ export function fixerScript({ messages: all, tools }: ChatRequest): ModelReply {
   const offered = new Set(tools.map((tool) => tool.function.name));
   const task = textOf(messages.find(({ role }) => role === "user"));
   const isFixer = offered.has("edit_file") && offered.has("open_pull_request");
-  if (!/empty/i.test(task) || !/paginate|pages?\b/i.test(task) || !isFixer) {
+  if (!isSampleTask(task) || !isFixer) {
     return { text: `${introduction} ${howToUseRealModel}` };
   }
 
@@ -71,6 +71,11 @@ export function fixerScript({ messages: all, tools }: ChatRequest): ModelReply {
   const turns = workingTurns(tests).filter(({ calls }) => available(calls).length > 0);
   const reply = turns[turnOf(messages)] ?? finish(messages, offered, tests);
   return "calls" in reply && reply.calls ? { ...reply, calls: available(reply.calls) } : reply;
+}
+
+/** True for a task about the sample issue. */
+export function isSampleTask(task: string): boolean {
+  return /empty/i.test(task) && /paginate|pages?\b/i.test(task);
 }
 
 function workingTurns(tests: Tests): Turn[] {
@@ -126,7 +131,7 @@ function describeAfter(run: TestRun): string {
 }
 
 /** Describes the test counts and the failed tests. */
-function describeRun(run: TestRun): string {
+export function describeRun(run: TestRun): string {
   if (run.kind === "did not run") return run.why;
   const failed = run.failed.map((name) => `*${name}*`).join(", ");
   return `\`${run.counts}\`${failed && ` – ${failed}`}`;
@@ -225,7 +230,7 @@ function summarize(result: string, tests: Tests): string {
   );
 }
 
-function paragraphs(...texts: (string | undefined)[]): string {
+export function paragraphs(...texts: (string | undefined)[]): string {
   return texts.filter(Boolean).join("\n\n");
 }
 
@@ -237,7 +242,7 @@ type TestRun =
   | { kind: "did not run"; why: string };
 
 /** Parses the tool's result. Tests that were killed, or that reported no counts, did not run. */
-function readTestRun(answer: string): TestRun {
+export function readTestRun(answer: string): TestRun {
   const [, counts, failures, exitCode] =
     /^(.+?: \d+ passed, (\d+) failed(?:, \d+ skipped)?)\. Exit code (\d+) after /.exec(answer) ?? [];
   if (counts !== undefined) {

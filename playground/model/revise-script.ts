@@ -4,17 +4,23 @@ import { type ModelReply, turnOf } from "./model-server.ts";
 const library = "src/paginate.js";
 const oldComment = "An empty list has one empty page.";
 const newComment = "An empty list has one empty page; a full last page is the last one.";
-const changelog = "# Changelog\n\n- A full last page is no longer followed by an empty one.\n";
+const fixerChange = "A full last page is no longer followed by an empty one.";
 
 /**
  * Plays the model after it opened its pull request: adds the changelog that the sample's CI requires, and makes the changes
  * to the sample's comments that a review requests. Returns undefined if there is nothing to do.
  */
-export function reviseScript(messages: readonly ChatMessage[], offered: ReadonlySet<string>): ModelReply | undefined {
-  const start = messages.findLastIndex((message) => message.role === "user" && turnsFor(textOf(message)) !== undefined);
+export function reviseScript(
+  messages: readonly ChatMessage[],
+  offered: ReadonlySet<string>,
+  change = fixerChange,
+): ModelReply | undefined {
+  const start = messages.findLastIndex(
+    (message) => message.role === "user" && turnsFor(textOf(message), change) !== undefined,
+  );
   const asked = textOf(messages[start]);
   const since = messages.slice(start + 1);
-  const turns = start < 0 ? undefined : turnsFor(asked);
+  const turns = start < 0 ? undefined : turnsFor(asked, change);
   if (!turns || !offered.has("update_pull_request")) return undefined;
   const denied = resultsOf(since, "update_pull_request").map(denialReason).at(-1);
   if (denied !== undefined)
@@ -22,19 +28,20 @@ export function reviseScript(messages: readonly ChatMessage[], offered: Readonly
   return turns[turnOf(since)] ?? { text: "Done." };
 }
 
-function turnsFor(asked: string): ModelReply[] | undefined {
+function turnsFor(asked: string, change: string): ModelReply[] | undefined {
   if (/checks? failed/i.test(asked))
-    return /changelog/i.test(asked) ? changelogTurns() : [{ text: cannot("repair that check") }];
+    return /changelog/i.test(asked) ? changelogTurns(change) : [{ text: cannot("repair that check") }];
   const comments = [...asked.matchAll(/review comment (\d+)/gi)].map(([, id]) => Number(id));
   if (!/requests changes/.test(asked) || comments.length === 0) return undefined;
   return reviewTurns([...new Set(comments)], { canDoIt: /in (this|the) comment|docstring/i.test(asked) });
 }
 
-function changelogTurns(): ModelReply[] {
+function changelogTurns(change: string): ModelReply[] {
+  const content = `# Changelog\n\n- ${change}\n`;
   return [
     {
       text: "CI requires a line in CHANGELOG.md. I add one.",
-      calls: [{ name: "write_file", args: { path: "CHANGELOG.md", content: changelog } }],
+      calls: [{ name: "write_file", args: { path: "CHANGELOG.md", content } }],
     },
     { text: "", calls: [{ name: "update_pull_request", args: { message: "Add the change to the changelog" } }] },
     { text: "I added a line to `CHANGELOG.md` and pushed it, so CI runs again." },

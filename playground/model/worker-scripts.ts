@@ -1,0 +1,293 @@
+import { type ChatMessage, denialReason, resultsOf, textOf, withoutInterrupted } from "./conversation.ts";
+import { describeRun, fixerScript, introduction, isSampleTask, paragraphs, readTestRun } from "./fixer-script.ts";
+import { type ChatRequest, type ModelReply, turnOf } from "./model-server.ts";
+import { reviseScript } from "./revise-script.ts";
+
+interface Turn {
+  text?: string;
+  calls?: { name: string; args: unknown }[];
+}
+
+/** What a worker reads before it decides on its next turn. */
+interface Conversation {
+  task: string;
+  /** Returns the last result of this tool, or an empty text. */
+  result: (tool: string) => string;
+  results: (tool: string) => string[];
+}
+
+interface Story {
+  /** How the worker's instructions begin. */
+  instructions: string;
+  /** Returns the turns. They are composed again for each request, with the results that the conversation contains so far. */
+  turns: (conversation: Conversation) => Turn[];
+  /** The line for the changelog that the sample's CI requires. */
+  changelog?: string;
+}
+
+const library = "src/paginate.js";
+const tests = "test/paginate.test.js";
+const bug = "Math.floor(total / perPage) + 1";
+const search = { name: "grep", args: { pattern: "pageCount|hasNext|Math\\." } };
+const readLibrary = { name: "read_file", args: { path: library } };
+const readTests = { name: "read_file", args: { path: tests } };
+const alreadyFixed = `\`${library}\` does not contain \`${bug}\` any more, so the issue seems to be fixed.`;
+
+const stories: Story[] = [
+  { instructions: "You review the pull request", turns: reviewer },
+  { instructions: "You sort the issue", turns: triager },
+  { instructions: "You plan the work", turns: planner },
+  { instructions: "You answer questions about this repository", turns: explainer },
+  { instructions: "You take the request of a person", turns: main },
+  { instructions: "You write tests", turns: tester, changelog: "The first page and the last one are tested." },
+  {
+    instructions: "You write and correct documentation",
+    turns: documenter,
+    changelog: "The README lists the options of `paginate`.",
+  },
+];
+
+/**
+ * Plays the model of each worker that ships: a short story about the sample issue for most of them, with the offered tools
+ * and their actual results, and the fixer's for the others. For any other task it explains what a scripted model cannot do.
+ */
+export function workerScript(request: ChatRequest): ModelReply {
+  const messages = withoutInterrupted(request.messages);
+  const instructions = textOf(messages.find(({ role }) => role === "system"));
+  const story = stories.find((each) => instructions.startsWith(each.instructions));
+  const task = textOf(messages.find(({ role }) => role === "user"));
+  if (!story || !isSampleTask(task)) return fixerScript(request);
+
+  const offered = new Set(request.tools.map((tool) => tool.function.name));
+  const revision = reviseScript(messages, offered, story.changelog);
+  if (revision) return revision;
+
+  const turns = story.turns(conversationOf(messages, task)).flatMap(({ text, calls }) => {
+    const available = calls?.filter(({ name }) => offered.has(name));
+    return available?.length === 0 ? [] : [{ text: text ?? "", ...(available && { calls: available }) }];
+  });
+  const [first] = turns;
+  if (first) first.text = paragraphs(introduction, first.text);
+  return turns[turnOf(messages)] ?? turns.at(-1) ?? { text: introduction };
+}
+
+function conversationOf(messages: readonly ChatMessage[], task: string): Conversation {
+  const results = (tool: string) => resultsOf(messages, tool);
+  return { task, results, result: (tool) => results(tool).at(-1) ?? "" };
+}
+
+/** Returns the place of the first line of the library that contains this text, as grep reported it. */
+function placeOf(matches: string, text: string): string {
+  const line = matches.split("\n").find((each) => each.startsWith(`${library}:`) && each.includes(text));
+  const [, number] = /:(\d+):/.exec(line ?? "") ?? [];
+  return number === undefined ? `\`${library}\`` : `\`${library}:${number}\``;
+}
+
+function triager({ result }: Conversation): Turn[] {
+  const found = result("grep");
+  const labelled = result("add_labels");
+  const denied = denialReason(labelled) !== undefined;
+  return [
+    { text: "I look for the code that the issue describes.", calls: [search, readTests] },
+    ...(found === "" || found.includes(bug)
+      ? [
+          {
+            text: paragraphs(
+              "**Bug.** The number of pages is one too high when the items fill all pages exactly.",
+              `- Cause: ${placeOf(found, bug)} adds one to the rounded-down number, also when nothing remains.`,
+              "- Who notices it: everyone whose last page is full. They see an enabled *next* button and an empty page. No data is lost.",
+              `- Nothing is missing to act on it: \`${tests}\` has a test that fails for this reason. Start in \`pageCount\`.`,
+            ),
+            calls: [{ name: "add_labels", args: { labels: ["bug"] } }],
+          },
+          {
+            text: denied
+              ? `This is a bug in ${placeOf(found, bug)}. I did not add the label, because that was denied.`
+              : `This is a bug in ${placeOf(found, bug)}. ${labelled}`,
+          },
+        ]
+      : [{ text: alreadyFixed }]),
+  ];
+}
+
+function planner({ result }: Conversation): Turn[] {
+  const found = result("grep");
+  const steps = [
+    { content: "Round up in pageCount, and keep one page for an empty list", activeForm: "Rounding up in pageCount" },
+    { content: "Run the tests", activeForm: "Running the tests" },
+    { content: "Add a line to the changelog", activeForm: "Adding a line to the changelog" },
+  ];
+  return [
+    { text: "I read the code and its tests before I plan.", calls: [search, readLibrary, readTests] },
+    ...(found === "" || found.includes(bug)
+      ? [
+          { calls: [{ name: "write_tasks", args: { tasks: steps.map((step) => ({ ...step, status: "pending" })) } }] },
+          {
+            text: [
+              `1. Change ${placeOf(found, bug)} to round up: \`Math.max(1, Math.ceil(total / perPage))\`. \`hasNext\` (${placeOf(found, "hasNext")}) follows from it. What could go wrong: without \`Math.max\`, an empty list would have no page.`,
+              `2. Run \`npm test\`. The test *a full last page is not followed by an empty one* fails now and has to pass; the other two have to stay green.`,
+              "3. Add a line to `CHANGELOG.md`, which the CI requires.",
+              "",
+              "I would leave out a check of `perPage`: it is a separate change.",
+            ].join("\n"),
+          },
+        ]
+      : [{ text: alreadyFixed }]),
+  ];
+}
+
+function explainer({ result }: Conversation): Turn[] {
+  const found = result("grep");
+  return [
+    { text: "I follow the call from `paginate` to the number of pages.", calls: [readLibrary, search] },
+    {
+      text:
+        found === "" || found.includes(bug)
+          ? [
+              "The third page exists because `pageCount` always adds one, even when the second page is full.",
+              "",
+              `1. \`paginate\` asks for the number of pages (${placeOf(found, "const pages")}).`,
+              `2. ${placeOf(found, bug)} computes \`${bug}\`: for 20 items with 10 per page that is 2 + 1 = 3. For 19 it is 1 + 1 = 2, and for 21 it is 2 + 1 = 3, which are right.`,
+              `3. ${placeOf(found, "hasNext")} compares the page with that number: \`2 < 3\`, so the *next* button stays enabled.`,
+            ].join("\n")
+          : alreadyFixed,
+    },
+  ];
+}
+
+function main({ result }: Conversation): Turn[] {
+  const task =
+    "Explain why 20 items with 10 per page have an empty third page. Follow `paginate` in src/paginate.js. The caller opens the pull request, if there is one.";
+  return [
+    {
+      text: "The cause has to be known before anything changes, so I ask the explainer.",
+      calls: [{ name: "explainer", args: { task } }],
+    },
+    {
+      text: paragraphs(
+        "The explainer reports:",
+        result("explainer"),
+        "Nothing was changed. `/run fixer` fixes it and opens a pull request.",
+      ),
+    },
+  ];
+}
+
+const newTest = `test("only the first page has no previous page", () => {
+  assert.equal(paginate(products(25)).hasPrevious, false);
+  assert.equal(paginate(products(25), { page: 2 }).hasPrevious, true);
+});
+`;
+const lastTest = 'test("a full last page is not followed by an empty one", () => {';
+
+function tester(conversation: Conversation): Turn[] {
+  const [before, after] = conversation.results("run_tests").map(readTestRun);
+  return [
+    { text: "I read the code and the tests that exist.", calls: [readLibrary, readTests] },
+    { calls: [{ name: "run_tests", args: {} }] },
+    {
+      text: paragraphs(
+        before && `Before my change: ${describeRun(before)}.`,
+        "The bug has a test already. `hasPrevious` has none, so I add one.",
+      ),
+      calls: [
+        {
+          name: "edit_file",
+          args: { path: tests, old_text: lastTest, new_text: `${newTest}\n${lastTest}` },
+        },
+      ],
+    },
+    { calls: [{ name: "run_tests", args: {} }] },
+    ...pullRequest(conversation, {
+      title: "Test that only the first page has no previous page",
+      body: [
+        "`hasPrevious` had no test. Now one checks it for the first and the second page.",
+        "",
+        `- before: ${before ? describeRun(before) : "the tests were not run"}`,
+        `- after: ${after ? describeRun(after) : "the tests were not run"}`,
+        "",
+        "The code under test is unchanged, so the test that shows the reported bug still fails.",
+      ].join("\n"),
+    }),
+  ];
+}
+
+const documented = "Page numbers start at 1.";
+
+function documenter(conversation: Conversation): Turn[] {
+  return [
+    {
+      text: "I compare the README with the code.",
+      calls: [{ name: "read_file", args: { path: "README.md" } }, readLibrary],
+    },
+    {
+      text: "The README does not say which values `page` and `perPage` have by default.",
+      calls: [
+        {
+          name: "edit_file",
+          args: {
+            path: "README.md",
+            old_text: documented,
+            new_text: `\`page\` is 1 and \`perPage\` is 10 by default. ${documented}`,
+          },
+        },
+        { name: "git_diff", args: {} },
+      ],
+    },
+    ...pullRequest(conversation, {
+      title: "Document the default options of paginate",
+      body: `The README did not name the defaults of \`page\` and \`perPage\`. They are in the signature of \`paginate\` in \`${library}\`. No code changes.`,
+    }),
+  ];
+}
+
+/** Proposes a pull request with the edit that was made, and reports what became of it. */
+function pullRequest({ result }: Conversation, { title, body }: { title: string; body: string }): Turn[] {
+  const edited = result("edit_file");
+  if (edited.startsWith("Error") || denialReason(edited) !== undefined)
+    return [{ text: "The file could not be changed as prepared, so I stop here. Nothing was pushed." }];
+  const args = { title, body: `${body}\n\nWritten by a scripted model in the Golem Forge playground.` };
+  const opened = result("open_pull_request");
+  const denied = denialReason(opened);
+  return [
+    { calls: [{ name: "open_pull_request", args }] },
+    {
+      text:
+        denied === undefined
+          ? `${opened}\n\n${body}`
+          : `The pull request was denied${denied && `: ${denied}`}. Nothing was pushed.`,
+    },
+  ];
+}
+
+function reviewer({ task, result }: Conversation): Turn[] {
+  if (!/^Pull request #/m.test(task))
+    return [
+      { text: "This thread is an issue, so there is nothing to review. Comment `/run reviewer` on a pull request." },
+    ];
+  const [, line] = /^\s*\d*\s+(\d+) \+.*Math\.ceil\(total \/ perPage\)/m.exec(result("read_pull_request_diff")) ?? [];
+  const finding = {
+    key: "per-page-zero",
+    path: library,
+    line: Number(line),
+    text: "With `perPage: 0` the number of pages is `Infinity`, so `hasNext` is always true and a loop over the pages never ends. Refuse it.",
+    suggestion:
+      '  if (!(perPage >= 1)) throw new RangeError("perPage must be at least 1");\n  return Math.max(1, Math.ceil(total / perPage));',
+  };
+  const summary =
+    line === undefined
+      ? "I am a scripted model and know only the change of the sample's `pageCount`, which this pull request does not contain. I have no findings; that is no review."
+      : "The page count is right now for full, partial and empty lists. One value of `perPage` is not handled.";
+  return [
+    {
+      text: "I read the description, the earlier reviews and the diff.",
+      calls: [
+        { name: "read_pull_request", args: {} },
+        { name: "read_reviews", args: {} },
+      ],
+    },
+    { calls: [{ name: "read_pull_request_diff", args: {} }, readLibrary] },
+    { calls: [{ name: "create_review", args: { summary, findings: line === undefined ? [] : [finding] } }] },
+    { text: result("create_review") },
+  ];
+}

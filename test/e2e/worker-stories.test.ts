@@ -1,0 +1,83 @@
+import { readdirSync } from "node:fs";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { readSampleIssue, readSampleRepository } from "#playground/demo/sample-repository.ts";
+import { workerScript } from "#playground/model/worker-scripts.ts";
+import { approvalIdIn, type Forge, startForge } from "../support/forge-world.ts";
+
+/** The pull request that the reviewer reads. */
+const fix = {
+  title: "Do not add an empty page after a full last page",
+  branch: "fix",
+  path: "src/paginate.js",
+  from: "Math.floor(total / perPage) + 1",
+  to: "Math.max(1, Math.ceil(total / perPage))",
+};
+
+let forge: Forge;
+beforeAll(async () => {
+  forge = await startForge({
+    script: workerScript,
+    repositories: [await readSampleRepository()],
+    environment: { GOLEM_FORGE_SANDBOX: "off", GOLEM_FORGE_RUNS_PER_HOUR: "1000" },
+  });
+  await forge.start();
+}, 120_000);
+afterAll(() => forge.close());
+
+/** Runs a worker in a new thread, approves its requests, and resolves to its last comment. */
+async function play(worker: string, thread: number): Promise<string> {
+  const { github, botComment } = forge;
+  const maintainer = github.as("maintainer");
+  maintainer.comment(thread, `/run ${worker}`);
+  const answer = botComment(thread, new RegExp(`^### \\S+ \\*\\*${worker}\\*\\*\\s+(?!is |asks )`));
+  const asked = botComment(thread, /asks for approval/).then((request) =>
+    maintainer.comment(thread, `/approve ${approvalIdIn(request)}`),
+  );
+  asked.catch(() => undefined);
+  return (await answer).body;
+}
+
+test.each([
+  ["triager", /This is a bug in `src\/paginate\.js:3`\. #\S?\d+ has the labels bug\./],
+  ["planner", /1\. Change `src\/paginate\.js:3` to round up[\s\S]*`hasNext` \(`src\/paginate\.js:15`\)/],
+  ["explainer", /1\. `paginate` asks for the number of pages \(`src\/paginate\.js:8`\)\.[\s\S]*2 \+ 1 = 3/],
+  ["main", /The explainer reports:[\s\S]*`src\/paginate\.js:15` compares[\s\S]*\/run fixer/],
+  ["tester", /Opened draft pull request #\S?\d+: Test that only the first page[\s\S]*- before: /],
+  ["documenter", /Opened draft pull request #\S?\d+: Document the default options of paginate/],
+  ["fixer", /I opened http/],
+])("the scripted model plays %s on the sample issue", { timeout: 240_000 }, async (worker, expected) => {
+  const { number } = forge.github.as("visitor").openIssue(await readSampleIssue());
+
+  expect(await play(worker, number)).toMatch(expected);
+});
+
+test("the scripted model plays reviewer on a pull request", { timeout: 240_000 }, async () => {
+  const { github } = forge;
+  const content = ((await github.readFile("main", fix.path)) ?? "").replace(fix.from, fix.to);
+  const maintainer = github.as("maintainer");
+  const commit = { branch: fix.branch, message: fix.title, author: "maintainer", at: new Date() };
+  await github.push({ ...commit, files: { [fix.path]: content } });
+  const { number } = await maintainer.openPullRequest({ title: fix.title, head: fix.branch, base: "main" });
+
+  await play("reviewer", number);
+
+  const snapshot = Object.values(await github.snapshot())[0];
+  const reviews = snapshot?.pulls.find((pull) => pull.number === number)?.pull?.reviews ?? [];
+  expect(reviews.flatMap(({ comments }) => comments.map(({ body }) => body))).toEqual([
+    expect.stringContaining("With `perPage: 0` the number of pages is `Infinity`"),
+  ]);
+});
+
+const workers = readdirSync(new URL("../../workers/", import.meta.url)).map((name) => name.replace(".worker", ""));
+
+test.each(workers)(
+  "an issue of one's own tells that a scripted model cannot help: %s",
+  { timeout: 240_000 },
+  async (worker) => {
+    const { number } = forge.github.as("visitor").openIssue({ title: "Add dark mode", body: "Please." });
+
+    expect(await play(worker, number)).toMatch(
+      /I am a scripted model: no API key is configured[\s\S]*ANTHROPIC_API_KEY/,
+    );
+  },
+);
