@@ -116,8 +116,9 @@ function standardEnvironment({ path }: GuestSystem): Record<string, string> {
     POETRY_VIRTUALENVS_IN_PROJECT: "1",
     COREPACK_ENABLE_PROJECT_SPEC: "0",
     COREPACK_ENABLE_STRICT: "0",
-    // Otherwise pnpm 11 downloads and starts the version that the repository names.
+    // Otherwise pnpm 11 downloads and starts the version that the repository names, and installs packages before a script.
     pnpm_config_pm_on_fail: "ignore",
+    pnpm_config_verify_deps_before_run: "false",
     GOPATH: `${guestHome}/go`,
     GOTOOLCHAIN: "local",
     GOPROXY: "off",

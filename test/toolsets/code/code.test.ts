@@ -241,6 +241,16 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
     expect(llmContent).not.toMatch(/^\s+from \/usr/m);
   });
 
+  test("pnpm neither starts another version of itself nor installs packages before a script", async () => {
+    const { call } = await world({ files: { "package.json": "{}" } });
+
+    const { value } = await call("run_code", { language: "bash", code: "env | grep ^pnpm_ | sort" });
+
+    expect(value).toMatchObject({
+      stdout: "pnpm_config_pm_on_fail=ignore\npnpm_config_verify_deps_before_run=false\n",
+    });
+  });
+
   test("a test that never ends is a timeout", async () => {
     const { call } = await world({ files: { ...project, "add.js": "export const add = () => { while (true); };" } });
 
