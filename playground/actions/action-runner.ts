@@ -141,9 +141,9 @@ export class ActionRunner {
     });
   }
 
-  /** Kills all jobs, as if their machines had failed. */
-  kill(): void {
-    for (const { process } of this.#running) process?.kill("SIGKILL");
+  /** Kills all jobs, as if their machines had failed, or sends them another signal. */
+  kill(signal: NodeJS.Signals = "SIGKILL"): void {
+    for (const { process } of this.#running) process?.kill(signal);
   }
 
   /** Resolves to the process of a job that is running, as soon as there is one. Undefined once `isOver` returns true. */

@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { beforeAll, describe, expect, test } from "vitest";
+import type { RequestRecord } from "#playground/github/request-log.ts";
 import { actionRepository, startActionWorld } from "../support/action-world.ts";
 import { type CrashSchedule, playSchedule, scheduleOf } from "../support/crash-schedule.ts";
 import { fixScript, playFix, playReview, reviewScript } from "../support/fix-story.ts";
@@ -86,15 +87,19 @@ describe("kill -9 loses no work and never posts twice", { timeout: 60 * 60_000 }
   });
 
   // One moment of it is part of the story in github-action.test.ts.
-  test.runIf(everyMoment)("in a job of the GitHub Action, after every write on GitHub", async () => {
-    const calm = await playJobs();
+  test.runIf(everyMoment).each<JobFault["kind"]>(["kill", "race"])(
+    "in jobs of the GitHub Action: %s after each write on GitHub and each push of the saved runs",
+    async (kind) => {
+      const calm = await playJobs();
 
-    await inPairs([...calm.writes.keys()], async (killAfterWrite) => {
-      const { result, kills } = await playJobs(killAfterWrite);
-      expect(kills).toBe(1);
-      expect(result, `killed after ${calm.writes[killAfterWrite]}`).toEqual(calm.result);
-    });
-  });
+      await inPairs([...calm.writes.keys()], async (write) => {
+        const { result, faults } = await playJobs({ kind, write });
+        const reached = Math.floor(calm.writes.length * reliableShare);
+        expect(faults, `write ${write} was reached`).toBeOneOf(write <= reached ? [1] : [0, 1]);
+        expect(result, `${kind} after write ${write}: ${calm.writes[write]}`).toEqual(calm.result);
+      });
+    },
+  );
 
   if (!postgresPrograms) test.skip(`needs PostgreSQL: ${whyNoPostgres}`, () => undefined);
 
@@ -182,26 +187,54 @@ async function playStory({ killer, environment }: Database, { killAt, killAfterW
   }
 }
 
+/**
+ * A fault after a write of a job on GitHub. A job that dies before one leaves what it leaves after the write before, because
+ * its files die with it.
+ */
+interface JobFault {
+  /** `race`: the job is suspended, and continues when another one has taken the lease over. */
+  kind: "kill" | "race";
+  /** The number of the write, from 0. */
+  write: number;
+}
+
 /** Plays the story with jobs of the GitHub Action. What a killed job leaves is found by the next scheduled one. */
-async function playJobs(killAfterWrite?: number) {
-  const world = await startActionWorld({ script: fixScript, environment: { GOLEM_FORGE_LEASE_SECONDS: "6" } });
+async function playJobs(fault?: JobFault) {
+  const environment = { GOLEM_FORGE_LEASE_SECONDS: "6" };
+  const parallel = fault?.kind === "race" ? 3 : 1;
+  const world = await startActionWorld({ script: fixScript, environment, parallel, timeoutMs: 90_000 });
   const { github, runner } = world;
   const writes: string[] = [];
-  let kills = 0;
-  github.afterWrite(({ method, operation }) => {
-    // The number of status edits and of pushes depends on the clock.
-    if (method === "PATCH" || (operation === "git-receive-pack" && writes.includes("git-receive-pack")))
-      return undefined;
-    writes.push(operation ?? method);
-    if (writes.length - 1 !== killAfterWrite || kills > 0) return undefined;
-    kills += 1;
-    runner.kill();
+  let struck: RequestRecord | undefined;
+  let faults = 0;
+  let isSuspended = false;
+  const strike = () => {
+    faults += 1;
+    isSuspended = fault?.kind === "race";
+    runner.kill(isSuspended ? "SIGSTOP" : "SIGKILL");
     void runner.triggerSchedule(actionRepository);
-    return "drop";
+    return isSuspended ? undefined : "drop";
+  };
+  github.onRequest((request) => {
+    const { method, operation } = request;
+    if (method === "GET" || operation === "git-upload-pack") return undefined;
+    writes.push(operation ?? method);
+    if (writes.length - 1 === fault?.write) struck = request;
+    return undefined;
+  });
+  github.afterWrite((request) => {
+    if (request === struck) return strike();
+    if (isSuspended && request.operation === "git-receive-pack") {
+      isSuspended = false;
+      runner.kill("SIGCONT");
+    }
+    return undefined;
   });
   try {
     const result = await playFix(world);
-    return { result, writes, kills };
+    return { result, writes, faults };
+  } catch (error) {
+    throw new Error(`${JSON.stringify(fault)}: ${error instanceof Error ? error.message : error}`);
   } finally {
     await world.close();
   }
