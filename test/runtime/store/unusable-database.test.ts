@@ -50,8 +50,21 @@ describe.skipIf(!canMount)("a file system", () => {
 
     const printed = await runThere(`${node} && mount -o remount,ro ${folder} && ${node}`);
 
-    expect(printed).toMatch(/^UserError The database \S+forge\.db cannot be opened: .*read-only file system/i);
+    expect(printed).toMatch(/^UserError The database \S+forge\.db cannot be opened: the file system is read-only\./);
   });
+});
+
+test.runIf(process.platform === "linux").each([
+  ["/proc/golem/forge.db", "The folder /proc/golem of the database cannot be created: no folder can be created there."],
+  [
+    "/etc/passwd/golem/forge.db",
+    "The folder /etc/passwd/golem of the database cannot be created: a part of its path is a file.",
+  ],
+])("a database at %s is refused with what to do", async (database, sentence) => {
+  const refusal = openSqliteStore(database);
+
+  await expect(refusal).rejects.toThrow(UserError);
+  await expect(refusal).rejects.toThrow(`${sentence} Create it for this process, or set DATABASE_URL to another file.`);
 });
 
 describe("a damaged file", () => {

@@ -1,4 +1,4 @@
-import { statfsSync } from "node:fs";
+import { existsSync, statfsSync } from "node:fs";
 import { mkdir, open, realpath } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { DatabaseSync, type SQLInputValue, type SQLOutputValue, type StatementSync } from "node:sqlite";
@@ -53,7 +53,7 @@ export async function openSqliteConnection(path: string): Promise<SqliteConnecti
     if (error instanceof UserError) throw error;
     const problem = problemOf(error, path);
     if (problem) throw new UserError(problem.message, { cause: error });
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = error instanceof Error ? reasonOf(error) : String(error);
     throw new UserError(`The database ${path} cannot be opened: ${reason}.`, { cause: error });
   }
 }
@@ -126,11 +126,41 @@ export function openRecordedDatabase(saved?: {
 /** Returns the real path of the file, so that different names for it share one lock. */
 async function resolvePath(path: string): Promise<string> {
   const absolute = resolve(path);
-  await mkdir(dirname(absolute), { recursive: true, mode: 0o700 });
+  await createFolder(dirname(absolute));
   try {
     return await realpath(absolute);
   } catch {
     return join(await realpath(dirname(absolute)), basename(absolute));
+  }
+}
+
+/** Creates a folder and those above it. Node's `recursive` option never returns below `/proc`, where nothing can be created. */
+async function createFolder(folder: string): Promise<void> {
+  if (existsSync(folder)) return;
+  await createFolder(dirname(folder));
+  await mkdir(folder, { mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
+    // Another process was faster.
+    if (error.code === "EEXIST") return;
+    throw new UserError(
+      `The folder ${folder} of the database cannot be created: ${reasonOf(error)}. Create it for this process, or set DATABASE_URL to another file.`,
+      { cause: error },
+    );
+  });
+}
+
+function reasonOf({ code, message }: NodeJS.ErrnoException): string {
+  switch (code) {
+    case "EACCES":
+    case "EPERM":
+      return "this process may not write there";
+    case "EROFS":
+      return "the file system is read-only";
+    case "ENOENT":
+      return "no folder can be created there";
+    case "ENOTDIR":
+      return "a part of its path is a file";
+    default:
+      return message;
   }
 }
 
