@@ -28,12 +28,18 @@ export function keyVariableOf(model: string): string {
   return keyVariables[model.split(":", 1)[0] ?? ""] ?? "ANTHROPIC_API_KEY";
 }
 
+/** The address of a `compatible:` model, of which the workflow file has an example. */
+export const baseUrlVariable = "OPENAI_COMPATIBLE_BASE_URL";
+
+/** Returns true for a model whose address has to be written into the workflow file. */
+export function needsBaseUrl(model: string): boolean {
+  return model.startsWith("compatible:");
+}
+
 /** Renders the workflow file. It contains no untrusted text: jobs read the event from a file. */
 export function renderActionWorkflow({ workflows, model, from }: ActionWorkflowOptions): string {
   const key = keyVariableOf(model);
-  const baseUrl = model.startsWith("compatible:")
-    ? "          OPENAI_COMPATIBLE_BASE_URL: https://models.example.com/v1\n"
-    : "";
+  const baseUrl = needsBaseUrl(model) ? `          ${baseUrlVariable}: https://models.example.com/v1\n` : "";
   const steps =
     "uses" in from
       ? `      - uses: ${from.uses}`

@@ -201,6 +201,17 @@ test("golem init --action --uses writes a workflow that needs no npm package, wh
   expect(doctor.text()).toContain("Workflow: .github/workflows/golem-forge.yml has what the Action needs.");
 });
 
+test("golem init --action names the address that a compatible model needs", async () => {
+  const world = await golemWorld({ turns: [], files: ci });
+
+  const run = world.give(["init", "--action", "--model", "compatible:glm-5"]);
+
+  expect(await run.code).toBe(0);
+  expect(run.text()).toMatch(/2\. Replace the example of OPENAI_COMPATIBLE_BASE_URL in the file.*\n\s+3\. Turn on/);
+  const text = readFileSync(join(world.root, ".github/workflows/golem-forge.yml"), "utf8");
+  expect(text).toContain("OPENAI_COMPATIBLE_BASE_URL: https://models.example.com/v1");
+});
+
 test("golem doctor names what the workflow and the settings of the repository lack", async () => {
   const world = await golemWorld({ turns: [], files: ci });
   await world.give(["init", "--action", "--model", "openai:gpt-5"]).code;

@@ -6,8 +6,10 @@ import { findRoot } from "#sandbox/checkout/open-checkout.ts";
 import {
   type ActionWorkflowOptions,
   actionWorkflowPath,
+  baseUrlVariable,
   findWorkflowNames,
   keyVariableOf,
+  needsBaseUrl,
   renderActionWorkflow,
 } from "#setup/action-workflow.ts";
 import { type CommandContext, parseWords } from "./command-context.ts";
@@ -51,13 +53,18 @@ async function initAction(
   const file = join(root, actionWorkflowPath);
   await writeNewFile(file, renderActionWorkflow({ workflows, model, from }), cwd);
   const waitsFor = workflows.length > 0 ? `Workers wait for the results of ${workflows.join(", ")}.\n` : "";
+  const steps = [
+    `Add the model's key to the repository's secrets as ${keyVariableOf(model)}: Settings → Secrets and variables → Actions.`,
+    ...(needsBaseUrl(model)
+      ? [`Replace the example of ${baseUrlVariable} in the file with the address of the model.`]
+      : []),
+    'Turn on "Allow GitHub Actions to create and approve pull requests": Settings → Actions → General.',
+    "Push the file to the default branch, and comment /run fixer in an issue.",
+  ];
   return `Wrote ${relative(cwd, file)}.
 ${waitsFor}
 Next:
-  1. Add the model's key to the repository's secrets as ${keyVariableOf(model)}: Settings → Secrets and variables → Actions.
-  2. Turn on "Allow GitHub Actions to create and approve pull requests": Settings → Actions → General.
-  3. Push the file to the default branch, and comment /run fixer in an issue.
-`;
+${steps.map((step, index) => `  ${index + 1}. ${step}\n`).join("")}`;
 }
 
 /** `golem init [name]`: writes a first worker to the checkout. Returns the next steps for the person. */
