@@ -251,7 +251,10 @@ export const workerMachine = machineSetup.createMachine({
             actions: [
               {
                 type: "setTimer",
-                params: ({ context, event }) => ({ timer: "retry", afterMs: retryDelay(context, event) }),
+                params: ({ context, event }) => ({
+                  timer: "retry",
+                  afterMs: retryDelay(context.consecutiveFailures, event),
+                }),
               },
               { type: "update", params: ({ context }) => ({ consecutiveFailures: context.consecutiveFailures + 1 }) },
             ],
@@ -574,8 +577,9 @@ function updateRequest({ approvalId }: { approvalId: string }): EffectRequest {
   return { kind: "approval.post", approvalId };
 }
 
-function retryDelay({ consecutiveFailures }: WorkerContext, failure: ModelFailed): number {
-  return failure.retryAfterMs ?? firstRetryMs * 2 ** consecutiveFailures;
+/** Returns the delay before the next model call, after this number of failures in a row before the given one. */
+export function retryDelay(failures: number, { retryAfterMs }: Pick<ModelFailed, "retryAfterMs">): number {
+  return retryAfterMs ?? firstRetryMs * 2 ** failures;
 }
 
 function reachedLimit({ steps, tokens, cost, limits }: WorkerContext): string | undefined {

@@ -273,7 +273,7 @@ test("a model call is retried after the time the provider asks for", async () =>
   await runs.startRun({ origin, worker: "fixer", text: "please" });
 
   const { view } = await waitUntilShown(({ view }) => view.state === "retrying");
-  expect(view.activity).toMatch(/^Waiting to try the model again: ./);
+  expect(view.activity).toMatch(/^Waiting to try the model again: .*\. The next try is at \d\d:\d\d:\d\d UTC\.$/);
   expect((await ended()).outcome).toEqual({ kind: "answered", text: "Here I am." });
   const [first = 0, second = 0] = calledAt;
   expect(calledAt).toHaveLength(2);

@@ -1,6 +1,7 @@
 import type { LoggedEvent, RunEvent } from "#domain/events.ts";
 import type { Task } from "#domain/result.ts";
 import { type OpenCall, phaseOf, type RunOutcome, type RunSpec, type RunState, type TokenUsage } from "#domain/run.ts";
+import { retryDelay } from "#machines/worker-machine.ts";
 import type { WorkerSnapshot } from "#machines/worker-snapshot.ts";
 import { stateName } from "#runtime/apply-events.ts";
 import type { EffectProblem, StoredRun } from "#runtime/store/store.ts";
@@ -11,8 +12,8 @@ export interface RunSummary {
   usage: Required<TokenUsage>;
   /** The newest task list. */
   tasks: Task[];
-  /** The reason of the model's last failure. */
-  failure: string | undefined;
+  /** The model's last failure. */
+  failure: { reason: string; at: number; retryAfterMs: number | undefined } | undefined;
   /** The reason of the last stop, if no person requested it. */
   stopReason: string | undefined;
   /** The text of the model's last answer, or the reason that the run ended. */
@@ -53,7 +54,7 @@ export const emptySummary: RunSummary = {
 };
 
 export function summarize(summary: RunSummary, logged: Pick<LoggedEvent, "event" | "at">): RunSummary {
-  return { ...addEvent(summary, logged.event), timeline: extendTimeline(summary.timeline, logged) };
+  return { ...addEvent(summary, logged), timeline: extendTimeline(summary.timeline, logged) };
 }
 
 /** The limit per run. Longer timelines drop their oldest spans. */
@@ -106,7 +107,7 @@ function spanKindOf(event: RunEvent): TimeSpan["kind"] {
   }
 }
 
-function addEvent(summary: RunSummary, event: RunEvent): RunSummary {
+function addEvent(summary: RunSummary, { event, at }: Pick<LoggedEvent, "event" | "at">): RunSummary {
   switch (event.type) {
     case "model.answered":
       return {
@@ -118,7 +119,7 @@ function addEvent(summary: RunSummary, event: RunEvent): RunSummary {
     case "child.finished":
       return { ...summary, usage: addUsage(summary.usage, event.usage) };
     case "model.failed":
-      return { ...summary, failure: event.reason };
+      return { ...summary, failure: { reason: event.reason, at, retryAfterMs: event.retryAfterMs } };
     case "run.stop":
       return { ...summary, stopReason: event.reason };
     case "tool.finished":
@@ -207,12 +208,13 @@ export function progressOf(run: StoredRun, summary: RunSummary, problem: EffectP
 
   const { snapshot, logRemovedAt } = run;
   const removedLog = logRemovedAt === undefined ? undefined : describeRemovedLog(logRemovedAt);
-  const { steps, tokens, cost, openCalls, pullRequest, outcome } = snapshot.context;
+  const { steps, tokens, cost, openCalls, pullRequest, outcome, consecutiveFailures } = snapshot.context;
   const state = stateName(snapshot);
+  const progress = { state, openCalls, pullRequest, consecutiveFailures };
   return {
     ...(problem?.kind === "unreadable"
       ? stopped(problem.reason)
-      : { state, activity: problem?.reason ?? activityOf({ state, openCalls, pullRequest }, summary) }),
+      : { state, activity: problem?.reason ?? activityOf(progress, summary) }),
     steps,
     tokens,
     cost,
@@ -258,16 +260,24 @@ function toOutcome(outcome: WorkerSnapshot["context"]["outcome"], answer: string
   return outcome?.kind === "answered" ? { kind: "answered", text: answer } : outcome;
 }
 
+interface ActiveRun {
+  state: RunState;
+  openCalls: readonly OpenCall[];
+  pullRequest: number | undefined;
+  /** The number of failed model calls since the last answer. */
+  consecutiveFailures: number;
+}
+
 function activityOf(
-  run: { state: RunState; openCalls: readonly OpenCall[]; pullRequest: number | undefined },
-  { failure = "it did not answer.", stopReason, checks }: Pick<RunSummary, "failure" | "stopReason" | "checks">,
+  run: ActiveRun,
+  { failure, stopReason, checks }: Pick<RunSummary, "failure" | "stopReason" | "checks">,
 ): string {
   const phase = phaseOf(run);
   switch (phase) {
     case "starting":
       return "Opening the repository.";
     case "retrying":
-      return `Waiting to try the model again: ${failure}`;
+      return `Waiting to try the model again: ${describeFailure(run, failure)}`;
     case "awaitingApproval":
       return "Waiting for an approval.";
     case "awaitingAnswer":
@@ -285,7 +295,7 @@ function activityOf(
         ? `Stopped. ${stopReason} When this is resolved, continue with /resume.`
         : "Stopped. Continue with /resume.";
     case "working":
-      return workOf(run);
+      return workOf(run, failure);
     case "answered":
     case "failed":
     case "limited":
@@ -294,8 +304,17 @@ function activityOf(
   }
 }
 
-function workOf({ state, openCalls }: { state: RunState; openCalls: readonly OpenCall[] }): string {
-  if (state === "callingModel") return "Thinking.";
+/** Returns the reason of the model's last failure and the time of the next try. */
+function describeFailure({ consecutiveFailures }: ActiveRun, failure: RunSummary["failure"]): string {
+  if (!failure) return "it did not answer.";
+  const retryAt = failure.at + retryDelay(consecutiveFailures - 1, failure);
+  return `${failure.reason} The next try is at ${new Date(retryAt).toISOString().slice(11, 19)} UTC.`;
+}
+
+function workOf({ state, openCalls, consecutiveFailures }: ActiveRun, failure: RunSummary["failure"]): string {
+  if (state === "callingModel") {
+    return consecutiveFailures > 0 && failure ? `Trying the model again: ${failure.reason}` : "Thinking.";
+  }
   if (state === "executing") return `Running ${runningTool(openCalls) ?? "a tool"}.`;
   return state === "ended" ? "Done." : "Deciding what to do next.";
 }

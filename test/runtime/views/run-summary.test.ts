@@ -1,7 +1,17 @@
 import { expect, test } from "vitest";
 import type { RunEvent } from "#domain/events.ts";
-import { emptySummary, summarize } from "#runtime/views/run-summary.ts";
+import { emptySummary, progressOf, summarize } from "#runtime/views/run-summary.ts";
+import { sampleSnapshot, sampleSpec } from "../../support/store-samples.ts";
 
+const sampleRow = {
+  id: "r1",
+  rootId: "r1",
+  spec: sampleSpec("r1"),
+  status: "active" as const,
+  version: 1,
+  changeSets: 0,
+  updatedAt: 0,
+};
 const answered: RunEvent = {
   type: "model.answered",
   text: "I pushed the change.",
@@ -46,4 +56,17 @@ test("the timeline says how long the model, tools and people took", () => {
     { kind: "tools", from: 9_000, to: 9_500 },
     { kind: "people", from: 9_500, to: 60_000 },
   ]);
+});
+
+test("a run whose model cannot be reached says why and when the next try is, also during that try", () => {
+  const reason = "OpenAI cannot be reached: the host models.example was not found.";
+  const failed: RunEvent = { type: "model.failed", reason, retryable: true };
+  const summary = summarize(emptySummary, { event: failed, at: Date.UTC(2026, 10, 26, 12, 0, 0) });
+  const activityIn = (state: "callingModel" | "retrying", consecutiveFailures: number) =>
+    progressOf({ ...sampleRow, snapshot: sampleSnapshot(state, { consecutiveFailures }) }, summary, undefined).activity;
+
+  expect(activityIn("retrying", 1)).toBe(`Waiting to try the model again: ${reason} The next try is at 12:00:02 UTC.`);
+  expect(activityIn("retrying", 4)).toBe(`Waiting to try the model again: ${reason} The next try is at 12:00:16 UTC.`);
+  expect(activityIn("callingModel", 1)).toBe(`Trying the model again: ${reason}`);
+  expect(activityIn("callingModel", 0)).toBe("Thinking.");
 });
