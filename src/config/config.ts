@@ -353,7 +353,9 @@ function describeProblem({ path, ...issue }: z.core.$ZodIssue, given: Record<str
   const shape = { ...Environment.shape, ...ActionEnvironment.shape };
   const name = String(path[0]) as keyof typeof shape;
   if (given[name] === undefined) return `${name} is not set`;
-  if (issue.code === "invalid_value") return `${name} must be one of ${issue.values.join(", ")}`;
+  if (issue.code === "invalid_value") {
+    return `${name} must be ${issue.values.length > 1 ? "one of " : ""}${issue.values.join(", ")}`;
+  }
   return `${name} must be ${shape[name].description}`;
 }
 

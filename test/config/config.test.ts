@@ -142,3 +142,9 @@ function errorMessage(environment: Record<string, string>): string {
   }
   return "";
 }
+
+test("a protocol that telemetry does not support is refused", () => {
+  expect(() => readConfig({ ...complete, OTEL_EXPORTER_OTLP_PROTOCOL: "grpc" })).toThrow(
+    "OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf",
+  );
+});
