@@ -1,5 +1,9 @@
+import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
-import { expect, test } from "vitest";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, onTestFinished, test } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { Environment } from "#config/environment.ts";
 
@@ -27,6 +31,20 @@ test.each(["deploy/compose.yaml", "deploy/kubernetes.yaml"])(
     );
   },
 );
+
+const hasSystemd = spawnSync("systemd-analyze", ["--version"]).status === 0;
+
+test.skipIf(!hasSystemd)("systemd accepts the unit", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "golem-forge-unit-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const unit = join(folder, "golem-forge.service");
+  // It checks that the program exists, which is elsewhere on this machine.
+  await writeFile(unit, read("deploy/golem-forge.service").replace("/usr/bin/node", process.execPath));
+
+  const { status, stderr } = spawnSync("systemd-analyze", ["verify", unit], { encoding: "utf8" });
+
+  expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+});
 
 test("every setting that the deployment files give is one that the app reads", () => {
   const files = ["Dockerfile", "deploy/compose.yaml", "deploy/golem-forge.service", "deploy/kubernetes.yaml"];
