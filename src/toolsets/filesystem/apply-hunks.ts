@@ -46,9 +46,9 @@ export function applyHunks(content: string, hunks: readonly PatchHunk[], path: s
 function newLines(old: readonly Line[], hunk: PatchHunk, ending: string): Line[] {
   const lines: Line[] = [];
   let at = 0;
-  for (const { mark, text } of hunk.lines) {
+  for (const { mark, text, ending: given = ending } of hunk.lines) {
     const current = old[at];
-    if (mark === "+") lines.push({ text, ending });
+    if (mark === "+") lines.push({ text, ending: given });
     else at++;
     // The file's own version of a context line is kept, since the patch may lack its trailing space.
     if (mark === " " && current) lines.push({ ...current });

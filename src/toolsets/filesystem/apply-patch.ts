@@ -186,9 +186,9 @@ async function newFile(
 }
 
 function newText(hunks: Extract<FilePatch, { kind: "create" }>["hunks"]): string {
-  const lines = hunks.flatMap((hunk) => sideOf(hunk, "+"));
-  const end = hunks.at(-1)?.endsWithoutNewline ? "" : "\n";
-  return lines.length === 0 ? "" : lines.join("\n") + end;
+  const lines = hunks.flatMap((hunk) => hunk.lines).filter(({ mark }) => mark === "+");
+  const text = lines.map(({ text, ending = "\n" }) => text + ending).join("");
+  return hunks.at(-1)?.endsWithoutNewline ? text.replace(/\r?\n$/, "") : text;
 }
 
 async function refuseExisting(workspace: Workspace, path: string): Promise<void> {

@@ -8,11 +8,21 @@ const maxCharacters = 1_000_000;
  */
 export function parsePatch(patch: string, path?: string): FilePatch[] {
   if (patch.length > maxCharacters) throw invalidPatch(`it is longer than ${maxCharacters} characters.`);
-  const lines = withoutFence(patch.replace(/\r\n/g, "\n").replace(/\n$/, "").split("\n"));
+  const lines = withoutFence(withoutOwnEndings(patch.replace(/\n$/, "").split("\n")));
   const first = lines.find((line) => line.trim() !== "");
-  const files = first?.trim() === "*** Begin Patch" ? parseMarkedPatch(lines) : parseUnifiedDiff(lines, path);
+  const isMarked = first?.trim() === "*** Begin Patch";
+  const files = isMarked ? parseMarkedPatch(lines.map(withoutReturn)) : parseUnifiedDiff(lines, path);
   if (files.length === 0) throw invalidPatch("it changes no file.");
   return files;
+}
+
+/** Removes the carriage returns of a patch that has one in every line: they are not those of its files. */
+function withoutOwnEndings(lines: string[]): string[] {
+  return lines.slice(0, -1).every((line) => line.endsWith("\r")) ? lines.map(withoutReturn) : lines;
+}
+
+function withoutReturn(line: string): string {
+  return line.endsWith("\r") ? line.slice(0, -1) : line;
 }
 
 function withoutFence(lines: string[]): string[] {
@@ -134,6 +144,8 @@ function parseUnifiedDiff(lines: readonly string[], path: string | undefined): F
 }
 
 class UnifiedDiffParser {
+  /** The lines with the carriage returns of the files. */
+  readonly #given: readonly string[];
   readonly #lines: readonly string[];
   readonly #drafts: Draft[] = [];
   #hunk: PatchHunk | undefined;
@@ -141,14 +153,15 @@ class UnifiedDiffParser {
   #announced: Announced | undefined;
 
   constructor(lines: readonly string[], path: string | undefined) {
-    this.#lines = lines;
+    this.#given = lines;
+    this.#lines = lines.map(withoutReturn);
     if (path !== undefined) this.#drafts.push({ header: { old: path, new: path }, extended: new Map(), hunks: [] });
   }
 
   parse(): Draft[] {
     for (let at = 0; at < this.#lines.length; at++) {
       const line = this.#lines[at] ?? "";
-      if (this.#hunk && this.#continuesHunk(at)) this.#addLine(this.#hunk, line);
+      if (this.#hunk && this.#continuesHunk(at)) this.#addLine(this.#hunk, this.#given[at] ?? "");
       else if (this.#isFileHeader(at)) this.#startHeader(line, this.#lines[++at] ?? "");
       else if (anyHeading.test(line)) this.#startHunk(line);
       else this.#readOther(line);
@@ -175,7 +188,8 @@ class UnifiedDiffParser {
     return !startsHunk || (old === 1 && added === 1);
   }
 
-  #addLine(hunk: PatchHunk, line: string): void {
+  #addLine(hunk: PatchHunk, given: string): void {
+    const line = withoutReturn(given);
     if (line.startsWith("\\")) {
       if (hunk.lines.at(-1)?.mark !== "-") hunk.endsWithoutNewline = true;
       return;
@@ -183,7 +197,7 @@ class UnifiedDiffParser {
     const mark = line === "" ? " " : (line.charAt(0) as " " | "+" | "-");
     if (this.#announced && mark !== "+") this.#announced.old--;
     if (this.#announced && mark !== "-") this.#announced.new--;
-    hunk.lines.push({ mark, text: line.slice(1) });
+    hunk.lines.push({ mark, text: line.slice(1), ...(given !== line && { ending: "\r\n" }) });
   }
 
   #startHeader(oldLine: string, newLine: string): void {
@@ -314,6 +328,8 @@ function unquote(name: string): string {
 interface PatchLine {
   mark: " " | "+" | "-";
   text: string;
+  /** Given if the line itself has this ending, and not only the patch. */
+  ending?: "\r\n";
 }
 
 /** One part of a file's change, with its old and new lines as a list of marked lines. */

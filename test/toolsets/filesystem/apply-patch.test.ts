@@ -118,6 +118,33 @@ describe("a diff of git", () => {
     return { ...opened, text, sandbox: sandbox as GitSandbox };
   }
 
+  test("keeps the line endings of new files and lines, unless the patch has the same in every line", async () => {
+    const { call, text } = await gitWorld({ "a.txt": "one\ntwo\n" });
+    const lines = [
+      "diff --git a/a.txt b/a.txt",
+      "--- a/a.txt",
+      "+++ b/a.txt",
+      "@@ -1,2 +1,3 @@",
+      " one",
+      "+half\r",
+      " two",
+      "diff --git a/new.txt b/new.txt",
+      "new file mode 100644",
+      "--- /dev/null",
+      "+++ b/new.txt",
+      "@@ -0,0 +1,2 @@",
+      "+first\r",
+      "+last\r",
+    ];
+
+    await call("apply_patch", { patch: lines.join("\n") });
+    await call("apply_patch", { patch: "--- /dev/null\r\n+++ b/other.txt\r\n@@ -0,0 +1 @@\r\n+first\r\n" });
+
+    expect(await text("a.txt")).toBe("one\nhalf\r\ntwo\n");
+    expect(await text("new.txt")).toBe("first\r\nlast\r\n");
+    expect(await text("other.txt")).toBe("first\n");
+  });
+
   test("copies a file and keeps its source", async () => {
     const { call, text } = await gitWorld({ "a.txt": "one\ntwo\n" });
 
