@@ -16,7 +16,7 @@ import {
   previewWrite,
   showChangedLines,
 } from "./file-changes.ts";
-import { type FilePatch, parsePatch, sideOf } from "./parse-patch.ts";
+import { type FilePatch, parsePatch } from "./parse-patch.ts";
 import { encodeText, readForEdit, requireSeen, seenLines, type TextContent } from "./text-file.ts";
 
 const input = z.object({
