@@ -259,13 +259,13 @@ const table: [feature: string, file: string, code: string, without: string][] = 
   ["Git LFS pointers", "src/toolsets/filesystem/write-file.ts", "    refuseLfsPointer(before, path);\n", ""],
   [
     "`delete_file`: `recursive`",
-    "src/toolsets/filesystem/delete-file.ts",
+    "src/toolsets/filesystem/move-and-delete.ts",
     "workspace.remove(resolved, { recursive })",
     "workspace.remove(resolved, { recursive: true })",
   ],
   [
     "`move_file`: `overwrite`",
-    "src/toolsets/filesystem/move-file.ts",
+    "src/toolsets/filesystem/move-and-delete.ts",
     "overwrite: args.overwrite ?? false",
     "overwrite: true",
   ],

@@ -52,12 +52,11 @@ export { type CustomToolsetConfig, loadCustomTools } from "#toolsets/custom/cust
 export { failedResult, interruptedResult } from "#toolsets/failed-result.ts";
 // The single file tools over one workspace.
 export { createApplyPatchTool } from "#toolsets/filesystem/apply-patch.ts";
-export { createDeleteFileTool } from "#toolsets/filesystem/delete-file.ts";
 export { createEditFileTool } from "#toolsets/filesystem/edit-file.ts";
 export type { ZoneApprovalConfig } from "#toolsets/filesystem/file-changes.ts";
 export { createFileExistsTool, createFileInfoTool, createListFilesTool } from "#toolsets/filesystem/file-info.ts";
 export type { FilesystemToolsOptions as FilesystemToolsetOptions } from "#toolsets/filesystem/filesystem-toolset.ts";
-export { createMoveFileTool } from "#toolsets/filesystem/move-file.ts";
+export { createDeleteFileTool, createMoveFileTool } from "#toolsets/filesystem/move-and-delete.ts";
 export { createReadFileTool } from "#toolsets/filesystem/read-file.ts";
 export { createWriteFileTool } from "#toolsets/filesystem/write-file.ts";
 export { type TaskStats, taskStats, taskStats as calculateStats } from "#toolsets/tasks/tasks-toolset.ts";

@@ -1,6 +1,6 @@
 import type { Workspace } from "#domain/workspace.ts";
 import { decodeText } from "#toolsets/filesystem/text-file.ts";
-import { diffChanges } from "#toolsets/git/git-diff.ts";
+import { diffChanges } from "#toolsets/git/git-changes.ts";
 import type { RuntimeUI } from "#ui/runtime-ui.ts";
 import type { DiffFileSummary } from "#ui/ui-event-bus.ts";
 

@@ -13,7 +13,7 @@ import { type Checkout, type CheckoutChange, openCheckout } from "#sandbox/check
 import { writePatch } from "#sandbox/checkout/write-patch.ts";
 import { matchesSomePath } from "#text/path-pattern.ts";
 import { ReviewInput } from "#toolsets/reviews/create-review.ts";
-import { parseHunks, renderHunks } from "#toolsets/reviews/review-diff.ts";
+import { parseHunks, renderHunks } from "#toolsets/reviews/pull-request-diff.ts";
 import type { InterruptSignal } from "#ui/interrupt-signal.ts";
 import type { RuntimeEvent } from "#ui/runtime-events.ts";
 import type { EvalResult } from "./eval-results.ts";

@@ -1,6 +1,6 @@
 import type { GitHub, ReviewComment } from "#domain/github.ts";
 import { cleanText } from "#text/untrusted.ts";
-import { describeReviewComment, describeThread, threadsOf } from "#toolsets/github/read-reviews.ts";
+import { describeReviewComment, describeThread, threadsOf } from "#toolsets/github/pull-request.ts";
 
 interface SubmittedReview {
   by: string;

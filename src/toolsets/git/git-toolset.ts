@@ -1,12 +1,10 @@
 import { z } from "zod";
 import type { NamedTool } from "#domain/tool.ts";
 import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
-import { createGitBlameTool } from "./git-blame.ts";
-import { createGitDiffTool } from "./git-diff.ts";
-import { createGitBranchesTool, createGitLogTool } from "./git-log.ts";
+import { createGitDiffTool, createGitDiscardTool, createGitStageTool, createGitStatusTool } from "./git-changes.ts";
+import { createGitBlameTool, createGitBranchesTool, createGitLogTool } from "./git-history.ts";
 import { createGitCheckConflictsTool, createGitMergeTool, createGitPullTool } from "./git-merge.ts";
 import { createGitPushTool } from "./git-push.ts";
-import { createGitDiscardTool, createGitStageTool, createGitStatusTool } from "./git-status.ts";
 
 const config = z.strictObject({});
 

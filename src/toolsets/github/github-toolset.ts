@@ -1,14 +1,10 @@
 import { z } from "zod";
 import { ApprovalConfig } from "#domain/approval.ts";
 import type { Toolset } from "#toolsets/toolset.ts";
-import { createAddLabelsTool } from "./add-labels.ts";
-import { createListIssuesTool } from "./list-issues.ts";
+import { createAddLabelsTool, createListIssuesTool, createReadIssueTool } from "./issues.ts";
+import { createReadPullRequestTool, createReadReviewsTool } from "./pull-request.ts";
 import { createReadChecksTool } from "./read-checks.ts";
-import { createReadIssueTool } from "./read-issue.ts";
-import { createReadPullRequestTool } from "./read-pull-request.ts";
-import { createReadReviewsTool } from "./read-reviews.ts";
-import { createReadThreadTool } from "./read-thread.ts";
-import { createReplyTool } from "./reply.ts";
+import { createReadThreadTool, createReplyTool } from "./thread.ts";
 
 const config = z.strictObject({ approval: ApprovalConfig.optional() });
 

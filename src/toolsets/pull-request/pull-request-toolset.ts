@@ -1,11 +1,9 @@
 import { z } from "zod";
 import { ApprovalConfig } from "#domain/approval.ts";
 import type { Toolset } from "#toolsets/toolset.ts";
-import { createOpenPullRequestTool } from "./open-pull-request.ts";
-import { createReplyToReviewTool } from "./reply-to-review.ts";
-import { createRequestReviewTool } from "./request-review.ts";
+import { createOpenPullRequestTool, createUpdatePullRequestTool } from "./open-and-update.ts";
+import { createReplyToReviewTool, createRequestReviewTool } from "./reviewers.ts";
 import { createUndoPushTool } from "./undo-push.ts";
-import { createUpdatePullRequestTool } from "./update-pull-request.ts";
 
 const config = z.strictObject({ approval: ApprovalConfig.optional() });
 

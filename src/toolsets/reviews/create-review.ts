@@ -14,11 +14,10 @@ import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { withRetries } from "#domain/with-retries.ts";
 import { postMarker } from "#text/comment-marker.ts";
 import { configuredApproval } from "#toolsets/approval-settings.ts";
-import { ownPullRequest } from "#toolsets/github/read-pull-request.ts";
+import { ownPullRequest } from "#toolsets/github/pull-request.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { type EarlierFinding, earlierFindings, findingMarker, lastReviewedCommit } from "./findings.ts";
-import { notChanged } from "./read-pull-request-diff.ts";
-import { type DiffHunks, describeHunks, linesOf, parseHunks } from "./review-diff.ts";
+import { type DiffHunks, describeHunks, linesOf, notChanged, parseHunks } from "./pull-request-diff.ts";
 
 const Key = z
   .string()

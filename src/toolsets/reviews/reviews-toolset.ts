@@ -2,7 +2,7 @@ import { z } from "zod";
 import { ApprovalConfig } from "#domain/approval.ts";
 import type { Toolset } from "#toolsets/toolset.ts";
 import { createCreateReviewTool } from "./create-review.ts";
-import { createReadPullRequestDiffTool } from "./read-pull-request-diff.ts";
+import { createReadPullRequestDiffTool } from "./pull-request-diff.ts";
 
 const config = z.strictObject({
   approval: ApprovalConfig.optional(),

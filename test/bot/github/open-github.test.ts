@@ -7,7 +7,7 @@ import { showComment } from "#playground/github/shapes/thread.ts";
 import { appNamed } from "#playground/github/world.ts";
 import { readSettings } from "#runtime/run-environment.ts";
 import { openWorkerCatalog } from "#runtime/start/worker-catalog.ts";
-import { describeReviewComment } from "#toolsets/github/read-reviews.ts";
+import { describeReviewComment } from "#toolsets/github/pull-request.ts";
 import { type GitHubWorld, githubWorlds, webhookSecret } from "../../support/github-world.ts";
 import { privateKey, type TestGitHub } from "../../support/test-github.ts";
 

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { FilesystemToolset } from "#compat/toolset-classes.ts";
 import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
-import { createDeleteFileTool } from "#toolsets/filesystem/delete-file.ts";
 import { isProtectedPath, namesPath } from "#toolsets/filesystem/file-changes.ts";
 import { filesystemToolset } from "#toolsets/filesystem/filesystem-toolset.ts";
+import { createDeleteFileTool } from "#toolsets/filesystem/move-and-delete.ts";
 import { createReadFileTool } from "#toolsets/filesystem/read-file.ts";
 import { createWriteFileTool } from "#toolsets/filesystem/write-file.ts";
 import { memoryWorkspace } from "../../support/memory-workspace.ts";

@@ -1,29 +1,29 @@
 import { z } from "zod";
 import { ToolError } from "#domain/errors.ts";
+import type { DiffSide } from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { untrustedText } from "#text/untrusted.ts";
-import { ownPullRequest } from "#toolsets/github/read-pull-request.ts";
+import { ownPullRequest } from "#toolsets/github/pull-request.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { lastReviewedCommit } from "./findings.ts";
-import { parseHunks, renderHunks } from "./review-diff.ts";
 
-const input = z.object({
+const diffInput = z.object({
   path: z.string().optional().describe("Only this file"),
   all: z.boolean().optional().describe("Also files that have not changed since this app's last review"),
 });
-type Input = z.infer<typeof input>;
+type DiffInput = z.infer<typeof diffInput>;
 
 const maxChars = 60_000;
 
 /** Shows the diff of the pull request with the line numbers that review comments take. */
-export function createReadPullRequestDiffTool(services: ToolServices): NamedTool<Input, ToolResult> {
+export function createReadPullRequestDiffTool(services: ToolServices): NamedTool<DiffInput, ToolResult> {
   const { github } = services;
   return {
     name: "read_pull_request_diff",
     description:
       "Read the diff of the pull request with line numbers before and after the change. After a review by this app, only the files that changed since then.",
-    inputSchema: input,
+    inputSchema: diffInput,
     readOnly: true,
     needsApproval: false,
     execute: async ({ path, all = false }) => {
@@ -66,4 +66,74 @@ export function notChanged(path: string, number: number): ToolError {
     code: "FILE_NOT_FOUND",
     suggestion: "Comment only on files and lines that read_pull_request_diff shows.",
   });
+}
+
+interface DiffLine {
+  text: string;
+  /** The number of the line before the change; undefined for an added line. */
+  left: number | undefined;
+  right: number | undefined;
+}
+
+/** The lines of a file that a review can comment on, by hunk. */
+export type DiffHunks = DiffLine[][];
+
+export function parseHunks(patch: string): DiffHunks {
+  const hunks: DiffHunks = [];
+  let [left, right] = [0, 0];
+  for (const text of patch.split("\n")) {
+    const header = /^@@ -(\d+)(?:,\d+)? \+(\d+)/.exec(text);
+    if (header) {
+      [left, right] = [Number(header[1]), Number(header[2])];
+      hunks.push([]);
+    } else if (/^[ +-]/.test(text)) {
+      const line = {
+        text: text.slice(1),
+        left: text.startsWith("+") ? undefined : left++,
+        right: text.startsWith("-") ? undefined : right++,
+      };
+      hunks.at(-1)?.push(line);
+    }
+  }
+  return hunks;
+}
+
+export interface LineRange {
+  startLine: number;
+  line: number;
+  side: DiffSide;
+}
+
+/** Returns the lines of a range, which must be in one hunk; undefined if they are not. */
+export function linesOf(hunks: DiffHunks, { startLine, line, side }: LineRange): string[] | undefined {
+  const numberOf = ({ left, right }: DiffLine) => (side === "LEFT" ? left : right);
+  for (const hunk of hunks) {
+    const numbers = hunk.map(numberOf);
+    if (!numbers.includes(startLine) || !numbers.includes(line)) continue;
+    return hunk.filter((one) => isBetween(numberOf(one), startLine, line)).map(({ text }) => text);
+  }
+  return undefined;
+}
+
+function isBetween(number: number | undefined, first: number, last: number): boolean {
+  return number !== undefined && number >= first && number <= last;
+}
+
+/** Describes the lines that a review can comment on, such as `1-7, 20-31`. */
+export function describeHunks(hunks: DiffHunks, side: DiffSide): string {
+  const ranges = hunks.flatMap((hunk) => {
+    const numbers = hunk.flatMap(({ left, right }) => (side === "LEFT" ? left : right) ?? []);
+    return numbers.length === 0 ? [] : [`${numbers[0]}-${numbers.at(-1)}`];
+  });
+  return ranges.join(", ") || "none";
+}
+
+/** Renders a diff with the line numbers that a review comment takes: before and after the change. */
+export function renderHunks(hunks: DiffHunks): string {
+  return hunks.map((hunk) => hunk.map(renderLine).join("\n")).join("\n...\n");
+}
+
+function renderLine({ text, left, right }: DiffLine): string {
+  const sign = left === undefined ? "+" : right === undefined ? "-" : " ";
+  return `${String(left ?? "").padStart(5)} ${String(right ?? "").padStart(5)} ${sign}${text}`;
 }

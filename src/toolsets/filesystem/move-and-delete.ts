@@ -1,0 +1,138 @@
+import { z } from "zod";
+import { ToolError } from "#domain/errors.ts";
+import type { ToolResult } from "#domain/result.ts";
+import type { NamedTool } from "#domain/tool.ts";
+import type { Workspace } from "#domain/workspace.ts";
+import type { FileVersions } from "#sandbox/preview-files.ts";
+import { quoted } from "#text/visible-text.ts";
+import {
+  type FileToolOptions,
+  filesAt,
+  needsFileApproval,
+  previewChanges,
+  previewWrite,
+  refuseBlocked,
+  versionOf,
+} from "./file-changes.ts";
+
+const moveInput = z.object({
+  from: z.string().min(1).describe("The file or directory to move"),
+  to: z.string().min(1).describe("Its new path, name included"),
+  overwrite: z.boolean().optional().describe("Replace an existing file; default false"),
+});
+type MoveInput = z.infer<typeof moveInput>;
+
+const moveTool = "move_file";
+
+/** Moves or renames a file or directory. Needs approval to overwrite, for protected files and if a zone requires it. */
+export function createMoveFileTool(
+  workspace: Workspace,
+  options: FileToolOptions<MoveInput> = {},
+): NamedTool<MoveInput, ToolResult> {
+  return {
+    name: moveTool,
+    description: "Move or rename a file or directory.",
+    inputSchema: moveInput,
+    needsApproval: options.needsApproval ?? ((args) => moveNeedsApproval(args, workspace, options)),
+    approvalReason: ({ from, to }) => `The worker wants to move ${quoted(from)} to ${quoted(to)}.`,
+    preview: async (args) => {
+      const [from, to] = [workspace.resolve(args.from), workspace.resolve(args.to)];
+      const files = (await filesAt(workspace, from)).map(async (path): Promise<FileVersions[]> => {
+        const moved = await versionOf(workspace, path);
+        if (!moved) return [];
+        const target = `${to}${path.slice(from.length)}`;
+        return [
+          { path, before: moved, after: undefined },
+          { path: target, before: await versionOf(workspace, target), after: moved },
+        ];
+      });
+      return previewChanges((await Promise.all(files)).flat());
+    },
+    execute: async (args) => {
+      await moveNeedsApproval(args, workspace, options);
+      const [from, to] = [workspace.resolve(args.from), workspace.resolve(args.to)];
+      if (from === to || to.startsWith(`${from}/`)) {
+        throw new ToolError(`${from} cannot be moved into itself.`, {
+          code: "INVALID_ARGUMENTS",
+          suggestion: "Choose a path outside of it.",
+        });
+      }
+      await workspace.move(from, to, { overwrite: args.overwrite ?? false });
+      const summary = `Moved ${from} to ${to}`;
+      return { llmContent: `${summary}.`, value: { kind: "json", data: { from, to }, summary } };
+    },
+  };
+}
+
+async function moveNeedsApproval({ from, to }: MoveInput, workspace: Workspace, options: FileToolOptions<MoveInput>) {
+  const [source, target] = [workspace.resolve(from), workspace.resolve(to)];
+  const overwrites = await workspace.exists(target);
+  const zones = options.zoneApprovalConfig;
+  // Every file is checked, since any of them may be blocked.
+  const answers = (await filesAt(workspace, source)).flatMap((file) => [
+    needsFileApproval({ tool: moveTool, workspace, operation: "delete", path: file, otherwise: false, zones }),
+    needsFileApproval({
+      tool: moveTool,
+      workspace,
+      operation: "write",
+      path: `${target}${file.slice(source.length)}`,
+      otherwise: overwrites,
+      zones,
+    }),
+  ]);
+  return answers.includes(true);
+}
+
+const deleteInput = z.object({
+  path: z.string().min(1).describe("The file or directory to delete"),
+  recursive: z.boolean().optional().describe("Required to delete a directory with its contents"),
+});
+type DeleteInput = z.infer<typeof deleteInput>;
+
+const deleteTool = "delete_file";
+
+/** Deletes a file or directory. Every call needs approval by default; with `deleteNeedsApproval(…)` the zones decide. */
+export function createDeleteFileTool(
+  workspace: Workspace,
+  options: FileToolOptions<DeleteInput> = {},
+): NamedTool<DeleteInput, ToolResult> {
+  const zones = options.zoneApprovalConfig;
+  return {
+    name: deleteTool,
+    description: "Delete a file, or with recursive a directory and everything in it.",
+    inputSchema: deleteInput,
+    needsApproval: options.needsApproval ?? true,
+    approvalReason: ({ path }) => `The worker wants to delete ${quoted(path)}.`,
+    preview: async ({ path }) => {
+      const files = (await filesAt(workspace, path)).map((file) => previewWrite(workspace, file, undefined));
+      return previewChanges((await Promise.all(files)).filter(({ before }) => before));
+    },
+    execute: async ({ path, recursive = false }) => {
+      const resolved = workspace.resolve(path);
+      for (const file of await filesAt(workspace, resolved)) {
+        refuseBlocked({ tool: deleteTool, workspace, operation: "delete", path: file, zones });
+      }
+      const deleted = await workspace.remove(resolved, { recursive });
+      const summary = `Deleted ${deleted.length === 1 ? deleted[0] : `${deleted.length} files in ${resolved}`}`;
+      return { llmContent: `${summary}.`, value: { kind: "json", data: { deleted }, summary } };
+    },
+  };
+}
+
+/** Requires approval unless every affected file is in a zone that pre-approves deletions. */
+export function deleteNeedsApproval(workspace: Workspace, options: FileToolOptions<DeleteInput>) {
+  return async ({ path }: DeleteInput): Promise<boolean> => {
+    const files = await filesAt(workspace, path);
+    const answers = files.map((file) =>
+      needsFileApproval({
+        tool: deleteTool,
+        workspace,
+        operation: "delete",
+        path: file,
+        otherwise: true,
+        zones: options.zoneApprovalConfig,
+      }),
+    );
+    return answers.includes(true);
+  };
+}

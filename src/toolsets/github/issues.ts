@@ -1,0 +1,110 @@
+import { z } from "zod";
+import type { ApprovalConfig } from "#domain/approval.ts";
+import { ToolError } from "#domain/errors.ts";
+import type { Issue } from "#domain/github.ts";
+import type { ToolResult } from "#domain/result.ts";
+import type { NamedTool } from "#domain/tool.ts";
+import { withRetries } from "#domain/with-retries.ts";
+import { untrustedText } from "#text/untrusted.ts";
+import { quoted } from "#text/visible-text.ts";
+import { configuredApproval } from "#toolsets/approval-settings.ts";
+import type { ToolServices } from "#toolsets/toolset.ts";
+
+const readIssueInput = z.object({
+  number: z.number().int().positive().optional().describe("Another issue or pull request of this repository"),
+});
+type ReadIssueInput = z.infer<typeof readIssueInput>;
+
+/** Reads the current state of the issue or pull request of the run's thread, or of another of the repository. */
+export function createReadIssueTool({ github, spec }: ToolServices): NamedTool<ReadIssueInput, ToolResult> {
+  return {
+    name: "read_issue",
+    description: "Read the issue of this thread: title, text, labels and state.",
+    inputSchema: readIssueInput,
+    readOnly: true,
+    needsApproval: false,
+    execute: async ({ number: asked = spec.origin.thread }) => {
+      const issue = await github.getIssue(asked);
+      if (!issue) throw missing(asked);
+
+      const { number, state, labels, author, title } = issue;
+      const facts = `#${number}, ${state}, by @${author}, labels: ${labels.join(", ") || "none"}`;
+      return {
+        llmContent: `${facts}\n${untrustedText(`${title}\n\n${issue.body}`, `@${author}`)}`,
+        value: { kind: "github.issue", data: issueData(issue), summary: `#${number} ${title}` },
+      };
+    },
+  };
+}
+
+export function issueData({ number, title, body, author, state, labels }: Issue) {
+  return { number, title, body, author, state, labels };
+}
+
+function missing(number: number): ToolError {
+  return new ToolError(`#${number} was not found.`, {
+    code: "FILE_NOT_FOUND",
+    suggestion: "It may have been deleted or transferred. Report this and stop.",
+  });
+}
+
+const listIssuesInput = z.object({
+  state: z.enum(["open", "closed", "all"]).optional().describe("Default: open"),
+  labels: z.array(z.string().min(1).max(100)).max(10).optional().describe("Only issues with all of these labels"),
+  limit: z.number().int().min(1).max(100).optional().describe("Maximum number of issues; default: 30"),
+});
+type ListIssuesInput = z.infer<typeof listIssuesInput>;
+
+/** Lists the issues of the run's repository. */
+export function createListIssuesTool({ github }: ToolServices): NamedTool<ListIssuesInput, ToolResult> {
+  return {
+    name: "list_issues",
+    description: "List the issues of this repository by number, labels and title, newest first.",
+    inputSchema: listIssuesInput,
+    readOnly: true,
+    needsApproval: false,
+    execute: async ({ state = "open", labels, limit = 30 }) => {
+      const issues = await github.listIssues({ state, limit, ...(labels ? { labels } : {}) });
+      const lines = issues.map(({ number, title, labels: names }) => `#${number} [${names.join(", ")}] ${title}`);
+      const summary = `${issues.length} ${issues.length === 1 ? "issue" : "issues"}`;
+      return {
+        llmContent:
+          issues.length === 0 ? "No issues." : `${summary}.\n${untrustedText(lines.join("\n"), "issue titles")}`,
+        value: {
+          kind: "github.issues",
+          data: { issues: issues.map(issueData) },
+          summary,
+          preview: lines.join("\n"),
+          display: { preferredView: "table" },
+        },
+      };
+    },
+  };
+}
+
+const addLabelsInput = z.object({
+  labels: z.array(z.string().trim().min(1).max(50)).min(1).max(10).describe("Label names"),
+});
+type AddLabelsInput = z.infer<typeof addLabelsInput>;
+
+/** Adds labels to the issue or pull request of the run's thread. */
+export function createAddLabelsTool(
+  { github, spec, sanitize }: ToolServices,
+  approval?: ApprovalConfig,
+): NamedTool<AddLabelsInput, ToolResult> {
+  const { thread } = spec.origin;
+  return {
+    name: "add_labels",
+    description: "Add labels to the issue of this thread.",
+    inputSchema: addLabelsInput,
+    needsApproval: configuredApproval("add_labels", approval),
+    approvalReason: ({ labels }) => `The worker wants to add labels to #${thread}: ${labels.map(quoted).join(", ")}.`,
+    preview: ({ labels }) => `Labels for #${thread}: ${labels.join(", ")}`,
+    execute: async ({ labels }, { abortSignal: signal }) => {
+      const clean = labels.map((label) => sanitize(label, "plain"));
+      const now = await withRetries(() => github.addLabels(thread, clean), { signal });
+      const summary = `#${thread} has the labels ${now.join(", ")}`;
+      return { llmContent: `${summary}.`, value: { kind: "json", data: { labels: now }, summary } };
+    },
+  };
+}
