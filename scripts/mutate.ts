@@ -25,7 +25,7 @@ const rooms: Record<string, Room> = {
   domain: { code: ["src/domain/*.ts"], tests: ["test/domain/*.test.ts"] },
   approvals: {
     code: [
-      "src/runtime/{approval-rules,decide-approvals,describe-review}.ts",
+      "src/runtime/{approval-rules,decide-approvals,describe-feedback}.ts",
       "src/runtime/effects/{check-approval,review-calls,post-requests}.ts",
       "src/runtime/store/apply-decision.ts",
     ],
@@ -37,7 +37,7 @@ const rooms: Record<string, Room> = {
   runtime: {
     code: [
       "src/runtime/{apply-events,run-session,run-scheduler,cost-watch,read-log}.ts",
-      "src/runtime/effects/{execute-tool,person-calls,children,post-answer,report-outcome,tool-call}.ts",
+      "src/runtime/effects/{execute-tool,person-calls,children,post-to-thread,tool-call}.ts",
     ],
     tests: ["test/runtime/*.test.ts", "test/runtime/{effects,calls,model,start}/*.test.ts"],
   },
@@ -46,7 +46,7 @@ const rooms: Record<string, Room> = {
     tests: ["test/text/{redact,sanitize,untrusted,visible-text}.test.ts"],
   },
   sandbox: {
-    code: ["src/sandbox/{push-changes,build-commit,merge-branch,merge-file,zones}.ts"],
+    code: ["src/sandbox/{push-changes,merge-branch,merge-file,zones}.ts"],
     tests: ["test/sandbox/*.test.ts"],
   },
   store: {

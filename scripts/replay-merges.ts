@@ -2,10 +2,10 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { parseArgs } from "node:util";
 import { readBase } from "#sandbox/base.ts";
-import { buildTree } from "#sandbox/build-commit.ts";
 import { mergeInto } from "#sandbox/merge-branch.ts";
 import { ObjectStore } from "#sandbox/object-store.ts";
 import { createOverlay } from "#sandbox/overlay.ts";
+import { buildTree } from "#sandbox/push-changes.ts";
 
 // Replays the merges of a repository's history with this program and with `git merge-tree`, and lists where they differ.
 //   node scripts/replay-merges.ts --repository ~/src/project --merges 300

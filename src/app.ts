@@ -6,8 +6,6 @@ import { logContext } from "#domain/log-context.ts";
 import { createExecutors } from "#executors/create-executors.ts";
 import { createModels } from "#models/create-models.ts";
 import { CostWatch } from "#runtime/cost-watch.ts";
-import { createRuntime, type Runtime, runtimeOptionsOf } from "#runtime/create-runtime.ts";
-import type { Dispatch } from "#runtime/dispatch.ts";
 import { RunLog, type RunObserver } from "#runtime/run-observer.ts";
 import { openWorkerCatalog } from "#runtime/start/worker-catalog.ts";
 import { openStore } from "#runtime/store/open-store.ts";
@@ -19,6 +17,8 @@ import { isConfigured } from "#setup/env-file.ts";
 import type { Telemetry, TelemetryOptions } from "#telemetry/start-telemetry.ts";
 import { createRedactor, redactDeep } from "#text/redact.ts";
 import { loadRunPages } from "#web/load-run-pages.ts";
+import { createRuntime, type Runtime, runtimeOptionsOf } from "./runtime/create-runtime.ts";
+import type { Dispatch } from "./runtime/dispatch.ts";
 
 type OnError = (error: unknown, about?: { runId?: string; kind?: string }) => void;
 

@@ -1,4 +1,4 @@
-import { localDispatch } from "../../src/runtime/local-dispatch.ts";
+import { localDispatch } from "../../src/runtime/dispatch.ts";
 import { openStore } from "../../src/runtime/store/open-store.ts";
 
 // A process to kill: it takes every run that has something to do, says so, and never ends what it does.

@@ -11,7 +11,7 @@ import { modelMatches } from "#models/model-name.ts";
 import type { Models } from "#models/models.ts";
 import { initialRun, stateName } from "#runtime/apply-events.ts";
 import { modelFor } from "#runtime/start/admit-worker.ts";
-import { type AttachedFile, checkAttachments } from "#runtime/start/check-attachments.ts";
+import { type AttachedFile, checkAttachments } from "#runtime/start/attachments.ts";
 import { MemoryStore } from "#runtime/store/memory/memory-store.ts";
 import { readable, type Store } from "#runtime/store/store.ts";
 import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from "node:timers/promises";
 import { type DeploymentConfig, isListedRepository } from "#config/config.ts";
 import type { DeploymentPolicy } from "#config/deployment-policy.ts";
 import { DatabaseError } from "#domain/errors.ts";
@@ -5,13 +6,11 @@ import type { OpenGitHub } from "#domain/github.ts";
 import type { Models } from "#models/models.ts";
 import { createSanitizer } from "#text/sanitize.ts";
 import { openActiveRun } from "./active-run.ts";
-import type { Dispatch } from "./dispatch.ts";
+import { type Dispatch, localDispatch } from "./dispatch.ts";
 import type { EffectHandlers } from "./effects/effect-handler.ts";
 import type { FrontEnd } from "./front-end.ts";
 import { createGitHubEnvironment, type GitHubEnvironmentOptions, type SharedServices } from "./github-environment.ts";
 import { createLiveOutput, type LiveOutput } from "./live-output.ts";
-import { localDispatch } from "./local-dispatch.ts";
-import { type Retention, removeExpiredData } from "./remove-expired-data.ts";
 import type { RunEnvironment } from "./run-environment.ts";
 import { combineObservers, type RunObserver } from "./run-observer.ts";
 import { RunScheduler } from "./run-scheduler.ts";
@@ -169,4 +168,37 @@ export function createRuntime(options: RuntimeOptions): Runtime {
   const { scheduler } = host;
   const runs = new RunService({ store, scheduler, catalog, models, openGitHub, now: Date.now, runsPerHour, policy });
   return { ...host, runs };
+}
+
+/** The time that data is kept, in milliseconds. */
+export interface Retention {
+  /** The logs, files and approvals of runs, counted from the end of their tree. Undefined: forever. */
+  runMs: number | undefined;
+  /** The keys for detecting repeated deliveries. */
+  deliveryMs: number;
+}
+
+/** The pause between two batches, so that other work is not delayed. */
+const batchIntervalMs = 100;
+const checkIntervalMs = 10 * 60_000;
+
+/** Removes expired data in the background, in small batches, until the signal is aborted. */
+export async function removeExpiredData(
+  store: Pick<Store, "removeExpired">,
+  { runMs, deliveryMs }: Retention,
+  { signal, onError }: { signal: AbortSignal; onError: (error: unknown) => void },
+): Promise<void> {
+  while (!signal.aborted) {
+    const now = Date.now();
+    const expired = {
+      runsEndedBefore: runMs === undefined ? undefined : now - runMs,
+      deliveriesBefore: now - deliveryMs,
+    };
+    const hasMore = await store.removeExpired(expired).catch((error) => {
+      if (!signal.aborted) onError(error);
+      return false;
+    });
+    const delayMs = hasMore ? batchIntervalMs : checkIntervalMs;
+    await pause(delayMs, undefined, { signal, ref: false }).catch(() => undefined);
+  }
 }

@@ -5,7 +5,6 @@ import type { RunEvent } from "#domain/events.ts";
 import type { ReportedLocation, RepositoryRef } from "#domain/github.ts";
 import { branchOf, type RunSpec, type RunState, type RunView } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
-import { readAttachments } from "#runtime/start/read-attachments.ts";
 import { RunStarter } from "#runtime/start/start-run.ts";
 import { TriggeredRuns } from "#runtime/start/triggered-runs.ts";
 import { resolveLocation } from "#runtime/store/resolve-location.ts";
@@ -29,6 +28,7 @@ import {
 import type { InstallationScope, Runs, ThreadRef } from "./runs.ts";
 import type { RunsOptions } from "./runs-options.ts";
 import { shortId } from "./short-id.ts";
+import { readAttachments } from "./start/attachments.ts";
 import { type NewEffect, type NewEvent, type RunRow, readable, type StoredRun } from "./store/store.ts";
 
 /** The maximum number of runs that `/status` shows. */
@@ -119,7 +119,7 @@ export class RunService implements Runs {
     if (!newest) return false;
     const github = this.#options.openGitHub(thread);
     // Loads toolsets, which the app does not need before its first run.
-    const { describeReview } = await import("./describe-review.ts");
+    const { describeReview } = await import("./describe-feedback.ts");
     const { text, wakes } = await describeReview(github, { by, number: thread.thread, review });
     const event: RunEvent = { type: "pull_request.reviewed", by, byId, requestsChanges: wakes, text };
     await this.#append([{ runId: newest.id, event }], deliveryId);
@@ -144,7 +144,7 @@ export class RunService implements Runs {
         // Checks may be faster than the call that pushed their commit.
         throw new OutageError(`The push of the run ${id} is not recorded yet.`);
       }
-      const { describeChecks } = await import("./describe-checks.ts");
+      const { describeChecks } = await import("./describe-feedback.ts");
       const report = await describeChecks(openGitHub(repository), { number: pullRequest, commit });
       if (!report) continue;
       const { passed, failedOnBase, text, digest } = report;

@@ -3,7 +3,7 @@ import type { ReportedLocation, RepositoryRef } from "#domain/github.ts";
 import type { RunOrigin, RunSpec, RunView } from "#domain/run.ts";
 import type { Schedule, ThreadEvent } from "#domain/trigger.ts";
 import type { ParsedCommand } from "#ui/command.ts";
-import type { ChecksReport } from "./describe-checks.ts";
+import type { ChecksReport } from "./describe-feedback.ts";
 import type { InvalidFile } from "./start/worker-catalog.ts";
 
 /** An issue or pull request, to which root runs belong. */

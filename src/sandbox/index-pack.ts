@@ -2,9 +2,8 @@ import { createHash } from "node:crypto";
 import { promisify } from "node:util";
 import { constants, inflateSync, inflate as inflateWithCallback } from "node:zlib";
 import { UserError } from "#domain/errors.ts";
-import { DeltaApplier, deltaResultSize } from "./apply-delta.ts";
 import { EventLoopYielder } from "./event-loop.ts";
-import type { GitObject } from "./git-objects.ts";
+import { DeltaApplier, deltaResultSize, type GitObject } from "./git-objects.ts";
 
 /** The maximum sizes of a repository. The sizes in a pack cannot be trusted. */
 export const packLimits = {

@@ -3,7 +3,6 @@ import { UserError } from "#domain/errors.ts";
 import type { FileChange } from "#domain/preview.ts";
 import type { Base } from "./base.ts";
 import { readBlame } from "./blame.ts";
-import { type BuiltTree, buildTree, packCommit } from "./build-commit.ts";
 import { createGitFolder } from "./git-folder.ts";
 import { parseCommitLinks, parseTree } from "./git-objects.ts";
 import { readHistory } from "./history.ts";
@@ -20,7 +19,14 @@ import { ObjectStore } from "./object-store.ts";
 import { fetchContents, openBase } from "./open-base.ts";
 import { createOverlay, type Overlay } from "./overlay.ts";
 import { fileChange } from "./preview-files.ts";
-import { assertPushableBranch, type ProtectedBranches, pushCommit } from "./push-changes.ts";
+import {
+  assertPushableBranch,
+  type BuiltTree,
+  buildTree,
+  type ProtectedBranches,
+  packCommit,
+  pushCommit,
+} from "./push-changes.ts";
 import { connect, type Remote } from "./remote.ts";
 import type { GitSandbox, MergedCommit, OpenSandbox, PushPlan } from "./sandbox.ts";
 import {

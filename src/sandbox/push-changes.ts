@@ -1,6 +1,11 @@
+import { packObjects, writeCommit } from "isomorphic-git";
 import { UserError } from "#domain/errors.ts";
 import { withRetries } from "#domain/with-retries.ts";
-import type { BuiltCommit } from "./build-commit.ts";
+import type { Base } from "./base.ts";
+import { EventLoopYielder } from "./event-loop.ts";
+import { encodeTree, type GitObject, isFolder, parseTree, type TreeItem } from "./git-objects.ts";
+import { createGitFs, gitdir, ObjectStore } from "./object-store.ts";
+import type { Layer } from "./overlay.ts";
 import type { Remote } from "./remote.ts";
 import type { PushRequest, PushResult } from "./sandbox.ts";
 
@@ -88,4 +93,126 @@ function isBranchName(name: string): boolean {
   const isOdd = name === "" || name === "HEAD" || name.startsWith("-") || name.length > 200;
   if (isOdd || /[\p{Cc} ~^:?*[\\]|\.\.|@\{/u.test(name)) return false;
   return name.split("/").every((part) => part !== "" && !part.startsWith(".") && !/(\.|\.lock)$/.test(part));
+}
+
+interface CommitRequest {
+  parents: readonly string[];
+  message: string;
+  author: { name: string; email: string };
+  at: Date;
+}
+
+/** A tree with the objects that the base does not have. */
+export interface BuiltTree {
+  tree: string;
+  store: ObjectStore;
+  added: readonly string[];
+}
+
+export interface BuiltCommit {
+  commit: string;
+  /** The objects that the remote does not have yet. */
+  pack: Buffer;
+}
+
+/** The changes in one folder, by name. An undefined file is a deletion. */
+interface FolderChange {
+  files: Map<string, TreeItem | undefined>;
+  folders: Map<string, FolderChange>;
+}
+
+/** Builds the tree with these changed paths over the base tree. Only folders that contain changes are rewritten. */
+export async function buildTree(base: Base, layer: Layer, paths: readonly string[]): Promise<BuiltTree> {
+  const added = new Set<string>();
+  const store = new ObjectStore({ below: base.store });
+  const add: AddObject = (object) => {
+    const oid = store.add(object);
+    added.add(oid);
+    return oid;
+  };
+  const change: FolderChange = { files: new Map(), folders: new Map() };
+  const loop = new EventLoopYielder();
+  for (const path of paths) {
+    addFileChange(change, path, treeItem(add, layer, path));
+    if (loop.isDue) await loop.turn();
+  }
+
+  const tree = rewriteTree({ store, add }, base.tree, change) ?? add({ type: "tree", data: Buffer.alloc(0) });
+  return { tree, store, added: [...added] };
+}
+
+/** Writes a commit of a tree, and packs it with the objects that were added. */
+export async function packCommit(
+  { tree, store, added }: BuiltTree,
+  { parents, message, author, at }: CommitRequest,
+): Promise<BuiltCommit> {
+  const person = {
+    name: sanitizeIdent(author.name) || "Golem Forge",
+    email: sanitizeIdent(author.email),
+    timestamp: Math.floor(at.getTime() / 1_000),
+    timezoneOffset: 0,
+  };
+  const fs = createGitFs(store);
+  const commit = await writeCommit({
+    fs,
+    gitdir,
+    commit: { tree, parent: [...parents], author: person, committer: person, message },
+  });
+  const { packfile } = await packObjects({ fs, gitdir, oids: [...added, commit], write: false });
+  if (!packfile) throw new Error("isomorphic-git gave no pack.");
+  return { commit, pack: Buffer.from(packfile) };
+}
+
+type AddObject = (object: GitObject) => string;
+
+function treeItem(add: AddObject, layer: Layer, path: string): TreeItem | undefined {
+  const node = layer.node(path);
+  const data = node?.type === "file" ? layer.read(path) : undefined;
+  if (!data) return undefined;
+
+  const name = Buffer.from(path.slice(path.lastIndexOf("/") + 1));
+  return { mode: node?.executable ? "100755" : "100644", name, oid: add({ type: "blob", data }) };
+}
+
+function addFileChange(change: FolderChange, path: string, line: TreeItem | undefined): void {
+  const names = path.split("/");
+  const file = names.pop() ?? "";
+  let folder = change;
+  for (const name of names) {
+    const next = folder.folders.get(name) ?? { files: new Map(), folders: new Map() };
+    folder.folders.set(name, next);
+    folder = next;
+  }
+  folder.files.set(file, line);
+}
+
+/** Returns the new tree, or undefined when it would be empty: git does not store empty folders. */
+function rewriteTree(
+  objects: { store: ObjectStore; add: AddObject },
+  tree: string | undefined,
+  change: FolderChange,
+): string | undefined {
+  const old = tree ? objects.store.read(tree) : undefined;
+  // Without this, the commit would delete everything else in the folder.
+  if (tree && !old) throw new Error(`The tree ${tree} of the base is missing.`);
+  const lines = new Map((old ? parseTree(old.data) : []).map((line) => [line.name.toString("latin1"), line]));
+  // Names in a tree are bytes and need not be valid UTF-8.
+  const key = (name: string) => Buffer.from(name).toString("latin1");
+  for (const [name, below] of change.folders) {
+    const line = lines.get(key(name));
+    const oid = rewriteTree(objects, line && isFolder(line) ? line.oid : undefined, below);
+    if (oid) lines.set(key(name), { mode: "40000", name: Buffer.from(name), oid });
+    else if (line && isFolder(line)) lines.delete(key(name));
+  }
+  for (const [name, file] of change.files) {
+    const becameFolder = change.folders.has(name) && isFolder(lines.get(key(name)) ?? { mode: "" });
+    if (file) lines.set(key(name), file);
+    else if (!becameFolder) lines.delete(key(name));
+  }
+  return lines.size > 0 ? objects.add({ type: "tree", data: encodeTree([...lines.values()]) }) : undefined;
+}
+
+/** Removes the characters that would end a name or an address early in a commit header. */
+function sanitizeIdent(text: string): string {
+  return text.replace(/[<>\p{Cc}]/gu, " ").trim();
 }

@@ -1,5 +1,5 @@
 import { expect, test, vi } from "vitest";
-import { removeExpiredData } from "#runtime/remove-expired-data.ts";
+import { removeExpiredData } from "#runtime/create-runtime.ts";
 import { MemoryStore } from "#runtime/store/memory/memory-store.ts";
 import { said, sampleRun, sampleStep } from "../support/store-samples.ts";
 

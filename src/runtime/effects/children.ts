@@ -7,7 +7,7 @@ import { chosenModel, openCallOf } from "#runtime/read-log.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import { shortId } from "#runtime/short-id.ts";
 import { admitWorker } from "#runtime/start/admit-worker.ts";
-import { checkAttachments, detectMediaType } from "#runtime/start/check-attachments.ts";
+import { checkAttachments, detectMediaType } from "#runtime/start/attachments.ts";
 import { attachmentsOf, checkDelegation, childSpec, taskOf } from "#runtime/start/delegate.ts";
 import { readable, requireRun } from "#runtime/store/store.ts";
 import { checkApproval, NotRunError } from "./check-approval.ts";

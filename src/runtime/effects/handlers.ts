@@ -4,11 +4,9 @@ import type { EffectHandlers, EffectServices } from "./effect-handler.ts";
 import { executeTool } from "./execute-tool.ts";
 import { openRunSandbox } from "./open-run-sandbox.ts";
 import { invokeTool, runToolCommand } from "./person-calls.ts";
-import { postAnswer, postBudget, postChanges, postToolReply } from "./post-answer.ts";
 import { closeApprovals, postApproval, postQuestion } from "./post-requests.ts";
-import { reportOutcome } from "./report-outcome.ts";
+import { postAnswer, postBudget, postChanges, postToolReply, reportOutcome, showStatus } from "./post-to-thread.ts";
 import { reviewCalls } from "./review-calls.ts";
-import { showStatus } from "./show-status.ts";
 
 export function effectHandlers(services: EffectServices): EffectHandlers {
   return {

@@ -5,7 +5,7 @@ import type { RunOrigin } from "#domain/run.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
 import type { SeenIssue } from "#runtime/runs.ts";
 import { cleanText, wrapUntrusted } from "#text/untrusted.ts";
-import { readAttachments } from "./read-attachments.ts";
+import { readAttachments } from "./attachments.ts";
 
 /** The maximum characters of an issue and of its comments in the briefing. A worker can read the rest with its tools. */
 const maxBodyLength = 20_000;

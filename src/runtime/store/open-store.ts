@@ -1,6 +1,5 @@
 import type { Config } from "#config/config.ts";
-import type { Dispatch } from "#runtime/dispatch.ts";
-import { localDispatch } from "#runtime/local-dispatch.ts";
+import { type Dispatch, localDispatch } from "#runtime/dispatch.ts";
 import type { Store } from "./store.ts";
 
 export interface OpenedStore {
@@ -24,6 +23,6 @@ export async function openStore(
     if (runsPerRepository === undefined) return { store };
     return { store, dispatch: localDispatch({ store, runsPerRepository, onError }) };
   }
-  const { openSharedStore } = await import("./postgres/open-shared-store.ts");
+  const { openSharedStore } = await import("./postgres/open-postgres-store.ts");
   return openSharedStore(database, { onError });
 }

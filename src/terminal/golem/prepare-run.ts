@@ -16,7 +16,7 @@ import type { Program } from "#embed/program.ts";
 import { createModels } from "#models/create-models.ts";
 import type { Models } from "#models/models.ts";
 import { modelFor } from "#runtime/start/admit-worker.ts";
-import { checkAttachments, detectMediaType } from "#runtime/start/check-attachments.ts";
+import { checkAttachments, detectMediaType } from "#runtime/start/attachments.ts";
 import { readView } from "#runtime/views/read-view.ts";
 import { type Checkout, openCheckout } from "#sandbox/checkout/open-checkout.ts";
 import { isTerminal } from "#terminal/style.ts";

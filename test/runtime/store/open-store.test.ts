@@ -10,7 +10,7 @@ test("a deployment with SQLite never loads the PostgreSQL driver", async () => {
     await store.ping();
     const loaded = Object.keys(createRequire(import.meta.url).cache);
     console.log(JSON.stringify(loaded.filter((path) => /node_modules\\/pg/.test(path))));
-    await import("#runtime/store/postgres/open-shared-store.ts");
+    await import("#runtime/store/postgres/open-postgres-store.ts");
     console.log(Object.keys(createRequire(import.meta.url).cache).some((path) => /node_modules\\/pg/.test(path)));
   `;
   const child = await promisify(execFile)(process.execPath, ["--input-type=module", "-e", program]);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import type { DispatchTarget } from "#runtime/dispatch.ts";
-import { openSharedStore } from "#runtime/store/postgres/open-shared-store.ts";
+import { openSharedStore } from "#runtime/store/postgres/open-postgres-store.ts";
 import { requireRun } from "#runtime/store/store.ts";
 import {
   postgresPrograms,

@@ -3,9 +3,9 @@ import type { Advance } from "#runtime/store/store.ts";
 import { countedState } from "#runtime/store/stored-rows.ts";
 import { withdrawApprovals } from "./approvals.ts";
 import { addEffects } from "./effects.ts";
-import { appendLedger } from "./ledger.ts";
-import { lockRuns } from "./lock-runs.ts";
+import { appendLedger } from "./events.ts";
 import type { Outcome, Sql } from "./postgres-connection.ts";
+import { lockRuns } from "./runs.ts";
 import { addUsage } from "./usage.ts";
 
 /**

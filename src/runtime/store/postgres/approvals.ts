@@ -10,11 +10,10 @@ import {
   serializeRecord,
 } from "#runtime/store/stored-rows.ts";
 import { addEffects } from "./effects.ts";
-import { appendEvents } from "./events.ts";
-import { appendLedger } from "./ledger.ts";
-import { lockRuns } from "./lock-runs.ts";
+import { appendEvents, appendLedger } from "./events.ts";
 import { addDelivery } from "./pending-deliveries.ts";
 import type { Outcome, Sql } from "./postgres-connection.ts";
+import { lockRuns } from "./runs.ts";
 
 /** Returns the rows of approvals in insertion order. */
 export function findApprovalRows(

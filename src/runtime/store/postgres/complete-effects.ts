@@ -7,11 +7,9 @@ import { storeAdvances } from "./advance.ts";
 import { addApproval, findApprovals, saveApprovals } from "./approvals.ts";
 import { addChanges } from "./changes.ts";
 import { addEffects, claimEffects, removeCompleted } from "./effects.ts";
-import { appendEvents, readInboxes } from "./events.ts";
-import { appendLedger } from "./ledger.ts";
-import { lockRuns } from "./lock-runs.ts";
+import { appendEvents, appendLedger, readInboxes } from "./events.ts";
 import type { Outcome, Sql } from "./postgres-connection.ts";
-import { addRun, findRuns } from "./runs.ts";
+import { addRun, findRuns, lockRuns } from "./runs.ts";
 
 /** An effect to complete, and the step of its run that follows in the same transaction. */
 export interface Completion {

@@ -5,10 +5,9 @@ import { expire } from "#runtime/store/apply-decision.ts";
 import { clockToleranceMs, type NewEvent } from "#runtime/store/store.ts";
 import { type ApprovalColumns, readApproval, TimerColumns, unreadableRetryMs } from "#runtime/store/stored-rows.ts";
 import { findApprovalRows, saveApprovals } from "./approvals.ts";
-import { appendEvents } from "./events.ts";
-import { appendLedger } from "./ledger.ts";
-import { lockRuns } from "./lock-runs.ts";
+import { appendEvents, appendLedger } from "./events.ts";
 import type { Outcome, Sql } from "./postgres-connection.ts";
+import { lockRuns } from "./runs.ts";
 
 /** The number of timers and approvals handled in one transaction. */
 const batchSize = 500;

@@ -1,4 +1,5 @@
 import { UnreadableDataError } from "#domain/stored-data.ts";
+import type { Dispatch } from "#runtime/dispatch.ts";
 import type { NewDelivery, Post, Store } from "#runtime/store/store.ts";
 import { PostColumns, TimerColumns } from "#runtime/store/stored-rows.ts";
 import { advance } from "./advance.ts";
@@ -13,14 +14,23 @@ import {
   postponeEffect,
   type QueueToClaim,
 } from "./effects.ts";
-import { readInboxes, readLog } from "./events.ts";
+import { readInboxes, readLedger, readLog } from "./events.ts";
 import { bringForward, fireTimers } from "./fire-timers.ts";
-import { readLedger } from "./ledger.ts";
-import { findLocation, isLocationCurrent, saveLocation } from "./locations.ts";
+import { openJobQueue } from "./job-queue.ts";
 import { claimDeliveries, ingest, nextDeliveryInMs, postponeDelivery, saveDeliveries } from "./pending-deliveries.ts";
-import type { Outcome, PostgresConnection, Sql } from "./postgres-connection.ts";
+import { type Outcome, openPostgresConnection, type PostgresConnection, type Sql } from "./postgres-connection.ts";
+import { PostgresDispatch } from "./postgres-dispatch.ts";
 import { removeExpired } from "./remove-expired.ts";
-import { costOfRuns, costsOfWorker, countRuns, findLiveRuns, findRuns } from "./runs.ts";
+import {
+  costOfRuns,
+  costsOfWorker,
+  countRuns,
+  findLiveRuns,
+  findLocation,
+  findRuns,
+  isLocationCurrent,
+  saveLocation,
+} from "./runs.ts";
 import { readBacklog, selectDailyCosts } from "./usage.ts";
 import { WriteBatches } from "./write-batches.ts";
 
@@ -291,5 +301,35 @@ class OperationOrder {
     this.#pending.add(ended);
     void ended.then(() => this.#pending.delete(ended));
     return { result, ended };
+  }
+}
+
+export interface SharedDatabase {
+  url: string;
+  /** The maximum number of active runs per repository, over all replicas. Default: no limit. */
+  runsPerRepository?: number | undefined;
+}
+
+/**
+ * Opens the store in a PostgreSQL database, and the dispatch that divides its runs among replicas. Detach the dispatch
+ * before closing the store.
+ */
+export async function openSharedStore(
+  { url, runsPerRepository }: SharedDatabase,
+  { onError }: { onError: (error: unknown) => void },
+): Promise<{ store: Store; dispatch: Dispatch }> {
+  const connection = await openPostgresConnection(url);
+  try {
+    const queue = await openJobQueue(connection, { runsPerRepository, onError });
+    const dispatch = new PostgresDispatch({ connection, queue, onError });
+    const store = openPostgresStore(connection, () => dispatch.holder);
+    const close = async () => {
+      await queue.close();
+      await store.close();
+    };
+    return { store: { ...store, close }, dispatch };
+  } catch (error) {
+    await connection.close();
+    throw error;
   }
 }

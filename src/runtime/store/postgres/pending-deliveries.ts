@@ -3,9 +3,8 @@ import type { Delivery, DeliveryQuery, NewDelivery, Store } from "#runtime/store
 import { DeliveryColumns, readDelivery } from "#runtime/store/stored-rows.ts";
 import { addEffects } from "./effects.ts";
 import { appendEvents } from "./events.ts";
-import { lockRuns } from "./lock-runs.ts";
 import type { Outcome, Sql } from "./postgres-connection.ts";
-import { addRun } from "./runs.ts";
+import { addRun, lockRuns } from "./runs.ts";
 
 const Key = z.object({ key: z.string() });
 const ClaimedColumns = DeliveryColumns.extend({ number: z.number() });

@@ -1,11 +1,9 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { LeaseLostError, startStopwatch } from "#domain/write-lease.ts";
-import type { Dispatch, DispatchTarget } from "#runtime/dispatch.ts";
-import { QueuePlaces } from "#runtime/queue-places.ts";
+import { type Dispatch, type DispatchTarget, QueuePlaces } from "#runtime/dispatch.ts";
 import type { JobQueue, QueueJob, WaitingRun } from "./job-queue.ts";
 import type { PostgresConnection } from "./postgres-connection.ts";
-import { joinReplicas, type Replica } from "./replica.ts";
-import { type Release, RunLeases } from "./run-leases.ts";
+import { joinReplicas, type Release, type Replica, RunLeases } from "./replicas.ts";
 
 export interface PostgresDispatchOptions {
   connection: PostgresConnection;

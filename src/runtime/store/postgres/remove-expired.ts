@@ -1,8 +1,8 @@
 import { z } from "zod";
 import type { ExpiredData } from "#runtime/store/store.ts";
 import { maxRemovedDeliveries } from "#runtime/store/stored-rows.ts";
-import { lockRuns } from "./lock-runs.ts";
 import type { Outcome, Sql } from "./postgres-connection.ts";
+import { lockRuns } from "./runs.ts";
 
 const Id = z.object({ id: z.string() });
 const Blob = z.object({ blob: z.instanceof(Uint8Array) });

@@ -1,8 +1,10 @@
 import { z } from "zod";
+import type { ReportedLocation, RepositoryLocation } from "#domain/github.ts";
+import { resolveLocation } from "#runtime/store/resolve-location.ts";
 import type { NewRun, Store, StoredRun } from "#runtime/store/store.ts";
-import { RunColumns, readRun, serializeRecord } from "#runtime/store/stored-rows.ts";
+import { LocationColumns, RunColumns, readRun, serializeRecord } from "#runtime/store/stored-rows.ts";
 import { addEffects } from "./effects.ts";
-import type { Sql } from "./postgres-connection.ts";
+import type { Outcome, Sql } from "./postgres-connection.ts";
 
 const isLive = "parent_id is null and status <> 'done'";
 const ofInstallation = "repository_id in (select id from repositories where installation_id = $1";
@@ -121,4 +123,84 @@ export async function costsOfWorker(
     [repositoryId, worker, limit],
   );
   return rows.map(({ cost }) => cost);
+}
+
+const LockedRun = z.object({ id: z.string(), version: z.number(), holder: z.number().nullable() });
+export type LockedRun = z.infer<typeof LockedRun>;
+
+/**
+ * Locks the rows of these runs, and of the runs these effects belong to, until the transaction ends. All transactions lock
+ * in the same order, to avoid deadlocks. A run must be locked before an event is appended: ids are assigned before the
+ * commit, and a reader that has seen a later id would never look for an earlier one. Throws if a run does not exist.
+ */
+export async function lockRuns(
+  sql: Sql,
+  runIds: readonly string[],
+  effectKeys: readonly string[] = [],
+): Promise<Map<string, LockedRun>> {
+  const ids = [...new Set(runIds)];
+  if (ids.length === 0 && effectKeys.length === 0) return new Map();
+
+  const rows = await sql.query(
+    LockedRun,
+    `select id, version, holder from runs
+      where id = any ($1::text[] || array(select run_id from effects where key = any ($2::text[]))) order by id for no key update`,
+    [ids, effectKeys],
+  );
+  const locked = new Map(rows.map((row) => [row.id, row]));
+  const missing = ids.find((id) => !locked.has(id));
+  if (missing !== undefined) throw new Error(`There is no run ${missing}.`);
+  return locked;
+}
+
+export async function findLocation(
+  sql: Pick<Sql, "query">,
+  repositoryId: number,
+): Promise<RepositoryLocation | undefined> {
+  const [location] = await sql.query(
+    LocationColumns,
+    `select id as "repositoryId", installation_id as "installationId", owner_id as "ownerId", owner, repo, since
+      from repositories where id = $1`,
+    [repositoryId],
+  );
+  return location;
+}
+
+/** Returns true if saving the report would change nothing, so that no transaction and no lock are needed. */
+export async function isLocationCurrent(sql: Pick<Sql, "query" | "run">, reported: ReportedLocation): Promise<boolean> {
+  const known = await findLocation(sql, reported.repositoryId);
+  const resolved = resolveLocation(known, reported);
+  if (!resolved) return true;
+  if (resolved.location !== known) return false;
+
+  const { owner, repo, since } = resolved.name;
+  const unassigned = await sql.run(
+    "select 1 from runs where repository_id is null and owner = lower($1) and repo = lower($2) and created_at >= $3 limit 1",
+    [owner, repo, since],
+  );
+  return unassigned === 0;
+}
+
+/** Saves the location, and assigns the runs stored there without a repository id to the repository. */
+export async function saveLocation(sql: Sql, reported: ReportedLocation): Promise<Outcome<void>> {
+  // Concurrent first reports of a repository are processed one after another.
+  await sql.run("select pg_advisory_xact_lock(hashtext('golem_forge repository ' || $1::text))", [
+    String(reported.repositoryId),
+  ]);
+  const resolved = resolveLocation(await findLocation(sql, reported.repositoryId), reported);
+  if (!resolved) return { result: undefined };
+
+  const { location, name } = resolved;
+  await sql.run(
+    `update runs set repository_id = $1 where id in (
+        select id from runs where repository_id is null and owner = lower($2) and repo = lower($3) and created_at >= $4
+          order by id for no key update)`,
+    [reported.repositoryId, name.owner, name.repo, name.since],
+  );
+  await sql.run(
+    `insert into repositories (id, installation_id, owner_id, owner, repo, since) values ($1, $2, $3, $4, $5, $6)
+      on conflict (id) do update set installation_id = $2, owner_id = $3, owner = $4, repo = $5, since = $6`,
+    [location.repositoryId, location.installationId, location.ownerId, location.owner, location.repo, location.since],
+  );
+  return { result: undefined };
 }

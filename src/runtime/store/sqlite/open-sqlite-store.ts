@@ -39,14 +39,12 @@ import {
 } from "#runtime/store/stored-rows.ts";
 import { EventLoopYielder } from "#sandbox/event-loop.ts";
 import type { StepChanges } from "#sandbox/sandbox.ts";
+import { ChangesTable, EventsTable, LedgerTable } from "./append-only-tables.ts";
 import { ApprovalsTable } from "./approvals-table.ts";
-import { ChangesTable } from "./changes-table.ts";
 import { DeliveriesTable, PendingDeliveriesTable } from "./deliveries-table.ts";
 import { EffectsTable } from "./effects-table.ts";
-import { EventsTable, LedgerTable } from "./events-table.ts";
 import { GroupCommits } from "./group-commits.ts";
-import { LocationsTable } from "./locations-table.ts";
-import { RunsTable, UsageTable } from "./runs-table.ts";
+import { LocationsTable, RunsTable, UsageTable } from "./runs-table.ts";
 import { openReadOnlyConnection, openSqliteConnection, type SqliteConnection } from "./sqlite-connection.ts";
 
 /**

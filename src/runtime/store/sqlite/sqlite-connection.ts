@@ -4,7 +4,6 @@ import { basename, dirname, join, resolve } from "node:path";
 import { DatabaseSync, type SQLInputValue, type SQLOutputValue, type StatementSync } from "node:sqlite";
 import type { z } from "zod";
 import { DatabaseError, UserError } from "#domain/errors.ts";
-import { lockDatabase } from "./database-lock.ts";
 import { sqliteMigrations } from "./migrations.ts";
 
 type Values = Record<string, SQLInputValue>;
@@ -321,4 +320,35 @@ function readPragma(database: DatabaseSync, name: "user_version" | "application_
 
 function hasTables(database: DatabaseSync): boolean {
   return database.prepare("select 1 from sqlite_schema limit 1").get() !== undefined;
+}
+
+const sqliteBusy = 5;
+
+/** Another process uses the database. */
+export class DatabaseInUseError extends UserError {
+  override readonly name = "DatabaseInUseError";
+}
+
+/**
+ * Locks the database at this path for this process, until `close` is called or the process ends for any reason. Throws
+ * a DatabaseInUseError if another process has the lock.
+ */
+export function lockDatabase(path: string): { close(): void } {
+  // A separate file rather than `locking_mode = exclusive`, so that backups can read the database while it is in use.
+  const lock = new DatabaseSync(`${path}.lock`);
+  try {
+    lock.exec("begin exclusive");
+    return lock;
+  } catch (error) {
+    lock.close();
+    if (!isBusy(error)) throw error;
+    throw new DatabaseInUseError(
+      `The database ${path} is in use by another Golem Forge process. Stop that one first, or set DATABASE_URL to another file.`,
+      { cause: error },
+    );
+  }
+}
+
+function isBusy(error: unknown): boolean {
+  return error instanceof Error && "errcode" in error && error.errcode === sqliteBusy;
 }

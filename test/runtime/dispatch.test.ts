@@ -1,6 +1,5 @@
 import { expect, test, vi } from "vitest";
-import type { DispatchTarget } from "#runtime/dispatch.ts";
-import { localDispatch } from "#runtime/local-dispatch.ts";
+import { type DispatchTarget, localDispatch } from "#runtime/dispatch.ts";
 import { MemoryStore } from "#runtime/store/memory/memory-store.ts";
 import { sampleRun } from "../support/store-samples.ts";
 

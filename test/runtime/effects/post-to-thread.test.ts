@@ -1,6 +1,6 @@
 import { expect, test, vi } from "vitest";
 import { Postponed } from "#runtime/effects/effect-handler.ts";
-import { showStatus } from "#runtime/effects/show-status.ts";
+import { showStatus } from "#runtime/effects/post-to-thread.ts";
 import { effectWorld } from "../../support/effect-world.ts";
 
 /** Shows the status half an interval, or any other time, after the last edit. Resolves to the time it was postponed to. */

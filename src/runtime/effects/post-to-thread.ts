@@ -1,0 +1,207 @@
+import { UserError } from "#domain/errors.ts";
+import type { LoggedEvent } from "#domain/events.ts";
+import { isScheduled, type RunOutcome, type RunSpec } from "#domain/run.ts";
+import type { ActiveRun } from "#runtime/active-run.ts";
+import type { ToolReply } from "#runtime/front-end.ts";
+import { lastAnswer, readBaseCommit } from "#runtime/read-log.ts";
+import type { EffectOf } from "#runtime/runtime-effect.ts";
+import type { Store } from "#runtime/store/store.ts";
+import { isQuiet, readView } from "#runtime/views/read-view.ts";
+import type { StoredChange } from "#sandbox/sandbox.ts";
+import { type EffectHandler, type EffectResult, type EffectServices, Postponed, post } from "./effect-handler.ts";
+
+/** Posts or edits the status comment of a root run, at most once in every interval. */
+export function showStatus({
+  store,
+  frontEnd,
+  now,
+  statusIntervalMs,
+}: Pick<EffectServices, "store" | "frontEnd" | "now" | "statusIntervalMs">): EffectHandler<EffectOf<"status.show">> {
+  return {
+    maxAttempts: 12,
+    async perform({ runId, attempts }, run) {
+      const { showStatus } = frontEnd;
+      if (!showStatus) return {};
+      const name = `status/${runId}`;
+      const known = await store.findPost(name);
+      // A time in the future comes from a clock that was ahead.
+      const isRecent = known !== undefined && known.updatedAt <= now() && known.updatedAt + statusIntervalMs > now();
+      if (isRecent) throw new Postponed(known.updatedAt + statusIntervalMs);
+
+      const view = await readView(store, runId, () => run.ownLog());
+      if (!view) return {};
+      // A scheduled run is shown once it asks people or has opened a pull request. Its outcome is a comment anyway.
+      if (!known && (isQuiet(view) || (view.outcome && isScheduled(view.spec.origin)))) return {};
+      // The comment may have to wait for GitHub's rate limits, and should show the run's state at that time.
+      const latest = async () => (await readView(store, runId, () => run.ownLog())) ?? view;
+      return post(store, { name, attempts }, (options) => showStatus(view, { ...options, latest }));
+    },
+    onFailure: async () => ({}),
+  };
+}
+
+/** Posts that a run has used up its cost limit, and how to raise it. */
+export function postBudget({
+  store,
+  frontEnd,
+}: Pick<EffectServices, "store" | "frontEnd">): EffectHandler<EffectOf<"budget.post">> {
+  return {
+    maxAttempts: 12,
+    async perform({ attempts }, { spec: { id } }) {
+      const view = await readView(store, id);
+      const { askForBudget } = frontEnd;
+      if (!view || !askForBudget) return {};
+      const name = `budget/${id}/${view.spec.worker.limits.cost}`;
+      return post(store, { name, attempts }, (options) => askForBudget(view, options));
+    },
+    onFailure: async () => ({}),
+  };
+}
+
+/** Posts the answer of a run that stays idle: a chat, or one with an open pull request. */
+export function postAnswer({
+  store,
+  frontEnd,
+}: Pick<EffectServices, "store" | "frontEnd">): EffectHandler<EffectOf<"answer.post">> {
+  return {
+    maxAttempts: 12,
+    async perform({ attempts }, run) {
+      const last = lastAnswer(await run.log());
+      const view = await readView(store, run.spec.id);
+      const { showAnswer } = frontEnd;
+      if (!view || !last?.answer.text.trim() || !showAnswer) return {};
+      const name = `answer/${run.spec.id}/${last.step}`;
+      return post(store, { name, attempts }, (options) => showAnswer(view, last.answer.text, options));
+    },
+    onFailure: async () => ({}),
+  };
+}
+
+/** Replies to a person's call of a tool. One comment shows it as queued, and later with its result. */
+export function postToolReply({
+  store,
+  frontEnd,
+}: Pick<EffectServices, "store" | "frontEnd">): EffectHandler<EffectOf<"tool.reply">> {
+  return {
+    maxAttempts: 12,
+    async perform({ runId, attempts, request }, run) {
+      const reply = findResult(await run.log(), request.callId) ?? request.reply;
+      const view = await readView(store, runId);
+      if (!reply || !view) return {};
+      const { thread, callId } = request;
+      return post(store, { name: `tool/${runId}/${callId}`, attempts }, (options) =>
+        frontEnd.showToolReply(view, reply, { ...options, thread }),
+      );
+    },
+    onFailure: async () => ({}),
+  };
+}
+
+/** Posts the changes of a run for a person who asked for them. */
+export function postChanges({
+  store,
+  frontEnd,
+}: Pick<EffectServices, "store" | "frontEnd">): EffectHandler<EffectOf<"changes.show">> {
+  return {
+    maxAttempts: 4,
+    async perform({ runId, attempts, request: { by, callId, thread } }, run, signal) {
+      const view = await readView(store, runId);
+      if (!view) return {};
+      const reply = await readChanges(run, by, signal);
+      return post(store, { name: `tool/${runId}/${callId}`, attempts }, (options) =>
+        frontEnd.showToolReply(view, reply, { ...options, thread }),
+      );
+    },
+    onFailure: async ({ key, runId, request: { by, callId, thread } }, _run, error) => {
+      const message = error instanceof UserError ? error.message : "The changes could not be read. Try again.";
+      const request = { kind: "tool.reply" as const, callId, thread, reply: { kind: "refused" as const, by, message } };
+      return { effects: [{ key: `${key}/reply`, runId, queue: "thread", request }] };
+    },
+  };
+}
+
+async function readChanges(run: ActiveRun, by: string, signal: AbortSignal): Promise<ToolReply> {
+  if (!readBaseCommit(await run.log())) {
+    return { kind: "refused", by, message: "The repository is still being opened, so there are no changes yet." };
+  }
+  const { diff } = await run.workspace(signal);
+  return { kind: "changes", by, diff: (await diff?.()) ?? "" };
+}
+
+function findResult(log: readonly LoggedEvent[], callId: string): ToolReply | undefined {
+  for (const { event } of log) {
+    if (event.type === "tool.invoked" && event.callId === callId) {
+      const { by, tool, args, result } = event;
+      return { kind: "result", by, tool, args, result };
+    }
+  }
+  return undefined;
+}
+
+type ReportServices = Pick<EffectServices, "store" | "frontEnd">;
+
+/** Posts the outcome of a root run, or hands the outcome and the changes of a child to its parent. */
+export function reportOutcome(services: ReportServices): EffectHandler<EffectOf<"outcome.report">> {
+  return {
+    maxAttempts: 12,
+    perform: ({ attempts }, { spec }) =>
+      spec.parentId ? reportToParent(services, spec) : reportToPeople(services, spec, attempts),
+    onFailure: async () => ({}),
+  };
+}
+
+async function reportToPeople(
+  { store, frontEnd }: ReportServices,
+  { id, origin, worker }: RunSpec,
+  attempts: number,
+): Promise<EffectResult> {
+  const view = await readView(store, id);
+  if (!view || isQuiet(view)) return {};
+  // All failures of a day share the comment of the first one.
+  const hasFailed = view.outcome?.kind === "failed" || view.outcome?.kind === "limited";
+  const where = `${origin.repositoryId ?? `${origin.owner}/${origin.repo}`}#${origin.thread}`;
+  const day = new Date().toISOString().slice(0, 10);
+  const name = isScheduled(origin) && hasFailed ? `outcome/${where}/${worker.name}/${day}` : `outcome/${id}`;
+  return post(store, { name, attempts }, (options) => frontEnd.showOutcome(view, options));
+}
+
+async function reportToParent({ store }: ReportServices, spec: RunSpec): Promise<EffectResult> {
+  const view = await readView(store, spec.id);
+  const { parentId, parentCallId } = spec;
+  if (!view?.outcome || !parentId || !parentCallId) return {};
+
+  const isAnswered = view.outcome.kind === "answered";
+  const { changes, conflicts } = isAnswered
+    ? await mergeChanges(store, spec, parentId)
+    : { changes: [], conflicts: [] };
+  const { usage, cost } = view;
+  const outcome = withConflicts(view.outcome, conflicts);
+  const event = { type: "child.finished" as const, callId: parentCallId, childId: spec.id, outcome, usage, cost };
+  return {
+    events: [{ runId: parentId, event, dedupe: `${spec.id}/finished` }],
+    ...(changes.length > 0 && { parentChanges: { runId: parentId, changes: { step: `child/${spec.id}`, changes } } }),
+  };
+}
+
+/** Returns the child's last change of each path, except for paths that its parent has changed since the spawn. */
+async function mergeChanges(
+  store: Store,
+  spec: RunSpec,
+  parentId: string,
+): Promise<{ changes: StoredChange[]; conflicts: string[] }> {
+  const [own, parents] = await Promise.all([store.changesOf(spec.id), store.changesOf(parentId)]);
+  const changedByParent = new Set(
+    parents.slice(spec.parentChanges ?? 0).flatMap(({ changes }) => changes.map(({ path }) => path)),
+  );
+  const last = new Map(own.flatMap(({ changes }) => changes).map((change) => [change.path, change]));
+  return {
+    changes: [...last.values()].filter(({ path }) => !changedByParent.has(path)),
+    conflicts: [...last.keys()].filter((path) => changedByParent.has(path)),
+  };
+}
+
+function withConflicts(outcome: RunOutcome, conflicts: string[]): RunOutcome {
+  if (conflicts.length === 0 || outcome.kind !== "answered") return outcome;
+  const note = `These files were also changed by the calling worker or another one, so this worker's changes to them were dropped: ${conflicts.join(", ")}`;
+  return { ...outcome, text: `${outcome.text}\n\n${note}` };
+}
