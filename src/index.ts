@@ -11,17 +11,7 @@ export type { ManualExecution, NamedTool, ToolContext } from "#domain/tool.ts";
 // Workers, and running them in a program.
 export { parseWorker, WorkerDefinition } from "#domain/worker.ts";
 export type { Change, Entry, Workspace } from "#domain/workspace.ts";
-export type { ModelSettings } from "#embed/choose-models.ts";
-export type {
-  RunAttachment,
-  RunInput,
-  RunResult,
-  WorkerCatalogue,
-  WorkerRuntimeOptions,
-  WorkerSource,
-} from "#embed/options.ts";
 export { WorkerRuntime } from "#embed/worker-runtime.ts";
-export type { ModelAnswer, ModelRequest, Models } from "#models/models.ts";
 export { createMemoryWorkspace, type MemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
 // User interfaces: a bus, and a terminal that shows it.
 export { createCLIApprovalCallback } from "#terminal/ask-approval.ts";
@@ -38,3 +28,13 @@ export {
 export { createInterruptSignal, type InterruptSignal } from "#ui/interrupt-signal.ts";
 export type { RuntimeEvent } from "#ui/runtime-events.ts";
 export { createUIEventBus, type UIEventBus } from "#ui/ui-event-bus.ts";
+export type {
+  ModelSettings,
+  RunAttachment,
+  RunInput,
+  RunResult,
+  WorkerCatalogue,
+  WorkerRuntimeOptions,
+  WorkerSource,
+} from "./embed/options.ts";
+export type { ModelAnswer, ModelRequest, Models } from "./models/models.ts";

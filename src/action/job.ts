@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import type { Writable } from "node:stream";
 import { setTimeout as pause } from "node:timers/promises";
 import { createThreads, type Threads } from "#bot/create-bot.ts";
 import { findMissedComments, findMissedReviews, keyOfEvent } from "#bot/deliveries/find-missed-events.ts";
@@ -19,7 +20,6 @@ import { createModels } from "#models/create-models.ts";
 import { createRuntime, type Runtime, runtimeOptionsOf } from "#runtime/create-runtime.ts";
 import { openWorkerCatalog } from "#runtime/start/worker-catalog.ts";
 import { type GitStore, openGitStore } from "#runtime/store/git/open-git-store.ts";
-import type { JobLog } from "./job-log.ts";
 import { reportWaitingWorkflows } from "./report-waiting-workflows.ts";
 
 /** `waiting`: all runs are waiting or have ended. `lost`: another job has taken over. `interrupted`: the job was cancelled. */
@@ -304,4 +304,30 @@ async function readEvent(
   const action = "action" in payload ? payload.action : undefined;
   const event = { ...payload, action, installation: { id: installationId } };
   return { key, id: `${eventName} of job ${runId}`, name: eventName, payload: event };
+}
+
+/** The log of a job on GitHub. */
+export interface JobLog {
+  info(message: string): void;
+  error(message: string, error: unknown): void;
+  /** Writes an error that GitHub shows on the page of the job. */
+  annotate(message: string): void;
+}
+
+/** Writes a job's log. The runner executes commands in the output, so no other text may look like one. */
+export function createJobLog(output: Writable, redact: (text: string) => string): JobLog {
+  const write = (message: string) => {
+    for (const line of redact(message).split(/\r\n|[\n\r\u2028\u2029]/)) {
+      output.write(`golem: ${line.replaceAll("##[", "## [")}\n`);
+    }
+  };
+  return {
+    info: write,
+    error: (message, error) =>
+      write(`${message}\n${error instanceof Error ? (error.stack ?? error.message) : String(error)}`),
+    annotate: (message) => {
+      const escaped = redact(message).replaceAll("%", "%25").replaceAll("\r", "%0D").replaceAll("\n", "%0A");
+      output.write(`::error title=Golem Forge::${escaped}\n`);
+    },
+  };
 }

@@ -3,8 +3,7 @@ import { type ActionConfig, readActionConfig } from "#config/config.ts";
 import { secretsIn } from "#config/environment.ts";
 import { UserError } from "#domain/errors.ts";
 import { createRedactor } from "#text/redact.ts";
-import { Job, type JobOutcome } from "./job.ts";
-import { createJobLog, type JobLog } from "./job-log.ts";
+import { createJobLog, Job, type JobLog, type JobOutcome } from "./job.ts";
 
 export interface ActionStreams {
   output: Writable;

@@ -2,11 +2,9 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { setTimeout as wait } from "node:timers/promises";
 import { type Logger, pino } from "pino";
 import type { Probot } from "probot";
-import type { HandlerServices } from "#bot/deliveries/handler.ts";
 import { DeliveryProcessor } from "#bot/deliveries/process-deliveries.ts";
 import { createReceiveDelivery } from "#bot/deliveries/receive-delivery.ts";
 import { Redelivery } from "#bot/deliveries/redeliver-missed.ts";
-import { WebhookServer } from "#bot/deliveries/webhook-server.ts";
 import { connectApp, createOpenGitHub } from "#bot/github/open-github.ts";
 import type { RestClient, RestResponse } from "#bot/github/rest-client.ts";
 import type { Config } from "#config/config.ts";
@@ -18,6 +16,8 @@ import type { Runs } from "#runtime/runs.ts";
 import type { DeliveryStore } from "#runtime/store/store.ts";
 import { createRedactor } from "#text/redact.ts";
 import { createSanitizer } from "#text/sanitize.ts";
+import type { HandlerServices } from "./deliveries/handler.ts";
+import { WebhookServer } from "./deliveries/webhook-server.ts";
 import type { CommentLinks } from "./render/render-status.ts";
 import { createThreadFrontEnd } from "./thread-front-end.ts";
 
@@ -115,7 +115,7 @@ export function createBot({
       processor.start();
       log.info(`Listening on ${url}${webhookPath}.`);
       if (webhookProxy) {
-        const { connectToProxy } = await import("#bot/deliveries/webhook-proxy.ts");
+        const { connectToProxy } = await import("./deliveries/webhook-server.ts");
         closeProxy = connectToProxy({ url: webhookProxy, receive, log: log.info });
       }
       redelivery.start();

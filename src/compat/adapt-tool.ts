@@ -4,7 +4,7 @@ import type { JsonSchema } from "#domain/json-schema.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { applyApprovalSettings } from "#toolsets/approval-settings.ts";
-import type { ToolResultDisplay } from "./return-display.ts";
+import type { ToolResultDisplay } from "./foreign-results.ts";
 import { toToolResult } from "./to-tool-result.ts";
 
 /** The name other tool systems give to `needsApproval`. */

@@ -9,9 +9,9 @@ import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
 import { resultOfError } from "#toolsets/failed-result.ts";
 import type { ToolEvents } from "#toolsets/tool-events.ts";
 import type { ClassTool, ForeignResult } from "./adapt-tool.ts";
+import { formatErrorResponse, formatSuccessResponse, getResultPreview, type ToolResponse } from "./foreign-results.ts";
 import { toToolResult } from "./to-tool-result.ts";
 import type { FunctionDefinition, OpenAIFunction } from "./tool-registry.ts";
-import { formatErrorResponse, formatSuccessResponse, getResultPreview, type ToolResponse } from "./tool-response.ts";
 
 /** One call of a tool. An instance may serve several calls at once. */
 interface Invocation {

@@ -9,8 +9,8 @@ import { decodeText, numberLines, splitLines } from "#toolsets/filesystem/text-f
 import { taskList, taskStats } from "#toolsets/tasks/tasks-toolset.ts";
 import { WorkspaceTool } from "./base-tool.ts";
 import { type DisplayResult, DisplayTool } from "./display-tool.ts";
+import type { ToolResponse } from "./foreign-results.ts";
 import { toToolResult } from "./to-tool-result.ts";
-import type { ToolResponse } from "./tool-response.ts";
 import { ShellToolset } from "./toolset-classes.ts";
 
 const bashParameters = {

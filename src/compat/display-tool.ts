@@ -7,7 +7,7 @@ import { resultOfError } from "#toolsets/failed-result.ts";
 import { toJsonValue } from "#toolsets/normalize-result.ts";
 import { validateArguments } from "#toolsets/prepare-call.ts";
 import type { ClassTool, ForeignResult, RequiresApproval } from "./adapt-tool.ts";
-import { type ToolResultDisplay, toReturnDisplay } from "./return-display.ts";
+import { type ToolResultDisplay, toReturnDisplay } from "./foreign-results.ts";
 import { toToolResult } from "./to-tool-result.ts";
 
 /** The values of `error.type` in a DisplayResult. */

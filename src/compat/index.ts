@@ -8,7 +8,7 @@ import { ToolError as DomainToolError, type ToolErrorType as DomainToolErrorType
 import type { ApprovalDecision } from "#ui/approval-controller.ts";
 import type { ForeignResult, PlainTool } from "./adapt-tool.ts";
 import { DisplayErrorType, DisplayTool } from "./display-tool.ts";
-import type { FileDiff } from "./return-display.ts";
+import type { FileDiff } from "./foreign-results.ts";
 
 // Approval and errors.
 export { ApprovalDecisionType } from "#domain/approval.ts";
@@ -111,16 +111,24 @@ export { type ClassTool, type ForeignTool, isNamedTool, wrapWithDefaultApproval 
 export { BaseTool } from "./base-tool.ts";
 export { BashTool, ReadTool, TaskWriteTool } from "./class-tools.ts";
 export { DisplayErrorType, type DisplayResult } from "./display-tool.ts";
-export { fromOkResult, type OkResult, toOkResult } from "./ok-result.ts";
 // Results in the shapes of other tool systems: `returnDisplay`, `ok`, `success`.
 export {
   type AnsiOutput,
+  type CalledTool,
   type FileDiff,
+  formatErrorResponse,
+  formatSuccessResponse,
+  fromOkResult,
   fromReturnDisplay,
+  getResultPreview,
+  type OkResult,
   type TaskListDisplay,
+  type ToolResponse,
   type ToolResultDisplay,
+  toOkResult,
   toReturnDisplay,
-} from "./return-display.ts";
+  toToolResponse,
+} from "./foreign-results.ts";
 export { toToolResult } from "./to-tool-result.ts";
 export { type CallOptions, ToolExecutor, ToolManager, type ToolManagerOptions } from "./tool-manager.ts";
 export {
@@ -130,14 +138,6 @@ export {
   ToolValidator,
   type ValidationResult,
 } from "./tool-registry.ts";
-export {
-  type CalledTool,
-  formatErrorResponse,
-  formatSuccessResponse,
-  getResultPreview,
-  type ToolResponse,
-  toToolResponse,
-} from "./tool-response.ts";
 export {
   FilesystemToolset,
   ShellToolset,

@@ -2,8 +2,7 @@ import { ToolErrorCode, ToolErrorType } from "#domain/errors.ts";
 import { type DisplayHints, isWellKnown, isWellKnownKind, ResultValue, ToolResult } from "#domain/result.ts";
 import { failedResult } from "#toolsets/failed-result.ts";
 import { describeForModel, toJsonValue } from "#toolsets/normalize-result.ts";
-import { fromOkResult, type OkResult } from "./ok-result.ts";
-import { fromReturnDisplay, type ToolResultDisplay } from "./return-display.ts";
+import { fromOkResult, fromReturnDisplay, type OkResult, type ToolResultDisplay } from "./foreign-results.ts";
 
 type Fields = Record<string, unknown>;
 

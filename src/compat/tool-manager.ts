@@ -12,8 +12,8 @@ import type { FinishedCall } from "#toolsets/toolset.ts";
 import type { ApprovalController } from "#ui/approval-controller.ts";
 import type { ForeignTool } from "./adapt-tool.ts";
 import { type DisplayResult, DisplayTool, toDisplayResult } from "./display-tool.ts";
+import { type ToolResponse, toToolResponse } from "./foreign-results.ts";
 import { type FunctionDefinition, ToolRegistry } from "./tool-registry.ts";
-import { type ToolResponse, toToolResponse } from "./tool-response.ts";
 import { onlyWith } from "./toolset-classes.ts";
 
 export interface ToolManagerOptions {

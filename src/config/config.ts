@@ -3,8 +3,14 @@ import { readFileSync } from "node:fs";
 import type { z } from "zod";
 import { UserError } from "#domain/errors.ts";
 import { type DeploymentPolicy, readDeploymentPolicy } from "./deployment-policy.ts";
-import { ActionEnvironment, Environment, LocalEnvironment, ServerEnvironment, secretsIn } from "./environment.ts";
-import { readPostgresUrl } from "./read-postgres-url.ts";
+import {
+  ActionEnvironment,
+  Environment,
+  LocalEnvironment,
+  readPostgresUrl,
+  ServerEnvironment,
+  secretsIn,
+} from "./environment.ts";
 
 const dayMs = 24 * 60 * 60_000;
 

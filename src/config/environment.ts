@@ -1,5 +1,4 @@
 import { z } from "zod";
-import { readPostgresUrl } from "./read-postgres-url.ts";
 
 /** Accepts plain digits only: `1e9` and `0x10` are more likely typos. */
 const number = z
@@ -288,3 +287,20 @@ export const ActionEnvironment = Environment.omit({
   GOLEM_FORGE_LEASE_SECONDS: integer(1, 3_600).default(60).describe("a whole number of seconds, at most 3600"),
 });
 export type ActionEnvironment = z.infer<typeof ActionEnvironment>;
+
+const postgresUrl =
+  /^postgres(?:ql)?:\/\/(?:[^:@/?#\s]*(?::(?<password>[^/?#\s]*))?@)?(?:\[[0-9a-f:]+\]|[^/?#:@\s]*)(?::\d{1,5})?(?:\/[^/?#\s]*)?(?:\?(?<query>[^#\s]*))?$/i;
+
+/** Extracts the passwords from a PostgreSQL connection URL. Returns undefined for other or malformed URLs. */
+export function readPostgresUrl(url: string): { passwords: string[] } | undefined {
+  const found = postgresUrl.exec(url)?.groups;
+  if (!found) return undefined;
+  const { password, query } = found;
+  const given = new URLSearchParams(query).get("password");
+  try {
+    const plain = password === undefined ? [] : [password, decodeURIComponent(password)];
+    return { passwords: [...plain, ...(given === null ? [] : [given])] };
+  } catch {
+    return undefined;
+  }
+}

@@ -7,8 +7,7 @@ import type { RunSpec } from "#domain/run.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { modelMatches } from "#models/model-name.ts";
-import type { Models } from "#models/models.ts";
+import { type Models, modelMatches } from "#models/models.ts";
 import { initialRun, stateName } from "#runtime/apply-events.ts";
 import { modelFor } from "#runtime/start/admit-worker.ts";
 import { type AttachedFile, checkAttachments } from "#runtime/start/attachments.ts";
@@ -20,8 +19,13 @@ import { getManualToolInfos } from "#ui/form-fields.ts";
 import { InterruptError } from "#ui/interrupt-signal.ts";
 import { createRuntimeUI, type RuntimeUI } from "#ui/runtime-ui.ts";
 import type { Unsubscribe } from "#ui/ui-event-bus.ts";
-import { chooseModels } from "./choose-models.ts";
-import type { RunAttachment, RunInput, RunResult, WorkerRuntimeOptions } from "./options.ts";
+import {
+  chooseModels,
+  type RunAttachment,
+  type RunInput,
+  type RunResult,
+  type WorkerRuntimeOptions,
+} from "./options.ts";
 import type { Program } from "./program.ts";
 import { changeTracking, ProgramEnvironment, withDepth, withoutToolsets } from "./program-environment.ts";
 import { approveOnBus, person } from "./program-front-end.ts";

@@ -2,7 +2,7 @@ import { cpSync, lstatSync, mkdirSync, readdirSync, readFileSync } from "node:fs
 import { join } from "node:path";
 import { type Checkout, type CheckoutChange, openCheckout } from "#sandbox/checkout/open-checkout.ts";
 import { runGit } from "#sandbox/checkout/run-git.ts";
-import type { EvalTask, HiddenFiles } from "./eval-task.ts";
+import type { EvalTask, HiddenFiles } from "./eval-tasks.ts";
 
 /** A file that the checks add, replace or delete. */
 export interface HiddenFile {

@@ -17,7 +17,7 @@ import { parseHunks, renderHunks } from "#toolsets/reviews/pull-request-diff.ts"
 import type { InterruptSignal } from "#ui/interrupt-signal.ts";
 import type { RuntimeEvent } from "#ui/runtime-events.ts";
 import type { EvalResult } from "./eval-results.ts";
-import { changedLines, type EvalTask } from "./eval-task.ts";
+import { changedLines, type EvalTask } from "./eval-tasks.ts";
 import { commitAll, type OpenedTask, openChanged, openTask } from "./open-task.ts";
 import { runCommandList } from "./run-checks.ts";
 

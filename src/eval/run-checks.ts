@@ -5,7 +5,7 @@ import { applyChanges } from "#sandbox/checkout/apply-changes.ts";
 import type { Checkout } from "#sandbox/checkout/open-checkout.ts";
 import { applyCommandChanges, workspaceTree } from "#toolsets/run-command.ts";
 import type { HiddenCheckResult } from "./eval-results.ts";
-import type { EvalTask } from "./eval-task.ts";
+import type { EvalTask } from "./eval-tasks.ts";
 
 export interface CheckOptions extends Pick<EvalTask, "sandbox" | "checkTimeoutMs"> {
   executors: Executors;

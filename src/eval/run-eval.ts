@@ -2,7 +2,7 @@ import { appendFileSync, writeFileSync } from "node:fs";
 import { UserError } from "#domain/errors.ts";
 import { modelFor } from "#runtime/start/admit-worker.ts";
 import { type EvalPlan, EvalResult, keyOf } from "./eval-results.ts";
-import type { EvalTask } from "./eval-task.ts";
+import type { EvalTask } from "./eval-tasks.ts";
 import { type EvalHost, playTask } from "./play-task.ts";
 
 export interface EvalOptions {

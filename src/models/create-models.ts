@@ -1,7 +1,6 @@
 import type { Config } from "#config/config.ts";
 import type { CallTimeouts } from "./call-timeouts.ts";
-import { findModelNameProblem, parseModelName } from "./model-name.ts";
-import { ModelFailure, type Models, type ModelTelemetry } from "./models.ts";
+import { findModelNameProblem, ModelFailure, type Models, type ModelTelemetry, parseModelName } from "./models.ts";
 import { findSearch, type Provider, providers } from "./providers.ts";
 
 const defaultTimeouts: CallTimeouts = { firstMs: 5 * 60_000, idleMs: 2 * 60_000, totalMs: 30 * 60_000 };

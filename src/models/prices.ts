@@ -1,5 +1,5 @@
 import { closestMatch } from "#text/closest-match.ts";
-import { parseModelName } from "./model-name.ts";
+import { parseModelName } from "./models.ts";
 
 /** US dollars per million tokens. */
 interface Price {

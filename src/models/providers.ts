@@ -2,7 +2,7 @@ import type { LanguageModelV4, SharedV4ProviderOptions } from "@ai-sdk/provider"
 import type { Tool } from "ai";
 import type { Config } from "#config/config.ts";
 import type { ServerSideTool, WebSearchSettings } from "#domain/worker.ts";
-import type { providerNames } from "./model-name.ts";
+import type { providerNames } from "./models.ts";
 
 /** A configured model provider. */
 export interface Provider {

@@ -4,7 +4,7 @@ import { UserError } from "#domain/errors.ts";
 import type { RunEvent } from "#domain/events.ts";
 import type { RepositoryRef } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
-import { modelMatches } from "#models/model-name.ts";
+import { modelMatches } from "#models/models.ts";
 import { pricedModels } from "#models/prices.ts";
 import { modelFor } from "#runtime/start/admit-worker.ts";
 import { type RunStarter, remainingBudget, runIdOf } from "#runtime/start/start-run.ts";

@@ -2,7 +2,7 @@ import type { LoggedEvent, RunEvent } from "#domain/events.ts";
 import { isScheduled, type RunSpec } from "#domain/run.ts";
 import type { RunObserver, StoredTransition } from "#runtime/run-observer.ts";
 import type { Store } from "#runtime/store/store.ts";
-import { attemptOutcome, type Instruments } from "./instruments.ts";
+import { attemptOutcome, type Instruments } from "./metrics.ts";
 
 type Answer = Extract<RunEvent, { type: "model.answered" | "conversation.compacted" }>;
 

@@ -17,7 +17,7 @@ import type { LoggedEvent } from "#domain/events.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { RunObserver, StoredTransition } from "#runtime/run-observer.ts";
 import type { Effect, EffectCompletion, Store } from "#runtime/store/store.ts";
-import { attemptOutcome } from "./instruments.ts";
+import { attemptOutcome } from "./metrics.ts";
 
 interface RunTracesOptions {
   tracer: Tracer;

@@ -26,7 +26,7 @@ import type { ModelTelemetry } from "#models/models.ts";
 import type { RunObserver } from "#runtime/run-observer.ts";
 import type { Backlog, EffectQueue, Store } from "#runtime/store/store.ts";
 import { equalSecrets } from "#text/equal-secrets.ts";
-import { Instruments, metricProducer, type ReadMetrics } from "./instruments.ts";
+import { Instruments, metricProducer, type ReadMetrics } from "./metrics.ts";
 import { RunMetrics } from "./run-metrics.ts";
 import { RunTraces } from "./run-traces.ts";
 

@@ -8,7 +8,14 @@ import { UserError } from "#domain/errors.ts";
 import { canWrite, type GitHub } from "#domain/github.ts";
 import { needsRun, parseToolCommand } from "#ui/run-commands.ts";
 import { startTriggered } from "./handle-trigger.ts";
-import { attemptsBeforeNotice, type DeliveryContext, type DeliveryProblem, defineHandler } from "./handler.ts";
+import {
+  attemptsBeforeNotice,
+  type DeliveryContext,
+  type DeliveryProblem,
+  defineHandler,
+  ignoreThread,
+  queueOf,
+} from "./handler.ts";
 import {
   type IncomingComment,
   ignoreAuthor,
@@ -17,7 +24,6 @@ import {
   readIssueText,
 } from "./incoming-comment.ts";
 import { CommentPayload, IssuePayload, locationOf, ReviewCommentPayload } from "./payloads.ts";
-import { ignoreThread, queueOf } from "./thread.ts";
 
 /** The next comment of the thread waits at most this long for a reaction to this one. */
 const maxReactionMs = 4_000;

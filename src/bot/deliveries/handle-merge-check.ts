@@ -2,9 +2,8 @@ import { z } from "zod";
 import { OutageError } from "#domain/errors.ts";
 import type { RepositoryRef } from "#domain/github.ts";
 import { readSettings } from "#runtime/run-environment.ts";
-import { type DeliveryContext, defineHandler } from "./handler.ts";
+import { type DeliveryContext, defineHandler, ignoreThread, queueIn, queueOf, threadOf } from "./handler.ts";
 import { EditedPullRequestPayload, StoredRepositoryRef } from "./payloads.ts";
-import { ignoreThread, queueIn, queueOf, threadOf } from "./thread.ts";
 
 /** GitHub is asked at least this often for an answer that it computes in the background. */
 const maxPauseMs = 10 * 60_000;

@@ -2,7 +2,7 @@ import { UserError } from "#domain/errors.ts";
 import type { ReportedLocation } from "#domain/github.ts";
 import { saveMergeCheck } from "./handle-merge-check.ts";
 import { mayChangeTriggers, updateTriggers } from "./handle-schedule.ts";
-import { type DeliveryContext, defineHandler } from "./handler.ts";
+import { type DeliveryContext, defineHandler, ignoreThread, queueOf, threadOf } from "./handler.ts";
 import {
   InstallationPayload,
   InstallationRepositoriesPayload,
@@ -11,7 +11,6 @@ import {
   PushPayload,
   RepositoryPayload,
 } from "./payloads.ts";
-import { ignoreThread, queueOf, threadOf } from "./thread.ts";
 
 /** Updates the location of a repository that was renamed or transferred. Its runs stop if this deployment does not serve the new name. */
 export const repositoryMoved = defineHandler(RepositoryPayload, {

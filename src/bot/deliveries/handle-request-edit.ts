@@ -2,10 +2,9 @@ import { postComment } from "#bot/github/post-comment.ts";
 import { isAsPosted, isOnlyTicked, postedComments } from "#bot/render/posted-request.ts";
 import { UserError } from "#domain/errors.ts";
 import { canWrite } from "#domain/github.ts";
-import { type DeliveryContext, defineHandler } from "./handler.ts";
+import { type DeliveryContext, defineHandler, ignoreThread, queueOf, threadOf } from "./handler.ts";
 import { isHuman } from "./incoming-comment.ts";
 import { EditedCommentPayload } from "./payloads.ts";
-import { ignoreThread, queueOf, threadOf } from "./thread.ts";
 
 /**
  * Somebody edited a comment of the app that asks for an approval. An edit that only ticks the box of a pending request

@@ -7,9 +7,8 @@ import { UserError } from "#domain/errors.ts";
 import { GitHubRefusal, type RepositoryRef } from "#domain/github.ts";
 import { nextCronTime } from "#domain/trigger.ts";
 import type { Runs } from "#runtime/runs.ts";
-import { type DeliveryContext, defineHandler, type HandlerServices } from "./handler.ts";
+import { type DeliveryContext, defineHandler, type HandlerServices, queueIn } from "./handler.ts";
 import { type PushPayload, StoredRepositoryRef } from "./payloads.ts";
-import { queueIn } from "./thread.ts";
 
 /** A schedule that is due later than this is checked in between, so that no delivery is kept longer than its key. */
 const maxAheadMs = 7 * 24 * 60 * 60_000;

@@ -1,8 +1,7 @@
 import { UserError } from "#domain/errors.ts";
 import { startTriggered } from "./handle-trigger.ts";
-import { type DeliveryContext, defineHandler } from "./handler.ts";
+import { type DeliveryContext, defineHandler, ignoreThread, queueOf, threadEventKey, threadOf } from "./handler.ts";
 import { IssuePayload, locationOf, PullRequestPayload, type ThreadPayload } from "./payloads.ts";
-import { ignoreThread, queueOf, threadEventKey, threadOf } from "./thread.ts";
 
 /** Stops the runs of a closed thread, which can be resumed when it is reopened. */
 export const issueClosed = defineHandler(IssuePayload, {

@@ -3,10 +3,9 @@ import { postComment } from "#bot/github/post-comment.ts";
 import { isRunBranch } from "#domain/run.ts";
 import { saveMergeCheck } from "./handle-merge-check.ts";
 import { updateTriggers } from "./handle-schedule.ts";
-import { type DeliveryContext, defineHandler } from "./handler.ts";
+import { type DeliveryContext, defineHandler, ignoreThread, queueOf, threadEventKey, threadOf } from "./handler.ts";
 import { ignoreAuthor } from "./incoming-comment.ts";
 import { IssuePayload, locationOf, PullRequestPayload, type ThreadPayload } from "./payloads.ts";
-import { ignoreThread, queueOf, threadEventKey, threadOf } from "./thread.ts";
 
 /** Starts the workers whose triggers match an event of an issue. */
 export const issueTriggered = defineHandler(IssuePayload, {

@@ -1,6 +1,6 @@
 import type { SeenIssue, ThreadRef } from "#runtime/runs.ts";
+import { threadEventKey, threadOf } from "./handler.ts";
 import type { CommentPayload, EventUser, IssuePayload, ReviewCommentPayload, ReviewPayload } from "./payloads.ts";
-import { threadEventKey, threadOf } from "./thread.ts";
 
 /** A person's comment in a thread. The text an issue was opened with counts as its first comment. */
 export interface IncomingComment {

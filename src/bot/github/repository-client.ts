@@ -30,9 +30,9 @@ import {
   readJobLog,
   readRequiredChecks,
 } from "./commit-checks.ts";
+import { findLinkedIssues, postReview, readMinimizedComments, readReviews, readReviewThreads } from "./conversation.ts";
 import type { DotGitHubReader } from "./dot-github-reader.ts";
 import type { RepositoryTokens } from "./installation-tokens.ts";
-import { findLinkedIssues, readMinimizedComments } from "./linked-issues.ts";
 import { type PullRequestData, readIssue, readPermission, readPullRequest, readReviewComment } from "./read-answers.ts";
 import {
   hasNoDrafts,
@@ -43,7 +43,6 @@ import {
   undefinedIfMissing,
 } from "./refusals.ts";
 import type { RepositoryApi, ResponseData } from "./repository-api.ts";
-import { postReview, readReviews, readReviewThreads } from "./reviews.ts";
 
 /** A delivery or an effect reads everything below `.github` at one point in time. */
 const defaultMaxAgeMs = 1_000;

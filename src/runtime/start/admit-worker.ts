@@ -3,8 +3,7 @@ import { narrowLimits, type RepositorySettings, settingsPath } from "#config/rep
 import { UserError } from "#domain/errors.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
-import { modelMatches } from "#models/model-name.ts";
-import type { Models } from "#models/models.ts";
+import { type Models, modelMatches } from "#models/models.ts";
 import { type RepositoryAccess, type RunEnvironment, readSettings } from "#runtime/run-environment.ts";
 import { defaultGuidanceTokens } from "./read-guidance.ts";
 

@@ -5,7 +5,7 @@ import { readLocalConfig } from "#config/config.ts";
 import { parseRepositorySettings, settingsPath } from "#config/repository-settings.ts";
 import { type FileProblem, InvalidFileError, UserError } from "#domain/errors.ts";
 import { parseWorker, positionInWorker, type WorkerDefinition, withOutputSchema } from "#domain/worker.ts";
-import { findModelNameProblem } from "#models/model-name.ts";
+import { findModelNameProblem } from "#models/models.ts";
 import { findRoot } from "#sandbox/checkout/open-checkout.ts";
 import { visible } from "#terminal/style.ts";
 import { closestMatch } from "#text/closest-match.ts";

@@ -58,15 +58,15 @@ const handlers: Record<CommandName, Handler> = {
     return runAction(context.env, context);
   },
   async audit(args, context) {
-    const { audit } = await import("./audit.ts");
+    const { audit } = await import("./database-commands.ts");
     return audit(args, context);
   },
   async costs(args, context) {
-    const { costs } = await import("./costs.ts");
+    const { costs } = await import("./database-commands.ts");
     return costs(args, context);
   },
   async db(args, context) {
-    const { database } = await import("./database-command.ts");
+    const { database } = await import("./database-commands.ts");
     return database(args, context);
   },
   async eval(args, context) {
@@ -75,7 +75,7 @@ const handlers: Record<CommandName, Handler> = {
   },
   async completion(args, context) {
     const [shell] = positionalsOf("completion", args, 1);
-    const { completionScript } = await import("./completion-script.ts");
+    const { completionScript } = await import("./help.ts");
     return print(completionScript(shell), context);
   },
   async help(args, context) {

@@ -24,8 +24,9 @@ import {
   deliverChanges,
   printBackup,
 } from "./deliver-changes.ts";
-import { checkPreApproved, createPreApproval } from "./pre-approval.ts";
 import {
+  checkPreApproved,
+  createPreApproval,
   describeTools,
   noneIfUnreadable,
   type PreparedRun,

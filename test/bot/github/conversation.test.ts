@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { findLinkedIssues } from "#bot/github/linked-issues.ts";
+import { findLinkedIssues } from "#bot/github/conversation.ts";
 
 test.each([
   ["See #12 and (#13), GH-14.", [12, 13, 14]],

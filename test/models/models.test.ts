@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { modelMatches, parseModelName } from "#models/model-name.ts";
+import { modelMatches, parseModelName } from "#models/models.ts";
 
 test.each([
   [["anthropic:*"], "anthropic:claude-haiku-4-5", true],

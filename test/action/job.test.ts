@@ -1,6 +1,6 @@
 import { PassThrough } from "node:stream";
 import { expect, test } from "vitest";
-import { createJobLog } from "#action/job-log.ts";
+import { createJobLog } from "#action/job.ts";
 
 function logged(write: (log: ReturnType<typeof createJobLog>) => void): string {
   const output = new PassThrough();

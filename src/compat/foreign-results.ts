@@ -1,0 +1,237 @@
+import type { z } from "zod";
+import { ToolErrorCode, type ToolErrorType } from "#domain/errors.ts";
+import { type DiffHunk, isWellKnown, type ResultValue, type Task, type ToolResult } from "#domain/result.ts";
+import { failedResult } from "#toolsets/failed-result.ts";
+import { describeForModel, toJsonValue } from "#toolsets/normalize-result.ts";
+import { type TaskStats, taskStats } from "#toolsets/tasks/tasks-toolset.ts";
+
+/** A flat result object with `success` and the tool's own fields. */
+export interface ToolResponse {
+  success: boolean;
+  /** Empty on success. */
+  error: string;
+  error_type?: string;
+  suggestion?: string;
+  [field: string]: unknown;
+}
+
+/** The tool call that failed. */
+export interface CalledTool {
+  tool: string;
+  args?: Readonly<Record<string, unknown>>;
+}
+
+/** Creates an error response that names the call: `my_tool(param1="value"): File not found`. Long values are shortened. */
+export function formatErrorResponse(
+  { tool, args = {} }: CalledTool,
+  message: string,
+  errorType: ToolErrorType | (string & {}) = "system_error",
+  suggestion?: string,
+): ToolResponse {
+  const given = Object.entries(args)
+    .filter(([, value]) => !isEmpty(value))
+    .map(([name, value]) => `${name}=${shorten(value)}`);
+  return {
+    success: false,
+    error: `${tool}(${given.join(", ")}): ${message}`,
+    error_type: errorType,
+    ...(suggestion && { suggestion }),
+  };
+}
+
+/** Creates a success response with the tool's own fields. */
+export function formatSuccessResponse(fields: Record<string, unknown>): ToolResponse {
+  return { success: true, error: "", ...fields };
+}
+
+/** Converts a tool result to a flat response with the fields of its value. */
+export function toToolResponse(result: ToolResult, call: CalledTool): ToolResponse {
+  const { error } = result;
+  if (error) {
+    const response = formatErrorResponse(call, error.message, error.type, error.suggestion);
+    return { ...error.details, ...response, content: result.llmContent };
+  }
+  // The tool's own fields take precedence over the text for the model.
+  const { value, llmContent } = result;
+  if (!("data" in value)) return formatSuccessResponse({ ...withOtherNames(value), content: llmContent });
+  if (typeof value.data !== "object" || value.data === null || Array.isArray(value.data)) {
+    return formatSuccessResponse({ content: llmContent, result: value.data });
+  }
+  return formatSuccessResponse({ content: llmContent, ...value.data });
+}
+
+/** Returns the first lines of a response for a compact view. */
+export function getResultPreview(response: ToolResponse, maxLines = 3): string[] {
+  if (!response.success) {
+    return [`Error: ${response.error}`, ...(response.suggestion ? [`Suggestion: ${response.suggestion}`] : [])];
+  }
+  const text = [response.content, response.output, response.result, response.data].find(Boolean);
+  if (text === undefined) return ["Success"];
+
+  const lines = (typeof text === "string" ? text : JSON.stringify(text)).split("\n");
+  return lines.length > maxLines ? [...lines.slice(0, maxLines), "..."] : lines;
+}
+
+function isEmpty(value: unknown): boolean {
+  if (value === undefined || value === null) return true;
+  return typeof value === "object" && Object.keys(value).length === 0;
+}
+
+function shorten(value: unknown): string {
+  if (Array.isArray(value) && value.length > 3) return `[${value.length} items]`;
+  if (typeof value === "string") return `"${value.length > 40 ? `${value.slice(0, 37)}...` : value}"`;
+  return JSON.stringify(value) ?? String(value);
+}
+
+/** A result with `ok`, and an error code for programs. */
+export type OkResult<T> =
+  | { ok: true; value: T }
+  | { ok: false; error: { code: string; message: string; details?: Record<string, unknown> } };
+
+/** Converts a tool's result to an `ok` result: the data of `json` and custom values, or the whole value of other kinds. */
+export function toOkResult({ value, error }: ToolResult): OkResult<unknown> {
+  if (error) {
+    const { code, message, details } = error;
+    return { ok: false, error: { code, message, ...(details && { details }) } };
+  }
+  return { ok: true, value: "data" in value ? value.data : withOtherNames(value) };
+}
+
+/** Converts an `ok` result to a tool's result. An unknown code is kept in the details. */
+export function fromOkResult(result: OkResult<unknown>): ToolResult {
+  if (!result.ok) {
+    const { code, message, details } = result.error;
+    const known = ToolErrorCode.safeParse(code);
+    return known.success
+      ? failedResult(message, { code: known.data, ...(details && { details }) })
+      : failedResult(message, { code: "EXECUTION_ERROR", details: { ...details, code } });
+  }
+  const value = { kind: "json" as const, data: toJsonValue(result.value) };
+  return { llmContent: describeForModel(value), value };
+}
+
+/** Adds the names that other tool systems use for the members of a value. */
+export function withOtherNames(value: ResultValue): object {
+  if (!isWellKnown(value)) return value;
+  switch (value.kind) {
+    case "diff":
+      return { ...value, size: value.bytesWritten };
+    case "file_list":
+      return { ...value, entries: value.files };
+    case "terminal":
+      return { ...value, ...(value.durationMs !== undefined && { duration: value.durationMs }) };
+    case "text":
+    case "file_content":
+    case "json":
+    case "task_list":
+      return value;
+  }
+}
+
+/** A file edit with its content before and after. */
+export interface FileDiff {
+  /** A unified diff. */
+  fileDiff: string;
+  fileName: string;
+  /** Null for a new file. */
+  originalContent: string | null;
+  newContent: string;
+  diffStat?: { additions: number; deletions: number; changes: number };
+  /** True if a person rejected the edit. */
+  rejected?: boolean;
+  action?: "create" | "update";
+  hunks?: z.infer<typeof DiffHunk>[];
+}
+
+/** Terminal output with ANSI escape codes. */
+export interface AnsiOutput {
+  type: "ansi";
+  content: string;
+}
+
+export interface TaskListDisplay {
+  type: "task-list";
+  tasks: Task[];
+  stats?: TaskStats;
+}
+
+/** A result for display in a user interface: text or Markdown, a file diff, terminal output or a task list. */
+export type ToolResultDisplay = string | FileDiff | AnsiOutput | TaskListDisplay;
+
+/** Converts the value of a result to a display. */
+export function toReturnDisplay({ value }: Pick<ToolResult, "value">): ToolResultDisplay {
+  if (isTaskList(value)) return { type: "task-list", tasks: value.tasks, stats: value.stats ?? taskStats(value.tasks) };
+  if (isDiff(value)) return toFileDiff(value);
+  if (isOf(value, "terminal")) return { type: "ansi", content: value.content };
+  if (isOf(value, "text")) return value.content;
+  if (isOf(value, "file_content")) return `## File: ${value.path}\n\n${fenced(value.content, "")}`;
+  if (isOf(value, "file_list")) return value.files.map(entryName).join("\n");
+
+  const { data, summary, preview } = value as { data: unknown; summary?: string; preview?: string };
+  return [summary, preview ?? fenced(JSON.stringify(data, null, 2) ?? "", "json")].filter(Boolean).join("\n\n");
+}
+
+/** Converts a display to the value of a result. */
+export function fromReturnDisplay(display: ToolResultDisplay): ResultValue {
+  if (typeof display === "string") return { kind: "text", content: display };
+  if ("type" in display && display.type === "ansi") return { kind: "terminal", content: display.content };
+  if ("type" in display) {
+    return { kind: "task_list", tasks: display.tasks, stats: display.stats ?? taskStats(display.tasks) };
+  }
+  return {
+    kind: "diff",
+    path: display.fileName,
+    modified: display.newContent,
+    isNew: display.originalContent === null,
+    bytesWritten: display.rejected ? 0 : Buffer.byteLength(display.newContent),
+    diff: display.fileDiff,
+    ...(display.originalContent !== null && { original: display.originalContent }),
+    ...(display.diffStat && { stats: display.diffStat }),
+    ...(display.hunks && { hunks: display.hunks }),
+    ...(display.action && { action: display.action }),
+    ...(display.rejected !== undefined && { rejected: display.rejected }),
+  };
+}
+
+type WellKnown<Kind> = Extract<ResultValue, { kind: Kind }>;
+
+function isOf<Kind extends "text" | "terminal" | "file_content" | "file_list">(
+  value: ResultValue,
+  kind: Kind,
+): value is WellKnown<Kind> {
+  return value.kind === kind;
+}
+
+function isDiff(value: ResultValue): value is WellKnown<"diff"> {
+  return value.kind === "diff";
+}
+
+function isTaskList(value: ResultValue): value is WellKnown<"task_list"> {
+  return value.kind === "task_list";
+}
+
+function toFileDiff(value: WellKnown<"diff">): FileDiff {
+  return {
+    fileDiff: value.diff ?? "",
+    fileName: value.path,
+    originalContent: value.original ?? null,
+    newContent: value.modified,
+    ...(value.stats && { diffStat: value.stats }),
+    ...(value.rejected !== undefined && { rejected: value.rejected }),
+    ...(value.action && value.action !== "delete" && { action: value.action }),
+    ...(value.hunks && { hunks: value.hunks }),
+  };
+}
+
+function entryName(entry: unknown): string {
+  if (typeof entry === "string") return entry;
+  const { path, name } = (entry ?? {}) as { path?: unknown; name?: unknown };
+  return String(path ?? name ?? JSON.stringify(entry));
+}
+
+/** Encloses text in a fence that is longer than any fence in the text. */
+function fenced(text: string, language: string): string {
+  const longest = Math.max(2, ...[...text.matchAll(/`+/g)].map(([ticks]) => ticks.length));
+  const fence = "`".repeat(longest + 1);
+  return `${fence}${language}\n${text}\n${fence}`;
+}
