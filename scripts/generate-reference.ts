@@ -283,12 +283,12 @@ function readDeclarations(): Declaration[] {
   );
 }
 
-/** The declaration that names the tool, as text or by the constant `tool` of its file. */
+/** The declaration that names the tool, as text or by a constant of its file. */
 function declarationOf({ name }: NamedTool, all: readonly Declaration[]): Declaration | undefined {
-  const constant = all.find(({ text }) => text.startsWith(`const tool = "${name}"`));
+  const constant = all.find((one) => one.text.startsWith(`const ${one.name} = "${name}";`));
   return (
     all.find(({ text }) => text.includes(`name: "${name}"`)) ??
-    all.find(({ file, text }) => file === constant?.file && text.includes("name: tool,"))
+    all.find(({ file, text }) => file === constant?.file && text.includes(`name: ${constant?.name},`))
   );
 }
 

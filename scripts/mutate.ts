@@ -30,14 +30,14 @@ const rooms: Record<string, Room> = {
       "src/runtime/store/apply-decision.ts",
     ],
     tests: [
-      "test/runtime/{approval-rules,decide-approvals,describe-review}.test.ts",
+      "test/runtime/{approval-rules,decide-approvals,describe-feedback}.test.ts",
       "test/runtime/{effects/execute-tool,effects/post-requests,store/apply-decision}.test.ts",
     ],
   },
   runtime: {
     code: [
       "src/runtime/{apply-events,run-session,run-scheduler,cost-watch,read-log}.ts",
-      "src/runtime/effects/{execute-tool,person-calls,children,post-to-thread,tool-call}.ts",
+      "src/runtime/effects/{execute-tool,person-calls,children,post-to-thread,effect-handler}.ts",
     ],
     tests: ["test/runtime/*.test.ts", "test/runtime/{effects,calls,model,start}/*.test.ts"],
   },

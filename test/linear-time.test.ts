@@ -13,11 +13,11 @@ import { applyHunks } from "#toolsets/filesystem/apply-hunks.ts";
 import { isProtectedPath, namesPath } from "#toolsets/filesystem/file-changes.ts";
 import { matchEdit } from "#toolsets/filesystem/match-edit.ts";
 import { parsePatch } from "#toolsets/filesystem/parse-patch.ts";
-import { truncateToTokens } from "#toolsets/normalize-result.ts";
 import { compileGlob } from "#toolsets/search/glob.ts";
 import { codeTerms } from "#toolsets/search/rank-files.ts";
 import { parseRegex, RegexError } from "#toolsets/search/regex/parse-regex.ts";
 import { interactiveProblem } from "#toolsets/shell/command-rules.ts";
+import { truncateToTokens } from "#toolsets/tool-result.ts";
 import { parseToolCommand } from "#ui/run-commands.ts";
 import { testLinearTime } from "./support/linear-time.ts";
 

@@ -1,9 +1,8 @@
 import type { z } from "zod";
 import { ToolErrorCode, type ToolErrorType } from "#domain/errors.ts";
 import { type DiffHunk, isWellKnown, type ResultValue, type Task, type ToolResult } from "#domain/result.ts";
-import { failedResult } from "#toolsets/failed-result.ts";
-import { describeForModel, toJsonValue } from "#toolsets/normalize-result.ts";
 import { type TaskStats, taskStats } from "#toolsets/tasks/tasks-toolset.ts";
+import { describeForModel, failedResult, toJsonValue } from "#toolsets/tool-result.ts";
 
 /** A flat result object with `success` and the tool's own fields. */
 export interface ToolResponse {

@@ -49,7 +49,6 @@ export type { CLIApprovalOptions } from "#terminal/ask-approval.ts";
 export type { EventCLIAdapterOptions, TraceLevel } from "#terminal/event-cli-adapter.ts";
 export type { TraceFormatterOptions } from "#terminal/trace-formatter.ts";
 export { type CustomToolsetConfig, loadCustomTools } from "#toolsets/custom/custom-toolset.ts";
-export { failedResult, interruptedResult } from "#toolsets/failed-result.ts";
 // The single file tools over one workspace.
 export { createApplyPatchTool } from "#toolsets/filesystem/apply-patch.ts";
 export { createEditFileTool } from "#toolsets/filesystem/edit-file.ts";
@@ -67,6 +66,7 @@ export {
   ToolEventType,
   ToolEventType as ActivityEventType,
 } from "#toolsets/tool-events.ts";
+export { failedResult, interruptedResult } from "#toolsets/tool-result.ts";
 export type { FinishedCall } from "#toolsets/toolset.ts";
 export type { ApprovalControllerOptions, ApprovalMode } from "#ui/approval-controller.ts";
 export { ApprovalMemory, type RememberOption } from "#ui/approval-controller.ts";

@@ -1,7 +1,6 @@
 import { ToolErrorCode, ToolErrorType } from "#domain/errors.ts";
 import { type DisplayHints, isWellKnown, isWellKnownKind, ResultValue, ToolResult } from "#domain/result.ts";
-import { failedResult } from "#toolsets/failed-result.ts";
-import { describeForModel, toJsonValue } from "#toolsets/normalize-result.ts";
+import { describeForModel, failedResult, toJsonValue } from "#toolsets/tool-result.ts";
 import { fromOkResult, fromReturnDisplay, type OkResult, type ToolResultDisplay } from "./foreign-results.ts";
 
 type Fields = Record<string, unknown>;

@@ -1,9 +1,8 @@
 import { z } from "zod";
-import { describeSchemaIssue } from "#domain/describe-schema-issue.ts";
 import { type ToolErrorType, UserError } from "#domain/errors.ts";
 import type { JsonSchema } from "#domain/json-schema.ts";
 import { getLLMTools, type NamedTool } from "#domain/tool.ts";
-import { jsonSchemaOf, type SchemaIssue } from "#domain/tool-schema.ts";
+import { describeSchemaIssue, jsonSchemaOf, type SchemaIssue } from "#domain/tool-schema.ts";
 import { exampleArguments, formatExample } from "#toolsets/prepare-call.ts";
 import { repairArguments } from "#toolsets/repair-arguments.ts";
 import { adaptTool, type ClassTool, type ForeignTool, isClassTool, isNamedTool, type PlainTool } from "./adapt-tool.ts";

@@ -1,9 +1,9 @@
 import { runInNewContext } from "node:vm";
 import { z } from "zod";
 import { readYaml } from "#text/read-yaml.ts";
-import { describeMismatch, valueAt } from "./describe-schema-issue.ts";
 import { UserError } from "./errors.ts";
 import { typesOf } from "./json-schema.ts";
+import { describeMismatch, valueAt } from "./tool-schema.ts";
 
 /** The JSON Schema that a worker's answers have to match. */
 export type OutputSchema = Record<string, unknown>;

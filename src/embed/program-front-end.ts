@@ -5,7 +5,7 @@ import { boundPart, isShownWhole } from "#domain/preview.ts";
 import type { RunView } from "#domain/run.ts";
 import type { FrontEnd, Question, ToolReply } from "#runtime/front-end.ts";
 import type { Decision } from "#runtime/store/store.ts";
-import { failedResult, resultOfError } from "#toolsets/failed-result.ts";
+import { failedResult, resultOfError } from "#toolsets/tool-result.ts";
 import type {
   ApprovalCallback,
   ApprovalController,

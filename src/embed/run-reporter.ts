@@ -5,7 +5,7 @@ import type { RunOutcome, RunSpec, TokenUsage } from "#domain/run.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { LiveOutput } from "#runtime/live-output.ts";
 import type { RunObserver } from "#runtime/run-observer.ts";
-import { failedResult, interruptedResult } from "#toolsets/failed-result.ts";
+import { failedResult, interruptedResult } from "#toolsets/tool-result.ts";
 import type { ApprovalDecision } from "#ui/approval-controller.ts";
 import type { RuntimeEventCallback, RuntimeEventData } from "#ui/runtime-events.ts";
 import type { RuntimeUI } from "#ui/runtime-ui.ts";

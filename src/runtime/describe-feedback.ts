@@ -1,8 +1,13 @@
 import { createHash } from "node:crypto";
 import type { Check, GitHub, ReviewComment } from "#domain/github.ts";
 import { cleanText, untrustedText } from "#text/untrusted.ts";
-import { describeReviewComment, describeThread, threadsOf } from "#toolsets/github/pull-request.ts";
-import { describeFailedChecks, isFailed } from "#toolsets/github/read-checks.ts";
+import {
+  describeFailedChecks,
+  describeReviewComment,
+  describeThread,
+  isFailed,
+  threadsOf,
+} from "#toolsets/github/pull-request.ts";
 
 interface SubmittedReview {
   by: string;

@@ -1,7 +1,7 @@
 import { isMap, isNode, isScalar, isSeq, LineCounter, type Node, parseDocument, visit, type YAMLError } from "yaml";
 import type { z } from "zod";
-import { describeMismatch, valueAt } from "#domain/describe-schema-issue.ts";
 import { InvalidFileError, UserError } from "#domain/errors.ts";
+import { describeMismatch, valueAt } from "#domain/tool-schema.ts";
 import { closestMatch } from "./closest-match.ts";
 
 /** The parser needs tens of milliseconds for hostile text of this length. */

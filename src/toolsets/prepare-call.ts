@@ -1,13 +1,12 @@
 import { isDeepStrictEqual } from "node:util";
-import { describeSchemaIssue } from "#domain/describe-schema-issue.ts";
 import type { ModelCall } from "#domain/events.ts";
 import { choicesOf, type JsonSchema, type Parameter, parametersOf, typesOf } from "#domain/json-schema.ts";
 import type { ToolResult } from "#domain/result.ts";
 import { getManualTools, isLLMTool, isManualTool, type NamedTool, type ToolContext } from "#domain/tool.ts";
-import { parseArguments, type SchemaIssue, type ToolSchema } from "#domain/tool-schema.ts";
+import { describeSchemaIssue, parseArguments, type SchemaIssue, type ToolSchema } from "#domain/tool-schema.ts";
 import { closestMatch } from "#text/closest-match.ts";
-import { failedResult } from "./failed-result.ts";
 import { repairArguments } from "./repair-arguments.ts";
+import { failedResult } from "./tool-result.ts";
 
 /** The context in which the runtime reviews and runs a call. */
 export type CallContext = Pick<

@@ -10,8 +10,8 @@ import { EventLoopYielder } from "#sandbox/event-loop.ts";
 import { createRedactor, redactDeep } from "#text/redact.ts";
 import { toPreview } from "#ui/request-blocks.ts";
 import { abandonOnAbort } from "./abandon-on-abort.ts";
-import { failedResult, interruptedResult, resultOfError } from "./failed-result.ts";
 import { type CallContext, type PreparedCall, type PrepareState, prepareCall } from "./prepare-call.ts";
+import { failedResult, interruptedResult, resultOfError } from "./tool-result.ts";
 import type { FinishedCall } from "./toolset.ts";
 
 /** The decision on a call before it runs. `args` are the validated arguments, which are shown, stored and executed. */

@@ -1,18 +1,23 @@
 import { type JSONSchema7, jsonSchema } from "ai";
 import type { Approval } from "#domain/approval.ts";
-import { describeSchemaIssue } from "#domain/describe-schema-issue.ts";
 import { UserError } from "#domain/errors.ts";
 import type { ModelCall } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
 import { getLLMTools, type NamedTool, type ToolContext } from "#domain/tool.ts";
-import { compileSchema, type ToolSchema } from "#domain/tool-schema.ts";
+import { compileSchema, describeSchemaIssue, type ToolSchema } from "#domain/tool-schema.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { abandonOnAbort } from "./abandon-on-abort.ts";
-import { failedResult, interruptedResult, resultOfError } from "./failed-result.ts";
-import { normalizeResult, truncateResult, withUnifiedDiff } from "./normalize-result.ts";
 import { type CallContext, type PreparedCall, prepareCall, type ToolSchemas } from "./prepare-call.ts";
 import { type CallReview, openToolContext, RepeatedCalls, type ReviewState, reviewCall } from "./review-call.ts";
 import type { ToolEvents } from "./tool-events.ts";
+import {
+  failedResult,
+  interruptedResult,
+  normalizeResult,
+  resultOfError,
+  truncateResult,
+  withUnifiedDiff,
+} from "./tool-result.ts";
 import type { FinishedCall } from "./toolset.ts";
 
 /** The tools of one run and the rules for calling them. */

@@ -1,7 +1,14 @@
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { describeMismatch, describeSchemaIssue, valueAt } from "#domain/describe-schema-issue.ts";
-import { compileSchema, isZodSchema, jsonSchemaOf, parseArguments } from "#domain/tool-schema.ts";
+import {
+  compileSchema,
+  describeMismatch,
+  describeSchemaIssue,
+  isZodSchema,
+  jsonSchemaOf,
+  parseArguments,
+  valueAt,
+} from "#domain/tool-schema.ts";
 
 const schema = z.strictObject({
   path: z.string(),

@@ -1,5 +1,5 @@
 import { distance } from "fastest-levenshtein";
-import { parseJsonObject } from "#ui/parse-json-object.ts";
+import { parseJsonObject } from "#ui/form-fields.ts";
 import { type RunCommandName, runCommands, undoCommand } from "#ui/run-commands.ts";
 
 /** A comment as a command, read from its first line. */

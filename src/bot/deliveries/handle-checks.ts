@@ -1,9 +1,8 @@
 import { postComment } from "#bot/github/post-comment.ts";
 import { inline } from "#bot/render/markdown.ts";
 import { reportMissingPermission } from "#runtime/missing-permission.ts";
-import { type DeliveryContext, defineHandler } from "./handler.ts";
+import { type DeliveryContext, defineHandler, ignoreThread, queueOf, threadOf } from "./handler.ts";
 import { CheckSuitePayload, StatusPayload, type ThreadPayload, WorkflowRunPayload } from "./payloads.ts";
-import { ignoreThread, queueOf, threadOf } from "./thread.ts";
 
 /** Reports the checks of a commit when a check suite of an App has completed. */
 export const checkSuiteCompleted = defineHandler(CheckSuitePayload, {

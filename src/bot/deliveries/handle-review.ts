@@ -1,9 +1,8 @@
 import { canWrite } from "#domain/github.ts";
 import { handleMention, mentionKey } from "./handle-comment.ts";
-import { defineHandler } from "./handler.ts";
+import { defineHandler, ignoreThread, queueOf, threadOf } from "./handler.ts";
 import { ignoreAuthor, readReviewSummary } from "./incoming-comment.ts";
 import { ReviewPayload } from "./payloads.ts";
-import { ignoreThread, queueOf, threadOf } from "./thread.ts";
 
 /**
  * Passes a review by someone with write access to the run of the pull request. Without such a run, a mention in its summary

@@ -19,8 +19,7 @@ import { applyExecution } from "#runtime/store/apply-decision.ts";
 import { requireRun } from "#runtime/store/store.ts";
 import type { CallContext } from "#toolsets/prepare-call.ts";
 import type { Toolbox } from "#toolsets/toolbox.ts";
-import { type EffectServices, Postponed } from "./effect-handler.ts";
-import { callContext } from "./tool-call.ts";
+import { callContext, type EffectServices, Postponed } from "./effect-handler.ts";
 
 export interface Grant {
   /** The approved arguments, with which the tool runs. */

@@ -9,8 +9,13 @@ import { approversOf } from "#runtime/approval-rules.ts";
 import { openCallOf } from "#runtime/read-log.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import { checkApproval, type Grant, NotRunError } from "./check-approval.ts";
-import type { EffectHandler, EffectResult, EffectServices } from "./effect-handler.ts";
-import { callContext, interruptedCall } from "./tool-call.ts";
+import {
+  callContext,
+  type EffectHandler,
+  type EffectResult,
+  type EffectServices,
+  interruptedCall,
+} from "./effect-handler.ts";
 
 /**
  * Executes one call. Its changes to the sandbox are stored together with its result, so an interrupted call has changed

@@ -12,15 +12,20 @@ import type { EffectOf } from "#runtime/runtime-effect.ts";
 import { shortId } from "#runtime/short-id.ts";
 import { type Effect, requireRun } from "#runtime/store/store.ts";
 import { closestMatch } from "#text/closest-match.ts";
-import { resultOfError } from "#toolsets/failed-result.ts";
 import type { CallContext } from "#toolsets/prepare-call.ts";
 import type { CallReview } from "#toolsets/review-call.ts";
+import { resultOfError } from "#toolsets/tool-result.ts";
 import type { Toolbox } from "#toolsets/toolbox.ts";
 import { classifyCommand, isBuiltinCommand, isInteractive, type ParsedCommand } from "#ui/command.ts";
 import { argumentsFromOptions, extractManualToolInfo, getManualToolInfos } from "#ui/form-fields.ts";
 import { askPermission, readCurrentSettings } from "./check-approval.ts";
-import type { EffectHandler, EffectResult, EffectServices } from "./effect-handler.ts";
-import { callContext, interruptedCall } from "./tool-call.ts";
+import {
+  callContext,
+  type EffectHandler,
+  type EffectResult,
+  type EffectServices,
+  interruptedCall,
+} from "./effect-handler.ts";
 
 type PersonEffect = Effect<EffectOf<"command.run" | "tool.invoke">>;
 type PersonServices = Pick<EffectServices, "store" | "frontEnd" | "now">;

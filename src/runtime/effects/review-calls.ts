@@ -9,13 +9,12 @@ import { readSettings } from "#runtime/run-environment.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import { shortId } from "#runtime/short-id.ts";
 import type { Store } from "#runtime/store/store.ts";
-import { failedResult } from "#toolsets/failed-result.ts";
 import type { CallContext } from "#toolsets/prepare-call.ts";
 import type { CallReview } from "#toolsets/review-call.ts";
+import { failedResult } from "#toolsets/tool-result.ts";
 import type { Toolbox } from "#toolsets/toolbox.ts";
 import { previewText } from "#ui/request-blocks.ts";
-import type { EffectHandler, EffectServices } from "./effect-handler.ts";
-import { callContext } from "./tool-call.ts";
+import { callContext, type EffectHandler, type EffectServices } from "./effect-handler.ts";
 
 type ReviewServices = Pick<EffectServices, "store" | "frontEnd" | "now" | "approvalMs">;
 

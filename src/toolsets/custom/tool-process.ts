@@ -1,8 +1,8 @@
 import { BlockedError, ToolError, ToolErrorCode, UserError } from "#domain/errors.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { spawnGuarded } from "#executors/spawn-guarded.ts";
-import { toJsonValue } from "#toolsets/normalize-result.ts";
 import { readJsonLines } from "#toolsets/read-json-lines.ts";
+import { toJsonValue } from "#toolsets/tool-result.ts";
 import {
   type CallFacts,
   FromHost,

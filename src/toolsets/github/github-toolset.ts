@@ -2,8 +2,7 @@ import { z } from "zod";
 import { ApprovalConfig } from "#domain/approval.ts";
 import type { Toolset } from "#toolsets/toolset.ts";
 import { createAddLabelsTool, createListIssuesTool, createReadIssueTool } from "./issues.ts";
-import { createReadPullRequestTool, createReadReviewsTool } from "./pull-request.ts";
-import { createReadChecksTool } from "./read-checks.ts";
+import { createReadChecksTool, createReadPullRequestTool, createReadReviewsTool } from "./pull-request.ts";
 import { createReadThreadTool, createReplyTool } from "./thread.ts";
 
 const config = z.strictObject({ approval: ApprovalConfig.optional() });

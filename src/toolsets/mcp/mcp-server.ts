@@ -6,7 +6,7 @@ import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import { wrapUntrusted } from "#text/untrusted.ts";
 import { showHidden } from "#text/visible-text.ts";
-import { failedResult } from "#toolsets/failed-result.ts";
+import { failedResult } from "#toolsets/tool-result.ts";
 import { ProgramEndedError, type ServerConnection, type ToolDefinition } from "./connect-server.ts";
 import type { ServerSettings } from "./server-settings.ts";
 

@@ -3,9 +3,8 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { applyChanges } from "#sandbox/checkout/apply-changes.ts";
-import { commitOnBranch } from "#sandbox/checkout/commit-on-branch.ts";
+import { commitOnBranch, writePatch } from "#sandbox/checkout/export-changes.ts";
 import { type CheckoutChange, openCheckout } from "#sandbox/checkout/open-checkout.ts";
-import { writePatch } from "#sandbox/checkout/write-patch.ts";
 import { checkoutWorld } from "../../support/checkout-world.ts";
 
 const bytes = (text: string) => Buffer.from(text);

@@ -1,11 +1,14 @@
 import { type LedgerDraft, ledgerDraft } from "#domain/ledger.ts";
-import type { Advance } from "#runtime/store/store.ts";
-import { countedState } from "#runtime/store/stored-rows.ts";
-import { withdrawApprovals } from "./approvals.ts";
-import { addEffects } from "./effects.ts";
-import { appendLedger } from "./events.ts";
+import { UnreadableDataError } from "#domain/stored-data.ts";
+import { executionDraft } from "#runtime/store/apply-decision.ts";
+import type { Advance, EffectCompletion, NextStep, StepResult } from "#runtime/store/store.ts";
+import { countedState, ifReadable } from "#runtime/store/stored-rows.ts";
+import { addApproval, findApprovals, saveApprovals, withdrawApprovals } from "./approvals.ts";
+import { addChanges } from "./changes.ts";
+import { addEffects, claimEffects, removeCompleted } from "./effects.ts";
+import { appendEvents, appendLedger, readInboxes } from "./events.ts";
 import type { Outcome, Sql } from "./postgres-connection.ts";
-import { lockRuns } from "./runs.ts";
+import { addRun, findRuns, lockRuns } from "./runs.ts";
 import { addUsage } from "./usage.ts";
 
 /**
@@ -112,4 +115,158 @@ async function setTimers(sql: Sql, steps: readonly Advance[]): Promise<void> {
         [latest.map(({ runId }) => runId), latest.map(({ timer }) => timer), latest.map(({ dueAt }) => dueAt)],
       ),
   ]);
+}
+
+/** An effect to complete, and the step of its run that follows in the same transaction. */
+export interface Completion {
+  completion: EffectCompletion;
+  next?: NextStep;
+}
+
+/** A completion whose effect was removed, with the run that the effect belonged to. */
+interface Completed extends Completion {
+  owner: string;
+}
+
+/**
+ * Removes performed effects, stores their results, advances the runs of those with a next step and claims the next
+ * effects, all in one transaction. The result of an effect that was cancelled, or whose run a replica other than
+ * `holder` has taken over, is undefined, and nothing of it is stored. A completion that creates a child run has to be
+ * alone. Statements that do not depend on earlier results share a round trip, and each statement serves all completions.
+ */
+export async function completeEffects(
+  sql: Sql,
+  completions: readonly Completion[],
+  holder: number | undefined,
+): Promise<Outcome<(StepResult | undefined)[]>> {
+  const completed = await removeEffects(sql, completions, holder);
+  if (completed.length === 0) return { undo: true, result: completions.map(() => undefined) };
+
+  const now = Date.now();
+  const steps = completed.flatMap(({ next }) => (next ? [next] : []));
+  const [requested, advances] = await Promise.all([storeResults(sql, completed, now), computeAdvances(sql, steps)]);
+  const [stored, claimed] = await Promise.all([
+    storeAdvances(sql, [...advances.values()]),
+    claimEffects(sql, steps, holder),
+  ]);
+  // The runs are locked, so their inboxes cannot have changed before the advances.
+  if (!stored) throw new Error(`An inbox of ${[...advances.keys()].join(", ")} changed while its run was locked.`);
+  await appendLedger(sql, [...requested, ...stored.ledger]);
+  const results = new Map(
+    completed.map(({ completion: { key }, next }): [string, StepResult] => {
+      const effect = next && claimed[steps.indexOf(next)];
+      return [
+        key,
+        {
+          advanced: next !== undefined && advances.has(next.runId),
+          claimed: effect instanceof UnreadableDataError ? undefined : effect,
+        },
+      ];
+    }),
+  );
+  return { result: completions.map(({ completion: { key } }) => results.get(key)) };
+}
+
+/** Locks the runs, creates a child and removes the effects. Returns the completions whose effects were removed. */
+async function removeEffects(
+  sql: Sql,
+  completions: readonly Completion[],
+  holder: number | undefined,
+): Promise<Completed[]> {
+  // A child is created first, since events and effects may refer to it.
+  for (const { completion } of completions) if (completion.run) await addRun(sql, completion.run);
+  const keys = completions.map(({ completion }) => completion.key);
+  // Both share a round trip, and are executed in this order.
+  const [, removed] = await Promise.all([
+    lockRuns(sql, completions.flatMap(touchedRuns), keys),
+    removeCompleted(sql, keys, holder),
+  ]);
+  return completions.flatMap((completion) => {
+    const owner = removed.get(completion.completion.key);
+    return owner === undefined ? [] : [{ ...completion, owner }];
+  });
+}
+
+/** Returns the runs that a completion writes, apart from the run of its effect. */
+export function touchedRuns({ completion, next }: Completion): string[] {
+  const { events = [], effects = [], run, parentChanges } = completion;
+  return [
+    ...[...events, ...effects, ...(parentChanges ? [parentChanges] : [])].map(({ runId }) => runId),
+    ...(run ? [run.spec.id] : []),
+    ...(next ? [next.runId, next.rootId] : []),
+  ];
+}
+
+/** Computes the advances of the runs, with the events that this transaction has appended. */
+async function computeAdvances(sql: Sql, steps: readonly NextStep[]): Promise<Map<string, Advance>> {
+  const runIds = steps.map(({ runId }) => runId);
+  const [runs, inboxes] = await Promise.all([findRuns(sql, "ids", [runIds]), readInboxes(sql, runIds)]);
+  return new Map(
+    steps.flatMap(({ runId, advance }) => {
+      const run = runs.find(({ id }) => id === runId);
+      const step = run && ifReadable(() => advance(run, inboxes(runId)));
+      return step ? [[runId, step]] : [];
+    }),
+  );
+}
+
+/** Stores the results, and returns their entries of the ledger. */
+async function storeResults(sql: Sql, completed: readonly Completed[], now: number): Promise<LedgerDraft[]> {
+  const results = completed.map(({ completion }) => completion);
+  await Promise.all([
+    appendEvents(
+      sql,
+      results.flatMap(({ events = [] }) => events),
+      now,
+    ),
+    addEffects(
+      sql,
+      results.flatMap(({ effects = [] }) => effects),
+    ),
+    addChanges(
+      sql,
+      completed.flatMap(({ completion: { changes, parentChanges }, owner }) => [
+        ...(changes ? [{ runId: owner, changes }] : []),
+        ...(parentChanges ? [parentChanges] : []),
+      ]),
+    ),
+    ...results.flatMap(({ approvals = [] }) => approvals).map((approval) => addApproval(sql, approval)),
+    ...completed.map(
+      ({ completion: { pullRequest }, owner }) =>
+        pullRequest !== undefined && sql.run("update runs set pull_request = $2 where id = $1", [owner, pullRequest]),
+    ),
+    savePosts(sql, results, now),
+  ]);
+  for (const result of results) await saveShown(sql, result, now);
+  return (await Promise.all(results.map((result) => draftsOf(sql, result, now)))).flat();
+}
+
+async function savePosts(sql: Sql, results: readonly EffectCompletion[], now: number): Promise<void> {
+  // One statement must not touch a row twice, and all transactions write them in the same order.
+  const posts = new Map(results.flatMap(({ post }) => (post ? [[post.name, post.commentId] as const] : [])));
+  if (posts.size === 0) return;
+  const names = [...posts.keys()].sort();
+  await sql.run(
+    `insert into posts (name, comment_id, updated_at) select name, comment_id, $3 from unnest($1::text[], $2::bigint[])
+        as given (name, comment_id)
+      on conflict (name) do update set comment_id = excluded.comment_id, updated_at = excluded.updated_at`,
+    [names, names.map((name) => posts.get(name)), now],
+  );
+}
+
+/** Records when the request for an approval was first posted. */
+async function saveShown(sql: Sql, { shownApproval }: Pick<EffectCompletion, "shownApproval">, now: number) {
+  if (shownApproval === undefined) return;
+  const [approval] = await findApprovals(sql, "id = $1", shownApproval);
+  if (approval && approval.shownAt === undefined) await saveApprovals(sql, [{ ...approval, shownAt: now }]);
+}
+
+async function draftsOf(
+  sql: Sql,
+  { approvals = [], execution }: EffectCompletion,
+  now: number,
+): Promise<LedgerDraft[]> {
+  const requested = approvals.map((approval) => ledgerDraft("requested", approval, { at: approval.requestedAt }));
+  const [executed] = execution ? await findApprovals(sql, "id = $1", execution.approvalId) : [];
+  return execution && executed ? [...requested, executionDraft(executed, execution, now)] : requested;
 }

@@ -2,10 +2,9 @@ import { UnreadableDataError } from "#domain/stored-data.ts";
 import type { Dispatch } from "#runtime/dispatch.ts";
 import type { NewDelivery, Post, Store } from "#runtime/store/store.ts";
 import { PostColumns, TimerColumns } from "#runtime/store/stored-rows.ts";
-import { advance } from "./advance.ts";
+import { advance, type Completion, completeEffects, touchedRuns } from "./advance.ts";
 import { beginExecution, decide, findApprovals, revokeStored } from "./approvals.ts";
 import { readChanges } from "./changes.ts";
-import { type Completion, completeEffects, touchedRuns } from "./complete-effects.ts";
 import {
   claimEffects,
   findDueRuns,

@@ -41,9 +41,8 @@ import { EventLoopYielder } from "#sandbox/event-loop.ts";
 import type { StepChanges } from "#sandbox/sandbox.ts";
 import { ChangesTable, EventsTable, LedgerTable } from "./append-only-tables.ts";
 import { ApprovalsTable } from "./approvals-table.ts";
-import { DeliveriesTable, PendingDeliveriesTable } from "./deliveries-table.ts";
-import { EffectsTable } from "./effects-table.ts";
 import { GroupCommits } from "./group-commits.ts";
+import { DeliveriesTable, EffectsTable, PendingDeliveriesTable } from "./queue-tables.ts";
 import { LocationsTable, RunsTable, UsageTable } from "./runs-table.ts";
 import { openReadOnlyConnection, openSqliteConnection, type SqliteConnection } from "./sqlite-connection.ts";
 

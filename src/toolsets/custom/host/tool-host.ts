@@ -17,8 +17,8 @@ import {
   type SandboxCall,
   type ToHost,
 } from "#toolsets/custom/messages.ts";
-import { toJsonValue } from "#toolsets/normalize-result.ts";
 import { readJsonLines } from "#toolsets/read-json-lines.ts";
+import { toJsonValue } from "#toolsets/tool-result.ts";
 import { type HostedTool, hostTool } from "./describe-tool.ts";
 
 /** The process that runs the tools of one module. It exchanges lines of JSON with its parent process. */

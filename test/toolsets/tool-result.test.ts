@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { estimateTokens } from "#text/estimate-tokens.ts";
-import { truncateToTokens, withUnifiedDiff } from "#toolsets/normalize-result.ts";
+import { truncateToTokens, withUnifiedDiff } from "#toolsets/tool-result.ts";
 
 test.each([
   [{ isNew: false, original: "a\nb\n", modified: "a\nc\n" }, "@@ -1,2 +1,2 @@\n a\n-b\n+c\n", 2],

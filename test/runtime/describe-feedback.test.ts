@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { GitHub, ReviewComment } from "#domain/github.ts";
-import { describeReview } from "#runtime/describe-review.ts";
+import { describeReview } from "#runtime/describe-feedback.ts";
 
 function comment(id: number, changes: Partial<ReviewComment> = {}): ReviewComment {
   const place = { path: "src/total.js", startLine: null, line: 1, isOutdated: false, side: "RIGHT" as const };
