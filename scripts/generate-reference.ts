@@ -58,7 +58,7 @@ const meanings: Record<string, string> = {
   "limits.tokens": "Tokens, input and output together.",
   max_context_tokens: "The size of the context that the worker uses.",
   allow_empty_input: "True if programs may run it without a task.",
-  attachment_policy: "Attachments it takes, when a program runs it.",
+  attachment_policy: "Attached files it takes: those of the issue, of a program and of a call by another worker.",
   output_schema_ref: "Accepted; has no effect.",
   locked: "Accepted; has no effect.",
   "server_side_tools.config": "Settings of the search.",
