@@ -487,8 +487,12 @@ describe("the connection", () => {
 
   test("stays open as long as any data arrives", async () => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
-    onTestFinished(() => void vi.useRealTimers());
     const timers = vi.spyOn(globalThis, "setTimeout");
+    onTestFinished(() => {
+      // The spy has the fake timer, which would stay in place.
+      timers.mockRestore();
+      vi.useRealTimers();
+    });
     const received = () => timers.mock.calls.filter(([, ms]) => ms === 150).length;
     const opened = Promise.withResolvers<ServerResponse>();
     const baseUrl = await rawServer(opened.resolve);
