@@ -25,6 +25,7 @@ import {
   addReaction,
   assign,
   deleteComment,
+  deleteReviewComment,
   editComment,
   openIssue,
   removeLabel,
@@ -86,6 +87,10 @@ export class Person {
 
   deleteComment(id: number): void {
     deleteComment(this.#context, this.#mayChange(this.#find(this.#repository.comments, id)));
+  }
+
+  deleteReviewComment(id: number): void {
+    deleteReviewComment(this.#context, this.#mayChange(this.#find(this.#repository.reviewComments, id)));
   }
 
   editThread(number: number, change: { title?: string; body?: string }): void {

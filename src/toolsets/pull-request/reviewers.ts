@@ -108,6 +108,7 @@ export function createReplyToReviewTool(
         const comment = comments.find(({ id }) => id === review_comment_id);
         if (!comment) throw noSuchComment(number, review_comment_id);
         const first = comment.inReplyTo ?? comment.id;
+        if (!comments.some(({ id }) => id === first)) throw firstCommentDeleted(review_comment_id);
         const isInThread = ({ id, inReplyTo }: ReviewComment) => id === first || inReplyTo === first;
         const answer = comments.find((one) => isInThread(one) && one.author === login && one.id > comment.id);
         return answer ?? github.replyToReviewComment(number, first, `${sanitize(text)}${commit}\n\n${marker}`);
@@ -117,6 +118,18 @@ export function createReplyToReviewTool(
       return { llmContent: `${summary}.`, value: { kind: "json", data: { commentId: id }, summary } };
     },
   };
+}
+
+/** GitHub accepts replies to the first comment of a thread only. */
+function firstCommentDeleted(id: number): ToolError {
+  return new ToolError(
+    `The comment that began the thread of review comment ${id} was deleted, so GitHub accepts no reply in it.`,
+    {
+      code: "CONFLICT",
+      suggestion:
+        "Do not try again. Say it in your answer, which is posted as an ordinary comment: quote the comment and name its file.",
+    },
+  );
 }
 
 function noSuchComment(number: number, id: number): ToolError {

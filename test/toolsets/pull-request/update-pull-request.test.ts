@@ -72,6 +72,23 @@ test("a review comment of the pull request gets one reply; other comments are re
   expect(await asks("reply_to_review", args)).toBe(true);
 });
 
+test("a comment whose thread has lost its first comment is answered in an ordinary comment instead", async () => {
+  const { call, github, hub } = await world();
+  await call("open_pull_request", { title: "First", body: "" });
+  const ada = hub.as("ada");
+  const first = await ada.reviewComment(8, { path: "a.txt", line: 1, body: "Why?" });
+  const { id } = ada.reply(first.id, "And what for?");
+  ada.deleteReviewComment(first.id);
+
+  const replying = call("reply_to_review", { review_comment_id: id, text: "Because." });
+
+  await expect(replying).rejects.toMatchObject({
+    message: expect.stringContaining("was deleted, so GitHub accepts no reply"),
+    suggestion: expect.stringContaining("posted as an ordinary comment"),
+  });
+  expect(github.writes.filter(({ path }) => path.endsWith("/replies"))).toEqual([]);
+});
+
 test("after requested changes an update requests another review and names the comments without an answer", async () => {
   const { call, sandbox, hub } = await world();
   await call("open_pull_request", { title: "First", body: "" });
