@@ -8,7 +8,7 @@ import { addFork, addRepository, createWorld, type NewApp, type NewRepository } 
 import { Credentials } from "./credentials.ts";
 import { answerGit, parseGitPath } from "./git/answer-git.ts";
 import { type CommitFiles, commitFiles } from "./git/commit-files.ts";
-import { diffText, findEntry, readBlob, resolveCommit } from "./git/git-repository.ts";
+import { diffText, findEntry, moveBranch, readBlob, resolveCommit } from "./git/git-repository.ts";
 import { listen } from "./listen.ts";
 import { answerPage, type PageServer } from "./pages/answer-page.ts";
 import { answerSignIn, isSignIn } from "./pages/answer-sign-in.ts";
@@ -185,6 +185,15 @@ export class LocalGitHub {
     await commitFiles(repository.gitDirectory, [{ from: repository.defaultBranch, ...commit }]);
     const actor = this.world.users.get(nameKey(commit.author)) ?? repository.owner;
     await recordPush({ world: this.world, repository, actor });
+  }
+
+  /** Points a branch to another commit or branch, as a force push does, restores it, or deletes it (`to` undefined). */
+  async moveBranch(branch: string, to: string | undefined, by: string, name?: string): Promise<void> {
+    const repository = this.repository(name);
+    const { gitDirectory } = repository;
+    const commit = to && (await resolveCommit(gitDirectory, to));
+    await moveBranch(gitDirectory, branch, { from: await resolveCommit(gitDirectory, branch), to: commit });
+    await recordPush({ world: this.world, repository, actor: this.world.users.get(nameKey(by)) ?? repository.owner });
   }
 
   /** The checks of the latest commit of a branch, reported by an app. Default: `github-actions`. */

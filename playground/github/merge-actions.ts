@@ -1,4 +1,4 @@
-import { moveBranch, readGitCommit } from "./git/git-repository.ts";
+import { commitsBetween, moveBranch, readGitCommit } from "./git/git-repository.ts";
 import { mergeCommits, writeCommit } from "./git/merge-commits.ts";
 import { markMerged, recordPush } from "./record-push.ts";
 import { ApiError } from "./rest/api-error.ts";
@@ -51,7 +51,7 @@ function checkResults(repository: Repository, commit: string): Map<string, Concl
 }
 
 export interface PullMergeInput {
-  method?: "merge" | "squash" | undefined;
+  method?: "merge" | "squash" | "rebase" | undefined;
   /** The expected head commit. The merge is refused if the head is another one. */
   sha?: string | undefined;
   title?: string | undefined;
@@ -78,6 +78,10 @@ export async function mergePullRequest(
   const merge = await mergeCommits(repository.gitDirectory, tip, head.commit);
   if (merge.kind === "conflicts") throw new ApiError(405, "Pull Request is not mergeable");
 
+  if (method === "rebase") {
+    const commit = await rebase(repository.gitDirectory, { tip, head: head.commit, login: actor.login });
+    return finishMerge(context, thread, { tip, commit });
+  }
   const headline =
     title ??
     (method === "squash"
@@ -90,10 +94,37 @@ export async function mergePullRequest(
     message: `${headline}\n\n${body}`,
     login: actor.login,
   });
-  await moveBranch(repository.gitDirectory, base.branch, { from: tip, to: commit });
+  return finishMerge(context, thread, { tip, commit });
+}
+
+async function finishMerge(
+  context: ActionContext,
+  thread: PullThread,
+  { tip, commit }: { tip: string; commit: string },
+): Promise<string> {
+  await moveBranch(context.repository.gitDirectory, thread.pull.base.branch, { from: tip, to: commit });
   markMerged(context, thread, commit);
   await recordPush(context);
   return commit;
+}
+
+/** Writes the commits of `head` again on top of `tip`, without those that are merges. Returns the last one. */
+async function rebase(
+  gitDirectory: string,
+  { tip, head, login }: { tip: string; head: string; login: string },
+): Promise<string> {
+  let onto = tip;
+  for (const commit of await commitsBetween(gitDirectory, tip, head)) {
+    const { parent, message } = await readGitCommit(gitDirectory, commit);
+    if (parent.length !== 1) continue;
+    const { tree: ours } = await readGitCommit(gitDirectory, onto);
+    // A commit with the files of `onto`, whose merge base with the commit is the parent of the latter.
+    const sibling = await writeCommit(gitDirectory, { tree: ours, parents: parent, message: "", login });
+    const merge = await mergeCommits(gitDirectory, sibling, commit);
+    if (merge.kind === "conflicts") throw new ApiError(405, "This branch can't be rebased due to conflicts");
+    onto = await writeCommit(gitDirectory, { tree: merge.tree, parents: [onto], message, login });
+  }
+  return onto;
 }
 
 /** Merges the base branch into the pull request's branch, as "Update branch" does. */

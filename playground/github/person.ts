@@ -13,6 +13,7 @@ import {
   addReviewComment,
   createReview,
   dismissReview,
+  editReview,
   type NewReview,
   type ReviewCommentInput,
   replyToReviewComment,
@@ -27,6 +28,7 @@ import {
   deleteComment,
   deleteReviewComment,
   editComment,
+  lockThread,
   openIssue,
   removeLabel,
   updateThread,
@@ -105,6 +107,12 @@ export class Person {
     updateThread(this.#context, this.#mayChange(this.#thread(number)), { state: "open" });
   }
 
+  /** Locks or unlocks a conversation. */
+  lock(number: number, locked = true): void {
+    this.#requireWrite();
+    lockThread(this.#context, this.#thread(number), locked);
+  }
+
   label(number: number, ...names: string[]): void {
     this.#requireWrite();
     addLabels(this.#context, this.#thread(number), names);
@@ -147,6 +155,11 @@ export class Person {
   resolve(reviewComment: number, resolved = true): void {
     const comment = this.#mayChange(this.#find(this.#repository.reviewComments, reviewComment));
     resolveReviewThread(this.#context, this.#pull(comment.thread), comment, resolved);
+  }
+
+  editReview(review: number, body: string): void {
+    const found = this.#mayChange(this.#find(this.#repository.reviews, review));
+    editReview(this.#context, this.#pull(found.thread), found, body);
   }
 
   dismissReview(review: number, message: string): void {

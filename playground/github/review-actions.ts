@@ -174,6 +174,13 @@ export function replyToReviewComment(
   return reply;
 }
 
+export function editReview(context: ActionContext, thread: PullThread, review: StoredReview, body: string): void {
+  checkBody("PullRequestReview", body);
+  const changes = { body: { from: review.body } };
+  review.body = body;
+  emit(context, { event: "pull_request_review", action: "edited", thread, review, changes });
+}
+
 export function dismissReview(context: ActionContext, thread: PullThread, review: StoredReview, message: string): void {
   if (review.state !== "APPROVED" && review.state !== "CHANGES_REQUESTED") {
     throw new ApiError(422, "Unprocessable Entity", ["Can not dismiss a commented pull request review"]);

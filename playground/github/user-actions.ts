@@ -120,6 +120,7 @@ export function updateThread(
   if (change.state === "open" && thread.pull?.merged) {
     throw validationFailed({ resource, code: "invalid", field: "state", message: "state cannot be changed." });
   }
+  if (change.state === "open" && thread.state === "closed" && thread.pull) checkHead(thread.pull.head);
 
   const changes: Record<string, { from: string }> = {};
   for (const field of ["title", "body"] as const) {
@@ -137,6 +138,20 @@ export function updateThread(
   thread.closedAt = change.state === "closed" ? new Date() : undefined;
   thread.closedBy = change.state === "closed" ? context.actor : undefined;
   emit(context, { event, action: change.state === "closed" ? "closed" : "reopened", thread });
+}
+
+export function lockThread(context: ActionContext, thread: Thread, locked: boolean): void {
+  if (thread.locked === locked) return;
+  thread.locked = locked;
+  thread.updatedAt = new Date();
+  emit(context, { event: thread.pull ? "pull_request" : "issues", action: locked ? "locked" : "unlocked", thread });
+}
+
+/** Throws GitHub's refusal to reopen a pull request whose branch was deleted. */
+function checkHead({ repository, branch }: NonNullable<Thread["pull"]>["head"]): void {
+  if (repository.knownBranches.has(`refs/heads/${branch}`)) return;
+  const message = `state cannot be changed. The ${branch} branch has been deleted.`;
+  throw validationFailed({ resource: "PullRequest", code: "custom", field: "state", message });
 }
 
 /** Adds a comment to a conversation. In a locked one, only collaborators with write access can comment. */

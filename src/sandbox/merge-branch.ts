@@ -9,7 +9,7 @@ import { createGitFs, gitdir, ObjectStore } from "./object-store.ts";
 import type { Layer } from "./overlay.ts";
 import type { FileVersions } from "./preview-files.ts";
 import type { Remote } from "./remote.ts";
-import type { MergeConflict } from "./sandbox.ts";
+import type { MergeConflict, MergeOptions } from "./sandbox.ts";
 
 /** The effect of a merge on one path: the new content, or undefined to delete it. */
 interface MergeEdit {
@@ -35,14 +35,19 @@ export async function fetchCommit(base: Base, remote: Remote, commit: string): P
   await base.store.addPack(result.pack);
 }
 
-/** Computes the result of merging another branch into the working files, without applying it. */
+/** Computes the result of merging a branch into the working files, without applying it. */
 export async function planMerge(
   base: Base,
   layer: Layer,
   remote: Remote,
-  { name, commit, heads = [base.commit] }: { name: string; commit: string; heads?: readonly string[] | undefined },
+  {
+    name,
+    commit,
+    heads = [base.commit],
+    since,
+  }: Pick<MergeOptions, "heads" | "since"> & { name: string; commit: string },
 ): Promise<MergePlan> {
-  const mergeBase = await findCommonCommit(base, remote, { name, commit, heads });
+  const mergeBase = since ?? (await findCommonCommit(base, remote, { name, commit, heads }));
   await fetchCommit(base, remote, commit);
   await fetchCommit(base, remote, mergeBase);
   return mergeInto(base, layer, { name, commit, mergeBase });

@@ -201,12 +201,12 @@ async function restore(
 async function previewMerge(
   { base, overlay, connect: connectRemote, loadContents }: SandboxState,
   name: string,
-  { withConflicts = false, heads, signal }: Parameters<GitSandbox["previewMerge"]>[1] = {},
+  { withConflicts = false, heads, since, signal }: Parameters<GitSandbox["previewMerge"]>[1] = {},
 ): ReturnType<GitSandbox["previewMerge"]> {
   const remote = connectRemote(signal);
   const commit = await tipOf(remote, name);
   await loadContents();
-  const plan = await planMerge(base, overlay.layers.repository, remote, { name, commit, heads });
+  const plan = await planMerge(base, overlay.layers.repository, remote, { name, commit, heads, since });
   const writes = plan.conflicts.length === 0 || withConflicts ? mergeWrites(plan) : [];
   const files = writes.map(({ path, content, executable }) => ({
     path,
@@ -219,7 +219,7 @@ async function previewMerge(
 async function mergeBranch(
   { base, overlay, view, connect: connectRemote, loadContents }: SandboxState,
   name: string,
-  { withConflicts = false, commit: expected, heads, signal }: Parameters<GitSandbox["mergeBranch"]>[1] = {},
+  { withConflicts = false, commit: expected, heads, since, signal }: Parameters<GitSandbox["mergeBranch"]>[1] = {},
 ): ReturnType<GitSandbox["mergeBranch"]> {
   const remote = connectRemote(signal);
   const commit = await tipOf(remote, name);
@@ -227,7 +227,7 @@ async function mergeBranch(
     throw new UserError(`The branch ${name} has moved to ${commit.slice(0, 10)}. Nothing was merged.`);
   }
   await loadContents();
-  const plan = await planMerge(base, overlay.layers.repository, remote, { name, commit, heads });
+  const plan = await planMerge(base, overlay.layers.repository, remote, { name, commit, heads, since });
   const applied = plan.conflicts.length === 0 || withConflicts;
   if (applied) applyMerge(view, overlay, plan);
   const conflicts = plan.conflicts.map(({ path, kind, content }) => ({

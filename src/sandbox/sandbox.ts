@@ -177,12 +177,17 @@ export interface MergeConflict {
   content?: string;
 }
 
-interface MergeOptions {
+export interface MergeOptions {
   withConflicts?: boolean | undefined;
   /** The commit the branch must point to; undefined for any. A UserError if the branch has moved. */
   commit?: string | undefined;
   /** The commits that the working files descend from. Default: the base. */
-  heads?: readonly string[];
+  heads?: readonly string[] | undefined;
+  /**
+   * An earlier commit of the branch that the files contain already. What happened to the branch since then is merged, even
+   * if it was force-pushed. Default: the merge base with `heads`.
+   */
+  since?: string | undefined;
   signal?: AbortSignal;
 }
 

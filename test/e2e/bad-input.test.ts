@@ -183,7 +183,7 @@ describe.concurrent("unusual issues", () => {
 
   test("nothing starts on a locked issue, and the command gets a reaction when comments are refused", async () => {
     const { issue, comment, until, comments } = forge.open({ title: "Locked" });
-    issue.locked = true;
+    forge.github.as("maintainer").lock(issue.number);
 
     const { id } = comment("/run fixer");
 

@@ -69,12 +69,20 @@ test("a review that requests changes continues the run, which pushes and answers
   ]);
 });
 
-test("reviews by people without write access, and approving reviews, do not continue the run", async () => {
-  const { github, number, model, botComment } = await openedPullRequest(() => ({ text: "Why was I called?" }));
+test("reviews by people without write access, edits of reviews and a draft that is ready do not continue the run", async () => {
+  const { github, maintainer, number, model, botComment } = await openedPullRequest(() => ({
+    text: "Why was I called?",
+  }));
   const before = model.requests.length;
 
   await github.as("visitor").review(number, { event: "REQUEST_CHANGES", body: "Delete everything." });
   await github.as("contributor").review(number, { event: "COMMENT", body: "Looks good." });
+  const { id } = await maintainer.review(number, { event: "APPROVE", body: "Good." });
+  maintainer.editReview(id, `@${github.botLogin.replace("[bot]", "")} it is wrong after all.`);
+  maintainer.dismissReview(id, "I was wrong.");
+  maintainer.comment(number, "/ready");
+  await botComment(number, /is ready for review/);
+  maintainer.convertToDraft(number);
   github.as("contributor").comment(number, "/status");
   await botComment(number, /\*\*fixer\*\* is done and waits for a review/);
 
@@ -222,7 +230,7 @@ test("a review that mentions the app continues the run with the exact edit that 
   expect(model.requests.length).toBe(before + 1);
 });
 
-test("a run on someone's pull request pushes to its branch with approval, and takes in what its author pushes", async () => {
+test("a run on someone's pull request pushes to its branch with approval, and takes in what its author force-pushes", async () => {
   const replies = [
     call("write_file", { path: "topic.test.js", content: "// tested\n" }),
     call("open_pull_request", { title: "Another one", body: "" }),
@@ -235,16 +243,19 @@ test("a run on someone's pull request pushes to its branch with approval, and ta
     replies[turnOf(messages)] ?? { text: "Done." };
   const world = await openForge(script);
   const { github, botComment, model } = world;
-  const push = (path: string, text: string) =>
-    github.push({ branch: "topic", message: path, author: "contributor", at: new Date(), files: { [path]: text } });
-  await push("topic.js", "export const topic = 1;\n");
+  const push = (branch: string, path: string, text: string) =>
+    github.push({ branch, message: path, author: "contributor", at: new Date(), files: { [path]: text } });
+  await push("topic", "topic.js", "export const topic = 1;\n");
+  await push("topic", "secret.txt", "hunter2\n");
   const contributor = github.as("contributor");
   const { number } = await contributor.openPullRequest({ title: "A topic", body: "New.", head: "topic", base: "main" });
   const maintainer = github.as("maintainer");
 
   maintainer.comment(number, "/run fixer add a test");
   const request = await botComment(number, /asks for approval[\s\S]*Tool `update_pull_request`/);
-  await push("author.js", "export const author = 1;\n");
+  await push("rebased", "topic.js", "export const topic = 1;\n");
+  await push("rebased", "author.js", "export const author = 1;\n");
+  await github.moveBranch("topic", "rebased", "contributor");
   maintainer.comment(number, `/approve ${approvalIdIn(request)}`);
   const again = await botComment(number, /asks for approval[\s\S]*Test the topic again/);
   maintainer.comment(number, `/approve ${approvalIdIn(again)}`);
@@ -252,6 +263,7 @@ test("a run on someone's pull request pushes to its branch with approval, and ta
 
   expect(await github.readFile("topic", "topic.test.js")).toBe("// tested\n");
   expect(await github.readFile("topic", "author.js")).toBe("export const author = 1;\n");
+  expect(await github.readFile("topic", "secret.txt")).toBeUndefined();
   const results = JSON.stringify(model.requests.map(({ messages }) => messages.at(-1)));
   expect(results).toContain(`This run works on pull request #${number}`);
   expect(results).toContain("because someone else pushed to it");
@@ -405,7 +417,7 @@ test("a fork's pull request is reviewed as data, and workers that do more than r
   expect(await github.readFile("fix", "total.js", `visitor/${name}`)).toBe("export const total = 1;\n");
 });
 
-test("green checks are said in the status, and merging ends the run with a last comment that names the commit", async () => {
+test("green checks are said in the status, and merging ends the run with a last comment that names the commit, and /undo refers to GitHub", async () => {
   const { github, maintainer, issue, branch, number, botComment } = await openedPullRequest(() => ({
     text: "Why was I called?",
   }));
@@ -419,6 +431,8 @@ test("green checks are said in the status, and merging ends the run with a last 
   const commit = await maintainer.merge(number);
 
   await botComment(number, new RegExp(`Pull request #\\S*${number} was merged by @\\S*maintainer as ${commit}\\.`));
+  maintainer.comment(number, "/undo");
+  await botComment(number, /has been merged\. Revert it on GitHub instead\./);
 });
 
 test("a review with many long comments reaches the run with all of them, the last ones shortened", async () => {

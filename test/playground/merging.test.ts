@@ -53,13 +53,18 @@ test("a merged pull request is closed, and its commits are on the base branch", 
   expect(commit.parents).toHaveLength(2);
 });
 
-test("a squash leaves one commit with one parent", async () => {
-  const { pull_number } = await openPull({ "squashed.txt": "1" });
+test.each(["squash", "rebase"] as const)("a %s leaves one commit with one parent", async (merge_method) => {
+  const { pull_number } = await openPull({ [`${merge_method}.txt`]: "1" });
+  await commitTo(world.github, "main", { [`before-${merge_method}.txt`]: "1" });
+  const before = await octokit.rest.repos.getCommit({ ...shop, ref: "main" });
 
-  const { data } = await octokit.rest.pulls.merge({ ...shop, pull_number, merge_method: "squash" });
+  const { data } = await octokit.rest.pulls.merge({ ...shop, pull_number, merge_method });
 
   const { data: commit } = await octokit.rest.repos.getCommit({ ...shop, ref: data.sha });
-  expect(commit.parents).toHaveLength(1);
+  expect(commit.parents.map(({ sha }) => sha)).toEqual([before.data.sha]);
+  for (const name of [merge_method, `before-${merge_method}`]) {
+    expect(await world.github.readFile("main", `${name}.txt`)).toBe("1");
+  }
 });
 
 test("conflicts make a pull request dirty, and it cannot be merged or updated", async () => {

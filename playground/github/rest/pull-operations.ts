@@ -109,7 +109,6 @@ export const pullOperations: RestOperation[] = [
 
   repositoryOperation("put", `${pull}/merge`, { contents: "write" }, async (request) => {
     const { commit_title, commit_message, sha, merge_method } = parseBody(request, "PullRequest", MergeRequest);
-    if (merge_method === "rebase") throw new ApiError(405, "Rebase merges are not allowed on this repository.");
     const options = { method: merge_method, sha, title: commit_title, message: commit_message };
     const commit = await mergePullRequest(request.context, requirePull(request), options);
     return { status: 200, body: { sha: commit, merged: true, message: "Pull Request successfully merged" } };

@@ -6,7 +6,7 @@ import type { MergeResult } from "#sandbox/sandbox.ts";
 import { quoted } from "#text/visible-text.ts";
 import { filesAt, previewChanges } from "#toolsets/filesystem/file-changes.ts";
 import { decodeText, splitLines } from "#toolsets/filesystem/text-file.ts";
-import { headsOf } from "#toolsets/pull-request/push-changes.ts";
+import { mergeStart } from "#toolsets/pull-request/push-changes.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 
 const mergeInput = z.object({
@@ -34,13 +34,13 @@ export function createGitMergeTool(services: ToolServices): NamedTool<MergeInput
     needsApproval: ({ branch }) => branch !== sandbox.base.branch,
     approvalReason: ({ branch }) => `The worker wants to merge the branch ${quoted(branch)} into its files.`,
     preview: async ({ branch, with_conflicts }, { abortSignal }) => {
-      const options = { withConflicts: with_conflicts, heads: headsOf(services), signal: abortSignal };
+      const options = { withConflicts: with_conflicts, ...mergeStart(services, branch), signal: abortSignal };
       const { commit, files } = await sandbox.previewMerge(branch, options);
       return { ...(await previewChanges(files)), bindings: { [commitOf(branch)]: commit } };
     },
     execute: async ({ branch, with_conflicts }, { abortSignal, approved }) => {
       const commit = approved?.bindings?.[commitOf(branch)];
-      const options = { withConflicts: with_conflicts, commit, heads: headsOf(services), signal: abortSignal };
+      const options = { withConflicts: with_conflicts, commit, ...mergeStart(services, branch), signal: abortSignal };
       return mergeResult(branch, await sandbox.mergeBranch(branch, options));
     },
   };
@@ -58,7 +58,7 @@ export function createGitPullTool(services: ToolServices): NamedTool<PullInput, 
     needsApproval: false,
     execute: async ({ with_conflicts }, { abortSignal }) => {
       const { branch } = sandbox.base;
-      const options = { withConflicts: with_conflicts, heads: headsOf(services), signal: abortSignal };
+      const options = { withConflicts: with_conflicts, ...mergeStart(services, branch), signal: abortSignal };
       return mergeResult(branch, await sandbox.mergeBranch(branch, options));
     },
   };

@@ -56,10 +56,11 @@ export function pushParents({ spec, sandbox, branch }: ToolServices, history: re
   };
 }
 
-/** Returns the commits that the working files descend from, used to compute a merge. */
-export function headsOf(services: ToolServices): string[] {
+/** Returns what the working files contain already of this branch and of others, used to compute a merge. */
+export function mergeStart(services: ToolServices, branch: string): { heads: string[]; since: string | undefined } {
   const { tip, merged } = pushParents(services, services.history());
-  return [...new Set([tip ?? services.sandbox.base.commit, ...merged.map(({ commit }) => commit)])];
+  const heads = [...new Set([tip ?? services.sandbox.base.commit, ...merged.map(({ commit }) => commit)])];
+  return { heads, since: branch === services.branch ? tip : undefined };
 }
 
 /**

@@ -3,6 +3,7 @@ import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { previewChanges } from "#toolsets/filesystem/file-changes.ts";
+import { ownPullRequest } from "#toolsets/github/pull-request.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import {
   authorOf,
@@ -29,6 +30,7 @@ export function createUndoPushTool(services: ToolServices): NamedTool<object, To
     needsApproval: true,
     approvalReason: () => `Take back the last push to ${branch}.`,
     preview: async (_, { abortSignal }) => {
+      await assertNotMerged(services);
       const { last, to } = lastPush(services);
       const files = await sandbox.previewRestore({ tip: last.commit, to }, abortSignal);
       const bindings = { [`tip of ${branch}`]: last.commit, "files of": to };
@@ -36,6 +38,7 @@ export function createUndoPushTool(services: ToolServices): NamedTool<object, To
     },
     manualExecution: { mode: "manual", label: "Undo the last push", category: "Pull request" },
     execute: async (_, context) => {
+      await assertNotMerged(services);
       const { last, to, changes } = lastPush(services);
       const { commit } = await sandbox.restore({
         branch,
@@ -54,6 +57,16 @@ export function createUndoPushTool(services: ToolServices): NamedTool<object, To
       };
     },
   };
+}
+
+async function assertNotMerged(services: ToolServices): Promise<void> {
+  if (!lastPushed(services.history())) return;
+  const { number, merged } = await ownPullRequest(services);
+  if (!merged) return;
+  throw new ToolError(`Pull request #${number} has been merged.`, {
+    code: "CONFLICT",
+    suggestion: "Revert it on GitHub instead.",
+  });
 }
 
 /** Returns the last push and the commit to return to. Throws a ToolError if the push cannot be undone. */
