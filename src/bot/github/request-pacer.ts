@@ -82,6 +82,8 @@ export class RequestPacer {
   /** The primary limit as GitHub last answered it, less the requests sent since. */
   #primary = { limit: 0, remaining: Number.POSITIVE_INFINITY, resetAt: 0 };
   #timer: NodeJS.Timeout | undefined;
+  /** The times until which failed requests have to wait. They are sent again then. */
+  #failedUntil: number[] = [];
 
   constructor({ writeIntervalMs = 0, limits = githubLimits }: PacerOptions = {}) {
     this.#writeIntervalMs = writeIntervalMs;
@@ -139,7 +141,11 @@ export class RequestPacer {
     if (fitsAt - now > maxWaitMs) {
       const retryAt = Date.now() + fitsAt - now;
       const time = new Date(retryAt).toISOString().slice(11, 16);
-      throw new OutageError(`GitHub's rate limit of this installation is used up until ${time} UTC.`, { retryAt });
+      const place = this.#placeOfFailed(fitsAt, now);
+      const queue = place > 1 ? ` This is number ${place} of the requests that wait for it.` : "";
+      throw new OutageError(`GitHub's rate limit of this installation is used up until ${time} UTC.${queue}`, {
+        retryAt,
+      });
     }
     if (request.priority === "optional") {
       this.#count(request, now);
@@ -152,6 +158,11 @@ export class RequestPacer {
       queues?.set(request.repository, queue);
       this.#admitWaiting();
     });
+  }
+
+  #placeOfFailed(until: number, now: number): number {
+    this.#failedUntil = this.#failedUntil.filter((time) => time > now);
+    return this.#failedUntil.push(until);
   }
 
   #admitWaiting(): void {

@@ -137,6 +137,22 @@ test("a request that would wait longer than two minutes fails, and says when to 
 
   expect(error).toBeInstanceOf(OutageError);
   expect((error as OutageError).retryAt).toBe(begunAt + 30 * 60_000);
+  expect((error as OutageError).message).not.toContain("number");
+});
+
+test("requests that have to wait longer are told their places, which start again when the limit is free", async () => {
+  const messageOf = (request: Promise<unknown>) => request.then(String, (error: OutageError) => error.message);
+  pacer.pause(30 * 60_000);
+  await messageOf(send("first"));
+  await messageOf(send("second"));
+
+  expect(await messageOf(send("third"))).toMatch(
+    /used up until \d\d:\d\d UTC\. This is number 3 of the requests that wait for it\.$/,
+  );
+
+  await pass(30 * 60_000);
+  pacer.pause(30 * 60_000);
+  expect(await messageOf(send("later"))).toMatch(/used up until \d\d:\d\d UTC\.$/);
 });
 
 test("what GitHub says is left of the hour is kept for urgent requests, and then waited for", async () => {
