@@ -6,6 +6,7 @@ export interface Entry {
   size: number;
   /** The time of the last change in this run, or the time of the base commit. */
   modified: Date;
+  /** Of a link: whether its target is. */
   executable: boolean;
 }
 

@@ -19,12 +19,16 @@ interface MirroredFile extends GuestChange {
 interface Delta {
   write: MirroredFile[];
   remove: string[];
+  /** The links of the tree, if all of it was read. */
+  links?: readonly string[];
 }
 
 /** Tracks the contents of a session's copy of the tree, so that only differences are copied. */
 export interface TreeMirror {
   /** Returns everything the first time, and differences afterwards. Assumes that the result is applied. */
   nextDelta(tree: TreeSource): Promise<TreeDelta>;
+  /** The same as the first `nextDelta`, without the files that differ from the base: the next delta contains those. */
+  baseFiles(tree: TreeSource): Promise<TreeDelta>;
   /** Marks paths that were changed in the session, so that the next delta compares their contents. */
   markStale(paths: Iterable<string>): void;
   /** The copy is lost: the next delta contains everything. */
@@ -59,6 +63,8 @@ export function createTreeMirror(
   const paths = new Set<string>();
   /** Paths to compare on each delta: files that a run wrote, in the repository or with the run, and links. */
   const modified = new Set<string>();
+  /** The links of the base, which `paths` of a tree does not return. */
+  const links = new Set<string>();
   const rules = new Map<string, string>();
   const stale = new Set<string>();
   let matcher = ignoredFiles(rules);
@@ -81,6 +87,7 @@ export function createTreeMirror(
 
   async function differences(tree: TreeSource): Promise<Delta> {
     const present = new Set(await tree.paths());
+    for (const path of links) if (await isLink(tree, path)) present.add(path);
     const candidates = new Set([...modified, ...stale]);
     for (const { path } of await tree.changes()) candidates.add(path);
     for (const path of present) if (!files.has(path)) candidates.add(path);
@@ -96,7 +103,10 @@ export function createTreeMirror(
         continue;
       }
       const content = await readLinked(tree, path);
-      if (!content) continue;
+      if (!content) {
+        if (files.has(path)) delta.remove.push(path);
+        continue;
+      }
       const entry = await tree.stat(path);
       const { executable } = entry;
       const known = files.get(path);
@@ -107,19 +117,27 @@ export function createTreeMirror(
     return delta;
   }
 
+  async function apply(delta: Delta): Promise<TreeDelta> {
+    started = true;
+    stale.clear();
+    for (const path of delta.links ?? []) links.add(path);
+    for (const path of delta.remove) remove(path);
+    const turns = new Turns();
+    for (const file of delta.write) {
+      if (turns.isDue) await turns.next();
+      add(file);
+    }
+    matcher = ignoredFiles(rules);
+    return { write: delta.write.map(({ isModified: _, ...file }) => file), remove: delta.remove };
+  }
+
   return {
-    async nextDelta(tree) {
-      const delta = started ? await differences(tree) : await allFiles(tree, limits);
-      started = true;
-      stale.clear();
-      for (const path of delta.remove) remove(path);
-      const turns = new Turns();
-      for (const file of delta.write) {
-        if (turns.isDue) await turns.next();
-        add(file);
-      }
-      matcher = ignoredFiles(rules);
-      return { write: delta.write.map(({ isModified: _, ...file }) => file), remove: delta.remove };
+    nextDelta: async (tree) => apply(started ? await differences(tree) : await allFiles(tree, limits)),
+    async baseFiles(tree) {
+      const baseTime = await baseTimeOf(tree);
+      // Reads the base, since a tool may change a file after it was listed.
+      const read = async (entry: Entry) => (isModified(entry, baseTime) ? undefined : tree.readBase(entry.path));
+      return apply(await allFiles(tree, limits, read));
     },
     markStale(touched) {
       for (const path of touched) stale.add(path);
@@ -129,6 +147,7 @@ export function createTreeMirror(
       files.clear();
       paths.clear();
       modified.clear();
+      links.clear();
       rules.clear();
       stale.clear();
     },
@@ -152,8 +171,12 @@ class Turns {
   }
 }
 
-/** Reads all files of a tree, yielding to the event loop. */
-async function allFiles(tree: TreeSource, limits: TreeLimits): Promise<Delta> {
+/** Reads all files of a tree, yielding to the event loop. Leaves out those for which `read` resolves to undefined. */
+async function allFiles(
+  tree: TreeSource,
+  limits: TreeLimits,
+  read: (entry: Entry) => Promise<Uint8Array | undefined> = ({ path }) => readLinked(tree, path),
+): Promise<Delta> {
   const files = (await tree.list("", { recursive: true })).filter(({ type }) => type === "file" || type === "symlink");
   checkSize(files.length, limits.files, "files");
   const baseTime = await baseTimeOf(tree);
@@ -163,18 +186,27 @@ async function allFiles(tree: TreeSource, limits: TreeLimits): Promise<Delta> {
   for (const entry of files) {
     const { path, executable } = entry;
     if (turns.isDue) await turns.next();
-    const content = await readLinked(tree, path);
+    const content = await read(entry);
     if (!content) continue;
     bytes += content.length;
     checkSize(bytes, limits.bytes, "bytes");
     write.push({ path, content, executable, isModified: isModified(entry, baseTime) });
   }
-  return { write, remove: [] };
+  return { write, remove: [], links: files.filter(({ type }) => type === "symlink").map(({ path }) => path) };
 }
 
 /** True for a path that differs from the base, and for links, whose targets may differ. */
 function isModified({ type, modified }: Entry, baseTime: number): boolean {
   return type === "symlink" || modified.getTime() !== baseTime;
+}
+
+async function isLink(tree: TreeSource, path: string): Promise<boolean> {
+  try {
+    return (await tree.stat(path)).type === "symlink";
+  } catch (error) {
+    if (error instanceof ToolError) return false;
+    throw error;
+  }
 }
 
 /** Returns the modification time of unchanged files: that of the root. */

@@ -98,12 +98,22 @@ export function entriesIn(view: View, folder: string): Entry[] {
   return [...names].flatMap((name) => {
     const path = `${inside}${name}`;
     const node = nodeAt(view, path);
-    return node ? [describe(path, node)] : [];
+    return node ? [describe(view, path, node)] : [];
   });
 }
 
-export function describe(path: string, { type, size, modified, executable }: TreeNode): Entry {
-  return { path, type, size, modified, executable };
+export function describe(view: View, path: string, { type, size, modified, executable }: TreeNode): Entry {
+  return { path, type, size, modified, executable: type === "symlink" ? isTargetExecutable(view, path) : executable };
+}
+
+function isTargetExecutable(view: View, path: string): boolean {
+  try {
+    return nodeAt(view, followLinksIn(view, path, true))?.executable ?? false;
+  } catch (error) {
+    // It leads out of the tree, or around in a circle.
+    if (error instanceof ToolError) return false;
+    throw error;
+  }
 }
 
 export function displayPath(path: string): string {

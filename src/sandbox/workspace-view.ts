@@ -41,7 +41,7 @@ export function createWorkspaceView(
     stat: (path) =>
       loadedAt(path, () => {
         const found = resolveParentLinks(view, path);
-        return describe(resolvePath(view, path), requireNode(view, found));
+        return describe(view, resolvePath(view, path), requireNode(view, found));
       }),
     read: (path) => loadedAt(path, () => new TextDecoder().decode(read(view, path))),
     readBytes: (path) => loadedAt(path, () => read(view, path)),

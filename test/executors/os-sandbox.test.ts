@@ -1,5 +1,15 @@
 import { spawnSync } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmdirSync, rmSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  rmSync,
+  statSync,
+} from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -62,6 +72,9 @@ async function run(command: string[], request: Partial<ExecRequest> = {}, place:
 const sh = (script: string, request?: Partial<ExecRequest>, place?: Place) =>
   run(["bash", "-c", script], request, place);
 const python = (code: string, request?: Partial<ExecRequest>) => run(["python3", "-c", code], request);
+
+/** Seconds that no program outside this test sleeps. */
+const long = `9${process.pid}`;
 
 function survivors(marker: string): string[] {
   return readdirSync("/proc").filter((pid) => {
@@ -197,14 +210,14 @@ describe.skipIf(!availability.available)("a command in the OS sandbox", () => {
     const place = { session: await open(), workspace: memoryWorkspace(files) };
     const stop = new AbortController();
     const running = sh(
-      "echo gone > README.md; echo started; sleep 7771",
+      `echo gone > README.md; echo started; sleep ${long}1`,
       { signal: stop.signal, onOutput: () => stop.abort(), timeoutMs: 60_000 },
       place,
     );
 
     await expect(running).rejects.toMatchObject({ code: "INTERRUPTED" });
 
-    expect(survivors("7771")).toEqual([]);
+    expect(survivors(`sleep\0${long}1`)).toEqual([]);
     expect((await sh("cat README.md", {}, place)).stdout).toBe("# Sums\n");
   });
 });
@@ -422,23 +435,23 @@ describe.skipIf(!availability.available)("limits of a command in the OS sandbox:
 
   test.each([
     ["a loop", "while true; do :; done"],
-    ["deafness to signals", "trap '' TERM INT HUP; sleep 7772; sleep 7772"],
-    ["a daemon", "setsid sh -c 'trap \"\" TERM; sleep 7772' </dev/null >/dev/null 2>&1 & disown; sleep 7772"],
-    ["a daemon that holds the output", "(setsid sh -c 'sleep 7772; sleep 7772' &) ; sleep 7772"],
+    ["deafness to signals", `trap '' TERM INT HUP; sleep ${long}2; sleep ${long}2`],
+    ["a daemon", `setsid sh -c 'trap "" TERM; sleep ${long}2' </dev/null >/dev/null 2>&1 & disown; sleep ${long}2`],
+    ["a daemon that holds the output", `(setsid sh -c 'sleep ${long}2; sleep ${long}2' &) ; sleep ${long}2`],
   ])("time: %s", async (_, script) => {
     const result = await sh(script, { timeoutMs: 400 });
 
     expect(result).toMatchObject({ timedOut: true, exitCode: null });
     expect(result.durationMs).toBeLessThan(30_000);
-    expect(survivors("7772")).toEqual([]);
+    expect(survivors(`sleep\0${long}2`)).toEqual([]);
   });
 
   test("a daemon does not outlive its command", async () => {
-    const { exitCode, durationMs } = await sh("(setsid sh -c 'sleep 7773; sleep 7773' &); echo done");
+    const { exitCode, durationMs } = await sh(`(setsid sh -c 'sleep ${long}3; sleep ${long}3' &); echo done`);
 
     expect(exitCode).toBe(0);
     expect(durationMs).toBeLessThan(30_000);
-    expect(survivors("7773")).toEqual([]);
+    expect(survivors(`sleep\0${long}3`)).toEqual([]);
   });
 });
 
@@ -523,7 +536,7 @@ describe.skipIf(!availability.available)("reading the changes of the OS sandbox"
       "git status --short --branch; git log --format='%H %s'; git diff | tail -2; git fsck --strict; git stash create | wc -c; git rev-parse origin/main; cd b; git rev-parse --show-toplevel; echo x > ../.git/hooks",
       session,
     );
-    const after = await exec(sandbox, "git add -A; git status --short; cat .git/hooks", session);
+    const after = await exec(sandbox, "git add -A; git status --short; cat .git/hooks link", session);
     const restricted = await exec(part, "git status; ls -A", await open());
 
     expect({ stdout, stderr }).toEqual({
@@ -531,8 +544,66 @@ describe.skipIf(!availability.available)("reading the changes of the OS sandbox"
       stderr: "",
     });
     expect(changes).toEqual({ written: [], deleted: [], rejected: [], ignoredFiles: 0 });
-    expect(after).toMatchObject({ stdout: "M  a.txt\nA  new.txt\nx\n", changes: { written: [], rejected: [] } });
+    expect(after).toMatchObject({ stdout: "M  a.txt\nA  new.txt\nx\ntwo\n", changes: { written: [], rejected: [] } });
     expect(restricted).toMatchObject({ stdout: "b\n", stderr: expect.stringContaining("not a git repository") });
+  });
+
+  test("a later run on the same commit uses files that were written in advance, unchanged by earlier runs", async () => {
+    const server = await startGitServer();
+    onTestFinished(() => server.close());
+    const repository = await server.repository();
+    const many = Object.fromEntries(Array.from({ length: 600 }, (_, at) => [`src/${at}.txt`, `${at}\n`]));
+    await repository.commit({
+      message: "First",
+      files: {
+        ...many,
+        "changed.txt": "base\n",
+        "deleted.txt": "base\n",
+        "run.sh": { content: "#!/bin/sh\necho ran\n", executable: true },
+        link: { link: "run.sh" },
+        ".gitignore": "out/\n",
+      },
+    });
+    const source = { tenant: "1/1", url: repository.url, token: async () => undefined };
+    const openRun = () => openSandbox({ source, at: { branch: undefined }, changes: [] });
+    const exec = async (tree: Awaited<ReturnType<typeof openRun>>, script: string, session: ExecSession) =>
+      session.exec(workspaceTree(tree, tree), {
+        command: ["bash", "-c", script],
+        timeoutMs: 8_000,
+        outputBytes: 20_000,
+      });
+    const spareInode = async () => {
+      const [own = ""] = readdirSync(directory).filter((name) => name.startsWith("golem-forge-"));
+      return vi.waitFor(
+        () => {
+          const spare = readdirSync(join(directory, own)).find((name) => name.startsWith("spare-")) ?? "";
+          statSync(join(directory, own, spare, "src/99.txt"));
+          return statSync(join(directory, own, spare, "run.sh")).ino;
+        },
+        { timeout: 60_000, interval: 20 },
+      );
+    };
+
+    const first = await openRun();
+    await first.write("changed.txt", "run\n");
+    await first.remove("deleted.txt");
+    await first.write("own.txt", "run\n");
+    await exec(first, "echo command > src/5.txt; echo > left.txt; mkdir out; echo > out/left", await open());
+    const inode = await spareInode();
+    const second = await openRun();
+    await second.write("src/7.txt", "second\n");
+    const session = await open();
+    const { stdout, changes } = await exec(
+      second,
+      "stat -c %i run.sh; cat changed.txt deleted.txt src/5.txt src/7.txt; ./run.sh; ./link; ls; git status --short; echo new >> src/8.txt",
+      session,
+    );
+
+    expect(stdout).toBe(
+      `${inode}\nbase\nbase\n5\nsecond\nran\nran\nchanged.txt\ndeleted.txt\nlink\nrun.sh\nsrc\n M src/7.txt\n`,
+    );
+    expect(changes.written.map(({ path }) => path)).toEqual(["src/8.txt"]);
+    expect((await exec(second, "cat src/8.txt; stat -c %i run.sh", session)).stdout).toBe(`8\n${inode}\n`);
   });
 
   test("refuses names that another file system would understand differently", async () => {

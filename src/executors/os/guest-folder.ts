@@ -12,6 +12,8 @@ import {
   readdirSync,
   readlinkSync,
   realpathSync,
+  renameSync,
+  rmdirSync,
   rmSync,
   writeFileSync,
 } from "node:fs";
@@ -119,6 +121,17 @@ export class GuestFolder {
       if (!walk.seen.has(path)) walk.proposed.push({ kind: "gone", path });
     }
     return walk.proposed;
+  }
+
+  /** Takes over the folder of another one, with its files. This folder must be empty, and the other is not used again. */
+  adopt(other: GuestFolder): void {
+    rmdirSync(this.#root);
+    renameSync(other.#root, this.#root);
+    for (const [path, written] of other.#writtenSignatures) this.#writtenSignatures.set(path, written);
+  }
+
+  async remove(): Promise<void> {
+    await removeTree(this.#root);
   }
 
   /** Call this after the folder was emptied. */

@@ -16,6 +16,7 @@ import { type Launched, type SandboxUser, sandboxUser } from "./launch.ts";
 import { OsSession, type SandboxResources } from "./os-session.ts";
 import { seccompFilter } from "./seccomp-filter.ts";
 import { SetupCache } from "./setup-cache.ts";
+import { SpareTrees } from "./spare-trees.ts";
 
 export interface OsExecutorOptions {
   /** The folder for the copies of trees. Default: the system's folder for temporary files. */
@@ -81,6 +82,7 @@ export function createOsExecutor(options: OsExecutorOptions = {}): Executor {
     },
     async close() {
       await Promise.all([...open].map((session) => session.close()));
+      await resources?.spares.idle();
       if (resources) await removeTree(resources.directory);
       resources = undefined;
     },
@@ -126,6 +128,7 @@ function prepare(options: OsExecutorOptions, user: SandboxUser): SandboxResource
     limits: { ...defaultGuestLimits, ...options.limits },
     privateRegistries: options.privateRegistries ?? [],
     objects: new GitObjectsCache(directory),
+    spares: new SpareTrees({ directory, user }),
     setups: options.setups,
     canMountOverlays: canMountOverlays(directory, user),
   };

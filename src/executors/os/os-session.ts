@@ -3,6 +3,7 @@ import { chownSync, existsSync, mkdirSync, renameSync, rmSync, writeFileSync } f
 import { join } from "node:path";
 import { ToolError } from "#domain/errors.ts";
 import { SerialQueue } from "#domain/serial-queue.ts";
+import type { GitFolder } from "#domain/workspace.ts";
 import type {
   ExecRequest,
   ExecResult,
@@ -37,6 +38,7 @@ import { mergeFolder } from "./merge-folder.ts";
 import { startWatchdog } from "./process-tree.ts";
 import { proxiedCommand, startRegistryProxy } from "./registry-proxy.ts";
 import { dependencyFolders, homeFolders, isNodeModules, type SetupCache, writableFolders } from "./setup-cache.ts";
+import { type SpareTrees, treeLimits } from "./spare-trees.ts";
 
 /** The resources that all sessions share. */
 export interface SandboxResources {
@@ -48,6 +50,7 @@ export interface SandboxResources {
   limits: GuestLimits;
   privateRegistries: readonly string[];
   objects: GitObjectsCache;
+  spares: SpareTrees;
   setups: SetupCache | undefined;
   canMountOverlays: boolean;
 }
@@ -65,7 +68,6 @@ interface CommandMounts {
   overlays?: readonly OverlayMount[];
 }
 
-const treeLimits = { files: 200_000, bytes: 1_000_000_000 };
 /** The delay after a command before the process for the next one is started. */
 const prepareDelayMs = 20;
 /**
@@ -86,7 +88,7 @@ export class OsSession implements ExecSession {
   readonly #folders: CommandFolders;
   readonly #guest: GuestFolder;
   readonly #homeFolder: GuestFolder;
-  readonly #mirror: TreeMirror = createTreeMirror(treeLimits);
+  #mirror: TreeMirror = createTreeMirror(treeLimits);
   readonly #stop = new AbortController();
   readonly #queue = new SerialQueue();
   #commands = 0;
@@ -121,7 +123,7 @@ export class OsSession implements ExecSession {
     const { isolated } = request;
     const exec = isolated
       ? () => this.#execIsolated(source, request, isolated)
-      : () => this.#exec(source, request).finally(() => this.#prepareSoon());
+      : () => this.#exec(source, request).finally(() => this.#prepareSoon(source));
     return this.#queue.run(exec);
   }
 
@@ -171,7 +173,7 @@ export class OsSession implements ExecSession {
       await guest.write({ write: [...isolated.files], remove: [] });
       if (isolated.keepDependencies) {
         this.#writeSettings(folders);
-        await this.#writeGitFolder(guest, source);
+        await this.#writeGitFolder(guest, await source.gitFolder?.());
       }
       const mounts = isolated.keepDependencies ? this.#gitMounts() : [];
       const launched = await this.#runWithNetwork(request, { folders, mounts });
@@ -216,14 +218,22 @@ export class OsSession implements ExecSession {
 
   async #bring(source: TreeSource): Promise<void> {
     if (this.#stop.signal.aborted) throw new ToolError("The sandbox is closed.", { code: "UNAVAILABLE" });
+    if (this.#hasGitFolder) {
+      await this.#guest.write(await this.#mirror.nextDelta(source));
+      return;
+    }
+    const git = await source.gitFolder?.();
+    const spare = git && this.#mirror.paths.size === 0 ? this.#resources.spares.take(git.commit) : undefined;
+    if (spare) {
+      this.#guest.adopt(spare.guest);
+      this.#mirror = spare.mirror;
+    }
     await this.#guest.write(await this.#mirror.nextDelta(source));
-    if (this.#hasGitFolder) return;
-    await this.#writeGitFolder(this.#guest, source);
+    await this.#writeGitFolder(this.#guest, git);
     this.#hasGitFolder = true;
   }
 
-  async #writeGitFolder(guest: GuestFolder, source: TreeSource): Promise<void> {
-    const git = await source.gitFolder?.();
+  async #writeGitFolder(guest: GuestFolder, git: GitFolder | undefined): Promise<void> {
     if (!git) return;
     const { commit } = git;
     this.#git ??= { commit, objects: await this.#resources.objects.use(git) };
@@ -345,16 +355,17 @@ export class OsSession implements ExecSession {
   }
 
   /**
-   * Delays the start of the next process, since it would slow down everything else in this program, such as the end of
-   * a command.
+   * Prepares the next command of this session and the first one of the next, after a delay, since that would slow down
+   * everything else in this program, such as the end of a command.
    */
-  #prepareSoon(): void {
+  #prepareSoon(source: TreeSource): void {
     this.#preparing = setTimeout(() => {
       try {
         if (!this.#prepared.isWaiting && !this.#stop.signal.aborted) this.#prepared = this.#prepare(this.#folders);
       } catch {
         // The next command tries again, and reports the reason.
       }
+      if (this.#git) void this.#resources.spares.prepare(this.#git.commit, source);
     }, prepareDelayMs).unref();
   }
 
