@@ -79,7 +79,7 @@ export function markMerged(context: ActionContext, thread: PullThread, commit: s
   thread.pull.merged = { at, by: context.actor, commit };
   thread.state = "closed";
   thread.closedAt = at;
-  thread.closedBy = context.actor;
+  thread.stateChanges.push({ state: "closed", by: context.actor, at });
   thread.updatedAt = at;
   emit(context, { event: "pull_request", action: "closed", thread });
 }

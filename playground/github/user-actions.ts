@@ -87,7 +87,7 @@ export function addThread<T extends Thread["pull"]>(
     createdAt: now,
     updatedAt: now,
     closedAt: undefined,
-    closedBy: undefined,
+    stateChanges: [],
     pull,
   };
   repository.threads.set(thread.number, thread);
@@ -135,8 +135,8 @@ export function updateThread(
   if (change.state === undefined || change.state === thread.state) return;
 
   thread.state = change.state;
-  thread.closedAt = change.state === "closed" ? new Date() : undefined;
-  thread.closedBy = change.state === "closed" ? context.actor : undefined;
+  thread.closedAt = change.state === "closed" ? thread.updatedAt : undefined;
+  thread.stateChanges.push({ state: change.state, by: context.actor, at: thread.updatedAt });
   emit(context, { event, action: change.state === "closed" ? "closed" : "reopened", thread });
 }
 

@@ -55,8 +55,15 @@ export interface Thread {
   createdAt: Date;
   updatedAt: Date;
   closedAt: Date | undefined;
-  closedBy: User | undefined;
+  /** Who closed and reopened it, oldest first. */
+  stateChanges: StateChange[];
   pull: PullRequestFields | undefined;
+}
+
+interface StateChange {
+  state: Thread["state"];
+  by: User;
+  at: Date;
 }
 
 export type PullThread = Thread & { pull: PullRequestFields };

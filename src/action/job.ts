@@ -2,7 +2,12 @@ import { readFile } from "node:fs/promises";
 import type { Writable } from "node:stream";
 import { setTimeout as pause } from "node:timers/promises";
 import { createThreads, type Threads } from "#bot/create-bot.ts";
-import { findMissedComments, findMissedReviews, keyOfEvent } from "#bot/deliveries/find-missed-events.ts";
+import {
+  findMissedComments,
+  findMissedReopenings,
+  findMissedReviews,
+  keyOfEvent,
+} from "#bot/deliveries/find-missed-events.ts";
 import { updateTriggers } from "#bot/deliveries/handle-schedule.ts";
 import { type GitHubEvent, storeEvent } from "#bot/deliveries/receive-delivery.ts";
 import { jobTokens } from "#bot/github/installation-tokens.ts";
@@ -269,7 +274,12 @@ export class Job {
     const { repository, api, state, runtime } = this.#parts;
     const isKnown = (key: string) => state.store.hasDelivery(key);
     const numbers = await runtime.runs.openPullRequests(repository);
-    for (const event of await findMissedReviews({ api, repository, isKnown }, numbers)) await this.#store(event);
+    const closed = await runtime.runs.closedPullRequests(repository);
+    const missed = [
+      ...(await findMissedReviews({ api, repository, isKnown }, numbers)),
+      ...(await findMissedReopenings({ api, repository, isKnown }, closed)),
+    ];
+    for (const event of missed) await this.#store(event);
     await this.#findComments();
   }
 

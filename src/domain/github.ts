@@ -157,6 +157,13 @@ export interface NewCheckRun {
 export type DiffSide = "LEFT" | "RIGHT";
 
 /** A comment on lines of a pull request's diff. */
+export interface StateChange {
+  state: "open" | "closed";
+  /** Undefined if the account is gone. */
+  by: { login: string; id: number; type: "User" | "Bot" } | undefined;
+  at: Date;
+}
+
 export interface ReviewComment {
   id: number;
   /** The review it belongs to. */
@@ -263,6 +270,8 @@ export interface GitHub {
   downloadAttachment(url: string, options: { thread: number; maxBytes: number; signal: AbortSignal }): Promise<Buffer>;
 
   getPullRequest(number: number): Promise<PullRequest | undefined>;
+  /** The last time that somebody closed or reopened a pull request; undefined if it has always been open. */
+  lastStateChange(number: number): Promise<StateChange | undefined>;
   /** The pull request from this branch of this repository, open or closed. */
   findPullRequest(headBranch: string): Promise<PullRequest | undefined>;
   /** Opens a regular pull request if the repository does not support drafts. */

@@ -14,10 +14,12 @@ import { chosenModel } from "./read-log.ts";
 import type { Runs, ThreadRef } from "./runs.ts";
 import type { RunsOptions } from "./runs-options.ts";
 import { shortId } from "./short-id.ts";
-import { type NewEffect, type RunRow, readable } from "./store/store.ts";
+import { type NewEffect, type RunRow, readable, type StoredRun } from "./store/store.ts";
 
 /** The maximum number of models that `/model` lists. */
 const maxListedModels = 30;
+/** The maximum number of runs among which those of closed pull requests are looked for. */
+const maxClosedRuns = 200;
 
 type Requested = Parameters<Runs["requestExit"]>[1];
 
@@ -207,6 +209,24 @@ export async function openPullRequests(
   const live = await store.liveRuns({ installationId, repositoryIds: [repositoryId] });
   const numbers = live.filter((run) => !run.unreadable).map((run) => readable(run).snapshot.context.pullRequest);
   return [...new Set(numbers.filter((number) => number !== undefined))];
+}
+
+/** See `Runs.closedPullRequests`. */
+export async function closedPullRequests({ store }: RunsOptions, { repositoryId }: RepositoryRef): Promise<number[]> {
+  const latest = await store.latestRuns({ limit: maxClosedRuns });
+  const numbers = latest.flatMap((run) => {
+    const { pullRequest } = run.unreadable ? {} : run.snapshot.context;
+    const isHere = !run.unreadable && run.spec.origin.repositoryId === repositoryId;
+    return isHere && pullRequest !== undefined && continuesWhenReopened(run, pullRequest) ? [pullRequest] : [];
+  });
+  return [...new Set(numbers)];
+}
+
+/** True for a run that ended because this pull request was closed without merging. */
+export function continuesWhenReopened(run: StoredRun, number: number): boolean {
+  if (run.unreadable || run.logRemovedAt !== undefined) return false;
+  const { isPullRequestClosed, pullRequest } = run.snapshot.context;
+  return isPullRequestClosed && pullRequest === number;
 }
 
 /** See `Runs.requestBaseMerge`. */

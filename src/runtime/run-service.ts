@@ -17,6 +17,8 @@ import { lastPushedCommit, questionAskedId, reportedDigests } from "./read-log.t
 import {
   changeModel,
   clearConversation,
+  closedPullRequests,
+  continuesWhenReopened,
   listModels,
   openPullRequests,
   raiseCostLimit,
@@ -200,6 +202,10 @@ export class RunService implements Runs {
     return openPullRequests(this.#options, repository);
   }
 
+  closedPullRequests(repository: RepositoryRef): ReturnType<Runs["closedPullRequests"]> {
+    return closedPullRequests(this.#options, repository);
+  }
+
   requestBaseMerge(thread: ThreadRef, request: Parameters<Runs["requestBaseMerge"]>[1]): Promise<void> {
     return requestBaseMerge(this.#options, thread, request);
   }
@@ -344,7 +350,7 @@ export class RunService implements Runs {
   ): Promise<"none" | "ended" | "live"> {
     const runs = await this.#options.store.runsOfThread(thread);
     if (runs.length === 0) return "none";
-    const isLive = (run: StoredRun) => run.status !== "done" || (isOpen && continuesWhenReopened(run, thread));
+    const isLive = (run: StoredRun) => run.status !== "done" || (isOpen && continuesWhenReopened(run, thread.thread));
     return runs.some(isLive) ? "live" : "ended";
   }
 
@@ -381,7 +387,7 @@ export class RunService implements Runs {
     return runs.filter(
       (run) =>
         (run.status !== "done" && run.snapshot.context.pullRequest === thread.thread) ||
-        continuesWhenReopened(run, thread),
+        continuesWhenReopened(run, thread.thread),
     );
   }
 
@@ -425,13 +431,6 @@ export class RunService implements Runs {
     const descendants = children.filter((child) => !child.unreadable).map(readable);
     return [run, ...(await Promise.all(descendants.map((child) => this.#withDescendants(child)))).flat()];
   }
-}
-
-/** True for a run that ended because the pull request of this thread was closed without merging. */
-function continuesWhenReopened(run: StoredRun, { thread }: ThreadRef): boolean {
-  if (run.unreadable || run.logRemovedAt !== undefined) return false;
-  const { isPullRequestClosed, pullRequest } = run.snapshot.context;
-  return isPullRequestClosed && pullRequest === thread;
 }
 
 /** True while a call that pushes to the run's branch is being executed. */

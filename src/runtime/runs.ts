@@ -164,6 +164,8 @@ export interface Runs {
   findRequestComment(approvalId: string): Promise<number | undefined>;
   /** Returns the numbers of the pull requests that live runs of a repository have opened or work on. */
   openPullRequests(repository: RepositoryRef): Promise<number[]>;
+  /** Returns the numbers of the pull requests that were closed without merging, whose runs continue when they are reopened. */
+  closedPullRequests(repository: RepositoryRef): Promise<number[]>;
   /** Asks the live runs that opened this pull request to merge its base branch. */
   requestBaseMerge(
     thread: ThreadRef,

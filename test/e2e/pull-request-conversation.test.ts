@@ -494,9 +494,11 @@ test("checks that complete before the pull request is open are said once it is",
   await botComment(issue.number, /Checks passed on [0-9a-f]{7}\./);
 });
 
-test("closing ends the run and withdraws its requests; reopening continues it, across a crash", async () => {
-  const { maintainer, issue, number, botComment, model, end, start } = await openedPullRequest(({ messages }) =>
-    turnOf(messages) === 4 ? call("delete_file", { path: "README.md" }) : { text: "I am back." },
+test("closing ends the run and withdraws its requests; reopening continues it, across a crash and without an event", async () => {
+  const { github, maintainer, issue, number, botComment, model, end, start } = await openedPullRequest(({ messages }) =>
+    turnOf(messages) === 4
+      ? call("delete_file", { path: "README.md" })
+      : { text: /asks for this/.test(JSON.stringify(messages.at(-1))) ? "Nothing is new." : "I am back." },
   );
   maintainer.comment(number, "Delete the readme.");
   const request = await botComment(number, /`delete_file`/);
@@ -516,6 +518,16 @@ test("closing ends the run and withdraws its requests; reopening continues it, a
   await botComment(issue.number, /\*\*fixer\*\* is done and waits for a review/);
   expect(model.requests.length).toBe(before + 1);
   expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("reopened pull request");
+
+  maintainer.close(number);
+  await botComment(issue.number, /\*\*fixer\*\* is done\n/);
+  const { app } = github.world;
+  const { events } = app;
+  app.events = [];
+  maintainer.reopen(number);
+  app.events = events;
+  maintainer.comment(number, "/update");
+  await botComment(number, /Nothing is new\./);
 });
 
 test("a pull request closed, reopened and reviewed while the app is down continues, in whatever order it is reported", async () => {

@@ -37,6 +37,7 @@ export function recordingRuns() {
     repostRequest: vi.fn<Runs["repostRequest"]>(async () => {}),
     findRequestComment: vi.fn<Runs["findRequestComment"]>(async () => undefined),
     openPullRequests: vi.fn<Runs["openPullRequests"]>(async () => []),
+    closedPullRequests: vi.fn<Runs["closedPullRequests"]>(async () => []),
     requestBaseMerge: vi.fn<Runs["requestBaseMerge"]>(async () => {}),
     requestStop: vi.fn<Runs["requestStop"]>(async () => []),
     requestResume: vi.fn<Runs["requestResume"]>(async () => []),

@@ -75,6 +75,7 @@ export function fakeGitHub(options: FakeGitHubOptions = {}) {
     addIssueReaction: async () => {},
     addLabels: async (_number, labels) => labels,
     getPullRequest: async (number) => pulls.find((pull) => pull.number === number),
+    lastStateChange: async () => undefined,
     findPullRequest: async (branch) => pulls.find((pull) => pull.head.branch === branch),
     createPullRequest: async ({ head, base, title, body, draft }) => {
       const number = 8 + pulls.length;

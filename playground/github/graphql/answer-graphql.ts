@@ -44,8 +44,9 @@ export function answerGraphql(world: World, caller: Caller, body: unknown): obje
 }
 
 function project(source: Record<string, Field>, selections: Selection[], type: string): Record<string, unknown> {
-  const entries = selections.map(({ name, alias, args, fields }) => {
-    if (name === "__typename") return [alias, type];
+  const selected = selections.filter(({ on }) => on === undefined || on === (source.__typename ?? on));
+  const entries = selected.map(({ name, alias, args, fields }) => {
+    if (name === "__typename") return [alias, source.__typename ?? type];
     if (!Object.hasOwn(source, name)) throw new ApiError(200, `Field '${name}' doesn't exist on type '${type}'`);
     const field = source[name];
     const value = typeof field === "function" ? field(args) : field;
@@ -176,8 +177,17 @@ function describePull(world: World, repository: Repository, thread: PullThread):
     headRefOid: pull.head.commit,
     mergeable: merge === "unknown" ? "UNKNOWN" : merge === "dirty" ? "CONFLICTING" : "MERGEABLE",
     comments: () => connection(comments.map((one) => describeComment("IssueComment", one))),
+    timelineItems: (args: unknown) => {
+      const { last } = z.object({ last: z.number() }).parse(args);
+      return connection(thread.stateChanges.slice(-last).map(describeStateChange));
+    },
     reviewThreads: () => connection(starts.map((comment) => describeReviewThread(repository, comment))),
   };
+}
+
+function describeStateChange({ state, by, at }: PullThread["stateChanges"][number]): Record<string, Field> {
+  const actor = { __typename: by.type, login: by.login.replace(/\[bot\]$/, ""), databaseId: by.id };
+  return { __typename: state === "open" ? "ReopenedEvent" : "ClosedEvent", actor, createdAt: at.toISOString() };
 }
 
 function describeReviewThread(repository: Repository, first: StoredReviewComment): Record<string, Field> {
@@ -219,6 +229,8 @@ interface Selection {
   alias: string;
   args: Record<string, unknown>;
   fields: Selection[] | undefined;
+  /** The type of the inline fragment around it. */
+  on?: string | undefined;
 }
 
 const queryToken = /[\s,]*(?:#[^\n]*\s*)*(\.\.\.|[{}()[\]:!=$@|&]|"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?|[A-Za-z_]\w*)/y;
@@ -268,9 +280,9 @@ function parseQuery(
 
   function selection(): Selection[] {
     if (accept("...")) {
-      if (accept("on")) next();
+      const on = accept("on") ? next() : undefined;
       expect("{");
-      return selections();
+      return selections().map((selection) => ({ on, ...selection }));
     }
     const alias = next();
     const name = accept(":") ? next() : alias;

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
+import { readStateChange } from "#bot/github/conversation.ts";
 import type { RepositoryApi } from "#bot/github/repository-api.ts";
 import type { RepositoryRef } from "#domain/github.ts";
 import { isHuman } from "./incoming-comment.ts";
@@ -83,8 +84,28 @@ export async function findMissedReviews(
     if (pull.state !== "closed") continue;
     const key = `pull_request.closed ${number} ${pull.closed_at}`;
     if (await isKnown(key)) continue;
-    const payload = payloadOf(repository, "closed", { pull_request: pull, sender: pull.merged_by ?? pull.user });
+    const sender = pull.merged_by ?? (await readStateChange(api, number))?.by;
+    const payload = payloadOf(repository, "closed", { pull_request: pull, sender });
     events.push({ key, id: `end of #${number}`, name: "pull_request", payload });
+  }
+  return events;
+}
+
+/** Finds which of these closed pull requests of runs are open again, although no event has reported it. */
+export async function findMissedReopenings(
+  { api, repository, isKnown }: MissedEventsOptions,
+  numbers: readonly number[],
+): Promise<GitHubEvent[]> {
+  if (numbers.length === 0) return [];
+  const query = { state: "open" as const, sort: "updated" as const, direction: "desc" as const, per_page: 100 };
+  const open = await api.call("GET /repos/{owner}/{repo}/pulls", query);
+  const events: GitHubEvent[] = [];
+  for (const pull of open.filter(({ number }) => numbers.includes(number)).slice(0, maxPullRequests)) {
+    const change = await readStateChange(api, pull.number);
+    const key = `pull_request.reopened ${pull.number} ${change?.at.toISOString()}`;
+    if (change?.state !== "open" || (await isKnown(key))) continue;
+    const payload = payloadOf(repository, "reopened", { pull_request: pull, sender: change.by });
+    events.push({ key, id: `reopening of #${pull.number}`, name: "pull_request", payload });
   }
   return events;
 }

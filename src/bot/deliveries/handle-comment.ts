@@ -4,7 +4,7 @@ import { parseMention, parseThreadCommand, type ThreadCommand } from "#bot/comma
 import { postComment } from "#bot/github/post-comment.ts";
 import { httpStatusOf } from "#bot/github/refusals.ts";
 import { inline } from "#bot/render/markdown.ts";
-import { UserError } from "#domain/errors.ts";
+import { OutageError, UserError } from "#domain/errors.ts";
 import { canWrite, type GitHub } from "#domain/github.ts";
 import { needsRun, parseToolCommand } from "#ui/run-commands.ts";
 import { startTriggered } from "./handle-trigger.ts";
@@ -15,6 +15,7 @@ import {
   defineHandler,
   ignoreThread,
   queueOf,
+  threadEventKey,
 } from "./handler.ts";
 import {
   type IncomingComment,
@@ -27,6 +28,8 @@ import { CommentPayload, IssuePayload, locationOf, ReviewCommentPayload } from "
 
 /** The next comment of the thread waits at most this long for a reaction to this one. */
 const maxReactionMs = 4_000;
+/** The run of a reopened pull request has continued by the time a command is processed this often. */
+const maxAttemptsForReopening = 3;
 const refusalIntervalMs = 60 * 60_000;
 
 export const commentCreated = defineHandler(CommentPayload, {
@@ -117,7 +120,29 @@ async function handleComment(comment: IncomingComment, context: DeliveryContext)
     if (isAllowed) await reply(usageOf(command), action);
     return;
   }
-  return isAllowed ? handleCommand(command, action) : refuse(action);
+  if (!isAllowed) return refuse(action);
+  await reportReopening(action);
+  return handleCommand(command, action);
+}
+
+/**
+ * Reports that the pull request was reopened, if the event that says so has not arrived before this command. The command
+ * is then executed when the run has continued. Throws an OutageError until then.
+ */
+async function reportReopening({ comment, context, github }: Action): Promise<void> {
+  const { thread, isPullRequest, closed } = comment;
+  const runs = context.runs();
+  if (!isPullRequest || closed || context.attempts > maxAttemptsForReopening) return;
+  if ((await runs.threadActivity(thread)) !== "ended") return;
+  if ((await runs.threadActivity(thread, { isOpen: true })) !== "live") return;
+  const change = await github.lastStateChange(thread.thread);
+  // The command was written before it was closed.
+  if (change?.state !== "open") return;
+  const repository = { name: thread.repo, owner: { login: thread.owner } };
+  // The key of the event itself, which then has no effect any more.
+  const deliveryId = threadEventKey({ action: "reopened", repository }, thread.thread, change.at);
+  await runs.reopenPullRequest(thread, { by: change.by?.login ?? "ghost", deliveryId });
+  throw new OutageError(`The run of #${thread.thread} has not continued yet.`);
 }
 
 /** Reads a command, or a mention of the app. A person whose login is the same as the app's name is the one mentioned. */

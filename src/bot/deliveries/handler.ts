@@ -103,7 +103,7 @@ export function threadOf({ installation, repository }: Omit<ThreadPayload, "acti
 
 /** Identifies an event of a thread by signed fields alone; undefined where the payload has no time. */
 export function threadEventKey(
-  { action, repository }: ThreadPayload,
+  { action, repository }: Pick<ThreadPayload, "action"> & { repository: { name: string; owner: { login: string } } },
   number: number,
   at: Date | undefined,
 ): string | undefined {

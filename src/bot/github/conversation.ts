@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { GitHub, Review, ReviewThread } from "#domain/github.ts";
+import type { GitHub, Review, ReviewThread, StateChange } from "#domain/github.ts";
 import type { RepositoryApi } from "./repository-api.ts";
 
 export async function readReviews(api: RepositoryApi, number: number): Promise<Review[]> {
@@ -78,6 +78,57 @@ export async function readReviewThreads(api: RepositoryApi, number: number): Pro
     if (!pageInfo.hasNextPage) return threads;
     after = pageInfo.endCursor;
   }
+}
+
+const actorFields = "actor { __typename login ... on User { databaseId } ... on Bot { databaseId } }";
+const stateQuery = `query($owner: String!, $name: String!, $number: Int!) {
+  repository(owner: $owner, name: $name) {
+    pullRequest(number: $number) {
+      timelineItems(itemTypes: [CLOSED_EVENT, REOPENED_EVENT], last: 1) {
+        nodes {
+          __typename
+          ... on ClosedEvent { createdAt ${actorFields} }
+          ... on ReopenedEvent { createdAt ${actorFields} }
+        }
+      }
+    }
+  }
+}`;
+
+const Actor = z.object({
+  __typename: z.enum(["User", "Bot"]),
+  login: z.string(),
+  databaseId: z.number(),
+});
+
+const StateChanges = z.object({
+  repository: z.object({
+    pullRequest: z.object({
+      timelineItems: z.object({
+        nodes: z.array(
+          z.object({
+            __typename: z.enum(["ClosedEvent", "ReopenedEvent"]),
+            createdAt: z.coerce.date(),
+            actor: Actor.nullable().catch(null),
+          }),
+        ),
+      }),
+    }),
+  }),
+});
+
+/** Only GraphQL leaves `[bot]` out of the logins of bots. */
+function readActor({ __typename: type, login, databaseId: id }: z.infer<typeof Actor>): StateChange["by"] {
+  return { type, id, login: type === "Bot" ? `${login}[bot]` : login };
+}
+
+/** Returns the last time that somebody closed or reopened a pull request. */
+export async function readStateChange(api: RepositoryApi, number: number): Promise<StateChange | undefined> {
+  const { repository } = await api.query(stateQuery, { number }, StateChanges);
+  const [last] = repository.pullRequest.timelineItems.nodes;
+  if (!last) return undefined;
+  const state = last.__typename === "ReopenedEvent" ? "open" : "closed";
+  return { state, by: last.actor ? readActor(last.actor) : undefined, at: last.createdAt };
 }
 
 /** Finds the issues and pull requests of a repository that a text names: `#12`, `GH-12`, `owner/repo#12` or an address. */

@@ -18,6 +18,7 @@ import {
   type Review,
   type ReviewComment,
   type ReviewThread,
+  type StateChange,
 } from "#domain/github.ts";
 import { withRetries } from "#domain/with-retries.ts";
 import { hasMarker, markerOf } from "#text/comment-marker.ts";
@@ -30,7 +31,14 @@ import {
   readJobLog,
   readRequiredChecks,
 } from "./commit-checks.ts";
-import { findLinkedIssues, postReview, readMinimizedComments, readReviews, readReviewThreads } from "./conversation.ts";
+import {
+  findLinkedIssues,
+  postReview,
+  readMinimizedComments,
+  readReviews,
+  readReviewThreads,
+  readStateChange,
+} from "./conversation.ts";
 import type { DotGitHubReader } from "./dot-github-reader.ts";
 import type { RepositoryTokens } from "./installation-tokens.ts";
 import { type PullRequestData, readIssue, readPermission, readPullRequest, readReviewComment } from "./read-answers.ts";
@@ -294,6 +302,10 @@ export class RepositoryClient implements GitHub {
     const endpoint = "GET /repos/{owner}/{repo}/pulls/{pull_number}";
     const data = await undefinedIfMissing(this.#api.call(endpoint, { pull_number: number }));
     return data && this.#readPullRequest(data);
+  }
+
+  lastStateChange(number: number): Promise<StateChange | undefined> {
+    return readStateChange(this.#api, number);
   }
 
   async findPullRequest(branch: string): Promise<PullRequest | undefined> {

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import { findMissedComments, findMissedReviews, keyOfEvent } from "#bot/deliveries/find-missed-events.ts";
+import { findMissedComments, findMissedReopenings, findMissedReviews, keyOfEvent } from "#bot/deliveries/find-missed-events.ts";
 import { findHandler } from "#bot/deliveries/handlers.ts";
 import type { GitHubEvent } from "#bot/deliveries/receive-delivery.ts";
 import { jobTokens } from "#bot/github/installation-tokens.ts";
@@ -53,7 +53,7 @@ test("comments of people that no event has reported are found once, and never af
   expect(Date.parse(readUntil)).toBeGreaterThanOrEqual(comment.createdAt.getTime());
 });
 
-test("reviews of a pull request that no event has reported, and its end, are found", async () => {
+test("reviews of a pull request that no event has reported, its end and its reopening are found", async () => {
   const { github, known, options } = await openWorld();
   await commitTo(github, "topic", { "README.md": "# A shop\n" });
   const pull = await github.as("contributor").openPullRequest({ title: "Text", head: "topic", base: "main" });
@@ -61,10 +61,17 @@ test("reviews of a pull request that no event has reported, and its end, are fou
   const open = await findMissedReviews(options, [pull.number]);
   for (const { key } of open) known.add(key);
 
+  github.as("contributor").close(pull.number);
+  const stillClosed = await findMissedReopenings(options, [pull.number]);
+  github.as("maintainer").reopen(pull.number);
+  const reopened = await findMissedReopenings(options, [pull.number]);
   await github.as("maintainer").merge(pull.number);
   const closed = await findMissedReviews(options, [pull.number]);
 
   expect(open.map(({ name, payload }) => `${name}.${payload.action}`)).toEqual(["pull_request_review.submitted"]);
   expect(closed.map(({ name, payload }) => `${name}.${payload.action}`)).toEqual(["pull_request.closed"]);
-  expect([...open, ...closed].every(isAccepted)).toBe(true);
+  expect(stillClosed).toEqual([]);
+  expect(reopened.map(({ name, payload }) => `${name}.${payload.action}`)).toEqual(["pull_request.reopened"]);
+  expect(reopened[0]?.payload).toMatchObject({ sender: { login: "maintainer", type: "User" } });
+  expect([...open, ...reopened, ...closed].every(isAccepted)).toBe(true);
 });
