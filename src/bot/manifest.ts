@@ -43,6 +43,7 @@ export const endpoints = {
   "POST /repos/{owner}/{repo}/issues/{issue_number}/comments": { issues: "write" },
   "PATCH /repos/{owner}/{repo}/issues/comments/{comment_id}": { issues: "write" },
   "DELETE /repos/{owner}/{repo}/issues/comments/{comment_id}": { issues: "write" },
+  "GET /repos/{owner}/{repo}/issues/comments/{comment_id}": { issues: "read" },
   "POST /repos/{owner}/{repo}/issues/comments/{comment_id}/reactions": { issues: "write" },
   "POST /repos/{owner}/{repo}/issues/{issue_number}/reactions": { issues: "write" },
   "POST /repos/{owner}/{repo}/issues/{issue_number}/labels": { issues: "write" },

@@ -1,4 +1,5 @@
 import { postComment, updateComment } from "#bot/github/post-comment.ts";
+import { areUnchanged, describePosted } from "#bot/github/posted-comment.ts";
 import { blockquote, code, formatUtc, inline, paragraphs } from "#bot/render/markdown.ts";
 import { renderAltered, renderApproval, renderBeforeApproval } from "#bot/render/render-approval.ts";
 import { layOutRequest, maxPrecedingComments } from "#bot/render/render-request.ts";
@@ -6,7 +7,7 @@ import { type CommentLinks, formatCost, renderLinks, renderStatus } from "#bot/r
 import { renderBeforeToolReply, renderToolReply } from "#bot/render/render-tool-reply.ts";
 import type { OpenGitHub } from "#domain/github.ts";
 import type { RunView } from "#domain/run.ts";
-import type { FrontEnd, PostOptions, Question } from "#runtime/front-end.ts";
+import type { FrontEnd, PostedComment, PostOptions, Question } from "#runtime/front-end.ts";
 import type { Runs } from "#runtime/runs.ts";
 import { redactDeep } from "#text/redact.ts";
 import { closeMarkdown, truncateMarkdown, truncateText } from "#text/truncate.ts";
@@ -41,19 +42,23 @@ export function createThreadFrontEnd({
     postComment(openGitHub(origin), { ...options, thread, body: sanitize(markdown) });
 
   /** The parts that do not fit into a request are posted before it, so that people who see the request have been shown all of it. */
-  const postAbove = async (view: RunView, comments: readonly string[], { name, ...options }: PostOptions) => {
-    const { thread, commentId, replaces } = options;
+  const postAbove = async (view: RunView, markdown: readonly string[], { name, ...options }: PostOptions) => {
+    const { thread, commentId, replaces, shown = [] } = options;
     // A request that was posted before has its parts in the thread already.
     const isFirstAttempt = options.isFirstAttempt && commentId === undefined && replaces === undefined;
-    for (const [index, markdown] of comments.entries()) {
-      await say(view, markdown, { name: `${name}/${index + 1}`, thread, isFirstAttempt });
+    const posted: PostedComment[] = [];
+    for (const [index, body] of markdown.entries()) {
+      const earlier = index < shown.length - 1 ? shown[index]?.id : undefined;
+      const part = { name: `${name}/${index + 1}`, thread, isFirstAttempt, commentId: earlier };
+      posted.push(describePosted(await say(view, body, part)));
     }
+    return posted;
   };
 
   const clean = <T>(value: T): T => redactDeep(value, redact);
 
   return {
-    showStatus: (shown, { latest = async () => shown, ...options }) => {
+    showStatus: async (shown, { latest = async () => shown, ...options }) => {
       const { origin } = shown.spec;
       const body = async () => {
         const view = await latest();
@@ -61,7 +66,7 @@ export function createThreadFrontEnd({
         const own = pending.filter(({ rootId }) => rootId === view.spec.id);
         return sanitize(renderStatus(clean(view), clean(own), await linksTo(view), costWarningPercent));
       };
-      return postComment(openGitHub(origin), { ...options, thread: origin.thread, body });
+      return (await postComment(openGitHub(origin), { ...options, thread: origin.thread, body })).id;
     },
     canShow: (asked) => layOutRequest(clean(asked)).precedingComments.length <= maxPrecedingComments,
     showApproval: async (view, approval, options) => {
@@ -69,20 +74,25 @@ export function createThreadFrontEnd({
       if (options.replaces !== undefined) {
         await updateComment(openGitHub(view.spec.origin), options.replaces, sanitize(renderAltered(shown)));
       }
-      if (shown.status === "pending") await postAbove(view, renderBeforeApproval(shown), options);
-      const commentId = await say(view, renderApproval(shown, (await linksTo(view)).page), options);
-      if (shown.status !== "pending") await postAbove(view, renderBeforeApproval(shown), { ...options, commentId });
-      return commentId;
+      const parts = renderBeforeApproval(shown);
+      const above = shown.status === "pending" ? await postAbove(view, parts, options) : [];
+      const request = await say(view, renderApproval(shown, (await linksTo(view)).page), options);
+      if (shown.status !== "pending") await postAbove(view, parts, { ...options, commentId: request.id });
+      return [...above, describePosted(request)];
     },
-    askQuestion: (view, question, options) => say(view, renderQuestion(clean(question)), options),
+    askQuestion: async (view, question, options) => (await say(view, renderQuestion(clean(question)), options)).id,
     showToolReply: async (view, reply, options) => {
       const shown = clean(reply);
-      await postAbove(view, renderBeforeToolReply(shown), options);
-      return post(view, renderToolReply(shown), options);
+      const above = await postAbove(view, renderBeforeToolReply(shown), options);
+      return [...above, describePosted(await post(view, renderToolReply(shown), options))];
     },
-    showAnswer: (view, text, options) => say(view, renderAnswer(clean(view), redact(text)), options),
-    askForBudget: (view, options) => say(view, renderBudget(clean(view)), options),
-    showOutcome: async (view, options) => say(view, renderOutcome(clean(view), await linksTo(view)), options),
+    isUnchanged: ({ spec }, comments) => areUnchanged(openGitHub(spec.origin), comments),
+    showAnswer: async (view, text, options) => (await say(view, renderAnswer(clean(view), redact(text)), options)).id,
+    askForBudget: async (view, options) => (await say(view, renderBudget(clean(view)), options)).id,
+    showOutcome: async (view, options) => {
+      const links = await linksTo(view);
+      return (await say(view, renderOutcome(clean(view), links), options)).id;
+    },
   };
 }
 

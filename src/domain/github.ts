@@ -253,8 +253,9 @@ export interface GitHub {
   listMinimizedComments(thread: { number: number; isPullRequest: boolean }): Promise<number[]>;
   /** Finds the issues and pull requests of this repository that a text names. */
   findLinkedIssues(text: string): number[];
+  getComment(commentId: number): Promise<Comment | undefined>;
   createComment(number: number, body: CommentBody, priority?: RequestPriority): Promise<Comment>;
-  updateComment(commentId: number, body: CommentBody, priority?: RequestPriority): Promise<void>;
+  updateComment(commentId: number, body: CommentBody, priority?: RequestPriority): Promise<Comment>;
   deleteComment(commentId: number): Promise<void>;
   /** Adding the same reaction again has no effect. */
   addReaction(commentId: number, reaction: "eyes" | "+1" | "-1" | "confused" | "rocket"): Promise<void>;

@@ -3,7 +3,7 @@ import { type Approval, approvalDigest, canonicalJson } from "#domain/approval.t
 import type { RunEvent } from "#domain/events.ts";
 import { boundPart, isShownWhole } from "#domain/preview.ts";
 import type { RunView } from "#domain/run.ts";
-import type { FrontEnd, Question, ToolReply } from "#runtime/front-end.ts";
+import type { FrontEnd, PostedComment, Question, ToolReply } from "#runtime/front-end.ts";
 import type { Decision } from "#runtime/store/store.ts";
 import { failedResult, resultOfError } from "#toolsets/tool-result.ts";
 import type {
@@ -51,11 +51,11 @@ export class ProgramFrontEnd implements FrontEnd {
 
   canShow = (): boolean => true;
 
-  async showApproval(_view: RunView, approval: Approval): Promise<number> {
+  async showApproval(_view: RunView, approval: Approval): Promise<PostedComment[]> {
     const name = `approval/${approval.id}`;
     if (approval.status === "pending") this.#ask(name, (signal) => this.#askApproval(approval, signal));
     else this.#withdraw(name);
-    return 0;
+    return [];
   }
 
   async askQuestion(_view: RunView, question: Question): Promise<number> {
@@ -65,13 +65,13 @@ export class ProgramFrontEnd implements FrontEnd {
     return 0;
   }
 
-  async showToolReply({ spec }: RunView, reply: ToolReply): Promise<number> {
+  async showToolReply({ spec }: RunView, reply: ToolReply): Promise<PostedComment[]> {
     const { reporter } = this.#options;
     if (reply.kind === "refused") reporter.status("error", reply.message);
     if (reply.kind === "confirm") {
       this.#ask(`tool/${spec.id}/${reply.callId}`, (signal) => this.#confirm(spec, reply, signal));
     }
-    return 0;
+    return [];
   }
 
   async showOutcome(view: RunView): Promise<number> {

@@ -3,7 +3,6 @@ import { OutageError, UserError } from "#domain/errors.ts";
 import { type Account, isSameAccount } from "#domain/github.ts";
 import { isShownWhole } from "#domain/preview.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
-import { hasMarker } from "#text/comment-marker.ts";
 import { cleanText } from "#text/untrusted.ts";
 import { approversOf, countApprovals, factsAbout, findProblem, requirementsOf } from "./approval-rules.ts";
 import { readSettings } from "./run-environment.ts";
@@ -181,8 +180,7 @@ async function chooseApprovals(
   const pending = approvals.filter(({ status }) => status === "pending");
   const chosen = matchTarget(approvals, target);
   const unseen: Approval[] = [];
-  for (const approval of pending)
-    if (!(await wasShownBefore(options, approval, { thread, commentId }))) unseen.push(approval);
+  for (const approval of pending) if (!(await wasShownBefore(options, approval, commentId))) unseen.push(approval);
 
   const seen = chosen.filter((approval) => !unseen.includes(approval));
   const [missed] = chosen.filter((approval) => unseen.includes(approval));
@@ -209,17 +207,13 @@ function matchTarget(approvals: readonly Approval[], target: string | undefined)
 
 /** A comment cannot refer to a request that its author had not seen. The ids of comments increase in GitHub's order. */
 async function wasShownBefore(
-  { store, openGitHub }: DecideOptions,
+  { store }: DecideOptions,
   { id }: Approval,
-  { thread, commentId }: { thread: ThreadRef; commentId: number | undefined },
+  commentId: number | undefined,
 ): Promise<boolean> {
   if (commentId === undefined) return true;
-  const name = `approval/${id}`;
-  const post = await store.findPost(name);
-  if (post) return post.commentId < commentId;
-  // The request may be posted before its comment is stored, such as when GitHub's answer was lost.
-  const comments = await openGitHub(thread).listComments(thread.thread);
-  return comments.some((comment) => comment.own && comment.id < commentId && hasMarker(comment.body, name));
+  const post = await store.findPost(`approval/${id}`);
+  return post !== undefined && post.commentId < commentId;
 }
 
 async function notShownBefore({ store }: DecideOptions, { id }: Approval): Promise<Error> {

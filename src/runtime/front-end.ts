@@ -5,11 +5,32 @@ import { ToolResult } from "#domain/result.ts";
 import type { RunView } from "#domain/run.ts";
 import type { ManualToolInfo } from "#ui/form-fields.ts";
 
+/** A comment as GitHub has stored it. */
+const PostedComment = z.object({
+  id: z.number(),
+  /** SHA-256 of its text. */
+  digest: z.string(),
+  /** The time of its last edit, by GitHub's clock. */
+  updatedAt: z.number(),
+});
+export type PostedComment = z.infer<typeof PostedComment>;
+
+/** What was posted to ask people for something, to notice when somebody edits it. */
+export const ShownRequest = z.object({
+  /** The request itself comes last, after the parts above it. */
+  comments: z.array(PostedComment),
+  /** The revision of the approval that is shown. */
+  revision: z.number(),
+});
+export type ShownRequest = z.infer<typeof ShownRequest>;
+
 export interface PostOptions {
   /** Identifies the post. On GitHub it is a hidden marker in the comment, which helps to find a lost post. */
   name: string;
   /** The comment of an earlier post under this name, if known. */
   commentId?: number | undefined;
+  /** The comments of an earlier post of this request, if known. */
+  shown?: readonly PostedComment[] | undefined;
   /** The issue or pull request to post in. Default: that of the run's conversation. */
   thread?: number | undefined;
   /** True if posting was not attempted before, so that no earlier post can exist. */
@@ -36,8 +57,8 @@ export interface Question {
 }
 
 /**
- * Shows runs to people. Each method posts or edits one comment and resolves to its id; posting under a known name edits
- * that comment. The view is always that of the root, in whose thread its children are shown, too.
+ * Shows runs to people. Each method posts or edits one comment and resolves to its id, or with the parts that are posted
+ * above it to all comments, itself last. Posting under a known name edits that comment. The view is always that of the root, in whose thread its children are shown, too.
  */
 export interface FrontEnd {
   /** Returns false for a call that is too long to be shown completely. Such a call is refused. */
@@ -45,11 +66,13 @@ export interface FrontEnd {
   /** Not implemented by front ends that follow a run by its events. */
   showStatus?(view: RunView, options: StatusOptions): Promise<number>;
   /** Shows the request or, when it is no longer pending, the decision. */
-  showApproval(view: RunView, approval: Approval, options: PostOptions): Promise<number>;
+  showApproval(view: RunView, approval: Approval, options: PostOptions): Promise<PostedComment[]>;
   /** Shows the question, with its end if it has one. */
   askQuestion(view: RunView, question: Question, options: PostOptions): Promise<number>;
   /** Replies to a person's call of a tool. */
-  showToolReply(view: RunView, reply: ToolReply, options: PostOptions): Promise<number>;
+  showToolReply(view: RunView, reply: ToolReply, options: PostOptions): Promise<PostedComment[]>;
+  /** Returns false if one of these comments was edited or deleted. Not implemented by front ends that post none. */
+  isUnchanged?(view: RunView, comments: readonly PostedComment[]): Promise<boolean>;
   /** Posts an answer of a run that stays idle. Not implemented by front ends that follow a run by its events. */
   showAnswer?(view: RunView, text: string, options: PostOptions): Promise<number>;
   /** Posts that the run has used up its cost limit. Not implemented by front ends whose runs end there. */
@@ -95,6 +118,8 @@ export const ToolReply = z.discriminatedUnion("kind", [
     command: z.string(),
     /** A word that confirms exactly this call. */
     word: z.string(),
+    /** True if the word was given, and the comment that had shown the call did not stand as it was posted. */
+    isAltered: z.boolean().optional(),
   }),
   z.object({ kind: z.literal("form"), tool: ManualTool }),
   z.object({ kind: z.literal("list"), tools: z.array(ManualTool) }),

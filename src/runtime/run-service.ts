@@ -187,15 +187,15 @@ export class RunService implements Runs {
     const roots = await store.runsOfThread(thread);
     if (!approval || !roots.some(({ id }) => id === approval.rootId)) return;
     const { runId } = approval;
-    const replaces = isAltered ? await this.findRequestComment(approvalId) : undefined;
+    const replaces = isAltered ? (await this.findRequest(approvalId))?.commentId : undefined;
     const request = { kind: "approval.post" as const, approvalId, ...(replaces !== undefined && { replaces }) };
     const effect: NewEffect = { key: `${runId}/${approvalId}/${deliveryId}`, runId, queue: "thread", request };
     await store.ingest({ deliveryId, events: [], effects: [effect] });
     scheduler.wake(runId);
   }
 
-  async findRequestComment(approvalId: string): Promise<number | undefined> {
-    return (await this.#options.store.findPost(`approval/${approvalId}`))?.commentId;
+  findRequest(approvalId: string): ReturnType<Runs["findRequest"]> {
+    return this.#options.store.findPost(`approval/${approvalId}`);
   }
 
   openPullRequests(repository: RepositoryRef): ReturnType<Runs["openPullRequests"]> {
@@ -309,7 +309,15 @@ export class RunService implements Runs {
 
   async runToolCommand(
     thread: ThreadRef,
-    { by, byId, runId: wanted, command, mayBeForeign = false, deliveryId }: Parameters<Runs["runToolCommand"]>[1],
+    {
+      by,
+      byId,
+      runId: wanted,
+      command,
+      mayBeForeign = false,
+      commentId,
+      deliveryId,
+    }: Parameters<Runs["runToolCommand"]>[1],
   ): Promise<void> {
     if (await this.#isKnown(deliveryId)) return;
     const { store, scheduler } = this.#options;
@@ -320,7 +328,8 @@ export class RunService implements Runs {
     const runId = newest.id;
     const callId = `by-${shortId(deliveryId ?? randomUUID(), 8)}`;
     const key = `${runId}/${callId}`;
-    const request = { kind: "command.run" as const, callId, by, byId, command, mayBeForeign, thread: thread.thread };
+    const where = { thread: thread.thread, commentId };
+    const request = { kind: "command.run" as const, callId, by, byId, command, mayBeForeign, ...where };
     const effects: NewEffect[] = [{ key, runId, queue: "work", request }];
     const behind = currentWork(newest);
     if (behind && !mayBeForeign) {

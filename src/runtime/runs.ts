@@ -5,6 +5,7 @@ import type { Schedule, ThreadEvent } from "#domain/trigger.ts";
 import type { ParsedCommand } from "#ui/command.ts";
 import type { ChecksReport } from "./describe-feedback.ts";
 import type { InvalidFile } from "./start/worker-catalog.ts";
+import type { Post } from "./store/store.ts";
 
 /** An issue or pull request, to which root runs belong. */
 export interface ThreadRef {
@@ -160,8 +161,8 @@ export interface Runs {
     thread: ThreadRef,
     request: { approvalId: string; deliveryId: string; isAltered: boolean },
   ): Promise<void>;
-  /** Returns the id of the comment with a request, once it is known. */
-  findRequestComment(approvalId: string): Promise<number | undefined>;
+  /** Returns what was posted to ask for an approval, once it is known. */
+  findRequest(approvalId: string): Promise<Post | undefined>;
   /** Returns the numbers of the pull requests that live runs of a repository have opened or work on. */
   openPullRequests(repository: RepositoryRef): Promise<number[]>;
   /** Returns the numbers of the pull requests that were closed without merging, whose runs continue when they are reopened. */
@@ -213,7 +214,7 @@ export interface Runs {
    */
   runToolCommand(
     thread: ThreadRef,
-    request: RunRequest & { command: ParsedCommand; mayBeForeign?: boolean },
+    request: RunRequest & { command: ParsedCommand; mayBeForeign?: boolean; commentId?: number | undefined },
   ): Promise<void>;
   /**
    * Saves the location of a repository that a delivery reports, unless a newer one is known. If the repository has a

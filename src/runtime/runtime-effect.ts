@@ -26,6 +26,8 @@ export const RuntimeEffect = z.discriminatedUnion("kind", [
     mayBeForeign: z.boolean(),
     /** The thread in which the command was given. Default: the run's own thread. */
     thread: z.number().optional(),
+    /** The comment with the command. */
+    commentId: z.number().optional(),
   }),
   /** Calls one of the run's tools for a person at a user interface. `agreed` confirms exactly the call that was shown. */
   z.strictObject({

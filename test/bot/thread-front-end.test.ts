@@ -59,9 +59,9 @@ test("a marker that someone else wrote, or that is in the middle of our comment,
 });
 
 test("an approval that is decided is edited where it was asked", async () => {
-  const id = await frontEnd.showApproval(sampleView(), sampleApproval(), { name: "approval/k7mq" });
+  const [posted] = await frontEnd.showApproval(sampleView(), sampleApproval(), { name: "approval/k7mq" });
   const decided = sampleApproval({ status: "denied", decidedBy: "mia", note: "wrong file" });
-  await frontEnd.showApproval(sampleView(), decided, { name: "approval/k7mq", commentId: id });
+  await frontEnd.showApproval(sampleView(), decided, { name: "approval/k7mq", commentId: posted?.id });
 
   expect(world.replies).toEqual([expect.stringMatching(/Denied by mia[\s\S]*wrong file/)]);
 });
@@ -72,9 +72,9 @@ test("a request too long for one comment is posted below its parts, and is decid
   const options = { name: "approval/k7mq" };
 
   await frontEnd.showApproval(sampleView(), approval, options);
-  const commentId = await frontEnd.showApproval(sampleView(), approval, { ...options });
+  const shown = await frontEnd.showApproval(sampleView(), approval, { ...options });
   const decided = sampleApproval({ preview, status: "denied", decidedBy: "mia" });
-  await frontEnd.showApproval(sampleView(), decided, { ...options, commentId });
+  await frontEnd.showApproval(sampleView(), decided, { ...options, shown, commentId: shown.at(-1)?.id });
 
   expect(world.replies.map((body) => body.split("\n").find((line) => line.startsWith("### ")))).toEqual([
     "### 📄 Approval `k7mq` of **fixer**, digest `0123456789ab`, part 1 of 2",

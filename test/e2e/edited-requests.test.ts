@@ -89,3 +89,20 @@ test("an approval does not count while the comment with the request is not as it
   story.comment("/approve");
   await story.botComment(/It is gone\./);
 });
+
+test("a tool command is confirmed only while the comment that shows the call is as it was posted", async () => {
+  const write = call("write_file", { path: "NOTES.md", content: "One more.\n" });
+  const story = world.open({ title: "Push it by hand", script: byTurn(write, { text: "It is written." }) });
+  story.comment("/run fixer");
+  await story.botComment(/It is written\./);
+  story.comment("/git_push");
+  const shown = await story.botComment(/asks before it runs/);
+  const command = /^\/tool git_push .*$/m.exec(shown.body)?.[0] ?? "";
+
+  world.github.as("maintainer").editComment(shown.id, shown.body.replace("NOTES.md", "LICENSE"));
+  story.comment(command);
+  await story.botComment(/The comment that showed this call was edited or deleted, so it is shown again\./);
+
+  story.comment(command);
+  await story.botComment(/`git_push`, run by maintainer/);
+});

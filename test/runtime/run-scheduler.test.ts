@@ -156,7 +156,7 @@ describe("a stop", () => {
         signal = given;
         started.resolve();
         await release.promise;
-        return { post: { name: "question", commentId: 7 } };
+        return { posts: [{ name: "question", commentId: 7 }] };
       },
     });
     await start(sampleEffect("r1", "t1", { queue: "thread", request: { kind: "question.post", callId: "c" } }));
@@ -195,7 +195,7 @@ describe("an effect that fails", () => {
   });
 
   test("has its failure stored after the last attempt", async () => {
-    const onFailure = vi.fn<EffectHandler["onFailure"]>(async () => ({ post: { name: "failed", commentId: 1 } }));
+    const onFailure = vi.fn<EffectHandler["onFailure"]>(async () => ({ posts: [{ name: "failed", commentId: 1 }] }));
     const { start, store, clock, scheduler } = schedulerWorld({ "model.call": fail }, { onFailure });
 
     await start(effect);

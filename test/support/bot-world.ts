@@ -35,7 +35,7 @@ export function recordingRuns() {
     closePullRequest: vi.fn<Runs["closePullRequest"]>(async () => false),
     reopenPullRequest: vi.fn<Runs["reopenPullRequest"]>(async () => {}),
     repostRequest: vi.fn<Runs["repostRequest"]>(async () => {}),
-    findRequestComment: vi.fn<Runs["findRequestComment"]>(async () => undefined),
+    findRequest: vi.fn<Runs["findRequest"]>(async () => undefined),
     openPullRequests: vi.fn<Runs["openPullRequests"]>(async () => []),
     closedPullRequests: vi.fn<Runs["closedPullRequests"]>(async () => []),
     requestBaseMerge: vi.fn<Runs["requestBaseMerge"]>(async () => {}),

@@ -49,12 +49,17 @@ export async function effectWorld({
     posts.push({ kind, options });
     return posts.length;
   };
+  const postRequest = (kind: string) => async (view: unknown, subject: unknown, options: PostOptions) => {
+    const id = await post(kind)(view, subject, options);
+    return [{ id, digest: `digest ${id}`, updatedAt: id }];
+  };
   const frontEnd: Required<FrontEnd> = {
     canShow: () => true,
     showStatus: (view, options) => post("status")(view, undefined, options),
-    showApproval: post("approval"),
+    showApproval: postRequest("approval"),
     askQuestion: post("question"),
-    showToolReply: post("reply"),
+    showToolReply: postRequest("reply"),
+    isUnchanged: async () => true,
     showAnswer: post("answer"),
     askForBudget: (view, options) => post("budget")(view, undefined, options),
     showOutcome: (view, options) => post("outcome")(view, undefined, options),

@@ -44,6 +44,7 @@ export function fakeGitHub(options: FakeGitHubOptions = {}) {
     getIssue: async (number) => (number === issue.number ? issue : undefined),
     listIssues: async () => [issue],
     listComments: async () => comments,
+    getComment: async (id) => comments.find((one) => one.id === id),
     listMinimizedComments: async () => [],
     findLinkedIssues: () => [],
     createCheckRun: async () => {},
@@ -66,7 +67,8 @@ export function fakeGitHub(options: FakeGitHubOptions = {}) {
     getCloneUrl: async () => options.cloneUrl ?? "http://127.0.0.1:9/octo/sums.git",
     updateComment: async (id, body) => {
       const comment = comments.find((one) => one.id === id);
-      if (comment) comment.body = typeof body === "string" ? body : await body();
+      if (!comment) throw new Error(`no comment ${id}`);
+      return Object.assign(comment, { body: typeof body === "string" ? body : await body(), updatedAt: new Date() });
     },
     deleteComment: async (id) => {
       comments.splice(0, comments.length, ...comments.filter((one) => one.id !== id));

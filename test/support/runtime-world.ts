@@ -68,6 +68,9 @@ async function runtimeWorld(options: RuntimeWorldOptions) {
   const watchers = new Set<() => void>();
   const errors: unknown[] = [];
 
+  const frontEnd = recordingFrontEnd(shown, () => {
+    for (const watcher of watchers) watcher();
+  });
   const runtime = createRuntime({
     store,
     models: createModels({
@@ -79,9 +82,7 @@ async function runtimeWorld(options: RuntimeWorldOptions) {
     }),
     catalog: await openWorkerCatalog(new URL("../../workers", import.meta.url).pathname),
     openGitHub: github.openGitHub,
-    frontEnd: recordingFrontEnd(shown, () => {
-      for (const watcher of watchers) watcher();
-    }),
+    frontEnd,
     services: { sanitize: (text) => text },
     approvalMs: options.approvalMs ?? 60_000,
     statusIntervalMs: 0,
@@ -110,6 +111,7 @@ async function runtimeWorld(options: RuntimeWorldOptions) {
     store,
     model,
     shown,
+    frontEnd,
     errors,
     waitUntilShown,
     /** Resolves to the first pending approval that is not in `known`. */
@@ -146,12 +148,13 @@ function recordingFrontEnd(shown: Shown[], notify: () => void): FrontEnd {
     comments += 1;
     return entry.options.commentId ?? comments;
   };
+  const recordRequest = async (entry: Shown) => [{ id: await record(entry), digest: "", updatedAt: 0 }];
   return {
     canShow: ({ preview }) => (previewText(preview)?.length ?? 0) < 20_000,
     showStatus: (view, options) => record({ kind: "status", view, options }),
-    showApproval: (view, approval, options) => record({ kind: "approval", view, approval, options }),
+    showApproval: (view, approval, options) => recordRequest({ kind: "approval", view, approval, options }),
     askQuestion: (view, { text }, options) => record({ kind: "question", view, text, options }),
-    showToolReply: (view, reply, options) => record({ kind: "tool", view, reply, options }),
+    showToolReply: (view, reply, options) => recordRequest({ kind: "tool", view, reply, options }),
     showAnswer: (view, text, options) =>
       record({ kind: "outcome", view: { ...view, outcome: { kind: "answered", text } }, options }),
     showOutcome: (view, options) => record({ kind: "outcome", view, options }),

@@ -703,7 +703,7 @@ function completeStepTests(): void {
     const results = await Promise.allSettled(
       runIds.map((runId) =>
         store.completeStep(
-          { key: `${runId}/0`, events: [{ runId, event: said(runId) }], post: { name: runId, commentId: 1 } },
+          { key: `${runId}/0`, events: [{ runId, event: said(runId) }], posts: [{ name: runId, commentId: 1 }] },
           {
             ...next((run, inbox) => {
               if (runId === failing) throw new Error("It fails.");
@@ -761,7 +761,7 @@ function completeEffectTests(): void {
       ],
       changes: { step: "call-1", changes: [{ path: "a.txt", content: bytes("a"), mode: "100644" }] },
       approvals: [sampleApproval("r1", "a1")],
-      post: { name: "status", commentId: 42 },
+      posts: [{ name: "status", commentId: 42 }],
       effects: [sampleEffect("r1", "k2")],
       run: sampleRun("c1", [sampleEffect("c1", "c1-k1")], { parentId: "r1", rootId: "r1", depth: 1 }),
       parentChanges: {
@@ -794,7 +794,7 @@ function completeEffectTests(): void {
     await startRunWithApproval();
     await store.ingest({ run: sampleRun("r2", [sampleEffect("r2", "k2")]), events: [] });
 
-    const taken = { key: "k2", events: [{ runId: "r2", event: said("done") }], post: { name: "p", commentId: 1 } };
+    const taken = { key: "k2", events: [{ runId: "r2", event: said("done") }], posts: [{ name: "p", commentId: 1 }] };
     await expect(store.completeEffect({ ...taken, approvals: [sampleApproval("r2", "a1")] })).rejects.toThrow();
     expect(await textsInInbox("r2")).toEqual([]);
     expect(await store.findPost("p")).toBeUndefined();
@@ -812,12 +812,18 @@ function completeEffectTests(): void {
   });
 
   test("replaces a post of the same name", async () => {
-    const effects = [sampleEffect("r1", "k1"), sampleEffect("r1", "k2")];
+    const effects = ["k1", "k2", "k3"].map((key) => sampleEffect("r1", key));
     await store.ingest({ run: sampleRun("r1", effects), events: [] });
 
-    await store.completeEffect({ key: "k1", post: { name: "status", commentId: 1 } });
-    await store.completeEffect({ key: "k2", post: { name: "status", commentId: 2 ** 40 } });
-    expect(await store.findPost("status")).toEqual({ commentId: 2 ** 40, updatedAt: expect.any(Number) });
+    await store.completeEffect({ key: "k1", posts: [{ name: "status", commentId: 1 }] });
+    const shown = { comments: [{ id: 2 ** 40, digest: "d", updatedAt: 1.5 }], revision: 1 };
+    const post = { commentId: 2 ** 40, shown };
+    await store.completeEffect({ key: "k2", posts: ["status", "also"].map((name) => ({ name, ...post })) });
+    expect(await store.findPost("status")).toEqual({ ...post, updatedAt: expect.any(Number) });
+    expect(await store.findPost("also")).toMatchObject(post);
+
+    await store.completeEffect({ key: "k3", posts: [{ name: "status", commentId: 3 }] });
+    expect(await store.findPost("status")).toEqual({ commentId: 3, updatedAt: expect.any(Number) });
   });
 }
 

@@ -45,7 +45,7 @@ async function chain(n: number): Promise<void> {
     events: [{ runId, event: said(`result ${n}`), dedupe: `result-${n}` }],
     changes: { step: `call-${n}`, changes: [{ path: "a.txt", content, mode: "100644" }] },
     approvals: [sampleApproval(runId, `approval-${n}`)],
-    post: { name: `post-${n}`, commentId: n },
+    posts: [{ name: `post-${n}`, commentId: n }],
     run: sampleRun(`child-${n}`, [], { parentId: runId, rootId: runId, depth: 1 }),
   });
   say(`finished ${n}`);

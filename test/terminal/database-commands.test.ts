@@ -76,7 +76,9 @@ async function fill(store: Store): Promise<void> {
       ],
     },
     approvals: [sampleApproval("r1", "a1"), sampleApproval("r1", "a2")],
-    post: { name: "status/r1", commentId: 99 },
+    posts: [
+      { name: "status/r1", commentId: 99, shown: { comments: [{ id: 99, digest: "d", updatedAt: 1 }], revision: 0 } },
+    ],
     run: { ...sampleRun("r2", []), spec: { ...sampleSpec("r2"), rootId: "r1", parentId: "r1" } },
     effects: [{ ...sampleEffect("r1", "k2"), dueAt: 5 }],
   });

@@ -1,6 +1,7 @@
 import type { IncomingComment } from "#bot/deliveries/incoming-comment.ts";
+import { areUnchanged, isUnedited } from "#bot/github/posted-comment.ts";
 import { code, paragraphs } from "#bot/render/markdown.ts";
-import { isAsPosted, postedComments } from "#bot/render/posted-request.ts";
+import { renderBeforeApproval } from "#bot/render/render-approval.ts";
 import {
   renderCosts,
   renderHelp,
@@ -11,11 +12,10 @@ import {
 } from "#bot/render/render-reply.ts";
 import { type CommentLinks, formatCost, renderPending } from "#bot/render/render-status.ts";
 import type { Approval } from "#domain/approval.ts";
-import { UserError } from "#domain/errors.ts";
+import { OutageError, UserError } from "#domain/errors.ts";
 import type { GitHub } from "#domain/github.ts";
 import type { RunView } from "#domain/run.ts";
 import type { Runs, ThreadRef } from "#runtime/runs.ts";
-import { hasMarker } from "#text/comment-marker.ts";
 import { redactDeep } from "#text/redact.ts";
 import { parseToolCommand, type RunCommandOf } from "#ui/run-commands.ts";
 import type { CommandOf } from "./thread-command.ts";
@@ -152,9 +152,9 @@ async function update(
 
 function callTool(
   { line }: CommandOf<"tool" | "tools" | "undo">,
-  { runs, thread, person }: ThreadCommandContext,
+  { runs, comment: { commentId }, thread, person }: ThreadCommandContext,
 ): Promise<undefined> {
-  return withoutReply(runs.runToolCommand(thread, { ...person, command: parseToolCommand(line) }));
+  return withoutReply(runs.runToolCommand(thread, { ...person, commentId, command: parseToolCommand(line) }));
 }
 
 /** Approves a request, or raises the cost limit of the run that has used it up. */
@@ -201,41 +201,36 @@ function withoutBecause(reason: string): string {
 }
 
 /**
- * Refuses to approve a request whose comment is not in the thread as it was posted: parts of it are missing, or somebody
- * edited it. A request that was edited is posted again in a new comment.
+ * Refuses to approve a request whose comments are not in the thread as they were posted: somebody edited or deleted one. The
+ * request is then posted again in a new comment.
  */
 async function assertShownAsPosted(target: string | undefined, context: ThreadCommandContext): Promise<void> {
-  const { runs, github, thread, person } = context;
+  const { runs, thread, person } = context;
   const isMeant = ({ id }: Approval) => target === undefined || target === "all" || target.toLowerCase() === id;
-  const pending = (await runs.pendingApprovals(thread)).filter(isMeant);
-  if (pending.length === 0) return;
-
-  // GitHub's clock may differ from this one.
-  const since = Math.min(...pending.map(({ requestedAt }) => requestedAt)) - 24 * 60 * 60_000;
-  const own = (await github.listComments(thread.thread, new Date(since))).filter((comment) => comment.own);
-  for (const approval of pending) {
-    const { id, rootId, shownAt } = approval;
-    const view = await runs.view(rootId);
-    const posted = postedComments(approval, { ...context, page: view && (await context.linksTo(view)).page });
-    // Another comment of the app may have been edited to look like the request.
-    const commentId = await runs.findRequestComment(id);
-    const found = posted.map(({ name }, index) => {
-      const isRequest = index === posted.length - 1 && commentId !== undefined;
-      return own.find((comment) => (isRequest ? comment.id === commentId : hasMarker(comment.body, name)));
-    });
-    if (posted.length > 1 && found.includes(undefined)) {
-      throw new UserError(
-        `${id} spans ${posted.length} comments, and not all of them are in this thread, so it cannot be approved. If they are still being posted, comment again once they are here. If one was deleted, deny the request: the worker can ask again.`,
-      );
-    }
-    // Without a time it may not be posted yet; then it cannot be approved anyway.
-    if (found.includes(undefined) && shownAt === undefined) continue;
-    if (posted.every((comment, index) => isAsPosted(comment, found[index]?.body ?? ""))) continue;
+  for (const approval of (await runs.pendingApprovals(thread)).filter(isMeant)) {
+    const problem = await findAlteration(approval, context);
+    if (problem === undefined) continue;
+    const { id } = approval;
     await runs.repostRequest(thread, { approvalId: id, deliveryId: `${person.deliveryId} ${id}`, isAltered: true });
-    throw new UserError(
-      `The comment with the request ${id} was edited or deleted after it was posted, so nothing was approved. The request is posted again: read it, then answer.`,
-    );
+    throw new UserError(`${problem}, so nothing was approved. The request is posted again: read it, then answer.`);
   }
+}
+
+/** Returns why the comments of a request may not show what was posted. */
+async function findAlteration(approval: Approval, { runs, github }: ThreadCommandContext): Promise<string | undefined> {
+  const { id, revision = 0 } = approval;
+  const post = await runs.findRequest(id);
+  // A request that is not posted yet cannot be approved anyway.
+  if (!post) return undefined;
+  const { commentId, shown } = post;
+  if (shown?.comments.at(-1)?.id !== commentId) {
+    const isWhole = renderBeforeApproval(approval).length === 0;
+    if (isWhole && (await isUnedited(github, commentId))) return undefined;
+    return `An earlier version of the app posted the request ${id}, and did not store what it showed`;
+  }
+  if (await areUnchanged(github, shown.comments)) return undefined;
+  if (shown.revision !== revision) throw new OutageError(`The answers are being added to the request ${id}.`);
+  return `The comment with the request ${id} was edited or deleted after it was posted`;
 }
 
 /** Answers a decision that matches several requests with the list of those pending. */
@@ -261,6 +256,5 @@ interface ThreadCommandContext {
   /** The author of the command, with its idempotency key. */
   person: { by: string; byId: number | undefined; deliveryId: string };
   redact: (text: string) => string;
-  sanitize: (text: string) => string;
   linksTo: (view: RunView) => Promise<CommentLinks>;
 }

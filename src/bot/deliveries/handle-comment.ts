@@ -194,8 +194,8 @@ async function handleCommand(command: AuthorizedCommand, action: Action): Promis
   const { comment, context, github } = action;
   const reaction = react("eyes", action);
   try {
-    const { redact, sanitize, linksTo } = context;
-    const answer = await executeCommand(command, { github, runs: context.runs(), comment, redact, sanitize, linksTo });
+    const { redact, linksTo } = context;
+    const answer = await executeCommand(command, { github, runs: context.runs(), comment, redact, linksTo });
     if (answer) await reply(answer, action);
     else if (context.attempts > attemptsBeforeNotice)
       await reply("GitHub answers again, and your command was executed.", action);
@@ -242,12 +242,13 @@ async function callTool(
   action: Action,
 ): Promise<void> {
   const { comment, context, github } = action;
-  const { thread, by, byId, key: deliveryId } = comment;
+  const { thread, by, byId, commentId, key: deliveryId } = comment;
   const runs = context.runs();
   if ((await runs.threadActivity(thread)) === "none" || !canWrite(await github.getPermission(by, byId))) return;
 
   try {
-    await runs.runToolCommand(thread, { by, byId, deliveryId, command: parseToolCommand(line), mayBeForeign });
+    const command = parseToolCommand(line);
+    await runs.runToolCommand(thread, { by, byId, commentId, deliveryId, command, mayBeForeign });
     if (!mayBeForeign) void react("eyes", action);
   } catch (error) {
     if (!(error instanceof UserError)) throw error;

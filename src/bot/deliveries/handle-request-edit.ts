@@ -1,8 +1,8 @@
 import { postComment } from "#bot/github/post-comment.ts";
-import { isAsPosted, isOnlyTicked, postedComments } from "#bot/render/posted-request.ts";
+import { isOnlyTicked } from "#bot/github/posted-comment.ts";
 import { UserError } from "#domain/errors.ts";
 import { canWrite } from "#domain/github.ts";
-import { type DeliveryContext, defineHandler, ignoreThread, queueOf, threadOf } from "./handler.ts";
+import { defineHandler, ignoreThread, queueOf, threadOf } from "./handler.ts";
 import { isHuman } from "./incoming-comment.ts";
 import { EditedCommentPayload } from "./payloads.ts";
 
@@ -28,7 +28,11 @@ export const requestEdited = defineHandler(EditedCommentPayload, {
     const thread = threadOf(payload, payload.issue.number);
     const runs = context.runs();
     const key = `edit ${comment.id} ${comment.updated_at?.toISOString() ?? context.deliveryId}`;
-    const isTick = await ticksBox({ approvalId, thread, before, after }, context);
+    const approval = (await runs.pendingApprovals(thread)).find(({ id }) => id === approvalId);
+    const shown = (await runs.findRequest(approvalId))?.shown?.comments;
+    // In place of a comment that was edited earlier, another one was posted.
+    if (approval && shown && !shown.some(({ id }) => id === comment.id)) return;
+    const isTick = approval?.hasCheckbox === true && isOnlyTicked(shown?.at(-1), { approvalId, before, after });
     if (isTick && isHuman(sender)) {
       const github = context.openGitHub(thread);
       try {
@@ -50,17 +54,4 @@ export const requestEdited = defineHandler(EditedCommentPayload, {
 /** Returns the id of the approval that a comment of the app asks for. */
 function requestedIn(body: string): string | undefined {
   return /<!-- golem-forge:approval%2F([a-z0-9]+)(?:%2F\d+)? -->\s*$/.exec(body)?.[1];
-}
-
-/** True if the comment was exactly the pending request as the app posts it, and nothing but its box was ticked. */
-async function ticksBox(
-  edit: { approvalId: string; thread: ReturnType<typeof threadOf>; before: string; after: string },
-  { runs, linksTo, redact, sanitize }: DeliveryContext,
-): Promise<boolean> {
-  const approval = (await runs().pendingApprovals(edit.thread)).find(({ id }) => id === edit.approvalId);
-  if (!approval?.hasCheckbox) return false;
-  const view = await runs().view(approval.rootId);
-  const page = view && (await linksTo(view)).page;
-  const posted = postedComments(approval, { redact, sanitize, page }).at(-1);
-  return posted !== undefined && isAsPosted(posted, edit.before) && isOnlyTicked(posted, approval.id, edit.after);
 }

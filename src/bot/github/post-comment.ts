@@ -1,4 +1,4 @@
-import type { CommentBody, GitHub, RequestPriority } from "#domain/github.ts";
+import type { Comment, CommentBody, GitHub, RequestPriority } from "#domain/github.ts";
 import { startStopwatch, withLease } from "#domain/write-lease.ts";
 import { hasMarker, markerOf } from "#text/comment-marker.ts";
 import { httpStatusOf } from "./refusals.ts";
@@ -20,24 +20,24 @@ export interface NamedComment {
   replaces?: number | undefined;
 }
 
-/** Posts the comment, or edits the existing one of this name. Resolves to its id. */
+/** Posts the comment, or edits the existing one of this name. Resolves to it as GitHub has stored it. */
 export async function postComment(
   github: GitHub,
   { thread, name, body, commentId, isFirstAttempt = false, replaces = 0 }: NamedComment,
-): Promise<number> {
+): Promise<Comment> {
   const withMarker = (text: string) => `${text.trimEnd()}\n\n${markerOf(name)}`;
   const marked = typeof body === "string" ? withMarker(body) : async () => withMarker(await body());
   const priority = priorityOf(name);
   const edit = (id: number) => updateComment(github, id, marked, priority);
-  if (commentId !== undefined && (await edit(commentId))) return commentId;
+  const edited = commentId === undefined ? undefined : await edit(commentId);
+  if (edited) return edited;
 
   const create = () => createOnce(github, { thread, name, body: marked, priority });
   if (commentId === undefined && isFirstAttempt) return create();
   const existing = (await github.listComments(thread)).find(
     ({ own, id, body }) => own && id !== commentId && id > replaces && hasMarker(body, name),
   );
-  if (existing && (await edit(existing.id))) return existing.id;
-  return create();
+  return (existing && (await edit(existing.id))) ?? create();
 }
 
 /**
@@ -47,25 +47,25 @@ export async function postComment(
 async function createOnce(
   github: GitHub,
   { thread, name, body, priority }: Pick<NamedComment, "thread" | "name" | "body"> & { priority: RequestPriority },
-): Promise<number> {
+): Promise<Comment> {
   let elapsedMs = () => 0;
   const prepare = async () => {
     const text = typeof body === "string" ? body : await body();
     elapsedMs = startStopwatch();
     return text;
   };
-  const { id } = await github.createComment(thread, prepare, priority);
-  if (elapsedMs() < maxSendingMs) return id;
+  const created = await github.createComment(thread, prepare, priority);
+  if (elapsedMs() < maxSendingMs) return created;
   const older = (await github.listComments(thread)).find(
-    (comment) => comment.own && comment.id < id && hasMarker(comment.body, name),
+    (comment) => comment.own && comment.id < created.id && hasMarker(comment.body, name),
   );
-  if (!older) return id;
+  if (!older) return created;
   // The lease is lost by now, and only this process knows of its own comment.
   await withLease(
     async () => {},
-    () => github.deleteComment(id),
+    () => github.deleteComment(created.id),
   );
-  return older.id;
+  return older;
 }
 
 /** People wait for requests, questions and replies. A status is updated again soon. */
@@ -74,19 +74,18 @@ function priorityOf(name: string): RequestPriority {
   return name.startsWith("outcome/") ? "normal" : "high";
 }
 
-/** Edits a comment. Resolves to false when someone deleted it. */
+/** Edits a comment. Resolves to undefined when someone deleted it. */
 export async function updateComment(
   github: GitHub,
   commentId: number,
   body: CommentBody,
   priority: RequestPriority = "high",
-): Promise<boolean> {
+): Promise<Comment | undefined> {
   try {
-    await github.updateComment(commentId, body, priority);
-    return true;
+    return await github.updateComment(commentId, body, priority);
   } catch (error) {
     const status = httpStatusOf(error);
-    if (status === 404 || status === 410) return false;
+    if (status === 404 || status === 410) return undefined;
     throw error;
   }
 }

@@ -207,6 +207,12 @@ export class RepositoryClient implements GitHub {
     return Promise.all(pages.flat().map((comment) => this.#readComment(comment)));
   }
 
+  async getComment(commentId: number): Promise<Comment | undefined> {
+    const endpoint = "GET /repos/{owner}/{repo}/issues/comments/{comment_id}";
+    const data = await undefinedIfMissing(this.#api.call(endpoint, { comment_id: commentId }));
+    return data && this.#readComment(data);
+  }
+
   async createComment(number: number, body: CommentBody, priority?: RequestPriority): Promise<Comment> {
     const endpoint = "POST /repos/{owner}/{repo}/issues/{issue_number}/comments";
     const prepare = () => this.#prepareBody(body);
@@ -214,10 +220,11 @@ export class RepositoryClient implements GitHub {
     return { ...(await this.#readComment(data)), own: true };
   }
 
-  async updateComment(commentId: number, body: CommentBody, priority?: RequestPriority): Promise<void> {
+  async updateComment(commentId: number, body: CommentBody, priority?: RequestPriority): Promise<Comment> {
     const endpoint = "PATCH /repos/{owner}/{repo}/issues/comments/{comment_id}";
     const prepare = () => this.#prepareBody(body);
-    await this.#api.call(endpoint, { comment_id: commentId, body: "" }, { priority, prepare });
+    const data = await this.#api.call(endpoint, { comment_id: commentId, body: "" }, { priority, prepare });
+    return { ...(await this.#readComment(data)), own: true };
   }
 
   async deleteComment(commentId: number): Promise<void> {

@@ -55,9 +55,10 @@ function renderResult({ by, tool, args, result }: Extract<ToolReply, { kind: "re
   );
 }
 
-function renderConfirm({ tool, command, ...asked }: Extract<ToolReply, { kind: "confirm" }>): string {
+function renderConfirm({ tool, command, isAltered, ...asked }: Extract<ToolReply, { kind: "confirm" }>): string {
   return paragraphs(
     `### 🔐 ${code(tool)} asks before it runs`,
+    isAltered && "The comment that showed this call was edited or deleted, so it is shown again.",
     layOutRequest(asked).body,
     "Nothing was run yet. This runs exactly what is shown here; if it would do something else by then, it is shown anew:",
     codeBlock(command, "", 10_000),

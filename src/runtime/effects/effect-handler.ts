@@ -2,7 +2,7 @@ import type { DeploymentPolicy } from "#config/deployment-policy.ts";
 import { ToolError } from "#domain/errors.ts";
 import type { Models } from "#models/models.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
-import type { FrontEnd, PostOptions } from "#runtime/front-end.ts";
+import type { FrontEnd, PostedComment, PostOptions } from "#runtime/front-end.ts";
 import type { RunEnvironment, StoredWork } from "#runtime/run-environment.ts";
 import type { RunObserver } from "#runtime/run-observer.ts";
 import type { EffectOf, RuntimeEffect } from "#runtime/runtime-effect.ts";
@@ -61,15 +61,41 @@ export class Postponed extends Error {
 /** Posts a comment under a name, or edits the previous one, and returns the result to store. */
 export async function post(
   store: Pick<Store, "findPost">,
-  { name, attempts, replaces }: { name: string; replaces?: number | undefined } & Pick<Effect, "attempts">,
+  { name, attempts }: { name: string } & Pick<Effect, "attempts">,
   show: (options: PostOptions) => Promise<number>,
 ): Promise<EffectResult> {
+  const commentId = (await store.findPost(name))?.commentId;
+  return { posts: [{ name, commentId: await show({ name, commentId, isFirstAttempt: attempts === 1 }) }] };
+}
+
+interface Request extends Pick<Effect, "attempts"> {
+  name: string;
+  /** A comment that somebody edited. Unless it was replaced already, a new one is posted. */
+  replaces?: number | undefined;
+  /** The revision of the approval that is shown. */
+  revision?: number | undefined;
+  /** Another name by which the request can be found. */
+  alias?: string | undefined;
+}
+
+/** Posts a request like `post`, and returns with it what has to stay as it was posted. */
+export async function postRequest(
+  store: Pick<Store, "findPost">,
+  { name, attempts, replaces, revision = 0, alias }: Request,
+  show: (options: PostOptions) => Promise<PostedComment[]>,
+): Promise<EffectResult> {
   const known = await store.findPost(name);
-  // If it was replaced already, the new comment is edited.
   const isReplaced = replaces !== undefined && known?.commentId === replaces;
-  const commentId = isReplaced ? undefined : known?.commentId;
-  const options = { name, commentId, isFirstAttempt: attempts === 1, ...(isReplaced && { replaces }) };
-  return { post: { name, commentId: await show(options) } };
+  const comments = await show({
+    name,
+    commentId: isReplaced ? undefined : known?.commentId,
+    shown: known?.shown?.comments,
+    isFirstAttempt: attempts === 1,
+    ...(isReplaced && { replaces }),
+  });
+  const commentId = comments.at(-1)?.id ?? 0;
+  const names = alias === undefined ? [name] : [name, alias];
+  return { posts: names.map((name) => ({ name, commentId, shown: { comments, revision } })) };
 }
 
 /** Returns the context in which a call is reviewed and executed. */

@@ -11,6 +11,7 @@ import { readBaseCommit, stepsOf } from "#runtime/read-log.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import { shortId } from "#runtime/short-id.ts";
 import { type Effect, requireRun } from "#runtime/store/store.ts";
+import { readView } from "#runtime/views/read-view.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import type { CallContext } from "#toolsets/prepare-call.ts";
 import type { CallReview } from "#toolsets/review-call.ts";
@@ -25,7 +26,9 @@ import {
   type EffectResult,
   type EffectServices,
   interruptedCall,
+  Postponed,
 } from "./effect-handler.ts";
+import { confirmationName } from "./post-to-thread.ts";
 
 type PersonEffect = Effect<EffectOf<"command.run" | "tool.invoke">>;
 type PersonServices = Pick<EffectServices, "store" | "frontEnd" | "now">;
@@ -118,9 +121,10 @@ async function execute(
     if (review.kind === "ask") {
       if (!frontEnd.canShow(review)) throw tooLong(tool);
       const word = await confirmationWord(run, { tool, args, preview });
-      if (call.agreed !== word) {
+      const isAltered = call.agreed === word && !(await isShown(effect, run, { word, frontEnd, store, now }));
+      if (call.agreed !== word || isAltered) {
         const command = writeToolCommand(tool, { ...call.options, yes: word });
-        return reply(effect, { kind: "confirm", callId, tool, args, preview, command, word });
+        return reply(effect, { kind: "confirm", callId, tool, args, preview, command, word, isAltered });
       }
       const shown = { tool, toolName: tool, workerPath: run.spec.workerPath, preview };
       await checkMayConfirm(run, { login: by, id: byId }, shown, { store, now, signal });
@@ -135,6 +139,23 @@ async function execute(
     const event = { type: "tool.invoked" as const, callId, tool, by, byId, args, result: outcome };
     return { ...reply(effect), events: [{ runId: effect.runId, event }] };
   }
+}
+
+/** True if the comments that show the call stood in the thread, as they were posted, when the word was written. */
+async function isShown(
+  { runId, request, dueAt }: PersonEffect,
+  { spec }: ActiveRun,
+  { word, frontEnd, store, now }: PersonServices & { word: string },
+): Promise<boolean> {
+  const { isUnchanged } = frontEnd;
+  if (!isUnchanged || request.kind === "tool.invoke") return true;
+  const post = await store.findPost(confirmationName(runId, word));
+  // It may be posted, and not stored yet.
+  if (!post && dueAt === 0) throw new Postponed(now() + 1_000);
+  const view = await readView(store, spec.rootId);
+  if (!post?.shown || !view) return false;
+  const { commentId = Number.POSITIVE_INFINITY } = request;
+  return post.commentId < commentId && isUnchanged(view, post.shown.comments);
 }
 
 /** Throws unless the person may approve the call, and no other approval is needed. */

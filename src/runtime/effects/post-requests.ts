@@ -5,7 +5,7 @@ import type { Question } from "#runtime/front-end.ts";
 import { questionOf } from "#runtime/read-log.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import { readView } from "#runtime/views/read-view.ts";
-import { type EffectHandler, type EffectResult, type EffectServices, post } from "./effect-handler.ts";
+import { type EffectHandler, type EffectResult, type EffectServices, post, postRequest } from "./effect-handler.ts";
 
 type PostServices = Pick<EffectServices, "store" | "frontEnd">;
 
@@ -19,7 +19,8 @@ export function postApproval({ store, frontEnd }: PostServices): EffectHandler<E
       if (!approval || !view) return {};
       const name = `approval/${approvalId}`;
       const isPending = approval.status === "pending";
-      const posted = await post(store, { name, attempts, ...(isPending && { replaces }) }, (options) =>
+      const { revision } = approval;
+      const posted = await postRequest(store, { name, attempts, revision, ...(isPending && { replaces }) }, (options) =>
         frontEnd.showApproval(view, approval, options),
       );
       return { ...posted, ...(isPending && { shownApproval: approvalId }) };
@@ -44,7 +45,9 @@ export function closeApprovals({ store, frontEnd }: PostServices): EffectHandler
         const known = await store.findPost(name);
         const view = await readView(store, spec.rootId);
         // A request that is not posted yet will be posted as withdrawn.
-        if (known && view) await frontEnd.showApproval(view, approval, { name, commentId: known.commentId });
+        if (!known || !view) continue;
+        const shown = known.shown?.comments;
+        await frontEnd.showApproval(view, approval, { name, commentId: known.commentId, shown });
       }
       return {};
     },

@@ -8,7 +8,14 @@ import type { EffectOf } from "#runtime/runtime-effect.ts";
 import type { Store } from "#runtime/store/store.ts";
 import { isQuiet, readView } from "#runtime/views/read-view.ts";
 import type { StoredChange } from "#sandbox/sandbox.ts";
-import { type EffectHandler, type EffectResult, type EffectServices, Postponed, post } from "./effect-handler.ts";
+import {
+  type EffectHandler,
+  type EffectResult,
+  type EffectServices,
+  Postponed,
+  post,
+  postRequest,
+} from "./effect-handler.ts";
 
 /** Posts or edits the status comment of a root run, at most once in every interval. */
 export function showStatus({
@@ -89,12 +96,19 @@ export function postToolReply({
       const view = await readView(store, runId);
       if (!reply || !view) return {};
       const { thread, callId } = request;
-      return post(store, { name: `tool/${runId}/${callId}`, attempts }, (options) =>
+      const name = `tool/${runId}/${callId}`;
+      const alias = reply.kind === "confirm" ? confirmationName(runId, reply.word) : undefined;
+      return postRequest(store, { name, attempts, alias }, (options) =>
         frontEnd.showToolReply(view, reply, { ...options, thread }),
       );
     },
     onFailure: async () => ({}),
   };
+}
+
+/** The name of the comment that shows a call which this word confirms. */
+export function confirmationName(runId: string, word: string): string {
+  return `confirm/${runId}/${word}`;
 }
 
 /** Posts the changes of a run for a person who asked for them. */
@@ -108,7 +122,7 @@ export function postChanges({
       const view = await readView(store, runId);
       if (!view) return {};
       const reply = await readChanges(run, by, signal);
-      return post(store, { name: `tool/${runId}/${callId}`, attempts }, (options) =>
+      return postRequest(store, { name: `tool/${runId}/${callId}`, attempts }, (options) =>
         frontEnd.showToolReply(view, reply, { ...options, thread }),
       );
     },

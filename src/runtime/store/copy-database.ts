@@ -145,7 +145,7 @@ export const tables: readonly Table[] = [
   },
   {
     name: "posts",
-    columns: { name: "text", comment_id: "bigint", updated_at: "double precision" },
+    columns: { name: "text", comment_id: "bigint", updated_at: "double precision", shown: "text" },
     select: "select * from posts",
   },
   { name: "blobs", columns: { hash: "bytea", content: "bytea" }, select: "select hash, content from blobs" },

@@ -5,6 +5,7 @@ import type { LedgerEntry, StoredLedgerEntry } from "#domain/ledger.ts";
 import type { RunSpec, TokenUsage } from "#domain/run.ts";
 import type { UnreadableDataError } from "#domain/stored-data.ts";
 import type { WorkerSnapshot } from "#machines/worker-snapshot.ts";
+import type { ShownRequest } from "#runtime/front-end.ts";
 import type { RuntimeEffect } from "#runtime/runtime-effect.ts";
 import type { StepChanges } from "#sandbox/sandbox.ts";
 
@@ -180,8 +181,8 @@ export interface EffectCompletion {
   execution?: Pick<LedgerEntry, "commit" | "reason"> & { approvalId: string; outcome: "executed" | "refused" };
   /** The approval whose request was posted. */
   shownApproval?: string;
-  /** A posted or edited comment, and the name by which it can be found. */
-  post?: { name: string; commentId: number };
+  /** The posted or edited comment, under each name by which it can be found. */
+  posts?: ({ name: string } & Omit<Post, "updatedAt">)[];
   effects?: NewEffect[];
   /** A child run to create. */
   run?: NewRun;
@@ -240,7 +241,10 @@ export type DecisionResult =
 
 export interface Post {
   commentId: number;
+  /** The time of the last edit by the app. */
   updatedAt: number;
+  /** What was posted to ask people; undefined for other posts, and for those of an earlier version. */
+  shown?: ShownRequest | undefined;
 }
 
 /** A webhook delivery to process. */

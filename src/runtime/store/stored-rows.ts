@@ -8,6 +8,7 @@ import { WorkerDefinition } from "#domain/worker.ts";
 import { parseEffect, serializeEffect } from "#machines/effects.ts";
 import { parseSnapshot } from "#machines/worker-snapshot.ts";
 import { stateName } from "#runtime/apply-events.ts";
+import { ShownRequest } from "#runtime/front-end.ts";
 import { RuntimeEffect } from "#runtime/runtime-effect.ts";
 import type { StoredChange } from "#sandbox/sandbox.ts";
 import type {
@@ -19,6 +20,7 @@ import type {
   Effect,
   EffectProblem,
   EffectQueue,
+  Post,
   RunStatus,
   StoredRun,
 } from "./store.ts";
@@ -264,7 +266,11 @@ export const TimerColumns = z.object({
   dueAt: z.number(),
 });
 
-export const PostColumns = z.object({ commentId: z.number(), updatedAt: z.number() });
+export const PostColumns = z.object({ commentId: z.number(), updatedAt: z.number(), shown: z.string().nullable() });
+
+export function readPost({ shown, ...post }: z.infer<typeof PostColumns>, name: string): Post {
+  return { ...post, ...(shown !== null && { shown: ShownRequest.parse(parseJson(shown, `The post ${name}`)) }) };
+}
 
 export const LocationColumns = z.object({
   repositoryId: z.number(),

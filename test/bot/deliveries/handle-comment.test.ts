@@ -2,7 +2,7 @@ import definitions from "@octokit/webhooks-examples" with { type: "json" };
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import type { Approval } from "#domain/approval.ts";
 import { UserError } from "#domain/errors.ts";
-import { hasMarker, markerOf } from "#text/comment-marker.ts";
+import { markerOf } from "#text/comment-marker.ts";
 import { parseToolCommand } from "#ui/run-commands.ts";
 import {
   type BotWorld,
@@ -418,6 +418,7 @@ describe("tools", () => {
         {
           by: "ada",
           byId: world.idOf("ada"),
+          commentId: 77,
           deliveryId: commentKey(77),
           command: parseToolCommand("/retest"),
           mayBeForeign: true,
@@ -465,81 +466,94 @@ describe("decisions", () => {
     });
   });
 
-  test.each(["/approve", "/approve K7MQ", "/approve all"])(
-    "%s approves nothing while a part of a long request is missing from the thread",
-    async (body) => {
-      const approval = sampleApproval({ preview: samplePreview("+a line\n".repeat(10_000)) });
-      runs.pendingApprovals.mockResolvedValue([approval]);
-      await world.bot.frontEnd.showApproval(sampleView(), approval, { name: "approval/k7mq" });
-      const part = world.ownComments.find(({ body }) => hasMarker(body, "approval/k7mq/2"));
-      world.hub.repository().comments.delete(part?.id ?? 0);
-      world.addComment({ body: part?.body ?? "", login: "tom" });
-
-      await world.comment({ body });
-      expect(runs.decideApprovals).not.toHaveBeenCalled();
-      expect(world.replies.at(-1)).toMatch(/k7mq spans 3 comments, and not all of them are in this thread/);
-
-      world.addOwnComment(part?.body ?? "");
-      await world.comment({ body });
-      expect(runs.decideApprovals).toHaveBeenCalledOnce();
-    },
-  );
-
-  const quorum = (...by: string[]) => [{ who: "2 people", required: 2, by }];
-  const answers = [{ by: "mia", at: 1 }];
-  test.each<[string, { posted?: Partial<Approval>; change: (body: string) => string }]>([
-    ["a word of the request", { change: (body) => body.replace("added twice", "is fine") }],
-    ["a sentence above the request", { change: (body) => `Checked by security.\n\n${body}` }],
-    ["a sentence below the marker", { change: (body) => `${body}\n\nChecked.` }],
-    ["an HTML comment around the request", { change: (body) => `<!--\n${body}` }],
-    ["the digest", { change: (body) => body.replace("0123456789ab", "ba9876543210") }],
-    ["an answer that nobody gave", { change: (body) => body, posted: { quorums: quorum("mia") } }],
-    ["a part above", { change: (body) => body, posted: { preview: samplePreview("+a lime\n".repeat(10_000)) } }],
-  ])("an approval of a request does not count where %s was changed in its comment", async (_, { posted, change }) => {
-    const preview = posted?.preview && samplePreview("+a line\n".repeat(10_000));
-    const approval = sampleApproval({ shownAt: 1, ...(preview && { preview }) });
+  /** Posts a request as the app does, and returns its comments. */
+  async function post(approval: Approval) {
+    const comments = await world.bot.frontEnd.showApproval(sampleView(), approval, { name: "approval/k7mq" });
+    const shown = { comments, revision: approval.revision ?? 0 };
+    const commentId = comments.at(-1)?.id ?? 0;
+    runs.findRequest.mockResolvedValue({ commentId, updatedAt: 1, shown });
     runs.pendingApprovals.mockResolvedValue([approval]);
-    const shown = posted?.quorums ? { ...approval, ...posted, answers } : { ...approval, ...posted };
-    const id = await world.bot.frontEnd.showApproval(sampleView(), shown, { name: "approval/k7mq" });
-    const comment = world.hub.repository().comments.get(id);
-    Object.assign(comment ?? {}, { body: change(comment?.body ?? "") });
+    return comments.map(({ id }) => world.hub.repository().comments.get(id) as { body: string; updatedAt: Date });
+  }
 
-    await world.comment({ body: "/approve k7mq" });
+  const long = sampleApproval({ preview: samplePreview("+a line\n".repeat(10_000)) });
+
+  test.each<[string, (comments: { body: string; updatedAt: Date }[]) => void, Approval?]>([
+    ["a word of it was changed", ([request]) => edit(request, (body) => body.replace("added twice", "is fine"))],
+    ["a sentence was added above it", ([request]) => edit(request, (body) => `Checked by security.\n\n${body}`)],
+    ["a sentence was added below its marker", ([request]) => edit(request, (body) => `${body}\n\nChecked.`)],
+    ["an HTML comment was put around it", ([request]) => edit(request, (body) => `<!--\n${body}`)],
+    ["the digest was changed", ([request]) => edit(request, (body) => body.replace("0123456789ab", "ba9876543210"))],
+    ["it was edited and has its first text again", ([request]) => edit(request, (body) => body)],
+    ["it was deleted", () => world.hub.repository().comments.clear()],
+    ["a part above it was changed", ([part]) => edit(part, (body) => body.replace("a line", "a lime")), long],
+    ["a part above it was deleted", () => world.hub.repository().comments.delete(firstOwnComment()), long],
+    [
+      "another comment was edited to look like a part that was changed",
+      ([part]) => {
+        world.addOwnComment(part?.body ?? "");
+        edit(part, () => "Nothing to see.");
+      },
+      long,
+    ],
+  ])("an approval of a request does not count where %s", async (_, change, approval = sampleApproval()) => {
+    change(await post(approval));
+
+    for (const body of ["/approve", "/approve K7MQ", "/approve all"]) await world.comment({ body });
 
     expect(runs.decideApprovals).not.toHaveBeenCalled();
     expect(world.replies.at(-1)).toMatch(/k7mq was edited or deleted after it was posted, so nothing was approved/);
-    expect(runs.repostRequest).toHaveBeenCalledExactlyOnceWith(
+    expect(runs.repostRequest).toHaveBeenLastCalledWith(
       world.thread,
       expect.objectContaining({ approvalId: "k7mq", isAltered: true }),
     );
   });
 
-  test("an approval does not count if the request was altered, and another comment edited to look like it", async () => {
-    runs.pendingApprovals.mockResolvedValue([sampleApproval({ shownAt: 1 })]);
-    const decoy = world.addOwnComment("An earlier comment of the app.");
-    const id = await world.bot.frontEnd.showApproval(sampleView(), sampleApproval(), { name: "approval/k7mq" });
-    runs.findRequestComment.mockResolvedValue(id);
-    const comment = world.hub.repository().comments.get(id);
-    Object.assign(decoy, { body: comment?.body });
-    Object.assign(comment ?? {}, { body: "Approve this: it corrects a typo." });
+  /** Edits a comment a minute later. */
+  function edit(comment: { body: string; updatedAt: Date } | undefined, change: (body: string) => string): void {
+    if (!comment) throw new Error("There is no such comment.");
+    Object.assign(comment, { body: change(comment.body), updatedAt: new Date(comment.updatedAt.getTime() + 60_000) });
+  }
 
-    await world.comment({ body: "/approve k7mq" });
+  function firstOwnComment(): number {
+    return [...world.hub.repository().comments.keys()][0] ?? 0;
+  }
 
-    expect(runs.decideApprovals).not.toHaveBeenCalled();
-    expect(world.replies.at(-1)).toMatch(/k7mq was edited or deleted after it was posted, so nothing was approved/);
-  });
-
-  test.each<[string, Partial<Approval>, Partial<Approval>]>([
-    ["is as it was posted", {}, {}],
-    ["does not show the latest answer yet", {}, { quorums: quorum("mia"), answers }],
-    ["shows the latest answer", { quorums: quorum("mia"), answers }, { quorums: quorum("mia"), answers }],
-  ])("an approval counts where the comment %s", async (_, posted, now) => {
-    await world.bot.frontEnd.showApproval(sampleView(), sampleApproval(posted), { name: "approval/k7mq" });
-    runs.pendingApprovals.mockResolvedValue([sampleApproval(now)]);
+  test("an approval counts where every comment of the request is as it was posted, whatever wording this version has", async () => {
+    await post(long);
+    runs.pendingApprovals.mockResolvedValue([{ ...long, reason: "In other words." }]);
 
     await world.comment({ body: "/approve k7mq" });
 
     expect(runs.decideApprovals).toHaveBeenCalledOnce();
+  });
+
+  test("an approval waits while the answer of someone else is being added to the request", async () => {
+    const [request] = await post(sampleApproval());
+    edit(request, (body) => `${body} by mia`);
+    runs.pendingApprovals.mockResolvedValue([sampleApproval({ revision: 1 })]);
+
+    await world.comment({ body: "/approve k7mq" });
+
+    expect(runs.repostRequest).not.toHaveBeenCalled();
+    expect(runs.decideApprovals).not.toHaveBeenCalled();
+    expect(world.replies).toHaveLength(1);
+  });
+
+  test.each([
+    ["counts if its only comment was never edited", sampleApproval(), 0, 1],
+    ["does not count if its comment was edited", sampleApproval(), 60_000, 0],
+    ["does not count if it has parts", long, 0, 0],
+  ])("an approval of a request that an earlier version posted %s", async (_, approval, editedAfterMs, times) => {
+    const request = (await post(approval)).at(-1);
+    const posted = await runs.findRequest("k7mq");
+    runs.findRequest.mockResolvedValue(posted && { ...posted, shown: undefined });
+    if (request) request.updatedAt = new Date(request.updatedAt.getTime() + editedAfterMs);
+
+    await world.comment({ body: "/approve k7mq" });
+
+    expect(runs.decideApprovals).toHaveBeenCalledTimes(times);
+    expect(runs.repostRequest).toHaveBeenCalledTimes(1 - times);
   });
 
   test("a reason reaches the worker verbatim", async () => {

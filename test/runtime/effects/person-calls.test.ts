@@ -182,6 +182,29 @@ describe("a call that has to be confirmed", () => {
     expect(await store.changesOf(id)).toHaveLength(2);
   });
 
+  test.each<[string, { isUnchanged?: boolean; commentId?: number; kind: string }]>([
+    ["runs", { kind: "result" }],
+    ["is shown again where its comment was edited or deleted", { isUnchanged: false, kind: "confirm" }],
+    ["is shown again where the command is older than its comment", { commentId: 1, kind: "confirm" }],
+  ])("%s after its word was given", async (_, { isUnchanged = true, commentId = 2, kind }) => {
+    const { invoke, toolReply, frontEnd, store, id } = await afterRun({ github: { files: careful } }, "careful");
+    const asked = vi.fn(async () => isUnchanged);
+    frontEnd.isUnchanged = asked;
+    await invoke("/undo");
+    const shown = await toolReply(0);
+    const word = shown.kind === "confirm" ? shown.word : "";
+    const post = await vi.waitFor(async () => {
+      const found = await store.findPost(`confirm/${id}/${word}`);
+      expect(found).toBeDefined();
+      return found;
+    });
+
+    await invoke(`/undo --yes ${word}`, { commentId: (post?.commentId ?? 0) + commentId - 1 });
+
+    expect(await toolReply(1)).toMatchObject({ kind, ...(kind === "confirm" && { isAltered: true }) });
+    expect(await store.changesOf(id)).toHaveLength(kind === "confirm" ? 1 : 2);
+  });
+
   test("is shown again when it would do something else now", async () => {
     const { invoke, toolReply } = await afterRun({ github: { files: careful } }, "careful");
     await invoke("/undo --path new.js");

@@ -11,8 +11,8 @@ async function withApprovals(...approvals: { approval: ReturnType<typeof sampleA
   for (const { approval, commentId } of approvals) {
     const key = `request ${approval.id}`;
     await store.ingest({ events: [], effects: [sampleEffect("r1", key)] });
-    const post = commentId === undefined ? undefined : { name: `approval/${approval.id}`, commentId };
-    await store.completeEffect({ key, approvals: [approval], ...(post && { post }) });
+    const posts = commentId === undefined ? [] : [{ name: `approval/${approval.id}`, commentId }];
+    await store.completeEffect({ key, approvals: [approval], posts });
   }
   return made;
 }
@@ -27,13 +27,14 @@ const asked = {
 };
 
 describe("an approval request", () => {
+  const comment = { id: 1, digest: "digest 1", updatedAt: 1 };
   const request = { kind: "approval.post" as const, approvalId: "a1" };
 
   test("is posted, and remembered as shown", async () => {
     const { services, perform, effect, posts } = await withApprovals({ approval: sampleApproval("r1", "a1") });
 
     expect(await perform(postApproval(services), effect(request))).toEqual({
-      post: { name: "approval/a1", commentId: 1 },
+      posts: [{ name: "approval/a1", commentId: 1, shown: { comments: [comment], revision: 0 } }],
       shownApproval: "a1",
     });
     expect(posts).toEqual([
@@ -121,7 +122,7 @@ describe("the question of a worker", () => {
     const { handler, perform, effect, questions } = await withQuestion({ question: "Which?", options: ["One", 2] });
 
     expect(await perform(handler, effect(open))).toEqual({
-      post: { name: expect.stringMatching(/^question\/r1\/\d+\/call-1$/), commentId: 1 },
+      posts: [{ name: expect.stringMatching(/^question\/r1\/\d+\/call-1$/), commentId: 1 }],
     });
     expect(questions).toEqual([{ runId: "r1", callId: "call-1", text: "Which?\n- One\n- 2", workerPath: "fixer" }]);
   });

@@ -346,7 +346,7 @@ describe("query plans", () => {
       approvals: [sampleApproval("r1", "a1"), sampleApproval("r1", "a2")],
       execution: { approvalId: "a0", outcome: "executed" },
       shownApproval: "a0",
-      post: { name: "p", commentId: 1 },
+      posts: [{ name: "p", commentId: 1 }],
     });
     await store.postponeEffect("k2", 50);
     await store.decideApproval({ approvalId: "a1", decision: "approved", by: "ada", now: 1, deliveryId: "d2" });

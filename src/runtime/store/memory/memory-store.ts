@@ -354,7 +354,7 @@ export class MemoryStore implements Store {
     this.#checkOpen();
     const effect = this.#effects.get(finished.key);
     if (!effect) return false;
-    const { run, changes, parentChanges, execution, shownApproval, post, pullRequest } = finished;
+    const { run, changes, parentChanges, execution, shownApproval, posts = [], pullRequest } = finished;
     this.#checkRuns([...events, ...effects, ...(parentChanges ? [parentChanges] : [])], run);
     const known = approvals.find(({ id }) => this.#approvals.has(id));
     if (known) throw new Error(`There is already an approval ${known.id}.`);
@@ -374,7 +374,7 @@ export class MemoryStore implements Store {
     if (executed) this.#record([executionDraft(executed, execution, Date.now())]);
     const shown = shownApproval === undefined ? undefined : this.#approvals.get(shownApproval);
     if (shown) shown.shownAt ??= Date.now();
-    if (post) this.#posts.set(post.name, { commentId: post.commentId, updatedAt: Date.now() });
+    for (const { name, ...post } of posts) this.#posts.set(name, { ...structuredClone(post), updatedAt: Date.now() });
     return true;
   }
 
@@ -496,7 +496,7 @@ export class MemoryStore implements Store {
   async findPost(name: string): Promise<Post | undefined> {
     this.#checkOpen();
     const post = this.#posts.get(name);
-    return post && { ...post };
+    return structuredClone(post);
   }
 
   async removeExpired({ runsEndedBefore = 0, deliveriesBefore }: ExpiredData): Promise<boolean> {

@@ -243,14 +243,16 @@ async function storeResults(sql: Sql, completed: readonly Completed[], now: numb
 
 async function savePosts(sql: Sql, results: readonly EffectCompletion[], now: number): Promise<void> {
   // One statement must not touch a row twice, and all transactions write them in the same order.
-  const posts = new Map(results.flatMap(({ post }) => (post ? [[post.name, post.commentId] as const] : [])));
+  const posts = new Map(results.flatMap(({ posts = [] }) => posts.map((post) => [post.name, post] as const)));
   if (posts.size === 0) return;
   const names = [...posts.keys()].sort();
+  const shown = names.map((name) => posts.get(name)?.shown);
   await sql.run(
-    `insert into posts (name, comment_id, updated_at) select name, comment_id, $3 from unnest($1::text[], $2::bigint[])
-        as given (name, comment_id)
-      on conflict (name) do update set comment_id = excluded.comment_id, updated_at = excluded.updated_at`,
-    [names, names.map((name) => posts.get(name)), now],
+    `insert into posts (name, comment_id, shown, updated_at)
+        select name, comment_id, shown, $4 from unnest($1::text[], $2::bigint[], $3::text[]) as given (name, comment_id, shown)
+      on conflict (name) do update
+        set comment_id = excluded.comment_id, shown = excluded.shown, updated_at = excluded.updated_at`,
+    [names, names.map((name) => posts.get(name)?.commentId), shown.map((one) => one && JSON.stringify(one)), now],
   );
 }
 

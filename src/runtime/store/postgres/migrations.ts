@@ -215,6 +215,7 @@ export const postgresMigrations: readonly string[] = [
   create index changes_of_blob on changes (blob) where blob is not null;
   `,
   "alter table pending_deliveries add column failures integer not null default 0",
+  "alter table posts add column shown text",
 ];
 
 const Name = z.object({ name: z.string() });

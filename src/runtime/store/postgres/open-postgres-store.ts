@@ -1,7 +1,7 @@
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import type { Dispatch } from "#runtime/dispatch.ts";
 import type { NewDelivery, Post, Store } from "#runtime/store/store.ts";
-import { PostColumns, TimerColumns } from "#runtime/store/stored-rows.ts";
+import { PostColumns, readPost, TimerColumns } from "#runtime/store/stored-rows.ts";
 import { advance, type Completion, completeEffects, touchedRuns } from "./advance.ts";
 import { beginExecution, decide, findApprovals, revokeStored } from "./approvals.ts";
 import { readChanges } from "./changes.ts";
@@ -242,8 +242,9 @@ async function hasDelivery(sql: Pick<Sql, "run">, guid: string): Promise<boolean
 }
 
 async function findPost(sql: Pick<Sql, "query">, name: string): Promise<Post | undefined> {
-  const text = 'select comment_id as "commentId", updated_at as "updatedAt" from posts where name = $1';
-  return (await sql.query(PostColumns, text, [name]))[0];
+  const text = 'select comment_id as "commentId", updated_at as "updatedAt", shown from posts where name = $1';
+  const [row] = await sql.query(PostColumns, text, [name]);
+  return row && readPost(row, name);
 }
 
 function touchedBy({ deliveryId, run, events, effects = [] }: Parameters<Store["ingest"]>[0]): string[] {

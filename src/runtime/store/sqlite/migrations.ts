@@ -211,4 +211,5 @@ export const sqliteMigrations: readonly string[] = [
   alter table unconsumed rename to inbox;
   `,
   "alter table pending_deliveries add column failures integer not null default 0",
+  "alter table posts add column shown text",
 ];

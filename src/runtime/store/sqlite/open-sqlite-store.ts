@@ -33,6 +33,7 @@ import {
   readApproval,
   readBacklogRows,
   readDecision,
+  readPost,
   serializeRecord,
   TimerColumns,
   unreadableRetryMs,
@@ -225,7 +226,7 @@ class Tables {
     const owner = this.effects.complete(key);
     if (owner === undefined) return false;
 
-    const { run, changes, parentChanges, execution, shownApproval, post, pullRequest } = result;
+    const { run, changes, parentChanges, execution, shownApproval, posts = [], pullRequest } = result;
     // The child is created first, since events and effects may refer to it.
     if (run) this.#addRun(run);
     for (const event of events) this.events.append(event, now);
@@ -239,7 +240,7 @@ class Tables {
     if (executed) this.ledger.append([executionDraft(executed, execution, now)]);
     const shown = shownApproval === undefined ? undefined : this.approvals.find(shownApproval);
     if (shown && shown.shownAt === undefined) this.approvals.save({ ...shown, shownAt: now });
-    if (post) this.#savePost(post, now);
+    for (const post of posts) this.#savePost(post, now);
     return true;
   }
 
@@ -314,11 +315,12 @@ class Tables {
   }
 
   findPost(name: string): Post | undefined {
-    return this.#sql.get(
+    const row = this.#sql.get(
       PostColumns,
-      "select comment_id as commentId, updated_at as updatedAt from posts where name = :name",
+      "select comment_id as commentId, updated_at as updatedAt, shown from posts where name = :name",
       { name },
     );
+    return row && readPost(row, name);
   }
 
   removeExpired({ runsEndedBefore, deliveriesBefore }: ExpiredData): boolean {
@@ -351,11 +353,12 @@ class Tables {
     }
   }
 
-  #savePost({ name, commentId }: NonNullable<EffectCompletion["post"]>, now: number): void {
+  #savePost({ name, commentId, shown }: NonNullable<EffectCompletion["posts"]>[number], now: number): void {
     this.#sql.run(
-      `insert into posts (name, comment_id, updated_at) values (:name, :commentId, :now)
-        on conflict (name) do update set comment_id = excluded.comment_id, updated_at = excluded.updated_at`,
-      { name, commentId, now },
+      `insert into posts (name, comment_id, updated_at, shown) values (:name, :commentId, :now, :shown)
+        on conflict (name) do update
+          set comment_id = excluded.comment_id, updated_at = excluded.updated_at, shown = excluded.shown`,
+      { name, commentId, now, shown: shown ? JSON.stringify(shown) : null },
     );
   }
 
