@@ -1,6 +1,5 @@
 import { execFile } from "node:child_process";
 import {
-  type BigIntStats,
   chmodSync,
   closeSync,
   constants,
@@ -15,6 +14,7 @@ import {
   renameSync,
   rmdirSync,
   rmSync,
+  type Stats,
   writeFileSync,
 } from "node:fs";
 import { lstat, open, rm } from "node:fs/promises";
@@ -54,8 +54,8 @@ export class GuestFolder {
   readonly #root: string;
   readonly #user: SandboxUser;
   readonly #limits: WalkLimits;
-  /** The device, inode, size, mode and change time of written files. A change time cannot be set from user space. */
-  readonly #writtenSignatures = new Map<string, string>();
+  readonly #written = new Map<string, WrittenFile>();
+  #walks = 0;
   #hasGitFolder = false;
 
   constructor(folder: string, user: SandboxUser, limits: Partial<WalkLimits> = {}) {
@@ -70,7 +70,7 @@ export class GuestFolder {
     const pause = createYielder();
     for (const { path, content, executable } of write) {
       this.#makeParents(path, made);
-      this.#writtenSignatures.set(path, await this.#writeFile(path, content, executable));
+      this.#written.set(path, await this.#writeFile(path, content, executable));
       if (pause.isDue()) await pause.take();
     }
   }
@@ -96,12 +96,12 @@ export class GuestFolder {
    * too many files to examine; the contents of the folder are then unknown, and all of it has to be removed.
    */
   async collect({ isIgnored, known }: CollectOptions): Promise<Collected> {
+    this.#walks += 1;
     const walk: Walk = {
       isIgnored,
       known,
       knownFolders: foldersOf(known),
       proposed: [],
-      seen: new Set(),
       pause: createYielder(),
       folders: [""],
       count: { entries: 0, folders: 0, changes: 0 },
@@ -117,8 +117,8 @@ export class GuestFolder {
       }
       if (this.#isTooMuch(walk)) return undefined;
     }
-    for (const path of this.#writtenSignatures.keys()) {
-      if (!walk.seen.has(path)) walk.proposed.push({ kind: "gone", path });
+    for (const [path, { seenInWalk }] of this.#written) {
+      if (seenInWalk !== this.#walks) walk.proposed.push({ kind: "gone", path });
     }
     return walk.proposed;
   }
@@ -127,7 +127,7 @@ export class GuestFolder {
   adopt(other: GuestFolder): void {
     rmdirSync(this.#root);
     renameSync(other.#root, this.#root);
-    for (const [path, written] of other.#writtenSignatures) this.#writtenSignatures.set(path, written);
+    for (const [path, written] of other.#written) this.#written.set(path, { ...written, seenInWalk: 0 });
   }
 
   async remove(): Promise<void> {
@@ -136,7 +136,7 @@ export class GuestFolder {
 
   /** Call this after the folder was emptied. */
   reset(): void {
-    this.#writtenSignatures.clear();
+    this.#written.clear();
     this.#hasGitFolder = false;
   }
 
@@ -148,13 +148,19 @@ export class GuestFolder {
       if (this.#hasGitFolder && folder === "" && name === ".git") continue;
       const path = folder === "" ? name : `${folder}/${name}`;
       if (pause.isDue()) await pause.take();
+      const written = this.#written.get(path);
+      // A path is found in two thirds of the time that a descriptor takes. Whatever it leads to, a file with this inode
+      // and change time is the one that was written.
+      if (written && isSameFile(written, lstatIfPresent(`${this.#root}/${path}`))) {
+        written.seenInWalk = this.#walks;
+        continue;
+      }
       const found = lstatIfPresent(`${throughDescriptor(open)}/${name}`);
       if (found?.isDirectory() && !pathProblem(path)) {
         if (knownFolders.has(path) || !isIgnored(`${path}/`)) walk.folders.push(path);
         continue;
       }
-      walk.seen.add(path);
-      if (found && this.#writtenSignatures.get(path) === signature(found)) continue;
+      if (written) written.seenInWalk = this.#walks;
       if (known.has(path) || !isIgnored(path)) count.changes += 1;
       walk.proposed.push(describeEntry(this.#root, path, found));
     }
@@ -165,12 +171,13 @@ export class GuestFolder {
     return count.entries > entries || count.folders > folders || count.changes > changes;
   }
 
-  async #writeFile(path: string, content: Uint8Array, executable: boolean): Promise<string> {
+  async #writeFile(path: string, content: Uint8Array, executable: boolean): Promise<WrittenFile> {
     const file = await openNew(`${this.#root}/${path}`, executable ? 0o755 : 0o644);
     try {
       writeFileSync(file, content);
       if (this.#user) fchownSync(file, this.#user.uid, this.#user.gid);
-      return signature(fstatSync(file, { bigint: true }));
+      const { dev, ino, size, mode, ctimeMs } = fstatSync(file);
+      return { dev, ino, size, mode, ctimeMs, seenInWalk: 0 };
     } finally {
       closeSync(file);
     }
@@ -194,17 +201,22 @@ export class GuestFolder {
   }
 
   async #removeFile(path: string): Promise<void> {
-    this.#writtenSignatures.delete(path);
+    this.#written.delete(path);
     // If a parent has become a link, the removal must not follow it out of the tree.
     if (await hasRealParents(this.#root, path)) await removeTree(`${this.#root}/${path}`);
   }
+}
+
+/** A file as it was written. Its change time, which numbers hold to a quarter of a microsecond, cannot be set by programs. */
+interface WrittenFile extends Pick<Stats, "dev" | "ino" | "size" | "mode" | "ctimeMs"> {
+  /** The number of the last walk that found it. */
+  seenInWalk: number;
 }
 
 /** The state of a walk over the folder. */
 interface Walk extends CollectOptions {
   knownFolders: ReadonlySet<string>;
   proposed: ProposedChange[];
-  seen: Set<string>;
   pause: ReturnType<typeof createYielder>;
   /** The folders that have not been visited. */
   folders: string[];
@@ -255,40 +267,34 @@ function createYielder(): { isDue(): boolean; take(): Promise<void> } {
   };
 }
 
-function lstatIfPresent(path: string): BigIntStats | undefined {
+function lstatIfPresent(path: string): Stats | undefined {
   try {
-    return lstatSync(path, { bigint: true });
+    return lstatSync(path, { throwIfNoEntry: false });
   } catch {
     return undefined;
   }
 }
 
-function signature({
-  dev,
-  ino,
-  size,
-  mode,
-  ctimeNs,
-}: {
-  dev: bigint;
-  ino: bigint;
-  size: bigint;
-  mode: bigint;
-  ctimeNs: bigint;
-}): string {
-  return `${dev}:${ino}:${size}:${mode}:${ctimeNs}`;
+function isSameFile(written: WrittenFile, found: Stats | undefined): boolean {
+  return (
+    found !== undefined &&
+    found.ctimeMs === written.ctimeMs &&
+    found.ino === written.ino &&
+    found.size === written.size &&
+    found.mode === written.mode &&
+    found.dev === written.dev
+  );
 }
 
-function describeEntry(root: string, path: string, entry: BigIntStats | undefined): ProposedChange {
+function describeEntry(root: string, path: string, entry: Stats | undefined): ProposedChange {
   if (!entry) return { kind: "special", path, what: "name this machine cannot read" };
   if (entry.isSymbolicLink()) return { kind: "special", path, what: "link" };
   if (entry.isDirectory()) return { kind: "special", path, what: "folder" };
   if (!entry.isFile()) return { kind: "special", path, what: "device, socket or pipe" };
-  const mode = Number(entry.mode);
+  const { mode, size } = entry;
   if ((mode & 0o6000) !== 0) return { kind: "special", path, what: "program with a setuid bit" };
-  if (Number(entry.nlink) > 1) return { kind: "special", path, what: "hard link" };
+  if (entry.nlink > 1) return { kind: "special", path, what: "hard link" };
   if ((mode & 0o400) === 0) return { kind: "special", path, what: "file nobody may read" };
-  const size = Number(entry.size);
   return {
     kind: "file",
     path,
