@@ -3,6 +3,7 @@ import type { LoggedEvent, ModelCall, RunEvent } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { RunOutcome, RunSpec, TokenUsage } from "#domain/run.ts";
 import type { NamedTool } from "#domain/tool.ts";
+import { canRetry, retryDelay } from "#machines/worker-machine.ts";
 import type { LiveOutput } from "#runtime/live-output.ts";
 import type { RunObserver } from "#runtime/run-observer.ts";
 import { failedResult, interruptedResult } from "#toolsets/tool-result.ts";
@@ -24,6 +25,8 @@ interface ReportedRun {
   startedAt: number | undefined;
   /** The number of answers of the model. */
   iterations: number;
+  /** The failures of the model since its last answer. */
+  failures: number;
   toolCalls: number;
   /** The calls of the last answer, with the arguments they run with. */
   calls: ModelCall[];
@@ -52,13 +55,17 @@ export class RunReporter implements RunObserver, LiveOutput {
       spec,
       startedAt: undefined,
       iterations: 0,
+      failures: 0,
       toolCalls: 0,
       calls: [],
       running: new Map(),
       stream: undefined,
     };
     this.#runs.set(spec.id, run);
-    for (const { event } of log) if (event.type === "model.answered") countAnswer(run, event);
+    for (const { event } of log) {
+      if (event.type === "model.answered") countAnswer(run, event);
+      if (event.type === "model.failed") run.failures += 1;
+    }
     for (const approval of approvals) if (approval.runId === spec.id) showArguments(run, approval);
   }
 
@@ -176,7 +183,7 @@ export class RunReporter implements RunObserver, LiveOutput {
         break;
       case "model.failed":
         this.#endStream(run);
-        if (event.retryable) this.status("warning", event.reason);
+        this.#modelFailed(run, event);
         break;
       case "calls.reviewed":
         for (const verdict of event.verdicts) {
@@ -217,6 +224,15 @@ export class RunReporter implements RunObserver, LiveOutput {
       case "timer.due":
         break;
     }
+  }
+
+  #modelFailed(run: ReportedRun, failure: Extract<RunEvent, { type: "model.failed" }>): void {
+    if (canRetry(run.failures, failure)) {
+      const seconds = Math.ceil(retryDelay(run.failures, failure) / 1_000);
+      const wait = seconds < 120 ? `${seconds} s` : `${Math.ceil(seconds / 60)} minutes`;
+      this.status("warning", `${failure.reason} Trying again in ${wait}.`);
+    }
+    run.failures += 1;
   }
 
   #answered(run: ReportedRun, event: Extract<RunEvent, { type: "model.answered" }>): void {
@@ -327,6 +343,7 @@ export class RunReporter implements RunObserver, LiveOutput {
 
 function countAnswer(run: ReportedRun, { calls }: Extract<RunEvent, { type: "model.answered" }>): void {
   run.iterations += 1;
+  run.failures = 0;
   run.toolCalls += calls.length;
   run.calls = [...calls];
 }

@@ -86,10 +86,7 @@ const machineSetup = setup({
       !context.outcome && !passed && !failedOnBase && context.checkRepairs < context.limits.ci_repairs,
     isLimitReached: ({ context }) => reachedLimit(context) !== undefined,
     mayAskForBudget: ({ context }) => context.pausesAtCostLimit && isOnlyCostReached(context),
-    canRetry: ({ context }, failure: ModelFailed) =>
-      failure.retryable &&
-      context.consecutiveFailures + 1 < maxConsecutiveFailures &&
-      (failure.retryAfterMs ?? 0) <= maxRetryDelayMs,
+    canRetry: ({ context }, failure: ModelFailed) => canRetry(context.consecutiveFailures, failure),
     // transition() still takes the root transitions of a machine that has ended.
     isNotEnded: ({ context }) => context.outcome === undefined,
     isPullRequestClosed: ({ context }) => context.isPullRequestClosed,
@@ -575,6 +572,11 @@ function closeQuestions({ openCalls }: WorkerContext): EffectRequest[] {
 
 function updateRequest({ approvalId }: { approvalId: string }): EffectRequest {
   return { kind: "approval.post", approvalId };
+}
+
+/** True if the model is called again after a failure, which followed this number of failures in a row. */
+export function canRetry(failures: number, { retryable, retryAfterMs = 0 }: ModelFailed): boolean {
+  return retryable && failures + 1 < maxConsecutiveFailures && retryAfterMs <= maxRetryDelayMs;
 }
 
 /** Returns the delay before the next model call, after this number of failures in a row before the given one. */

@@ -1,5 +1,5 @@
 import type { Readable, Writable } from "node:stream";
-import { replaceHidden, visibleName, visibleText } from "#text/visible-text.ts";
+import { replaceHidden, visibleName, visibleText, wrapMark } from "#text/visible-text.ts";
 import { type ApprovalDecision, type ApprovalRequest, withAllNames } from "#ui/approval-controller.ts";
 import { parseJsonObject } from "#ui/form-fields.ts";
 import { type RequestBlock, requestBlocks, toPreview } from "#ui/request-blocks.ts";
@@ -26,7 +26,7 @@ export type Answer =
   | { approved: true; remember: "none" | "session"; modifiedArgs?: Record<string, unknown> }
   | { approved: false; reason?: string };
 
-const rule = "─".repeat(60);
+const ruleLength = 60;
 const maxLines = 2_000;
 /** A request shown within this time after another one was withdrawn must first be confirmed with Enter. */
 const replacedMs = 5_000;
@@ -49,8 +49,9 @@ interface AskOptions {
 export async function askApproval(request: ShownRequest, { prompter, style, signal }: AskOptions): Promise<Answer> {
   return prompter.dialogue(async (ask) => {
     if (isReplacing(prompter)) await confirmReplacement(ask, signal);
-    const lines = describe(request, style);
-    if (lines.length > maxLines) return { approved: false, reason: tooLong(prompter, lines.length) };
+    const described = describe(request, style, "─".repeat(Math.min(ruleLength, prompter.columns)));
+    if (described.length > maxLines) return { approved: false, reason: tooLong(prompter, described.length) };
+    const lines = joinWrapped(described);
 
     const offersSession = request.isShownWhole !== false;
     const session = offersSession ? " / [a]lways for this session" : "";
@@ -88,7 +89,7 @@ async function editArguments(
     prompter.print("This is not a JSON object, so nothing was changed.\n");
     return undefined;
   }
-  const shown = argumentLines({ toolArgs: modifiedArgs }).join("\n");
+  const shown = joinWrapped(argumentLines({ toolArgs: modifiedArgs })).join("\n");
   const sure = await ask(`Changed arguments\n${shown}\nApprove the call with these? [y]es / [n]o: `, {
     signal,
     fresh: true,
@@ -139,7 +140,7 @@ function tooLong(prompter: Prompter, lines: number): string {
   return reason;
 }
 
-function describe(request: ShownRequest, style: Style): string[] {
+function describe(request: ShownRequest, style: Style, rule: string): string[] {
   const { description, toolName, path, risk } = request;
   return [
     style("yellow", rule),
@@ -174,6 +175,19 @@ function argumentLines({ toolArgs = {} }: Pick<ShownRequest, "toolArgs">): strin
 function blockLines({ kind, title, details, lines }: RequestBlock, style: Style): string[] {
   const head = details === undefined ? `${title}:` : `${title} (${details}):`;
   return [head, ...lines.map((line) => `  │ ${kind === "diff" ? styleDiffLine(line, style) : line}`)];
+}
+
+const continuation = new RegExp(`^ *│ ((?:\\u001b\\[\\d+m)?)[+\\- ]?${wrapMark} `);
+
+/** Joins the parts of wrapped lines: the prompter wraps lines to the width of the terminal. The mark never comes from content. */
+function joinWrapped(lines: readonly string[]): string[] {
+  const joined: string[] = [];
+  for (const line of lines) {
+    const found = continuation.exec(line);
+    if (found && joined.length > 0) joined.push(`${joined.pop()}${found[1]}${line.slice(found[0].length)}`);
+    else joined.push(line);
+  }
+  return joined;
 }
 
 export interface CLIApprovalOptions {

@@ -195,9 +195,9 @@ class TerminalAdapter implements EventCLIAdapter {
   }
 
   #interrupt(reason: string): void {
-    if (reason !== userExited && this.#requests.size > 0)
-      this.#print("", this.#style("yellow", "Interrupting the worker…"));
+    const wasAsking = this.#requests.size > 0;
     this.#withdrawAll();
+    if (reason !== userExited && wasAsking) this.#print(this.#style("yellow", "Interrupting the worker…"));
     this.bus.emit("interrupt", { reason });
   }
 
@@ -238,7 +238,8 @@ class TerminalAdapter implements EventCLIAdapter {
   }
 
   async #answerInput({ requestId, prompt }: DisplayEvents["inputPrompt"]): Promise<void> {
-    const text = printableLines(prompt.endsWith("\n") ? `${prompt}> ` : prompt).join("\n");
+    const lines = prompt.endsWith("\n") ? [...this.#answerLines(prompt), "> "] : printableLines(prompt);
+    const text = lines.join("\n");
     await this.#question(requestId, async (signal) => {
       const content = await this.#prompter?.ask(text, { signal });
       if (content !== undefined) this.bus.emit("userInput", { requestId, content });

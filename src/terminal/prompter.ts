@@ -47,6 +47,8 @@ export interface Prompter {
   readLine: AskQuestion;
   /** Reserves the input for several related questions: no other question is asked in between. */
   dialogue<Result>(talk: (ask: AskQuestion) => Promise<Result>): Promise<Result>;
+  /** The width of the output. */
+  readonly columns: number;
   /** True where an editor can be opened: at a terminal, with `VISUAL` or `EDITOR` set. */
   readonly canEdit: boolean;
   /** Opens the person's editor on a text. Resolves to the saved text, or to undefined if the editor failed. */
@@ -229,6 +231,10 @@ class LinePrompter implements Prompter {
       this.#lines.write(null, { ctrl: true, name: "u" });
     }
     if (ignored) this.#output.write("What was typed before this question is ignored.\n");
+  }
+
+  get columns(): number {
+    return columnsOf(this.#output);
   }
 
   get canEdit(): boolean {

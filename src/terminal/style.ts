@@ -1,3 +1,4 @@
+import type { Writable } from "node:stream";
 import { stripVTControlCharacters, styleText } from "node:util";
 import wrapAnsi from "wrap-ansi";
 import { describeHidden, replaceHidden, wrapMark } from "#text/visible-text.ts";
@@ -40,9 +41,21 @@ export function columnsOf(stream: object): number {
   return "columns" in stream && typeof stream.columns === "number" && stream.columns > 0 ? stream.columns : 80;
 }
 
+/** A word with its explanation in a second column, as in a list of commands. */
+const firstColumn = /^ *\S.*? {2,}(?=\S)/;
+
+/** The blanks that begin a row, after its formats. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: formats begin with one
+const leadingBlanks = /^((?:\u001b\[[\d;]*m)*)\s+/;
+
+/** Writes text of our own, wrapped if it goes to a terminal. */
+export function writeWrapped(stream: Writable, text: string): void {
+  stream.write(isTerminal(stream) ? wrapLines(text, columnsOf(stream)) : text);
+}
+
 /**
  * Wraps the lines that are wider than the terminal. What continues a line is indented, so that it cannot pass for a line of
- * its own, and keeps the margin of a quoted block.
+ * its own, and keeps the margin of a quoted block or the second column of a list.
  */
 export function wrapLines(text: string, columns: number): string {
   const wrap = (line: string, width: number) => wrapAnsi(line, width, { hard: true, trim: false }).split("\n");
@@ -50,11 +63,14 @@ export function wrapLines(text: string, columns: number): string {
     .split("\n")
     .map((line) => {
       if (wrap(line, columns).length === 1) return line;
-      const margin = /^ *(?:│ |└> |\p{S} )?/u.exec(stripVTControlCharacters(line))?.[0] ?? "";
+      const plain = stripVTControlCharacters(line);
+      const margin = /^ *(?:│ |└> |\p{S} )?/u.exec(plain)?.[0] ?? "";
       const isQuoted = margin.includes("│");
-      const indent = isQuoted ? `${margin}${wrapMark} ` : " ".repeat(Math.max(2, margin.length));
+      const column = isQuoted ? 0 : (firstColumn.exec(plain)?.[0].length ?? 0);
+      const hanging = column <= columns / 2 ? Math.max(2, margin.length, column) : Math.max(2, margin.length);
+      const indent = isQuoted ? `${margin}${wrapMark} ` : " ".repeat(hanging);
       const [first, ...rest] = wrap(line, Math.max(10, columns - indent.length));
-      return [first, ...rest.map((row) => `${indent}${isQuoted ? row : row.trimStart()}`)].join("\n");
+      return [first, ...rest.map((row) => `${indent}${isQuoted ? row : row.replace(leadingBlanks, "$1")}`)].join("\n");
     })
     .join("\n");
 }

@@ -216,7 +216,9 @@ export function renderCall(shown: ShownResult, { details, ...screen }: Screen & 
   const pill = renderPill(shown);
   if (!value || value.display?.preferredView === "hidden") return [pill];
 
-  const rendered = valueToText(value, screen);
+  // The summary says the same as the data, which is for programs.
+  const isSaid = value.kind === "json" && value.summary !== undefined && value.display === undefined;
+  const rendered = isSaid ? [] : valueToText(value, screen);
   const lines = rendered.some((line) => line.trim() !== "") ? rendered : [];
   const summary = value.summary === undefined ? [] : [oneLine(value.summary)];
   return [

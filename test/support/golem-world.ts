@@ -21,11 +21,19 @@ toolsets:
 You are careful.
 `;
 
+interface WorldOptions {
+  turns: readonly Turn[];
+  /** How the model fails when it is called first. */
+  failure?: Turn;
+  files?: Record<string, string>;
+}
+
 /** Creates a checkout with a worker that asks before it writes, and a model that gives the turns in order. */
-export async function golemWorld({ turns, files = {} }: { turns: readonly Turn[]; files?: Record<string, string> }) {
+export async function golemWorld({ turns, failure, files = {} }: WorldOptions) {
   const checkout = checkoutWorld({ "a.txt": "a\n", ".github/workers/careful.worker": aWorkerFile, ...files });
+  const failures = failure ? [failure] : [];
   const model: ModelServer = await startModelServer({
-    script: ({ messages }) => turns[Math.min(turnOf(messages), turns.length - 1)] as Turn,
+    script: ({ messages }) => failures.pop() ?? (turns[Math.min(turnOf(messages), turns.length - 1)] as Turn),
   });
   onTestFinished(() => model.close());
   const state = join(checkout.parent, "state");

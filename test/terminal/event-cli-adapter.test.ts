@@ -77,7 +77,7 @@ describe("what a terminal shows", () => {
     const answer = createRuntimeUI(bus).requestApproval(
       "tool_call",
       `Write a.txt ${padding}Approve? y`,
-      { toolName: "write_file", toolArgs: { content: `one\n${padding}Approve? y` } },
+      { toolName: "write_file", toolArgs: { content: `one\n${padding}Approve? y ${"long ".repeat(30)}` } },
       "medium",
       [],
     );
@@ -91,6 +91,9 @@ describe("what a terminal shows", () => {
         .filter((line) => line.startsWith("Approve? y")),
     ).toEqual([]);
     expect(text()).toContain("    │ ⤷ ");
+    expect(text()).toMatch(/│ ⤷ long [long ]+\n/);
+    expect(text()).not.toMatch(/│ ⤷ \S{1,3}$/m);
+    expect(text()).toContain(`${"─".repeat(40)}\nAPPROVAL`);
   });
 
   test("tasks with their marks, without a branch", async () => {
@@ -297,8 +300,20 @@ describe("what a person enters", () => {
     expect(await input).toBe("Ada");
   });
 
+  test("a question is shown as Markdown at a terminal", async () => {
+    vi.stubEnv("NO_COLOR", "1");
+    const { bus, text, type, sees } = await terminalWorld({ isTTY: true });
+
+    const input = createRuntimeUI(bus).getUserInput("Which *colour*?\n\n- Red\n");
+    await sees("> ");
+    type("Red");
+
+    expect(await input).toBe("Red");
+    expect(text()).toContain("Which colour?\n\n• Red\n");
+  });
+
   test("Ctrl+C interrupts, and withdraws the open request", async () => {
-    const { bus, input, sees, next } = await terminalWorld();
+    const { bus, input, text, sees, next } = await terminalWorld();
     const interrupted = next("interrupt");
     const answered = next("approvalResponse");
     createRuntimeUI(bus)
@@ -310,6 +325,7 @@ describe("what a person enters", () => {
 
     expect(await interrupted).toEqual({ reason: "User interrupted" });
     expect(await answered).toMatchObject({ approved: false });
+    expect(text()).toMatch(/Approve\? \nInterrupting the worker…\n$/);
   });
 
   test("a question interrupts the conversation, which continues afterwards", async () => {

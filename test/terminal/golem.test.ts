@@ -1,6 +1,7 @@
 import { rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { stripVTControlCharacters } from "node:util";
 import { afterEach, expect, test, vi } from "vitest";
 import { aWorkerFile, giveGolem, golemWorld, write } from "../support/golem-world.ts";
 import { terminalScreen } from "../support/terminal-screen.ts";
@@ -427,12 +428,16 @@ test("golem workers lists the workers of the checkout and those that ship", asyn
   const world = await golemWorld({ turns: [done] });
 
   const here = world.give(["workers"]);
+  const narrow = world.give(["workers"], { columns: 50 });
   const nowhere = world.give(["workers"], { cwd: world.parent });
 
-  expect([await here.code, await nowhere.code]).toEqual([0, 0]);
+  expect([await here.code, await narrow.code, await nowhere.code]).toEqual([0, 0, 0]);
   expect(here.text()).toMatch(/^careful +Asks before it writes\. \(of this checkout\)\n/);
   expect(here.text()).toMatch(/^explorer +Finds /m);
   expect(nowhere.text()).toMatch(/^explorer +Finds /m);
+  const shown = stripVTControlCharacters(narrow.text());
+  expect(shown).toMatch(/^explorer {4}Finds .*\n {12}\S/m);
+  expect(shown.split("\n").filter((line) => line.length > 50)).toEqual([]);
 });
 
 test.each<[string[], string]>([
@@ -482,7 +487,10 @@ test("without a model, and outside a checkout, the error says what to do", async
 });
 
 test("standard output is the answer alone where a program reads it", async () => {
-  const world = await golemWorld({ turns: [write(), done] });
+  const world = await golemWorld({
+    turns: [write(), done],
+    failure: { status: 503, message: "Slow down", retryAfter: "0.01" },
+  });
 
   const run = world.give(["run", "careful", "please", "--yes", "all"]);
   await run.sees("[a]pply");
@@ -490,6 +498,7 @@ test("standard output is the answer alone where a program reads it", async () =>
 
   expect(await run.code).toBe(0);
   expect(run.output()).toBe("It is done.\n");
+  expect(run.errors()).toMatch(/⚠ The model server .* Trying again in 1 s\.\n/);
   expect(run.errors()).toContain("● write_file");
   expect(run.errors()).toContain("[a]pply");
 });

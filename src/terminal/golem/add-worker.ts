@@ -5,7 +5,7 @@ import { UserError } from "#domain/errors.ts";
 import { parseWorker, type WorkerDefinition } from "#domain/worker.ts";
 import { findRoot } from "#sandbox/checkout/open-checkout.ts";
 import { isYes, openPrompter } from "#terminal/prompter.ts";
-import { isTerminal, visible } from "#terminal/style.ts";
+import { isTerminal, visible, writeWrapped } from "#terminal/style.ts";
 import { type CommandContext, exitCodes, parseWords } from "./command-context.ts";
 import { writeNewFile } from "./init-worker.ts";
 import { codeOf } from "./trusted-code.ts";
@@ -28,13 +28,13 @@ export async function addWorker(args: readonly string[], context: CommandContext
   const text = await download({ owner, repo, name, ref: options.get("ref")?.at(-1) }, context);
   const worker = parseWorker(text, `${owner}/${repo}/${workersFolder}/${name}.worker`);
   const target = join(root, workersFolder, `${name}.worker`);
-  context.output.write(`${describeGrants(worker, root, target).map(visible).join("\n")}\n`);
+  writeWrapped(context.output, `${describeGrants(worker, root, target).map(visible).join("\n")}\n`);
   if (!options.has("yes") && !(await confirm(context, `Write ${relative(context.cwd, target)}? [y/N] `))) {
     context.output.write("Nothing was written.\n");
     return exitCodes.failed;
   }
   await writeNewFile(target, text, context.cwd);
-  context.output.write(`Wrote ${relative(context.cwd, target)}. Read its instructions before you run it.\n`);
+  writeWrapped(context.output, `Wrote ${relative(context.cwd, target)}. Read its instructions before you run it.\n`);
   return exitCodes.answered;
 }
 

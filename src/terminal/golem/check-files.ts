@@ -7,7 +7,7 @@ import { type FileProblem, InvalidFileError, UserError } from "#domain/errors.ts
 import { parseWorker, positionInWorker, type WorkerDefinition, withOutputSchema } from "#domain/worker.ts";
 import { findModelNameProblem } from "#models/models.ts";
 import { findRoot } from "#sandbox/checkout/open-checkout.ts";
-import { visible } from "#terminal/style.ts";
+import { visible, writeWrapped } from "#terminal/style.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import { positionInYaml } from "#text/read-yaml.ts";
 import { findOfferedToolProblems, resolveToolsets } from "#toolsets/open-toolbox.ts";
@@ -38,7 +38,7 @@ export async function checkFiles(given: readonly string[], context: CommandConte
   for (const file of files) {
     for (const { message, line = 1, column = 1 } of await checkFile(file, workers)) {
       problemCount++;
-      output.write(visible(`${relative(cwd, file) || file}:${line}:${column}: ${message}\n`));
+      writeWrapped(output, visible(`${relative(cwd, file) || file}:${line}:${column}: ${message}\n`));
     }
   }
   const checked = files.length === 1 ? "1 file" : `${files.length} files`;

@@ -10,6 +10,7 @@ import { runChecks } from "#setup/doctor.ts";
 import type { DoctorCheck } from "#setup/doctor-check.ts";
 import { isConfigured } from "#setup/env-file.ts";
 import { nextSteps, startSetupServer } from "#setup/setup-server.ts";
+import { visible, writeWrapped } from "#terminal/style.ts";
 import { type CommandContext, exitCodes, parseWords, refuseArguments, type Words } from "./command-context.ts";
 
 /** `golem setup`: serves the page that registers the App, until the App is registered. */
@@ -23,7 +24,7 @@ export async function setup(args: readonly string[], context: CommandContext): P
   context.output.write(`Open this address in a browser to register the GitHub App:\n\n  ${page.url}\n\n`);
   const app = await page.registered;
   await page.close();
-  context.output.write(nextSteps(app));
+  writeWrapped(context.output, nextSteps(app));
   return exitCodes.answered;
 }
 
@@ -40,7 +41,7 @@ export async function doctor(args: readonly string[], context: CommandContext): 
   const environment = await environmentOf(context, envFileOf(options));
   let code: number = exitCodes.answered;
   for await (const result of checksOf(environment, { context, callModel: !options.has("no-model-call") })) {
-    context.output.write(lineOf(result, context));
+    writeWrapped(context.output, lineOf(result, context));
     if (result.status === "problem") code = exitCodes.failed;
   }
   return code;
@@ -68,7 +69,7 @@ function envFileOf(options: Words["options"]): string | undefined {
 function lineOf({ name, status, detail, fix }: DoctorCheck, { output }: CommandContext): string {
   const [color, mark] = marks[status];
   const shown = styleText(color, mark, { stream: output as NodeJS.WriteStream });
-  return `${shown} ${name}: ${detail}\n${fix ? `    → ${fix}\n` : ""}`;
+  return `${shown} ${visible(name)}: ${visible(detail)}\n${fix ? `    → ${visible(fix)}\n` : ""}`;
 }
 
 /** Returns the environment plus the variables of the env file. Variables that are already set take precedence. */

@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { UserError } from "#domain/errors.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
-import { visible } from "#terminal/style.ts";
+import { visible, writeWrapped } from "#terminal/style.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import { type CommandContext, exitCodes, parseWords } from "./command-context.ts";
 import { type CommandName, commandHelp, helpText } from "./help.ts";
@@ -76,7 +76,8 @@ const handlers: Record<CommandName, Handler> = {
   async completion(args, context) {
     const [shell] = positionalsOf("completion", args, 1);
     const { completionScript } = await import("./help.ts");
-    return print(completionScript(shell), context);
+    context.output.write(completionScript(shell));
+    return exitCodes.answered;
   },
   async help(args, context) {
     const [name] = positionalsOf("help", args, 1);
@@ -94,7 +95,7 @@ export async function golem(args: readonly string[], context: CommandContext): P
     return await execute(args, own, context);
   } catch (error) {
     if (!(error instanceof UserError || error instanceof UnreadableDataError)) throw error;
-    context.errors.write(`golem: ${visible(error.message)}\n`);
+    writeWrapped(context.errors, `golem: ${visible(error.message)}\n`);
     return exitCodes.misused;
   }
 }
@@ -102,7 +103,7 @@ export async function golem(args: readonly string[], context: CommandContext): P
 async function execute(args: readonly string[], own: readonly string[], context: CommandContext): Promise<number> {
   const [command, ...rest] = args;
   if (command === undefined) {
-    context.errors.write(helpText());
+    writeWrapped(context.errors, helpText());
     return exitCodes.misused;
   }
   if (command === "--version" || command === "-v") return print(`golem ${await readVersion()}\n`, context);
@@ -126,7 +127,7 @@ function positionalsOf(command: CommandName, args: readonly string[], max: numbe
 }
 
 function print(text: string, { output }: CommandContext): number {
-  output.write(text);
+  writeWrapped(output, text);
   return exitCodes.answered;
 }
 
