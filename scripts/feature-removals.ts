@@ -286,7 +286,7 @@ const table: [feature: string, file: string, code: string, without: string][] = 
   ["A program: workers in subfolders", "src/embed/program.ts", "{ recursive: true }", "{ recursive: false }"],
   [
     "A `tools.ts` may export a class",
-    "src/toolsets/custom/host/describe-tool.ts",
+    "src/toolsets/custom/host/tool-host.ts",
     "if (isToolClass(found)) return",
     "if (false) return",
   ],

@@ -142,7 +142,7 @@ function toJsonSchema(schema: z.ZodType, io: "input" | "output" = "input"): JSON
 function settingsOf({ name, config }: Toolset): JSONSchema7 {
   const { $schema: _, ...schema } = toJsonSchema(config);
   const element = toJsonSchema(config, "output").items as JSONSchema7 | undefined;
-  const docs = globSync(`src/toolsets/${name.replace("_", "-")}/*.ts`).map(docsIn);
+  const docs = globSync(["src/toolsets/registry.ts", `src/toolsets/${name.replace("_", "-")}/*.ts`]).map(docsIn);
   return describeFields(element ?? schema, Object.assign({}, ...docs));
 }
 

@@ -109,7 +109,16 @@ export type { EventHandler, Unsubscribe } from "#ui/ui-event-bus.ts";
 export { type ClassTool, type ForeignTool, isNamedTool, wrapWithDefaultApproval } from "./adapt-tool.ts";
 // Tools as classes: `BaseTool` answers with `success`, `Tool` with `llmContent` and `returnDisplay`.
 export { BaseTool } from "./base-tool.ts";
-export { BashTool, ReadTool, TaskWriteTool } from "./class-tools.ts";
+export {
+  BashTool,
+  FilesystemToolset,
+  ReadTool,
+  ShellToolset,
+  type ShellToolsetOptions,
+  TaskWriteTool,
+  WorkerCallToolset,
+  type WorkerCallToolsetOptions,
+} from "./class-tools.ts";
 export { DisplayErrorType, type DisplayResult } from "./display-tool.ts";
 // Results in the shapes of other tool systems: `returnDisplay`, `ok`, `success`.
 export {
@@ -138,13 +147,6 @@ export {
   ToolValidator,
   type ValidationResult,
 } from "./tool-registry.ts";
-export {
-  FilesystemToolset,
-  ShellToolset,
-  type ShellToolsetOptions,
-  WorkerCallToolset,
-  type WorkerCallToolsetOptions,
-} from "./toolset-classes.ts";
 
 // Names of a class in one tool system and of a type in another. Each value is the class and each type the interface, so that
 // programs written for either system compile.

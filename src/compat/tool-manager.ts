@@ -11,10 +11,10 @@ import { createToolbox, type Toolbox } from "#toolsets/toolbox.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
 import type { ApprovalController } from "#ui/approval-controller.ts";
 import type { ForeignTool } from "./adapt-tool.ts";
+import { onlyWith } from "./class-tools.ts";
 import { type DisplayResult, DisplayTool, toDisplayResult } from "./display-tool.ts";
 import { type ToolResponse, toToolResponse } from "./foreign-results.ts";
 import { type FunctionDefinition, ToolRegistry } from "./tool-registry.ts";
-import { onlyWith } from "./toolset-classes.ts";
 
 export interface ToolManagerOptions {
   /** Receives the events of each call: start, output, end and failure. */

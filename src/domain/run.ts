@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { z } from "zod";
 import type { Task } from "./result.ts";
 import { WorkerDefinition } from "./worker.ts";
@@ -217,4 +218,12 @@ export function phaseOf({
     case "ended":
       return "working";
   }
+}
+
+const alphabet = "abcdefghjkmnpqrstvwxyz0123456789";
+
+/** Returns an id that is easy to read aloud and to type, without i, l, o and u. The same seed gives the same id. */
+export function shortId(seed: string, length: number): string {
+  const bytes = createHash("sha256").update(seed).digest();
+  return Array.from(bytes.subarray(0, length), (byte) => alphabet[byte % alphabet.length]).join("");
 }

@@ -1,4 +1,4 @@
-import { onlyWith } from "#compat/toolset-classes.ts";
+import { onlyWith } from "#compat/class-tools.ts";
 import { UserError } from "#domain/errors.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { NamedTool } from "#domain/tool.ts";

@@ -13,8 +13,8 @@ const ChildMessage = z.union([
 ]);
 
 export interface GuardedChildOptions {
-  /** A module that calls `serveParent`. */
-  entry: URL;
+  /** A module whose default export is a `ChildHandler`. */
+  handler: URL;
   memoryMb: number;
   /** The maximum size of a message from the child. */
   messageBytes: number;
@@ -70,9 +70,10 @@ export class GuardedChild {
   #answering = 0;
   #pending: { id: number; settle(outcome: CallOutcome): void; call: GuardedCall } | undefined;
 
-  constructor({ entry, memoryMb, messageBytes, cpuSeconds }: GuardedChildOptions) {
+  constructor({ handler, memoryMb, messageBytes, cpuSeconds }: GuardedChildOptions) {
     // Node alone needs half a gigabyte of the counted memory, and files are copied several times in transit.
-    const child = spawnGuarded({ entry, memoryMb, limits: { dataMb: 1_024 + 2 * memoryMb, cpuSeconds } });
+    const entry = new URL("./serve-parent.ts", import.meta.url);
+    const child = spawnGuarded({ entry, handler, memoryMb, limits: { dataMb: 1_024 + 2 * memoryMb, cpuSeconds } });
     this.#process = child;
     this.#handles = [child, child.stdin, child.stdout] as Handle[];
     for (const handle of this.#handles) handle.unref?.();

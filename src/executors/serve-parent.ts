@@ -12,21 +12,27 @@ export interface Parent {
   send(output: unknown): void;
 }
 
-/**
- * Serves requests inside a guarded child: drops all privileges it does not need, handles one request at a time, and
- * exits when the parent does. `before` is called first, after the privileges were dropped.
- */
-export function serveParent(
-  handle: (request: unknown, parent: Parent) => Promise<unknown>,
-  { before = async () => {} }: { before?(): Promise<void> } = {},
-): void {
+/** The default export of a module that handles requests in a guarded child. */
+export interface ChildHandler {
+  /** Handles one request. There is only one at a time. */
+  handle(request: unknown, parent: Parent): Promise<unknown>;
+  /** Called before the first request. */
+  warmUp?(): Promise<void>;
+}
+
+// The entry of every guarded child. Its argument is the module that handles the requests.
+void import(process.argv[2] ?? "").then((module) => serve(module.default));
+
+async function serve(handler: ChildHandler): Promise<void> {
   // The output of packages must not be mistaken for a message.
   globalThis.console = new Console({ stdout: new Writable({ write: (_chunk, _encoding, written) => written() }) });
   confine("this process has no files, network, processes or environment.");
-  void before().then(() => listen(handle));
+  await handler.warmUp?.();
+  listen(handler);
 }
 
-function listen(handle: (request: unknown, parent: Parent) => Promise<unknown>): void {
+/** Handles the parent's requests, and exits when the parent does. */
+function listen({ handle }: ChildHandler): void {
   const waiting = new Map<number, { resolve(value: unknown): void; reject(error: Error): void }>();
   let questions = 0;
 

@@ -8,6 +8,8 @@ import { manifestFile, packageFolders, sourceFolder } from "./own-files.ts";
 export interface GuardedProcess {
   /** The module to run. */
   entry: URL;
+  /** A module that the entry imports; it gets the address as its argument. */
+  handler?: URL;
   /** The memory for objects, without buffers. */
   memoryMb: number;
   /** Files that the child may read besides this program's own modules. */
@@ -42,6 +44,7 @@ registerHooks({
  */
 export function spawnGuarded({
   entry,
+  handler,
   memoryMb,
   readable = [],
   limits,
@@ -54,6 +57,7 @@ export function spawnGuarded({
     "--no-warnings",
     `--import=data:text/javascript,${encodeURIComponent(takeModules)}`,
     fileURLToPath(entry),
+    ...(handler ? [handler.href] : []),
   ];
   const [program = "", ...args] = limits ? limited(command, limits) : command;
   const stdio: StdioOptions = ["pipe", "pipe", "ignore", "pipe"];
@@ -61,7 +65,8 @@ export function spawnGuarded({
   const modules = child.stdio[modulesFd] as Writable;
   // If the child is killed before it has read them, its exit reports that.
   modules.on("error", () => undefined);
-  modules.end(JSON.stringify(strippedModules(entry)));
+  const sources = [...strippedModules(entry), ...(handler ? strippedModules(handler) : [])];
+  modules.end(JSON.stringify(sources));
   return child;
 }
 

@@ -3,7 +3,7 @@ import { findPolicyModelProblem } from "#config/deployment-policy.ts";
 import { UserError } from "#domain/errors.ts";
 import type { RunEvent } from "#domain/events.ts";
 import type { RepositoryRef } from "#domain/github.ts";
-import type { RunSpec } from "#domain/run.ts";
+import { type RunSpec, shortId } from "#domain/run.ts";
 import { modelMatches } from "#models/models.ts";
 import { pricedModels } from "#models/prices.ts";
 import { modelFor } from "#runtime/start/admit-worker.ts";
@@ -13,7 +13,6 @@ import { checkApprover } from "./decide-approvals.ts";
 import { chosenModel } from "./read-log.ts";
 import type { Runs, ThreadRef } from "./runs.ts";
 import type { RunsOptions } from "./runs-options.ts";
-import { shortId } from "./short-id.ts";
 import { type NewEffect, type RunRow, readable, type StoredRun } from "./store/store.ts";
 
 /** The maximum number of models that `/model` lists. */

@@ -3,7 +3,7 @@ import type { Approval } from "#domain/approval.ts";
 import { OutageError, UserError } from "#domain/errors.ts";
 import type { RunEvent } from "#domain/events.ts";
 import type { ReportedLocation, RepositoryRef } from "#domain/github.ts";
-import { branchOf, type RunSpec, type RunState, type RunView } from "#domain/run.ts";
+import { branchOf, type RunSpec, type RunState, type RunView, shortId } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import { RunStarter } from "#runtime/start/start-run.ts";
 import { TriggeredRuns } from "#runtime/start/triggered-runs.ts";
@@ -29,7 +29,6 @@ import {
 } from "./run-requests.ts";
 import type { InstallationScope, Runs, ThreadRef } from "./runs.ts";
 import type { RunsOptions } from "./runs-options.ts";
-import { shortId } from "./short-id.ts";
 import { readAttachments } from "./start/attachments.ts";
 import { type NewEffect, type NewEvent, type RunRow, readable, type StoredRun } from "./store/store.ts";
 

@@ -11,15 +11,13 @@ import { propertyRuns } from "../support/property-runs.ts";
 
 // A guarded child reads nothing but this program's modules, so code that plays the intruder has to lie among them.
 const folder = `${process.cwd()}/node_modules/.golem-test-${process.pid}`;
-const serve = pathToFileURL(`${process.cwd()}/src/executors/serve-parent.ts`).href;
 const database = `${tmpdir()}/golem-intruder-${process.pid}.db`;
 
 const intruder = `
 import real from "node:process";
-import { serveParent } from ${JSON.stringify(serve)};
 const tried = async (what) => { try { return String(await what()); } catch (error) { return error.code ?? error.message; } };
 const connect = (port) => new Promise((resolve, reject) => import("node:net").then((net) => net.connect(port, "127.0.0.1", () => resolve("connected")).on("error", reject)).catch(reject));
-serveParent(async (request, { ask }) => {
+export default { handle: async (request, { ask }) => {
   if (request === "loop") while (true);
   if (request === "flood") return "x".repeat(2_000_000);
   if (request === "ask") return "received " + (await ask("something"));
@@ -61,7 +59,7 @@ serveParent(async (request, { ask }) => {
     connect: await tried(() => connect(request.port)),
     environment: JSON.stringify(process.env),
   };
-});
+} };
 `;
 
 beforeAll(() => {
@@ -72,7 +70,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const start = () =>
   new GuardedChild({
-    entry: pathToFileURL(`${folder}/intruder.mjs`),
+    handler: pathToFileURL(`${folder}/intruder.mjs`),
     memoryMb: 128,
     messageBytes: 1_000_000,
     cpuSeconds: 60,

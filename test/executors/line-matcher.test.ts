@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { RE2JS } from "re2js";
 import { expect, test } from "vitest";
-import { requiredLiteral } from "#executors/memory/line-matcher.ts";
+import { requiredLiteral } from "#executors/memory/search-command.ts";
 
 test("the required literal is contained in every match", () => {
   const piece = fc.constantFrom(

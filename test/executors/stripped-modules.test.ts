@@ -8,7 +8,7 @@ const shell = new URL("executors/memory/shell-child.ts", sources);
 test("a child process gets every module that it imports, without types and without a warning", () => {
   const warned = vi.spyOn(process, "emitWarning");
 
-  const modules = strippedModules(shell);
+  const modules = [...strippedModules(new URL("executors/serve-parent.ts", sources)), ...strippedModules(shell)];
 
   const names = modules.map(([url]) => url.slice(sources.href.length));
   expect(names).toContain("executors/memory/shell-child.ts");
@@ -17,7 +17,7 @@ test("a child process gets every module that it imports, without types and witho
   // Only its types are used.
   expect(names).not.toContain("executors/executor.ts");
   for (const [url, source] of modules) {
-    const script = source.replace(/^import .*?;$|^export /gms, "").replaceAll("import.meta.url", '""');
+    const script = source.replace(/^import .*?;$|^export (?:default )?/gms, "").replaceAll("import.meta.url", '""');
     expect(() => new Script(script, { filename: url })).not.toThrow();
   }
   expect(warned).not.toHaveBeenCalled();

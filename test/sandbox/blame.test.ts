@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openCheckout } from "#sandbox/checkout/open-checkout.ts";
 import type { BlamedRange } from "#sandbox/sandbox.ts";
-import { gitToolset } from "#toolsets/git/git-toolset.ts";
+import { gitToolset } from "#toolsets/registry.ts";
 import type { GitRepository } from "../support/git-server.ts";
 import { type SandboxWorld, startSandboxWorld } from "../support/sandbox-world.ts";
 import { toolsetWorld } from "../support/toolset-world.ts";

@@ -1,6 +1,6 @@
 import type { Probot } from "probot";
-import { checkSuiteCompleted, statusSet, workflowRunCompleted } from "./handle-checks.ts";
 import { commentCreated, issueOpened, reviewCommentCreated } from "./handle-comment.ts";
+import { checkSuiteCompleted, reviewSubmitted, statusSet, workflowRunCompleted } from "./handle-feedback.ts";
 import { mergeCheckDue, mergeCheckEvent, pullRequestEdited } from "./handle-merge-check.ts";
 import {
   branchPushed,
@@ -12,7 +12,6 @@ import {
   repositoryMoved,
 } from "./handle-repository.ts";
 import { requestEdited } from "./handle-request-edit.ts";
-import { reviewSubmitted } from "./handle-review.ts";
 import { scheduleDue, scheduleEvent } from "./handle-schedule.ts";
 import { issueClosed, issueRemoved, pullRequestClosed, pullRequestReopened } from "./handle-thread-end.ts";
 import { issueTriggered, pullRequestTriggered } from "./handle-trigger.ts";

@@ -78,7 +78,7 @@ export function createMemoryExecutor({ spares = 1 }: MemoryExecutorOptions = {})
 
   function start(): GuardedChild {
     return new GuardedChild({
-      entry: new URL("./shell-child.ts", import.meta.url),
+      handler: new URL("./shell-child.ts", import.meta.url),
       memoryMb: 512,
       messageBytes: 256_000_000,
       cpuSeconds: 4 * 3_600,

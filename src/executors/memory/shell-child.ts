@@ -6,7 +6,7 @@ import {
   InMemoryFs,
   type ResolvedCommandContext,
 } from "just-bash";
-import { type Parent, serveParent } from "#executors/serve-parent.ts";
+import type { ChildHandler, Parent } from "#executors/serve-parent.ts";
 import { gitCommand } from "./git-command.ts";
 import { IndexedFs, loadedTree, root } from "./indexed-fs.ts";
 import type { ShellReply, ShellRequest } from "./memory-executor.ts";
@@ -195,4 +195,5 @@ function unavailableCommands(): Command[] {
   );
 }
 
-serveParent((request, parent) => run(request as ShellRequest, parent), { before: warmUp });
+const handler: ChildHandler = { handle: (request, parent) => run(request as ShellRequest, parent), warmUp };
+export default handler;

@@ -2,6 +2,7 @@ import { approvalDigest } from "#domain/approval.ts";
 import { UserError } from "#domain/errors.ts";
 import { type Account, canWrite } from "#domain/github.ts";
 import type { Preview } from "#domain/preview.ts";
+import { shortId } from "#domain/run.ts";
 import { getManualTools, isManualTool, type NamedTool } from "#domain/tool.ts";
 import { confirmLease } from "#domain/write-lease.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
@@ -9,7 +10,6 @@ import { describeRequirement, factsAbout, findProblem, requirementsOf } from "#r
 import type { ToolReply } from "#runtime/front-end.ts";
 import { readBaseCommit, stepsOf } from "#runtime/read-log.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
-import { shortId } from "#runtime/short-id.ts";
 import { type Effect, requireRun } from "#runtime/store/store.ts";
 import { readView } from "#runtime/views/read-view.ts";
 import { closestMatch } from "#text/closest-match.ts";

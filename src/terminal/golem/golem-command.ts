@@ -37,11 +37,11 @@ const handlers: Record<CommandName, Handler> = {
     return checkFiles(positionalsOf("check", args, Infinity), context);
   },
   async init(args, context) {
-    const { init } = await import("./init-worker.ts");
+    const { init } = await import("./write-files.ts");
     return print(await init(args, context, readVersion), context);
   },
   async add(args, context) {
-    const { addWorker } = await import("./add-worker.ts");
+    const { addWorker } = await import("./write-files.ts");
     return addWorker(args, context);
   },
   async setup(args, context) {

@@ -224,8 +224,8 @@ export async function readReport(output: TestOutput, signal?: AbortSignal): Prom
   const { report, stdout, stderr } = output;
   if (stdout.length + stderr.length <= maxInlineLength) return summarizeTests(report, stdout, stderr);
 
-  const entry = new URL("./summary-child.ts", import.meta.url);
-  const child = new GuardedChild({ entry, memoryMb: 512, messageBytes: 1_000_000, cpuSeconds: 30 });
+  const handler = new URL("./test-summary.ts", import.meta.url);
+  const child = new GuardedChild({ handler, memoryMb: 512, messageBytes: 1_000_000, cpuSeconds: 30 });
   try {
     return TestSummary.nullable().parse(await child.call(output, { killAfterMs, signal })) ?? undefined;
   } catch (error) {

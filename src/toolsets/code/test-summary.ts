@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { ChildHandler } from "#executors/serve-parent.ts";
 import { normalizeText } from "#text/visible-text.ts";
 import type { TestReport } from "./test-runner.ts";
 
@@ -427,3 +428,12 @@ function textOf(value: unknown): string {
 function numberOf(value: unknown): number {
   return typeof value === "number" ? value : 0;
 }
+
+/** Parses test output in a separate process, which is killed if it takes too much time or memory. */
+const handler: ChildHandler = {
+  async handle(request) {
+    const { report, stdout, stderr } = request as { report: TestReport; stdout: string; stderr: string };
+    return summarizeTests(report, stdout, stderr) ?? null;
+  },
+};
+export default handler;

@@ -44,6 +44,6 @@ async function callChild(command: string, policy: CommandPolicy): Promise<Comman
 }
 
 function startChild(): GuardedChild {
-  const entry = new URL("./review-child.ts", import.meta.url);
-  return new GuardedChild({ entry, memoryMb: 256, messageBytes: 1_000_000, cpuSeconds: 3_600 });
+  const handler = new URL("./command-rules.ts", import.meta.url);
+  return new GuardedChild({ handler, memoryMb: 256, messageBytes: 1_000_000, cpuSeconds: 3_600 });
 }

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { ToolError } from "#domain/errors.ts";
 import { GuardedChild } from "#executors/guarded-child.ts";
+import type { ChildHandler } from "#executors/serve-parent.ts";
 
 const Converted = z.object({ title: z.string().catch(""), markdown: z.string() });
 
@@ -12,8 +13,8 @@ const maxChars = 2_000_000;
 export async function htmlToMarkdown(html: string, url: string, signal?: AbortSignal): Promise<string> {
   if (html.length > maxChars || tagDepth(html) > maxDepth) return plainText(html);
 
-  const entry = new URL("./html-child.ts", import.meta.url);
-  const child = new GuardedChild({ entry, memoryMb: 256, messageBytes: 16_000_000, cpuSeconds: 30 });
+  const handler = new URL("./html-to-markdown.ts", import.meta.url);
+  const child = new GuardedChild({ handler, memoryMb: 256, messageBytes: 16_000_000, cpuSeconds: 30 });
   try {
     const { title, markdown } = Converted.parse(await child.call({ html, url }, { killAfterMs, signal }));
     if (markdown.trim() === "") return plainText(html);
@@ -25,6 +26,18 @@ export async function htmlToMarkdown(html: string, url: string, signal?: AbortSi
     child.kill();
   }
 }
+
+/** Converts pages in a separate process, which is killed if a page takes too much time or memory. */
+const handler: ChildHandler = {
+  async handle(request) {
+    const { html, url } = request as { html: string; url: string };
+    const [{ parseHTML }, { Defuddle }] = await Promise.all([import("linkedom"), import("defuddle/node")]);
+    const { document } = parseHTML(html);
+    const { title, content } = await Defuddle(document as never, url, { markdown: true, useAsync: false });
+    return { title, markdown: content };
+  },
+};
+export default handler;
 
 const voidTags = new Set("area base br col embed hr img input link meta param source track wbr".split(" "));
 

@@ -1,6 +1,6 @@
 import type { ModelMessage } from "ai";
 import { expect, test } from "vitest";
-import { fitTranscript, sizeOf } from "#runtime/model/fit-transcript.ts";
+import { fitTranscript, sizeOf } from "#runtime/model/transcript.ts";
 
 const message = (text: string): ModelMessage => ({ role: "user", content: text });
 const result = (value: string): ModelMessage => ({

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { Limits, parseWorker } from "#domain/worker.ts";
 import { initialRun } from "#runtime/apply-events.ts";
-import { childSpec } from "#runtime/start/delegate.ts";
+import { childSpec } from "#runtime/effects/children.ts";
 import type { RunRow } from "#runtime/store/store.ts";
 import { sampleRun } from "../../support/store-samples.ts";
 

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { createExecutors, type Executors } from "#executors/create-executors.ts";
 import { SetupCache } from "#executors/os/setup-cache.ts";
-import { codeToolset } from "#toolsets/code/code-toolset.ts";
+import { codeToolset } from "#toolsets/registry.ts";
 import { memoryWorkspace } from "../../support/memory-workspace.ts";
 import { runSpec, toolsetWorld } from "../../support/toolset-world.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { FilesystemToolset } from "#compat/toolset-classes.ts";
+import { FilesystemToolset } from "#compat/class-tools.ts";
 import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
 import { isProtectedPath, namesPath } from "#toolsets/filesystem/file-changes.ts";
 import { filesystemToolset } from "#toolsets/filesystem/filesystem-toolset.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { gitToolset } from "#toolsets/git/git-toolset.ts";
+import { gitToolset } from "#toolsets/registry.ts";
 import { toolsetWorld } from "../../support/toolset-world.ts";
 
 const files = { "a.txt": "a\n", "b.txt": "b\n", "logo.png": new Uint8Array([0, 1]) };

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { createSanitizer } from "#text/sanitize.ts";
-import { githubToolset } from "#toolsets/github/github-toolset.ts";
+import { githubToolset } from "#toolsets/registry.ts";
 import { githubWorlds } from "../../support/github-world.ts";
 import { runSpec, toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { createSanitizer } from "#text/sanitize.ts";
-import { withEvidenceSection } from "#toolsets/pull-request/evidence.ts";
+import { withEvidenceSection } from "#toolsets/pull-request/open-and-update.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
 
 const secret = "hunter2-hunter2-hunter2";

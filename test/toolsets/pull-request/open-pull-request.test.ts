@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { PushRequest } from "#sandbox/sandbox.ts";
 import { createSanitizer } from "#text/sanitize.ts";
-import { pullRequestToolset } from "#toolsets/pull-request/pull-request-toolset.ts";
+import { pullRequestToolset } from "#toolsets/registry.ts";
 import { type GitHubWorld, githubWorlds, sums } from "../../support/github-world.ts";
 import { pushTo, runSpec, toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
 

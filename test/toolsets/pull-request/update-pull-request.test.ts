@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { PushRequest } from "#sandbox/sandbox.ts";
-import { pullRequestToolset } from "#toolsets/pull-request/pull-request-toolset.ts";
+import { pullRequestToolset } from "#toolsets/registry.ts";
 import { githubWorlds } from "../../support/github-world.ts";
 import { pushTo, toolsetWorld } from "../../support/toolset-world.ts";
 

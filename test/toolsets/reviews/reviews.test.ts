@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { githubToolset } from "#toolsets/github/github-toolset.ts";
-import { reviewsToolset } from "#toolsets/reviews/reviews-toolset.ts";
+import { githubToolset, reviewsToolset } from "#toolsets/registry.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { checkRequest } from "../../support/github-openapi.ts";
 import { githubWorlds } from "../../support/github-world.ts";

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { searchToolset } from "#toolsets/registry.ts";
 import { codeSymbols, codeTerms, splitIdentifier } from "#toolsets/search/rank-files.ts";
-import { searchToolset } from "#toolsets/search/search-toolset.ts";
 import { runSpec, toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
 
 const files = {

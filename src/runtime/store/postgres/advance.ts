@@ -3,13 +3,12 @@ import { UnreadableDataError } from "#domain/stored-data.ts";
 import { executionDraft } from "#runtime/store/apply-decision.ts";
 import type { Advance, EffectCompletion, NextStep, StepResult } from "#runtime/store/store.ts";
 import { countedState, ifReadable } from "#runtime/store/stored-rows.ts";
+import { addUsage, appendEvents, appendLedger, readInboxes } from "./append-only-tables.ts";
 import { addApproval, findApprovals, saveApprovals, withdrawApprovals } from "./approvals.ts";
 import { addChanges } from "./changes.ts";
 import { addEffects, claimEffects, removeCompleted } from "./effects.ts";
-import { appendEvents, appendLedger, readInboxes } from "./events.ts";
 import type { Outcome, Sql } from "./postgres-connection.ts";
 import { addRun, findRuns, lockRuns } from "./runs.ts";
-import { addUsage } from "./usage.ts";
 
 /**
  * Stores the result of applying events. Returns false if the run's version has changed or one of the events was already

@@ -9,8 +9,8 @@ import {
   readIfReadable,
   serializeRecord,
 } from "#runtime/store/stored-rows.ts";
+import { appendEvents, appendLedger } from "./append-only-tables.ts";
 import { addEffects } from "./effects.ts";
-import { appendEvents, appendLedger } from "./events.ts";
 import { addDelivery } from "./pending-deliveries.ts";
 import type { Outcome, Sql } from "./postgres-connection.ts";
 import { lockRuns } from "./runs.ts";

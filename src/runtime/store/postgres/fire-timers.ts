@@ -4,8 +4,8 @@ import { UnreadableDataError } from "#domain/stored-data.ts";
 import { expire } from "#runtime/store/apply-decision.ts";
 import { clockToleranceMs, type NewEvent } from "#runtime/store/store.ts";
 import { type ApprovalColumns, readApproval, TimerColumns, unreadableRetryMs } from "#runtime/store/stored-rows.ts";
+import { appendEvents, appendLedger } from "./append-only-tables.ts";
 import { findApprovalRows, saveApprovals } from "./approvals.ts";
-import { appendEvents, appendLedger } from "./events.ts";
 import type { Outcome, Sql } from "./postgres-connection.ts";
 import { lockRuns } from "./runs.ts";
 

@@ -3,6 +3,7 @@ import type { Dispatch } from "#runtime/dispatch.ts";
 import type { NewDelivery, Post, Store } from "#runtime/store/store.ts";
 import { PostColumns, readPost, TimerColumns } from "#runtime/store/stored-rows.ts";
 import { advance, type Completion, completeEffects, touchedRuns } from "./advance.ts";
+import { readBacklog, readInboxes, readLedger, readLog, selectDailyCosts } from "./append-only-tables.ts";
 import { beginExecution, decide, findApprovals, revokeStored } from "./approvals.ts";
 import { readChanges } from "./changes.ts";
 import {
@@ -13,7 +14,6 @@ import {
   postponeEffect,
   type QueueToClaim,
 } from "./effects.ts";
-import { readInboxes, readLedger, readLog } from "./events.ts";
 import { bringForward, fireTimers } from "./fire-timers.ts";
 import { openJobQueue } from "./job-queue.ts";
 import { claimDeliveries, ingest, nextDeliveryInMs, postponeDelivery, saveDeliveries } from "./pending-deliveries.ts";
@@ -30,7 +30,6 @@ import {
   isLocationCurrent,
   saveLocation,
 } from "./runs.ts";
-import { readBacklog, selectDailyCosts } from "./usage.ts";
 import { WriteBatches } from "./write-batches.ts";
 
 /**

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import type { Delivery, DeliveryQuery, NewDelivery, Store } from "#runtime/store/store.ts";
 import { DeliveryColumns, readDelivery } from "#runtime/store/stored-rows.ts";
+import { appendEvents } from "./append-only-tables.ts";
 import { addEffects } from "./effects.ts";
-import { appendEvents } from "./events.ts";
 import type { Outcome, Sql } from "./postgres-connection.ts";
 import { addRun, lockRuns } from "./runs.ts";
 

@@ -1,13 +1,105 @@
 import { z } from "zod";
-import type { Backlog, DailyCost, HourlyUsage } from "#runtime/store/store.ts";
+import type { LoggedEvent } from "#domain/events.ts";
+import { chainEntries, type LedgerDraft, type StoredLedgerEntry } from "#domain/ledger.ts";
+import type { Backlog, DailyCost, HourlyUsage, NewEvent } from "#runtime/store/store.ts";
 import {
   BacklogColumns,
   DailyCostColumns,
+  EventColumns,
   hoursOf,
+  LedgerColumns,
   readBacklogRows,
   readDailyCosts,
+  readEvent,
+  serializeRecord,
 } from "#runtime/store/stored-rows.ts";
 import type { Sql } from "./postgres-connection.ts";
+
+const InboxColumns = EventColumns.extend({ run_id: z.string() });
+
+/**
+ * Reads the events of these runs that have not been consumed. Returns a function that returns those of one run, in
+ * order, and throws if this release cannot read one of them.
+ */
+export async function readInboxes(
+  sql: Pick<Sql, "query">,
+  runIds: readonly string[],
+): Promise<(runId: string) => LoggedEvent[]> {
+  const rows = await sql.query(
+    InboxColumns,
+    `select inbox.run_id, events.id, at, event from inbox join events on events.id = inbox.event_id
+      where inbox.run_id = any ($1::text[]) order by inbox.event_id`,
+    [runIds],
+  );
+  return (runId) => rows.filter((row) => row.run_id === runId).map((row) => readEvent(runId, row));
+}
+
+/** Returns the events of the run after the given one, in order: all, or at most `limit`. */
+export async function readLog(
+  sql: Pick<Sql, "query">,
+  { runId, after = 0, limit }: { runId: string; after?: number | undefined; limit?: number | undefined },
+): Promise<LoggedEvent[]> {
+  const rows = await sql.query(
+    EventColumns,
+    "select id, at, event from events where run_id = $1 and id > $2 order by id limit $3",
+    [runId, after, limit ?? null],
+  );
+  return rows.map((row) => readEvent(runId, row));
+}
+
+/**
+ * Appends events to logs and inboxes in the given order, and makes their runs due. Events with known dedupe keys are
+ * skipped. The runs must be locked.
+ */
+export async function appendEvents(sql: Sql, events: readonly NewEvent[], at: number): Promise<void> {
+  if (events.length === 0) return;
+
+  await sql.run(
+    `with appended as (
+        insert into events (run_id, at, dedupe, event)
+          select run_id, $1::double precision, dedupe, event
+            from unnest($2::text[], $3::text[], $4::json[]) with ordinality as given (run_id, dedupe, event, position)
+            order by position
+          on conflict (dedupe) where dedupe is not null do nothing
+          returning id, run_id
+      ), unread as (
+        insert into inbox (run_id, event_id) select run_id, id from appended
+      )
+      update runs set last_event = newest.id, updated_at = greatest(updated_at, $1)
+        from (select run_id, max(id) as id from appended group by run_id) as newest where runs.id = newest.run_id`,
+    [
+      at,
+      events.map(({ runId }) => runId),
+      events.map(({ dedupe }) => dedupe ?? null),
+      events.map(({ event }) => serializeRecord(event)),
+    ],
+  );
+}
+
+/**
+ * Appends to the ledger. Its lock is held until the transaction ends, so this must come last in a transaction: the
+ * holder of the lock then waits for no other lock.
+ */
+export async function appendLedger(sql: Sql, drafts: readonly LedgerDraft[]): Promise<void> {
+  if (drafts.length === 0) return;
+  await sql.run("select pg_advisory_xact_lock(hashtext('golem_forge ledger'))");
+  const [last] = await sql.query(LedgerColumns, "select number, hash, entry from ledger order by number desc limit 1");
+  const entries = chainEntries(drafts, last);
+  await sql.run("insert into ledger (number, hash, entry) select * from unnest($1::bigint[], $2::text[], $3::text[])", [
+    entries.map(({ number }) => number),
+    entries.map(({ hash }) => hash),
+    entries.map(({ entry }) => entry),
+  ]);
+}
+
+/** Returns the entries after this number, in order. */
+export function readLedger(
+  sql: Pick<Sql, "query">,
+  { after, limit }: { after: number; limit: number },
+): Promise<StoredLedgerEntry[]> {
+  const text = "select number, hash, entry from ledger where number > $1 order by number limit $2";
+  return sql.query(LedgerColumns, text, [after, limit]);
+}
 
 /** Adds model calls to the hours of different runs. Only a run itself writes its row, so no other run has to wait. */
 export async function addUsage(sql: Sql, usages: readonly (HourlyUsage & { runId: string })[]): Promise<void> {
