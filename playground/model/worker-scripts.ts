@@ -45,17 +45,21 @@ const stories: Story[] = [
     turns: documenter,
     changelog: "The README lists the options of `paginate`.",
   },
+  { instructions: "You find out why checks fail", turns: ciDoctor },
+  { instructions: "You upgrade the dependency", turns: upgrader },
 ];
 
 /**
- * Plays the model of each worker that ships: a short story about the sample issue for most of them, with the offered tools
- * and their actual results, and the fixer's for the others. For any other task it explains what a scripted model cannot do.
+ * Plays the model of each worker that ships: a short story about the sample issue, with the offered tools and their actual
+ * results. For any other task it explains what a scripted model cannot do.
  */
 export function workerScript(request: ChatRequest): ModelReply {
   const messages = withoutInterrupted(request.messages);
   const instructions = textOf(messages.find(({ role }) => role === "system"));
   const story = stories.find((each) => instructions.startsWith(each.instructions));
-  const task = textOf(messages.find(({ role }) => role === "user"));
+  const [answered = messages.length] = messages.flatMap(({ role }, index) => (role === "assistant" ? [index] : []));
+  const asked = messages.slice(0, answered).filter(({ role }) => role === "user");
+  const task = asked.map(textOf).join("\n");
   if (!story || !isSampleTask(task)) return fixerScript(request);
 
   const offered = new Set(request.tools.map((tool) => tool.function.name));
@@ -237,6 +241,78 @@ function documenter(conversation: Conversation): Turn[] {
     ...pullRequest(conversation, {
       title: "Document the default options of paginate",
       body: `The README did not name the defaults of \`page\` and \`perPage\`. They are in the signature of \`paginate\` in \`${library}\`. No code changes.`,
+    }),
+  ];
+}
+
+const changelogLine = "A full last page is no longer followed by an empty one.";
+
+function ciDoctor({ result }: Conversation): Turn[] {
+  const checks = result("read_checks");
+  const [, name] = /^(\S+): failure/m.exec(checks) ?? [];
+  const read = { text: "I read the failed checks first.", calls: [{ name: "read_checks", args: {} }] };
+  if (checks === "") return [read];
+  if (name === undefined)
+    return [read, { text: "No check has failed on this commit, so there is nothing to repair. Nothing was changed." }];
+  const isChangelog = /CHANGELOG\.md does not change/.test(checks);
+  if (!isChangelog)
+    return [read, { text: `I am a scripted model and know only the sample's \`changelog\` check, not \`${name}\`.` }];
+  const pushed = result("update_pull_request");
+  const denied = denialReason(pushed);
+  const why = `\`${name}\` fails because of this change: it has no line in \`CHANGELOG.md\`, which the check asks for.`;
+  return [
+    read,
+    {
+      text: `${why} Neither the base nor the environment is at fault.`,
+      calls: [{ name: "write_file", args: { path: "CHANGELOG.md", content: `# Changelog\n\n- ${changelogLine}\n` } }],
+    },
+    { calls: [{ name: "update_pull_request", args: { message: "Add the change to the changelog" } }] },
+    {
+      text:
+        denied === undefined
+          ? `${why} I added the line and pushed it, so the check runs again. No test or rule was changed.`
+          : `The push was denied${denied && `: ${denied}`}. ${why} The added line remains in this run.`,
+    },
+  ];
+}
+
+function upgrader(conversation: Conversation): Turn[] {
+  const { task, result, results } = conversation;
+  const [wanted, name, version] = /(?<![\w@/.-])((?:@[\w-]+\/)?[a-z][\w.-]*)@(\d[\w.-]*)/.exec(task) ?? [];
+  const find = {
+    text: "I look for the dependency in the manifest and in the code.",
+    calls: [
+      { name: "read_file", args: { path: "package.json" } },
+      { name: "grep", args: { pattern: name ?? "import .* from" } },
+    ],
+  };
+  if (wanted === undefined)
+    return [
+      find,
+      {
+        text: "The issue names no dependency, and `package.json` has none, so there is nothing to upgrade. Name one with its version, as in `/run upgrader left-pad@1.3.0`.",
+      },
+    ];
+  const [before, after] = results("run_tests").map(readTestRun);
+  const installed = result("install_package");
+  const denied = denialReason(installed);
+  const install = { name: "install_package", args: { packages: [wanted] } };
+  const start = [find, { calls: [{ name: "run_tests", args: {} }] }, { calls: [install] }];
+  if (denied !== undefined)
+    return [...start, { text: `The installation was denied${denied && `: ${denied}`}. Nothing was changed.` }];
+  if (/Exit code [1-9]|[Ee]rror/.test(installed))
+    return [...start, { text: `\`${wanted}\` could not be installed, so nothing was changed:\n\n${installed}` }];
+  return [
+    ...start,
+    { calls: [{ name: "run_tests", args: {} }] },
+    ...pullRequest(conversation, {
+      title: `Upgrade ${name} to ${version}`,
+      body: [
+        `\`package.json\` asks for \`${name}\` ${version}. No other package moved, and no code uses it yet.`,
+        "",
+        `- before: ${before ? describeRun(before) : "the tests were not run"}`,
+        `- after: ${after ? describeRun(after) : "the tests were not run"}`,
+      ].join("\n"),
     }),
   ];
 }

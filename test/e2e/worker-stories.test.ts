@@ -7,7 +7,6 @@ import { approvalIdIn, type Forge, startForge } from "../support/forge-world.ts"
 /** The pull request that the reviewer reads. */
 const fix = {
   title: "Do not add an empty page after a full last page",
-  branch: "fix",
   path: "src/paginate.js",
   from: "Math.floor(total / perPage) + 1",
   to: "Math.max(1, Math.ceil(total / perPage))",
@@ -29,7 +28,8 @@ async function play(worker: string, thread: number): Promise<string> {
   const { github, botComment } = forge;
   const maintainer = github.as("maintainer");
   maintainer.comment(thread, `/run ${worker}`);
-  const answer = botComment(thread, new RegExp(`^### \\S+ \\*\\*${worker}\\*\\*\\s+(?!is |asks )`));
+  const [name] = worker.split(" ");
+  const answer = botComment(thread, new RegExp(`^### \\S+ \\*\\*${name}\\*\\*\\s+(?!is |asks )`));
   const asked = botComment(thread, /asks for approval/).then((request) =>
     maintainer.comment(thread, `/approve ${approvalIdIn(request)}`),
   );
@@ -45,19 +45,39 @@ test.each([
   ["tester", /Opened draft pull request #\S?\d+: Test that only the first page[\s\S]*- before: /],
   ["documenter", /Opened draft pull request #\S?\d+: Document the default options of paginate/],
   ["fixer", /I opened http/],
+  ["upgrader", /`package\.json` has none, so there is nothing to upgrade/],
+  ["upgrader left-pad@1.3.0", /`left-pad@1\.3\.0` could not be installed, so nothing was changed:[\s\S]*no OS sandbox/],
 ])("the scripted model plays %s on the sample issue", { timeout: 240_000 }, async (worker, expected) => {
   const { number } = forge.github.as("visitor").openIssue(await readSampleIssue());
 
   expect(await play(worker, number)).toMatch(expected);
 });
 
-test("the scripted model plays reviewer on a pull request", { timeout: 240_000 }, async () => {
+/** Opens the pull request that fixes the sample issue. */
+async function openFix(branch: string): Promise<number> {
   const { github } = forge;
   const content = ((await github.readFile("main", fix.path)) ?? "").replace(fix.from, fix.to);
-  const maintainer = github.as("maintainer");
-  const commit = { branch: fix.branch, message: fix.title, author: "maintainer", at: new Date() };
+  const commit = { branch, message: fix.title, author: "maintainer", at: new Date() };
   await github.push({ ...commit, files: { [fix.path]: content } });
-  const { number } = await maintainer.openPullRequest({ title: fix.title, head: fix.branch, base: "main" });
+  return (await github.as("maintainer").openPullRequest({ title: fix.title, head: branch, base: "main" })).number;
+}
+
+test("the scripted model plays ci-doctor on a pull request whose check fails", { timeout: 240_000 }, async () => {
+  const number = await openFix("unlogged");
+  const rule = "CHANGELOG.md does not change in this pull request.";
+  const checks = await forge.github.checks("unlogged");
+  const workflow = checks.startWorkflow("CI");
+  checks.report("changelog", { conclusion: "failure", log: `Error: ${rule}\n` });
+  checks.completeWorkflow(workflow);
+
+  expect(await play("ci-doctor", number)).toMatch(/`changelog` fails because of this change[\s\S]*pushed it/);
+
+  expect(await forge.github.readFile("unlogged", "CHANGELOG.md")).toContain("A full last page");
+});
+
+test("the scripted model plays reviewer on a pull request", { timeout: 240_000 }, async () => {
+  const { github } = forge;
+  const number = await openFix("fix");
 
   await play("reviewer", number);
 
