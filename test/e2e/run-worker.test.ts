@@ -16,8 +16,11 @@ test("/run fixer on an issue, an approval in the thread, a pull request", async 
   const { github, botComment, inThread } = forge;
   const maintainer = github.as("maintainer");
 
-  // A visitor reports a bug, and a maintainer starts a worker.
-  const issue = github.as("visitor").openIssue({ title: "The total is one too high", body: "Two items give 3." });
+  // A visitor reports a bug with a screenshot, and a maintainer starts a worker.
+  const visitor = github.as("visitor");
+  const screenshot = Buffer.from("\x89PNG\r\n\x1a\n a screenshot", "latin1");
+  const body = `Two items give 3. ${visitor.attach("total.png", screenshot)}`;
+  const issue = visitor.openIssue({ title: "The total is one too high", body });
   const command = maintainer.comment(issue.number, "/run fixer be careful");
 
   // The command gets a reaction at once, and a status comment shows what the worker is doing.
@@ -26,13 +29,14 @@ test("/run fixer on an issue, an approval in the thread, a pull request", async 
 
   // The worker reads, plans and edits. Before it opens the pull request it asks for approval and shows the change.
   const request = await botComment(issue.number, /asks for approval/);
+  expect(JSON.stringify(forge.model.requests[0])).toContain(screenshot.toString("base64"));
   expect(request.body).toContain("`open_pull_request`");
   expect(request.body).toContain("-export const total = (items) => items.length + 1;");
   expect(request.body).toContain("+export const total = (items) => items.length;");
   expect(Object.values(await github.snapshot())[0]?.pulls).toEqual([]);
 
   // People without write access cannot approve.
-  github.as("visitor").comment(issue.number, `/approve ${approvalIdIn(request)}`);
+  visitor.comment(issue.number, `/approve ${approvalIdIn(request)}`);
   await botComment(issue.number, /you need write access/);
 
   // The maintainer does.
