@@ -112,6 +112,7 @@ export const RunEvent = z.discriminatedUnion("type", [
     /** US dollars; undefined if the price is unknown. */
     cost: z.number().optional(),
   }),
+  /** A step ended without an answer of the model: it failed, its tools could not be opened, or the run is stuck. */
   z.object({
     type: z.literal("model.failed"),
     /** A sentence for people. */

@@ -77,7 +77,7 @@ export class RunLog implements RunObserver {
     for (const { event } of events) {
       if (event.type === "model.failed") {
         // The reason may quote the prompt. It is shown in the thread and on the run's page.
-        this.#info({ ...fields, model, retryable: event.retryable }, "A model call has failed.");
+        this.#info({ ...fields, model, retryable: event.retryable }, "A step has failed.");
       }
       if (event.type === "approval.granted" || event.type === "approval.denied" || event.type === "approval.expired") {
         const outcome = event.type.replace("approval.", "");

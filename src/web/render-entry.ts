@@ -86,7 +86,7 @@ function contentOf(event: RunEvent, context: EntryContext): Entry | undefined {
         body: html`<p class="said">${event.summary}</p>`,
       };
     case "model.failed":
-      return { kind: "failed", who: "The model request failed", body: html`<p>${event.reason}</p>` };
+      return { kind: "failed", who: "The step failed", body: html`<p>${event.reason}</p>` };
     case "calls.reviewed":
       return renderReview(event.verdicts, context);
     case "approval.granted":

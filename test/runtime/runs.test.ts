@@ -59,6 +59,23 @@ test("an approval does not count when the approver has lost write access before 
   expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("does not confirm write access");
 });
 
+test("when the tools of a worker cannot be opened, neither the log nor the result blames the model", async () => {
+  const worker =
+    "---\nname: linter\ndescription: Lints.\ntoolsets: { custom: { module: ./tools.ts, tools: [lint] } }\n---\nLint the code.";
+  const { runs, ended, model } = await world({
+    script: turns({ text: "Never asked." }),
+    github: { files: { ".github/workers/linter.worker": worker } },
+  });
+
+  await runs.startRun({ origin, worker: "linter", text: "please" });
+
+  const { log, outcome } = await ended();
+  const reason = outcome?.kind === "failed" ? outcome.reason : "";
+  expect(reason).toMatch(/custom tools/);
+  expect(log.at(-1)).toBe(`The step failed: ${reason}`);
+  expect(model.requests).toEqual([]);
+});
+
 test("a run that waits for a person is not in memory", async () => {
   const { runs, runtime, approvalRequested } = await world({ script: turns(write, openPull) });
   await runs.startRun({ origin, worker: "fixer", text: "please" });

@@ -46,7 +46,8 @@ export function callModel({
     },
     async onFailure({ runId }, _run, error) {
       const message = error instanceof Error ? error.message : String(error);
-      const reason = error instanceof UserError ? message : `The model could not be called: ${message}`;
+      // Not always the model's fault: the worker's tools are opened first.
+      const reason = error instanceof UserError ? message : `The next step could not begin: ${message}`;
       return { events: [{ runId, event: { type: "model.failed", reason, retryable: false } }] };
     },
   };

@@ -88,7 +88,7 @@ function lineOf({ event }: LoggedEvent): string[] {
     case "conversation.compacted":
       return ["Summarized the conversation so far"];
     case "model.failed":
-      return [`The model failed: ${event.reason}`];
+      return [`The step failed: ${event.reason}`];
     case "tool.finished":
       return [describeEnd(event)];
     case "tool.invoked":

@@ -101,7 +101,7 @@ function linesOfEvent(
     case "conversation.compacted":
       return [paint("gray", "— the conversation up to here was summarized —")];
     case "model.failed":
-      return [paint("yellow", `The model failed: ${oneLine(event.reason)}`)];
+      return [paint("yellow", `The step failed: ${oneLine(event.reason)}`)];
     case "calls.reviewed":
       return event.verdicts.flatMap((verdict) => {
         const { callId, tool } = verdict;
