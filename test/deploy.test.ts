@@ -34,7 +34,7 @@ test.each(["deploy/compose.yaml", "deploy/kubernetes.yaml"])(
 
 const hasSystemd = spawnSync("systemd-analyze", ["--version"]).status === 0;
 
-test.skipIf(!hasSystemd)("systemd accepts the unit", async () => {
+test.skipIf(!hasSystemd)("systemd accepts the unit, and rates its exposure as at most 3 of 10", async () => {
   const folder = await mkdtemp(join(tmpdir(), "golem-forge-unit-"));
   onTestFinished(() => rm(folder, { recursive: true }));
   const unit = join(folder, "golem-forge.service");
@@ -44,6 +44,9 @@ test.skipIf(!hasSystemd)("systemd accepts the unit", async () => {
   const { status, stderr } = spawnSync("systemd-analyze", ["verify", unit], { encoding: "utf8" });
 
   expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+  // The threshold is in tenths.
+  const rating = spawnSync("systemd-analyze", ["security", "--offline=true", "--threshold=30", unit]);
+  expect(rating).toMatchObject({ status: 0 });
 });
 
 test("every setting that the deployment files give is one that the app reads", () => {
