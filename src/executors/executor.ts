@@ -45,7 +45,7 @@ export interface ExecRequest {
 /** The folder of a command with network access. Nothing from the tree or from earlier commands can run in it. */
 export interface IsolatedFolder {
   /** The only files in it. */
-  files: readonly GuestChange[];
+  files: readonly TreeFile[];
   /** The files to copy back if the command changed them. */
   results: ReadonlySet<string>;
   /** Folders to move into the session if the command succeeds. */
@@ -63,6 +63,12 @@ export interface GuestChange {
   path: string;
   content: Uint8Array;
   executable: boolean;
+}
+
+/** A file for a session's copy of the tree. */
+export interface TreeFile extends GuestChange {
+  /** A symbolic link, whose content is its target. */
+  isLink?: boolean;
 }
 
 /** The validated changes of a command. They are not in the workspace yet. */

@@ -3,15 +3,15 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import ignorePackage from "ignore";
 import { ToolError } from "#domain/errors.ts";
 import type { Entry } from "#domain/workspace.ts";
-import type { GuestChange, TreeSource } from "./executor.ts";
+import type { TreeFile, TreeSource } from "./executor.ts";
 
 /** The changes to apply to a session's copy of the tree before the next command. */
 export interface TreeDelta {
-  write: GuestChange[];
+  write: TreeFile[];
   remove: string[];
 }
 
-interface MirroredFile extends GuestChange {
+interface MirroredFile extends TreeFile {
   /** True if it differs from the base. */
   isModified: boolean;
 }
@@ -51,15 +51,18 @@ function contentDigest(content: Uint8Array): string {
   return hash("sha1", content, "hex");
 }
 
-/**
- * With `digests: "all"`, `digest` knows every path; otherwise only those that differ from the base, which is all
- * `nextDelta` needs.
- */
+interface MirrorOptions {
+  /** With `all`, `digest` knows every path; otherwise only those that differ from the base, which is all `nextDelta` needs. */
+  digests?: "own" | "all";
+  /** Keeps links of the base that stay in the tree. Otherwise they are copies of the files they lead to. */
+  keepLinks?: boolean;
+}
+
 export function createTreeMirror(
   limits: TreeLimits,
-  { digests = "own" }: { digests?: "own" | "all" } = {},
+  { digests = "own", keepLinks = false }: MirrorOptions = {},
 ): TreeMirror {
-  const files = new Map<string, { digest: string | undefined; executable: boolean }>();
+  const files = new Map<string, { digest: string | undefined; executable: boolean; isLink: boolean }>();
   const paths = new Set<string>();
   /** Paths to compare on each delta: files that a run wrote, in the repository or with the run, and links. */
   const modified = new Set<string>();
@@ -70,11 +73,12 @@ export function createTreeMirror(
   let matcher = ignoredFiles(rules);
   let started = false;
 
-  function add({ path, content, executable, isModified: isOwn }: MirroredFile): void {
-    files.set(path, { digest: isOwn || digests === "all" ? contentDigest(content) : undefined, executable });
+  function add({ path, content, executable, isLink = false, isModified: isOwn }: MirroredFile): void {
+    files.set(path, { digest: isOwn || digests === "all" ? contentDigest(content) : undefined, executable, isLink });
     paths.add(path);
     if (isOwn) modified.add(path);
     else modified.delete(path);
+    if (isLink) return;
     if (path === ".gitignore" || path.endsWith("/.gitignore")) rules.set(path, Buffer.from(content).toString("utf8"));
   }
 
@@ -102,17 +106,17 @@ export function createTreeMirror(
         if (files.has(path) || stale.has(path)) delta.remove.push(path);
         continue;
       }
-      const content = await readLinked(tree, path);
-      if (!content) {
+      const file = await readFile(tree, await tree.stat(path), { keepLinks, baseTime });
+      if (!file) {
         if (files.has(path)) delta.remove.push(path);
         continue;
       }
-      const entry = await tree.stat(path);
-      const { executable } = entry;
+      const { content, executable, isLink = false } = file;
       const known = files.get(path);
-      const same = known?.digest === contentDigest(content) && known.executable === executable;
+      const same =
+        known?.digest === contentDigest(content) && known.executable === executable && known.isLink === isLink;
       if (same && !stale.has(path)) continue;
-      delta.write.push({ path, content, executable, isModified: isModified(entry, baseTime) });
+      delta.write.push(file);
     }
     return delta;
   }
@@ -132,11 +136,19 @@ export function createTreeMirror(
   }
 
   return {
-    nextDelta: async (tree) => apply(started ? await differences(tree) : await allFiles(tree, limits)),
+    async nextDelta(tree) {
+      if (started) return apply(await differences(tree));
+      const baseTime = await baseTimeOf(tree);
+      return apply(await allFiles(tree, limits, (entry) => readFile(tree, entry, { keepLinks, baseTime })));
+    },
     async baseFiles(tree) {
       const baseTime = await baseTimeOf(tree);
       // Reads the base, since a tool may change a file after it was listed.
-      const read = async (entry: Entry) => (isModified(entry, baseTime) ? undefined : tree.readBase(entry.path));
+      const read = async (entry: Entry): Promise<MirroredFile | undefined> => {
+        const { path, executable } = entry;
+        const content = isModified(entry, baseTime) ? undefined : await tree.readBase(path);
+        return content && { path, content, executable, isModified: false };
+      };
       return apply(await allFiles(tree, limits, read));
     },
     markStale(touched) {
@@ -175,22 +187,20 @@ class Turns {
 async function allFiles(
   tree: TreeSource,
   limits: TreeLimits,
-  read: (entry: Entry) => Promise<Uint8Array | undefined> = ({ path }) => readLinked(tree, path),
+  read: (entry: Entry) => Promise<MirroredFile | undefined>,
 ): Promise<Delta> {
   const files = (await tree.list("", { recursive: true })).filter(({ type }) => type === "file" || type === "symlink");
   checkSize(files.length, limits.files, "files");
-  const baseTime = await baseTimeOf(tree);
   const write: MirroredFile[] = [];
   let bytes = 0;
   const turns = new Turns();
   for (const entry of files) {
-    const { path, executable } = entry;
     if (turns.isDue) await turns.next();
-    const content = await read(entry);
-    if (!content) continue;
-    bytes += content.length;
+    const file = await read(entry);
+    if (!file) continue;
+    bytes += file.content.length;
     checkSize(bytes, limits.bytes, "bytes");
-    write.push({ path, content, executable, isModified: isModified(entry, baseTime) });
+    write.push(file);
   }
   return { write, remove: [], links: files.filter(({ type }) => type === "symlink").map(({ path }) => path) };
 }
@@ -210,18 +220,57 @@ async function isLink(tree: TreeSource, path: string): Promise<boolean> {
 }
 
 /** Returns the modification time of unchanged files: that of the root. */
-async function baseTimeOf(tree: TreeSource): Promise<number> {
+async function baseTimeOf(tree: Pick<TreeSource, "stat">): Promise<number> {
   return (await tree.stat("")).modified.getTime();
 }
 
-/** Reads a file, with links resolved by the workspace. Returns undefined for a broken link or one to a folder. */
-async function readLinked(tree: TreeSource, path: string): Promise<Uint8Array | undefined> {
+const maxTargetBytes = 4_000;
+
+/**
+ * Reads a file. A link is a link or the file it leads to; undefined for one that leaves the tree or the worker's view of
+ * it, and for a copy of what is not a file.
+ */
+async function readFile(
+  tree: Pick<TreeSource, "readBytes" | "readBase">,
+  entry: Entry,
+  { keepLinks, baseTime }: { keepLinks: boolean; baseTime: number },
+): Promise<MirroredFile | undefined> {
+  const { path, type, executable, modified } = entry;
+  const content = await readLinked(tree, path);
+  if (content === "outside") return undefined;
+  // The workspace has the target of a link only as it was in the base.
+  if (keepLinks && type === "symlink" && modified.getTime() === baseTime) {
+    const target = await tree.readBase(path);
+    if (target && target.length <= maxTargetBytes)
+      return { path, content: target, executable: false, isLink: true, isModified: true };
+  }
+  return content && { path, content, executable, isModified: isModified(entry, baseTime) };
+}
+
+/** Reads a file, with links resolved by the workspace. Resolves to undefined if there is no file. */
+async function readLinked(
+  tree: Pick<TreeSource, "readBytes">,
+  path: string,
+): Promise<Uint8Array | "outside" | undefined> {
   try {
     return await tree.readBytes(path);
   } catch (error) {
-    if (error instanceof ToolError) return undefined;
+    if (error instanceof ToolError) return error.code === "INVALID_PATH" ? "outside" : undefined;
     throw error;
   }
+}
+
+/** Returns the links of a tree that stay in it and that the run has not changed. */
+export async function readLinks(
+  tree: Pick<TreeSource, "list" | "stat" | "readBytes" | "readBase">,
+): Promise<TreeFile[]> {
+  const baseTime = await baseTimeOf(tree);
+  const links: TreeFile[] = [];
+  for (const entry of (await tree.list("", { recursive: true })).filter(({ type }) => type === "symlink")) {
+    const file = await readFile(tree, entry, { keepLinks: true, baseTime });
+    if (file?.isLink) links.push(file);
+  }
+  return links;
 }
 
 function checkSize(size: number, limit: number, unit: string): void {

@@ -47,7 +47,6 @@ const config = [
   "[core]",
   "\trepositoryformatversion = 0",
   "\tbare = false",
-  "\tsymlinks = false",
   "[user]",
   "\tname = Golem Forge",
   "\temail = golem-forge@localhost",

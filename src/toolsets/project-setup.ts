@@ -2,7 +2,8 @@ import { createHash } from "node:crypto";
 import { arch } from "node:process";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Workspace } from "#domain/workspace.ts";
-import type { GuestChange } from "#executors/executor.ts";
+import type { TreeFile } from "#executors/executor.ts";
+import { readLinks } from "#executors/tree-mirror.ts";
 import type { ToolServices } from "./toolset.ts";
 
 /** The commands that install a project's dependencies for its current lockfiles. */
@@ -90,10 +91,10 @@ async function keyOf(
 }
 
 /** Returns the files on which the setup of the default branch runs: those of the base, without the run's changes. */
-export async function baseFiles(workspace: Workspace): Promise<GuestChange[]> {
+export async function baseFiles(workspace: Workspace): Promise<TreeFile[]> {
   const changed = new Set((await workspace.changes()).map(({ path }) => path));
   const paths = new Set([...(await workspace.paths()), ...changed]);
-  const files: GuestChange[] = [];
+  const files = await readLinks(workspace);
   const turns = createTurns();
   for (const path of paths) {
     await turns();
@@ -106,8 +107,8 @@ export async function baseFiles(workspace: Workspace): Promise<GuestChange[]> {
 }
 
 /** Returns the run's current files. */
-export async function presentFiles(workspace: Workspace): Promise<GuestChange[]> {
-  const files: GuestChange[] = [];
+export async function presentFiles(workspace: Workspace): Promise<TreeFile[]> {
+  const files = await readLinks(workspace);
   const turns = createTurns();
   for (const path of await workspace.paths()) {
     await turns();

@@ -476,6 +476,52 @@ describe.skipIf(!availability.available)("reading the changes of the OS sandbox"
     });
   });
 
+  test("contains the repository's own links, and follows none of them when it reads the changes", async () => {
+    const server = await startGitServer();
+    onTestFinished(() => server.close());
+    const repository = await server.repository();
+    const files = {
+      "a.txt": "a\n",
+      "sub/inner.txt": "inner\n",
+      link: { link: "a.txt" },
+      "sub/folder": { link: "../sub" },
+      later: { link: "build/out" },
+      outside: { link: "../../etc/passwd" },
+      absolute: { link: "/etc/passwd" },
+    };
+    await repository.commit({ files });
+    const source = { tenant: "1/1", url: repository.url, token: async () => undefined };
+    const sandbox = await openSandbox({ source, at: { branch: undefined }, changes: [] });
+    const session = await open();
+    const exec = (script: string) =>
+      session.exec(workspaceTree(sandbox, sandbox), {
+        command: ["bash", "-c", script],
+        timeoutMs: 8_000,
+        outputBytes: 20_000,
+      });
+
+    const first = await exec(
+      "readlink link sub/folder later; ls; git status --short; echo two > link; echo new > sub/folder/new.txt",
+    );
+    const second = await exec(
+      "ln -sfn /etc/passwd link; rm -r sub later; ln -s /etc sub; touch -h -d '2000-01-01' link sub",
+    );
+    const third = await exec("readlink link sub sub/folder later; cat sub/inner.txt; rm link; echo file > link");
+
+    expect(first.stdout).toBe("a.txt\n../sub\nbuild/out\na.txt\nlater\nlink\nsub\n");
+    expect(first.changes).toMatchObject({ written: [{ path: "a.txt" }, { path: "sub/new.txt" }], rejected: [] });
+    expect(second.changes.written).toEqual([]);
+    expect(second.changes.deleted.sort()).toEqual(["later", "sub/folder", "sub/inner.txt"]);
+    expect(second.changes.rejected).toEqual([
+      { path: "link", reason: "is a link" },
+      { path: "sub", reason: "is a link" },
+    ]);
+    expect(third.stdout).toBe("a.txt\n../sub\nbuild/out\ninner\n");
+    await sandbox.write("a.txt", "run\n");
+    expect((await exec("cat link; rm link; echo file > link")).changes.written).toMatchObject([{ path: "link" }]);
+    expect((await exec("readlink link; cat link")).stdout).toBe("a.txt\nrun\n");
+  });
+
   test("never makes a later write leave the tree", async () => {
     const outside = join(directory, "outside");
     const place = { session: await open(), workspace: memoryWorkspace(files) };

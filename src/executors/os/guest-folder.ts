@@ -5,6 +5,7 @@ import {
   constants,
   fchownSync,
   fstatSync,
+  lchownSync,
   lstatSync,
   mkdirSync,
   openSync,
@@ -15,6 +16,7 @@ import {
   rmdirSync,
   rmSync,
   type Stats,
+  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { lstat, open, rm } from "node:fs/promises";
@@ -68,9 +70,10 @@ export class GuestFolder {
     for (const path of remove) await this.#removeFile(path);
     const made = new Set<string>();
     const pause = createYielder();
-    for (const { path, content, executable } of write) {
+    for (const { path, content, executable, isLink } of write) {
       this.#makeParents(path, made);
-      this.#written.set(path, await this.#writeFile(path, content, executable));
+      const written = isLink ? this.#writeLink(path, content) : this.#writeFile(path, content, executable);
+      this.#written.set(path, await written);
       if (pause.isDue()) await pause.take();
     }
   }
@@ -176,11 +179,19 @@ export class GuestFolder {
     try {
       writeFileSync(file, content);
       if (this.#user) fchownSync(file, this.#user.uid, this.#user.gid);
-      const { dev, ino, size, mode, ctimeMs } = fstatSync(file);
-      return { dev, ino, size, mode, ctimeMs, seenInWalk: 0 };
+      return asWritten(fstatSync(file));
     } finally {
       closeSync(file);
     }
+  }
+
+  /** Creates a link. It is never followed outside of the sandbox. */
+  async #writeLink(path: string, target: Uint8Array): Promise<WrittenFile> {
+    const absolute = `${this.#root}/${path}`;
+    await removeTree(absolute);
+    symlinkSync(Buffer.from(target), absolute);
+    if (this.#user) lchownSync(absolute, this.#user.uid, this.#user.gid);
+    return asWritten(lstatSync(absolute));
   }
 
   /** Makes sure that every parent of a path is a real folder, and removes anything else in its place. */
@@ -211,6 +222,10 @@ export class GuestFolder {
 interface WrittenFile extends Pick<Stats, "dev" | "ino" | "size" | "mode" | "ctimeMs"> {
   /** The number of the last walk that found it. */
   seenInWalk: number;
+}
+
+function asWritten({ dev, ino, size, mode, ctimeMs }: Stats): WrittenFile {
+  return { dev, ino, size, mode, ctimeMs, seenInWalk: 0 };
 }
 
 /** The state of a walk over the folder. */

@@ -88,7 +88,7 @@ export class OsSession implements ExecSession {
   readonly #folders: CommandFolders;
   readonly #guest: GuestFolder;
   readonly #homeFolder: GuestFolder;
-  #mirror: TreeMirror = createTreeMirror(treeLimits);
+  #mirror: TreeMirror = createTreeMirror(treeLimits, { keepLinks: true });
   readonly #stop = new AbortController();
   readonly #queue = new SerialQueue();
   #commands = 0;

@@ -61,7 +61,7 @@ export class SpareTrees {
 
   async #write(commit: string, tree: TreeSource): Promise<void> {
     const { directory, user } = this.#options;
-    const mirror = createTreeMirror(treeLimits);
+    const mirror = createTreeMirror(treeLimits, { keepLinks: true });
     const files = await mirror.baseFiles(tree);
     if (files.write.length < minFiles) return void this.#spares.delete(commit);
     this.#count += 1;

@@ -1,10 +1,11 @@
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { createExecutors, type Executors } from "#executors/create-executors.ts";
 import { SetupCache } from "#executors/os/setup-cache.ts";
 import { codeToolset } from "#toolsets/registry.ts";
 import { memoryWorkspace } from "../../support/memory-workspace.ts";
+import { startSandboxWorld } from "../../support/sandbox-world.ts";
 import { runSpec, toolsetWorld } from "../../support/toolset-world.ts";
 
 const directory = mkdtempSync("/var/tmp/golem-setups-test-");
@@ -113,5 +114,20 @@ describe.skipIf(!available)("the setup commands of a project", () => {
     const other = await run({ changes: lockfile });
     expect(await other.bash(read)).toContain("No such file");
     expect(await other.asks("install_package", {})).toBe(true);
+  });
+
+  test("find the repository's links", async () => {
+    const git = await startSandboxWorld();
+    onTestFinished(() => git.close());
+    const repository = await git.repositoryWith({ "shared/a.txt": "shared\n", app: { link: "shared" } });
+    const worker = { ...runSpec.worker, setup: ["mkdir node_modules; cat app/a.txt > node_modules/seen"] };
+    const spec = { ...runSpec, id: "setup-links", rootId: "setup-links", worker };
+    const sandbox = await git.open(repository);
+    const world = await toolsetWorld(codeToolset, { sandbox, services: { executors: overlays, spec } });
+
+    await world.call("install_package", {});
+
+    const { llmContent } = await world.call("run_code", { language: "bash", code: "cat node_modules/seen" });
+    expect(llmContent).toContain("stdout:\nshared\n");
   });
 });
