@@ -26,6 +26,8 @@ export interface EventCLIAdapterOptions {
   enableRawMode?: boolean;
   /** Default: `normal`. */
   traceLevel?: TraceLevel;
+  /** False leaves out the worker's answers, which the caller prints. Default: true. */
+  showsAnswers?: boolean;
   /** Stores the messages that a person typed, so that the arrow keys recall them in later sessions. */
   historyFile?: string;
   /** Lists the paths that can complete a word that begins with `@`. */
@@ -54,6 +56,7 @@ class TerminalAdapter implements EventCLIAdapter {
   readonly #output: Writable;
   readonly #raw: boolean;
   readonly #traceLevel: TraceLevel;
+  readonly #showsAnswers: boolean;
   readonly #historyFile: string | undefined;
   readonly #files: () => Promise<readonly string[]>;
   readonly #style: Style;
@@ -77,6 +80,7 @@ class TerminalAdapter implements EventCLIAdapter {
       input = process.stdin,
       enableRawMode = true,
       traceLevel = "normal",
+      showsAnswers = true,
       historyFile,
       files = async () => [],
     }: EventCLIAdapterOptions,
@@ -86,6 +90,7 @@ class TerminalAdapter implements EventCLIAdapter {
     this.#output = output;
     this.#raw = enableRawMode;
     this.#traceLevel = traceLevel;
+    this.#showsAnswers = showsAnswers;
     this.#historyFile = historyFile;
     this.#files = files;
     this.#style = createStyle(output);
@@ -293,6 +298,7 @@ class TerminalAdapter implements EventCLIAdapter {
       return;
     }
     if (role === "system" && !this.#shows("debug")) return;
+    if (role === "assistant" && !this.#showsAnswers) return;
     if (role === "user" && !this.#shows("summary")) return;
     const speaker = {
       user: this.#style("blue", "You: "),

@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -305,4 +306,29 @@ test.each(["bash", "zsh", "fish"])("golem completion prints a script for %s that
   const run = world.give(["completion", shell]);
   expect(await run.code).toBe(0);
   for (const name of Object.keys(commandHelp)) expect(run.text()).toContain(name);
+});
+
+test("the completion script of bash completes commands, workers and options", async () => {
+  const world = await golemWorld({ turns: [] });
+  const script = world.give(["completion", "bash"]);
+  await script.code;
+  const complete = (...words: string[]) =>
+    execFileSync(
+      "bash",
+      [
+        "-c",
+        `golem() { printf 'fixer  Fixes\\nfinder  Finds\\n'; }\n${script.output()}
+COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _golem; echo "\${COMPREPLY[@]}"`,
+        "bash",
+        ...words,
+      ],
+      { encoding: "utf8" },
+    );
+
+  expect([complete("golem", "do"), complete("golem", "run", "fix"), complete("golem", "resume", "--q")]).toEqual([
+    "doctor\n",
+    "fixer\n",
+    "--quiet\n",
+  ]);
+  expect(complete("golem", "resume", "--dry")).toBe("\n");
 });

@@ -1,6 +1,7 @@
-import { readdirSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { gunzipSync } from "node:zlib";
 import { expect, test } from "vitest";
 import { golemWorld, write } from "../support/golem-world.ts";
 
@@ -19,6 +20,11 @@ async function interrupted(world: Awaited<ReturnType<typeof golemWorld>>): Promi
   await run.code;
   const [, id = ""] = /golem resume (\w+)/.exec(run.text()) ?? [];
   return id;
+}
+
+function databaseOf(world: Awaited<ReturnType<typeof golemWorld>>, id: string): string {
+  const files = readdirSync(world.env.XDG_STATE_HOME, { recursive: true, encoding: "utf8" });
+  return join(world.env.XDG_STATE_HOME, files.find((name) => name.endsWith(`${id}.db`)) ?? "");
 }
 
 test("an interrupted run is resumed with a message, and keeps its files and its conversation", async () => {
@@ -73,6 +79,9 @@ test("golem log lists the runs of the checkout, and shows the transcript of one"
   const none = world.give(["log"]);
   await none.code;
   const id = await interrupted(world);
+  const file = databaseOf(world, id);
+  const older = new URL("../runtime/store/earlier-versions/schema-5.db.gz", import.meta.url);
+  writeFileSync(file.replace(id, "01de5000"), gunzipSync(readFileSync(older)));
 
   const list = world.give(["log"]);
   const shown = world.give(["log", id]);
@@ -120,10 +129,7 @@ test("a run whose state folder cannot be written works, and says that it cannot 
 test("a run that a newer release has written is named in the list, and not resumed", async () => {
   const world = await golemWorld({ turns: [write(), overwrite, done] });
   const id = await interrupted(world);
-  const file = readdirSync(world.env.XDG_STATE_HOME, { recursive: true, encoding: "utf8" }).find((name) =>
-    name.endsWith(`${id}.db`),
-  );
-  const database = new DatabaseSync(join(world.env.XDG_STATE_HOME, file ?? ""));
+  const database = new DatabaseSync(databaseOf(world, id));
   database.exec("update runs set snapshot = json_set(snapshot, '$.version', 900)");
   database.close();
 

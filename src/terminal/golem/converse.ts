@@ -12,7 +12,8 @@ export interface ConversationEnd {
   error?: string;
   toolCallCount: number;
   tokens: { input: number; output: number };
-  cost: number;
+  /** In US dollars; undefined if the price of the model is unknown. */
+  cost?: number;
   /** True if the person is leaving and must not be asked anything else. */
   isLeaving: boolean;
 }
@@ -42,7 +43,7 @@ export async function converse({
   const unsubscribe = terminal.bus.on("sessionEnd", ({ reason }) => {
     wasInterrupted = reason === "interrupted";
   });
-  const used: Usage = { toolCallCount: 0, tokens: { input: 0, output: 0 }, cost: 0 };
+  const used: Usage = { toolCallCount: 0, tokens: { input: 0, output: 0 } };
   try {
     let result = typeof first === "string" ? await runtime.run(first, attachments) : await resume(first, runtime);
     for (;;) {
@@ -87,7 +88,7 @@ function add(used: Usage, result: RunResult): void {
   used.toolCallCount += result.toolCallCount;
   used.tokens.input += result.tokens.input;
   used.tokens.output += result.tokens.output;
-  used.cost += result.cost ?? 0;
+  if (result.cost !== undefined) used.cost = (used.cost ?? 0) + result.cost;
 }
 
 function endOf(

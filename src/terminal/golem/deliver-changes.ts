@@ -33,6 +33,7 @@ export interface DeliverChanges {
   isUnfinished: boolean;
   /** True if the person is leaving and must not be asked anything else. */
   isLeaving: boolean;
+  isQuiet: boolean;
 }
 
 /**
@@ -40,10 +41,10 @@ export interface DeliverChanges {
  * the backup patch, and `asRequested` is false.
  */
 export async function deliverChanges(given: DeliverChanges): Promise<{ done: DeliveryResult; asRequested: boolean }> {
-  const { checkout, backup, ending, terminal, isUnfinished, isLeaving } = given;
+  const { checkout, backup, ending, terminal, isUnfinished, isLeaving, isQuiet } = given;
   const changes = checkout.changes();
   if (changes.length === 0) {
-    terminal.print("Nothing was changed.");
+    if (!isQuiet) terminal.print("Nothing was changed.");
     return { done: { kind: "nothing" }, asRequested: true };
   }
   backup.save();

@@ -42,12 +42,12 @@ export const commandHelp = {
   run: {
     usage: 'run <worker> ["task"]',
     summary: "run a worker on this checkout, or a program by its folder or file; the task may be piped in",
-    details: runOptions,
+    details: runOptions.replaceAll("golem run only: ", ""),
   },
   resume: {
     usage: "resume [run]",
     summary: "continue a run after its terminal was closed or its process died",
-    details: runOptions,
+    details: runOptions.replaceAll(/^.*golem run only: .*\n/gm, ""),
   },
   log: {
     usage: "log [run]",
@@ -192,15 +192,27 @@ ${runOptions}`;
 
 const commands = Object.keys(commandHelp).join(" ");
 
-// Each line of `golem workers` begins with the name of a worker.
+// Each line of `golem workers` begins with the name of a worker, and each of `golem log` with the id of a run.
 const listWorkers = "golem workers --no-color 2>/dev/null | cut -d ' ' -f 1";
+const listRuns = "golem log --no-color 2>/dev/null | cut -d ' ' -f 1";
+
+/** The long options that the help of a command lists. */
+const optionsOf = ({ details = "" }: CommandHelp) => details.match(/(?<=^ .*)--[a-z-]+/gm) ?? [];
+const commandOptions = Object.entries<CommandHelp>(commandHelp).flatMap(([name, help]) => {
+  const options = [...new Set(optionsOf(help))].join(" ");
+  return options === "" ? [] : [{ name, options }];
+});
 
 const scripts: Record<string, string> = {
   bash: `_golem() {
   local current=\${COMP_WORDS[COMP_CWORD]}
+  case $current:\${COMP_WORDS[1]} in
+${commandOptions.map(({ name, options }) => `    -*:${name}) COMPREPLY=($(compgen -W "${options}" -- "$current")); return ;;`).join("\n")}
+  esac
   case \${COMP_CWORD}:\${COMP_WORDS[1]} in
     1:*) COMPREPLY=($(compgen -W "${commands}" -- "$current")) ;;
     2:run) COMPREPLY=($(compgen -W "$(${listWorkers})" -- "$current")) ;;
+    2:log|2:resume) COMPREPLY=($(compgen -W "$(${listRuns})" -- "$current")) ;;
     2:help) COMPREPLY=($(compgen -W "${commands}" -- "$current")) ;;
     2:completion) COMPREPLY=($(compgen -W "bash zsh fish" -- "$current")) ;;
     *) COMPREPLY=($(compgen -f -- "$current")) ;;
@@ -209,9 +221,13 @@ const scripts: Record<string, string> = {
 complete -F _golem golem
 `,
   zsh: `_golem() {
+  case $words[CURRENT]:$words[2] in
+${commandOptions.map(({ name, options }) => `    -*:${name}) compadd -- ${options}; return ;;`).join("\n")}
+  esac
   case $CURRENT:$words[2] in
     2:*) compadd ${commands} ;;
     3:run) compadd \${(f)"$(${listWorkers})"} ;;
+    3:log|3:resume) compadd \${(f)"$(${listRuns})"} ;;
     3:help) compadd ${commands} ;;
     3:completion) compadd bash zsh fish ;;
     *) _files ;;
@@ -221,9 +237,17 @@ compdef _golem golem
 `,
   fish: `complete -c golem -n __fish_use_subcommand -f -a "${commands}"
 complete -c golem -n "__fish_seen_subcommand_from run" -f -a "(${listWorkers})"
+complete -c golem -n "__fish_seen_subcommand_from log resume" -f -a "(${listRuns})"
 complete -c golem -n "__fish_seen_subcommand_from help" -f -a "${commands}"
 complete -c golem -n "__fish_seen_subcommand_from completion" -f -a "bash zsh fish"
-`,
+${commandOptions
+  .map(({ name, options }) =>
+    options
+      .split(" ")
+      .map((option) => `complete -c golem -n "__fish_seen_subcommand_from ${name}" -l ${option.slice(2)}\n`)
+      .join(""),
+  )
+  .join("")}`,
 };
 
 /** Returns the completion script of a shell. Throws a UserError for another shell. */

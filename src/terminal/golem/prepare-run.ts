@@ -188,7 +188,7 @@ async function save(savedRuns: SavedRuns, id: string): Promise<Pick<PreparedRun,
 
 async function newestUnfinished(savedRuns: SavedRuns): Promise<string> {
   for (const id of savedRuns.ids()) {
-    const store = savedRuns.read(id);
+    const store = await savedRuns.read(id);
     const isUnfinished = (await turnsOf(store)).length > 0 && !(await isDelivered(store));
     await store.close();
     if (isUnfinished) return id;

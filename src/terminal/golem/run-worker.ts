@@ -178,6 +178,7 @@ async function finish(end: ConversationEnd, task: string, started: StartedRun): 
     ending: request.ending,
     isUnfinished: end.code !== exitCodes.answered,
     isLeaving,
+    isQuiet: request.quiet,
     branch: `golem/${id}`,
     message: commitMessage(chosen.worker.name, task),
   });
@@ -245,7 +246,7 @@ function commitMessage(worker: string, task: string): string {
 function describeUsage({ toolCallCount, tokens: { input, output }, cost }: ConversationEnd): string {
   const calls = `${toolCallCount} ${toolCallCount === 1 ? "tool call" : "tool calls"}`;
   const tokens = `${(input + output).toLocaleString("en")} tokens`;
-  return [calls, tokens, ...(cost > 0 ? [`$${cost.toFixed(4)}`] : [])].join(", ");
+  return [calls, tokens, ...(cost === undefined ? [] : [`$${cost.toFixed(4)}`])].join(", ");
 }
 
 /** Writes one event per line. The messages sent to a model are replaced by their number. */

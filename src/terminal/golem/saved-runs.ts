@@ -5,7 +5,7 @@ import { basename, join } from "node:path";
 import { UserError } from "#domain/errors.ts";
 import { localOrigin } from "#embed/worker-runtime.ts";
 import { openSqliteStore, openSqliteStoreReadOnly } from "#runtime/store/sqlite/open-sqlite-store.ts";
-import { DatabaseInUseError } from "#runtime/store/sqlite/sqlite-connection.ts";
+import { DatabaseInUseError, OlderDatabaseError } from "#runtime/store/sqlite/sqlite-connection.ts";
 import { type RunRow, readable, type Store } from "#runtime/store/store.ts";
 import { BaseRecord } from "#sandbox/checkout/base-record.ts";
 import type { StepChanges } from "#sandbox/sandbox.ts";
@@ -50,9 +50,16 @@ export class SavedRuns {
     return { id, store, record: new BaseRecord(join(this.#folder, `${id}.base`)) };
   }
 
-  /** Opens a run for reading, even while another process works on it. */
-  read(id: string): Store {
-    return openSqliteStoreReadOnly(this.#database(id));
+  /** Opens a run for reading, even while another process works on it. Upgrades one that an older release has written. */
+  async read(id: string): Promise<Store> {
+    const path = this.#database(id);
+    try {
+      return openSqliteStoreReadOnly(path);
+    } catch (error) {
+      if (!(error instanceof OlderDatabaseError)) throw error;
+      await (await openSqliteStore(path)).close();
+      return openSqliteStoreReadOnly(path);
+    }
   }
 
   ids(): string[] {

@@ -17,10 +17,10 @@ const maxArguments = 200;
 export async function showLog(given: string | undefined, context: CommandContext): Promise<string> {
   const { savedRuns } = await findSurroundings(context);
   const paint = createStyle(context.output);
-  if (given !== undefined) return transcriptOf(savedRuns.read(savedRuns.find(given)), paint);
+  if (given !== undefined) return transcriptOf(await savedRuns.read(savedRuns.find(given)), paint);
 
   const lines: string[] = [];
-  for (const id of savedRuns.ids()) lines.push(...(await describeRun(id, savedRuns.read(id), paint)));
+  for (const id of savedRuns.ids()) lines.push(...(await describeRun(id, await savedRuns.read(id), paint)));
   return lines.length > 0 ? `${lines.join("\n")}\n` : "No runs of this checkout are saved. Start one with golem run.\n";
 }
 

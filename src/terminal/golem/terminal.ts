@@ -53,6 +53,7 @@ export async function openTerminal(
     input: typed,
     output: shown,
     traceLevel: json || quiet ? "quiet" : "normal",
+    showsAnswers: outputIsForPeople || !(json || quiet),
     ...(historyFile !== undefined && { historyFile }),
     ...(files && { files }),
   });

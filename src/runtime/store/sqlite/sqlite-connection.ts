@@ -57,13 +57,15 @@ export async function openSqliteConnection(path: string): Promise<SqliteConnecti
   }
 }
 
-/** Opens a database for reading, even while another process uses it. Throws a UserError if it cannot be read. */
+/** Opens a database for reading, even while another process uses it. Throws a UserError if it cannot be read or is older. */
 export function openReadOnlyConnection(path: string): SqliteConnection {
   const database = new DatabaseSync(path, { readOnly: true, timeout: 5_000 });
   try {
     assertOwnDatabase(database, path);
     if (readPragma(database, "user_version") < sqliteMigrations.length) {
-      throw new UserError(`The database ${path} was written by an older version of Golem Forge.`);
+      throw new OlderDatabaseError(
+        `The database ${path} was written by an older version of Golem Forge. Start the server once, which upgrades it.`,
+      );
     }
     return connectionOf(database, { close: () => {} }, path);
   } catch (error) {
@@ -323,6 +325,11 @@ function hasTables(database: DatabaseSync): boolean {
 }
 
 const sqliteBusy = 5;
+
+/** A database whose schema has to be migrated first. */
+export class OlderDatabaseError extends UserError {
+  override readonly name = "OlderDatabaseError";
+}
 
 /** Another process uses the database. */
 export class DatabaseInUseError extends UserError {
