@@ -14,6 +14,8 @@ export interface HistoryRequest {
   /** The number of commits to skip. */
   skip?: number | undefined;
   limit: number;
+  /** Stops at the first depth with commits to return, even if there are fewer than the limit. */
+  newestPartFirst?: boolean | undefined;
 }
 
 /** The history of a commit that was fetched so far. */
@@ -56,6 +58,7 @@ export async function readHistory(
   const cache = historyCacheOf(baseStore);
   const wanted = { ...request, limit };
   let found = await walkHistory(cache.store, wanted);
+  let partDepth: number | undefined;
   // A commit without trees takes a few hundred bytes, so one request is enough.
   const depths = path === undefined ? [Math.min(Math.max(limit, minDepth), maxDepth), maxDepth] : pathDepths;
   const starts = exclude === undefined ? [from] : [from, exclude];
@@ -64,9 +67,14 @@ export async function readHistory(
     const result = await deepen(cache, connectRemote(), starts, { depth, path });
     found = await walkHistory(cache.store, wanted);
     if (result === "complete") break;
+    const isPage = request.newestPartFirst && exclude === undefined && found.entries.length > skip;
+    if (isPage && !found.isComplete && depth < maxDepth) {
+      partDepth = depth;
+      break;
+    }
   }
   releaseHistory(baseStore);
-  return { commits: found.entries.slice(skip), isComplete: found.isComplete };
+  return { commits: found.entries.slice(skip), isComplete: found.isComplete, ...(partDepth && { partDepth }) };
 }
 
 /** Returns the history that was fetched so far for the bases of a store. Call `releaseHistory` after use. */

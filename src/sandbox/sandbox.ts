@@ -52,6 +52,8 @@ export interface LogOptions {
   exclude?: string;
   /** The number of commits to skip. */
   skip?: number;
+  /** Reads older history only if the newest part of it has no commit to return, even if there are fewer than the limit. */
+  newestPartFirst?: boolean;
 }
 
 export interface LogEntry {
@@ -68,6 +70,8 @@ export interface History {
   commits: LogEntry[];
   /** False if there are fewer commits than the limit because older ones were not read. */
   isComplete: boolean;
+  /** The depth that was read, if older history can be read. */
+  partDepth?: number;
 }
 
 export interface BlameOptions {

@@ -27,9 +27,14 @@ export function createGitLogTool({ sandbox, workspace }: ToolServices): NamedToo
     readOnly: true,
     needsApproval: false,
     execute: async ({ limit = 10, skip = 0, path, range }) => {
-      const { commits: entries, isComplete } = await sandbox.log({
+      const {
+        commits: entries,
+        isComplete,
+        partDepth,
+      } = await sandbox.log({
         limit,
         skip,
+        newestPartFirst: true,
         ...(path !== undefined && { path: workspace.resolve(path) }),
         ...(range !== undefined && parseRange(range)),
       });
@@ -41,7 +46,10 @@ export function createGitLogTool({ sandbox, workspace }: ToolServices): NamedToo
       const summary = `${commits.length} ${commits.length === 1 ? "commit" : "commits"}`;
       // Commit messages and author names are written by anyone whose commit was merged.
       const listed = commits.length === 0 ? "No commits." : wrapUntrusted(lines.join("\n"), "commit messages");
-      const note = "Older history was not read (at most 5,000 commits are), so there may be more commits.";
+      const note =
+        partDepth === undefined
+          ? "Older history was not read (at most 5,000 commits are), so there may be more commits."
+          : `Only the newest ${partDepth} commits were searched. skip ${skip + commits.length} searches older ones.`;
       return {
         llmContent: isComplete ? listed : `${listed}\n${note}`,
         value: { kind: "git.log", data: { commits }, summary, preview: lines.join("\n") },

@@ -120,6 +120,26 @@ test("git_log shows the history of the repository", async () => {
   expect((await call("git_log", {})).llmContent).toMatch(/[0-9a-f]{7} \d{4}-\d\d-\d\d .*: First/);
 });
 
+test("git_log of a file that rarely changes shows its newest commits first, and how to see older ones", async () => {
+  const { call } = await world();
+  const first = (await repository.git("rev-parse", "main")).trim();
+  const commits = Array.from({ length: 520 }, (_, at) => {
+    const file = at === 1 || at === 515 ? "src/c.ts" : "b.txt";
+    const who = `Ada <ada@example.com> ${1_700_000_000 + at} +0000`;
+    const from = at === 0 ? `from ${first}\n` : "";
+    return `commit refs/heads/long\ncommitter ${who}\ndata <<E\nCommit ${at}\nE\n${from}M 644 inline ${file}\ndata <<E\n${at}\nE\n\n`;
+  });
+  await repository.feed(commits.join(""), "fast-import", "--quiet");
+
+  const { llmContent } = await call("git_log", { path: "src/c.ts", range: "long" });
+
+  expect(llmContent).toContain("Commit 515");
+  expect(llmContent).not.toContain("Commit 1\n");
+  expect(llmContent).toContain("Only the newest 500 commits were searched. skip 1 searches older ones.");
+  const older = await call("git_log", { path: "src/c.ts", range: "long", skip: 1 });
+  expect(older.llmContent).toMatch(/Commit 1\n.*: First\n<\/untrusted/);
+});
+
 test("git_log lists the commits of a branch that are not in another", async () => {
   const { call } = await world();
   await repository.commit({
