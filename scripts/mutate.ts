@@ -47,11 +47,14 @@ const rooms: Record<string, Room> = {
   },
   sandbox: {
     code: ["src/sandbox/{push-changes,merge-branch,merge-file,zones}.ts"],
-    tests: ["test/sandbox/*.test.ts"],
+    tests: ["test/sandbox/{git-sandbox,push,find-renames,merge-file,zones,workspace,paths}.test.ts"],
   },
   store: {
     code: ["src/runtime/store/*.ts", "src/runtime/store/{memory,sqlite}/*.ts"],
-    tests: ["test/runtime/store/{memory-store,sqlite-store,store-model,git-store}.test.ts"],
+    tests: [
+      "test/runtime/store/{memory-store,sqlite-store,store-model,git-store,unreadable-data,unusable-database}.test.ts",
+      "test/terminal/database-commands.test.ts",
+    ],
   },
 };
 
