@@ -66,6 +66,9 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
       await store.close();
       await expect(store.ping()).rejects.toThrow("The store is closed.");
       await expect(receive("hello")).rejects.toThrow("The store is closed.");
+      await expect(store.dueRuns(0)).rejects.toThrow("The store is closed.");
+      await expect(store.effectProblem("r1")).rejects.toThrow("The store is closed.");
+      await expect(store.bringForward(0)).rejects.toThrow("The store is closed.");
     });
   });
 }
@@ -151,6 +154,15 @@ function ingestTests(): void {
 
     expect(await textsInInbox("r1")).toEqual([]);
     expect(await store.log("r1")).toHaveLength(1);
+  });
+
+  test("appends events without a dedupe key each time", async () => {
+    await startRun();
+
+    await receive("again", "again");
+    await receive("again");
+
+    expect(await textsInInbox("r1")).toEqual(["again", "again", "again"]);
   });
 
   test("stores nothing when one of its events is for an unknown run", async () => {

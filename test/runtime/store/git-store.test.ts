@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { UserError } from "#domain/errors.ts";
 import { LeaseLostError } from "#domain/write-lease.ts";
 import { type GitStore, type GitStoreOptions, openGitStore } from "#runtime/store/git/open-git-store.ts";
@@ -175,7 +175,9 @@ describe("two jobs", () => {
 
   test("a job that does not renew its lease loses it, and publishes nothing more", async () => {
     const ref = newRef();
-    const first = bound(await open(ref, { leaseMs: 1 }));
+    // Its heartbeat, which renews the lease, does not run while a job is suspended.
+    vi.useFakeTimers({ toFake: ["setInterval"] });
+    const first = bound(await open(ref, { leaseMs: 1 }).finally(() => vi.useRealTimers()));
     await first.store.ingest({ deliveryId: "published", events: [] });
     await first.publish();
     await first.store.ingest({ deliveryId: "not published", events: [] });

@@ -151,15 +151,17 @@ describe("the file", () => {
     await store.close();
   });
 
-  test("of another program is refused and not changed", async () => {
-    const path = join(folder, "other.db");
-    tamper(path, "create table songs (title text)");
+  test.each([
+    ["tables", "create table notes (text)"],
+    ["an id", "pragma application_id = 42"],
+    ["a version", "pragma user_version = 1"],
+  ])("with %s of another program is refused and not changed", async (_, statement) => {
+    const path = join(folder, `other${++files}.db`);
+    tamper(path, statement);
+    const before = await readFile(path);
 
     await expect(openSqliteStore(path)).rejects.toThrow("belongs to another program");
-    const reader = new DatabaseSync(path);
-    expect(reader.prepare("select name from sqlite_schema").all()).toEqual([{ name: "songs" }]);
-    expect(reader.prepare("pragma journal_mode").get()).toEqual({ journal_mode: "delete" });
-    reader.close();
+    expect(await readFile(path)).toEqual(before);
   });
 
   test("that is not a database, or cannot be created, is refused with a message for people", async () => {
