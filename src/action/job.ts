@@ -8,7 +8,7 @@ import {
   findMissedReviews,
   keyOfEvent,
 } from "#bot/deliveries/find-missed-events.ts";
-import { updateTriggers } from "#bot/deliveries/handle-schedule.ts";
+import { updateTriggers } from "#bot/deliveries/handle-triggers.ts";
 import { type GitHubEvent, storeEvent } from "#bot/deliveries/receive-delivery.ts";
 import { jobTokens } from "#bot/github/installation-tokens.ts";
 import { openGitHubAs } from "#bot/github/open-github.ts";

@@ -7,7 +7,7 @@ import { inline } from "#bot/render/markdown.ts";
 import { OutageError, UserError } from "#domain/errors.ts";
 import { canWrite, type GitHub } from "#domain/github.ts";
 import { needsRun, parseToolCommand } from "#ui/run-commands.ts";
-import { startTriggered } from "./handle-trigger.ts";
+import { startTriggered } from "./handle-triggers.ts";
 import {
   attemptsBeforeNotice,
   type DeliveryContext,

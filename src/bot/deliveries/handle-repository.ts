@@ -1,7 +1,7 @@
 import { UserError } from "#domain/errors.ts";
 import type { ReportedLocation } from "#domain/github.ts";
 import { saveMergeCheck } from "./handle-merge-check.ts";
-import { mayChangeTriggers, updateTriggers } from "./handle-schedule.ts";
+import { mayChangeTriggers, updateTriggers } from "./handle-triggers.ts";
 import { type DeliveryContext, defineHandler, ignoreThread, queueOf, threadOf } from "./handler.ts";
 import {
   InstallationPayload,

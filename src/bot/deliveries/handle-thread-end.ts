@@ -1,5 +1,5 @@
 import { UserError } from "#domain/errors.ts";
-import { startTriggered } from "./handle-trigger.ts";
+import { startTriggered } from "./handle-triggers.ts";
 import { type DeliveryContext, defineHandler, ignoreThread, queueOf, threadEventKey, threadOf } from "./handler.ts";
 import { IssuePayload, locationOf, PullRequestPayload, type ThreadPayload } from "./payloads.ts";
 

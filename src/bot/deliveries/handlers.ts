@@ -12,9 +12,8 @@ import {
   repositoryMoved,
 } from "./handle-repository.ts";
 import { requestEdited } from "./handle-request-edit.ts";
-import { scheduleDue, scheduleEvent } from "./handle-schedule.ts";
 import { issueClosed, issueRemoved, pullRequestClosed, pullRequestReopened } from "./handle-thread-end.ts";
-import { issueTriggered, pullRequestTriggered } from "./handle-trigger.ts";
+import { issueTriggered, pullRequestTriggered, scheduleDue, scheduleEvent } from "./handle-triggers.ts";
 import type { Handler } from "./handler.ts";
 
 /** An event's name and its action, such as `issue_comment.created`; a push and a status have no action. */
