@@ -6,7 +6,8 @@ import { parseTrailers, withSection } from "#domain/commit-trailers.ts";
 import { ToolError, UserError } from "#domain/errors.ts";
 import { parseWorker } from "#domain/worker.ts";
 import { pathProblem } from "#executors/validate-changes.ts";
-import { splitWithEndings } from "#sandbox/diff-file.ts";
+import { diffLines, splitWithEndings } from "#sandbox/diff-file.ts";
+import { runAtOnce } from "#sandbox/event-loop.ts";
 import type { TestReport } from "#toolsets/code/test-runner.ts";
 import { summarizeTests } from "#toolsets/code/test-summary.ts";
 import { applyHunks } from "#toolsets/filesystem/apply-hunks.ts";
@@ -39,7 +40,8 @@ const functions: Record<string, (text: string) => unknown> = {
   withSection: (text) => withSection(text, "evidence", text),
   parseWorker: (text) => parseWorker(`---\nname: x\n---\n${text}`, "x.worker"),
   pathProblem,
-  splitWithEndings,
+  splitWithEndings: (text) => runAtOnce(splitWithEndings(text)),
+  diffLines: (text) => runAtOnce(diffLines(text, `${text.slice(1)}x`)),
   applyHunks: (text) => applyHunks(text, parsePatch("--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n", "a")[0]?.hunks ?? [], "a"),
   matchEdit: (text) => matchEdit(text, { oldText: "absent\ntext", newText: "" }),
   parsePatch: (text) => parsePatch(text, "a"),

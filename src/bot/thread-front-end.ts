@@ -2,7 +2,7 @@ import { postComment, updateComment } from "#bot/github/post-comment.ts";
 import { areUnchanged, describePosted } from "#bot/github/posted-comment.ts";
 import { blockquote, code, formatUtc, inline, paragraphs } from "#bot/render/markdown.ts";
 import { renderAltered, renderApproval, renderBeforeApproval } from "#bot/render/render-approval.ts";
-import { layOutRequest, maxPrecedingComments } from "#bot/render/render-request.ts";
+import { isReadable } from "#bot/render/render-request.ts";
 import { type CommentLinks, formatCost, renderLinks, renderStatus } from "#bot/render/render-status.ts";
 import { renderBeforeToolReply, renderToolReply } from "#bot/render/render-tool-reply.ts";
 import type { OpenGitHub } from "#domain/github.ts";
@@ -68,7 +68,7 @@ export function createThreadFrontEnd({
       };
       return (await postComment(openGitHub(origin), { ...options, thread: origin.thread, body })).id;
     },
-    canShow: (asked) => layOutRequest(clean(asked)).precedingComments.length <= maxPrecedingComments,
+    canShow: (asked) => isReadable(clean(asked)),
     showApproval: async (view, approval, options) => {
       const shown = clean(approval);
       if (options.replaces !== undefined) {

@@ -1,6 +1,6 @@
 import { ToolError } from "#domain/errors.ts";
-import { compareLines, DiffBudget, splitWithEndings } from "./diff-file.ts";
-import { EventLoopYielder } from "./event-loop.ts";
+import { compareLines, splitWithEndings } from "./diff-file.ts";
+import { EventLoopYielder, runInTurns } from "./event-loop.ts";
 import type { CommitLinks } from "./git-objects.ts";
 import {
   CommitQueue,
@@ -103,11 +103,11 @@ async function searchHistory(
     compared: 0,
     yielder: new EventLoopYielder(),
   };
-  const now = linesOf(content);
+  const now = await linesOf(content, search.yielder);
   const asked = now.slice(start - 1, end).map((_, index) => ({ asked: start - 1 + index, at: start - 1 + index }));
   const base = readCommit(store, from);
-  const before = base && readVersion(search, base);
-  const committed = before === undefined ? [] : passLines(asked, now, before).passed;
+  const before = base && (await readVersion(search, base));
+  const committed = before === undefined ? [] : (await passLines(asked, now, before, search.yielder)).passed;
 
   const suspects = new Map<string, TracedLine[]>([[from, committed]]);
   const queue = new CommitQueue();
@@ -115,7 +115,7 @@ async function searchHistory(
   for (let next = queue.take(); next?.commit; next = queue.take()) {
     const lines = suspects.get(next.oid) ?? [];
     suspects.delete(next.oid);
-    for (const [parent, passed] of passToParents(search, next.oid, next.commit, lines)) {
+    for (const [parent, passed] of await passToParents(search, next.oid, next.commit, lines)) {
       suspects.set(parent, [...(suspects.get(parent) ?? []), ...passed]);
       queue.add({ oid: parent, commit: readCommit(store, parent) });
     }
@@ -125,12 +125,12 @@ async function searchHistory(
 }
 
 /** Returns the lines that each parent contains. Records the others as changed by this commit. */
-function passToParents(
+async function passToParents(
   search: Search,
   oid: string,
   commit: CommitLinks,
   lines: readonly TracedLine[],
-): Map<string, TracedLine[]> {
+): Promise<Map<string, TracedLine[]>> {
   const own = versionIn(search.file, commit);
   const parents = commit.parents.map((parent) => {
     const known = readCommit(search.store, parent);
@@ -140,18 +140,19 @@ function passToParents(
   if (same) return new Map([[same.oid, [...lines]]]);
 
   const passed = new Map<string, TracedLine[]>();
-  const text = readVersion(search, commit);
+  const text = await readVersion(search, commit);
   let [rest, mayBeOlder] = [[...lines], false];
   for (const parent of parents) {
     if (rest.length === 0) break;
     if (parent.version === "") continue;
-    const before = parent.commit && search.compared < maxVersions ? readVersion(search, parent.commit) : undefined;
+    const before =
+      parent.commit && search.compared < maxVersions ? await readVersion(search, parent.commit) : undefined;
     if (text === undefined || before === undefined) {
       mayBeOlder = true;
       continue;
     }
     search.compared += 1;
-    const result = passLines(rest, text, before);
+    const result = await passLines(rest, text, before, search.yielder);
     if (result.passed.length > 0) passed.set(parent.oid, result.passed);
     rest = result.kept;
   }
@@ -160,14 +161,15 @@ function passToParents(
 }
 
 /** Separates the lines that an older version contains from the others. */
-function passLines(
+async function passLines(
   lines: readonly TracedLine[],
   now: readonly string[],
   before: readonly string[],
-): { passed: TracedLine[]; kept: TracedLine[] } {
+  loop: EventLoopYielder,
+): Promise<{ passed: TracedLine[]; kept: TracedLine[] }> {
   const positions = new Map<number, number>();
   let [oldAt, newAt] = [0, 0];
-  for (const { common, deleted, added } of compareLines(before, now, new DiffBudget())) {
+  for (const { common, deleted, added } of await runInTurns(compareLines(before, now), loop)) {
     for (let index = 0; index < common; index++) positions.set(newAt + index, oldAt + index);
     oldAt += common + deleted;
     newAt += common + added;
@@ -186,15 +188,17 @@ function versionIn(file: PathVersions, { tree }: CommitLinks): string | undefine
   return file.in(tree)?.replace(/^\d+ /, "");
 }
 
-function readVersion(search: Search, commit: CommitLinks): string[] | undefined {
+async function readVersion(search: Search, commit: CommitLinks): Promise<string[] | undefined> {
   const oid = versionIn(search.file, commit);
   const object = oid ? search.store.read(oid) : undefined;
-  return object?.type === "blob" && object.data.length <= maxFileBytes ? linesOf(object.data) : undefined;
+  return object?.type === "blob" && object.data.length <= maxFileBytes
+    ? linesOf(object.data, search.yielder)
+    : undefined;
 }
 
 /** Splits content into lines. Content that is not UTF-8 is compared byte by byte. */
-function linesOf(content: Uint8Array): string[] {
-  return splitWithEndings(Buffer.from(content).toString("latin1"));
+function linesOf(content: Uint8Array, loop: EventLoopYielder): Promise<string[]> {
+  return runInTurns(splitWithEndings(Buffer.from(content).toString("latin1")), loop);
 }
 
 function toRanges(asked: readonly TracedLine[], blamed: ReadonlyMap<number, BlamedLine>): BlamedRange[] {

@@ -1,6 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import { diffArrays } from "diff";
 import type { DiffHunk } from "#domain/result.ts";
+import type { Steps } from "./event-loop.ts";
 
 export interface FileVersion {
   content: Uint8Array;
@@ -12,19 +13,22 @@ export interface FileVersion {
 }
 
 /** Formats the change of one file as `git diff` does, within the budget of a request. */
-export function diffFile(
+export function* diffFile(
   path: string,
   { before, after }: { before: FileVersion | undefined; after: FileVersion | undefined },
   budget?: DiffBudget,
-): string {
+): Steps<string> {
   const head = [`diff --git ${quotePath(`a/${path}`)} ${quotePath(`b/${path}`)}`, ...modeLines(before, after)];
   const from = before ? quotePath(`a/${path}`) : "/dev/null";
   const to = after ? quotePath(`b/${path}`) : "/dev/null";
   if (Buffer.from(before?.content ?? []).equals(after?.content ?? new Uint8Array())) return lines(head);
   if (isBinary(before) || isBinary(after)) return lines([...head, `Binary files ${from} and ${to} differ`]);
 
-  const hunks = diffLines(text(before), text(after), budget).flatMap((hunk) => [hunkHeader(hunk), ...hunk.lines]);
-  return lines([...head, `--- ${from}`, `+++ ${to}`, ...hunks]);
+  const hunks = yield* diffLines(text(before), text(after), budget);
+  return [
+    lines([...head, `--- ${from}`, `+++ ${to}`]),
+    ...hunks.map((hunk) => lines([hunkHeader(hunk)]) + hunk.lines.join("\n").concat("\n")),
+  ].join("");
 }
 
 /** Returns the file mode as git stores it in a tree. */
@@ -87,12 +91,12 @@ export interface Edit {
   added: number;
 }
 
-/** More changed lines are shown as replaced: they would be compared in one turn of the event loop. */
-const maxComparedLines = 100_000;
 const maxStepsInFile = 400_000;
 const maxEditsInGap = 600;
 /** The lines of a place are compared at most once for each edit that is searched for. */
 const maxComparisonsInGap = 3_000_000;
+/** The number of lines to work on in one step. */
+const linesPerSlice = 2_000;
 const contextLines = 3;
 const noNewline = "\\ No newline at end of file";
 
@@ -101,30 +105,58 @@ const noNewline = "\\ No newline at end of file";
  * between them are compared with Myers' algorithm within the budget. Takes linear time for any input, where
  * `structuredPatch` of the package diff takes seconds for two files of 10,000 different lines.
  */
-export function diffLines(before: string, after: string, budget = new DiffBudget()): DiffHunk[] {
-  const [old, now] = [splitWithEndings(before), splitWithEndings(after)];
-  return toHunks(compareLines(old, now, budget), old, now);
+export function* diffLines(before: string, after: string, budget = new DiffBudget()): Steps<DiffHunk[]> {
+  const [old, now] = [yield* splitWithEndings(before), yield* splitWithEndings(after)];
+  return yield* toHunks(yield* compareLines(old, now, budget), old, now);
 }
 
 /** Compares lines and returns the edits that turn the old lines into the new ones. */
-export function compareLines(old: readonly string[], now: readonly string[], budget: DiffBudget): Edit[] {
-  const { start, end } = commonEnds(old, now);
-  const changed = compareChanged(old.slice(start, old.length - end), now.slice(start, now.length - end), budget);
-  return [unchanged(start), ...changed, unchanged(end)];
-}
-
-function compareChanged(old: readonly string[], now: readonly string[], budget: DiffBudget): Edit[] {
-  if (old.length + now.length > maxComparedLines) return [replaced(old, now)];
+export function* compareLines(
+  old: readonly string[],
+  now: readonly string[],
+  budget = new DiffBudget(),
+): Steps<Edit[]> {
   budget.startFile();
+  const { start, end } = commonEnds(old, now);
   // Comparing numbers takes the same time for lines of any length.
   const numbers = new Map<string, number>();
-  const numberOf = (line: string) => {
-    const known = numbers.get(line);
-    if (known !== undefined) return known;
-    numbers.set(line, numbers.size);
-    return numbers.size - 1;
-  };
-  return findEdits(old.map(numberOf), now.map(numberOf), budget);
+  const [oldLines, newLines] = [
+    yield* numberLines(old.slice(start, old.length - end), numbers),
+    yield* numberLines(now.slice(start, now.length - end), numbers),
+  ];
+  const anchors = yield* matchUnique(oldLines, newLines, numbers.size);
+  const edits = [unchanged(start)];
+  let [oldAt, newAt] = [0, 0];
+  for (const anchor of [...anchors, { old: oldLines.length, now: newLines.length }]) {
+    yield;
+    const gap = [oldLines.subarray(oldAt, anchor.old), newLines.subarray(newAt, anchor.now)] as const;
+    addEdits(edits, [...editsInGap(...gap, budget), unchanged(1)]);
+    [oldAt, newAt] = [anchor.old + 1, anchor.now + 1];
+  }
+  // The last anchor is the end, which is not a line.
+  addEdits(edits, [unchanged(end - 1)]);
+  return edits;
+}
+
+/** Adds edits, joining those without changes. */
+function addEdits(edits: Edit[], more: readonly Edit[]): void {
+  for (const { common, deleted, added } of more) {
+    const last = edits.at(-1);
+    if (last && last.deleted + last.added === 0) Object.assign(last, { common: last.common + common, deleted, added });
+    else edits.push({ common, deleted, added });
+  }
+}
+
+/** Gives equal lines the same number. */
+function* numberLines(lines: readonly string[], numbers: Map<string, number>): Steps<Int32Array> {
+  const numbered = new Int32Array(lines.length);
+  for (const [at, line] of lines.entries()) {
+    if (at % linesPerSlice === 0) yield;
+    const known = numbers.get(line) ?? numbers.size;
+    if (known === numbers.size) numbers.set(line, known);
+    numbered[at] = known;
+  }
+  return numbered;
 }
 
 /** Formats the header of a hunk, such as `@@ -1,3 +1,4 @@`. */
@@ -139,21 +171,15 @@ function range(start: number, count: number): string {
 }
 
 /** Splits into lines that keep their line ends, so that a missing final newline counts as a change. */
-export function splitWithEndings(text: string): string[] {
-  return text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
-}
-
-function findEdits(old: readonly number[], now: readonly number[], budget: DiffBudget): Edit[] {
-  const edits: Edit[] = [];
-  let [oldAt, newAt] = [0, 0];
-  for (const anchor of [...matchUnique(old, now), { old: old.length, now: now.length }]) {
-    edits.push(...editsInGap(old.slice(oldAt, anchor.old), now.slice(newAt, anchor.now), budget));
-    edits.push(unchanged(1));
-    [oldAt, newAt] = [anchor.old + 1, anchor.now + 1];
+export function* splitWithEndings(text: string): Steps<string[]> {
+  const lines: string[] = [];
+  for (let start = 0; start < text.length; ) {
+    if (lines.length % linesPerSlice === 0) yield;
+    const end = text.indexOf("\n", start) + 1 || text.length;
+    lines.push(text.slice(start, end));
+    start = end;
   }
-  // The last anchor is the end, which is not a line.
-  edits.pop();
-  return edits;
+  return lines;
 }
 
 interface Anchor {
@@ -162,49 +188,43 @@ interface Anchor {
 }
 
 /** Matches the lines that occur once in both texts, as many as are in the same order. */
-function matchUnique(old: readonly number[], now: readonly number[]): Anchor[] {
-  const positions = new Map<number, { old: number; now: number; isUnique: boolean }>();
-  for (const [at, line] of old.entries()) {
-    const known = positions.get(line);
-    if (known) known.isUnique = false;
-    else positions.set(line, { old: at, now: -1, isUnique: true });
-  }
-  for (const [at, line] of now.entries()) {
-    const known = positions.get(line);
-    if (!known) continue;
-    if (known.now !== -1) known.isUnique = false;
-    known.now = at;
-  }
-  const unique = [...positions.values()].filter(({ now, isUnique }) => isUnique && now !== -1);
-  return longestIncreasing(unique.sort((a, b) => a.old - b.old));
-}
-
-/** Returns the longest subsequence with increasing positions in the new text. */
-function longestIncreasing(anchors: readonly Anchor[]): Anchor[] {
-  // For each length, the last anchor of the subsequence that ends earliest.
+function* matchUnique(old: Int32Array, now: Int32Array, count: number): Steps<Anchor[]> {
+  const [inOld, inNew] = [positionsOf(old, count), positionsOf(now, count)];
+  // For each length, the last anchor of the longest sequence in the same order that ends earliest.
   const ends: { anchor: Anchor; previous: (typeof ends)[number] | undefined }[] = [];
-  for (const anchor of anchors) {
+  for (let at = 0; at < old.length; at++) {
+    if (at % linesPerSlice === 0) yield;
+    const line = old[at] ?? 0;
+    const found = inNew[line] ?? -1;
+    if (inOld[line] !== at || found < 0) continue;
     let [low, high] = [0, ends.length];
     while (low < high) {
       const middle = (low + high) >> 1;
-      if ((ends[middle]?.anchor.now ?? 0) < anchor.now) low = middle + 1;
+      if ((ends[middle]?.anchor.now ?? 0) < found) low = middle + 1;
       else high = middle;
     }
-    ends[low] = { anchor, previous: ends[low - 1] };
+    ends[low] = { anchor: { old: at, now: found }, previous: ends[low - 1] };
   }
-  const found: Anchor[] = [];
-  for (let end = ends.at(-1); end; end = end.previous) found.push(end.anchor);
-  return found.reverse();
+  const anchors: Anchor[] = [];
+  for (let end = ends.at(-1); end; end = end.previous) anchors.push(end.anchor);
+  return anchors.reverse();
 }
 
-function editsInGap(old: number[], now: number[], budget: DiffBudget): Edit[] {
+/** Returns where each line is: -1 if it is nowhere, and -2 if it is in several places. */
+function positionsOf(lines: Int32Array, count: number): Int32Array {
+  const positions = new Int32Array(count).fill(-1);
+  for (const [at, line] of lines.entries()) positions[line] = positions[line] === -1 ? at : -2;
+  return positions;
+}
+
+function editsInGap(old: Int32Array, now: Int32Array, budget: DiffBudget): Edit[] {
   const { start, end } = commonEnds(old, now);
-  const [oldGap, newGap] = [old.slice(start, old.length - end), now.slice(start, now.length - end)];
+  const [oldGap, newGap] = [old.subarray(start, old.length - end), now.subarray(start, now.length - end)];
   return [unchanged(start), ...compareGap(oldGap, newGap, budget), unchanged(end)];
 }
 
-/** Counts the items that two lists share at their start and at their end. */
-function commonEnds<T>(old: readonly T[], now: readonly T[]): { start: number; end: number } {
+/** Counts the lines that two texts share at their start and at their end. */
+export function commonEnds<T>(old: ArrayLike<T>, now: ArrayLike<T>): { start: number; end: number } {
   const shorter = Math.min(old.length, now.length);
   let start = 0;
   while (start < shorter && old[start] === now[start]) start++;
@@ -217,29 +237,26 @@ function unchanged(lines: number): Edit {
   return { common: lines, deleted: 0, added: 0 };
 }
 
-function compareGap(old: number[], now: number[], budget: DiffBudget): Edit[] {
-  if (old.length === 0 || now.length === 0) return [replaced(old, now)];
+function compareGap(old: Int32Array, now: Int32Array, budget: DiffBudget): Edit[] {
+  const replaced = { common: 0, deleted: old.length, added: now.length };
+  const isOneLine = old.length === 1 && now.length === 1;
+  if (isOneLine || old.length === 0 || now.length === 0) return [replaced];
 
   const maxEdits = budget.maxEdits(old.length + now.length);
-  const changes = diffArrays(old, now, { maxEditLength: maxEdits });
+  const changes = maxEdits > 0 && diffArrays([...old], [...now], { maxEditLength: maxEdits });
   budget.spend(
     changes ? changes.reduce((sum, { added, removed, count }) => sum + (added || removed ? count : 0), 0) : maxEdits,
   );
-  return (
-    changes?.map(({ added, removed, count }) => ({
-      common: added || removed ? 0 : count,
-      deleted: removed ? count : 0,
-      added: added ? count : 0,
-    })) ?? [replaced(old, now)]
-  );
-}
-
-function replaced(old: readonly unknown[], now: readonly unknown[]): Edit {
-  return { common: 0, deleted: old.length, added: now.length };
+  if (!changes) return [replaced];
+  return changes.map(({ added, removed, count }) => ({
+    common: added || removed ? 0 : count,
+    deleted: removed ? count : 0,
+    added: added ? count : 0,
+  }));
 }
 
 /** Joins edits into hunks with surrounding lines. */
-function toHunks(edits: readonly Edit[], old: readonly string[], now: readonly string[]): DiffHunk[] {
+function* toHunks(edits: readonly Edit[], old: readonly string[], now: readonly string[]): Steps<DiffHunk[]> {
   const hunks: DiffHunk[] = [];
   let hunk: DiffHunk | undefined;
   let [oldAt, newAt] = [0, 0];
@@ -264,8 +281,14 @@ function toHunks(edits: readonly Edit[], old: readonly string[], now: readonly s
       hunks.push(hunk);
       addContext(hunk, oldAt - context, context);
     }
-    for (let at = oldAt; at < oldAt + edit.deleted; at++) addLine(hunk, "-", old[at] ?? "");
-    for (let at = newAt; at < newAt + edit.added; at++) addLine(hunk, "+", now[at] ?? "");
+    for (let at = oldAt; at < oldAt + edit.deleted; at++) {
+      if (at % linesPerSlice === 0) yield;
+      addLine(hunk, "-", old[at] ?? "");
+    }
+    for (let at = newAt; at < newAt + edit.added; at++) {
+      if (at % linesPerSlice === 0) yield;
+      addLine(hunk, "+", now[at] ?? "");
+    }
     hunk.oldLines += edit.deleted;
     hunk.newLines += edit.added;
     oldAt += edit.deleted;

@@ -23,3 +23,23 @@ export class EventLoopYielder {
     this.#yieldedAt = performance.now();
   }
 }
+
+/** A long computation, which pauses after each short step. */
+export type Steps<Result> = Generator<undefined, Result>;
+
+/** Runs a computation, and lets other work run from time to time. */
+export async function runInTurns<Result>(steps: Steps<Result>, loop = new EventLoopYielder()): Promise<Result> {
+  for (;;) {
+    const step = steps.next();
+    if (step.done) return step.value;
+    if (loop.isDue) await loop.turn();
+  }
+}
+
+/** Runs a computation where nothing else waits. */
+export function runAtOnce<Result>(steps: Steps<Result>): Result {
+  for (;;) {
+    const step = steps.next();
+    if (step.done) return step.value;
+  }
+}

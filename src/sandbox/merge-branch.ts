@@ -1,7 +1,7 @@
 import { findMergeBase } from "isomorphic-git";
 import { UserError } from "#domain/errors.ts";
 import { type Base, type BaseEntry, TreeBudget } from "./base.ts";
-import { EventLoopYielder } from "./event-loop.ts";
+import { EventLoopYielder, runInTurns } from "./event-loop.ts";
 import { findRenames } from "./find-renames.ts";
 import { hashObject, isFolder, parseCommitLinks, parseTree } from "./git-objects.ts";
 import { mergeFile } from "./merge-file.ts";
@@ -69,7 +69,7 @@ export async function mergeInto(
   await mergeRenames(merge, differences, own);
   for (const { path, before, after } of differences) {
     if (merge.done.has(path)) continue;
-    mergeOne(merge, { path, before, theirs: after, ours: path });
+    await mergeOne(merge, { path, before, theirs: after, ours: path });
     if (yielder.isDue) await yielder.turn();
   }
   return plan;
@@ -217,9 +217,9 @@ async function mergeRenames(
     const ownTo = ownRenames.get(from);
     const [before, after] = [theirsByPath.get(from)?.before, theirsByPath.get(to)?.after];
     if (change.after && !ownByPath.has(to)) {
-      mergeOne(merge, { path: to, before, theirs: after, ours: from });
+      await mergeOne(merge, { path: to, before, theirs: after, ours: from });
       merge.plan.edits.push({ path: from, content: undefined, executable: false });
-    } else if (ownTo === to) mergeOne(merge, { path: to, before, theirs: after, ours: to });
+    } else if (ownTo === to) await mergeOne(merge, { path: to, before, theirs: after, ours: to });
     else addConflict(merge, { path: to, kind: change.after || ownTo ? "other" : "deleted" });
     for (const path of [from, to, ownTo ?? to]) merge.done.add(path);
   }
@@ -228,7 +228,7 @@ async function mergeRenames(
     if (!change || merge.done.has(from)) continue;
 
     const { before, after } = change;
-    if (after && !theirsByPath.has(to)) mergeOne(merge, { path: to, before, theirs: after, ours: to });
+    if (after && !theirsByPath.has(to)) await mergeOne(merge, { path: to, before, theirs: after, ours: to });
     else addConflict(merge, { path: to, kind: after ? "other" : "deleted" });
     for (const path of [from, to]) merge.done.add(path);
   }
@@ -261,7 +261,7 @@ interface PathToMerge {
   ours: string;
 }
 
-function mergeOne(merge: Merge, { path, before, theirs: after, ours: ownPath }: PathToMerge): void {
+async function mergeOne(merge: Merge, { path, before, theirs: after, ours: ownPath }: PathToMerge): Promise<void> {
   const { plan, store, layer, name } = merge;
   const node = layer.node(ownPath);
   const ours = node?.type === "file" ? layer.read(ownPath) : undefined;
@@ -287,7 +287,8 @@ function mergeOne(merge: Merge, { path, before, theirs: after, ours: ownPath }: 
     addConflict(merge, { path, kind: "deleted", executable });
     return;
   }
-  const merged = mergeFile({ ours, base: base ?? Buffer.alloc(0), theirs }, { ours: "this run", theirs: name });
+  const sides = { ours, base: base ?? Buffer.alloc(0), theirs };
+  const merged = await runInTurns(mergeFile(sides, { ours: "this run", theirs: name }));
   if (merged?.clean) plan.edits.push({ path, content: Buffer.from(merged.content), executable });
   else if (merged) addConflict(merge, { path, kind: "content", content: merged.content, executable });
   else addConflict(merge, { path, kind: "other", executable });

@@ -1,5 +1,6 @@
 import { isUtf8 } from "node:buffer";
-import { compareLines, DiffBudget, type Edit, splitWithEndings } from "./diff-file.ts";
+import { commonEnds, compareLines, DiffBudget, type Edit, splitWithEndings } from "./diff-file.ts";
+import type { Steps } from "./event-loop.ts";
 
 export interface MergedText {
   content: string;
@@ -19,50 +20,62 @@ interface Change {
  * unless they are equal. Returns undefined if one version is binary. Takes linear time, where node-diff3 took 39 s for
  * 20,000 lines with 500 different ones.
  */
-export function mergeFile(
+export function* mergeFile(
   { ours, base, theirs }: Record<"ours" | "base" | "theirs", Uint8Array>,
   names: { ours: string; theirs: string },
-): MergedText | undefined {
+): Steps<MergedText | undefined> {
   if ([ours, base, theirs].some((content) => content.includes(0) || !isUtf8(content))) return undefined;
 
+  const lines = yield* linesOf(base);
   const budget = new DiffBudget();
-  const lines = splitWithEndings(Buffer.from(base).toString("utf8"));
-  const changesBy = (side: Uint8Array) => {
-    const sideLines = splitWithEndings(Buffer.from(side).toString("utf8"));
-    return toChanges(compareLines(lines, sideLines, budget), sideLines);
-  };
-  const [own, other] = [changesBy(ours), changesBy(theirs)];
+  const [own, other] = [
+    yield* changesBy(yield* linesOf(ours), lines, budget),
+    yield* changesBy(yield* linesOf(theirs), lines, budget),
+  ];
   const merged: string[] = [];
   let clean = true;
   let at = 0;
-  while (own.length + other.length > 0) {
-    const region = takeRegion(own, other);
-    merged.push(...lines.slice(at, region.start));
+  for (const region of regionsOf(own, other)) {
+    yield;
+    merged.push(textOf(lines, at, region.start));
     const [left, right] = [applyChanges(lines, region, region.own), applyChanges(lines, region, region.other)];
     at = region.end;
     if (region.own.length === 0 || region.other.length === 0 || left.join("") === right.join("")) {
-      merged.push(...(region.own.length === 0 ? right : left));
+      merged.push((region.own.length === 0 ? right : left).join(""));
       continue;
     }
     clean = false;
-    merged.push(...conflict(left, right, names));
+    merged.push(conflict(left, right, names));
   }
-  merged.push(...lines.slice(at));
+  merged.push(textOf(lines, at, lines.length));
   return { content: merged.join(""), clean };
 }
 
-function toChanges(edits: readonly Edit[], lines: readonly string[]): Change[] {
+function linesOf(content: Uint8Array): Steps<string[]> {
+  return splitWithEndings(Buffer.from(content).toString("utf8"));
+}
+
+function* changesBy(side: readonly string[], base: readonly string[], budget: DiffBudget): Steps<Change[]> {
+  return yield* toChanges(yield* compareLines(base, side, budget), side);
+}
+
+function textOf(lines: readonly string[], start: number, end: number): string {
+  return lines.slice(start, end).join("");
+}
+
+function* toChanges(edits: readonly Edit[], lines: readonly string[]): Steps<Change[]> {
   const changes: Change[] = [];
   let [baseAt, at] = [0, 0];
   for (const { common, deleted, added } of edits) {
     baseAt += common;
     at += common;
     if (deleted + added === 0) continue;
+    yield;
     const last = changes.at(-1);
     // A deletion and an addition at the same place are one change.
     if (last?.end === baseAt && common === 0) {
       last.end += deleted;
-      last.lines.push(...lines.slice(at, at + added));
+      last.lines = last.lines.concat(lines.slice(at, at + added));
     } else changes.push({ start: baseAt, end: baseAt + deleted, lines: lines.slice(at, at + added) });
     baseAt += deleted;
     at += added;
@@ -70,18 +83,34 @@ function toChanges(edits: readonly Edit[], lines: readonly string[]): Change[] {
   return changes;
 }
 
-/** Takes the next change, with all changes of both sides that touch it. */
-function takeRegion(own: Change[], other: Change[]) {
-  const start = Math.min(own[0]?.start ?? Number.POSITIVE_INFINITY, other[0]?.start ?? Number.POSITIVE_INFINITY);
-  const region = { start, end: start, own: [] as Change[], other: [] as Change[] };
+interface Region {
+  start: number;
+  end: number;
+  own: Change[];
+  other: Change[];
+}
+
+/** Returns the changes of both sides, each with all that touch it. */
+function* regionsOf(own: readonly Change[], other: readonly Change[]): Generator<Region> {
+  let [ownAt, otherAt] = [0, 0];
   for (;;) {
-    const touchesOwn = own[0] !== undefined && own[0].start <= region.end;
-    const changes = touchesOwn ? own : other;
-    const next = changes[0];
-    if (!next || next.start > region.end) return region;
-    changes.shift();
-    (touchesOwn ? region.own : region.other).push(next);
-    region.end = Math.max(region.end, next.end);
+    const starts = [own[ownAt], other[otherAt]].flatMap((change) => (change ? [change.start] : []));
+    if (starts.length === 0) return;
+    const start = Math.min(...starts);
+    const region: Region = { start, end: start, own: [], other: [] };
+    for (;;) {
+      const [mine, yours] = [own[ownAt], other[otherAt]];
+      if (mine && mine.start <= region.end) {
+        region.own.push(mine);
+        region.end = Math.max(region.end, mine.end);
+        ownAt += 1;
+      } else if (yours && yours.start <= region.end) {
+        region.other.push(yours);
+        region.end = Math.max(region.end, yours.end);
+        otherAt += 1;
+      } else break;
+    }
+    yield region;
   }
 }
 
@@ -91,38 +120,29 @@ function applyChanges(
   region: { start: number; end: number },
   changes: readonly Change[],
 ): string[] {
-  const lines: string[] = [];
+  const parts: (readonly string[])[] = [];
   let at = region.start;
-  for (const { start, end, lines: replacement } of changes) {
-    lines.push(...base.slice(at, start), ...replacement);
+  for (const { start, end, lines } of changes) {
+    parts.push(base.slice(at, start), lines);
     at = end;
   }
-  return [...lines, ...base.slice(at, region.end)];
+  return [...parts, base.slice(at, region.end)].flat();
 }
 
 /** Returns the lines of both sides between markers, without their common start and end. */
-function conflict(
-  left: readonly string[],
-  right: readonly string[],
-  names: { ours: string; theirs: string },
-): string[] {
-  const shorter = Math.min(left.length, right.length);
-  let start = 0;
-  while (start < shorter && left[start] === right[start]) start++;
-  let end = 0;
-  while (end < shorter - start && left.at(-1 - end) === right.at(-1 - end)) end++;
+function conflict(left: readonly string[], right: readonly string[], names: { ours: string; theirs: string }): string {
+  const { start, end } = commonEnds(left, right);
   return [
-    ...left.slice(0, start),
+    textOf(left, 0, start),
     `<<<<<<< ${names.ours}\n`,
-    closed(left.slice(start, left.length - end)),
+    closed(textOf(left, start, left.length - end)),
     "=======\n",
-    closed(right.slice(start, right.length - end)),
+    closed(textOf(right, start, right.length - end)),
     `>>>>>>> ${names.theirs}\n`,
-    ...left.slice(left.length - end),
-  ];
+    textOf(left, left.length - end, left.length),
+  ].join("");
 }
 
-function closed(lines: readonly string[]): string {
-  const text = lines.join("");
+function closed(text: string): string {
   return text === "" || text.endsWith("\n") ? text : `${text}\n`;
 }

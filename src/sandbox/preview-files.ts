@@ -3,7 +3,7 @@ import type { FileChange, NotShown, PreviewSection } from "#domain/preview.ts";
 import type { DiffHunk } from "#domain/result.ts";
 import { visibleLine } from "#text/visible-text.ts";
 import { DiffBudget, diffLines, type FileVersion, hunkHeader, modeOf } from "./diff-file.ts";
-import { EventLoopYielder } from "./event-loop.ts";
+import { EventLoopYielder, runInTurns } from "./event-loop.ts";
 import { hashObject } from "./git-objects.ts";
 
 /** A file at the base and after the change; undefined where it does not exist. */
@@ -43,7 +43,7 @@ export async function previewFiles(
 
 async function previewFile(file: FileVersions, options: DiffOptions): Promise<PreviewSection> {
   const change = fileChange(file);
-  const diff = diffOf(file, options);
+  const diff = await diffOf(file, options);
   if ("notShown" in diff) return { kind: "hidden-file", change, reason: diff.notShown };
   return { kind: "file", change, diff: await formatHunks(diff, options.loop) };
 }
@@ -68,13 +68,16 @@ interface DiffOptions extends PreviewLimits {
   loop: EventLoopYielder;
 }
 
-function diffOf({ before, after }: FileVersions, options: DiffOptions): DiffHunk[] | { notShown: NotShown } {
+async function diffOf(
+  { before, after }: FileVersions,
+  options: DiffOptions,
+): Promise<DiffHunk[] | { notShown: NotShown }> {
   const versions = [before, after].filter((version) => version !== undefined);
   if (versions.some(({ content }) => content.length > options.maxFileBytes)) return { notShown: "too large" };
   if (versions.some(({ content }) => isUnreadable(content))) return { notShown: "binary" };
 
   const [old, now] = [textOf(before), textOf(after)];
-  return diffLines(old, now, options.budget);
+  return runInTurns(diffLines(old, now, options.budget), options.loop);
 }
 
 /** Formats hunks with every character visible. */

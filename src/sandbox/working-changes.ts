@@ -2,7 +2,7 @@ import { ToolError } from "#domain/errors.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { type Base, readEntry } from "./base.ts";
 import { DiffBudget, diffFile, type FileVersion } from "./diff-file.ts";
-import { EventLoopYielder } from "./event-loop.ts";
+import { EventLoopYielder, runInTurns } from "./event-loop.ts";
 import type { Overlay } from "./overlay.ts";
 import { isWithin } from "./paths.ts";
 import type { FileVersions } from "./preview-files.ts";
@@ -56,11 +56,10 @@ export function workingChanges({
       const within = view.resolve(path ?? "");
       const changed = (await view.changes()).map((change) => change.path).filter((path) => isWithin(path, within));
       const budget = new DiffBudget();
-      const yielder = new EventLoopYielder();
+      const loop = new EventLoopYielder();
       const diffs: string[] = [];
       for (const { path, ...versions } of await versionsOf(changed)) {
-        if (yielder.isDue) await yielder.turn();
-        diffs.push(diffFile(path, versions, budget));
+        diffs.push(await runInTurns(diffFile(path, versions, budget), loop));
       }
       return diffs.join("");
     },

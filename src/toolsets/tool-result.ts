@@ -24,14 +24,14 @@ export function normalizeResult(returned: unknown): ToolResult {
 }
 
 /** Adds the unified diff to a diff value that has only its texts, so that every front end shows a diff. */
-export function withUnifiedDiff(result: ToolResult): ToolResult {
+export async function withUnifiedDiff(result: ToolResult): Promise<ToolResult> {
   const parsed = DiffResultValue.safeParse(result.value);
   if (!parsed.success || parsed.data.diff !== undefined) return result;
 
   const { path, original, modified, isNew, action, hunks, stats } = parsed.data;
   if (original === undefined && !isNew) return result;
   const before = isNew ? undefined : original;
-  const compared = compareTexts({ path, before, after: action === "delete" ? undefined : modified });
+  const compared = await compareTexts({ path, before, after: action === "delete" ? undefined : modified });
   const { additions, deletions } = compared;
   const value = {
     ...parsed.data,

@@ -85,11 +85,15 @@ test("a request too long for one comment is posted below its parts, and is decid
   expect(lines).toHaveLength(10_000);
 });
 
-test("a request that needs more than ten comments cannot be shown", () => {
-  const shown = (lines: number) =>
-    frontEnd.canShow({ args: {}, preview: textPreview("a line of text\n".repeat(lines)) });
+test("a request that needs more than ten comments, or has more lines than people read, cannot be shown", () => {
+  const shown = (line: string, lines: number) =>
+    frontEnd.canShow({ args: {}, preview: textPreview(`${line}\n`.repeat(lines)) });
 
-  expect([shown(30_000), shown(34_000)]).toEqual([true, false]);
+  expect([shown("a line of about forty characters of text", 11_500), shown("x".repeat(60), 8_300)]).toEqual([
+    true,
+    false,
+  ]);
+  expect([shown("", 24_000), shown("", 26_000)]).toEqual([true, false]);
 });
 
 test("a deleted comment is posted again", async () => {

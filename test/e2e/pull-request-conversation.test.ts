@@ -495,10 +495,11 @@ test("checks that complete before the pull request is open are said once it is",
 });
 
 test("closing ends the run and withdraws its requests; reopening continues it, across a crash and without an event", async () => {
-  const { github, maintainer, issue, number, botComment, model, end, start } = await openedPullRequest(({ messages }) =>
-    turnOf(messages) === 4
-      ? call("delete_file", { path: "README.md" })
-      : { text: /asks for this/.test(JSON.stringify(messages.at(-1))) ? "Nothing is new." : "I am back." },
+  const { github, maintainer, issue, number, botComment, model, end, start } = await openedPullRequest(
+    ({ messages }) =>
+      turnOf(messages) === 4
+        ? call("delete_file", { path: "README.md" })
+        : { text: /asks for this/.test(JSON.stringify(messages.at(-1))) ? "Nothing is new." : "I am back." },
   );
   maintainer.comment(number, "Delete the readme.");
   const request = await botComment(number, /`delete_file`/);

@@ -6,12 +6,16 @@ import { applyPatch } from "diff";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { DiffBudget, diffFile, diffLines, hunkHeader } from "#sandbox/diff-file.ts";
+import { runAtOnce } from "#sandbox/event-loop.ts";
 import { propertyRuns } from "../support/property-runs.ts";
 
 const patchOf = (before: string, after: string, budget?: DiffBudget) =>
-  ["--- a", "+++ b", ...diffLines(before, after, budget).flatMap((hunk) => [hunkHeader(hunk), ...hunk.lines]), ""].join(
-    "\n",
-  );
+  [
+    "--- a",
+    "+++ b",
+    ...runAtOnce(diffLines(before, after, budget)).flatMap((hunk) => [hunkHeader(hunk), ...hunk.lines]),
+    "",
+  ].join("\n");
 
 /** A text of a few different lines, with or without a newline at its end. */
 const text = fc
@@ -44,7 +48,7 @@ test("git applies the hunks", () => {
 
   execFileSync("git", ["apply", "-"], {
     cwd: folder,
-    input: diffFile("f", { before: version(before), after: version(after) }),
+    input: runAtOnce(diffFile("f", { before: version(before), after: version(after) })),
   });
 
   expect(readFileSync(join(folder, "f"), "utf8")).toBe(after);
@@ -57,7 +61,7 @@ test("a small change in a large file is a small diff", () => {
   changed[10_000] = "changed\n";
   changed.splice(15_000, 1);
 
-  const hunks = diffLines(lines.join(""), changed.join(""));
+  const hunks = runAtOnce(diffLines(lines.join(""), changed.join("")));
 
   expect(hunks).toHaveLength(2);
   expect(hunks.flatMap(({ lines }) => lines.filter((line) => !line.startsWith(" ")))).toEqual([
@@ -78,7 +82,7 @@ test("texts that are slow to compare take no time, and nothing of them is missin
     ["a\nb\n".repeat(30_000), "b\na\na\n".repeat(20_000)],
   ] as const) {
     const budget = new DiffBudget();
-    for (let file = 0; file < 5; file++) expect(diffLines(before, after, budget).length).toBeGreaterThan(0);
+    for (let file = 0; file < 5; file++) expect(runAtOnce(diffLines(before, after, budget)).length).toBeGreaterThan(0);
     expect(applyPatch(before, patchOf(before, after, budget))).toBe(after);
   }
 

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { runAtOnce } from "#sandbox/event-loop.ts";
 import { mergeFile } from "#sandbox/merge-file.ts";
 import { propertyRuns } from "../support/property-runs.ts";
 
@@ -16,14 +17,16 @@ afterAll(() => rmSync(folder, { recursive: true }));
 function gitMergeFile(versions: Record<"ours" | "base" | "theirs", string>): { content: string; clean: boolean } {
   for (const [name, content] of Object.entries(versions)) writeFileSync(join(folder, name), content);
   const args = ["merge-file", "-p", "-L", "us", "-L", "base", "-L", "them", "ours", "base", "theirs"];
-  const { stdout, status } = spawnSync("git", args, { cwd: folder, encoding: "utf8" });
+  const { stdout, status } = spawnSync("git", args, { cwd: folder, encoding: "utf8", maxBuffer: 10 ** 8 });
   return { content: stdout, clean: status === 0 };
 }
 
 const merge = ({ ours, base, theirs }: Record<"ours" | "base" | "theirs", string>) =>
-  mergeFile(
-    { ours: Buffer.from(ours), base: Buffer.from(base), theirs: Buffer.from(theirs) },
-    { ours: "us", theirs: "them" },
+  runAtOnce(
+    mergeFile(
+      { ours: Buffer.from(ours), base: Buffer.from(base), theirs: Buffer.from(theirs) },
+      { ours: "us", theirs: "them" },
+    ),
   );
 
 /** Edits of a text whose lines are all different, so that there is one way to see what changed. */
@@ -75,6 +78,27 @@ test("files with many equal lines merge quickly", () => {
     content: `first\n${base}last\n`,
   });
   expect(performance.now() - startedAt).toBeLessThan(20_000);
+});
+
+test("changes that are far apart in a long file are merged as by git", () => {
+  const lines = Array.from({ length: 200_000 }, (_, index) => `line ${index}\n`);
+  const versions = {
+    base: lines.join(""),
+    ours: lines.with(5, "ours\n").with(199_000, "ours, too\n").join(""),
+    theirs: lines.with(150, "theirs\n").toSpliced(199_990, 5).join(""),
+  };
+
+  const [own, git] = [merge(versions), gitMergeFile(versions)];
+
+  expect(own?.clean).toBe(true);
+  expect(own?.content === git.content).toBe(true);
+});
+
+test("a long merge pauses often, so that it does not block the event loop", () => {
+  const lines = (word: string) => Buffer.from(Array.from({ length: 50_000 }, (_, at) => `${word} ${at}\n`).join(""));
+  const steps = mergeFile({ ours: lines("a"), base: lines("b"), theirs: lines("c") }, { ours: "us", theirs: "them" });
+
+  expect([...steps].length).toBeGreaterThan(100);
 });
 
 test("binary files are not merged", () => {

@@ -6,13 +6,16 @@ import { truncateToTokens, withUnifiedDiff } from "#toolsets/tool-result.ts";
 test.each([
   [{ isNew: false, original: "a\nb\n", modified: "a\nc\n" }, "@@ -1,2 +1,2 @@\n a\n-b\n+c\n", 2],
   [{ isNew: true, modified: "a\n" }, "--- /dev/null\n+++ b/a.ts\n@@ -0,0 +1,1 @@\n+a\n", 1],
-])("a diff value that has only its texts, %j, gets a unified diff", (texts, diff, changes) => {
+])("a diff value that has only its texts, %j, gets a unified diff", async (texts, diff, changes) => {
   const value = { kind: "diff" as const, path: "a.ts", bytesWritten: 4, ...texts };
   const completed = { diff: expect.stringContaining(diff), stats: expect.objectContaining({ changes }) };
 
-  expect(withUnifiedDiff({ llmContent: "Changed", value })).toMatchObject({ llmContent: "Changed", value: completed });
+  expect(await withUnifiedDiff({ llmContent: "Changed", value })).toMatchObject({
+    llmContent: "Changed",
+    value: completed,
+  });
   const complete = { llmContent: "Changed", value: { ...value, diff: "as given" } };
-  expect(withUnifiedDiff(complete)).toEqual(complete);
+  expect(await withUnifiedDiff(complete)).toEqual(complete);
 });
 
 test("a text that fits is unchanged", () => {

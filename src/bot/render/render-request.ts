@@ -1,3 +1,4 @@
+import type { PreviewSection } from "#domain/preview.ts";
 import { type RequestContent, requestBlocks } from "#ui/request-blocks.ts";
 import { code, details, inline, longestRunOf, paragraphs } from "./markdown.ts";
 
@@ -12,8 +13,9 @@ interface RequestLayout {
 const maxBodyLength = 40_000;
 const maxPrecedingLength = 50_000;
 
-/** The maximum number of comments before a request. People would not read more, so a longer request is refused. */
-export const maxPrecedingComments = 10;
+/** People would not read more than this, so a longer request is refused. */
+const maxPrecedingComments = 10;
+const maxLines = 25_000;
 
 /** A path has up to 4,096 bytes, and each may be shown as an escape of eight characters. */
 const maxPathLength = 33_000;
@@ -35,8 +37,17 @@ interface Section {
   folded: boolean;
 }
 
+/** The layouts of requests that are being posted. A long one takes tens of milliseconds. */
+const layouts = new WeakMap<RequestContent, RequestLayout>();
+
 /** Lays out a call and its changes, so that every character is in one of the comments. */
 export function layOutRequest(asked: RequestContent): RequestLayout {
+  const layout = layouts.get(asked) ?? createLayout(asked);
+  layouts.set(asked, layout);
+  return layout;
+}
+
+function createLayout(asked: RequestContent): RequestLayout {
   const texts = sectionsOf(asked);
   const whole = paragraphs(...texts.map(renderSection));
   if (whole.length <= maxBodyLength) return { body: whole, precedingComments: [] };
@@ -46,6 +57,32 @@ export function layOutRequest(asked: RequestContent): RequestLayout {
   const where = above.length === 1 ? "the comment" : `the ${above.length} comments`;
   const notice = `**Beginning only.** The full request (${characters} characters) is in ${where} above: read it there before you approve.`;
   return { body: paragraphs(notice, ...beginningsOf(texts)), precedingComments: above };
+}
+
+/** Returns false for a call whose request would have more comments or lines than people read. */
+export function isReadable(asked: RequestContent): boolean {
+  const texts = [JSON.stringify(asked.args) ?? "", ...(asked.preview?.sections ?? []).map(textOf)];
+  const characters = texts.reduce((sum, { length }) => sum + length, 0);
+  if (characters > maxPrecedingComments * maxPrecedingLength) return false;
+  if (texts.reduce((sum, text) => sum + countLines(text), 0) > maxLines) return false;
+  return layOutRequest(asked).precedingComments.length <= maxPrecedingComments;
+}
+
+function textOf(section: PreviewSection): string {
+  switch (section.kind) {
+    case "text":
+      return section.text;
+    case "file":
+      return section.diff;
+    case "hidden-file":
+      return section.change.path;
+  }
+}
+
+function countLines(text: string): number {
+  let count = 1;
+  for (let at = text.indexOf("\n"); at !== -1; at = text.indexOf("\n", at + 1)) count += 1;
+  return count;
 }
 
 /** Returns the beginnings of as many sections as fit into the request. */

@@ -14,6 +14,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import type { FileVersion } from "#sandbox/diff-file.ts";
+import { runAtOnce } from "#sandbox/event-loop.ts";
 import { mergeFile } from "#sandbox/merge-file.ts";
 import { folderOf, foldersAbove, parsePath } from "#sandbox/paths.ts";
 import type { CheckoutChange } from "./open-checkout.ts";
@@ -119,7 +120,7 @@ function merge(
   if (!after || now.kind !== "file" || before.isLink) return { path, reason: "was changed on disk in the meantime" };
 
   const sides = { ours: now.content, base: before.content, theirs: after.content };
-  const merged = mergeFile(sides, { ours: "on disk", theirs: "the worker" });
+  const merged = runAtOnce(mergeFile(sides, { ours: "on disk", theirs: "the worker" }));
   if (!merged?.clean) return { path, reason: "was changed on disk in the meantime, in the same lines" };
   return step(path, "merged", { ...after, content: Buffer.from(merged.content) }, now);
 }

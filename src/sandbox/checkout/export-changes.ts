@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { deflateSync } from "node:zlib";
 import { diffFile, type FileVersion, isBinary, modeLines, modeOf, quotePath } from "#sandbox/diff-file.ts";
+import { runAtOnce } from "#sandbox/event-loop.ts";
 import { hashObject } from "#sandbox/git-objects.ts";
 import type { Checkout, CheckoutChange } from "./open-checkout.ts";
 import { runGit } from "./run-git.ts";
@@ -25,7 +26,7 @@ function asOneKind({ path, before, after }: Versions): Versions[] {
 
 function patchOf({ path, before, after }: Versions): string {
   if (isBinary(before) || isBinary(after)) return binaryPatch(path, before, after);
-  return diffFile(path, { before, after });
+  return runAtOnce(diffFile(path, { before, after }));
 }
 
 function binaryPatch(path: string, before: FileVersion | undefined, after: FileVersion | undefined): string {

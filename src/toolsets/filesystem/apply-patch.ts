@@ -77,8 +77,8 @@ function newState({ path, after, encoding, executable }: PatchedFile): FileState
   return { path, content: after === undefined ? undefined : encodeText({ text: after, encoding }, path), executable };
 }
 
-function resultOf(files: readonly PatchedFile[]): ToolResult {
-  const diffs = files.map(compareTexts);
+async function resultOf(files: readonly PatchedFile[]): Promise<ToolResult> {
+  const diffs = await Promise.all(files.map(compareTexts));
   const values = diffs.map(diffResult);
   const llmContent = diffs
     .map((diff, index) => {

@@ -62,7 +62,7 @@ export function createEditFileTool(
       refuseBlocked(question(path));
       await workspace.write(path, encodeText({ text: after, encoding }, path));
 
-      const diff = compareTexts({ path, before, after });
+      const diff = await compareTexts({ path, before, after });
       const value = diffResult(diff);
       const note = by.size > 0 ? ` The text did not match exactly; it was matched by ${[...by].join(", ")}.` : "";
       return { llmContent: `${value.summary}.${note}\n${showChangedLines(diff)}`, value };

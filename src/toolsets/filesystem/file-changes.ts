@@ -7,6 +7,7 @@ import type { DiffHunk, DiffResultValue } from "#domain/result.ts";
 import type { NeedsApproval } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { diffLines, type FileVersion } from "#sandbox/diff-file.ts";
+import { runInTurns } from "#sandbox/event-loop.ts";
 import { plainName } from "#sandbox/paths.ts";
 import { type FileVersions, previewFiles } from "#sandbox/preview-files.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
@@ -260,12 +261,12 @@ const maxShownCharacters = 12_000;
 const maxComparedCharacters = 1_000_000;
 
 /** Compares a file's text before and after a change. Texts that are too long have no hunks and count as replaced. */
-export function compareTexts(change: TextChange): ComparedTexts {
+export async function compareTexts(change: TextChange): Promise<ComparedTexts> {
   const { before = "", after = "" } = change;
   if (before.length + after.length > maxComparedCharacters && before !== after) {
     return { ...change, hunks: [], additions: countLineEndings(after), deletions: countLineEndings(before) };
   }
-  const hunks = diffLines(before, after);
+  const hunks = await runInTurns(diffLines(before, after));
   const lines = hunks.flatMap((hunk) => hunk.lines);
   return {
     ...change,
@@ -276,8 +277,7 @@ export function compareTexts(change: TextChange): ComparedTexts {
 }
 
 /** Returns a unified diff for people; empty if nothing changes. */
-export function unifiedDiff(change: TextChange | ComparedTexts): string {
-  const { path, before, after, hunks } = "hunks" in change ? change : compareTexts(change);
+export function unifiedDiff({ path, before, after, hunks }: ComparedTexts): string {
   if (before === after) return "";
   const isTooLong = hunks.length === 0 && (before ?? "") !== (after ?? "");
   if (isTooLong) return `${path} is too long to compare: the diff of its change is left out.\n`;
@@ -292,8 +292,7 @@ export function unifiedDiff(change: TextChange | ComparedTexts): string {
 }
 
 /** Returns the change as a result for people. */
-export function diffResult(change: TextChange | ComparedTexts): DiffResultValue {
-  const diff = "hunks" in change ? change : compareTexts(change);
+export function diffResult(diff: ComparedTexts): DiffResultValue {
   const { path, before, after, additions, deletions } = diff;
   const action = before === undefined ? "create" : after === undefined ? "delete" : "update";
   return {

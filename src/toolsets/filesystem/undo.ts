@@ -7,6 +7,7 @@ import type { Sandbox, StoredChange } from "#sandbox/sandbox.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
 import {
   applyFileChanges,
+  compareTexts,
   type FileToolOptions,
   needsFileApproval,
   previewChanges,
@@ -68,7 +69,7 @@ export function createUndoTool(
       const { step, reversals } = await plan(args);
       // The rules of a zone may have changed since the call was approved.
       for (const reversal of reversals) needsApproval(reversal);
-      const diff = reversals.map(describe).join("");
+      const diff = (await Promise.all(reversals.map(describe))).join("");
       await applyFileChanges(
         workspace,
         reversals.map(({ path, before }) => ({
@@ -166,10 +167,10 @@ async function refuseChanged(workspace: Workspace, { path, after }: Reversal): P
   });
 }
 
-function describe({ path, before, after }: Reversal): string {
+async function describe({ path, before, after }: Reversal): Promise<string> {
   const [from, to] = [textOf(after), textOf(before)];
   if (from === null || to === null) return `Binary file ${path}\n`;
-  return unifiedDiff({ path, before: from, after: to });
+  return unifiedDiff(await compareTexts({ path, before: from, after: to }));
 }
 
 /** Returns undefined if there is no file, null for a binary one. */

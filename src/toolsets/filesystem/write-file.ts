@@ -5,6 +5,7 @@ import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { quoted } from "#text/visible-text.ts";
 import {
+  compareTexts,
   diffResult,
   type FileToolOptions,
   needsFileApproval,
@@ -53,7 +54,7 @@ export function createWriteFileTool(
 
       const summary = `${isNew ? "Created" : "Overwrote"} ${path} (${content.length} bytes)`;
       const value = text
-        ? { ...diffResult({ path, ...text }), bytesWritten: content.length, summary }
+        ? { ...diffResult(await compareTexts({ path, ...text })), bytesWritten: content.length, summary }
         : { kind: "text" as const, content: summary, summary };
       return { llmContent: `${summary}.`, value };
     },

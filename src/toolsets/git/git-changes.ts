@@ -170,7 +170,7 @@ async function diffChange(workspace: Workspace, change: Change): Promise<ChangeD
   if ((before && old === undefined) || (after && text === undefined)) {
     return { ...change, additions: 0, deletions: 0, diff: `Binary file ${path}: ${after?.length ?? 0} bytes\n` };
   }
-  const compared = compareTexts({ path, before: old, after: text });
+  const compared = await compareTexts({ path, before: old, after: text });
   return { ...change, additions: compared.additions, deletions: compared.deletions, diff: unifiedDiff(compared) };
 }
 

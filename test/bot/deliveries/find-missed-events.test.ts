@@ -1,5 +1,10 @@
 import { expect, onTestFinished, test } from "vitest";
-import { findMissedComments, findMissedReopenings, findMissedReviews, keyOfEvent } from "#bot/deliveries/find-missed-events.ts";
+import {
+  findMissedComments,
+  findMissedReopenings,
+  findMissedReviews,
+  keyOfEvent,
+} from "#bot/deliveries/find-missed-events.ts";
 import { findHandler } from "#bot/deliveries/handlers.ts";
 import type { GitHubEvent } from "#bot/deliveries/receive-delivery.ts";
 import { jobTokens } from "#bot/github/installation-tokens.ts";
