@@ -29,7 +29,7 @@ export const demoUsage = `Runs Golem Forge with a local stand-in for GitHub. No 
 
 With ANTHROPIC_API_KEY, OPENAI_API_KEY or GOOGLE_GENERATIVE_AI_API_KEY set, workers use a real model; choose another one
 with --model or GOLEM_FORGE_MODEL. Without a key, a scripted model answers, which has prepared steps on the sample
-issue for every worker but the explorer, and cannot work on any other issue.`;
+issue for every worker except explorer, and cannot work on any other issue.`;
 
 /** Parses the command line. Throws a UserError that says what is wrong with it. */
 export function parseDemoOptions(args: readonly string[]): DemoOptions {

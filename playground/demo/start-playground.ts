@@ -140,7 +140,7 @@ function cloneUrl(github: LocalGitHub): string {
 function describeModel(model: string | undefined): string {
   return model
     ? `Workers use ${model}.`
-    : "No model is configured, so a scripted model answers. It really reads files, edits them, runs tests and opens a pull request, but only in prepared steps on the sample issue: every worker but the explorer has some.";
+    : "No model is configured, so a scripted model answers. It really reads files, edits them, runs tests and opens a pull request, but only in prepared steps on the sample issue, for every worker except explorer.";
 }
 
 function inherited(environment: Record<string, string | undefined>): Record<string, string> {

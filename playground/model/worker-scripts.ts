@@ -183,9 +183,16 @@ const newTest = `test("only the first page has no previous page", () => {
 });
 `;
 const lastTest = 'test("a full last page is not followed by an empty one", () => {';
+const tested = "hasPrevious: page > 1,";
+const broken = "hasPrevious: page > 0,";
 
 function tester(conversation: Conversation): Turn[] {
-  const [before, after] = conversation.results("run_tests").map(readTestRun);
+  const [before, after, mutated] = conversation.results("run_tests").map(readTestRun);
+  const say = (run: typeof before) => (run ? describeRun(run) : "the tests were not run");
+  const change = (path: string, old_text: string, new_text: string) => ({
+    name: "edit_file",
+    args: { path, old_text, new_text },
+  });
   return [
     { text: "I read the code and the tests that exist.", calls: [readLibrary, readTests] },
     { calls: [{ name: "run_tests", args: {} }] },
@@ -194,21 +201,23 @@ function tester(conversation: Conversation): Turn[] {
         before && `Before my change: ${describeRun(before)}.`,
         "The bug has a test already. `hasPrevious` has none, so I add one.",
       ),
-      calls: [
-        {
-          name: "edit_file",
-          args: { path: tests, old_text: lastTest, new_text: `${newTest}\n${lastTest}` },
-        },
-      ],
+      calls: [change(tests, lastTest, `${newTest}\n${lastTest}`)],
     },
     { calls: [{ name: "run_tests", args: {} }] },
+    {
+      text: "A test that cannot fail proves nothing, so I break the code for a moment: the new test has to notice it.",
+      calls: [change(library, tested, broken)],
+    },
+    { calls: [{ name: "run_tests", args: {} }] },
+    { text: "I take that change back.", calls: [change(library, broken, tested)] },
     ...pullRequest(conversation, {
       title: "Test that only the first page has no previous page",
       body: [
         "`hasPrevious` had no test. Now one checks it for the first and the second page.",
         "",
-        `- before: ${before ? describeRun(before) : "the tests were not run"}`,
-        `- after: ${after ? describeRun(after) : "the tests were not run"}`,
+        `- before: ${say(before)}`,
+        `- after: ${say(after)}`,
+        `- with \`${broken}\`, which is wrong: ${say(mutated)}`,
         "",
         "The code under test is unchanged, so the test that shows the reported bug still fails.",
       ].join("\n"),

@@ -17,7 +17,7 @@ import { type FindRunServices, type FoundRun, findRun } from "./find-run.ts";
 import { costsPath, listPath, showRuns } from "./list-runs.ts";
 import { createRateLimit, type RateLimit } from "./rate-limit.ts";
 import { maxEntriesPerPage, renderEntries, renderEntriesPage, renderRunPage } from "./render-page.ts";
-import { PageError, runNotFound, securityHeaders, sendMessage, wantsJson } from "./responses.ts";
+import { PageError, runNotFound, runsLink, securityHeaders, sendMessage, wantsJson } from "./responses.ts";
 import { deriveKey, type RunLinks } from "./run-links.ts";
 import { createSealedCookies, createSessions, type Sessions } from "./sessions.ts";
 import { costsCsvPath, downloadCosts, showCosts } from "./show-costs.ts";
@@ -152,7 +152,8 @@ function createApp(services: Services): Hono<PageEnv> {
     onError(error);
     return sendMessage(c, { status: 500, message: "Something went wrong. Try again in a moment." });
   });
-  app.notFound((c) => sendMessage(c, runNotFound()));
+  const pageNotFound = () => new PageError(404, "There is no page at this address.", runsLink);
+  app.notFound((c) => sendMessage(c, c.req.path.startsWith("/runs/") ? runNotFound() : pageNotFound()));
 
   for (const { path, type, content } of assets) {
     app.get(path, (c) => c.body(content, 200, { "content-type": type }));

@@ -5,12 +5,20 @@ import type { createRunPages, RunPagesOptions } from "./create-run-pages.ts";
 import { createRunLinks, isPagePath } from "./run-links.ts";
 
 interface RunPages {
-  /** Answers requests for `/`, `/favicon.ico`, `/costs`, `/costs.csv` and paths below `/runs`. Returns false for others. */
+  /**
+   * Answers requests for `/`, `/favicon.ico`, `/costs`, `/costs.csv` and paths below `/runs`, and says to a browser that
+   * there is no other page. Returns false for other requests.
+   */
   answer(request: IncomingMessage, response: ServerResponse): boolean;
   /** Resolves to the address of the run's page; to undefined if it could not be opened by anyone. */
   linkTo(spec: RunSpec): Promise<string | undefined>;
   /** Ends all event streams. */
   close(): void;
+}
+
+/** True for an address that a person opens in a browser, other than those for programs. */
+function isVisit({ method, url = "", headers: { accept = "" } }: IncomingMessage): boolean {
+  return method === "GET" && accept.includes("text/html") && !/^\/(?:healthz|readyz|metrics|api\/)/.test(url);
 }
 
 /** Creates run pages whose modules, a fifth of the program, are loaded at the first request for a page. */
@@ -25,7 +33,7 @@ export function loadRunPages(options: Omit<RunPagesOptions, "links" | "access">)
   };
   return {
     answer(request, response) {
-      if (!isPagePath(request.url)) return false;
+      if (!isPagePath(request.url) && !isVisit(request)) return false;
       void load().then((pages) => pages.answer(request, response));
       return true;
     },

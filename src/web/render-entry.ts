@@ -232,14 +232,15 @@ function renderResult(
   const { icon, isRead } = kindOf(tool);
   const tasks = value.kind === "task_list" && "tasks" in value ? describeTasks(value.tasks) : undefined;
   const summary = error ? "failed" : (tasks ?? value.summary ?? firstLine(llmContent));
+  const { shown, links } = separatePullRequests(summary, repositoryUrl);
   const duration = durationMs < 100 ? "" : ` · ${describeSpan(durationMs)}`;
   const input = call && call.input !== "" && call.input !== "{}";
   return {
     kind: error ? "failed" : isRead && by === undefined ? "read" : "tool",
-    who: html`<span aria-hidden="true">${error ? "✗" : icon}</span> ${by !== undefined && html`<b>${by}</b> ran `}<code>${tool}</code> <span class="arguments">${tasks === undefined && shorten(call?.args ?? "", maxArgumentsLength)}</span> <span class="result">${linkPullRequests(summary, repositoryUrl)}${duration}</span>`,
+    who: html`<span aria-hidden="true">${error ? "✗" : icon}</span> ${by !== undefined && html`<b>${by}</b> ran `}<code>${tool}</code> <span class="arguments">${tasks === undefined && shorten(call?.args ?? "", maxArgumentsLength)}</span> <span class="result">${shown}${duration}</span>`,
     details: {
-      isOpen: error !== undefined || (value.kind === "diff" && lengthOf(value) <= maxOpenLines),
-      content: html`${problem}${(!error || value.kind !== "text") && valueToHtml(value, repositoryUrl)}${input && html`<details class="small"><summary>Arguments</summary>${renderPre(call.input)}</details>`}`,
+      isOpen: error !== undefined || links.length > 0 || (value.kind === "diff" && lengthOf(value) <= maxOpenLines),
+      content: html`${links}${problem}${(!error || value.kind !== "text") && valueToHtml(value, repositoryUrl)}${input && html`<details class="small"><summary>Arguments</summary>${renderPre(call.input)}</details>`}`,
     },
   };
 }
@@ -249,15 +250,16 @@ function describeInput(args: unknown): Pick<CallLine, "args" | "input"> {
   return { args: truncateText(input.replaceAll(/\s+/g, " "), 200), input: truncateText(input, 4_000) };
 }
 
-/** Turns URLs of this repository's pull requests into links. */
-function linkPullRequests(text: string, repositoryUrl: string): Html {
+/** Takes the URLs of this repository's pull requests out of a row, whose summary must not contain links, and links them. */
+function separatePullRequests(text: string, repositoryUrl: string): { shown: string; links: Html[] } {
   const prefix = `${repositoryUrl}/pull/`;
   const [first = "", ...rest] = text.split(prefix);
-  return html`${first}${rest.map((part) => {
-    const number = /^\d*/.exec(part)?.[0] ?? "";
-    const url = `${prefix}${number}`;
-    return html`<a href="${url}" rel="noopener">${url}</a>${part.slice(number.length)}`;
-  })}`;
+  const numbers = rest.map((part) => /^\d*/.exec(part)?.[0] ?? "");
+  const after = rest.map((part, index) => part.slice(numbers[index]?.length));
+  return {
+    shown: [first.replace(/: $/, ""), ...after].join(""),
+    links: numbers.map((number) => html`<p><a href="${prefix}${number}" rel="noopener">${prefix}${number}</a></p>`),
+  };
 }
 
 function kindOf(tool: string): { icon: string; isRead: boolean } {

@@ -38,7 +38,9 @@ export class PageError extends Error implements MessagePage {
   }
 }
 
+export const runsLink = { href: "/runs", text: "All runs" };
+
 /** Creates the same error for an unknown run and a wrong link, so that guessing reveals nothing. */
 export function runNotFound(): PageError {
-  return new PageError(404, "Run not found. Open it from the link in its issue.", { href: "/runs", text: "All runs" });
+  return new PageError(404, "Run not found. Open it from the link in its issue.", runsLink);
 }

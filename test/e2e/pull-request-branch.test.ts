@@ -37,7 +37,7 @@ async function proposed(title: string, ...replies: (ModelReply | ((request: Chat
   const story = world.open({ title, script });
   story.comment("/run fixer");
   story.comment(`/approve ${approvalIdIn(await story.botComment(/asks for approval/))}`);
-  const { body } = await story.botComment(/is done and waits for a review/);
+  const { body } = await story.botComment(/is done and is waiting for review/);
   const number = Number(/\/pull\/(\d+)\)/.exec(body)?.[1]);
   const snapshot = await world.github.snapshot();
   const pull = Object.values(snapshot)

@@ -84,7 +84,7 @@ test("reviews by people without write access, edits of reviews and a draft that 
   await botComment(number, /is ready for review/);
   maintainer.convertToDraft(number);
   github.as("contributor").comment(number, "/status");
-  await botComment(number, /\*\*fixer\*\* is done and waits for a review/);
+  await botComment(number, /\*\*fixer\*\* is done and is waiting for review/);
 
   expect(model.requests.length).toBe(before);
 });
@@ -111,7 +111,7 @@ test("reviews submitted while the app is down reach the run once each, in any or
   await botComment(number, /I have read both\./);
   await github.deliveriesSettled();
   github.as("maintainer").comment(number, "/status");
-  await botComment(number, /\*\*fixer\*\* is done and waits for a review/);
+  await botComment(number, /\*\*fixer\*\* is done and is waiting for review/);
   const read = JSON.stringify(model.requests.at(-1)?.messages);
   for (const text of ["First thing.", "Second thing.", "Why this line?"]) expect(read.split(text)).toHaveLength(2);
   expect(read).not.toMatch(/Delete everything|Buy my product/);
@@ -133,7 +133,7 @@ test("failed checks on the run's own commit continue it at most twice, with thei
   const before = model.requests.length;
   await fail();
   github.as("maintainer").comment(number, "/status");
-  await botComment(number, /\*\*fixer\*\* is done and waits for a review/);
+  await botComment(number, /\*\*fixer\*\* is done and is waiting for review/);
 
   expect(model.requests.length).toBe(before);
 });
@@ -171,7 +171,7 @@ test("a check that fails on the base branch as well is reported with a link and 
   const { body } = await botComment(number, /Not caused by this pull request/);
   expect(body).toMatch(/\[lint\]\(http:\/\/[^)]+\) also fails on main/);
   github.as("maintainer").comment(number, "/status");
-  await botComment(number, /\*\*fixer\*\* is done and waits for a review/);
+  await botComment(number, /\*\*fixer\*\* is done and is waiting for review/);
   expect(model.requests.length).toBe(before);
 });
 
@@ -425,7 +425,7 @@ test("green checks are said in the status, and merging ends the run with a last 
   (await github.checks(branch)).report("lint", { conclusion: "success" });
   await botComment(
     issue.number,
-    new RegExp(`Waiting for a review of #\\S*${number}\\. Checks passed on [0-9a-f]{7}\\.`),
+    new RegExp(`Waiting for review of #\\S*${number}\\. Checks passed on [0-9a-f]{7}\\.`),
   );
   maintainer.markReady(number);
   const commit = await maintainer.merge(number);
@@ -516,7 +516,7 @@ test("closing ends the run and withdraws its requests; reopening continues it, a
 
   maintainer.reopen(number);
   await botComment(number, /I am back\./);
-  await botComment(issue.number, /\*\*fixer\*\* is done and waits for a review/);
+  await botComment(issue.number, /\*\*fixer\*\* is done and is waiting for review/);
   expect(model.requests.length).toBe(before + 1);
   expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("reopened pull request");
 
@@ -551,7 +551,7 @@ test("a pull request closed, reopened and reviewed while the app is down continu
   await botComment(number, /I have read both\./);
   await github.deliveriesSettled();
   maintainer.comment(number, "/status");
-  await botComment(number, /\*\*fixer\*\* is done and waits for a review/);
+  await botComment(number, /\*\*fixer\*\* is done and is waiting for review/);
   const read = JSON.stringify(model.requests.at(-1)?.messages);
   for (const text of ["First thing.", "Second thing."]) expect(read.split(text)).toHaveLength(2);
 });

@@ -151,7 +151,7 @@ test("/ready turns the worker's draft into an ordinary pull request, in the issu
   const story = world.open({ title: "A draft", script: byTurn(edit, openPull, { text: "Opened." }) });
   story.comment("/run fixer");
   story.comment(`/approve ${approvalIdIn(await story.botComment(/asks for approval/))}`);
-  const { body: status } = await story.botComment(/is done and waits for a review/);
+  const { body: status } = await story.botComment(/is done and is waiting for review/);
   const number = Number(/\/pull\/(\d+)\)/.exec(status)?.[1]);
   const draft = async () =>
     Object.values(await world.github.snapshot())

@@ -42,7 +42,10 @@ test.each([
   ["planner", /1\. Change `src\/paginate\.js:3` to round up[\s\S]*`hasNext` \(`src\/paginate\.js:15`\)/],
   ["explainer", /1\. `paginate` asks for the number of pages \(`src\/paginate\.js:8`\)\.[\s\S]*2 \+ 1 = 3/],
   ["main", /The explainer reports:[\s\S]*`src\/paginate\.js:15` compares[\s\S]*\/run fixer/],
-  ["tester", /Opened draft pull request #\S?\d+: Test that only the first page[\s\S]*- before: /],
+  [
+    "tester",
+    /Opened draft pull request #\S?\d+: Test that only the first page[\s\S]*- before: [\s\S]*page > 0,`, which is wrong: /,
+  ],
   ["documenter", /Opened draft pull request #\S?\d+: Document the default options of paginate/],
   ["fixer", /I opened http/],
   ["upgrader", /`package\.json` has none, so there is nothing to upgrade/],

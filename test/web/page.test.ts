@@ -214,7 +214,14 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: no b
     await github.as("maintainer").merge(pull);
     await page.locator(".badge", { hasText: "Done" }).waitFor();
     await botComment(issue.number, /\[See the whole run\]/);
+    const violations = await violationsOn(page);
+    await page.goto(new URL("/nothing-here", address).href);
+    await page.getByText("There is no page at this address.").waitFor();
+    await page.getByRole("link", { name: "All runs" }).click();
 
+    // The browser reports the page that does not exist.
+    expect(problems.splice(0)).toEqual([expect.stringContaining("404")]);
+    expect(violations).toEqual([]);
     expect([width, ends, typed]).toEqual([390, 0, "still typing"]);
     expect(problems).toEqual([]);
     expect(github.unknownRequests()).toEqual([]);

@@ -70,5 +70,5 @@ function userChoicePage({ world }: ServerContext, url: URL): string {
   });
   return `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Sign in to ${world.app.name}</title><link rel="stylesheet" href="/-/assets/page.css">
-<main><h1>Sign in to ${world.app.name}</h1><p>This is a demo: choose who to sign in as.</p><ul>${links.join("")}</ul></main></html>`;
+<main class="markdown"><h1>Sign in to ${world.app.name}</h1><p>This is a demo: choose who to sign in as.</p><ul>${links.join("")}</ul></main></html>`;
 }

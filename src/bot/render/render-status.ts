@@ -66,7 +66,7 @@ export function headline(view: RunView): string {
     case "cancelled":
       return `⏹️ ${worker} was cancelled by ${inline(view.outcome?.kind === "cancelled" ? view.outcome.by : "")}`;
     case "awaitingReview":
-      return `✅ ${worker} is done and waits for a review`;
+      return `✅ ${worker} is done and is waiting for review`;
     case "awaitingBudget":
       return `💰 ${worker} has used up its cost limit`;
     case "stopped":

@@ -279,7 +279,7 @@ function activityOf(
     case "retrying":
       return `Waiting to try the model again: ${describeFailure(run, failure)}`;
     case "awaitingApproval":
-      return "Waiting for an approval.";
+      return "Waiting for approval.";
     case "awaitingAnswer":
       return "Waiting for an answer.";
     case "awaitingChild":
@@ -287,7 +287,7 @@ function activityOf(
     case "awaitingBudget":
       return "The cost limit is used up. Raise it with /approve +$1, or end the run with /cancel.";
     case "awaitingReview":
-      return `Waiting for a review of #${run.pullRequest}.${checks ? ` ${checks}` : ""}`;
+      return `Waiting for review of #${run.pullRequest}.${checks ? ` ${checks}` : ""}`;
     case "awaitingMessage":
       return "Waiting for the next message.";
     case "stopped":
