@@ -51,6 +51,8 @@ export interface Thread {
   /** The name of its issue type. */
   type?: string;
   subIssues?: { total: number; completed: number };
+  /** The option that is selected in each of its issue fields. */
+  fields?: Record<string, string>;
   reactions: Reaction[];
   createdAt: Date;
   updatedAt: Date;

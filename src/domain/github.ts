@@ -64,7 +64,16 @@ interface Repository {
   cloneUrl: string;
 }
 
-export interface Issue {
+/** What organizations add to their issues. */
+export interface IssueDetails {
+  /** Its issue type, such as Bug, where the organization has types. */
+  type?: string | undefined;
+  subIssues?: { total: number; completed: number } | undefined;
+  /** The values of its issue fields, such as a priority. */
+  fields?: { name: string; value: string }[] | undefined;
+}
+
+export interface Issue extends IssueDetails {
   number: number;
   title: string;
   body: string;
@@ -74,9 +83,6 @@ export interface Issue {
   locked: boolean;
   labels: string[];
   isPullRequest: boolean;
-  /** Its issue type, such as Bug, where the organization has types. */
-  type?: string | undefined;
-  subIssues?: { total: number; completed: number } | undefined;
 }
 
 export interface Comment {

@@ -1,5 +1,5 @@
 import type { Approval, Channel } from "#domain/approval.ts";
-import type { ReportedLocation, RepositoryRef } from "#domain/github.ts";
+import type { IssueDetails, ReportedLocation, RepositoryRef } from "#domain/github.ts";
 import type { RunOrigin, RunSpec, RunView } from "#domain/run.ts";
 import type { Schedule, ThreadEvent } from "#domain/trigger.ts";
 import type { ParsedCommand } from "#ui/command.ts";
@@ -18,15 +18,13 @@ export interface ThreadRef {
 }
 
 /** An issue or pull request as a person saw it. Undefined fields are read from GitHub. */
-export interface SeenIssue {
+export interface SeenIssue extends IssueDetails {
   at: Date;
   title: string;
   body: string;
   author?: string;
   authorId?: number | undefined;
   labels?: string[];
-  type?: string | undefined;
-  subIssues?: { total: number; completed: number } | undefined;
   /** True if there were no comments yet. */
   hasNoComments?: boolean;
 }

@@ -97,6 +97,7 @@ export function showIssue(world: World, repository: Repository, thread: Thread):
     reactions: showReactions(url, thread.reactions),
     performed_via_github_app: thread.author === world.app.bot ? showApp(world, world.app) : null,
     ...(thread.type !== undefined && { type: showType(thread) }),
+    ...(thread.fields && { issue_field_values: showFields(thread.fields) }),
     ...(thread.subIssues && {
       sub_issues_summary: {
         ...thread.subIssues,
@@ -118,6 +119,17 @@ export function showIssue(world: World, repository: Repository, thread: Thread):
 
 function showType({ id, type = "" }: Thread): Schemas["issue"]["type"] {
   return { id, node_id: nodeId("IssueType", id), name: type, description: null };
+}
+
+function showFields(fields: Record<string, string>): Schemas["issue-field-value"][] {
+  return Object.entries(fields).map(([issue_field_name, name], index) => ({
+    issue_field_id: index + 1,
+    issue_field_name,
+    node_id: nodeId("IssueField", index + 1),
+    data_type: "single_select",
+    value: name,
+    single_select_option: { id: index + 1, name, color: "gray" },
+  }));
 }
 
 export function showComment(world: World, repository: Repository, comment: StoredComment): Schemas["issue-comment"] {

@@ -1,3 +1,4 @@
+import { readIssueDetails } from "#bot/github/read-answers.ts";
 import type { SeenIssue, ThreadRef } from "#runtime/runs.ts";
 import { threadEventKey, threadOf } from "./handler.ts";
 import type { CommentPayload, EventUser, IssuePayload, ReviewCommentPayload, ReviewPayload } from "./payloads.ts";
@@ -93,8 +94,7 @@ function readIssue(payload: IssuePayload, at: Date | undefined, { isFirst }: { i
       title: issue.title ?? "",
       body: issue.body ?? "",
       ...(issue.labels && { labels: issue.labels.map(({ name }) => name) }),
-      ...(issue.type && { type: issue.type.name }),
-      ...(issue.sub_issues_summary?.total && { subIssues: issue.sub_issues_summary }),
+      ...readIssueDetails(issue),
       ...(isFirst && { hasNoComments: true }),
       author: issue.user?.login ?? "ghost",
       authorId: issue.user?.id,

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { IssueDetailFields } from "#bot/github/read-answers.ts";
 import type { ReportedLocation } from "#domain/github.ts";
 
 const OptionalDate = z.coerce.date().optional().catch(undefined);
@@ -39,8 +40,7 @@ const Issue = z.object({
   body: z.string().nullish(),
   user: EventUser.nullish(),
   labels: z.array(z.object({ name: z.string() })).catch([]),
-  type: z.object({ name: z.string() }).nullish().catch(undefined),
-  sub_issues_summary: z.object({ total: z.number(), completed: z.number() }).nullish().catch(undefined),
+  ...IssueDetailFields.shape,
   /** Of a pull request: the branch it is to be merged into. */
   base: z.object({ ref: z.string() }).optional(),
   /** Of a pull request: its own branch. */

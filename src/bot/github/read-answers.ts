@@ -1,6 +1,6 @@
 import type { Endpoints } from "@octokit/types";
 import { z } from "zod";
-import type { Account, Issue, Permission, PullRequest, ReviewComment } from "#domain/github.ts";
+import type { Account, Issue, IssueDetails, Permission, PullRequest, ReviewComment } from "#domain/github.ts";
 
 type Data<E extends keyof Endpoints> = Endpoints[E]["response"]["data"];
 
@@ -24,13 +24,40 @@ export function readPermission(answer: unknown, { login, id }: Account): Permiss
   return permission;
 }
 
-const IssueExtras = z.object({
-  type: z.object({ name: z.string() }).nullish().catch(undefined),
+const Named = z.object({ name: z.string() });
+
+/** The fields of an issue in answers and payloads that only some organizations have. */
+export const IssueDetailFields = z.object({
+  type: Named.nullish().catch(undefined),
   sub_issues_summary: z.object({ total: z.number(), completed: z.number() }).nullish().catch(undefined),
+  issue_field_values: z
+    .array(
+      z.object({
+        issue_field_name: z.string(),
+        value: z.union([z.string(), z.number()]).nullish().catch(undefined),
+        single_select_option: Named.nullish(),
+        multi_select_options: z.array(Named).nullish(),
+      }),
+    )
+    .catch([])
+    .default([]),
 });
 
+export function readIssueDetails(data: z.infer<typeof IssueDetailFields>): IssueDetails {
+  const { type, sub_issues_summary: subIssues } = data;
+  const fields = data.issue_field_values.flatMap(({ issue_field_name: name, value, ...options }) => {
+    const chosen = options.multi_select_options ?? (options.single_select_option ? [options.single_select_option] : []);
+    const text = chosen.length > 0 ? chosen.map((option) => option.name).join(", ") : String(value ?? "");
+    return text === "" ? [] : [{ name, value: text }];
+  });
+  return {
+    ...(type && { type: type.name }),
+    ...(subIssues && subIssues.total > 0 && { subIssues }),
+    ...(fields.length > 0 && { fields }),
+  };
+}
+
 export function readIssue(data: Data<"GET /repos/{owner}/{repo}/issues/{issue_number}">): Issue {
-  const { type, sub_issues_summary: subIssues } = IssueExtras.parse(data);
   return {
     number: data.number,
     title: data.title,
@@ -41,8 +68,7 @@ export function readIssue(data: Data<"GET /repos/{owner}/{repo}/issues/{issue_nu
     locked: data.locked,
     labels: data.labels.map((label) => (typeof label === "string" ? label : (label.name ?? ""))),
     isPullRequest: data.pull_request !== undefined,
-    ...(type && { type: type.name }),
-    ...(subIssues && subIssues.total > 0 && { subIssues }),
+    ...readIssueDetails(IssueDetailFields.parse(data)),
   };
 }
 

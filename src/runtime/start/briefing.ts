@@ -1,6 +1,6 @@
 import { UserError } from "#domain/errors.ts";
 import type { Attachment } from "#domain/events.ts";
-import { type Account, type Comment, canWrite, type GitHub, type Issue } from "#domain/github.ts";
+import { type Account, type Comment, canWrite, type GitHub, type Issue, type IssueDetails } from "#domain/github.ts";
 import type { RunOrigin } from "#domain/run.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
 import type { SeenIssue } from "#runtime/runs.ts";
@@ -18,7 +18,7 @@ export const maxTitleLength = 300;
 
 type BriefedIssue = Pick<
   Issue,
-  "number" | "title" | "body" | "author" | "authorId" | "labels" | "isPullRequest" | "type" | "subIssues"
+  "number" | "title" | "body" | "author" | "authorId" | "labels" | "isPullRequest" | keyof IssueDetails
 >;
 
 /** Returns the issue as the person saw it, without later changes. Reads unknown parts from GitHub. */
@@ -27,9 +27,9 @@ export async function readBriefedIssue(
   { thread, isPullRequest }: Pick<RunOrigin, "thread" | "isPullRequest">,
   seen: SeenIssue | undefined,
 ): Promise<BriefedIssue> {
-  const { title, body, author, authorId, labels, type, subIssues } = seen ?? {};
+  const { title, body, author, authorId, labels, type, subIssues, fields } = seen ?? {};
   if (title !== undefined && body !== undefined && author !== undefined && labels !== undefined) {
-    return { number: thread, title, body, author, authorId, labels, isPullRequest, type, subIssues };
+    return { number: thread, title, body, author, authorId, labels, isPullRequest, type, subIssues, fields };
   }
   const current = await github.getIssue(thread);
   if (!current) throw new UserError(`#${thread} cannot be read.`);
@@ -54,6 +54,7 @@ export async function composeBriefing(
   const head = `${kind} #${issue.number}, opened by @${issue.author}`;
   const facts = [
     ...(issue.type === undefined ? [] : [`Type: ${issue.type}`]),
+    ...(issue.fields ?? []).map(({ name, value }) => `${onOneLine(name)}: ${onOneLine(value)}`),
     ...(issue.labels.length > 0 ? [`Labels: ${issue.labels.join(", ")}`] : []),
     ...(issue.subIssues ? [`Sub-issues: ${issue.subIssues.completed} of ${issue.subIssues.total} completed`] : []),
   ];
@@ -72,6 +73,10 @@ export async function composeBriefing(
     authors: [{ login: issue.author, id: issue.authorId }, ...authors],
     ...(files.length > 0 && { attachments: files }),
   };
+}
+
+function onOneLine(text: string): string {
+  return text.replace(/\s+/g, " ").trim();
 }
 
 /** Lists the repository's issues and pull requests that the texts mention, with their titles. */

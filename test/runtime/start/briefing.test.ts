@@ -52,13 +52,15 @@ test("the title of an issue without a description is the task of a command witho
   expect(JSON.stringify(made.model.requests[0]?.messages)).toContain("The total is one too high");
 });
 
-test("the issue's type and sub-issues are named where GitHub gives them", async () => {
+test("the issue's type, fields and sub-issues are named where GitHub gives them", async () => {
   const made = await world({ script: turns({ text: "Done." }) });
   const thread = made.github.hub.repository().threads.get(7);
-  Object.assign(thread ?? {}, { type: "Bug", subIssues: { total: 5, completed: 2 } });
+  Object.assign(thread ?? {}, { type: "Bug", fields: { Priority: "High" }, subIssues: { total: 5, completed: 2 } });
 
   await made.runs.startRun({ origin, worker: "fixer", text: "please" });
   await made.ended();
 
-  expect(JSON.stringify(made.model.requests[0]?.messages)).toContain("Type: Bug\\nSub-issues: 2 of 5 completed");
+  expect(JSON.stringify(made.model.requests[0]?.messages)).toContain(
+    "Type: Bug\\nPriority: High\\nSub-issues: 2 of 5 completed",
+  );
 });
