@@ -232,7 +232,7 @@ export function continuesWhenReopened(run: StoredRun, number: number): boolean {
 export async function requestBaseMerge(
   { store, scheduler }: RunsOptions,
   thread: ThreadRef,
-  { base, reason, replyThread = thread.thread, deliveryId }: Parameters<Runs["requestBaseMerge"]>[1],
+  { base, reason, replyThread, deliveryId }: Parameters<Runs["requestBaseMerge"]>[1],
 ): Promise<void> {
   const live = (await store.runsOfThread(thread)).filter((run) => !run.unreadable && run.status !== "done");
   const own = live.map(readable).filter(({ snapshot }) => snapshot.context.pullRequest === thread.thread);

@@ -73,30 +73,47 @@ export class RunService implements Runs {
 
     const readableRuns = live.filter((run) => !run.unreadable).map(readable);
     const question = mayAnswer ? await this.#oldestQuestion(readableRuns) : undefined;
-    const cleaned = cleanText(text).text;
-    const { files, note } =
-      question || newest.unreadable
-        ? { files: [], note: "" }
-        : await readAttachments(this.#options.openGitHub(thread), thread.thread, [text], newest.spec.worker);
-    const event: NewEvent = question
-      ? {
-          runId: question.runId,
-          event: { type: "question.answered", callId: question.callId, text: cleaned, by, byId, via },
-        }
-      : {
-          runId: newest.id,
-          event: {
-            type: "message.received",
-            kind: "comment",
-            text: note === "" ? cleaned : `${cleaned}\n\n${note}`,
-            by,
-            byId,
-            via,
-            thread: thread.thread,
-            ...(files.length > 0 && { attachments: files }),
-          },
-        };
-    await this.#append([event], deliveryId);
+    const event: RunEvent = question
+      ? { type: "question.answered", callId: question.callId, text: cleanText(text).text, by, byId, via }
+      : await this.#composeMessage(newest, { thread, by, byId, via, text });
+    await this.#append([{ runId: question?.runId ?? newest.id, event }], deliveryId);
+    return true;
+  }
+
+  /** Composes a message with the files that are attached to its text. */
+  async #composeMessage(
+    run: StoredRun,
+    { thread, by, byId, via, text }: Parameters<Runs["deliverMessage"]>[1] & { thread: ThreadRef },
+  ): Promise<RunEvent> {
+    const { files, note } = run.unreadable
+      ? { files: [], note: "" }
+      : await readAttachments(this.#options.openGitHub(thread), thread.thread, [text], run.spec.worker);
+    return {
+      type: "message.received",
+      kind: "comment",
+      text: [cleanText(text).text, note].filter(Boolean).join("\n\n"),
+      by,
+      byId,
+      via,
+      thread: thread.thread,
+      ...(files.length > 0 && { attachments: files }),
+    };
+  }
+
+  async continueRun(
+    thread: ThreadRef,
+    { worker, text, by, byId, via, deliveryId }: Parameters<Runs["continueRun"]>[1],
+  ): Promise<boolean> {
+    const live = (await this.#liveRuns(thread)).filter((run) => !run.unreadable).map(readable);
+    const run = live.find(({ spec, snapshot }) => spec.worker.name === worker && snapshot.context.pullRequest);
+    if (!run) return false;
+    const prompt = `@${by} asks you to go on with pull request #${run.snapshot.context.pullRequest}.`;
+    const message: RunEvent =
+      text === ""
+        ? { type: "message.received", kind: "prompt", text: prompt, by: "golem-forge", thread: thread.thread }
+        : await this.#composeMessage(run, { thread, by, byId, via, text });
+    const events: RunEvent[] = stateOf(run) === "interrupted" ? [message, { type: "run.resume", by, via }] : [message];
+    await this.#appendToEach([run], events, deliveryId);
     return true;
   }
 
@@ -225,7 +242,15 @@ export class RunService implements Runs {
     const stopped = live.filter((run) => stateOf(run) === "interrupted");
     if (stopped.length === 0) {
       const unreadable = live.find((run) => run.unreadable)?.unreadable;
-      throw new UserError(unreadable?.message ?? "No worker is stopped here. Start one with /run.");
+      if (unreadable) throw new UserError(unreadable.message);
+      // A run that waits for a review goes on with what it is told.
+      const message = { by, byId, via, text: text ?? "", deliveryId, mayAnswer: false };
+      if (text && (await this.deliverMessage(thread, message))) return [];
+      throw new UserError(
+        live.length > 0
+          ? "No worker is stopped here. Comment to tell the worker what to do."
+          : "No worker is stopped here. Start one with /run.",
+      );
     }
     const message = text ? cleanText(text).text : "";
     const events: RunEvent[] = message

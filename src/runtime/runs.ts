@@ -105,6 +105,11 @@ export interface Runs {
    */
   deliverMessage(thread: ThreadRef, message: PersonRequest & { text: string; mayAnswer?: boolean }): Promise<boolean>;
   /**
+   * Passes a task to the newest live run of this worker that has a pull request in the thread. Returns false when there is
+   * none.
+   */
+  continueRun(thread: ThreadRef, request: PersonRequest & { worker: string; text: string }): Promise<boolean>;
+  /**
    * Decides one approval by its id, with `all` every pending one in the thread or, without a target, the only pending
    * one. A request that is not posted yet, or was posted after the deciding comment, is not decided. If several people
    * have to approve, the answer is recorded and the approval stays pending until the last of them has approved.
@@ -172,7 +177,7 @@ export interface Runs {
       base: string;
       /** A sentence. */
       reason: string;
-      /** The thread to reply in. Default: the pull request's. */
+      /** The thread to reply in. Default: where the conversation is. */
       replyThread?: number;
       deliveryId?: string;
     },

@@ -19,7 +19,7 @@ interface RunCommand {
 export const runCommands = {
   run: {
     usage: "run <worker> [task]",
-    help: "starts a worker; the task may continue on the following lines. `/run` alone lists the workers",
+    help: "starts a worker, or continues its run that has a pull request here; the task may continue on the following lines. `/run` alone lists the workers",
     frontEnds: ["thread"],
   },
   approve: {
@@ -44,7 +44,7 @@ export const runCommands = {
   },
   resume: {
     usage: "resume [instructions]",
-    help: "resumes the paused workers, with your instructions if you add any",
+    help: "resumes the paused workers, with your instructions if you add any; with instructions it also continues a run that waits for a review",
     frontEnds: ["thread", "page"],
   },
   retry: {

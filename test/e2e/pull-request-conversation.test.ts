@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { turnOf } from "#playground/model/model-server.ts";
-import type { Script } from "../support/forge-stories.ts";
+import { messageText, type Script } from "../support/forge-stories.ts";
 import { approvalIdIn } from "../support/forge-world.ts";
 import { shareForge } from "../support/shared-forge.ts";
 
@@ -87,6 +87,21 @@ test("reviews by people without write access, edits of reviews and a draft that 
   await botComment(number, /\*\*fixer\*\* is done and is waiting for review/);
 
   expect(model.requests.length).toBe(before);
+});
+
+test("/run of its worker, and /resume with instructions, continue the run that waits for a review", async () => {
+  const { github, maintainer, issue, number, botComment } = await openedPullRequest(({ messages }) => ({
+    text: `I was told ${messageText(messages.at(-1))}`,
+  }));
+
+  maintainer.comment(number, "/run fixer");
+  await botComment(number, /I was told @\S*maintainer asks you to go on with pull request #\S*\./);
+  maintainer.comment(issue.number, "/run fixer add a test");
+  await botComment(issue.number, /I was told @\S*maintainer says: add a test/);
+  maintainer.comment(number, "/resume with another name");
+  await botComment(number, /I was told @\S*maintainer says: with another name/);
+
+  expect(Object.values(await github.snapshot())[0]?.pulls).toHaveLength(1);
 });
 
 test("reviews submitted while the app is down reach the run once each, in any order, and only those of people with write access", async () => {

@@ -36,6 +36,7 @@ export function recordingRuns() {
     reopenPullRequest: vi.fn<Runs["reopenPullRequest"]>(async () => {}),
     repostRequest: vi.fn<Runs["repostRequest"]>(async () => {}),
     findRequest: vi.fn<Runs["findRequest"]>(async () => undefined),
+    continueRun: vi.fn<Runs["continueRun"]>(async () => false),
     openPullRequests: vi.fn<Runs["openPullRequests"]>(async () => []),
     closedPullRequests: vi.fn<Runs["closedPullRequests"]>(async () => []),
     requestBaseMerge: vi.fn<Runs["requestBaseMerge"]>(async () => {}),

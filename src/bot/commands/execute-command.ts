@@ -33,7 +33,7 @@ const handlers: { [Kind in AuthorizedCommand["kind"]]: Execute<Kind> } = {
   run: async ({ worker, text }, context) =>
     worker === undefined
       ? renderWorkers(await context.runs.listWorkers(context.thread))
-      : startWorker({ worker, text }, context),
+      : runWorker({ worker, text }, context),
   mention,
   approve,
   deny,
@@ -101,6 +101,13 @@ async function mention({ text }: CommandOf<"mention">, context: ThreadCommandCon
   if ((await runs.threadActivity(thread, { isOpen: !comment.closed })) !== "live")
     return startWorker({ text }, context);
   if (text) await runs.deliverMessage(thread, { ...person, text, mayAnswer: comment.viaApp === undefined });
+}
+
+/** Passes the task to a run of the worker that has a pull request here, or starts the worker. */
+async function runWorker(task: { worker: string; text: string }, context: ThreadCommandContext): Promise<undefined> {
+  const { runs, thread, person, comment } = context;
+  assertThreadOpen(comment);
+  if (!(await runs.continueRun(thread, { ...person, ...task }))) await startWorker(task, context);
 }
 
 async function startWorker(

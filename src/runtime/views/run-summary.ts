@@ -133,7 +133,8 @@ function addEvent(summary: RunSummary, { event, at }: Pick<LoggedEvent, "event" 
     case "model.changed":
       return { ...summary, model: event.model };
     case "message.received":
-      return event.kind === "comment" ? { ...summary, conversation: event.thread } : summary;
+      // What the app asks of a run for a person, such as a merge of the base, is answered where the person asked.
+      return event.kind === "comment" || event.thread ? { ...summary, conversation: event.thread } : summary;
     case "pull_request.reopened":
       return { ...summary, conversation: "pull request", isClosed: false };
     case "pull_request.reviewed":
