@@ -438,10 +438,7 @@ test("green checks are said in the status, and merging ends the run with a last 
   }));
 
   (await github.checks(branch)).report("lint", { conclusion: "success" });
-  await botComment(
-    issue.number,
-    new RegExp(`Waiting for review of #\\S*${number}\\. Checks passed on [0-9a-f]{7}\\.`),
-  );
+  await botComment(issue.number, new RegExp(`Waiting for review of #\\S*${number}\\. Checks passed on [0-9a-f]{7}\\.`));
   maintainer.markReady(number);
   const commit = await maintainer.merge(number);
 
