@@ -41,4 +41,5 @@ test("files beyond the first tens of thousands of characters are shown without c
   expect(count(markup, "a = ") + count(markup, "a = <")).toBeGreaterThanOrEqual(9_000);
   expect(count(markup, "hljs-keyword")).toBeGreaterThan(1_000);
   expect(count(markup, "hljs-keyword")).toBeLessThan(6_000);
+  expect(count(markup, "have no syntax colors")).toBe(1);
 });

@@ -177,6 +177,7 @@ function unquote(name: string): string {
 /** Renders lines with their numbers as attributes, so that copied text does not contain the numbers. */
 function renderLines(lines: readonly string[], path: string, budget: ColorBudget): Html {
   const parsed = parseDiff(lines);
+  const wasSpent = budget.isSpent;
   const colors = highlightSides(parsed, path, budget);
   const rendered = parsed.map((line) => ({ line, markup: renderLine(line, colors.get(line)) }));
   // Related removed and added lines are in one element, which can show them side by side.
@@ -194,7 +195,8 @@ function renderLines(lines: readonly string[], path: string, budget: ColorBudget
     }
   }
   endChange();
-  return html`<pre class="diff">${blocks}</pre>`;
+  const colorsEnd = budget.isSpent && !wasSpent;
+  return html`${colorsEnd && html`<p class="small">These changes are long: part of this file, and the files below, have no syntax colors.</p>`}<pre class="diff">${blocks}</pre>`;
 }
 
 function renderLine({ kind, text, before, after }: DiffLine, colored: Html | undefined): Html {
@@ -273,10 +275,12 @@ const minCost = 100;
 /** The number of characters that may still be colored. */
 interface ColorBudget {
   left: number;
+  /** True once a block of code was longer than what was left. */
+  isSpent: boolean;
 }
 
 function colorBudget(): ColorBudget {
-  return { left: 60_000 };
+  return { left: 60_000, isSpent: false };
 }
 
 /**
@@ -331,7 +335,8 @@ function highlightBlock(lines: readonly string[], language: string, budget: Colo
     .map((line) => (line.length > maxColoredLine ? "" : line))
     .join("\n");
   const cost = Math.max(code.length, minCost);
-  if (budget.left < cost) return undefined;
+  budget.isSpent ||= budget.left < cost;
+  if (budget.isSpent) return undefined;
   budget.left -= cost;
 
   const open: string[] = [];
