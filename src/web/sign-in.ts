@@ -136,7 +136,8 @@ interface SubmittedForm {
 
 export type FormVariables = { Variables: { form: SubmittedForm } };
 
-const returnPath = /^\/runs(?:\/[a-z0-9-]{1,40}\/[0-9a-f]{32})?$/;
+/** The pages that a person can sign in from: a run, the list of runs, and the costs. */
+const returnPath = /^\/(?:costs|runs(?:\/[a-z0-9-]{1,40}\/[0-9a-f]{32})?)$/;
 
 export const signOutPath = "/runs/-/sign-out";
 
@@ -163,8 +164,8 @@ export function createSignInRoutes({ url, signIn, sessions, onError }: SignInRou
     const page = c.var.form.fields.get("to") ?? "";
     sessions.end(c);
     const to = returnPath.test(page) ? page : listPath;
-    const link =
-      to === listPath ? { href: signInPath(to), text: "Sign in again" } : { href: to, text: "Back to the run" };
+    const isRun = to.startsWith(`${listPath}/`);
+    const link = isRun ? { href: to, text: "Back to the run" } : { href: signInPath(to), text: "Sign in again" };
     return sendMessage(c, { status: 200, message: "You're signed out.", link });
   });
   return routes;

@@ -17,8 +17,8 @@ beforeAll(async () => {
 });
 afterAll(() => github.close());
 
-/** A browser that GitHub is about to redirect back, with its cookie and the callback URL. */
-async function beginSignIn() {
+/** A browser that GitHub is about to redirect back, with its cookie and the callback URL. Default: from the page of a run. */
+async function beginSignIn(from?: string) {
   const made = await world({
     githubUrl: github.url,
     client,
@@ -26,7 +26,7 @@ async function beginSignIn() {
     github: { permissions: { contributor: "write" } },
   });
   await made.startRun("abc1");
-  const path = made.pathOf("abc1");
+  const path = from ?? made.pathOf("abc1");
   const sent = await made.get(`/runs/-/sign-in?to=${encodeURIComponent(path)}`);
   const cookie = sent.headers.get("set-cookie")?.split(";")[0] ?? "";
   const chosen = await fetch(`${sent.headers.get("location")}&as=contributor`, { redirect: "manual" });
@@ -56,6 +56,14 @@ test("signing in with GitHub leads back to the run, and the token is revoked", a
     ["GET /user", 200],
     ["DELETE /applications/{client_id}/token", 204],
   ]);
+});
+
+test.each(["/runs", "/costs"])("signing in from %s leads back to it", async (path) => {
+  const { back, cookie, comeBack } = await beginSignIn(path);
+
+  const returned = await comeBack(back, { cookie });
+
+  expect([returned.status, returned.headers.get("location")]).toEqual([303, path]);
 });
 
 describe("sign-in fails", () => {
@@ -105,7 +113,7 @@ describe("sign-in fails", () => {
 });
 
 test.each(["https://evil.example/", "//evil.example", "/runs/abc1", "/runs/abc1/x?y", "", "/\\evil.example"])(
-  "sign-in redirects only to run pages, not to %j",
+  "sign-in redirects only to pages of ours, not to %j",
   async (to) => {
     const { get } = await world();
 
