@@ -169,6 +169,9 @@ const Row = z.looseObject({
   repo: z.string().regex(/^[\w.-]+\/[\w.-]+$/),
   base_commit: z.string().regex(/^[0-9a-f]{7,64}$/),
   problem_statement: z.string().min(1),
+  /** SWE-bench Pro: what the tests expect besides the issue. Its agents are given both. */
+  requirements: z.string().nullish(),
+  interface: z.string().nullish(),
   patch: z.string().default(""),
   test_patch: z.string(),
   FAIL_TO_PASS: TestNames.optional(),
@@ -222,7 +225,11 @@ function taskOf(
   return {
     name: row.instance_id,
     worker,
-    prompt: row.problem_statement,
+    prompt: [
+      row.problem_statement,
+      ...(row.requirements ? [`Requirements:\n${row.requirements}`] : []),
+      ...(row.interface ? [`New interfaces:\n${row.interface}`] : []),
+    ].join("\n\n"),
     repository: { kind: "git", url: urlOf(row.repo, repositories), commit: row.base_commit },
     hidden: { kind: "patch", patch: row.test_patch },
     setup: [],

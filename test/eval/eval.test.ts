@@ -203,6 +203,8 @@ test("a row in SWE-bench's format is played on a local clone, without what came 
     ...row,
     instance_id: "acme__shout-2",
     problem_statement: "Nothing.",
+    requirements: "- Shouting takes a whole number.",
+    interface: "No new interfaces are introduced",
     fail_to_pass: "['tests/loud', 'tests/loud']",
   };
   world.write("bench.jsonl", `${JSON.stringify(verified)}\n${JSON.stringify(pro)}\n`);
@@ -217,6 +219,8 @@ test("a row in SWE-bench's format is played on a local clone, without what came 
   expect(code).toBe(0);
   const requests = JSON.stringify(world.model.requests);
   expect(requests).toContain("The first");
+  expect(requests).toContain("Shouting takes a whole number.");
+  expect(requests).toContain("No new interfaces are introduced");
   expect(requests).not.toContain("The solution");
   expect(requests).not.toContain("tests/loud");
   expect(JSON.parse(world.read("preds.json"))["acme__shout-1"]).toMatchObject({
