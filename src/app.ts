@@ -1,6 +1,7 @@
 import { type Logger, pino } from "pino";
 import { type Bot, createBot } from "#bot/create-bot.ts";
 import { type Config, readConfig, readServerAddress } from "#config/config.ts";
+import { describeUnknownSettings } from "#config/environment.ts";
 import { DatabaseError, UserError } from "#domain/errors.ts";
 import { logContext } from "#domain/log-context.ts";
 import { createExecutors } from "#executors/create-executors.ts";
@@ -39,7 +40,7 @@ async function main(): Promise<void> {
   let telemetry: Telemetry | undefined;
   const models = createModels(config.models, {}, () => telemetry?.models);
   const catalog = await openWorkerCatalog(config.workersDirectory);
-  const modelWarnings = checkModelsAtStart(models, catalog);
+  const warnings = [...describeUnknownSettings(process.env), ...checkModelsAtStart(models, catalog)];
 
   const onError = createOnError(log, redact);
   const { store, dispatch } = await openStore(config.database, { onError });
@@ -115,7 +116,7 @@ async function main(): Promise<void> {
     process.exit(1);
   });
   for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => void stop());
-  for (const warning of modelWarnings) log.warn(warning);
+  for (const warning of warnings) log.warn(warning);
   const unreachable = await checkAppAtStart(config, bot);
   if (unreachable) log.warn(unreachable);
   await executors.availabilities();

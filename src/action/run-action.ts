@@ -1,6 +1,6 @@
 import type { Writable } from "node:stream";
 import { type ActionConfig, readActionConfig } from "#config/config.ts";
-import { secretsIn } from "#config/environment.ts";
+import { describeUnknownSettings, secretsIn } from "#config/environment.ts";
 import { UserError } from "#domain/errors.ts";
 import { createRedactor } from "#text/redact.ts";
 import { createJobLog, Job, type JobLog, type JobOutcome } from "./job.ts";
@@ -19,7 +19,9 @@ export async function runAction(
 ): Promise<number> {
   const log = createJobLog(output, createRedactor(secretsIn(environment)));
   try {
-    return await runJobs(readActionConfig(environment), log);
+    const config = readActionConfig(environment);
+    for (const warning of describeUnknownSettings(environment)) log.info(warning);
+    return await runJobs(config, log);
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     log.annotate(error.message);

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { closestMatch } from "#text/closest-match.ts";
 
 /** Accepts plain digits only: `1e9` and `0x10` are more likely typos. */
 const number = z
@@ -287,6 +288,16 @@ export const ActionEnvironment = Environment.omit({
   GOLEM_FORGE_LEASE_SECONDS: integer(1, 3_600).default(60).describe("a whole number of seconds, at most 3600"),
 });
 export type ActionEnvironment = z.infer<typeof ActionEnvironment>;
+
+/** Describes the variables that begin with `GOLEM_FORGE_` but are not settings, such as misspelled ones. */
+export function describeUnknownSettings(environment: Record<string, string | undefined>): string[] {
+  const known = Object.keys({ ...Environment.shape, ...ActionEnvironment.shape });
+  const unknown = Object.keys(environment).filter((name) => /^GOLEM_FORGE_\w+$/.test(name) && !known.includes(name));
+  return unknown.map((name) => {
+    const near = closestMatch(name, known);
+    return `${name} is not a setting, so it has no effect.${near ? ` Did you mean ${near}?` : ""}`;
+  });
+}
 
 const postgresUrl =
   /^postgres(?:ql)?:\/\/(?:[^:@/?#\s]*(?::(?<password>[^/?#\s]*))?@)?(?:\[[0-9a-f:]+\]|[^/?#:@\s]*)(?::\d{1,5})?(?:\/[^/?#\s]*)?(?:\?(?<query>[^#\s]*))?$/i;

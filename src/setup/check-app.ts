@@ -241,7 +241,7 @@ function webhookResult(
   url: string,
 ): DoctorCheck {
   const name = "Webhook";
-  if (code >= 200 && code < 300) return ok(name, `${url} answered a ${event} delivery with ${code}.`);
+  if (code >= 200 && code < 300) return ok(name, `${url} answered a delivery of ${event} with ${code}.`);
   const fix =
     code === 400 || code === 401
       ? "The secrets differ: set the same one on the App's settings page and in WEBHOOK_SECRET."

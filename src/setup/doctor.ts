@@ -1,4 +1,5 @@
 import { type Config, readConfig } from "#config/config.ts";
+import { describeUnknownSettings } from "#config/environment.ts";
 import { UserError } from "#domain/errors.ts";
 import { createExecutors } from "#executors/create-executors.ts";
 import { createModels } from "#models/create-models.ts";
@@ -37,7 +38,9 @@ export async function* runChecks(
     };
     return;
   }
-  yield ok("Settings", "All settings are valid.");
+  const unknown = describeUnknownSettings(environment);
+  for (const detail of unknown) yield { name: "Settings", status: "warning", detail, fix: "Correct or remove it." };
+  if (unknown.length === 0) yield ok("Settings", "All settings are valid.");
   yield* guarded("GitHub App", checkApp(config, deliveryTimeoutMs));
   yield await checkPublicAddress(config);
   yield* guarded("Model", checkModels(config, callModel));
@@ -107,7 +110,10 @@ export function checkModelsAtStart(models: Models, catalog: WorkerCatalog): stri
   }
   const unusable = findUnusable(models, catalog);
   const priceWarning = model && describeMissingPrice(model);
-  return [...(unusable.length > 0 ? [describeUnusable(unusable)] : []), ...(priceWarning ? [priceWarning] : [])];
+  return [
+    ...(unusable.length > 0 ? [`${describeUnusable(unusable)} ${modelFix}`] : []),
+    ...(priceWarning ? [priceWarning] : []),
+  ];
 }
 
 /** Finds the workers of the deployment that name no model where there is no default, or one that cannot be used. */

@@ -11,7 +11,7 @@ import { approvalIdIn } from "../support/forge-world.ts";
 let world: ActionWorld;
 
 // Several jobs start a process each.
-vi.setConfig({ testTimeout: 120_000 });
+vi.setConfig({ testTimeout: 300_000 });
 afterEach(() => world.close());
 
 async function start(options: Partial<ActionWorldOptions> = {}): Promise<ActionWorld> {

@@ -30,8 +30,17 @@ test("a deployment that works has no problem, its webhook included", async () =>
   expect(results.filter(({ status }) => status === "problem")).toEqual([]);
   expect(results.find(({ name }) => name === "Webhook")).toMatchObject({
     status: "ok",
-    detail: expect.stringContaining("answered a issues delivery with"),
+    detail: expect.stringContaining("answered a delivery of issues with"),
   });
+});
+
+test("a misspelled setting is named, with the one that was meant", async () => {
+  const [settings] = await check({ GOLEM_FORGE_MODLE: "anthropic:claude-sonnet-4-5", GHE_HOST: "127.0.0.1:2" });
+
+  expect(settings).toMatchObject({ name: "Settings", status: "warning" });
+  expect(settings?.detail).toBe(
+    "GOLEM_FORGE_MODLE is not a setting, so it has no effect. Did you mean GOLEM_FORGE_MODEL?",
+  );
 });
 
 test("settings that are missing are all named, and nothing else is tried", async () => {
