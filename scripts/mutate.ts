@@ -39,7 +39,11 @@ const rooms: Record<string, Room> = {
       "src/runtime/{apply-events,run-session,run-scheduler,cost-watch,read-log}.ts",
       "src/runtime/effects/{execute-tool,person-calls,children,post-to-thread,effect-handler}.ts",
     ],
-    tests: ["test/runtime/*.test.ts", "test/runtime/{effects,calls,model,start}/*.test.ts"],
+    tests: [
+      "test/runtime/*.test.ts",
+      "test/runtime/{effects,model,start}/*.test.ts",
+      "test/embed/{delegation,approvals}.test.ts",
+    ],
   },
   redaction: {
     code: ["src/text/{redact,sanitize,visible-text}.ts"],

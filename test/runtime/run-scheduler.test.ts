@@ -1,6 +1,7 @@
 import { describe, expect, test, vi } from "vitest";
-import { UserError } from "#domain/errors.ts";
+import { DatabaseError, OutageError, UserError } from "#domain/errors.ts";
 import type { RunEvent } from "#domain/events.ts";
+import { UnreadableDataError } from "#domain/stored-data.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
 import { type EffectHandler, type EffectHandlers, Postponed } from "#runtime/effects/effect-handler.ts";
 import { combineObservers } from "#runtime/run-observer.ts";
@@ -265,6 +266,48 @@ describe("an effect that is postponed", () => {
     expect(errors).toEqual([cause]);
     expect(await store.claimEffect("r1", "work", clock.now + 30_000)).toMatchObject({ attempts: 1 });
     await scheduler.drain(0);
+  });
+});
+
+describe("an effect that cannot be performed now", () => {
+  /** Performs the effect once, with this error. */
+  async function attempt(error: Error) {
+    const onFailure = vi.fn<EffectHandler["onFailure"]>(async () => ({}));
+    const made = schedulerWorld({ "model.call": () => Promise.reject(error) }, { onFailure });
+    await made.start(sampleEffect("r1", "k1"));
+    await made.scheduler.idle();
+    const [problem, dueAt] = [await made.store.effectProblem("r1"), await made.store.nextDueAt()];
+    const again = await made.store.claimEffect("r1", "work", dueAt ?? 0);
+    await made.scheduler.drain(0);
+    expect(onFailure).not.toHaveBeenCalled();
+    return { problem, dueAt, attempts: again?.attempts, errors: made.errors };
+  }
+
+  test("because GitHub's limit is used up waits until it is free, and counts as an attempt", async () => {
+    const error = new OutageError("The limit is used up until 10:00 UTC.", { retryAt: 90_000 });
+
+    expect(await attempt(error)).toEqual({
+      problem: { kind: "postponed", reason: error.message },
+      dueAt: 90_000,
+      attempts: 2,
+      errors: [error],
+    });
+  });
+
+  test("because the database failed is tried again without counting", async () => {
+    const error = new DatabaseError("The disk is full.");
+
+    expect(await attempt(error)).toEqual({ problem: undefined, dueAt: 2_000, attempts: 1, errors: [error] });
+  });
+
+  test("because its data is of a newer release waits for that release, and says so", async () => {
+    const error = new UnreadableDataError("The run was stored by a newer release.");
+
+    const { problem, dueAt, attempts, errors } = await attempt(error);
+
+    expect(problem).toEqual({ kind: "unreadable", reason: error.message });
+    expect(dueAt).toBeGreaterThan(10_000);
+    expect({ attempts, errors }).toEqual({ attempts: 1, errors: [error] });
   });
 });
 

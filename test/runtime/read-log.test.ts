@@ -1,0 +1,55 @@
+import { expect, test } from "vitest";
+import type { LoggedEvent, RunEvent } from "#domain/events.ts";
+import { chosenModel, lastPushedCommit, reportedDigests } from "#runtime/read-log.ts";
+
+const logOf = (...events: RunEvent[]): LoggedEvent[] => events.map((event, id) => ({ id, runId: "r1", at: id, event }));
+
+const finished = (result: unknown): RunEvent =>
+  ({ type: "tool.finished", callId: "c", tool: "git_push", result }) as RunEvent;
+const pushed = (commit: string) => ({ pushed: { commit } });
+
+test("the last pushed commit is that of the latest result that names one, also of a call that failed after its push", () => {
+  const log = logOf(
+    finished({ value: { kind: "json", data: pushed("first") } }),
+    { type: "tool.invoked", tool: "git_push", result: { value: { kind: "json", data: pushed("second") } } } as RunEvent,
+    finished({ value: { kind: "text", text: "No." }, error: { details: pushed("third") } }),
+    finished({ value: { kind: "json", data: { pushed: "fourth" } } }),
+    finished({ value: { kind: "text", text: "Done." } }),
+  );
+
+  expect(lastPushedCommit(log)).toBe("third");
+  expect(lastPushedCommit(log.slice(0, 2))).toBe("second");
+  expect(lastPushedCommit(log.slice(0, 1))).toBe("first");
+  expect(lastPushedCommit(log.slice(3))).toBeUndefined();
+});
+
+test("the model is the one chosen last", () => {
+  const chosen = (model: string): RunEvent => ({ type: "model.changed", model, by: "ada" }) as RunEvent;
+
+  expect(
+    chosenModel(
+      logOf(
+        chosen("a:1"),
+        finished({ value: { kind: "text", text: "" } }),
+        chosen("b:2"),
+        finished({ value: { kind: "text", text: "" } }),
+      ),
+    ),
+  ).toBe("b:2");
+  expect(chosenModel(logOf(finished({ value: { kind: "text", text: "" } })))).toBeUndefined();
+});
+
+test("check results are known by commit, in the order in which they were reported", () => {
+  const completed = (commit: string, digest?: string): RunEvent =>
+    ({ type: "checks.completed", commit, digest, failed: [] }) as unknown as RunEvent;
+  const log = logOf(
+    completed("a", "1"),
+    completed("b", "2"),
+    completed("a"),
+    completed("a", "3"),
+    finished({ value: { kind: "text", text: "" } }),
+  );
+
+  expect(reportedDigests(log, "a")).toEqual(["1", "3"]);
+  expect(reportedDigests(log, "c")).toEqual([]);
+});
