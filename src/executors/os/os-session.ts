@@ -177,8 +177,9 @@ export class OsSession implements ExecSession {
       }
       const mounts = isolated.keepDependencies ? this.#gitMounts() : [];
       const launched = await this.#runWithNetwork(request, { folders, mounts });
+      if (launched.exitCode !== 0) return { tier: "os", ...launched, changes: noChanges };
       const changes = await resultsOf(guest, source, isolated);
-      if (launched.exitCode === 0) await this.#keep(folders, isolated);
+      await this.#keep(folders, isolated);
       return { tier: "os", ...launched, changes };
     } finally {
       await removeTree(folder);
@@ -408,16 +409,24 @@ function rejectedTree(reason: string): TreeChanges {
   return { written: [], deleted: [], rejected: [{ path: "the tree", reason }], ignoredFiles: 0 };
 }
 
+const nothing = new Uint8Array();
+const noChanges: TreeChanges = { written: [], deleted: [], rejected: [], ignoredFiles: 0 };
+
 /** Returns the expected result files that the command changed. All other files in its folder are dropped. */
 async function resultsOf(guest: GuestFolder, source: TreeSource, isolated: IsolatedFolder): Promise<TreeChanges> {
   const { files, results, keep } = isolated;
   const known = new Set(files.map(({ path }) => path));
-  if (isolated.keepDependencies) return { written: [], deleted: [], rejected: [], ignoredFiles: 0 };
+  if (isolated.keepDependencies) return noChanges;
   const isIgnored = (path: string) => keep.tree.some((kept) => path.startsWith(`${kept}/`));
   const proposed = await guest.collect({ isIgnored, known });
   if (!proposed) return rejectedTree("holds more files than are looked through, so none of them was taken over");
   const wanted = proposed.filter(({ path, kind }) => results.has(path) && kind !== "gone");
-  return validateChanges(wanted, { resolve: (path) => source.resolve(path), known, isIgnored });
+  const changes = await validateChanges(wanted, { resolve: (path) => source.resolve(path), known, isIgnored });
+  const given = new Map(files.map(({ path, content }) => [path, content]));
+  const written = changes.written.filter(
+    ({ path, content }) => !Buffer.from(content).equals(given.get(path) ?? nothing),
+  );
+  return { ...changes, written };
 }
 
 /** The .gitignore files of an isolated folder, by path. */

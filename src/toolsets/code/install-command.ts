@@ -139,12 +139,12 @@ function yarnCommand({ packages, dev, index, textOf }: InstallRequest): Command 
     ...(index !== undefined && { YARN_REGISTRY: index, YARN_NPM_REGISTRY_SERVER: index.replace(/\/$/, "") }),
   };
   if (usesBerry) {
-    const add = ["yarn", "add", ...(dev ? ["--dev"] : []), ...packages];
-    const install = ["yarn", "install", "--no-immutable"];
-    if (named || lockfile === undefined) {
-      return { command: checkingVersion("2 or later", "[2-9]*", named ? add : install), env };
-    }
-    return { command: checkingVersion("2 or later", "[2-9]*", ["bash", "-c", keepLockfile, "bash", ...install]), env };
+    // A manifest can allow the scripts of a package with `dependenciesMeta`, whatever the settings say.
+    const add = ["yarn", "add", "--mode=skip-build", ...(dev ? ["--dev"] : []), ...packages];
+    const install = ["yarn", "install", "--mode=skip-build", "--no-immutable"];
+    const keepsLockfile = !named && lockfile !== undefined;
+    const yarn = keepsLockfile ? ["bash", "-c", keepLockfile, "bash", ...install] : named ? add : install;
+    return { command: checkingVersion("3 or later", "[3-9]*", yarn), env };
   }
   const options = ["--ignore-scripts", "--non-interactive", "--no-default-rc"];
   const yarn = named
@@ -177,8 +177,10 @@ const keepLockfile = [
 function checkingVersion(name: string, pattern: string, yarn: string[]): string[] {
   const script = [
     "version=$(yarn --version) || exit",
+    // Threads that repack the archives need a gigabyte more in large projects. Yarn 3 refuses settings it does not know.
+    'case "$version" in 4.*) export YARN_TASK_POOL_MODE=async;; esac',
     `case "$version" in ${pattern}) exec "$@";; esac`,
-    `echo "The project uses Yarn ${name}, and this sandbox has Yarn $version." >&2`,
+    `echo "The project needs Yarn ${name}, and this sandbox has Yarn $version." >&2`,
     "exit 1",
   ];
   return ["bash", "-c", script.join("\n"), "bash", ...yarn];

@@ -204,8 +204,26 @@ async function execute(input: Input, context: ToolContext, settings: CodeConfig,
   return withMissingProgram(ran, install.command.join(" "));
 }
 
+/** The lines that package managers print about each package and each step. After a success they are of no use to a model. */
+const routineLine =
+  /^\s*(?:(?:npm )?warn(?:ing)?\b|info |\[\d+\/\d+\] |➤ (?!.*\bDone\b)|Collecting |Using cached |Requirement already |Download(?:ing|ed) |go: downloading )/i;
+
+function withoutRoutineLines(text: string): string {
+  const lines = text.trimEnd().split("\n");
+  const kept = lines.filter((line) => !routineLine.test(line));
+  const left = lines.length - kept.length;
+  return left === 0
+    ? text
+    : [...kept, `(${left} ${left === 1 ? "line" : "lines"} about single packages and steps left out)`].join("\n");
+}
+
 function withMissingProgram(ran: FinishedCommand, command: string): ToolResult {
   const result = commandResult(ran, command);
+  const { exitCode, stdout, stderr } = ran.result;
+  if (exitCode === 0) {
+    const short = { ...ran.result, stdout: withoutRoutineLines(stdout), stderr: withoutRoutineLines(stderr) };
+    return { ...result, llmContent: commandResult({ ...ran, result: short }, command).llmContent };
+  }
   const missing = describeMissingProgram(ran.result);
   return missing ? { ...result, llmContent: `${missing}\n${result.llmContent}` } : result;
 }

@@ -31,6 +31,8 @@ const recorder = `#!/bin/bash
 mkdir -p node_modules/left-pad .venv/lib "$HOME/go/pkg/mod/left" "$HOME/.cargo/registry/left"
 echo installed | tee node_modules/left-pad/index.js .venv/lib/left .golem-left > /dev/null
 echo changed >> package-lock.json; echo new > planted.sh
+[ -f package.json ] && cat package.json > copy && mv copy package.json
+echo "npm warn deprecated left-pad@1.0.0: use the language" >&2
 echo "folder: $(find . -type f | sort | xargs)"
 echo "home: $(find ~ -type f | sort | xargs)"
 echo "call: $0 $*"
@@ -64,6 +66,7 @@ const hostileTree: Record<string, string> = {
     version: "1.0.0",
     dependencies: { "left-pad": "1.0.0" },
     packageManager: "pnpm@9.0.0",
+    pnpm: { onlyBuiltDependencies: ["left-pad"] },
     scripts: Object.fromEntries(["preinstall", "install", "postinstall", "prepare"].map((name) => [name, "./evil.sh"])),
   }),
   "evil.sh": hostileScript,
@@ -163,11 +166,12 @@ describe.skipIf(!available)("a package manager", () => {
 
     const changed = (await sandbox.changes()).map(({ path }) => path);
     expect(changed).toEqual(isWritten ? ["package-lock.json"] : []);
-    expect(String(llmContent).includes("Changed: package-lock.json")).toBe(isWritten);
+    expect(/^Changed: (.*)$/m.exec(String(llmContent))?.[1]).toBe(isWritten ? "package-lock.json" : undefined);
+    expect(llmContent).toMatch(/stderr:\n\(1 line about single packages and steps left out\)/);
   });
 
   test("keeps nothing of a failed installation", async () => {
-    const { call } = await world({
+    const { call, sandbox } = await world({
       files: { "package.json": "{}", "package-lock.json": '{"lockfileVersion":1}' },
       config: { install: "preApproved", registries: ["127.0.0.1"] },
     });
@@ -181,6 +185,7 @@ describe.skipIf(!available)("a package manager", () => {
 
     expect(failed.llmContent).toMatch(/Exit code [1-9]/);
     expect(left.value).toMatchObject({ stdout: "mine\n" });
+    expect(await sandbox.changes()).toEqual([]);
   });
 
   test("dependencies are not written through a link that an earlier command put in place of a folder", async () => {
@@ -220,7 +225,15 @@ const realManagers: Record<string, RealManager> = {
   "Yarn 4": {
     manager: "yarn",
     program: "@yarnpkg/cli-dist/bin/yarn.js",
-    files: { "package.json": '{"name":"project","packageManager":"yarn@4.9.0","dependencies":{"left-pad":"1.0.0"}}' },
+    files: {
+      "package.json": JSON.stringify({
+        name: "project",
+        packageManager: "yarn@4.9.0",
+        dependencies: { "left-pad": "1.0.0" },
+        // Allows its scripts, whatever the settings say.
+        dependenciesMeta: { "left-pad": { built: true } },
+      }),
+    },
     use: requireLeftPad,
   },
   pip: {
@@ -351,6 +364,15 @@ describe("installing packages", () => {
     ["cargo", ["serde"], 'bash -c "$@" && exec cargo fetch bash cargo add serde'],
   ])("%s installs %j without scripts", (manager, packages, expected) => {
     expect(installCommand({ manager, packages, dev: false, textOf }).command.join(" ")).toBe(expected);
+  });
+
+  test("Yarn builds no package, even if a manifest allows its scripts", () => {
+    const berry = (name: string) => (name === "yarn.lock" ? "__metadata:\n  version: 8\n" : undefined);
+
+    for (const packages of [[], ["left-pad"]]) {
+      const { command } = installCommand({ manager: "yarn", packages, dev: false, textOf: berry });
+      expect(command).toContain("--mode=skip-build");
+    }
   });
 
   test.each([
