@@ -16,16 +16,17 @@ import { postComment } from "#bot/github/post-comment.ts";
 import { RepositoryApi } from "#bot/github/repository-api.ts";
 import { pullRequestSetting } from "#bot/github/repository-client.ts";
 import { RestClient } from "#bot/github/rest-client.ts";
+import { inline } from "#bot/render/markdown.ts";
 import type { ActionConfig } from "#config/config.ts";
 import { UserError } from "#domain/errors.ts";
-import type { RepositoryRef } from "#domain/github.ts";
+import type { GitHub, RepositoryRef } from "#domain/github.ts";
 import { LeaseLostError, withLease } from "#domain/write-lease.ts";
 import { createExecutors } from "#executors/create-executors.ts";
 import { createModels } from "#models/create-models.ts";
 import { createRuntime, type Runtime, runtimeOptionsOf } from "#runtime/create-runtime.ts";
+import type { Runs } from "#runtime/runs.ts";
 import { openWorkerCatalog } from "#runtime/start/worker-catalog.ts";
 import { type GitStore, openGitStore } from "#runtime/store/git/open-git-store.ts";
-import { reportWaitingWorkflows } from "./report-waiting-workflows.ts";
 
 /** `waiting`: all runs are waiting or have ended. `lost`: another job has taken over. `interrupted`: the job was cancelled. */
 export type JobOutcome = "waiting" | "lost" | "interrupted";
@@ -46,6 +47,10 @@ const firstLookBackMs = 10 * 60_000;
 const defaultRunMs = 90 * 24 * 60 * 60_000;
 const cancelGraceMs = 4_000;
 const readUntilNote = "comments read until";
+/** The maximum number of pull requests checked in one job. */
+const maxReportedPulls = 5;
+/** The beginning of the name of a note, which holds the commit whose waiting workflows were reported. */
+const workflowsNote = "workflows of #";
 
 interface JobOptions {
   log: JobLog;
@@ -299,6 +304,48 @@ export class Job {
   #readUntil(): string {
     const { notes } = this.#parts.state;
     return notes.get(readUntilNote) ?? `${new Date(Date.now() - firstLookBackMs).toISOString().slice(0, 19)}Z`;
+  }
+}
+
+interface WaitingWorkflowsOptions {
+  api: RepositoryApi;
+  github: GitHub;
+  runs: Pick<Runs, "openPullRequests">;
+  repository: RepositoryRef;
+  notes: GitStore["notes"];
+}
+
+/**
+ * Comments on pull requests with the workflows that wait for approval to run, once per commit. GitHub does not start
+ * workflows automatically for commits pushed with a job's token.
+ */
+async function reportWaitingWorkflows({
+  api,
+  github,
+  runs,
+  repository,
+  notes,
+}: WaitingWorkflowsOptions): Promise<void> {
+  const pulls = await runs.openPullRequests(repository);
+  const noteOf = (number: number) => `${workflowsNote}${number}`;
+  for (const note of notes.keys()) {
+    if (note.startsWith(workflowsNote) && !pulls.some((number) => noteOf(number) === note)) {
+      notes.delete(note);
+    }
+  }
+  for (const number of pulls.slice(-maxReportedPulls)) {
+    const pull = await github.getPullRequest(number);
+    const note = noteOf(number);
+    if (!pull || pull.state === "closed" || notes.get(note) === pull.head.commit) continue;
+    const { workflow_runs: waiting } = await api.call("GET /repos/{owner}/{repo}/actions/runs", {
+      head_sha: pull.head.commit,
+      status: "action_required",
+    });
+    if (waiting.length === 0) continue;
+    const names = [...new Set(waiting.map(({ name }) => inline(name ?? "a workflow")))].sort();
+    const body = `### ⏸️ Checks wait for you\n\nGitHub does not start workflows by itself for a pull request of GitHub Actions. Someone with write access has to click **Approve and run** on this pull request. Until then these wait: ${names.map((name) => `**${name}**`).join(", ")}.`;
+    await postComment(github, { thread: number, name: `workflows/${pull.head.commit}`, body });
+    notes.set(note, pull.head.commit);
   }
 }
 
