@@ -117,6 +117,9 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: none
     await page.getByText("☐ Looking").waitFor();
     await octokit.rest.issues.updateComment({ ...shop, comment_id: data.id, body: "- [x] Looking" });
     await page.getByText("☑ Looking").waitFor();
+    world.github.notice = "The app has been restarted. A scripted model answers.";
+    await page.getByText("The app has been restarted.").waitFor();
+    world.github.notice = "A scripted model answers.";
 
     expect(await page.evaluate("document.documentElement.scrollWidth")).toBe(390);
     expect(problems).toEqual([]);

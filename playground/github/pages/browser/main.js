@@ -10,13 +10,20 @@ let world;
 let view;
 
 async function start() {
-  world = await load("/-/world");
-  showNotice(world.notice);
+  await loadWorld();
   await show();
   onChange(
-    () => void refresh(),
+    () => void Promise.all([loadWorld(), refresh()]),
     (connected) => showNotice(connected ? world.notice : "The playground is not responding. Is it still running?"),
   );
+}
+
+async function loadWorld() {
+  world = await load("/-/world").catch((error) => {
+    if (world) return world;
+    throw error;
+  });
+  showNotice(world.notice);
 }
 
 function showNotice(text) {
