@@ -89,6 +89,15 @@ test.each([
     "a.worker:4:3: There is no file tools.ts next to this one.",
   ],
   [
+    "a tool that its module does not export",
+    {
+      ...worker("a", "toolsets:\n  custom:\n    module: tools.ts\n    tools:\n      - count\n      - countWrds\n"),
+      ".github/workers/tools.ts":
+        "export const count = {};\nasync function countWords() {}\nexport { countWords, count as total };\n",
+    },
+    "a.worker:8:9: tools.ts exports no countWrds. Did you mean countWords?",
+  ],
+  [
     "an output schema that is not there",
     worker("a", "output_schema_ref: answer.json\n"),
     "a.worker:3:1: a: there is no file answer.json, which output_schema_ref names.",

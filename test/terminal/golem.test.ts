@@ -365,13 +365,18 @@ test("--json prints one event per line, and the result as the last one", async (
   expect(world.read("a.txt")).toBe("worker\n");
 });
 
-test("--dry-run calls no model, and lists the tools of the worker", async () => {
-  const world = await golemWorld({ turns: [done] });
+test("--dry-run calls no model, loads no code, and lists the tools of the worker", async () => {
+  const custom = "  ask: {}\n  custom: { module: ./tools.ts, tools: [count] }";
+  const world = await golemWorld({
+    turns: [done],
+    files: { ".github/workers/careful.worker": aWorkerFile.replace("  ask: {}", custom) },
+  });
 
   const run = world.give(["run", "careful", "--dry-run"]);
 
   expect(await run.code).toBe(0);
   expect(run.text()).toMatch(/Tools:\n {2}read_file\n {2}write_file +may ask\n/);
+  expect(run.text()).toContain("Its toolset custom is left out: its code is loaded only with --trust-tools.\n");
   expect(world.model.requests).toEqual([]);
 });
 

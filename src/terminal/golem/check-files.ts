@@ -135,7 +135,7 @@ async function checkWorker(
     ...at(worker.instructions === "" ? "The worker has no instructions below its front matter." : undefined),
     ...at(worker.model && findModelNameProblem(worker.model), "model"),
     ...Object.keys(worker.toolsets).flatMap((name) => at(findToolsetProblem(worker, name), "toolsets", name)),
-    ...at(findMissingModule(worker, file), "toolsets", "custom"),
+    ...(await findModuleProblems(worker, file)).flatMap(({ message, path }) => at(message, "toolsets", ...path)),
     ...at(await findSchemaProblem(worker, file), "output_schema_ref"),
     ...callableBy(worker).flatMap((name, index) => {
       const path = ["toolsets", "workers", "allowed", index];
@@ -157,12 +157,38 @@ function findToolsetProblem(worker: WorkerDefinition, name: string): string | un
   }
 }
 
-function findMissingModule({ toolsets }: WorkerDefinition, file: string): string | undefined {
-  const { custom } = toolsets;
-  if (!custom || Array.isArray(custom) || typeof custom.module !== "string") return undefined;
-  return existsSync(join(dirname(file), custom.module))
-    ? undefined
-    : `There is no file ${custom.module} next to this one.`;
+async function findModuleProblems(
+  { toolsets }: WorkerDefinition,
+  file: string,
+): Promise<{ message: string; path: PropertyKey[] }[]> {
+  const { module, tools } = Array.isArray(toolsets.custom) ? {} : (toolsets.custom ?? {});
+  if (typeof module !== "string") return [];
+  const path = join(dirname(file), module);
+  if (!existsSync(path)) return [{ message: `There is no file ${module} next to this one.`, path: ["custom"] }];
+  const exported = exportsOf(await readFile(path, "utf8").catch(() => ""));
+  if (exported === undefined || !Array.isArray(tools)) return [];
+  return tools.flatMap((name, index) => {
+    if (typeof name !== "string" || exported.includes(name)) return [];
+    const near = closestMatch(name, exported);
+    const message = `${module} exports no ${name}.${near ? ` Did you mean ${near}?` : ""}`;
+    return [{ message, path: ["custom", "tools", index] }];
+  });
+}
+
+/**
+ * Returns the names that a module exports, found in its text, because loading it would run code that nobody has read.
+ * Returns undefined if the text does not tell.
+ */
+function exportsOf(source: string): string[] | undefined {
+  if (/^export\s*\*|^export\s+(?:const|let|var)\s*[{[]|\bmodule\.exports\b/m.test(source)) return undefined;
+  const declared = source.matchAll(
+    /^export\s+(?:async\s+|abstract\s+)*(?:function\s*\*?|const|let|var|class)\s+([\w$]+)/gm,
+  );
+  const listed = [...source.matchAll(/^export\s*\{([^}]*)\}/gm)].flatMap(([, names = ""]) => names.split(","));
+  return [
+    ...[...declared].map(([, name = ""]) => name),
+    ...listed.map((name) => name.trim().split(/\s+/).at(-1) ?? ""),
+  ];
 }
 
 async function findSchemaProblem(worker: WorkerDefinition, file: string): Promise<string | undefined> {

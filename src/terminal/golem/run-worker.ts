@@ -81,6 +81,9 @@ async function start(prepared: PreparedRun, request: RunFlags, context: CommandC
   }
 }
 
+/** The toolsets that run code from outside of Golem Forge. */
+const codeToolsets = ["custom", "external", "mcp"];
+
 async function work(started: StartedRun): Promise<number> {
   const { request, context, terminal, checkout, chosen, workers, config, models, model, program } = started;
   const omitToolsets = [
@@ -113,8 +116,7 @@ async function work(started: StartedRun): Promise<number> {
         terminal,
         program?.config.approval.mode,
       ),
-      omitToolsets:
-        request.dryRun && !request.trustTools ? [...omitToolsets, "custom", "external", "mcp"] : omitToolsets,
+      omitToolsets: request.dryRun && !request.trustTools ? [...omitToolsets, ...codeToolsets] : omitToolsets,
       briefing: briefing({ ...started, ...checkout, cwd: context.cwd, isInteractive: terminal.isInteractive }),
       executors,
       networkHosts: config.policy.network_hosts,
@@ -225,8 +227,10 @@ async function askForTask({ chosen, terminal }: StartedRun): Promise<string | un
   throw new UserError(`Say what ${name} should do, as in golem run ${name} "…".`);
 }
 
-function printTools({ terminal, json, model, chosen }: StartedRun, lines: string[]): number {
-  terminal.print("Tools:", ...lines, "This was a dry run.");
+function printTools({ terminal, json, model, chosen, request }: StartedRun, lines: string[]): number {
+  const untrusted = request.trustTools ? [] : codeToolsets.filter((name) => name in chosen.worker.toolsets);
+  const leftOut = `Its toolset ${untrusted.join(" and ")} is left out: its code is loaded only with --trust-tools.`;
+  terminal.print("Tools:", ...lines, ...(untrusted.length > 0 ? [leftOut] : []), "This was a dry run.");
   json?.({
     type: "dry_run",
     worker: chosen.worker.name,
