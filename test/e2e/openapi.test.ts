@@ -106,31 +106,23 @@ function asked(): Set<string | undefined> {
   return new Set(restRequests().map((request) => checkRequest(request).operation));
 }
 
+/** Uses every tool on GitHub, first on the issue and then on the review of the pull request. */
 const scriptFor: Script = (request) => {
-  const [first] = request.messages.filter(({ role }) => role === "user");
-  return /^Pull request/.test(messageText(first)) ? answersReview(request) : usesEveryTool(request);
-};
-
-const usesEveryTool = byTurn(
-  call("read_issue", {}),
-  call("read_thread", {}),
-  call("list_issues", { labels: ["bug"], state: "all", limit: 5 }),
-  call("add_labels", { labels: ["bug", "good first issue"] }),
-  call("reply", { text: "I am on it." }),
-  call("read_file", { path: "src/total.js" }),
-  call("edit_file", { path: "src/total.js", old_text: "items.length + 1", new_text: "items.length" }),
-  call("open_pull_request", { title: "Count every item once", body: "One too many.", closes_issue: true }),
-  call("read_checks", {}),
-  call("write_file", { path: "CHANGES.md", content: "# The total is right\n" }),
-  call("update_pull_request", { message: "A better title", title: "Count right", body: "It counts right." }),
-  call("read_pull_request", {}),
-  { text: "Every tool was used." },
-);
-
-const answersReview: Script = ({ messages }) => {
-  const read = messages.map(messageText).find((text) => text.includes("Review comment"));
+  const read = request.messages.map(messageText).findLast((text) => text.includes("Review comment"));
   const id = Number(/Review comment (\d+)/.exec(read ?? "")?.[1]);
   return byTurn(
+    call("read_issue", {}),
+    call("read_thread", {}),
+    call("list_issues", { labels: ["bug"], state: "all", limit: 5 }),
+    call("add_labels", { labels: ["bug", "good first issue"] }),
+    call("reply", { text: "I am on it." }),
+    call("read_file", { path: "src/total.js" }),
+    call("edit_file", { path: "src/total.js", old_text: "items.length + 1", new_text: "items.length" }),
+    call("open_pull_request", { title: "Count every item once", body: "One too many.", closes_issue: true }),
+    call("read_checks", {}),
+    call("write_file", { path: "CHANGES.md", content: "# The total is right\n" }),
+    call("update_pull_request", { message: "A better title", title: "Count right", body: "It counts right." }),
+    { text: "Every tool was used." },
     call("read_pull_request", {}),
     call("reply_to_review", { review_comment_id: id, text: "Because it counted one too many." }),
     call("create_review", { summary: "Fine." }),
@@ -138,7 +130,7 @@ const answersReview: Script = ({ messages }) => {
     call("read_reviews", {}),
     call("request_review", { reviewers: ["maintainer"] }),
     { text: "The review is answered." },
-  )({ messages } as never);
+  )(request);
 };
 
 const clerk = `---
