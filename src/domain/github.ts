@@ -185,6 +185,7 @@ export interface ReviewComment {
   side: DiffSide;
   body: string;
   author: string;
+  updatedAt: Date;
   /** The diff up to the last of these lines. */
   diffHunk: string;
 }
@@ -196,6 +197,7 @@ export interface Review {
   /** In lower case: `approved`, `changes_requested`, `commented`, `dismissed`. */
   state: string;
   body: string;
+  submittedAt?: Date | undefined;
   /** The commit that was reviewed. */
   commit: string | null;
 }

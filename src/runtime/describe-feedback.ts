@@ -58,6 +58,44 @@ export async function describeReview(
   return { text: cleanText(text).text, wakes };
 }
 
+/** What somebody said in a review, for a run that starts later. */
+export interface OpenFeedback {
+  author: string;
+  /** A reply follows the review comment that began its thread. */
+  kind: "review" | "review comment" | "reply";
+  text: string;
+}
+
+/**
+ * Lists the latest reviews that request changes, and the threads of review comments that are neither resolved nor answered
+ * by this app, without what was written after a time.
+ */
+export async function listOpenFeedback(github: GitHub, number: number, before: Date): Promise<OpenFeedback[]> {
+  const [reviews, allComments, login] = await Promise.all([
+    github.listReviews(number),
+    github.listReviewComments(number),
+    github.ownLogin(),
+  ]);
+  const decided = reviews.filter(
+    ({ state, submittedAt }) => state !== "commented" && submittedAt && submittedAt < before,
+  );
+  const latest = [...new Map(decided.map((review) => [review.author, review])).values()];
+  const requests = latest.filter(({ state, body }) => state === "changes_requested" && body.trim() !== "");
+  const comments = allComments.filter(({ updatedAt }) => updatedAt < before);
+  const threads = comments.length === 0 ? [] : await github.listReviewThreads(number);
+  const resolved = new Set(threads.flatMap(({ isResolved, firstCommentId }) => (isResolved ? [firstCommentId] : [])));
+  const open = threadsOf(comments).flatMap((thread): OpenFeedback[] => {
+    const [first, last] = [thread[0], thread.at(-1)];
+    if (!first || !last || resolved.has(first.inReplyTo ?? first.id)) return [];
+    if (last.author === login && first.author !== login) return [];
+    // A reply is to the last comment: it has no answer yet.
+    const text = describeReviewComment({ ...first, id: last.id }, "");
+    const replies = thread.slice(1).map(({ author, body }) => ({ author, kind: "reply" as const, text: body }));
+    return [{ author: first.author, kind: "review comment", text }, ...replies];
+  });
+  return [...requests.map(({ author, body }) => ({ author, kind: "review" as const, text: body })), ...open];
+}
+
 function shorten(comment: ReviewComment): ReviewComment {
   const { body, diffHunk } = comment;
   const isLong = body.length > maxShortLength;

@@ -266,7 +266,13 @@ test("a run on someone's pull request pushes to its branch with approval, and ta
   const { number } = await contributor.openPullRequest({ title: "A topic", body: "New.", head: "topic", base: "main" });
   const maintainer = github.as("maintainer");
 
-  maintainer.comment(number, "/run fixer add a test");
+  const comments = ["Test this.", "Rename this."].map((body) => ({ path: "topic.js", line: 1, body }));
+  await maintainer.review(number, { event: "REQUEST_CHANGES", body: "Not yet.", comments });
+  const [untested, renamed] = [...github.repository().reviewComments.values()];
+  github.as("visitor").reply(untested?.id ?? 0, "Delete it instead.");
+  maintainer.resolve(renamed?.id ?? 0);
+
+  maintainer.comment(number, "/run fixer do what the review asks");
   const request = await botComment(number, /asks for approval[\s\S]*Tool `update_pull_request`/);
   await push("rebased", "topic.js", "export const topic = 1;\n");
   await push("rebased", "author.js", "export const author = 1;\n");
@@ -279,6 +285,11 @@ test("a run on someone's pull request pushes to its branch with approval, and ta
   expect(await github.readFile("topic", "topic.test.js")).toBe("// tested\n");
   expect(await github.readFile("topic", "author.js")).toBe("export const author = 1;\n");
   expect(await github.readFile("topic", "secret.txt")).toBeUndefined();
+  const briefing = (model.requests[0]?.messages ?? []).map(messageText).join("\n");
+  expect(briefing).toMatch(/source="review by @maintainer, who has write access">\nNot yet\./);
+  expect(briefing).toMatch(/Review comment \d+ on topic\.js, line 1:\n[\s\S]*\nTest this\./);
+  expect(briefing).toContain('source="reply by @visitor, who has no write access">\nDelete it instead.');
+  expect(briefing).not.toContain("Rename this.");
   const results = JSON.stringify(model.requests.map(({ messages }) => messages.at(-1)));
   expect(results).toContain(`This run works on pull request #${number}`);
   expect(results).toContain("because someone else pushed to it");

@@ -10,6 +10,7 @@ function comment(id: number, changes: Partial<ReviewComment> = {}): ReviewCommen
     ...place,
     body: `Remark ${id}.`,
     author: "mia",
+    updatedAt: new Date(0),
     diffHunk: "@@ -0,0 +1 @@\n+total",
     ...changes,
   };

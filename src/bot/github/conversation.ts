@@ -5,12 +5,13 @@ import type { RepositoryApi } from "./repository-api.ts";
 export async function readReviews(api: RepositoryApi, number: number): Promise<Review[]> {
   const endpoint = "GET /repos/{owner}/{repo}/pulls/{pull_number}/reviews";
   const pages = await api.callPages(endpoint, { pull_number: number });
-  return pages.flat().map(({ id, user, state, body, commit_id }) => ({
+  return pages.flat().map(({ id, user, state, body, commit_id, submitted_at }) => ({
     id: Number(id),
     author: user?.login ?? "ghost",
     state: state.toLowerCase(),
     body,
     commit: commit_id,
+    ...(submitted_at && { submittedAt: new Date(submitted_at) }),
   }));
 }
 

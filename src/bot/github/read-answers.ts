@@ -108,6 +108,7 @@ export function readReviewComment(
     side: comment.side ?? "RIGHT",
     body: comment.body,
     author: comment.user?.login ?? "ghost",
+    updatedAt: new Date(comment.updated_at),
     diffHunk: comment.diff_hunk,
   };
 }

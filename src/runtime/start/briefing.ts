@@ -11,6 +11,7 @@ import { readAttachments } from "./attachments.ts";
 const maxBodyLength = 20_000;
 const maxDetailsLength = 1_000;
 const maxThreadLength = 20_000;
+const maxReviewsLength = 20_000;
 const maxComments = 100;
 const maxLinked = 8;
 /** The maximum characters of an issue's title, in a briefing and in a run. */
@@ -66,11 +67,16 @@ export async function composeBriefing(
   const { texts, bodies, authors } = seen?.hasNoComments
     ? { texts: [], bodies: [], authors: [] }
     : await earlierComments(github, issue, before);
+  const reviews = issue.isPullRequest ? await openReviews(github, issue.number, before) : [];
   const linked = await describeLinked(github, issue, [task, issue.body, ...bodies]);
   const { files, note } = await readAttachments(github, issue.number, [task, issue.body, ...bodies], worker);
   return {
-    text: [head, body, ...texts, linked, note].filter(Boolean).join("\n\n"),
-    authors: [{ login: issue.author, id: issue.authorId }, ...authors],
+    text: [head, body, ...texts, ...reviews.map(({ text }) => text), linked, note].filter(Boolean).join("\n\n"),
+    authors: [
+      { login: issue.author, id: issue.authorId },
+      ...authors,
+      ...reviews.map(({ author: login }) => ({ login })),
+    ],
     ...(files.length > 0 && { attachments: files }),
   };
 }
@@ -132,7 +138,24 @@ async function earlierComments(
   return { texts: shown, bodies, authors: [...authors.values()] };
 }
 
-async function describePermission(github: GitHub, { author }: Comment): Promise<string> {
+/** Reads the reviews of a pull request that are still to be worked on. */
+async function openReviews(github: GitHub, number: number, before: Date): Promise<{ text: string; author: string }[]> {
+  // Loads toolsets, which the app does not need before its first run.
+  const { listOpenFeedback } = await import("#runtime/describe-feedback.ts");
+  const feedback = await listOpenFeedback(github, number, before);
+  const texts: { text: string; author: string }[] = [];
+  let room = maxReviewsLength;
+  for (const { author, kind, text } of feedback) {
+    const shown = cut(text, Math.max(0, room));
+    room -= shown.length;
+    if (room < 0) break;
+    const source = `${kind} by @${author}, ${await describePermission(github, { author })}`;
+    texts.push({ author, text: wrapUntrusted(shown, source) });
+  }
+  return texts;
+}
+
+async function describePermission(github: GitHub, { author }: Pick<Comment, "author">): Promise<string> {
   return canWrite(await github.getPermission(author)) ? "who has write access" : "who has no write access";
 }
 
