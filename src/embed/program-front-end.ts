@@ -127,7 +127,7 @@ export class ProgramFrontEnd implements FrontEnd {
     });
     if (!cached && approvals.isSessionApproved(request)) {
       this.sessionApprovals.set(approvalId, approval);
-      ui?.showStatus("info", `Equal calls run without asking. /revoke ${approvalId} takes this approval back.`);
+      ui?.showStatus("info", `Identical calls now run without asking. /revoke ${approvalId} takes this approval back.`);
     }
   }
 

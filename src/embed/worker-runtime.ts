@@ -492,7 +492,7 @@ async function revokeFromBus(host: ProgramHost, id: string | undefined, ui: Runt
   try {
     if (id !== undefined) {
       const { id: revoked, tool } = await host.revokeApproval(id);
-      ui.showStatus("info", `${revoked} was revoked: equal calls of ${tool} ask again.`);
+      ui.showStatus("info", `${revoked} was revoked: identical calls of ${tool} ask again.`);
       return;
     }
     const approvals = await host.revocableApprovals();

@@ -52,7 +52,7 @@ export async function retry(
   if (state === "interrupted") throw new UserError(`${spec.worker.name} is stopped. Continue with /resume.`);
   if (state !== "retrying") {
     throw new UserError(
-      `${spec.worker.name} has not failed, so there is nothing to try again. /status shows what it does.`,
+      `${spec.worker.name} has not failed, so there is nothing to try again. /status shows what it is doing.`,
     );
   }
   await append(options, run, { type: "retry.requested", by, via }, deliveryId);

@@ -102,7 +102,7 @@ export async function executePageCommand(
     }
     case "update": {
       const { number, base } = await openPullRequest(command, { runs, github });
-      const reason = `@${by} asks for this on the page of the run.`;
+      const reason = `@${by} asked for this on the run page.`;
       await runs.requestBaseMerge({ ...spec.origin, thread: number }, { base: base.branch, reason });
       return `The worker is asked to merge ${base.branch} into #${number}.`;
     }

@@ -522,7 +522,7 @@ test("closing ends the run and withdraws its requests; reopening continues it, a
     ({ messages }) =>
       turnOf(messages) === 4
         ? call("delete_file", { path: "README.md" })
-        : { text: /asks for this/.test(JSON.stringify(messages.at(-1))) ? "Nothing is new." : "I am back." },
+        : { text: /asked for this/.test(JSON.stringify(messages.at(-1))) ? "Nothing is new." : "I am back." },
   );
   maintainer.comment(number, "Delete the readme.");
   const request = await botComment(number, /`delete_file`/);

@@ -267,7 +267,7 @@ describe("on the bus", () => {
     await runtime.run("Again");
 
     expect(listed).toMatch(/^[a-z0-9]{4}: deploy of helper, \{"to":"here"\}$/);
-    expect(revoked).toBe(`${id} was revoked: equal calls of deploy ask again.`);
+    expect(revoked).toBe(`${id} was revoked: identical calls of deploy ask again.`);
     expect(again).toContain(`There is no approval ${id}`);
     expect(of("approvalRequired")).toHaveLength(2);
   });

@@ -155,7 +155,7 @@ test("golem init writes a worker that is valid and runs, and never overwrites on
 
   const again = world.give(["init", "guide"]);
   expect(await again.code).toBe(2);
-  expect(again.errors()).toBe("golem: .github/workers/guide.worker exists already.\n");
+  expect(again.errors()).toBe("golem: .github/workers/guide.worker already exists.\n");
   const misnamed = world.give(["init", "a b"]);
   expect(await misnamed.code).toBe(2);
   expect(misnamed.errors()).toContain("A worker's name consists of letters, digits, - and _");

@@ -55,7 +55,7 @@ test("the pull request of a run is marked ready, and follows its base branch", a
 
   expect(pull.draft).toBe(false);
   expect(JSON.stringify(await eventsOf("abc1"))).toContain(
-    "@mia asks for this on the page of the run. Merge the branch main",
+    "@mia asked for this on the run page. Merge the branch main",
   );
   expect(closed).toMatchObject({
     status: 409,

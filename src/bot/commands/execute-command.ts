@@ -153,7 +153,7 @@ async function update(
   const live = (await runs.status(thread)).find(({ pullRequest, outcome }) => pullRequest !== undefined && !outcome);
   const pull = live?.pullRequest === undefined ? undefined : await github.getPullRequest(live.pullRequest);
   if (!pull) throw new UserError("No running worker of this thread has opened a pull request.");
-  const request = { base: pull.base.branch, reason: `@${by} asks for this.`, replyThread: thread.thread, deliveryId };
+  const request = { base: pull.base.branch, reason: `@${by} asked for this.`, replyThread: thread.thread, deliveryId };
   await runs.requestBaseMerge({ ...thread, thread: pull.number }, request);
 }
 

@@ -64,7 +64,7 @@ function renderProgress({ quorums = [] }: Approval): string | undefined {
 /** Renders the comments to post before this request. Most requests have none. */
 export function renderBeforeApproval(approval: Approval): string[] {
   const { id, workerPath, digest, status } = approval;
-  const settled = { sign: "📄", note: "This request is not open any more; the comment below says what became of it." };
+  const settled = { sign: "📄", note: "This request is no longer open. The comment below shows its outcome." };
   return renderPrecedingComments(
     `Approval ${code(id)} of **${inline(workerPath)}**, digest ${code(digest.slice(0, 12))}`,
     approval,

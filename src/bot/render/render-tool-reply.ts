@@ -10,8 +10,8 @@ const maxOptions = 20;
 
 const whenDone = {
   model: "when the model has answered",
-  tool: "when the tool that is running is done",
-  step: "when the step that is under way is done",
+  tool: "when the running tool is done",
+  step: "when the current step is done",
 };
 
 /** Renders the reply to a person's command for a tool. */
@@ -60,7 +60,7 @@ function renderConfirm({ tool, command, isAltered, ...asked }: Extract<ToolReply
     `### 🔐 ${code(tool)} asks before it runs`,
     isAltered && "The comment that showed this call was edited or deleted, so it is shown again.",
     layOutRequest(asked).body,
-    "Nothing was run yet. This runs exactly what is shown here; if it would do something else by then, it is shown anew:",
+    "Nothing has been run yet. This runs exactly what is shown here; if its effect has changed by then, it is shown again:",
     codeBlock(command, "", 10_000),
   );
 }
@@ -73,7 +73,7 @@ function renderChanges({ by, diff }: Extract<ToolReply, { kind: "changes" }>): s
   const lines = diff.split("\n").length;
   const note =
     diff.length > maxDiffLength
-      ? "The diff is cut; the page of the run and the pull request show all of it."
+      ? "The diff is truncated. The run page and the pull request show all of it."
       : undefined;
   return paragraphs(
     `### 📄 Changes so far: ${files} ${files === 1 ? "file" : "files"}`,

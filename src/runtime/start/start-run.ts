@@ -158,7 +158,7 @@ function taskMessage(origin: RunOrigin, task: string): NewEvent["event"] {
   const { trigger, requestedBy: by, requestedById: byId } = origin;
   if (trigger === undefined) return { type: "message.received", kind: "request", text: task, by, byId };
   const quiet = isScheduled(origin) ? `\nIf there is nothing to do, answer with exactly: ${nothingToDo}` : "";
-  const text = `The repository's maintainers have you started by this event: ${trigger}.\n${task || "Do your work on this."}${quiet}`;
+  const text = `The repository's maintainers set you up to be started by this event: ${trigger}.\n${task || "Do your work on this."}${quiet}`;
   return { type: "message.received", kind: "prompt", text, by };
 }
 

@@ -129,7 +129,7 @@ export class TriggeredRuns {
     const recent = runs.filter(({ spec }) => spec.origin.trigger !== undefined && spec.createdAt > now() - hourMs);
     if (recent.length < policy.triggered_runs_per_hour) return false;
     throw new UserError(
-      `events started ${recent.length} runs here in the last hour, which is the limit. Comment \`/run ${worker}\` to start it all the same.`,
+      `events started ${recent.length} runs here in the last hour, which is the limit. Comment \`/run ${worker}\` to start it anyway.`,
     );
   }
 

@@ -52,7 +52,7 @@ export async function evaluate(args: readonly string[], context: CommandContext)
   const plan = earlier?.plan ?? readPlan(positionals, options, models.defaultModel, context);
   const file = resolve(context.cwd, resumed ?? optionOf(options, "output") ?? defaultFile());
   if (!earlier && existsSync(file))
-    throw new UserError(`${file} exists already. Continue it with --resume, or choose another.`);
+    throw new UserError(`${file} already exists. Continue it with --resume, or choose another.`);
 
   const predictions = optionOf(options, "predictions");
   if (predictions !== undefined && plan.models.length > 1) {

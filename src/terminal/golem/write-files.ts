@@ -92,7 +92,7 @@ Once it is on the default branch, /run ${name} in an issue starts it.
 export async function writeNewFile(file: string, text: string, cwd: string): Promise<void> {
   await mkdir(dirname(file), { recursive: true });
   await writeFile(file, text, { flag: "wx" }).catch((error: NodeJS.ErrnoException) => {
-    throw error.code === "EEXIST" ? new UserError(`${relative(cwd, file)} exists already.`) : error;
+    throw error.code === "EEXIST" ? new UserError(`${relative(cwd, file)} already exists.`) : error;
   });
 }
 

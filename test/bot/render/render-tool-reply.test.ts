@@ -98,7 +98,7 @@ test("a call that has to be confirmed shows the change and the command to copy",
   });
 
   expect(shown).toMatch(
-    /File \*\*`sum\.js`\*\*: modified[\s\S]*```diff\n-a\n\+b[\s\S]*Nothing was run yet\.[\s\S]*```\n\/tool undo --path a\.js --yes abcd1234\n```$/,
+    /File \*\*`sum\.js`\*\*: modified[\s\S]*```diff\n-a\n\+b[\s\S]*Nothing has been run yet\.[\s\S]*```\n\/tool undo --path a\.js --yes abcd1234\n```$/,
   );
 });
 
