@@ -1,6 +1,10 @@
 import { setFlagsFromString } from "node:v8";
 import { cacheCompiledCode } from "#config/compile-cache.ts";
 
+if (Number.parseInt(process.versions.node, 10) < 24) {
+  process.stderr.write(`Golem Forge needs Node 24 or newer, and this is ${process.version}.\n`);
+  process.exit(1);
+}
 cacheCompiledCode();
 // Otherwise the heap grows to twice what is in use before old garbage is collected, on a machine with much memory to more.
 setFlagsFromString("--heap-growing-percent=50");

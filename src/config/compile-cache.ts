@@ -1,4 +1,5 @@
-import { enableCompileCache } from "node:module";
+// A named import would fail in Node 20 before the program can say that it needs a newer one.
+import module from "node:module";
 import { homedir } from "node:os";
 import { join } from "node:path";
 
@@ -8,8 +9,8 @@ import { join } from "node:path";
  */
 export function cacheCompiledCode(): void {
   try {
-    enableCompileCache(join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "golem-forge"));
+    module.enableCompileCache(join(process.env.XDG_CACHE_HOME || join(homedir(), ".cache"), "golem-forge"));
   } catch {
-    // The user has no home folder. The program starts more slowly.
+    // The user has no home folder, or Node is too old. The program starts more slowly.
   }
 }

@@ -52,6 +52,17 @@ describe("a wrong setting is reported in a sentence, and no secret is printed", 
     expect(printed).not.toMatch(/\n {4}at /);
   });
 
+  test("a Node that is too old", async () => {
+    const pretend = 'Object.defineProperty(process,"versions",{value:{...process.versions,node:"20.20.2"}})';
+
+    const { code, printed } = await start({
+      NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(pretend)}`,
+    });
+
+    expect(code).toBe(1);
+    expect(printed).toMatch(/^Golem Forge needs Node 24 or newer, and this is v[\d.]+\.\n$/);
+  });
+
   test("a port in use", async () => {
     const other = createServer();
     const port = await listen(other, 0);
