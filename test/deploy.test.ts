@@ -1,11 +1,12 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, globSync, readFileSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { Environment } from "#config/environment.ts";
+import { renderActionWorkflow } from "#setup/action-workflow.ts";
 
 const read = (file: string) => readFileSync(file, "utf8");
 
@@ -57,4 +58,19 @@ test("every setting that the deployment files give is one that the app reads", (
 
   expect(names.filter((name) => !(name in Environment.shape))).toEqual([]);
   expect(files.every((file) => existsSync(file))).toBe(true);
+});
+
+test("workflows, also the one that golem init writes, use actions by commit and no text from outside", () => {
+  const written = renderActionWorkflow({ workflows: [], model: "anthropic:any", from: { version: "0.1.0" } });
+  const texts = [...globSync(".github/workflows/*.yml"), "action.yml"].map(read).concat(written);
+  const actions = texts.flatMap((text) => text.match(/(?<=- uses: ).*/g) ?? []);
+  const expressions = texts.flatMap((text) => text.match(/(?<=\$\{\{ ).*?(?= \}\})/g) ?? []);
+
+  expect(actions.length).toBeGreaterThan(10);
+  expect(actions.filter((action) => !/^[\w-]+\/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/.test(action))).toEqual([]);
+  expect(
+    expressions.filter((text) => !/^(?:matrix|secrets|steps\.push\.outputs|inputs)\.\w+|^github\.token$/.test(text)),
+  ).toEqual([]);
+  // One version everywhere.
+  expect(new Set(actions).size).toBe(new Set(actions.map((action) => action.split("@")[0])).size);
 });

@@ -14,6 +14,9 @@ const keyVariables: Record<string, string> = {
   compatible: "OPENAI_COMPATIBLE_API_KEY",
 };
 
+/** Pinned by commit, because the job that it runs in may write to the repository. action.yml names the same. */
+const setupNode = "actions/setup-node@820762786026740c76f36085b0efc47a31fe5020 # v7.0.0";
+
 export interface ActionWorkflowOptions {
   /** The names of the workflows whose completion starts a job. */
   workflows: readonly string[];
@@ -43,7 +46,7 @@ export function renderActionWorkflow({ workflows, model, from }: ActionWorkflowO
   const steps =
     "uses" in from
       ? `      - uses: ${from.uses}`
-      : `      - uses: actions/setup-node@v5
+      : `      - uses: ${setupNode}
         with:
           node-version: 26
       - run: npx --yes golem-forge@${from.version} action`;
