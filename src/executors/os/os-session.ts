@@ -68,6 +68,8 @@ interface CommandMounts {
   overlays?: readonly OverlayMount[];
 }
 
+/** Of the home folder of an isolated command. */
+const temporaryFolder = ".tmp";
 /** The delay after a command before the process for the next one is started. */
 const prepareDelayMs = 20;
 /**
@@ -176,7 +178,10 @@ export class OsSession implements ExecSession {
         await this.#writeGitFolder(guest, await source.gitFolder?.());
       }
       const mounts = isolated.keepDependencies ? this.#gitMounts() : [];
-      const launched = await this.#runWithNetwork(request, { folders, mounts });
+      // Package managers unpack more than the memory that /tmp may take.
+      this.#makeOwn(join(folders.home, temporaryFolder));
+      const env = { ...request.env, TMPDIR: `${guestHome}/${temporaryFolder}` };
+      const launched = await this.#runWithNetwork({ ...request, env }, { folders, mounts });
       if (launched.exitCode !== 0) return { tier: "os", ...launched, changes: noChanges };
       const changes = await resultsOf(guest, source, isolated);
       await this.#keep(folders, isolated);

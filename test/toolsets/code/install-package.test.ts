@@ -32,6 +32,7 @@ mkdir -p node_modules/left-pad .venv/lib "$HOME/go/pkg/mod/left" "$HOME/.cargo/r
 echo installed | tee node_modules/left-pad/index.js .venv/lib/left .golem-left > /dev/null
 echo changed >> package-lock.json; echo new > planted.sh
 [ -f package.json ] && cat package.json > copy && mv copy package.json
+rm "$(mktemp)" || exit
 echo "npm warn deprecated left-pad@1.0.0: use the language" >&2
 echo "folder: $(find . -type f | sort | xargs)"
 echo "home: $(find ~ -type f | sort | xargs)"
@@ -141,6 +142,7 @@ describe.skipIf(!available)("a package manager", () => {
         "./.golem-left ./.venv/lib/left ./node_modules/left-pad/index.js ./package-lock.json ./planted.sh";
       const expected = [...written.split(" "), ...inputs[manager].split(" ")].sort().join(" ");
       expect(stdout).toContain(`folder: ${expected}\nhome: \n`);
+      expect(stdout).toContain("env: TMPDIR=/home/golem/.tmp\n");
       const names = [...stdout.matchAll(/^env: (\w+)=/gm)].map(([, name]) => name ?? "");
       expect(
         names.filter((name) => /TOKEN|SECRET|PASSWORD|^NODE_(OPTIONS|PATH)$|^PYTHON(PATH|STARTUP)$/.test(name)),
