@@ -1,9 +1,13 @@
 import { describe } from "vitest";
 import { parseMention, parseThreadCommand } from "#bot/commands/thread-command.ts";
+import { findAttachments } from "#bot/github/attachments.ts";
+import { findLinkedIssues } from "#bot/github/conversation.ts";
 import { blockquote, code, codeBlock, inline } from "#bot/render/markdown.ts";
+import { isReadable } from "#bot/render/render-request.ts";
 import { parseCodeowners } from "#config/codeowners.ts";
-import { parseTrailers, withSection } from "#domain/commit-trailers.ts";
+import { parseTrailers, withSection, withTrailers } from "#domain/commit-trailers.ts";
 import { ToolError, UserError } from "#domain/errors.ts";
+import { textPreview } from "#domain/preview.ts";
 import { parseWorker } from "#domain/worker.ts";
 import { pathProblem } from "#executors/validate-changes.ts";
 import { diffLines, splitWithEndings } from "#sandbox/diff-file.ts";
@@ -14,8 +18,9 @@ import { applyHunks } from "#toolsets/filesystem/apply-hunks.ts";
 import { isProtectedPath, namesPath } from "#toolsets/filesystem/file-changes.ts";
 import { matchEdit } from "#toolsets/filesystem/match-edit.ts";
 import { parsePatch } from "#toolsets/filesystem/parse-patch.ts";
+import { parseHunks } from "#toolsets/reviews/pull-request-diff.ts";
 import { compileGlob } from "#toolsets/search/glob.ts";
-import { codeTerms } from "#toolsets/search/rank-files.ts";
+import { codeTerms, queryTerms } from "#toolsets/search/rank-files.ts";
 import { parseRegex, RegexError } from "#toolsets/search/regex/parse-regex.ts";
 import { interactiveProblem } from "#toolsets/shell/command-rules.ts";
 import { truncateToTokens } from "#toolsets/tool-result.ts";
@@ -37,6 +42,12 @@ const functions: Record<string, (text: string) => unknown> = {
   quote: (text) => blockquote(text),
   parseCodeowners: (text) => parseCodeowners(text)("src/main.ts"),
   parseTrailers,
+  withTrailers: (text) => withTrailers(text, { runId: "r", requestedBy: { login: "ada", id: 1 } }),
+  findAttachments: (text) => findAttachments(text, { webUrl: "https://github.com" }),
+  findLinkedIssues: (text) => findLinkedIssues(text, { owner: "o", repo: "r", webUrl: "https://github.com" }),
+  isReadable: (text) => isReadable({ args: { text }, preview: textPreview(text) }),
+  parseHunks,
+  queryTerms,
   withSection: (text) => withSection(text, "evidence", text),
   parseWorker: (text) => parseWorker(`---\nname: x\n---\n${text}`, "x.worker"),
   pathProblem,

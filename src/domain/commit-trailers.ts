@@ -13,7 +13,9 @@ const names = ["Golem-Forge-Run", "Requested-By", "Approved-By"] as const;
 
 /** Appends the trailers to a commit message. Lines of the message that look like one of them are quoted. */
 export function withTrailers(message: string, { runId, requestedBy, approval }: CommitTrailers): string {
-  const lookalike = new RegExp(`^[^\\S\\n]*(?=(?:${names.join("|")})[^\\S\\n]*:)`, "gim");
+  // A line begins after each of these characters, so blanks before a name do not include them.
+  const blanks = "[^\\S\\n\\r\\u2028\\u2029]*";
+  const lookalike = new RegExp(`^${blanks}(?=(?:${names.join("|")})[^\\S\\n]*:)`, "gim");
   const trailers = [
     `Golem-Forge-Run: ${runId}`,
     `Requested-By: ${formatAccount(requestedBy)}`,

@@ -14,6 +14,7 @@ import { showHidden } from "#text/visible-text.ts";
 
 /** The maximum number of characters of one value. */
 const maxValueLength = 60_000;
+const maxMarkdownLength = 20_000;
 /** The maximum number of lines of an expanded value. Longer ones are collapsed. */
 const maxOpenLines = 30;
 const maxRows = 100;
@@ -104,9 +105,10 @@ function renderText(content: string, display: DisplayHints | undefined, reposito
     : fold(content, display, renderPre);
 }
 
-/** Renders Markdown. */
+/** Renders Markdown. Longer text is shortened: rendering 60,000 characters of nested brackets takes 150 ms. */
 export function renderMarkdownText(text: string, repositoryUrl: string): Html {
-  return html`<div class="markdown">${trusted(markdownToHtml(showHidden(truncateText(text, maxValueLength)), repositoryUrl))}</div>`;
+  const shown = showHidden(truncateText(text, maxMarkdownLength));
+  return html`<div class="markdown">${trusted(markdownToHtml(shown, repositoryUrl))}</div>`;
 }
 
 function renderData(data: unknown, display: DisplayHints | undefined, repositoryUrl: string): Html | undefined {

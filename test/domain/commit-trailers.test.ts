@@ -9,6 +9,10 @@ const trailers = {
   approval: { id: "k7mq", digest, by: [{ login: "grace", id: 6 }, { login: "mia" }] },
 };
 
+test("a message of blanks that end lines takes no time", () => {
+  expect(parseTrailers(withTrailers("\r\u2028".repeat(100_000), trailers)).runId).toBe("r1");
+});
+
 test("a commit says which run made it, who asked for it and who approved it", () => {
   const message = withTrailers("Fix the sum\n\nIt added twice.\n", trailers);
 

@@ -2,7 +2,13 @@ import { describe, expect, test } from "vitest";
 import { parseRepositorySettings } from "#config/repository-settings.ts";
 import type { Account } from "#domain/github.ts";
 import type { Preview } from "#domain/preview.ts";
-import { type ApproverFacts, countApprovals, describeRequirement, requirementsOf } from "#runtime/approval-rules.ts";
+import {
+  type ApproverFacts,
+  countApprovals,
+  describeRequirement,
+  requirementsOf,
+  resolveAccounts,
+} from "#runtime/approval-rules.ts";
 
 const accounts: Record<string, number> = { ada: 1, grace: 2, mia: 3, tom: 4 };
 const person = (login: string): Account => ({ login, id: accounts[login] });
@@ -56,6 +62,24 @@ async function evaluate(
     described: requirements.map((requirement) => describeRequirement(requirement, "ada")),
   };
 }
+
+test("the ids of the people in the rules are looked up once each, whatever the case of the name", async () => {
+  const requirements = await requirementsOf(
+    { tool: "open_pull_request", workerPath: "fixer" },
+    parseRepositorySettings(
+      "approvals: [{ people: ['@Grace', mia, 7] }, { people: [grace, nobody] }, { required: 2 }]",
+    ),
+    { readFile: async () => undefined },
+  );
+  const asked: string[] = [];
+  const findAccount = async (login: string) => {
+    asked.push(login);
+    return login in accounts ? { login, id: accounts[login] ?? 0 } : undefined;
+  };
+
+  expect(await resolveAccounts(requirements, { findAccount })).toEqual({ grace: 2, mia: 3 });
+  expect(asked.sort()).toEqual(["grace", "mia", "nobody"]);
+});
 
 describe("without rules", () => {
   test("anyone with write access approves", async () => {

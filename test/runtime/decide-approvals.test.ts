@@ -1,8 +1,10 @@
 import { describe, expect, test, vi } from "vitest";
 import { settingsPath } from "#config/repository-settings.ts";
 import type { Approval } from "#domain/approval.ts";
+import { UserError } from "#domain/errors.ts";
 import type { RunEvent } from "#domain/events.ts";
 import { textPreview } from "#domain/preview.ts";
+import { UnreadableDataError } from "#domain/stored-data.ts";
 import { decideApprovals, pendingApprovals, revokeApproval } from "#runtime/decide-approvals.ts";
 import { MemoryStore } from "#runtime/store/memory/memory-store.ts";
 import { sampleApproval, sampleEffect, sampleRun, sampleSpec } from "../support/store-samples.ts";
@@ -192,6 +194,25 @@ describe("where two people have to approve", () => {
     expect(await events()).toEqual([]);
   });
 
+  test("the second of them cannot change the arguments that the first one approved", async () => {
+    const { decide, store } = await approvalWorld(["a1"], { settings });
+    await decide({ target: "a1" });
+
+    await expect(decide({ target: "a1", by: "grace", changedArgs: { path: "docs.md" } })).rejects.toThrow(
+      "The arguments of a1 cannot be changed here",
+    );
+    expect(await store.findApproval("a1")).toMatchObject({ status: "pending" });
+  });
+
+  test("simultaneous answers of both of them decide once", async () => {
+    const { decide, events } = await approvalWorld(["a1"], { settings });
+
+    const decided = await Promise.all(["mia", "grace"].map((by) => decide({ target: "a1", by })));
+
+    expect(decided.flat().map(({ status }) => status)).toEqual(expect.arrayContaining(["pending", "approved"]));
+    expect(await events()).toHaveLength(1);
+  });
+
   test.each([
     [{ changedArgs: { path: "docs.md" } }, "The arguments of a1 cannot be changed here"],
     [{ remember: "session" as const }, "leave out session"],
@@ -206,6 +227,15 @@ describe("where two people have to approve", () => {
 describe("where people who wrote input may not approve", () => {
   const settings = "approvals: [{ exclude: authors }]";
   const mia = { by: "mia" };
+
+  test("nobody can change the arguments, and so write input", async () => {
+    const { decide, events } = await approvalWorld(["a1"], { settings });
+
+    await expect(decide({ target: "a1", changedArgs: { path: "docs.md" } })).rejects.toThrow(
+      "The arguments of a1 cannot be changed here",
+    );
+    expect(await events()).toEqual([]);
+  });
   const answered = { approvalId: "a0", callId: "c0", ...mia };
 
   test.each<RunEvent>([
@@ -265,6 +295,42 @@ test("a single approval of a call is not the last one of another rule that its g
   ]);
   expect(await events()).toEqual([]);
   expect(await decide({ target: "a1", by: "grace" })).toMatchObject([{ status: "approved" }]);
+});
+
+test("someone who may give none of the missing approvals is told why", async () => {
+  const settings = "approvals: [{ people: [mia] }, { people: [grace] }, { people: [grace, tom], required: 2 }]";
+  const { decide, store } = await approvalWorld(["a1"], { settings });
+  await decide({ target: "a1" });
+
+  await expect(decide({ target: "a1", by: "eve" })).rejects.toThrow("@eve may not approve here. Approvers: @grace.");
+  expect(await store.findApproval("a1")).toMatchObject({ revision: 1 });
+});
+
+test("requests that this version cannot read are not decided, and other failures are not taken for that", async () => {
+  const { decide, options, store } = await approvalWorld(["a1"]);
+  const approvalsOf = vi.spyOn(store, "approvalsOf");
+
+  approvalsOf.mockRejectedValueOnce(new UnreadableDataError("A newer version wrote the approval."));
+  await expect(decide({ target: "a1" })).rejects.toThrow(new UserError("A newer version wrote the approval."));
+  approvalsOf.mockRejectedValueOnce(new Error("The disk is full."));
+  await expect(pendingApprovals(options, thread)).rejects.toThrow("The disk is full.");
+});
+
+test("an answer to a request that was removed meanwhile decides nothing", async () => {
+  const { decide, store, events } = await approvalWorld(["a1"]);
+  vi.spyOn(store, "findApproval").mockResolvedValueOnce(undefined);
+
+  await expect(decide({ target: "a1" })).rejects.toThrow("There is no approval a1.");
+  expect(await events()).toEqual([]);
+});
+
+test("of several requests, those that are decided meanwhile are left out", async () => {
+  const { decide, store } = await approvalWorld(["a1", "a2"]);
+  const decideApproval = vi.spyOn(store, "decideApproval");
+  decideApproval.mockResolvedValueOnce({ kind: "settled", approval: sampleApproval("r1", "a1", { status: "denied" }) });
+
+  expect(await decide({ target: "all" })).toMatchObject([{ id: "a2" }]);
+  decideApproval.mockRestore();
 });
 
 test("someone whom no rule lets approve is told why", async () => {

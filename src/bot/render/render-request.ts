@@ -1,4 +1,5 @@
 import type { PreviewSection } from "#domain/preview.ts";
+import { escapeInvisible } from "#text/visible-text.ts";
 import { type RequestContent, requestBlocks } from "#ui/request-blocks.ts";
 import { code, details, inline, longestRunOf, paragraphs } from "./markdown.ts";
 
@@ -62,11 +63,23 @@ function createLayout(asked: RequestContent): RequestLayout {
 /** Returns false for a call whose request would have more comments or lines than people read. */
 export function isReadable(asked: RequestContent): boolean {
   const texts = [JSON.stringify(asked.args) ?? "", ...(asked.preview?.sections ?? []).map(textOf)];
-  const characters = texts.reduce((sum, { length }) => sum + length, 0);
-  if (characters > maxPrecedingComments * maxPrecedingLength) return false;
   if (texts.reduce((sum, text) => sum + countLines(text), 0) > maxLines) return false;
+  if (!fits(texts, maxPrecedingComments * maxPrecedingLength)) return false;
   return layOutRequest(asked).precedingComments.length <= maxPrecedingComments;
 }
+
+/** True if texts are not longer than this once their hidden characters are shown, each of which takes up to ten. */
+function fits(texts: readonly string[], maxLength: number): boolean {
+  let left = maxLength;
+  for (const text of texts) {
+    for (let at = 0; at < text.length && left >= 0; at += sliceLength) {
+      left -= escapeInvisible(text.slice(at, at + sliceLength)).length;
+    }
+  }
+  return left >= 0;
+}
+
+const sliceLength = 20_000;
 
 function textOf(section: PreviewSection): string {
   switch (section.kind) {

@@ -222,7 +222,7 @@ interface RealManager {
 const requireLeftPad = "node -p 'require(\"left-pad\")'";
 const realManagers: Record<string, RealManager> = {
   npm: { manager: "npm", use: requireLeftPad },
-  pnpm: { manager: "pnpm", program: "pnpm/bin/pnpm.cjs", use: requireLeftPad },
+  pnpm: { manager: "pnpm", program: "pnpm/bin/pnpm.mjs", use: requireLeftPad },
   "Yarn 1": { manager: "yarn", program: "yarn/bin/yarn.js", use: requireLeftPad },
   "Yarn 4": {
     manager: "yarn",
