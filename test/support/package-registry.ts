@@ -27,7 +27,9 @@ export async function startPackageRegistry(): Promise<PackageRegistry> {
   const { name, address } = await loopbackName();
   const subject = ["-subj", "/CN=localhost", "-addext", `subjectAltName=DNS:${name}`];
   const newKey = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key];
-  execFileSync("openssl", ["req", "-x509", ...newKey, "-out", certificate, "-days", "2", ...subject], {
+  // Clients in Rust accept no certificate of an authority from a server.
+  const leaf = ["-addext", "basicConstraints=critical,CA:FALSE"];
+  execFileSync("openssl", ["req", "-x509", ...newKey, "-out", certificate, "-days", "2", ...subject, ...leaf], {
     stdio: "ignore",
   });
   const files = packages(folder);
