@@ -111,6 +111,7 @@ export function checkModelsAtStart(models: Models, catalog: WorkerCatalog): stri
   const unusable = findUnusable(models, catalog);
   const priceWarning = model && describeMissingPrice(model);
   return [
+    ...catalog.invalidFiles.map(({ problem }) => problem),
     ...(unusable.length > 0 ? [`${describeUnusable(unusable)} ${modelFix}`] : []),
     ...(priceWarning ? [priceWarning] : []),
   ];
@@ -137,6 +138,14 @@ async function* checkModels(config: Config, callModel: boolean): AsyncGenerator<
   const name = "Model";
   const models = createModels(config.models);
   const catalog = await openWorkerCatalog(config.workersDirectory);
+  for (const { problem } of catalog.invalidFiles) {
+    yield {
+      name: "Workers",
+      status: "problem",
+      detail: problem,
+      fix: "Correct the file: golem check names each problem.",
+    };
+  }
   const unusable = findUnusable(models, catalog);
   const model = models.defaultModel;
   const problem = model && models.findModelProblem(model);

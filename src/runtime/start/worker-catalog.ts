@@ -36,7 +36,7 @@ export interface WorkerTriggers {
   on: Triggers;
 }
 
-/** A file of a repository that cannot be used. */
+/** A file that cannot be used. */
 export interface InvalidFile {
   path: string;
   problem: string;
@@ -67,14 +67,16 @@ export interface WorkerCatalog {
   readonly directory: string;
   /** The deployment's workers. */
   readonly deploymentWorkers: readonly WorkerDefinition[];
+  /** The deployment's files that cannot be used. The others can. */
+  readonly invalidFiles: readonly InvalidFile[];
 }
 
 /** The folder of the workers that are included. */
 export const shippedWorkers = fileURLToPath(new URL("../../../workers", import.meta.url));
 
-/** Reads the deployment's workers immediately, so that an invalid one is reported at startup. */
+/** Reads the deployment's workers immediately, so that invalid ones are reported at startup. */
 export async function openWorkerCatalog(directory = shippedWorkers): Promise<WorkerCatalog> {
-  const shipped = await readShipped(directory);
+  const { workers: shipped, invalidFiles } = await readShipped(directory);
 
   async function find(name: string, files: WorkerFiles): ReturnType<WorkerCatalog["find"]> {
     const wanted = name.toLowerCase();
@@ -87,6 +89,8 @@ export async function openWorkerCatalog(directory = shippedWorkers): Promise<Wor
       return { worker: await readOwnWorker(files, path, config), source: "repository", path, model: config?.model };
 
     if (worker) return { worker, source: "deployment" };
+    const invalid = invalidFiles.find(({ path: file }) => nameOf(file) === wanted);
+    if (invalid) throw new UserError(invalid.problem);
     throw unknownWorker(name, [...paths.map(nameOf), ...shipped.keys()]);
   }
 
@@ -103,6 +107,11 @@ export async function openWorkerCatalog(directory = shippedWorkers): Promise<Wor
     return [
       ...own.map((worker) => ({ ...worker, source: "repository" as const })),
       ...rest.map(({ name, description }) => ({ name, description, source: "deployment" as const })),
+      ...invalidFiles.map(({ path, problem }) => ({
+        name: nameOf(path),
+        description: `cannot be used: ${problem}`,
+        source: "deployment" as const,
+      })),
     ].sort((a, b) => a.name.localeCompare(b.name));
   }
 
@@ -125,19 +134,27 @@ export async function openWorkerCatalog(directory = shippedWorkers): Promise<Wor
     };
   }
 
-  return { find, list, triggers, directory, deploymentWorkers: [...shipped.values()] };
+  return { find, list, triggers, directory, deploymentWorkers: [...shipped.values()], invalidFiles };
 }
 
-async function readShipped(directory: string): Promise<Map<string, WorkerDefinition>> {
+async function readShipped(
+  directory: string,
+): Promise<{ workers: Map<string, WorkerDefinition>; invalidFiles: InvalidFile[] }> {
   const workers = new Map<string, WorkerDefinition>();
+  const invalidFiles: InvalidFile[] = [];
   for (const file of (await filesIn(directory)).filter((name) => name.endsWith(ending)).sort()) {
-    const parsed = parseWorker(await readFile(join(directory, file), "utf8"), file);
-    const { output_schema_ref: ref } = parsed;
-    const schema = ref === undefined ? undefined : await readFile(join(directory, ref), "utf8").catch(() => undefined);
-    const worker = withOutputSchema(parsed, schema);
-    workers.set(worker.name.toLowerCase(), worker);
+    const read = await orInvalid(file, readShippedWorker(directory, file));
+    if ("problem" in read) invalidFiles.push(read);
+    else workers.set(read.name.toLowerCase(), read);
   }
-  return workers;
+  return { workers, invalidFiles };
+}
+
+async function readShippedWorker(directory: string, file: string): Promise<WorkerDefinition> {
+  const worker = parseWorker(await readFile(join(directory, file), "utf8"), file);
+  const { output_schema_ref: ref } = worker;
+  const schema = ref === undefined ? undefined : await readFile(join(directory, ref), "utf8").catch(() => undefined);
+  return withOutputSchema(worker, schema);
 }
 
 async function filesIn(directory: string): Promise<string[]> {

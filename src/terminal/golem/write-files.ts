@@ -161,8 +161,9 @@ interface Source {
 }
 
 async function download({ owner, repo, name, ref }: Source, { env }: CommandContext): Promise<string> {
+  const auth = env.GITHUB_TOKEN || env.GH_TOKEN || undefined;
   const octokit = new Octokit({
-    auth: env.GITHUB_TOKEN || env.GH_TOKEN || undefined,
+    auth,
     baseUrl: env.GITHUB_API_URL || "https://api.github.com",
     log: { debug() {}, info() {}, warn() {}, error() {} },
   });
@@ -185,7 +186,7 @@ async function download({ owner, repo, name, ref }: Source, { env }: CommandCont
     const reason = error instanceof Error ? error.message : String(error);
     throw new UserError(
       status === 404
-        ? `${owner}/${repo} has no file ${path} that you can read.`
+        ? `${owner}/${repo} has no file ${path} that you can read.${auth ? "" : " To read a private repository, set GITHUB_TOKEN."}`
         : `${owner}/${repo} cannot be read: ${reason}`,
       { cause: error },
     );

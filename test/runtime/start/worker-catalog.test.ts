@@ -1,7 +1,25 @@
 import { expect, test } from "vitest";
+import { openWorkerCatalog } from "#runtime/start/worker-catalog.ts";
+import { temporaryFolder } from "../../support/custom-tools-world.ts";
 import { origin, runtimeWorlds, turns } from "../../support/runtime-world.ts";
 
 const world = runtimeWorlds();
+
+test("an invalid worker file of the deployment does not keep the others from running, and is named", async () => {
+  const directory = await temporaryFolder({
+    "good.worker": "---\nname: good\n---\nRead.",
+    "one.worker": "---\nname: one\ntoolsetz: {}\n---\nRead.",
+    "two.worker": "---\nname: two\nlimits: { steps: 0 }\n---\nRead.",
+  });
+  const nothing = { listNames: async () => [], readFile: async () => undefined };
+
+  const catalog = await openWorkerCatalog(directory);
+
+  expect(catalog.invalidFiles.map(({ path }) => path)).toEqual(["one.worker", "two.worker"]);
+  expect(await catalog.find("good", nothing)).toMatchObject({ source: "deployment" });
+  await expect(catalog.find("one", nothing)).rejects.toThrow("Unknown field toolsetz. Did you mean toolsets?");
+  expect((await catalog.list(nothing)).map(({ name }) => name)).toEqual(["good", "one", "two"]);
+});
 
 test("a locked worker keeps its model when a person asks for another", async () => {
   const worker = "---\nname: reader\nmode: chat\nmodel: compatible:scripted\nlocked: true\n---\nRead.";
