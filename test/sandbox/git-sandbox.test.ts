@@ -242,3 +242,52 @@ test("a branch without common history is not merged", async () => {
 
   await expect(sandbox.mergeBranch("other")).rejects.toThrow(/no common history/);
 });
+
+test("a second merge starts at what was merged first, and the next push lists only the run's own changes", async () => {
+  const repository = await world.repositoryWith({ text: numbered(), other: "1" });
+  const start = (await repository.git("rev-parse", "main")).trim();
+  const sandbox = await world.open(repository);
+  await sandbox.write("text", numbered({ 15: "ours\n" }));
+  const first = await repository.commit({ files: { text: numbered({ 2: "theirs\n" }), added: "1" }, at: minutes(1) });
+  await sandbox.mergeBranch("main");
+  await sandbox.write("added", "ours");
+  const second = await repository.commit({ files: { other: "2" }, at: minutes(2) });
+
+  const result = await sandbox.mergeBranch("main", { heads: [start, first] });
+  const merged = [first, second].map((commit) => ({ commit, isBase: true }));
+  const plan = await sandbox.planPush({ tip: start, merged });
+
+  expect(result).toMatchObject({ mergeBase: first, conflicts: [], merged: ["other"], applied: true });
+  expect(textOf(await sandbox.readBytes("added"))).toBe("ours");
+  expect(plan.files.map(({ path }) => path)).toEqual(["added", "text"]);
+});
+
+test("links and executable bits merge as in git", async () => {
+  const repository = await world.repositoryWith({ "run.sh": "1", "tool.sh": "1", same: "1", a: "1", b: "2" });
+  const parent = (await repository.git("rev-parse", "main")).trim();
+  await repository.commit({
+    branch: "topic",
+    files: { "run.sh": { content: "1", executable: true }, "tool.sh": "2", same: { link: "a" }, link: { link: "b" } },
+    parent,
+  });
+  await repository.commit({
+    files: { "tool.sh": { content: "1", executable: true }, same: { link: "a" }, link: { link: "a" } },
+  });
+  const sandbox = await world.open(repository);
+  await sandbox.write("run.sh", "ours");
+
+  const result = await sandbox.mergeBranch("topic", { withConflicts: true });
+
+  expect(result.conflicts.map(({ path, kind }) => [path, kind])).toEqual([["link", "other"]]);
+  const states = await Promise.all(
+    ["run.sh", "tool.sh"].map(async (path) => [
+      textOf(await sandbox.readBytes(path)),
+      (await sandbox.stat(path)).executable,
+    ]),
+  );
+  expect(states).toEqual([
+    ["ours", true],
+    ["2", true],
+  ]);
+  expect(textOf(await sandbox.readBytes("link"))).toBe("1");
+});
