@@ -337,8 +337,11 @@ export interface GitHub {
   readFile(path: string, options?: { maxAgeMs?: number }): Promise<string | undefined>;
   /** The names of everything in a folder of the default branch; empty if there is no such folder. */
   listNames(path: string, options?: { maxAgeMs?: number }): Promise<string[]>;
-  /** A token for git that is limited to this repository: `read` to fetch, `write` to push. Never passed to a tool. */
-  createGitToken(access: "read" | "write"): Promise<string>;
+  /**
+   * A token for git that is limited to this repository: `read` to fetch, `write` to push. Never passed to a tool.
+   * `rejected`: one that git no longer accepts, which is replaced.
+   */
+  createGitToken(access: "read" | "write", rejected?: string): Promise<string>;
 }
 
 /** Returns the operations on a repository of an installation. */

@@ -138,6 +138,6 @@ async function sourceOf(github: GitHub): Promise<SandboxSource> {
   return {
     tenant: `${installationId}/${repositoryId ?? `${owner}/${repo}`}`.toLowerCase(),
     url: await github.getCloneUrl(),
-    token: (access) => github.createGitToken(access),
+    token: (access, rejected) => github.createGitToken(access, rejected),
   };
 }

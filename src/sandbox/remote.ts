@@ -271,11 +271,23 @@ function serviceOf(access: "read" | "write"): string {
   return access === "read" ? "git-upload-pack" : "git-receive-pack";
 }
 
-async function exchange(
+/** Sends a request. A token that was revoked early is replaced once. */
+async function exchange(connection: Connection, post: Send): Promise<GitResponse> {
+  const token = await tokenFor(connection, post.access);
+  const response = await sendOnce(connection, post, token);
+  if (response.status !== 401 || !token) return response;
+  const renewed = await connection.source.token(post.access, token);
+  if (renewed === token) return response;
+  connection.tokens.set(post.access, Promise.resolve(renewed));
+  await readBody(response);
+  return sendOnce(connection, post, renewed);
+}
+
+async function sendOnce(
   connection: Connection,
   { access, method, path, body, maxBytes = maxSmallResponseBytes }: Send,
+  token: string | undefined,
 ): Promise<GitResponse> {
-  const token = await tokenFor(connection, access);
   const headers: Record<string, string> = { "user-agent": "git/golem-forge", accept: "*/*" };
   if (access === "read") headers["git-protocol"] = "version=2";
   if (token) headers.authorization = `Basic ${Buffer.from(`x-access-token:${token}`).toString("base64")}`;

@@ -16,8 +16,11 @@ export interface SandboxSource {
   tenant: string;
   /** The smart HTTP address, without credentials. */
   url: string;
-  /** Called for each connection, since tokens expire after an hour. Resolves to undefined for a public repository. */
-  token(access: "read" | "write"): Promise<string | undefined>;
+  /**
+   * Called for each connection, since tokens expire after an hour. `rejected`: a token that the server no longer accepts,
+   * so another one is needed. Resolves to undefined for a public repository.
+   */
+  token(access: "read" | "write", rejected?: string): Promise<string | undefined>;
 }
 
 /** The content of one path after a step, as the store keeps it; undefined when it was deleted. */

@@ -21,6 +21,25 @@ test("a valid token can read and push", async () => {
   expect((await repository.git("rev-parse", "golem/1")).trim()).toBe(commit);
 });
 
+test("a token that was revoked early is replaced once, for a fetch and for a push", async () => {
+  const repository = await world.repositoryWith({ a: "1" });
+  let [current, replaced] = [bad, 0];
+  const token = async (_: string, rejected?: string) => {
+    if (rejected === current) [current, replaced] = [good, replaced + 1];
+    return current;
+  };
+
+  const sandbox = await world.open(repository, {
+    source: { tenant: repository.url, url: repository.url, token },
+  });
+  await sandbox.write("b", "2");
+  current = bad;
+  const { commit } = await pushAll(sandbox, "golem/1");
+
+  expect((await repository.git("rev-parse", "golem/1")).trim()).toBe(commit);
+  expect(replaced).toBe(2);
+});
+
 test("the error for a rejected token does not contain it", async () => {
   const repository = await world.repositoryWith({ a: "1" });
 

@@ -484,7 +484,10 @@ export class RepositoryClient implements GitHub {
     return Array.isArray(data) ? data.map(({ name }) => name) : [];
   }
 
-  async createGitToken(access: "read" | "write"): Promise<string> {
+  async createGitToken(access: "read" | "write", rejected?: string): Promise<string> {
+    const token = await this.#tokens.get(this.repository, access);
+    if (token !== rejected) return token;
+    this.#tokens.discard(this.repository, access);
     return this.#tokens.get(this.repository, access);
   }
 

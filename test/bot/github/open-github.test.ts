@@ -478,9 +478,11 @@ describe("a repository with an id", () => {
 
     test("gets a new one", async () => {
       await github.listComments(1);
+      const token = await github.createGitToken("read");
       revokeTokens();
 
       expect((await github.createComment(1, "Yo")).body).toBe("Yo");
+      expect(await github.createGitToken("read", token)).not.toBe(token);
     });
 
     test("is refused where the app is no longer installed", async () => {
