@@ -1,14 +1,12 @@
-import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { appendFile, mkdtemp, rm } from "node:fs/promises";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { promisify } from "node:util";
+import { parseCgi } from "#playground/github/git/answer-git.ts";
 import { branches } from "#playground/github/git/git-repository.ts";
-
-const run = promisify(execFile);
+import { executeGit } from "#playground/github/git/run-git.ts";
 
 /** An entry of a commit: a file, an executable, a symbolic link or a submodule. */
 export type GitFile =
@@ -138,10 +136,13 @@ function modeAndContent(file: Exclude<GitFile, { submodule: string }>): { mode: 
 }
 
 async function git(cwd: string, args: string[], input?: Buffer): Promise<string> {
-  const env = { PATH: process.env.PATH, HOME: cwd, GIT_CONFIG_NOSYSTEM: "1" };
-  const running = run("git", args, { cwd, env, maxBuffer: 64 * 1024 ** 2 });
-  running.child.stdin?.end(input);
-  return (await running).stdout;
+  const { code, output, messages } = await executeGit({ args, env: environmentIn(cwd), cwd, ...(input && { input }) });
+  if (code !== 0) throw new Error(`git ${args.join(" ")} exited with code ${code}: ${messages}`);
+  return output.toString();
+}
+
+function environmentIn(home: string): Record<string, string> {
+  return { PATH: process.env.PATH ?? "", HOME: home, GIT_CONFIG_NOSYSTEM: "1" };
 }
 
 async function serve(root: string, options: GitServerOptions, request: IncomingMessage, response: ServerResponse) {
@@ -155,16 +156,15 @@ async function serve(root: string, options: GitServerOptions, request: IncomingM
   if (options.intercept?.(request, response, Buffer.concat(chunks))) return;
 
   const url = new URL(request.url ?? "/", "http://localhost");
-  const backend = spawn("git", ["http-backend"], {
+  const { output } = await executeGit({
+    args: ["http-backend"],
     env: {
-      PATH: process.env.PATH,
+      ...environmentIn(root),
       GIT_PROJECT_ROOT: root,
       GIT_HTTP_EXPORT_ALL: "1",
-      GIT_CONFIG_NOSYSTEM: "1",
-      HOME: root,
       PATH_INFO: decodeURIComponent(url.pathname),
       QUERY_STRING: url.search.slice(1),
-      REQUEST_METHOD: request.method,
+      REQUEST_METHOD: request.method ?? "GET",
       CONTENT_TYPE: request.headers["content-type"] ?? "",
       CONTENT_LENGTH: request.headers["content-length"] ?? "",
       HTTP_CONTENT_ENCODING: request.headers["content-encoding"] ?? "",
@@ -172,39 +172,10 @@ async function serve(root: string, options: GitServerOptions, request: IncomingM
       REMOTE_USER: "x-access-token",
       REMOTE_ADDR: "127.0.0.1",
     },
-    stdio: ["pipe", "pipe", "ignore"],
+    input: Buffer.concat(chunks),
   });
-  backend.stdin.end(Buffer.concat(chunks));
-  backend.stdin.on("error", () => {});
-  response.on("close", () => backend.kill());
-  await relay(backend.stdout, response);
-}
-
-/** Turns the output of a CGI program into a response. */
-async function relay(output: AsyncIterable<Buffer>, response: ServerResponse) {
-  let head: Buffer | undefined = Buffer.alloc(0);
-  for await (const chunk of output) {
-    if (!head) {
-      response.write(chunk);
-      continue;
-    }
-    head = Buffer.concat([head, chunk]);
-    const end = head.indexOf("\r\n\r\n");
-    if (end === -1) continue;
-
-    const fields = head
-      .toString("latin1", 0, end)
-      .split("\r\n")
-      .map((line) => line.split(/:\s*/, 2));
-    const status = fields.find(([name]) => name?.toLowerCase() === "status")?.[1];
-    response.writeHead(
-      Number.parseInt(status ?? "200", 10),
-      Object.fromEntries(fields.filter(([name]) => name !== "Status")),
-    );
-    response.write(head.subarray(end + 4));
-    head = undefined;
-  }
-  response.end();
+  const { status, headers, body } = parseCgi(output);
+  response.writeHead(status, headers).end(body);
 }
 
 function isAuthorized(token: string, request: IncomingMessage): boolean {

@@ -1,12 +1,10 @@
-import { execFile } from "node:child_process";
-import { promisify } from "node:util";
 import { pino } from "pino";
 import { afterEach } from "vitest";
 import { connectApp, createOpenGitHub } from "#bot/github/open-github.ts";
 import { readConfig } from "#config/config.ts";
 import type { GitHub, OpenGitHub, Permission, RepositoryRef } from "#domain/github.ts";
 import { addUser, type NewRepository } from "#playground/github/create-world.ts";
-import { gitEnvironment } from "#playground/github/git/git-repository.ts";
+import { executeGit, gitEnvironment } from "#playground/github/git/run-git.ts";
 import type { RequestRecord } from "#playground/github/request-log.ts";
 import type { SnapshotThread } from "#playground/github/snapshot.ts";
 import type { AppIdentity } from "#playground/github/world.ts";
@@ -81,7 +79,12 @@ export class GitHubWorld {
   /** Runs git in the bare repository and returns its output. */
   async git(...args: string[]): Promise<string> {
     const { gitDirectory } = this.hub.repository();
-    return (await promisify(execFile)("git", ["--git-dir", gitDirectory, ...args], { env: gitEnvironment() })).stdout;
+    const { code, output, messages } = await executeGit({
+      args: ["--git-dir", gitDirectory, ...args],
+      env: gitEnvironment(),
+    });
+    if (code !== 0) throw new Error(messages);
+    return output.toString();
   }
 
   setPermission(login: string, permission: Permission): void {

@@ -1,6 +1,6 @@
-import { spawn } from "node:child_process";
 import type { IncomingMessage } from "node:http";
 import { basename, dirname } from "node:path";
+import { buffer } from "node:stream/consumers";
 import { canWrite } from "#domain/github.ts";
 import type { InstallationToken } from "#playground/github/credentials.ts";
 import { recordPush } from "#playground/github/record-push.ts";
@@ -9,7 +9,7 @@ import { ApiError } from "#playground/github/rest/api-error.ts";
 import { allows, covers, findVisibleRepository } from "#playground/github/rest/operation.ts";
 import { fullName, pageUrl } from "#playground/github/shapes/repository.ts";
 import { nameKey, permissionIn, type Repository, type User, type World } from "#playground/github/world.ts";
-import { gitEnvironment } from "./git-repository.ts";
+import { executeGit, gitEnvironment } from "./run-git.ts";
 
 /** A request of git's smart HTTP protocol. */
 export interface GitPath {
@@ -144,12 +144,14 @@ interface GitResponse {
  * Lets `git http-backend` answer a request for one bare repository. `service` is the part of the path after the repository;
  * only a request with a `user` can push.
  */
-function runGitBackend(
+async function runGitBackend(
   request: IncomingMessage,
   { directory, service, url, user }: { directory: string; service: string; url: URL; user: string | undefined },
 ): Promise<GitResponse> {
   const header = (name: string) => String(request.headers[name] ?? "");
-  const backend = spawn("git", ["http-backend"], {
+  const body = await buffer(request);
+  const { output } = await executeGit({
+    args: ["http-backend"],
     env: {
       ...gitEnvironment(),
       GIT_PROJECT_ROOT: dirname(directory),
@@ -158,28 +160,20 @@ function runGitBackend(
       QUERY_STRING: url.search.slice(1),
       REQUEST_METHOD: request.method ?? "GET",
       CONTENT_TYPE: header("content-type"),
+      CONTENT_LENGTH: String(body.length),
       // http-backend unpacks gzip itself, given this header.
       HTTP_CONTENT_ENCODING: header("content-encoding"),
       GIT_PROTOCOL: header("git-protocol"),
       REMOTE_ADDR: "127.0.0.1",
-      ...(header("content-length") && { CONTENT_LENGTH: header("content-length") }),
       ...(user && { REMOTE_USER: user }),
     },
-    stdio: ["pipe", "pipe", "ignore"],
+    input: body,
   });
-  return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
-    backend.on("error", reject);
-    backend.stdout.on("data", (chunk: Buffer) => chunks.push(chunk));
-    backend.on("close", () => resolve(parseCgi(Buffer.concat(chunks))));
-    // Git may answer and close before it has read the whole request.
-    backend.stdin.on("error", () => undefined);
-    request.on("error", () => backend.kill());
-    request.pipe(backend.stdin);
-  });
+  return parseCgi(output);
 }
 
-function parseCgi(output: Buffer): GitResponse {
+/** Turns the output of a CGI program into a response. */
+export function parseCgi(output: Buffer): GitResponse {
   const end = output.indexOf("\r\n\r\n");
   if (end < 0) return { status: 500, headers: {}, body: Buffer.from("git http-backend did not answer\n") };
 

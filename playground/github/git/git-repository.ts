@@ -1,43 +1,26 @@
-import { execFile } from "node:child_process";
 import fs from "node:fs";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import git, { type TreeEntry as GitTreeEntry } from "isomorphic-git";
+import { executeGit, type GitOutput, gitEnvironment } from "./run-git.ts";
 
-// Starting a process takes milliseconds, and far more from a test process with much memory. Objects are therefore read and
-// written with isomorphic-git; git itself serves clones and pushes, compares commits and moves refs.
-
-const execute = promisify(execFile);
-const maxOutputBytes = 64 * 1024 * 1024;
-
-/** Returns the environment for git: the host's PATH, without the user's or the system's configuration. */
-export function gitEnvironment(): Record<string, string> {
-  return {
-    PATH: process.env.PATH ?? "",
-    HOME: "/nonexistent",
-    GIT_TERMINAL_PROMPT: "0",
-    GIT_CONFIG_GLOBAL: "/dev/null",
-    GIT_CONFIG_NOSYSTEM: "1",
-    GIT_DEFAULT_REF_FORMAT: "files",
-    LC_ALL: "C",
-  };
-}
+// Starting a process takes milliseconds. Objects are therefore read and written with isomorphic-git; git itself serves clones
+// and pushes, compares commits and moves refs.
 
 async function runGit(directory: string, ...args: string[]): Promise<string> {
-  const options = { env: gitEnvironment(), maxBuffer: maxOutputBytes };
-  return (await execute("git", ["--git-dir", directory, ...args], options)).stdout;
+  const { code, output, messages } = await executeIn(directory, args);
+  if (code === 0) return output.toString();
+  throw new Error(`git ${args.join(" ")} exited with code ${code}: ${messages}`);
 }
 
 /** Runs git. Returns undefined if it exits with an error. */
 async function tryGit(directory: string, ...args: string[]): Promise<string | undefined> {
-  try {
-    return await runGit(directory, ...args);
-  } catch (error) {
-    // A numeric code is git's exit code; anything else means that git did not run.
-    if (error instanceof Error && "code" in error && typeof error.code === "number") return undefined;
-    throw error;
-  }
+  const { code, output } = await executeIn(directory, args);
+  return code === 0 ? output.toString() : undefined;
+}
+
+function executeIn(directory: string, args: string[]): Promise<GitOutput> {
+  return executeGit({ args: ["--git-dir", directory, ...args], env: gitEnvironment() });
 }
 
 // Background maintenance would keep the directory busy after a test has ended.

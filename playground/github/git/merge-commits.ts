@@ -1,8 +1,8 @@
-import { execFile } from "node:child_process";
 import fs from "node:fs";
 import git from "isomorphic-git";
 import { UserError } from "#domain/errors.ts";
-import { gitEnvironment, isAncestor, readGitCommit } from "./git-repository.ts";
+import { isAncestor, readGitCommit } from "./git-repository.ts";
+import { executeGit, gitEnvironment } from "./run-git.ts";
 
 /** The tree of a merge, or the paths that conflict. */
 export type Merge = { kind: "clean"; tree: string } | { kind: "conflicts"; paths: string[] };
@@ -13,15 +13,15 @@ export async function mergeCommits(directory: string, base: string, head: string
     return { kind: "clean", tree: (await readGitCommit(directory, head)).tree };
 
   const args = ["merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", base, head];
-  return new Promise((resolve, reject) => {
-    execFile("git", ["--git-dir", directory, ...args], { env: gitEnvironment() }, (error, output) => {
-      const [tree = "", ...paths] = output.split("\0");
-      if (!error) return resolve({ kind: "clean", tree });
-      if (error.code === 1) return resolve({ kind: "conflicts", paths: paths.filter((path) => path !== "") });
-      if (error.code === 129) return reject(new UserError("Merging needs git 2.38 or later.", { cause: error }));
-      reject(error);
-    });
+  const { code, output, messages } = await executeGit({
+    args: ["--git-dir", directory, ...args],
+    env: gitEnvironment(),
   });
+  const [tree = "", ...paths] = output.toString().split("\0");
+  if (code === 0) return { kind: "clean", tree };
+  if (code === 1) return { kind: "conflicts", paths: paths.filter((path) => path !== "") };
+  if (code === 129) throw new UserError("Merging needs git 2.38 or later.", { cause: new Error(messages) });
+  throw new Error(`git merge-tree exited with code ${code}: ${messages}`);
 }
 
 /** Writes a commit of this tree and returns its hash. */
