@@ -114,6 +114,7 @@ class PackIndexer {
   /** Marks the end of the input. */
   end(): void {
     this.#hasEnded = true;
+    this.#neededBytes = 1;
   }
 
   /** Takes one step: reads the header or an object, or applies a delta. Returns false when it needs more bytes or is done. */
@@ -160,9 +161,12 @@ class PackIndexer {
     const header = readObjectHeader(this.#buffer, this.#offset);
     if (!header) return this.#needMore(maxObjectHeaderBytes);
     this.#budget(header.size);
+    // An attempt with a part of a large object is lost work, and few files are compressed to less than this.
+    const likelyBytes = header.start + Math.floor(header.size / 5);
+    if (this.#buffer.length < likelyBytes && !this.#hasEnded) return this.#waitForRest(header, likelyBytes);
     if (header.size > maxSyncBytes) return this.#readLargeObject(header);
     const inflated = inflate(this.#buffer, header);
-    if (!inflated) return this.#waitForRest(header);
+    if (!inflated.isComplete) return this.#waitForRest(header, this.#estimate(header, inflated));
     const offset = this.#offset;
     this.#consume(header.start + inflated.used);
     return this.#addRead(header, offset, inflated.data);
@@ -170,7 +174,7 @@ class PackIndexer {
 
   async #readLargeObject(header: ObjectHeader): Promise<boolean> {
     const inflated = await inflateLarge(this.#buffer, header);
-    if (!inflated) return this.#waitForRest(header);
+    if (!inflated.isComplete) return this.#waitForRest(header, this.#estimate(header, inflated));
     const offset = this.#offset;
     const end = offset + header.start + inflated.used;
     const loop = new EventLoopYielder({ signal: this.#options.signal });
@@ -182,9 +186,14 @@ class PackIndexer {
   }
 
   /** An object counts only after all its bytes have arrived. */
-  #waitForRest({ size }: ObjectHeader): boolean {
+  #waitForRest({ size }: ObjectHeader, likelyBytes: number): boolean {
     this.#bytesLeft += size;
-    return this.#needMore(2 * this.#buffer.length);
+    return this.#needMore(likelyBytes);
+  }
+
+  /** Estimates the compressed size of an object from a part of it. No object is compressed to much more than its size. */
+  #estimate({ start, size }: ObjectHeader, { data, used }: InflatedObject): number {
+    return start + Math.ceil(Math.min(1.02 * used * (size / Math.max(1, data.length)), size + size / 1_000 + 64));
   }
 
   #addRead({ type, base }: ObjectHeader, offset: number, data: Buffer): boolean | Promise<boolean> {
@@ -296,8 +305,14 @@ interface Inflated {
   engine: { bytesWritten: number };
 }
 
-/** Decompresses an object; undefined when more bytes are needed. */
-function inflate(buffer: Buffer, { start, size }: ObjectHeader): { data: Buffer; used: number } | undefined {
+/** A decompressed object, or the part of it whose bytes have arrived. */
+interface InflatedObject {
+  isComplete: boolean;
+  data: Buffer;
+  used: number;
+}
+
+function inflate(buffer: Buffer, { start, size }: ObjectHeader): InflatedObject {
   const compressed = buffer.subarray(start);
   try {
     // The types lack the documented option `info`.
@@ -308,8 +323,8 @@ function inflate(buffer: Buffer, { start, size }: ObjectHeader): { data: Buffer;
   }
 }
 
-/** Decompresses an object in another thread; undefined when more bytes are needed. */
-async function inflateLarge(buffer: Buffer, { start, size }: ObjectHeader): Promise<ReturnType<typeof inflate>> {
+/** Decompresses an object in another thread. */
+async function inflateLarge(buffer: Buffer, { start, size }: ObjectHeader): Promise<InflatedObject> {
   const compressed = buffer.subarray(start);
   try {
     const inflated = (await promisify(inflateWithCallback)(compressed, inflateOptions(size))) as unknown as Inflated;
@@ -329,12 +344,15 @@ function inflateOptions(size: number) {
   };
 }
 
-function checkInflated({ buffer, engine }: Inflated, { compressed, size }: { compressed: Buffer; size: number }) {
+function checkInflated(
+  { buffer, engine }: Inflated,
+  { compressed, size }: { compressed: Buffer; size: number },
+): InflatedObject {
   const used = engine.bytesWritten;
   // The checksum of the pack follows the last object, so there are bytes after each complete one.
-  if (used >= compressed.length) return undefined;
-  if (buffer.length !== size) throw damaged("an object does not have the size that its header says");
-  return { data: buffer, used };
+  const isComplete = used < compressed.length;
+  if (isComplete && buffer.length !== size) throw damaged("an object does not have the size that its header says");
+  return { isComplete, data: buffer, used };
 }
 
 function cannotInflate(error: unknown): Error {

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { deflateSync } from "node:zlib";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -52,6 +52,31 @@ test("every object of a pack, including deltas, has the right type, size and con
     expect([object?.type, store.sizeOf(oid)]).toEqual([type, Number(size)]);
     if (object?.type === "blob")
       expect(object.data.toString("utf8")).toBe(await repository.git("cat-file", "blob", oid));
+  }
+});
+
+test("objects are read from a pack that arrives in pieces, however well they are compressed", async () => {
+  const contents = [
+    Buffer.from(Array.from({ length: 50_000 }, (_, at) => (at * at * 31 + (at >> 3)) % 251)),
+    Buffer.alloc(300_000, "a"),
+    Buffer.from("short\n"),
+    randomBytes(2_200_000),
+    Buffer.alloc(3_000_000, "compressed to less than a hundredth\n"),
+  ];
+  const pack = sealed(contents.length, ...contents.map((content) => blob(content)));
+
+  for (const size of [1_000, 8_192, 65_516, pack.length]) {
+    const store = new ObjectStore();
+    const pieces = Array.from({ length: Math.ceil(pack.length / size) }, (_, at) =>
+      pack.subarray(at * size, (at + 1) * size),
+    );
+
+    await store.addPack(pieces);
+
+    for (const content of contents) {
+      const oid = createHash("sha1").update(`blob ${content.length}\0`).update(content).digest("hex");
+      expect(store.read(oid)?.data.equals(content)).toBe(true);
+    }
   }
 });
 
