@@ -22,6 +22,7 @@ import {
   TracerProvider,
 } from "@opentelemetry/sdk-trace";
 import type { TelemetryConfig } from "#config/config.ts";
+import { UserError } from "#domain/errors.ts";
 import type { ModelTelemetry } from "#models/models.ts";
 import type { RunObserver } from "#runtime/run-observer.ts";
 import type { Backlog, EffectQueue, Store } from "#runtime/store/store.ts";
@@ -94,7 +95,9 @@ export async function startTelemetry(options: TelemetryOptions): Promise<Telemet
     views: [{ instrumentName: "*", aggregationCardinalityLimit: maxSeries }],
   });
   const tracers =
-    sampler && config.traces && (await createTracers(sampler, { ids, resource, intervalMs: config.traces.intervalMs }));
+    sampler &&
+    config.traces &&
+    (await createTracers(sampler, { ids, resource, intervalMs: config.traces.intervalMs, onError }));
   context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
   metrics.setGlobalMeterProvider(meters);
   if (tracers) trace.setGlobalTracerProvider(tracers);
@@ -123,7 +126,8 @@ export async function startTelemetry(options: TelemetryOptions): Promise<Telemet
 }
 
 async function createReaders(options: TelemetryOptions) {
-  const { metricsToken, metrics } = options.config;
+  const { config, onError } = options;
+  const { metricsToken, metrics } = config;
   const metricProducers = [metricProducer(readerOf(options))];
   const readers: MetricReader[] = [];
   const reader =
@@ -134,7 +138,7 @@ async function createReaders(options: TelemetryOptions) {
     const { intervalMs } = metrics;
     readers.push(
       new PeriodicExportingMetricReader({
-        exporter: new OTLPMetricExporter(),
+        exporter: reportFailures(new OTLPMetricExporter(), { what: "Metrics", onError }),
         metricProducers,
         exportIntervalMillis: intervalMs,
         exportTimeoutMillis: Math.min(intervalMs, exportTimeoutMs),
@@ -146,11 +150,38 @@ async function createReaders(options: TelemetryOptions) {
 
 async function createTracers(
   sampler: Sampler,
-  { ids, resource, intervalMs }: { ids: OpenTelemetryIdGenerator; resource: Resource; intervalMs: number },
+  {
+    ids,
+    resource,
+    intervalMs,
+    onError,
+  }: { ids: OpenTelemetryIdGenerator; resource: Resource; intervalMs: number; onError: (error: unknown) => void },
 ): Promise<TracerProvider> {
   const { OTLPTraceExporter } = await import("@opentelemetry/exporter-trace-otlp-proto");
-  const processor = new BatchSpanProcessor({ exporter: new OTLPTraceExporter(), scheduledDelayMillis: intervalMs });
+  const exporter = reportFailures(new OTLPTraceExporter(), { what: "Traces", onError });
+  const processor = new BatchSpanProcessor({ exporter, scheduledDelayMillis: intervalMs });
   return new TracerProvider({ resource, sampler, idGenerator: ids, spanProcessors: [processor] });
+}
+
+interface Exporter<Data> {
+  export(data: Data, done: (result: { code: number; error?: Error }) => void): void;
+}
+
+/** Reports the first of consecutive exports that fail. OpenTelemetry drops their data without a word. */
+function reportFailures<Data, Type extends Exporter<Data>>(
+  exporter: Type & Exporter<Data>,
+  { what, onError }: { what: string; onError: (error: unknown) => void },
+): Type {
+  const send = exporter.export.bind(exporter);
+  let isFailing = false;
+  exporter.export = (data, done) =>
+    send(data, (result) => {
+      const { code, error } = result;
+      if (code !== 0 && !isFailing) onError(new UserError(`${what} could not be exported: ${error?.message ?? code}`));
+      isFailing = code !== 0;
+      done(result);
+    });
+  return exporter;
 }
 
 function samplerOf({ sampler, ratio }: NonNullable<TelemetryConfig["traces"]>): Sampler {

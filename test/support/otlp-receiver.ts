@@ -25,14 +25,20 @@ export interface OtlpReceiver {
   close(): Promise<void>;
 }
 
-/** Starts an OpenTelemetry collector on loopback that reads OTLP over HTTP with protobuf. */
+/** Starts an OpenTelemetry collector on loopback that reads OTLP over HTTP with protobuf. It refuses the first metrics. */
 export async function startOtlpReceiver(): Promise<OtlpReceiver> {
+  let hasRefused = false;
   const spans: ReceivedSpan[] = [];
   const metrics = new Set<string>();
   let received = Promise.withResolvers<void>();
   const server = createServer(async (request, response) => {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk);
+    if (request.url === "/v1/metrics" && !hasRefused) {
+      hasRefused = true;
+      response.writeHead(400).end();
+      return;
+    }
     const sent = Buffer.concat(chunks);
     const body = request.headers["content-encoding"] === "gzip" ? gunzipSync(sent) : sent;
     if (request.url === "/v1/traces") spans.push(...readSpans(body));
