@@ -31,7 +31,7 @@ const rooms: Record<string, Room> = {
     ],
     tests: [
       "test/runtime/{approval-rules,decide-approvals,describe-feedback}.test.ts",
-      "test/runtime/{effects/execute-tool,effects/post-requests,store/apply-decision}.test.ts",
+      "test/runtime/{effects/execute-tool,effects/post-requests,effects/review-calls,store/apply-decision}.test.ts",
     ],
   },
   runtime: {

@@ -49,6 +49,18 @@ export function textPreview(text: string, title = "What it would do"): Preview {
   return { sections: [{ kind: "text", title, text }] };
 }
 
+/** The text that a section shows. */
+export function textOf(section: PreviewSection): string {
+  switch (section.kind) {
+    case "text":
+      return section.text;
+    case "file":
+      return section.diff;
+    case "hidden-file":
+      return section.change.path;
+  }
+}
+
 /** The file changes of a preview, in order. */
 export function changesIn(preview: Preview | undefined): FileChange[] {
   return (preview?.sections ?? []).flatMap((section) => (section.kind === "text" ? [] : [section.change]));

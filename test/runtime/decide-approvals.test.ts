@@ -5,7 +5,7 @@ import { UserError } from "#domain/errors.ts";
 import type { RunEvent } from "#domain/events.ts";
 import { textPreview } from "#domain/preview.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
-import { decideApprovals, pendingApprovals, revokeApproval } from "#runtime/decide-approvals.ts";
+import { checkApprover, decideApprovals, pendingApprovals, revokeApproval } from "#runtime/decide-approvals.ts";
 import { MemoryStore } from "#runtime/store/memory/memory-store.ts";
 import { sampleApproval, sampleEffect, sampleRun, sampleSpec } from "../support/store-samples.ts";
 
@@ -164,8 +164,10 @@ test.each([
   ["denied", "a1 was already denied by @ada."],
   ["expired", "a1 expired before anyone answered."],
   ["withdrawn", "a1 is no longer needed: its run was stopped."],
+  ["revoked", "a1 was revoked by @tom."],
 ] as const)("a request that is %s already is not decided again", async (status, message) => {
-  const { decide, events } = await approvalWorld(["a1"], { change: { status, decidedBy: "ada" } });
+  const revoked = { by: "tom", at: 1 };
+  const { decide, events } = await approvalWorld(["a1"], { change: { status, decidedBy: "ada", revoked } });
 
   await expect(decide({ target: "a1" })).rejects.toThrow(message);
   expect(await events()).toEqual([]);
@@ -339,6 +341,22 @@ test("someone whom no rule lets approve is told why", async () => {
   await expect(decide({ target: "a1" })).rejects.toThrow("@mia may not approve here. Approvers: @grace.");
   expect(await store.findApproval("a1")).not.toHaveProperty("answers");
 });
+
+test.each([
+  ["approvers: [grace]", "mia", "@mia may not approve here"],
+  ["second_person: true", "ada", "a second person"],
+  ["approvers: [mia]", "mia", undefined],
+  ["approvals: [{ tools: [deploy], people: [grace] }]", "mia", undefined],
+])(
+  "with the settings %j, what all calls of a run require is asked of %s before anything else",
+  async (settings, login, problem) => {
+    const { options } = await approvalWorld(["a1"], { settings });
+    const checked = checkApprover(options, thread, { rootIds: ["r1", "r1"], person: { login } });
+
+    if (problem === undefined) expect(await checked).toBeUndefined();
+    else await expect(checked).rejects.toThrow(problem);
+  },
+);
 
 test("that nothing is waiting is said", async () => {
   const { decide } = await approvalWorld([]);

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { GitHub, ReviewComment } from "#domain/github.ts";
-import { describeReview } from "#runtime/describe-feedback.ts";
+import type { Check, CommitChecks, GitHub, ReviewComment } from "#domain/github.ts";
+import { describeChecks, describeReview } from "#runtime/describe-feedback.ts";
 
 function comment(id: number, changes: Partial<ReviewComment> = {}): ReviewComment {
   const place = { path: "src/total.js", startLine: null, line: 1, isOutdated: false, side: "RIGHT" as const };
@@ -82,4 +82,108 @@ test("of a long review, the comments that do not fit are shortened, and only lon
   expect(text.match(/new line/g)).toHaveLength(4);
   expect(text).toContain(`@mia says: ${"a".repeat(300)} (shortened: the review is long)`);
   expect(text.match(/shortened/g)).toHaveLength(2);
+});
+
+const commit = "c".repeat(40);
+
+function check(name: string, conclusion: string | null, changes: Partial<Check> = {}): Check {
+  const status = conclusion === null ? "in_progress" : "completed";
+  return {
+    id: name.length,
+    name,
+    app: "ci",
+    status,
+    conclusion,
+    summary: "Broken.",
+    url: `https://ci/${name}`,
+    annotations: 0,
+    ...changes,
+  };
+}
+
+/** Describes these checks of the head of pull request 7. */
+function describeChecksOf(
+  checks: Check[],
+  {
+    unfinished = [],
+    base = [],
+    required = [],
+    head = commit,
+  }: { unfinished?: string[]; base?: Check[]; required?: string[]; head?: string } = {},
+) {
+  const read = (found: Check[], names: string[]): CommitChecks => ({
+    checks: found,
+    unfinished: names,
+    missingPermissions: [],
+  });
+  const github = {
+    getPullRequest: async () => ({ head: { commit: head }, base: { branch: "main" } }),
+    readChecks: async (ref: string) => (ref === commit ? read(checks, unfinished) : read(base, [])),
+    listRequiredChecks: async () => required,
+    listAnnotations: async () => [],
+    readJobLog: async () => undefined,
+  };
+  return describeChecks(github as unknown as GitHub, { number: 7, commit });
+}
+
+const isStatus = { id: undefined, app: undefined } as unknown as Partial<Check>;
+
+test.each<[string, Check[], Parameters<typeof describeChecksOf>[1]]>([
+  ["there are none", [], {}],
+  ["a newer commit is the head", [check("test", "success")], { head: "d".repeat(40) }],
+  ["one has not completed", [check("test", "success")], { unfinished: ["lint"] }],
+  [
+    "one has failed, and a check run has not completed",
+    [check("test", "failure"), check("lint", null)],
+    { unfinished: ["lint"] },
+  ],
+  ["a required one is missing", [check("test", "success")], { required: ["test", "lint"] }],
+  ["a required one has not completed", [check("test", "success"), check("lint", null)], { required: ["lint"] }],
+])("checks are not reported while %s", async (_, checks, options) => {
+  expect(await describeChecksOf(checks, options)).toBeUndefined();
+});
+
+test("after a failure, a commit status that stays pending is not waited for", async () => {
+  const checks = [check("test", "failure"), check("deploy", null, isStatus)];
+
+  expect(await describeChecksOf(checks, { unfinished: ["deploy"] })).toMatchObject({ passed: false });
+});
+
+test("checks that all passed are reported without a text", async () => {
+  const report = await describeChecksOf([check("test", "success")], { required: ["test"] });
+
+  expect(report).toMatchObject({ passed: true, failedOnBase: false, text: "", base: "main", baseFailures: [] });
+});
+
+test("failures that the base branch has, too, are named and not to be repaired", async () => {
+  const checks = [check("test", "failure"), check("lint", "failure")];
+  const lint = check("lint", "failure", { url: "https://ci/base" });
+  const other = check("test", "failure", { app: "another" });
+
+  const report = await describeChecksOf(checks, { base: [lint, other, check("lint", "success")] });
+
+  expect(report).toMatchObject({
+    passed: false,
+    failedOnBase: false,
+    baseFailures: [{ name: "lint", url: "https://ci/base" }],
+  });
+  expect(report?.text).toMatch(
+    /^These checks failed on ccccccc\. [\s\S]*test[\s\S]*These fail on main, too, so leave them alone: lint/,
+  );
+  expect(await describeChecksOf([check("lint", "failure")], { base: [lint] })).toMatchObject({
+    failedOnBase: true,
+    text: "",
+  });
+});
+
+test("a report is known again by its results, whatever their order, and not once a check has run again", async () => {
+  const [one, two] = [check("test", "failure"), check("lint", "failure")];
+  const digest = async (...checks: Check[]) => (await describeChecksOf(checks))?.digest;
+
+  expect(await digest(one, two)).toBe(await digest(two, one));
+  expect(await digest(one, two)).not.toBe(await digest(one, { ...two, id: 99 }));
+  expect(await digest(one)).not.toBe(await digest({ ...one, conclusion: "timed_out" }));
+  const status = { ...one, ...isStatus };
+  expect(await digest(status)).not.toBe(await digest({ ...status, url: "https://ci/again" }));
+  expect(await digest(one)).toMatch(/^[0-9a-f]{16}$/);
 });

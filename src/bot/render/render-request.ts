@@ -1,4 +1,4 @@
-import type { PreviewSection } from "#domain/preview.ts";
+import { textOf } from "#domain/preview.ts";
 import { escapeInvisible } from "#text/visible-text.ts";
 import { type RequestContent, requestBlocks } from "#ui/request-blocks.ts";
 import { code, details, inline, longestRunOf, paragraphs } from "./markdown.ts";
@@ -80,17 +80,6 @@ function fits(texts: readonly string[], maxLength: number): boolean {
 }
 
 const sliceLength = 20_000;
-
-function textOf(section: PreviewSection): string {
-  switch (section.kind) {
-    case "text":
-      return section.text;
-    case "file":
-      return section.diff;
-    case "hidden-file":
-      return section.change.path;
-  }
-}
 
 function countLines(text: string): number {
   let count = 1;

@@ -1,7 +1,7 @@
 import type { RepositorySettings } from "#config/repository-settings.ts";
 import { type Approval, approvalDigest } from "#domain/approval.ts";
 import type { ModelCall, Verdict } from "#domain/events.ts";
-import type { Preview } from "#domain/preview.ts";
+import { type Preview, textOf } from "#domain/preview.ts";
 import { type RunSpec, shortId } from "#domain/run.ts";
 import { describeRequirement, requirementsOf, resolveAccounts } from "#runtime/approval-rules.ts";
 import { lastAnswer, readBaseCommit } from "#runtime/read-log.ts";
@@ -12,7 +12,6 @@ import type { CallContext } from "#toolsets/prepare-call.ts";
 import type { CallReview } from "#toolsets/review-call.ts";
 import { failedResult } from "#toolsets/tool-result.ts";
 import type { Toolbox } from "#toolsets/toolbox.ts";
-import { previewText } from "#ui/request-blocks.ts";
 import { callContext, type EffectHandler, type EffectServices } from "./effect-handler.ts";
 
 type ReviewServices = Pick<EffectServices, "store" | "frontEnd" | "now" | "approvalMs">;
@@ -158,7 +157,8 @@ async function reviewAnswer({
 
 /** Refuses a call that cannot be shown completely, because people must not approve what they have not seen. */
 function tooLong({ args, preview }: Extract<CallReview, { kind: "ask" }>): Extract<CallReview, { kind: "refuse" }> {
-  const characters = (JSON.stringify(args)?.length ?? 0) + (previewText(preview)?.length ?? 0);
+  const texts = [JSON.stringify(args) ?? "", ...(preview?.sections ?? []).map(textOf)];
+  const characters = texts.reduce((sum, { length }) => sum + length, 0);
   const message = `A person has to approve this, and it is too long to show: ${characters.toLocaleString("en-US")} characters.`;
   return { kind: "refuse", result: failedResult(message, { code: "TOO_LARGE", suggestion }) };
 }
