@@ -89,7 +89,7 @@ test("reviews by people without write access, edits of reviews and a draft that 
   expect(model.requests.length).toBe(before);
 });
 
-test("/run of its worker, and /resume with instructions, continue the run that waits for a review", async () => {
+test("/run of its worker, and /resume with instructions, continue the run that waits for a review, until it has ended", async () => {
   const { github, maintainer, issue, number, botComment } = await openedPullRequest(({ messages }) => ({
     text: `I was told ${messageText(messages.at(-1))}`,
   }));
@@ -100,7 +100,12 @@ test("/run of its worker, and /resume with instructions, continue the run that w
   await botComment(issue.number, /I was told @\S*maintainer says: add a test/);
   maintainer.comment(number, "/resume with another name");
   await botComment(number, /I was told @\S*maintainer says: with another name/);
+  maintainer.comment(number, "/cancel");
+  await botComment(issue.number, /fixer\S* was cancelled/);
+  await maintainer.review(number, { event: "REQUEST_CHANGES", body: "Not yet." });
 
+  const { body } = await botComment(number, /no worker reads this review/);
+  expect(body).toContain("`/run fixer` starts one that works on this branch");
   expect(Object.values(await github.snapshot())[0]?.pulls).toHaveLength(1);
 });
 

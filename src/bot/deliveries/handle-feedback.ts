@@ -83,7 +83,10 @@ export const reviewSubmitted = defineHandler(ReviewPayload, {
     const by = review.user?.login ?? "ghost";
     const mention = () => handleMention(readReviewSummary(payload), review.id, context);
     const isOpen = pull_request.state === "open";
-    if ((await runs().threadActivity(thread, { isOpen })) !== "live") return mention();
+    if ((await runs().threadActivity(thread, { isOpen })) !== "live") {
+      if (isOpen) await reportEnded(payload, context);
+      return mention();
+    }
     // One of its comments started the run, which reads a mention in the summary as a message.
     if (await runs().hasRecorded(mentionKey(review.id))) return mention();
     const byId = review.user?.id;
@@ -99,3 +102,19 @@ export const reviewSubmitted = defineHandler(ReviewPayload, {
     if (!isDelivered) await mention();
   },
 });
+
+/** Replies to a review that requests changes where the run of the pull request has ended, so that nobody waits for it. */
+async function reportEnded({ review, ...payload }: ReviewPayload, context: DeliveryContext): Promise<void> {
+  if (review.state.toLowerCase() !== "changes_requested") return;
+  const { number } = payload.pull_request;
+  const thread = threadOf(payload, number);
+  const ended = (await context.runs().status(thread)).find(({ pullRequest }) => pullRequest === number);
+  const github = context.openGitHub(thread);
+  if (!ended || !canWrite(await github.getPermission(review.user?.login ?? "ghost", review.user?.id))) return;
+  // A mention starts a worker.
+  const comments = (await github.listReviewComments(number)).filter(({ reviewId }) => reviewId === review.id);
+  if ([review, ...comments].some(({ body }) => body?.startsWith("@"))) return;
+  const { id, worker } = ended.spec;
+  const body = `The run of ${worker.name} has ended, so no worker reads this review. \`/run ${worker.name}\` starts one that works on this branch and knows the open reviews.`;
+  await postComment(github, { thread: number, name: `review/${id}`, body: context.sanitize(body) });
+}
