@@ -129,7 +129,9 @@ function isFromSystem(error: Error): boolean {
   return error instanceof DatabaseError || "syscall" in error;
 }
 
+/** Returns the sentence of a UserError, which needs no stack, and the stack of other errors. */
 function textOf(error: unknown, redact: (text: string) => string): string {
+  if (error instanceof UserError) return redact(error.message);
   return redact(error instanceof Error ? `${error.stack}` : String(error));
 }
 

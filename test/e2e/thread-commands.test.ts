@@ -302,7 +302,7 @@ async function checkMetrics(): Promise<void> {
   expect(text).toMatch(/^golem_forge_event_loop_delay_seconds\{quantile="0.99"\} [\d.e-]+$/m);
   expect(text).not.toContain("shop");
   await collector.until(() => collector.metrics.has("golem_forge_runs_ended"));
-  expect(world.printed().match(/Metrics could not be exported: Bad Request/g)).toHaveLength(1);
+  expect(world.printed().match(/"msg":"Metrics could not be exported: Bad Request"/g)).toHaveLength(1);
 }
 
 test("a worker in chat mode answers each message in a comment, until /exit", async () => {
