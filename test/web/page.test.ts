@@ -9,11 +9,18 @@ const browserPath = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin
   existsSync(path),
 );
 
-/** Fixes the bug, and asks again with another title when the pull request is denied. */
-const script: ForgeOptions["script"] = (request) =>
-  JSON.stringify(request.messages.at(-1)).includes("Say what was wrong")
+/** Fixes the bug, and asks again with another title when the pull request is denied. Asks a question if the task says so. */
+const script: ForgeOptions["script"] = (request) => {
+  const { messages } = request;
+  if (JSON.stringify(messages).includes("Ask first")) {
+    const answer = messages.at(-1);
+    if (answer?.role === "tool") return { text: `The answer was ${JSON.stringify(answer.content)}.` };
+    return { calls: [{ name: "ask_user", args: { question: "Which *color*?", options: ["Red", "Green"] } }] };
+  }
+  return JSON.stringify(messages.at(-1)).includes("Say what was wrong")
     ? { calls: [{ name: "open_pull_request", args: { title: "The total was one too high", body: "One too many." } }] }
     : fixScript(request);
+};
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
@@ -118,6 +125,25 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: no b
 
     expect(folded).toBe(true);
     expect(violations).toEqual({ welcome: [], list: [], waiting: [], ended: [], phone: [], signedOut: [] });
+    expect(problems).toEqual([]);
+  });
+
+  test("a person answers a question with one of its buttons", { timeout: 60_000 }, async () => {
+    const { github, botComment } = forge;
+    const issue = github.as("visitor").openIssue({ title: "A color", body: "It needs one." });
+    github.as("maintainer").comment(issue.number, "/run fixer Ask first");
+    const status = await botComment(issue.number, /is waiting for you/);
+    const address = /\[Watch this run\]\(([^)]+)\)/.exec(status.body)?.[1] ?? "";
+
+    const page = await openPage({ viewport: { width: 390, height: 844 } });
+    await page.goto(address);
+    await page.getByRole("link", { name: "Sign in with GitHub" }).first().click();
+    await page.getByRole("link", { name: "maintainer" }).click();
+    await page.locator("#latest").waitFor({ state: "attached" });
+    await page.getByRole("button", { name: "Green" }).click();
+
+    expect((await botComment(issue.number, /The answer was/)).body).toContain("Green");
+    await page.close();
     expect(problems).toEqual([]);
   });
 

@@ -152,13 +152,15 @@ async function sendForm(event) {
   if (form.action.endsWith("/sign-out")) return;
   event.preventDefault();
   const button = event.submitter;
+  // Read before the button is disabled: the value of a disabled button is left out.
+  const body = new URLSearchParams(new FormData(form, button));
   if (button) button.disabled = true;
   showNotice("…");
   try {
     const response = await fetch(form.action, {
       method: "POST",
       headers: { accept: "application/json" },
-      body: new URLSearchParams(new FormData(form, button)),
+      body,
     });
     const { message, link } = await response.json();
     showNotice(message, { isProblem: !response.ok, link });
