@@ -58,11 +58,17 @@ interface MirrorOptions {
   keepLinks?: boolean;
 }
 
+interface KnownFile {
+  digest: string | undefined;
+  executable: boolean;
+  isLink: boolean;
+}
+
 export function createTreeMirror(
   limits: TreeLimits,
   { digests = "own", keepLinks = false }: MirrorOptions = {},
 ): TreeMirror {
-  const files = new Map<string, { digest: string | undefined; executable: boolean; isLink: boolean }>();
+  const files = new Map<string, KnownFile>();
   const paths = new Set<string>();
   /** Paths to compare on each delta: files that a run wrote, in the repository or with the run, and links. */
   const modified = new Set<string>();
@@ -111,12 +117,7 @@ export function createTreeMirror(
         if (files.has(path)) delta.remove.push(path);
         continue;
       }
-      const { content, executable, isLink = false } = file;
-      const known = files.get(path);
-      const same =
-        known?.digest === contentDigest(content) && known.executable === executable && known.isLink === isLink;
-      if (same && !stale.has(path)) continue;
-      delta.write.push(file);
+      if (!isKnown(file, files.get(path)) || stale.has(path)) delta.write.push(file);
     }
     return delta;
   }
@@ -143,30 +144,30 @@ export function createTreeMirror(
     },
     async baseFiles(tree) {
       const baseTime = await baseTimeOf(tree);
-      // Reads the base, since a tool may change a file after it was listed.
-      const read = async (entry: Entry): Promise<MirroredFile | undefined> => {
-        const { path, executable } = entry;
-        const content = isModified(entry, baseTime) ? undefined : await tree.readBase(path);
-        return content && { path, content, executable, isModified: false };
-      };
-      return apply(await allFiles(tree, limits, read));
+      return apply(await allFiles(tree, limits, (entry) => readBaseFile(tree, entry, baseTime)));
     },
     markStale(touched) {
       for (const path of touched) stale.add(path);
     },
     reset() {
       started = false;
-      files.clear();
-      paths.clear();
-      modified.clear();
-      links.clear();
-      rules.clear();
-      stale.clear();
+      for (const kept of [files, paths, modified, links, rules, stale]) kept.clear();
     },
     paths,
     digest: (path) => files.get(path)?.digest,
     isIgnored: (path) => matcher(path),
   };
+}
+
+function isKnown({ content, executable, isLink = false }: MirroredFile, known: KnownFile | undefined): boolean {
+  return known?.digest === contentDigest(content) && known.executable === executable && known.isLink === isLink;
+}
+
+/** Reads a file of the base, since a tool may change it after it was listed. Returns undefined for a file that is not in the base. */
+async function readBaseFile(tree: TreeSource, entry: Entry, baseTime: number): Promise<MirroredFile | undefined> {
+  const { path, executable } = entry;
+  const content = isModified(entry, baseTime) ? undefined : await tree.readBase(path);
+  return content && { path, content, executable, isModified: false };
 }
 
 /** Splits long work into turns of the event loop, so that it does not block the process. */
