@@ -56,7 +56,31 @@ function linesOf(content: Uint8Array): Steps<string[]> {
 }
 
 function* changesBy(side: readonly string[], base: readonly string[], budget: DiffBudget): Steps<Change[]> {
-  return yield* toChanges(yield* compareLines(base, side, budget), side);
+  const changes = yield* toChanges(yield* compareLines(base, side, budget), side);
+  let limit = base.length;
+  for (const change of changes.toReversed()) {
+    yield;
+    slideDown(change, base, limit);
+    limit = change.start;
+  }
+  return changes;
+}
+
+/**
+ * Moves an insertion or deletion down as far as the result stays the same, as git does: a paragraph with a blank line
+ * before it becomes one with a blank line after it. The place decides if it touches a change of the other side.
+ */
+function slideDown(change: Change, base: readonly string[], limit: number): void {
+  const { start, end, lines } = change;
+  if (lines.length > 0 && end > start) return;
+  const length = Math.max(lines.length, end - start);
+  const moved = lines.length > 0 ? lines : base.slice(start, end);
+  const lineAt = (at: number) => (at < length ? moved[at] : base[end + at - length]);
+  let count = 0;
+  while (end + count < limit && base[end + count] === lineAt(count)) count += 1;
+  change.start += count;
+  change.end += count;
+  if (lines.length > 0) change.lines = [...lines, ...base.slice(end, end + count)].slice(count);
 }
 
 function textOf(lines: readonly string[], start: number, end: number): string {

@@ -69,6 +69,26 @@ test("a conflict shows only the lines that differ", () => {
   });
 });
 
+test.each([
+  [
+    "an added paragraph follows the blank line",
+    "path = a\nopen\n\n  1\n  2\n\nend\n",
+    "path = a\nopen\n\n1\n2\n\nend\n",
+    "path = b\nopen\n\n1\n2\n\n# note\nremove\n\nend\n",
+  ],
+  [
+    "a removed paragraph, too",
+    "path = a\nopen\n\n  1\n  2\n\n# note\nremove\n\nend\n",
+    "path = a\nopen\n\n1\n2\n\n# note\nremove\n\nend\n",
+    "path = b\nopen\n\n1\n2\n\nend\n",
+  ],
+])("changes between equal lines are where git sees them: %s", (_, ours, base, theirs) => {
+  const [own, git] = [merge({ ours, base, theirs }), gitMergeFile({ ours, base, theirs })];
+
+  expect(own?.clean).toBe(git.clean);
+  expect(git.clean && own?.content).toBe(git.content);
+});
+
 test("files with many equal lines merge quickly", () => {
   const base = Array.from({ length: 100_000 }, (_, index) => `line ${index % 300}\n`).join("");
   const startedAt = performance.now();
