@@ -274,8 +274,10 @@ test("a run on someone's pull request pushes to its branch with approval, and ta
   const comments = ["Test this.", "Rename this."].map((body) => ({ path: "topic.js", line: 1, body }));
   await maintainer.review(number, { event: "REQUEST_CHANGES", body: "Not yet.", comments });
   const [untested, renamed] = [...github.repository().reviewComments.values()];
-  github.as("visitor").reply(untested?.id ?? 0, "Delete it instead.");
+  const reply = github.as("visitor").reply(untested?.id ?? 0, "Delete it instead.");
   maintainer.resolve(renamed?.id ?? 0);
+  // Only what was there before the command is known.
+  await expect.poll(() => Date.now()).toBeGreaterThan(reply.createdAt.getTime());
 
   maintainer.comment(number, "/run fixer do what the review asks");
   const request = await botComment(number, /asks for approval[\s\S]*Tool `update_pull_request`/);
