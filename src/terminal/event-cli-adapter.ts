@@ -243,7 +243,8 @@ class TerminalAdapter implements EventCLIAdapter {
   }
 
   async #answerInput({ requestId, prompt }: DisplayEvents["inputPrompt"]): Promise<void> {
-    const lines = prompt.endsWith("\n") ? [...this.#answerLines(prompt), "> "] : printableLines(prompt);
+    const question = /^(.*)\n(?:> )?$/s.exec(prompt)?.[1];
+    const lines = question === undefined ? printableLines(prompt) : [...this.#answerLines(question), "> "];
     const text = lines.join("\n");
     await this.#question(requestId, async (signal) => {
       const content = await this.#prompter?.ask(text, { signal });

@@ -304,7 +304,7 @@ describe("what a person enters", () => {
     vi.stubEnv("NO_COLOR", "1");
     const { bus, text, type, sees } = await terminalWorld({ isTTY: true });
 
-    const input = createRuntimeUI(bus).getUserInput("Which *colour*?\n\n- Red\n");
+    const input = createRuntimeUI(bus).getUserInput("Which *colour*?\n\n- Red\n> ");
     await sees("> ");
     type("Red");
 
