@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import type { Check, CommitChecks, GitHub, ReviewComment } from "#domain/github.ts";
-import { describeChecks, describeReview } from "#runtime/describe-feedback.ts";
+import type { Check, CommitChecks, GitHub, Review, ReviewComment } from "#domain/github.ts";
+import { describeChecks, describeReview, listOpenFeedback } from "#runtime/describe-feedback.ts";
 
 function comment(id: number, changes: Partial<ReviewComment> = {}): ReviewComment {
   const place = { path: "src/total.js", startLine: null, line: 1, isOutdated: false, side: "RIGHT" as const };
@@ -186,4 +186,28 @@ test("a report is known again by its results, whatever their order, and not once
   const status = { ...one, ...isStatus };
   expect(await digest(status)).not.toBe(await digest({ ...status, url: "https://ci/again" }));
   expect(await digest(one)).toMatch(/^[0-9a-f]{16}$/);
+});
+
+test("open feedback is the latest review of each person that asks for changes, if it was written before", async () => {
+  const review = (author: string, state: string, body: string, at = 1): Review & { submittedAt: Date } => {
+    return { id: at, author, state, body, commit: null, submittedAt: new Date(at) };
+  };
+  const reviews = [
+    review("mia", "approved", "Fine."),
+    review("mia", "changes_requested", "Not yet."),
+    review("mia", "commented", "By the way."),
+    review("ada", "changes_requested", "Wrong."),
+    review("ada", "approved", "Right."),
+    review("tom", "changes_requested", "  "),
+    review("eve", "changes_requested", "Too late.", 100),
+  ];
+  const github = {
+    listReviews: async () => reviews,
+    listReviewComments: async () => [],
+    ownLogin: async () => "forge[bot]",
+  };
+
+  expect(await listOpenFeedback(github as unknown as GitHub, 7, new Date(100))).toEqual([
+    { author: "mia", kind: "review", text: "Not yet." },
+  ]);
 });

@@ -99,6 +99,19 @@ test.each<[string, Partial<Approval>, Partial<RunSpec>, string]>([
   expect(events).toMatchObject([{ event: { verdicts: [{ kind, ...(kind === "allow" && { approvalId: "s1" }) }] } }]);
 });
 
+test("a call that is too long to be shown is refused, with its length", async () => {
+  const content = "x".repeat(2_000);
+  const preview = () => ({ sections: [{ kind: "text" as const, title: "Text", text: content }] });
+  const { services, perform, effect } = await asked([call], { tools: [{ ...write, preview }] });
+  const frontEnd = { ...services.frontEnd, canShow: () => false };
+
+  const { events, approvals } = await perform(reviewCalls({ ...services, frontEnd }), effect({ kind: "calls.review" }));
+
+  expect(approvals).toEqual([]);
+  const error = { code: "TOO_LARGE", message: expect.stringContaining("too long to show: 2,020 characters") };
+  expect(events).toMatchObject([{ event: { verdicts: [{ kind: "refuse", result: { error } }] } }]);
+});
+
 test("calls that cannot be reviewed are refused with the reason", async () => {
   const { services, effect, run } = await asked();
   const fail = (error: unknown) => reviewCalls(services).onFailure(effect({ kind: "calls.review" }), run, error);
