@@ -74,7 +74,7 @@ export interface Config {
           uid: number | undefined;
           directory: string | undefined;
           toolPaths: string[];
-          limits: { memoryMb?: number };
+          limits: { memoryMb?: number; diskMb?: number };
           privateRegistries: string[];
         };
     remote: { module: string } | undefined;
@@ -322,12 +322,12 @@ function readTelemetry(env: Environment): TelemetryConfig {
 }
 
 function readExecutors(env: LocalEnvironment | ActionEnvironment): Config["executors"] {
-  const memoryMb = env.GOLEM_FORGE_SANDBOX_MEMORY_MB;
+  const { GOLEM_FORGE_SANDBOX_MEMORY_MB: memoryMb, GOLEM_FORGE_SANDBOX_DISK_MB: diskMb } = env;
   const os = {
     uid: env.GOLEM_FORGE_SANDBOX_UID,
     directory: env.GOLEM_FORGE_SANDBOX_DIRECTORY,
     toolPaths: listOf(env.GOLEM_FORGE_SANDBOX_TOOL_PATHS),
-    limits: memoryMb === undefined ? {} : { memoryMb },
+    limits: { ...(memoryMb !== undefined && { memoryMb }), ...(diskMb !== undefined && { diskMb }) },
     privateRegistries: listOf(env.GOLEM_FORGE_PRIVATE_REGISTRIES),
   };
   return {

@@ -172,6 +172,10 @@ export const Environment = z.object({
   GOLEM_FORGE_SANDBOX_MEMORY_MB: optional(
     integer(1_024, 1_048_576).describe("a whole number of megabytes, at least 1024"),
   ),
+  /** Megabytes on disk for the files of one session: the repository, its dependencies and what an installation needs meanwhile. */
+  GOLEM_FORGE_SANDBOX_DISK_MB: optional(
+    integer(1_024, 1_048_576).describe("a whole number of megabytes, at least 1024"),
+  ),
   /** Package registries with a private address: `host:port`, separated by commas. */
   GOLEM_FORGE_PRIVATE_REGISTRIES: z.string().optional(),
   /** A module whose `openSandbox` opens AI SDK sandboxes. */
@@ -230,6 +234,7 @@ export const LocalEnvironment = Environment.pick({
   GOLEM_FORGE_SANDBOX_DIRECTORY: true,
   GOLEM_FORGE_SANDBOX_TOOL_PATHS: true,
   GOLEM_FORGE_SANDBOX_MEMORY_MB: true,
+  GOLEM_FORGE_SANDBOX_DISK_MB: true,
   GOLEM_FORGE_PRIVATE_REGISTRIES: true,
   GOLEM_FORGE_REMOTE_SANDBOX: true,
   GOLEM_FORGE_WEB_PRIVATE_HOSTS: true,

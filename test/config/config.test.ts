@@ -20,6 +20,17 @@ test("an empty variable counts as not set", () => {
   expect(() => readConfig({ ...complete, WEBHOOK_SECRET: "" })).toThrow("WEBHOOK_SECRET is not set");
 });
 
+test("the limits of the OS sandbox can be set", () => {
+  const { executors } = readConfig({
+    ...complete,
+    GOLEM_FORGE_SANDBOX_MEMORY_MB: "4096",
+    GOLEM_FORGE_SANDBOX_DISK_MB: "8192",
+  });
+
+  expect(executors.os).toMatchObject({ limits: { memoryMb: 4_096, diskMb: 8_192 } });
+  expect(() => readConfig({ ...complete, GOLEM_FORGE_SANDBOX_DISK_MB: "100" })).toThrow("at least 1024");
+});
+
 test.each([
   ["as it is", privateKey],
   ["with its lines escaped", privateKey.replaceAll("\n", "\\n")],
