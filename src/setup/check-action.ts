@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { Octokit } from "@octokit/rest";
 import { parse } from "yaml";
 import { z } from "zod";
+import { createOctokit } from "#config/create-octokit.ts";
 import { actionWorkflowPath, findWorkflowNames, renderActionWorkflow } from "./action-workflow.ts";
 import type { DoctorCheck } from "./doctor-check.ts";
 
@@ -104,9 +104,7 @@ async function* checkSettings(
 ): AsyncGenerator<DoctorCheck> {
   const auth = GITHUB_TOKEN || GH_TOKEN;
   const [owner, repo] = repository?.split("/") ?? [];
-  const silent = () => {};
-  const log = { debug: silent, info: silent, warn: silent, error: silent };
-  const octokit = new Octokit({ auth, log, ...(baseUrl && { baseUrl }) });
+  const octokit = createOctokit({ auth, baseUrl });
   const ask = async (route: string): Promise<{ status: number; data?: unknown }> => {
     if (!auth || !owner) return { status: 401 };
     return octokit.request(route, { owner, repo }).catch(({ status = 0 }: { status?: number }) => ({ status }));

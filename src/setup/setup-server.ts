@@ -1,11 +1,11 @@
 import { randomBytes } from "node:crypto";
 import { dirname, join, resolve } from "node:path";
 import { serve } from "@hono/node-server";
-import { Octokit } from "@octokit/rest";
 import { Hono } from "hono";
 import { html } from "hono/html";
 import { z } from "zod";
 import type { ServerAddress } from "#config/config.ts";
+import { createOctokit } from "#config/create-octokit.ts";
 import { UserError } from "#domain/errors.ts";
 import { equalSecrets } from "#text/equal-secrets.ts";
 import { manifestFor, readAppManifest } from "./app-manifest.ts";
@@ -131,7 +131,7 @@ async function register(
     "GITHUB_CLIENT_ID",
     "GITHUB_CLIENT_SECRET",
   ]);
-  const octokit = new Octokit({ baseUrl: apiUrl });
+  const octokit = createOctokit({ baseUrl: apiUrl });
   const { data } = await octokit.request("POST /app-manifests/{code}/conversions", { code }).catch((error) => {
     throw new UserError("GitHub did not accept the code. It is valid for an hour and can be used once: start again.", {
       cause: error,

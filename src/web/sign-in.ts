@@ -1,10 +1,10 @@
 import { createHash, randomBytes } from "node:crypto";
 import { deleteToken, exchangeWebFlowCode } from "@octokit/oauth-methods";
-import { Octokit } from "@octokit/rest";
 import { type Context, Hono, type MiddlewareHandler } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { every } from "hono/combine";
 import { z } from "zod";
+import { createOctokit } from "#config/create-octokit.ts";
 import { UserError } from "#domain/errors.ts";
 import { equalSecrets } from "#text/equal-secrets.ts";
 import { signInPath } from "./find-run.ts";
@@ -47,19 +47,15 @@ const attemptCookie: CookieKind<z.infer<typeof Attempt>> = {
   schema: Attempt,
 };
 
-const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
-
 /** Signs people in with the App's OAuth client. The token is used once, to read who they are, and then revoked. */
 export function createSignIn({ url, github, client, cookies }: SignInOptions): SignIn {
   const redirectUrl = `${url}${callbackPath}`;
   let running = 0;
 
   const octokit = (auth?: string) =>
-    new Octokit({
+    createOctokit({
+      auth,
       baseUrl: github.apiUrl,
-      userAgent: "golem-forge",
-      log: silent,
-      ...(auth !== undefined && { auth }),
       request: { redirect: "error", signal: AbortSignal.timeout(timeoutMs) },
     });
 

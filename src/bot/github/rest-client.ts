@@ -1,9 +1,10 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { RequestError } from "@octokit/request-error";
-import { Octokit } from "@octokit/rest";
+import type { Octokit } from "@octokit/rest";
 import { LRUCache } from "lru-cache";
+import { createOctokit } from "#config/create-octokit.ts";
 import { OutageError } from "#domain/errors.ts";
-import { githubApiVersion, type RequestPriority } from "#domain/github.ts";
+import type { RequestPriority } from "#domain/github.ts";
 import { confirmLease } from "#domain/write-lease.ts";
 import { httpStatusOf } from "./refusals.ts";
 import { maxWaitMs, RequestPacer } from "./request-pacer.ts";
@@ -75,12 +76,7 @@ export class RestClient {
   #requests = 0;
 
   constructor(options: RestClientOptions) {
-    const silent = () => {};
-    this.#octokit = new Octokit({
-      baseUrl: options.apiUrl,
-      userAgent: "golem-forge",
-      log: { debug: silent, info: silent, warn: options.warn, error: silent },
-    });
+    this.#octokit = createOctokit({ baseUrl: options.apiUrl, warn: options.warn });
     this.#writeIntervalMs = options.writeIntervalMs;
     this.#createAppToken = options.createAppToken;
     this.#warn = options.warn;
@@ -178,7 +174,6 @@ export class RestClient {
     const known = isCached ? this.#responses.get(key) : undefined;
     const headers = {
       authorization,
-      "x-github-api-version": githubApiVersion,
       ...(accept !== undefined && { accept }),
       ...(known && { "if-none-match": known.etag }),
     };

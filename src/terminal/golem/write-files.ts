@@ -1,7 +1,7 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
-import { Octokit } from "@octokit/rest";
 import { z } from "zod";
+import { createOctokit } from "#config/create-octokit.ts";
 import { UserError } from "#domain/errors.ts";
 import { parseWorker, type WorkerDefinition } from "#domain/worker.ts";
 import { findRoot } from "#sandbox/checkout/open-checkout.ts";
@@ -162,11 +162,7 @@ interface Source {
 
 async function download({ owner, repo, name, ref }: Source, { env }: CommandContext): Promise<string> {
   const auth = env.GITHUB_TOKEN || env.GH_TOKEN || undefined;
-  const octokit = new Octokit({
-    auth,
-    baseUrl: env.GITHUB_API_URL || "https://api.github.com",
-    log: { debug() {}, info() {}, warn() {}, error() {} },
-  });
+  const octokit = createOctokit({ auth, baseUrl: env.GITHUB_API_URL });
   const path = `${workersFolder}/${name}.worker`;
   try {
     const { data } = await octokit.rest.repos.getContent({
