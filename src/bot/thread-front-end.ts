@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { postComment, updateComment } from "#bot/github/post-comment.ts";
 import { areUnchanged, describePosted } from "#bot/github/posted-comment.ts";
 import { blockquote, code, formatUtc, inline, paragraphs } from "#bot/render/markdown.ts";
@@ -48,6 +49,7 @@ export function createThreadFrontEnd({
     const isFirstAttempt = options.isFirstAttempt && commentId === undefined && replaces === undefined;
     const posted: PostedComment[] = [];
     for (const [index, body] of markdown.entries()) {
+      await nextTurn();
       const earlier = index < shown.length - 1 ? shown[index]?.id : undefined;
       const part = { name: `${name}/${index + 1}`, thread, isFirstAttempt, commentId: earlier };
       posted.push(describePosted(await say(view, body, part)));
@@ -71,6 +73,8 @@ export function createThreadFrontEnd({
     canShow: (asked) => isReadable(clean(asked)),
     showApproval: async (view, approval, options) => {
       const shown = clean(approval);
+      // Redacting and laying out a long request each take tens of milliseconds.
+      await nextTurn();
       if (options.replaces !== undefined) {
         await updateComment(openGitHub(view.spec.origin), options.replaces, sanitize(renderAltered(shown)));
       }
