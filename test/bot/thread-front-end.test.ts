@@ -66,6 +66,20 @@ test("an approval that is decided is edited where it was asked", async () => {
   expect(world.replies).toEqual([expect.stringMatching(/Denied by mia[\s\S]*wrong file/)]);
 });
 
+test("a request whose id was lost is posted anew if somebody has edited it meanwhile", async () => {
+  const name = "approval/k7mq";
+  const [first] = await frontEnd.showApproval(sampleView(), sampleApproval(), { name });
+  const [same] = await frontEnd.showApproval(sampleView(), sampleApproval(), { name });
+  expect(same?.id).toBe(first?.id);
+
+  const comment = world.hub.repository().comments.get(first?.id ?? 0);
+  if (comment) comment.updatedAt = new Date(comment.createdAt.getTime() + 10_000);
+  const [anew] = await frontEnd.showApproval(sampleView(), sampleApproval(), { name });
+
+  expect(anew?.id).toBeGreaterThan(first?.id ?? 0);
+  expect(world.replies).toEqual([expect.stringContaining("/approve k7mq")]);
+});
+
 test("a request too long for one comment is posted below its parts, and is decided where it was asked", async () => {
   const preview = samplePreview("+a line\n".repeat(10_000));
   const approval = sampleApproval({ preview });

@@ -2,9 +2,7 @@ import { createHash } from "node:crypto";
 import { checkboxOf } from "#bot/render/render-approval.ts";
 import type { Comment, GitHub } from "#domain/github.ts";
 import type { PostedComment } from "#runtime/front-end.ts";
-
-/** A comment whose time of change differs by less was not edited: GitHub may touch it while it is being posted. */
-const maxPostingMs = 5_000;
+import { maxPostingMs, wasEdited } from "./post-comment.ts";
 
 /** Describes a comment as GitHub has stored it, so that an edit can be noticed. */
 export function describePosted({ id, body, updatedAt }: Comment): PostedComment {
@@ -24,7 +22,7 @@ export async function areUnchanged(github: GitHub, posted: readonly PostedCommen
 /** True for a comment that was never edited, not even by the app. */
 export async function isUnedited(github: GitHub, commentId: number): Promise<boolean> {
   const comment = await github.getComment(commentId);
-  return comment?.own === true && comment.updatedAt.getTime() - comment.createdAt.getTime() <= maxPostingMs;
+  return comment?.own === true && !wasEdited(comment);
 }
 
 /** True if a posted request was edited, and the only difference is the tick in its box. */
