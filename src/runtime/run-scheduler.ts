@@ -135,9 +135,8 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
   }
 
   #open(runId: string): RunSession {
-    const { openActiveRun, ...options } = this.#options;
-    const session = new RunSession(runId, openActiveRun(runId), {
-      ...options,
+    const session = new RunSession(runId, {
+      ...this.#options,
       wake: (id) => this.wake(id),
       confirmLease: async (id) => this.#options.dispatch.confirmLease?.(id),
       onTimerSet: async (dueAt) => {

@@ -1,6 +1,7 @@
 import { DatabaseError, OutageError, UserError } from "#domain/errors.ts";
 import type { LoggedEvent } from "#domain/events.ts";
 import { logFieldsOf, withLogContext } from "#domain/log-context.ts";
+import type { RunSpec } from "#domain/run.ts";
 import { SerialQueue } from "#domain/serial-queue.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import { LeaseLostError, withLease } from "#domain/write-lease.ts";
@@ -15,6 +16,7 @@ import { unreadableRetryMs } from "./store/stored-rows.ts";
 export interface SessionHost {
   store: Store;
   handlers: () => Promise<EffectHandlers>;
+  openActiveRun(runId: string): Promise<ActiveRun>;
   observer: Required<RunObserver>;
   now(): number;
   /** Something may have happened to this run. */
@@ -47,7 +49,9 @@ const maxBackoffMs = 5 * 60_000;
 export class RunSession {
   readonly runId: string;
   readonly #host: SessionHost;
-  readonly #active: Promise<ActiveRun>;
+  #active: Promise<ActiveRun>;
+  /** Opened for an earlier location of the repository. Effects may still be using them. */
+  readonly #outdated: ActiveRun[] = [];
   readonly #inbox = new SerialQueue();
   #passes = 0;
   readonly #busyQueues = new Set<EffectQueue>();
@@ -62,11 +66,10 @@ export class RunSession {
   #isUnreadable = false;
   #leaseRevoked = false;
 
-  constructor(runId: string, active: Promise<ActiveRun>, host: SessionHost) {
+  constructor(runId: string, host: SessionHost) {
     this.runId = runId;
     this.#host = host;
-    this.#active = active;
-    active.catch(() => undefined);
+    this.#active = this.#openActiveRun();
   }
 
   /** Resolves when the session has been closed. */
@@ -111,7 +114,7 @@ export class RunSession {
   /** Releases what the run holds in memory. */
   async close(): Promise<void> {
     try {
-      await (await this.#active).close();
+      for (const active of [...this.#outdated, await this.#active]) await active.close();
     } finally {
       this.#closed.resolve();
     }
@@ -123,6 +126,7 @@ export class RunSession {
       const [run, inbox] = await Promise.all([store.findRun(this.runId), store.inbox(this.runId)]);
       if (!run) return;
       const row = readable(run);
+      await this.#followLocation(row.spec);
       const newestId = inbox.at(-1)?.id ?? 0;
       if (newestId <= this.#lastSeenEventId) return;
 
@@ -132,6 +136,22 @@ export class RunSession {
       if (!(await store.advance(applied.advance))) continue;
       await this.#onAdvanced(applied, row.rootId);
     }
+  }
+
+  #openActiveRun(): Promise<ActiveRun> {
+    const active = this.#host.openActiveRun(this.runId);
+    active.catch(() => undefined);
+    return active;
+  }
+
+  /** Performs later effects with the repository's present installation and name, if these have changed. */
+  async #followLocation({ origin }: RunSpec): Promise<void> {
+    const active = await this.#active.catch(() => undefined);
+    if (!active) return;
+    const { installationId, owner, repo } = active.spec.origin;
+    if (origin.installationId === installationId && origin.owner === owner && origin.repo === repo) return;
+    this.#outdated.push(active);
+    this.#active = this.#openActiveRun();
   }
 
   #apply(row: RunRow, inbox: readonly LoggedEvent[]): TimedEvents | undefined {

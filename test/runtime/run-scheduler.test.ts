@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { describe, expect, test, vi } from "vitest";
 import { DatabaseError, OutageError, UserError } from "#domain/errors.ts";
 import type { RunEvent } from "#domain/events.ts";
@@ -8,7 +9,7 @@ import { combineObservers } from "#runtime/run-observer.ts";
 import { RunScheduler } from "#runtime/run-scheduler.ts";
 import type { RuntimeEffect } from "#runtime/runtime-effect.ts";
 import { MemoryStore } from "#runtime/store/memory/memory-store.ts";
-import { type NewEffect, requireRun } from "#runtime/store/store.ts";
+import { type NewEffect, readable, requireRun } from "#runtime/store/store.ts";
 import { sampleEffect, sampleRun, sampleSnapshot, sampleSpec } from "../support/store-samples.ts";
 
 type Perform = EffectHandler["perform"];
@@ -39,7 +40,7 @@ function schedulerWorld(
     store,
     handlers: async () =>
       new Proxy({}, { get: (_, kind) => (kind === "then" ? undefined : handler) }) as EffectHandlers,
-    openActiveRun: async () => active,
+    openActiveRun: async (runId) => ({ ...active, spec: readable(await requireRun(store, runId)).spec }) as ActiveRun,
     dispatch: { wake: (runId) => void scheduler.process(runId) },
     observer: combineObservers([]),
     now: () => clock.now,
@@ -309,6 +310,35 @@ describe("an effect that cannot be performed now", () => {
     expect(dueAt).toBeGreaterThan(10_000);
     expect({ attempts, errors }).toEqual({ attempts: 1, errors: [error] });
   });
+});
+
+test("a run whose repository has another installation now uses it for its next effect", async () => {
+  const installations: number[] = [];
+  const call = held();
+  const note: Perform = async (effect, run, signal) => {
+    installations.push(run.spec.origin.installationId);
+    return effect.request.kind === "model.call" ? call.perform(effect, run, signal) : {};
+  };
+  const { store, scheduler, close } = schedulerWorld({ "model.call": note, "tool.execute": note });
+  const location = { repositoryId: 11, installationId: 1, ownerId: 5, owner: "ada", repo: "engine", at: 2_000 };
+  await store.saveLocation(location);
+  const effects = [
+    sampleEffect("r1", "k1"),
+    sampleEffect("r1", "k2", { request: { kind: "tool.execute", callId: "c" } }),
+  ];
+  const run = sampleRun("r1", effects, { origin: { ...sampleSpec("r1").origin, repositoryId: 11 } });
+  await store.ingest({ run: { ...run, snapshot: sampleSnapshot("callingModel") }, events: [] });
+  scheduler.wake("r1");
+  await call.started;
+
+  await store.saveLocation({ ...location, installationId: 2, at: 3_000 });
+  scheduler.wake("r1");
+  await nextTurn();
+  call.release();
+  await scheduler.idle();
+
+  expect(installations).toEqual([1, 2]);
+  expect(close).toHaveBeenCalledTimes(2);
 });
 
 describe("when the process stops", () => {
