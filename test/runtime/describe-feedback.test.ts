@@ -109,12 +109,13 @@ function describeChecksOf(
     base = [],
     required = [],
     head = commit,
-  }: { unfinished?: string[]; base?: Check[]; required?: string[]; head?: string } = {},
+    missingPermissions = [],
+  }: { unfinished?: string[]; base?: Check[]; required?: string[]; head?: string; missingPermissions?: string[] } = {},
 ) {
   const read = (found: Check[], names: string[]): CommitChecks => ({
     checks: found,
     unfinished: names,
-    missingPermissions: [],
+    missingPermissions,
   });
   const github = {
     getPullRequest: async () => ({ head: { commit: head }, base: { branch: "main" } }),
@@ -137,6 +138,11 @@ test.each<[string, Check[], Parameters<typeof describeChecksOf>[1]]>([
     [check("test", "failure"), check("lint", null)],
     { unfinished: ["lint"] },
   ],
+  [
+    "one has failed, and a check run has not completed, beside a commit status that has",
+    [check("test", "failure"), check("lint", null), check("deploy", "success", isStatus)],
+    { unfinished: ["lint"] },
+  ],
   ["a required one is missing", [check("test", "success")], { required: ["test", "lint"] }],
   ["a required one has not completed", [check("test", "success"), check("lint", null)], { required: ["lint"] }],
 ])("checks are not reported while %s", async (_, checks, options) => {
@@ -149,10 +155,12 @@ test("after a failure, a commit status that stays pending is not waited for", as
   expect(await describeChecksOf(checks, { unfinished: ["deploy"] })).toMatchObject({ passed: false });
 });
 
-test("checks that all passed are reported without a text", async () => {
-  const report = await describeChecksOf([check("test", "success")], { required: ["test"] });
+test("checks that all passed are reported without a text, with the permissions that are missing", async () => {
+  const options = { required: ["test"], missingPermissions: ["statuses"] };
+  const report = await describeChecksOf([check("lint", "success"), check("test", "success")], options);
 
   expect(report).toMatchObject({ passed: true, failedOnBase: false, text: "", base: "main", baseFailures: [] });
+  expect(report?.missingPermissions).toEqual(["statuses"]);
 });
 
 test("failures that the base branch has, too, are named and not to be repaired", async () => {
@@ -177,7 +185,7 @@ test("failures that the base branch has, too, are named and not to be repaired",
 });
 
 test("a report is known again by its results, whatever their order, and not once a check has run again", async () => {
-  const [one, two] = [check("test", "failure"), check("lint", "failure")];
+  const [one, two] = [check("test", "failure"), check("build", "failure")];
   const digest = async (...checks: Check[]) => (await describeChecksOf(checks))?.digest;
 
   expect(await digest(one, two)).toBe(await digest(two, one));
@@ -186,6 +194,10 @@ test("a report is known again by its results, whatever their order, and not once
   const status = { ...one, ...isStatus };
   expect(await digest(status)).not.toBe(await digest({ ...status, url: "https://ci/again" }));
   expect(await digest(one)).toMatch(/^[0-9a-f]{16}$/);
+  const passed = check("docs", "success");
+  expect(await digest(passed)).not.toBe(await digest({ ...passed, id: 99 }));
+  // Beside a failure, those that passed do not matter.
+  expect(await digest(one, passed)).toBe(await digest(one, { ...passed, id: 99 }));
 });
 
 test("open feedback is the latest review of each person that asks for changes, if it was written before", async () => {

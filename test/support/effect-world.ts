@@ -22,7 +22,7 @@ const base = { commit: "c".repeat(40), branch: "main" };
 export interface EffectWorldOptions {
   tools?: readonly NamedTool[];
   /** GitHub's answer to requests for a permission. */
-  permission?: () => Promise<Permission>;
+  permission?: (login: string) => Promise<Permission>;
   settings?: string;
   repositoryId?: number;
 }

@@ -130,9 +130,22 @@ async function reviewAnswer({
   for (const call of calls) {
     const reviewed = await toolbox.review(call, contextOf(call), remembered);
     const review = reviewed.kind === "ask" && !canShow(reviewed) ? tooLong(reviewed) : reviewed;
-    const approval = review.kind === "ask" ? await ask(call, review) : undefined;
-    if (approval) approvals.push(approval);
-    verdicts.push(verdictOf(call, review, approval));
+    const { callId, tool } = call;
+    switch (review.kind) {
+      case "allow": {
+        const { kind, answeredBy, approvalId } = review;
+        verdicts.push({ kind, callId, tool, answeredBy, approvalId });
+        break;
+      }
+      case "ask": {
+        const approval = await ask(call, review);
+        approvals.push(approval);
+        verdicts.push({ kind: "ask", callId, tool, answeredBy: review.answeredBy, approvalId: approval.id });
+        break;
+      }
+      case "refuse":
+        verdicts.push({ kind: "refuse", callId, tool, result: review.result });
+    }
   }
   return { verdicts, approvals };
 
@@ -164,11 +177,3 @@ function tooLong({ args, preview }: Extract<CallReview, { kind: "ask" }>): Extra
 }
 
 const suggestion = "Split it into several calls. A push contains only the files that git_stage names.";
-
-function verdictOf({ callId, tool }: ModelCall, review: CallReview, approval: Approval | undefined): Verdict {
-  if (review.kind === "refuse") return { kind: "refuse", callId, tool, result: review.result };
-  if (approval) return { kind: "ask", callId, tool, answeredBy: review.answeredBy, approvalId: approval.id };
-  if (review.kind === "ask") throw new Error(`The approval of ${callId} was not requested.`);
-  const { answeredBy, approvalId } = review;
-  return { kind: "allow", callId, tool, answeredBy, ...(approvalId !== undefined && { approvalId }) };
-}

@@ -57,13 +57,28 @@ test.each(["denied", "expired", "withdrawn", "pending"] as const)(
   },
 );
 
-test("an approval of another call does not count", async () => {
+test("an approval of another call does not count, and neither does one that was removed", async () => {
   const { executeOnce, execute, store, approvalId } = await approved();
   const approval = await store.findApproval(approvalId);
-  store.findApproval = async () => approval && { ...approval, callId: "call-2" };
 
-  await expect(executeOnce()).rejects.toThrow("its approval is no longer valid");
+  for (const found of [approval && { ...approval, callId: "call-2" }, undefined]) {
+    store.findApproval = async () => found;
+    await expect(executeOnce()).rejects.toThrow("its approval is no longer valid");
+  }
   expect(execute).not.toHaveBeenCalled();
+});
+
+test("each of several approvers is judged by a permission of their own", async () => {
+  const settings = "approvals: [{ people: [ada], permission: admin }, { people: [mia] }]";
+  const permission = async (login: string) => (login === "ada" ? "admin" : "write");
+  const { executeOnce, execute, store, approvalId } = await approved({ settings, permission });
+  const approval = await store.findApproval(approvalId);
+  const answers = ["ada", "mia"].map((by) => ({ by, at: 0 }));
+  store.findApproval = async () => approval && { ...approval, answers };
+
+  await executeOnce();
+
+  expect(execute).toHaveBeenCalledOnce();
 });
 
 test("an approval by someone who has lost write access does not count", async () => {

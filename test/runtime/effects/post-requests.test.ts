@@ -90,14 +90,16 @@ describe("an approval request", () => {
 
 test("of the requests of a stopped run, those that were withdrawn and posted are edited", async () => {
   const withdrawn = (id: string, changes = {}) => sampleApproval("r1", id, { status: "withdrawn", ...changes });
-  const { services, perform, effect, posts } = await withApprovals(
+  const { services, perform, effect, posts, run } = await withApprovals(
     { approval: withdrawn("a1"), commentId: 5 },
     { approval: withdrawn("a2") },
     { approval: sampleApproval("r1", "a3", { status: "denied" }), commentId: 7 },
     { approval: withdrawn("a4", { runId: "r2", rootId: "r1" }), commentId: 8 },
   );
 
-  expect(await perform(closeApprovals(services), effect({ kind: "approvals.close" }))).toEqual({});
+  const close = effect({ kind: "approvals.close" as const });
+  expect(await perform(closeApprovals(services), close)).toEqual({});
+  expect(await closeApprovals(services).onFailure(close, run, new Error("The comment is gone."))).toEqual({});
 
   expect(posts).toEqual([{ kind: "approval", options: { name: "approval/a1", commentId: 5 } }]);
 });

@@ -99,17 +99,18 @@ test.each<[string, Partial<Approval>, Partial<RunSpec>, string]>([
   expect(events).toMatchObject([{ event: { verdicts: [{ kind, ...(kind === "allow" && { approvalId: "s1" }) }] } }]);
 });
 
-test("a call that is too long to be shown is refused, with its length", async () => {
+test("a call that asks and is too long to be shown is refused, with its length", async () => {
   const content = "x".repeat(2_000);
   const preview = () => ({ sections: [{ kind: "text" as const, title: "Text", text: content }] });
-  const { services, perform, effect } = await asked([call], { tools: [{ ...write, preview }] });
+  const reads = { callId: "call-2", tool: "read_file", args };
+  const { services, perform, effect } = await asked([call, reads], { tools: [aTool(), { ...write, preview }] });
   const frontEnd = { ...services.frontEnd, canShow: () => false };
 
   const { events, approvals } = await perform(reviewCalls({ ...services, frontEnd }), effect({ kind: "calls.review" }));
 
   expect(approvals).toEqual([]);
   const error = { code: "TOO_LARGE", message: expect.stringContaining("too long to show: 2,020 characters") };
-  expect(events).toMatchObject([{ event: { verdicts: [{ kind: "refuse", result: { error } }] } }]);
+  expect(events).toMatchObject([{ event: { verdicts: [{ kind: "refuse", result: { error } }, { kind: "allow" }] } }]);
 });
 
 test("calls that cannot be reviewed are refused with the reason", async () => {
