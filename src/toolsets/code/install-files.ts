@@ -126,6 +126,7 @@ export async function installFiles(
     .sort((a, b) => depth(a) - depth(b))
     .slice(0, maxFiles);
   const files = await Promise.all(paths.map((path) => readInput(workspace, path)));
+  if (manager === "yarn") for (const { path, content } of files) checkYarnFile(path, Buffer.from(content).toString());
   const contents = new Map(files.map(({ path, content }) => [path, content]));
   const projects = new Set([folder, ...paths.filter((path) => manifest.test(path)).map(parentOf)]);
   const inProjects = (name: string) => [...projects].map((project) => posix.join(project, name));
@@ -172,6 +173,43 @@ function lockfileSettings(path: string, text: string): string {
   const settings = readYaml(text, path);
   const entries = typeof settings === "object" && settings !== null ? Object.entries(settings) : [];
   return JSON.stringify(Object.fromEntries(entries.filter(([name]) => settingsOfLockfile.has(name))));
+}
+
+/**
+ * Throws a ToolError for a file that makes Yarn run a program of the repository: a dependency of type `exec:` in a
+ * manifest, in the lockfile, or added to a package by a patch.
+ */
+function checkYarnFile(path: string, text: string): void {
+  const read = withoutEscapes(path.endsWith("package.json") ? withoutScripts(text) : text);
+  if (read !== undefined && !/["'@]exec:|\sexec:(?=\S)/i.test(read)) return;
+  throw new ToolError(`${path} has a dependency of type exec:, for which Yarn runs a program of the repository.`, {
+    code: "DENIED",
+    suggestion: "Install nothing here. Say in your answer that people have to remove this dependency first.",
+  });
+}
+
+function withoutScripts(manifest: string): string {
+  try {
+    return JSON.stringify({ ...JSON.parse(manifest.replace(/^\uFEFF/, "")), scripts: undefined });
+  } catch {
+    // Yarn cannot read it either, and says so.
+    return "";
+  }
+}
+
+/** The address of a patched package is encoded, and may be that of a patched package itself. */
+const maxEncodings = 10;
+
+/** Decodes what JSON, YAML and Yarn decode; undefined if it is encoded too often. */
+function withoutEscapes(text: string): string | undefined {
+  const character = (_: string, hex: string) => String.fromCharCode(Number.parseInt(hex, 16));
+  let decoded = text.replace(/\\(?:u00|x)([0-7][0-9a-f])/gi, character);
+  for (let times = 0; times < maxEncodings; times++) {
+    const next = decoded.replace(/%([0-7][0-9a-f])/gi, character);
+    if (next === decoded) return decoded;
+    decoded = next;
+  }
+  return undefined;
 }
 
 function checkRequirements(path: string, text: string): void {

@@ -397,6 +397,26 @@ describe("installing packages", () => {
     await expect(preview("install_package", {})).rejects.toMatchObject({ code: "DENIED" });
   });
 
+  test.each<[string, string]>([
+    ["package.json", '{ "dependencies": { "x": "exec:./gen.patch" } }'],
+    ["packages/a/package.json", '{ "resolutions": { "x": "\\u0065xec:./gen.patch" } }'],
+    ["package.json", '{ "devDependencies": { "x": "patch:x@%2565xec%253A./gen.patch#./a.patch" } }'],
+    ["yarn.lock", '__metadata:\n  version: 8\n"x@npm:^1.0.0":\n  resolution: "x@\\x65xec:./gen.patch#./gen.patch"\n'],
+    ["package.json", `{ "dependencies": { "x": "patch:x@%${"25".repeat(1_000)}65xec" } }`],
+    ["left-pad.patch", '+  "dependencies": { "x": "exec:./added.js" },\n'],
+  ])("a %s that makes Yarn run a program of the repository installs nothing: %s", async (path, text) => {
+    const { preview } = await world({ files: { "package.json": "{}", "yarn.lock": "", [path]: text } });
+
+    await expect(preview("install_package", {})).rejects.toMatchObject({ code: "DENIED" });
+  });
+
+  test("a script named exec: keeps Yarn from nothing", async () => {
+    const manifest = { scripts: { "exec:all": "npm run exec:one" }, dependencies: { exec: "^1.0.0" } };
+    const { preview } = await world({ files: { "package.json": JSON.stringify(manifest), "yarn.lock": "" } });
+
+    expect(await preview("install_package", {})).toContain("yarn install");
+  });
+
   test("a requirements.txt of names, versions, markers and hashes is installed as it is", async () => {
     const lines = [
       "# ours",
