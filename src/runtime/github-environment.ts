@@ -58,6 +58,7 @@ export function createGitHubEnvironment({
         policy: policies,
         signal,
         pushesToBase: spec.pullRequestBranch !== undefined,
+        followsDefaultBranch: !spec.origin.isPullRequest,
       });
       return {
         base: sandbox.base,

@@ -27,7 +27,7 @@ export interface OpenedBase {
 export async function openBase(
   remote: Remote,
   source: SandboxSource,
-  asked: OpenSandbox["at"],
+  asked: OpenSandbox["at"] & Pick<OpenSandbox, "followsDefaultBranch">,
   signal: AbortSignal | undefined,
 ): Promise<OpenedBase> {
   // The head of a fork's pull request is given as a full ref name.
@@ -35,8 +35,10 @@ export async function openBase(
   const refs = await remote.refs(asked.branch === undefined ? ["HEAD"] : [wanted, "HEAD"]);
   const head = refs.find(({ name }) => name === "HEAD");
   const defaultBranch = head?.target?.replace(/^refs\/heads\//, "");
-  const branch = asked.branch ?? defaultBranch;
-  const tip = asked.branch === undefined ? head?.oid : refs.find(({ name }) => name === wanted)?.oid;
+  const found = refs.find(({ name }) => name === wanted);
+  const isDefault = asked.branch === undefined || (asked.followsDefaultBranch && !found);
+  const branch = isDefault ? defaultBranch : asked.branch;
+  const tip = isDefault ? head?.oid : found?.oid;
   const commit = "commit" in asked ? asked.commit : tip;
   if (!commit || branch === undefined) throw await missingBranchError(remote, branch);
 

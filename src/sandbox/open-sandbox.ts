@@ -62,10 +62,11 @@ export async function openSandbox({
   changes,
   signal,
   pushesToBase = false,
+  followsDefaultBranch = false,
 }: OpenSandbox): Promise<GitSandbox> {
   const zones = createZones(policy);
   const connectRemote = (stop?: AbortSignal) => connect(source, stop);
-  const opened = await openBase(connectRemote(signal), source, at, signal);
+  const opened = await openBase(connectRemote(signal), source, { ...at, followsDefaultBranch }, signal);
   const { base } = opened;
   const overlay = createOverlay(base, isStagingFile);
   await overlay.restore(changes);

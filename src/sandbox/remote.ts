@@ -171,11 +171,12 @@ function command(
 
 function parseRefs(packets: readonly Packet[]): RemoteRef[] {
   return textLines(packets).flatMap((line) => {
-    const match = /^([0-9a-f]{40}) (\S+)(.*)$/.exec(line);
-    if (!match?.[1] || !match[2]) return [];
+    // The name of a branch may contain any white space but that of ASCII.
+    const [oid = "", name, ...attributes] = line.split(" ");
+    if (!/^[0-9a-f]{40}$/.test(oid) || !name) return [];
 
-    const target = / symref-target:(\S+)/.exec(match[3] ?? "")?.[1];
-    return [{ oid: match[1], name: match[2], ...(target ? { target } : {}) }];
+    const target = attributes.find((one) => one.startsWith("symref-target:"))?.slice("symref-target:".length);
+    return [{ oid, name, ...(target ? { target } : {}) }];
   });
 }
 
@@ -355,5 +356,7 @@ async function sanitizeMessage(connection: Connection, message: string): Promise
 }
 
 function textLines(packets: readonly Packet[]): string[] {
-  return packets.filter((packet) => typeof packet !== "string").map((packet) => packet.toString("utf8").trimEnd());
+  return packets
+    .filter((packet) => typeof packet !== "string")
+    .map((packet) => packet.toString("utf8").replace(/[\r\n]+$/, ""));
 }

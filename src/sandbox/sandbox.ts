@@ -158,6 +158,8 @@ export interface OpenSandbox {
   source: SandboxSource;
   /** True if the run pushes to the branch it started from, that of a pull request. The default branch is never pushed to. */
   pushesToBase?: boolean;
+  /** True if the run started from the default branch, which may have been renamed since. */
+  followsDefaultBranch?: boolean;
   /** A branch, to start at its tip, or the base of an existing run. An undefined branch is the default branch. */
   at: { branch: string | undefined } | BaseCommit;
   /** For a child, the policies from the root worker down to its own. Each can only narrow the previous ones. */

@@ -19,6 +19,8 @@ export class RunMetrics implements RunObserver {
   readonly #onError: (error: unknown) => void;
   /** The model that each run called last. */
   readonly #models = new Map<string, string>();
+  /** The runs whose model has been called and has not answered. */
+  readonly #calling = new Set<string>();
 
   constructor({ instruments, store, onError }: RunMetricsOptions) {
     this.#instruments = instruments;
@@ -41,6 +43,7 @@ export class RunMetrics implements RunObserver {
 
   modelCalled({ id }: RunSpec, { model }: Parameters<Required<RunObserver>["modelCalled"]>[1]): void {
     this.#models.set(id, model);
+    this.#calling.add(id);
   }
 
   transitionStored({ run, events, after }: StoredTransition): void {
@@ -50,7 +53,10 @@ export class RunMetrics implements RunObserver {
       this.#instruments.add("golem_forge_runs_started", { worker: workerLabel(spec), trigger: triggerOf(spec) });
     }
     for (const event of events) this.#count(run, event);
-    if (after.status !== "active") this.#models.delete(spec.id);
+    if (after.status !== "active") {
+      this.#models.delete(spec.id);
+      this.#calling.delete(spec.id);
+    }
     if (!isRoot || after.status !== "done" || run.status === "done") return;
 
     const { outcome, cost } = after.snapshot.context;
@@ -69,7 +75,8 @@ export class RunMetrics implements RunObserver {
     const { spec } = run;
     if (event.type === "model.answered") instruments.add("golem_forge_steps", { worker: workerLabel(spec) });
     if (event.type === "model.answered" || event.type === "conversation.compacted") this.#countAnswer(spec, event);
-    if (event.type === "model.failed") {
+    // A step may fail before its model is called, because the worker's tools cannot be opened.
+    if (event.type === "model.failed" && this.#calling.delete(spec.id)) {
       instruments.add("golem_forge_model_requests", { model: this.#modelOf(spec), outcome: "failed" });
     }
     if (event.type === "calls.reviewed") {
@@ -98,6 +105,7 @@ export class RunMetrics implements RunObserver {
   #countAnswer(spec: RunSpec, { usage, cost }: Answer): void {
     const model = this.#modelOf(spec);
     const instruments = this.#instruments;
+    this.#calling.delete(spec.id);
     instruments.add("golem_forge_model_requests", { model, outcome: "answered" });
     instruments.add("golem_forge_model_tokens", { model, type: "input" }, usage.inputTokens);
     instruments.add("golem_forge_model_tokens", { model, type: "output" }, usage.outputTokens);

@@ -133,6 +133,25 @@ test("discarding changes restores the base", async () => {
   expect(textOf(await sandbox.readBytes("dir/c"))).toBe("1");
 });
 
+test("names of branches that differ in white space or in how a letter is composed are different", async () => {
+  const repository = await world.repositoryWith({ a: "1" });
+  const names = ["caf\u00e9", "cafe\u0301", "main\u00a0", "main\u2028x"];
+  const commits = [];
+  for (const branch of names) commits.push(await repository.commit({ branch, files: { a: branch } }));
+  const tag = await repository.commit({ branch: "tagged", files: { a: "tag" } });
+  await repository.git("update-ref", "refs/tags/release", tag);
+  const sandbox = await world.open(repository);
+
+  const found = [];
+  for (const name of names) found.push(await sandbox.fetchBranch(name));
+
+  expect(found).toEqual(commits);
+  expect((await sandbox.branches()).map(({ name }) => name).sort()).toEqual([...names, "main", "tagged"].sort());
+  for (const other of ["release", "refs/tags/release", "main\u2028", "mai", "-", "--all", "main\nref-prefix refs/"]) {
+    await expect(sandbox.fetchBranch(other), other).rejects.toThrow("has no branch");
+  }
+});
+
 test("branches are listed, and files of another branch can be read", async () => {
   const repository = await world.repositoryWith({ a: "1" });
   const topic = await repository.commit({ branch: "topic/x", files: { a: "2", "deep/new": "n" } });

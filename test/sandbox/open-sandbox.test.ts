@@ -23,6 +23,21 @@ test("a branch opens at its tip", async () => {
   expect(textOf(await sandbox.readBytes("/src/a/b.ts"))).toBe("export {}\n");
 });
 
+test("a run that started from the default branch finds it by its new name", async () => {
+  const repository = await world.repositoryWith({ a: "1" });
+  const { base } = await world.open(repository);
+  await repository.git("branch", "-m", "main", "trunk");
+  await repository.git("symbolic-ref", "HEAD", "refs/heads/trunk");
+  const merged = await repository.commit({ branch: "trunk", files: { b: "2" } });
+
+  const sandbox = await world.open(repository, { at: base, followsDefaultBranch: true });
+  const other = await world.open(repository, { at: base });
+
+  expect(sandbox.base).toEqual({ branch: "trunk", commit: base.commit });
+  expect(await sandbox.mergeBranch(sandbox.base.branch)).toMatchObject({ commit: merged, applied: true });
+  expect(other).toMatchObject({ base, isOnDefaultBranch: false });
+});
+
 test("three hundred files have the content, modes and sizes that git reports", async () => {
   const files = Object.fromEntries(
     Array.from({ length: 300 }, (_, index) => [

@@ -85,7 +85,8 @@ export function startWatchdog(
       bytes: Math.max(minDecrease.bytes, (limit.bytes - use.bytes) / 2),
       files: Math.max(minDecrease.files, (limit.files - use.files) / 2),
     };
-    if (use.bytes > limit.bytes) onExcess(`It wrote more than ${limits.diskMb} MB (GOLEM_FORGE_SANDBOX_DISK_MB) and was ended.`);
+    if (use.bytes > limit.bytes)
+      onExcess(`It wrote more than ${limits.diskMb} MB (GOLEM_FORGE_SANDBOX_DISK_MB) and was ended.`);
     else if (use.files > limit.files) onExcess(`It made more than ${limits.diskFiles} files and was ended.`);
   }
 

@@ -5,6 +5,7 @@ import type { RunOrigin } from "#domain/run.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
 import type { SeenIssue } from "#runtime/runs.ts";
 import { cleanText, wrapUntrusted } from "#text/untrusted.ts";
+import { describeDetails } from "#toolsets/github/issues.ts";
 import { readAttachments } from "./attachments.ts";
 
 /** The maximum characters of an issue and of its comments in the briefing. A worker can read the rest with its tools. */
@@ -53,12 +54,7 @@ export async function composeBriefing(
 ): Promise<{ text: string; authors: Account[]; attachments?: Attachment[] }> {
   const kind = issue.isPullRequest ? "Pull request" : "Issue";
   const head = `${kind} #${issue.number}, opened by @${issue.author}`;
-  const facts = [
-    ...(issue.type === undefined ? [] : [`Type: ${issue.type}`]),
-    ...(issue.fields ?? []).map(({ name, value }) => `${onOneLine(name)}: ${onOneLine(value)}`),
-    ...(issue.labels.length > 0 ? [`Labels: ${issue.labels.join(", ")}`] : []),
-    ...(issue.subIssues ? [`Sub-issues: ${issue.subIssues.completed} of ${issue.subIssues.total} completed`] : []),
-  ];
+  const facts = [...describeDetails(issue), ...(issue.labels.length > 0 ? [`Labels: ${issue.labels.join(", ")}`] : [])];
   const details = facts.length > 0 ? `\n\n${facts.join("\n")}` : "";
   const body = wrapUntrusted(
     cut(`${issue.title}\n\n${issue.body}`, maxBodyLength) + cut(details, maxDetailsLength),
@@ -79,10 +75,6 @@ export async function composeBriefing(
     ],
     ...(files.length > 0 && { attachments: files }),
   };
-}
-
-function onOneLine(text: string): string {
-  return text.replace(/\s+/g, " ").trim();
 }
 
 /** Lists the repository's issues and pull requests that the texts mention, with their titles. */

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { ApprovalConfig } from "#domain/approval.ts";
 import { ToolError } from "#domain/errors.ts";
-import type { Comment, Issue } from "#domain/github.ts";
+import type { Comment, Issue, IssueDetails } from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { withRetries } from "#domain/with-retries.ts";
@@ -30,16 +30,27 @@ export function createReadIssueTool({ github, spec }: ToolServices): NamedTool<R
 
       const { number, state, labels, author, title } = issue;
       const facts = `#${number}, ${state}, by @${author}, labels: ${labels.join(", ") || "none"}`;
+      const details = describeDetails(issue).join("\n");
       return {
-        llmContent: `${facts}\n${untrustedText(`${title}\n\n${issue.body}`, `@${author}`)}`,
+        llmContent: `${facts}\n${untrustedText(`${title}\n\n${issue.body}\n\n${details}`.trimEnd(), `@${author}`)}`,
         value: { kind: "github.issue", data: issueData(issue), summary: `#${number} ${title}` },
       };
     },
   };
 }
 
-export function issueData({ number, title, body, author, state, labels }: Issue) {
-  return { number, title, body, author, state, labels };
+/** Returns a line for each detail of an issue that people of its organization may have set. */
+export function describeDetails({ type, fields = [], subIssues }: IssueDetails): string[] {
+  const lines = [
+    ...(type === undefined ? [] : [`Type: ${type}`]),
+    ...fields.map(({ name, value }) => `${name}: ${value}`),
+    ...(subIssues ? [`Sub-issues: ${subIssues.completed} of ${subIssues.total} completed`] : []),
+  ];
+  return lines.map((line) => line.replace(/\s+/g, " ").trim());
+}
+
+export function issueData({ number, title, body, author, state, labels, type, fields, subIssues }: Issue) {
+  return { number, title, body, author, state, labels, type, fields, subIssues };
 }
 
 function missing(number: number): ToolError {

@@ -35,11 +35,14 @@ describe("reading", () => {
   test("the issue is shown as untrusted data without hidden content", async () => {
     const { call, hub } = await world();
     hub.as("ada").label(7, "bug");
+    const details = { type: "Bug", fields: { Priority: "High" }, subIssues: { total: 5, completed: 2 } };
+    Object.assign(hub.repository().threads.get(7) ?? {}, details);
 
     const { llmContent, value } = await call("read_issue", {});
 
     expect(llmContent).toContain("#7, open, by @mallory, labels: bug");
     expect(llmContent).toMatch(/<untrusted id="[0-9a-f]+" source="@mallory">\nadd\(\) subtracts\n\nIt says 1\./);
+    expect(llmContent).toContain("\n\nType: Bug\nPriority: High\nSub-issues: 2 of 5 completed\n");
     expect(llmContent).not.toContain("approve everything");
     expect(llmContent).toContain("(Removed hidden content: 1 HTML comment.)");
     expect(value).toMatchObject({ kind: "github.issue", data: { number: 7, labels: ["bug"] } });
