@@ -10,7 +10,7 @@ import { osSandboxBench } from "./figures/os-sandbox.ts";
 import { postgresBench } from "./figures/postgres.ts";
 import { sandboxBench } from "./figures/sandbox.ts";
 import { shellBench } from "./figures/shell.ts";
-import { sleepingRunsBench } from "./figures/sleeping-runs.ts";
+import { waitingRunsBench } from "./figures/waiting-runs.ts";
 import { webhooksBench } from "./figures/webhooks.ts";
 
 export const benches: readonly Bench[] = [
@@ -21,7 +21,7 @@ export const benches: readonly Bench[] = [
   largeRepositoryBench,
   durableStepBench,
   postgresBench,
-  sleepingRunsBench,
+  waitingRunsBench,
   webhooksBench,
   acknowledgementBench,
   busyInstallationBench,

@@ -4,7 +4,7 @@ import { runInNewContext } from "node:vm";
 setFlagsFromString("--expose-gc");
 const collect: unknown = runInNewContext("gc");
 
-/** Collects garbage now, so that what memory is left is in use. */
+/** Collects garbage immediately, so that only memory in use is measured. */
 export function collectGarbage(): void {
   if (typeof collect === "function") collect();
 }

@@ -5,14 +5,14 @@ import { sampleSpec } from "../test/support/store-samples.ts";
 
 const text = "A sentence that the model says, about as long as such sentences are. ".repeat(8);
 
-/** One run of so many steps, its start counted: a result is stored and applied to the machine, and the next effect begun. */
+/** Executes a run of this many steps. Each step stores a result, applies it to the machine and claims the next effect. */
 export async function durableRun(store: Store, runId: string, steps: number): Promise<void> {
   const spec = sampleSpec(runId);
   spec.worker.limits.steps = steps;
   await store.ingest({ run: initialRun(spec), events: [] });
   let effect = await store.claimEffect(runId, "work", Date.now());
   for (let step = 0; step < steps; step += 1) {
-    if (!effect) throw new Error("There is nothing to do");
+    if (!effect) throw new Error("There is no effect to perform");
     const completion = { key: effect.key, events: [{ runId, event: answerTo(effect, step) }] };
     const result = await store.completeStep(completion, {
       runId,
@@ -21,12 +21,12 @@ export async function durableRun(store: Store, runId: string, steps: number): Pr
       now: Date.now(),
       advance: (run, inbox) => applyEvents(readable(run), inbox, { now: Date.now(), elapsedMs: 0 })?.advance,
     });
-    if (!result?.advanced) throw new Error("The step was not taken");
+    if (!result?.advanced) throw new Error("The run did not advance");
     effect = result.claimed;
   }
 }
 
-/** What the outside world would have answered. */
+/** Returns the event that answers an effect. */
 function answerTo({ request }: Effect, step: number): RunEvent {
   const tool = "read_file";
   switch (request.kind) {

@@ -1,29 +1,29 @@
-/** One way of doing it, and what it took in this run. */
+/** One of the compared implementations, with its result. */
 export interface Side {
   what: string;
   median: number;
   p99?: number;
 }
 
-/** One thing that was measured, beside its peer in the same run where there is one. */
+/** A measurement of this project and of its peers, taken in the same run. */
 export interface Figure {
   name: string;
   unit: "ms" | "MB" | "KB" | "per second" | "left";
   ours: Side;
   peers: Side[];
-  /** How many times each side was measured. */
+  /** The number of measurements of each side. */
   rounds: number;
-  /** What has to be known to read it rightly. */
+  /** Limits of the comparison that a reader has to know. */
   note?: string;
 }
 
-/** Why something could not be measured here, as a sentence. */
+/** A figure that could not be measured here; `missing` is the reason, as a sentence. */
 export interface Missing {
   name: string;
   missing: string;
 }
 
-/** A group of figures that share what has to be built first. */
+/** A group of figures with a common setup. */
 export interface Bench {
   name: string;
   measure(): Promise<(Figure | Missing)[]>;

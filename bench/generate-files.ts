@@ -1,4 +1,4 @@
-/** A tree of source files by path, the same on every machine: 50 bytes a line, one in a hundred has a `needle`. */
+/** Generates source files by path, the same on every machine: 50 bytes per line, and a `needle` in every hundredth file. */
 export function generateFiles(count: number, { seed = 1, linesEach = 50 } = {}): Record<string, string> {
   const random = randomNumbers(seed);
   const word = () => words[Math.floor(random() * words.length)] ?? "";
@@ -17,7 +17,7 @@ export function generateFiles(count: number, { seed = 1, linesEach = 50 } = {}):
 
 const words = ["ledger", "parcel", "winter", "copper", "meadow", "signal", "harbor", "violet", "engine", "thread"];
 
-/** mulberry32: numbers from 0 to 1, the same for the same seed. */
+/** Mulberry32, a seeded generator of numbers from 0 to 1. */
 function randomNumbers(seed: number): () => number {
   let state = seed;
   return () => {

@@ -4,7 +4,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { createRepository, type GitRepository } from "../test/support/git-server.ts";
 
-/** A git server in a process of its own, so that serving does not compete with what is measured for one event loop. */
+/** A git server in a separate process, so that it does not share the event loop of the measured code. */
 export interface SeparateGitServer {
   repository(name: string): Promise<GitRepository>;
   close(): Promise<void>;

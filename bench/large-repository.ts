@@ -5,7 +5,7 @@ import { generateFiles } from "./generate-files.ts";
 import type { SeparateGitServer } from "./git-server.ts";
 import { runProgram } from "./run-program.ts";
 
-/** A repository with some thousand files on a git server, whose branch `bench` can be moved by 20 commits. */
+/** A repository with several thousand files on a git server, whose branch `bench` can be moved by 20 commits. */
 export interface LargeRepository {
   name: string;
   repository: GitRepository;
@@ -19,7 +19,7 @@ export interface LargeRepository {
 
 const movedCommits = 20;
 
-/** The repository in the folder that the environment names, or a generated one. */
+/** Serves the repository in the folder that GOLEM_FORGE_BENCH_REPOSITORY names, or else a generated one. */
 export function prepareLargeRepository(server: SeparateGitServer): Promise<LargeRepository> {
   const folder = process.env.GOLEM_FORGE_BENCH_REPOSITORY;
   return folder ? serveFolder(server, folder) : generate(server);
@@ -35,7 +35,7 @@ async function serveFolder(server: SeparateGitServer, folder: string): Promise<L
   await appendFile(join(repository.path, "objects/info/alternates"), `${source}/objects\n`);
   const more = await readFile(join(source, "objects/info/alternates"), "utf8").catch(() => "");
   await appendFile(join(repository.path, "objects/info/alternates"), more);
-  // As many refs as the original has.
+  // Keeps the refs of the original, since their number affects the time of a fetch.
   await cp(join(source, "packed-refs"), join(repository.path, "packed-refs")).catch(() => {});
   const [historyOf = "README.md"] = (await git("ls-tree", "--name-only", "HEAD"))
     .split("\n")

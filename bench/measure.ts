@@ -1,27 +1,27 @@
-/** Milliseconds. */
+/** Returns the duration of the work in milliseconds. */
 export async function timed(work: () => unknown): Promise<number> {
-  const begun = performance.now();
+  const startedAt = performance.now();
   await work();
-  return performance.now() - begun;
+  return performance.now() - startedAt;
 }
 
 export function median(values: readonly number[]): number {
   return percentile(values, 0.5);
 }
 
-/** The smallest value that this share of all does not exceed; NaN when there are none. */
+/** Returns the smallest value that at least this share of the values does not exceed; NaN without values. */
 export function percentile(values: readonly number[], share: number): number {
   const sorted = values.toSorted((a, b) => a - b);
   return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN;
 }
 
-/** A machine that is busy with other things gets fewer rounds, and not an endless run. */
-const patienceMs = 12_000;
-const fewestRounds = 3;
+/** No further round starts after this time, so that a run on a busy machine ends. */
+const maxDurationMs = 12_000;
+const minRounds = 3;
 
 /**
- * Measures every side once in each round, and begins each round with another one, so that whatever else the machine
- * does meets all of them alike. A side gives its own number, and so leaves out what it has to prepare.
+ * Measures every side once per round, starting each round with a different side, so that other load on the machine
+ * affects all sides equally. Each side returns its own measurement, which excludes its setup.
  */
 export async function interleaved<Name extends string>(
   rounds: number,
@@ -29,9 +29,9 @@ export async function interleaved<Name extends string>(
 ): Promise<Record<Name, number[]>> {
   const names = Object.keys(sides) as Name[];
   const found = Object.fromEntries(names.map((name): [Name, number[]] => [name, []])) as Record<Name, number[]>;
-  const begun = performance.now();
+  const startedAt = performance.now();
   for (let round = 0; round < rounds; round += 1) {
-    if (round >= fewestRounds && performance.now() - begun > patienceMs) break;
+    if (round >= minRounds && performance.now() - startedAt > maxDurationMs) break;
     for (const index of names.keys()) {
       const name = names[(index + round) % names.length] as Name;
       found[name].push(await sides[name](round));

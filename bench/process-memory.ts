@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 
-/** Megabytes of a process; as Pss, what it shares with others is divided among them. NaN where the kernel does not say. */
+/** Returns the memory of a process in megabytes. Pss divides shared pages among their processes. NaN if unknown. */
 export function processMemoryMb(pid: number, as: "Pss" | "Rss" = "Pss"): number {
   try {
     const text = readFileSync(`/proc/${pid}/smaps_rollup`, "utf8");

@@ -5,7 +5,7 @@ export interface Measured {
   figures: (Figure | Missing)[];
 }
 
-/** The figures as a page of text: our line first, then each peer with its figure divided by ours. */
+/** Renders figures as text: our line first, then each peer with the ratio of its figure to ours. */
 export function render({ bench, figures }: Measured): string {
   return [
     `${bench}`,
@@ -34,7 +34,7 @@ function renderFigure({ name, unit, ours, peers, rounds, note }: Figure): string
   ].join("\n");
 }
 
-/** The peer's figure divided by ours; null where that says nothing. */
+/** Returns the peer's figure divided by ours; null if the ratio is not a positive number. */
 export function ratioOf(peer: Side, ours: Side): number | null {
   const ratio = peer.median / ours.median;
   return Number.isFinite(ratio) && ratio > 0 ? ratio : null;
@@ -45,7 +45,7 @@ function describeRatio(ratio: number | null): string {
   return ratio > 1_000 ? "×>1,000" : `×${round(ratio)}`;
 }
 
-/** Three digits that count. */
+/** Rounds to three significant digits. */
 function round(value: number): string {
   return Math.abs(value) >= 100
     ? Math.round(value).toLocaleString("en-US")

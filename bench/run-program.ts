@@ -1,6 +1,6 @@
 import { type SpawnOptions, spawn } from "node:child_process";
 
-/** Runs a program to its end and gives what it printed; anything but exit code 0 is an error. */
+/** Runs a program and resolves to its standard output. Rejects if the exit code is not 0. */
 export function runProgram(program: string, args: readonly string[], options: SpawnOptions = {}): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, { stdio: ["ignore", "pipe", "inherit"], ...options });

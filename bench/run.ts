@@ -7,14 +7,14 @@ import { benches } from "./benches.ts";
 import type { Bench, Figure, Missing } from "./figure.ts";
 import { type Measured, ratioOf, render } from "./render.ts";
 
-const usage = `Measures Golem Forge beside its peers, in the same run and by turns.
+const usage = `Compares Golem Forge with its peers. Measurements of all sides alternate within one run.
 
-  npm run bench                        everything, in about three minutes
-  npm run bench -- --only shell,kill   some of it: ${benches.map(({ name }) => name).join(", ")}
-  npm run bench -- --json              as JSON on standard output
-  npm run bench -- --repository PATH   a repository for large-repository, in place of a generated one
+  npm run bench                        run all benchmarks
+  npm run bench -- --only shell,kill   run some of them: ${benches.map(({ name }) => name).join(", ")}
+  npm run bench -- --json              print JSON
+  npm run bench -- --repository PATH   use this repository for large-repository instead of a generated one
 
-×2 behind a peer means that its figure is twice ours.`;
+×2 next to a peer means that its figure is twice ours.`;
 
 function chosen(only: string | undefined): readonly Bench[] {
   if (only === undefined) return benches;
@@ -30,9 +30,9 @@ function chosen(only: string | undefined): readonly Bench[] {
 }
 
 async function measure({ name, measure }: Bench): Promise<Measured> {
-  const begun = performance.now();
+  const startedAt = performance.now();
   const figures = await measure();
-  process.stderr.write(`${name}: ${Math.round((performance.now() - begun) / 1_000)} s\n`);
+  process.stderr.write(`${name}: ${Math.round((performance.now() - startedAt) / 1_000)} s\n`);
   return { bench: name, figures };
 }
 
@@ -62,7 +62,7 @@ async function run(): Promise<void> {
     memoryGb: Math.round(totalmem() / 2 ** 30),
   };
   const { node, system, cores, memoryGb } = machine;
-  if (!values.json) console.log(`Node ${node}, ${system}, ${cores} cores, ${memoryGb} GB. ×2 is twice ours.\n`);
+  if (!values.json) console.log(`Node ${node}, ${system}, ${cores} cores, ${memoryGb} GB. ×2 means twice ours.\n`);
   const measured: Measured[] = [];
   for (const bench of asked) {
     const found = await measure(bench);

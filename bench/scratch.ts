@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 
-/** Gives a folder of its own to the work, and removes it afterwards. */
+/** Calls `work` with a new temporary folder, and removes the folder afterwards. */
 export async function inScratch<Result>(work: (folder: string) => Promise<Result>): Promise<Result> {
   const folder = await mkdtemp(join(tmpdir(), "golem-bench-"));
   try {

@@ -48,7 +48,7 @@ const exported = Object.entries<string>(manifest.exports).map(([name, file]) => 
   name,
   file.endsWith(".ts") ? { types: file.replace(/\.ts$/, ".d.ts"), default: file.replace(/\.ts$/, ".js") } : file,
 ]);
-// npm compares the repository with that of the workflow that publishes, for the package's provenance.
+// For provenance, npm requires the repository of the workflow that publishes the package.
 const { GITHUB_SERVER_URL, GITHUB_REPOSITORY } = process.env;
 const packed = {
   ...manifest,

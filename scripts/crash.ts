@@ -1,12 +1,13 @@
 /**
- * Plays the story of one issue under random faults (processes and jobs that are killed or suspended, a database that restarts),
- * and compares what GitHub holds in the end with a run without faults. Ends with exit code 1 when a schedule fails.
+ * Plays the story of one issue under random faults (processes and jobs that are killed or suspended, a database that
+ * restarts), and compares the final content of GitHub with that of a run without faults. Exits with 1 if a schedule fails.
  *
  * usage: npm run crash -- [--schedules N] [--seed S] [--database sqlite|postgres|git] [--parallel N] [--clocks]
  *        [--previous <folder>]
  *
- * With --parallel, that many schedules are played at the same time, each with a database server of its own. With --clocks, clocks of processes are also set forward and back, by five minutes or an hour. With --previous, the processes
- * start with the version that is checked out and installed in that folder, and are replaced by this version one by one.
+ * --parallel N         plays N schedules at the same time, each with a separate database server
+ * --clocks             also sets the clocks of processes forward and back, by five minutes or an hour
+ * --previous <folder>  starts with the version that is installed in that folder, and upgrades the processes one by one
  *
  * The schedules have the seeds S, S+1, …: `--schedules 1 --seed S` replays one.
  */
@@ -49,7 +50,7 @@ if (![count, parallel, firstSeed].every(Number.isInteger) || parallel < 1 || dat
   process.exit(2);
 }
 
-/** The surroundings of a schedule, with a new database on the server. */
+/** Creates a new database for a schedule. */
 async function databaseOf(
   { database, seed }: CrashSchedule,
   server: CrashServer | undefined,
@@ -67,8 +68,8 @@ async function databaseOf(
 let nextSeed = firstSeed;
 let failed = 0;
 
-/** Plays the schedules that no other lane has begun. */
-async function playLane(folder: string, expected: Expected): Promise<void> {
+/** Plays schedules until all of them have been started, by this worker or another one. */
+async function playSchedules(folder: string, expected: Expected): Promise<void> {
   let server: CrashServer | undefined;
   try {
     if (databases.includes("postgres")) server = { folder, server: await startPostgresServer(folder) };
@@ -115,14 +116,15 @@ async function playWithoutFaults(): Promise<Expected> {
 }
 
 const folder = await mkdtemp(join(tmpdir(), "golem-crash-"));
-// The server may run as another user, who has to get through.
+// The server may run as another user, who needs access to the folder.
 await chmod(folder, 0o755);
 try {
   const expected = await playWithoutFaults();
-  const lanes = Array.from({ length: parallel }, (_, lane) => playLane(join(folder, `postgres-${lane}`), expected));
-  // One that fails must not leave the servers of the others.
-  const ended = await Promise.allSettled(lanes);
-  for (const lane of ended) if (lane.status === "rejected") throw lane.reason;
+  const workers = Array.from({ length: parallel }, (_, index) =>
+    playSchedules(join(folder, `postgres-${index}`), expected),
+  );
+  // Wait for all of them, so that each stops its server even if another one fails.
+  for (const worker of await Promise.allSettled(workers)) if (worker.status === "rejected") throw worker.reason;
 } finally {
   await rm(folder, { recursive: true, force: true });
 }

@@ -1,9 +1,9 @@
-/** A change that takes one feature of docs/features.md out of the code. */
+/** A change that removes a feature of docs/features.md from the code. */
 interface Removal {
   /** The beginning of the feature's text in docs/features.md. */
   feature: string;
   file: string;
-  /** The code that is replaced, which stands in the file once. */
+  /** The code to replace, which occurs once in the file. */
   code: string;
   without: string;
 }

@@ -1,5 +1,5 @@
 /**
- * Writes `docs/reference.md` and `docs/worker.schema.json` from the code. `test/reference.test.ts` fails when they are stale.
+ * Generates `docs/reference.md` and `docs/worker.schema.json`. `test/reference.test.ts` fails if they are out of date.
  *
  * usage: node scripts/generate-reference.ts
  */
@@ -19,7 +19,7 @@ import { toolsets } from "#toolsets/registry.ts";
 import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
 import { runCommands } from "#ui/run-commands.ts";
 
-/** The rules of tools that decide for each call. A tool without an entry fails the generation. */
+/** Descriptions of `needsApproval` functions, by tool. Generation fails for a tool without one. */
 const approvalRules: Record<string, string> = {
   git_merge: "asks, except for the branch the run started from",
   run_code: "asks if the code has network",
@@ -30,8 +30,8 @@ const approvalRules: Record<string, string> = {
   move_file: "asks to overwrite a file, unless the zone decides",
   undo: "asks where the zone asks",
   shell: "commands that only read files of the repository do not ask; the rest asks, unless `rules` says otherwise",
-  install_package: "as `install` says; default: asks",
-  web_fetch: "hosts in `allow` do not ask; others as `others` says, default: asks",
+  install_package: "as configured by `install`; default: asks",
+  web_fetch: "hosts in `allow` do not ask; for others, `others` decides; default: asks",
   open_pull_request: "asks, unless `approval` says otherwise; a change of a protected file always asks",
   update_pull_request:
     "asks, unless `approval` says otherwise; a change of a protected file or of someone's pull request always asks",
@@ -42,14 +42,14 @@ const approvalRules: Record<string, string> = {
   reply: "asks, unless `approval` says otherwise",
 };
 
-/** Meanings of fields whose schema does not say them, by the name of the field, after the field it is in where needed. */
-const meanings: Record<string, string> = {
+/** Descriptions of fields that have none in their schema, by field name or, to be specific, `parent.field`. */
+const fieldDescriptions: Record<string, string> = {
   name: "The name, as in `/run <name>`; the file is named after it.",
   description: "One sentence, for people and for workers that may call this one.",
   toolsets: "The toolsets it may use, each with its settings.",
   sandbox: "The files it may access.",
   "sandbox.readonly": "Nothing can be written.",
-  "sandbox.zones": "Folders with rules of their own.",
+  "sandbox.zones": "Folders with their own rules.",
   "zones.name": "The name, which is also the top-level folder if there is no `path`.",
   "zones.mode": "`ro`: files can only be read.",
   "zones.approval": "Approval rules for files of the zone.",
@@ -59,19 +59,17 @@ const meanings: Record<string, string> = {
   max_context_tokens: "The size of the context that the worker uses.",
   allow_empty_input: "True if programs may run it without a task.",
   attachment_policy: "Attached files it takes: those of the issue, of a program and of a call by another worker.",
-  output_schema_ref: "Accepted; has no effect.",
-  locked: "Accepted; has no effect.",
   "server_side_tools.config": "Settings of the search.",
   blocked_domains: "Searches everything but these domains and their subdomains.",
   "approval.default": "For tools that `tools` does not name.",
   "approval.tools": "By the name of a tool.",
   "reading.approval": "Default: `preApproved`.",
-  max_timeout: "The longest timeout that a call may ask for, in seconds.",
+  max_timeout: "The maximum timeout that a call may request, in seconds.",
   allow_http: "True if addresses without TLS may be fetched.",
   servers: "The servers by name: `url` and `headers`, or `command`, `args` and `env`.",
 };
 
-/** The text of docs/reference.md. */
+/** Renders docs/reference.md. */
 export async function renderReference(): Promise<string> {
   const sections = [
     "# Reference\n\nGenerated from the code by `node scripts/generate-reference.ts`. Do not edit.",
@@ -109,12 +107,12 @@ function renderMetrics(): string {
 On \`/metrics\`, and exported over OTLP without \`_total\`. See [operations](operations.md#metrics). The AI SDK adds
 \`gen_ai_client_inference_duration\`, a histogram of the seconds of each model request.
 
-| metric | type | labels | what it is |
+| metric | type | labels | description |
 |---|---|---|---|
 ${rows.join("\n")}`;
 }
 
-/** The JSON Schema of a worker's front matter, for editors. */
+/** Creates the JSON Schema of a worker's front matter, for editors. */
 export function workerSchema(): JSONSchema7 {
   const schema = toJsonSchema(WorkerDefinition.omit({ instructions: true }));
   const described = describeFields(schema, {
@@ -138,7 +136,7 @@ function toJsonSchema(schema: z.ZodType, io: "input" | "output" = "input"): JSON
   return z.toJSONSchema(schema, { io, unrepresentable: "any", target: "draft-7" }) as JSONSchema7;
 }
 
-/** The settings of a toolset; those of one element where a worker may give a list. */
+/** Returns the schema of a toolset's settings or, if they are a list, of one item. */
 function settingsOf({ name, config }: Toolset): JSONSchema7 {
   const { $schema: _, ...schema } = toJsonSchema(config);
   const element = toJsonSchema(config, "output").items as JSONSchema7 | undefined;
@@ -152,18 +150,18 @@ function schemaOfSettings(toolset: Toolset): JSONSchema7 {
   return { anyOf: [settings, ...list, { type: "null" }] };
 }
 
-/** The docstrings of the properties in a file, by name. */
+/** Returns the docstrings of the properties in a file, by name. */
 function docsIn(file: string): Record<string, string> {
   const source = readFileSync(file, "utf8");
   const found = source.matchAll(/^\s+\/\*\*\s+((?:(?!\*\/)[\s\S])*?)\s*\*\/\n\s+(\w+)\??:/gm);
   return Object.fromEntries([...found].map(([, text = "", name = ""]) => [name, text.replace(/\s*\n\s*\*\s*/g, " ")]));
 }
 
-/** Adds the meanings and the docstrings to the fields that have no description. */
+/** Adds descriptions to the fields: from `fieldDescriptions` or from the docstrings of the source. */
 function describeFields(schema: JSONSchema7, docs: Record<string, string>, parent = ""): JSONSchema7 {
   const properties = Object.entries(schema.properties ?? {}).map(([name, given]) => {
     const field = describeFields(given as JSONSchema7, docs, name);
-    const text = meanings[`${parent}.${name}`] ?? field.description ?? docs[name] ?? meanings[name];
+    const text = fieldDescriptions[`${parent}.${name}`] ?? field.description ?? docs[name] ?? fieldDescriptions[name];
     return [name, text === undefined ? field : { ...field, description: text }];
   });
   return {
@@ -205,7 +203,7 @@ async function renderToolset(toolset: Toolset): Promise<string> {
   ].join("\n\n");
 }
 
-/** The tools of a toolset over an empty repository. Those of `custom`, `external` and `mcp` come from elsewhere. */
+/** Opens the tools of a toolset on an empty repository. `custom`, `external` and `mcp` have no tools of their own. */
 async function openTools(toolset: Toolset): Promise<NamedTool[]> {
   if (["custom", "external", "mcp"].includes(toolset.name)) return [];
   const workspace = createMemoryWorkspace();
@@ -258,7 +256,7 @@ interface Declaration {
   text: string;
 }
 
-/** The kinds of results that a tool names, with the functions of its file and the `…Result` functions that it calls. */
+/** Finds the kinds of a tool's results, in its source and in the functions that it calls: those of its file and any `…Result`. */
 function resultsOf(tool: NamedTool): string[] {
   const all = readDeclarations();
   const isUsedIn = ({ name }: Declaration, text: string) =>
@@ -283,7 +281,7 @@ function readDeclarations(): Declaration[] {
   );
 }
 
-/** The declaration that names the tool, as text or by a constant of its file. */
+/** Finds the declaration with the tool's name, which may be a constant in the same file. */
 function declarationOf({ name }: NamedTool, all: readonly Declaration[]): Declaration | undefined {
   const constant = all.find((one) => one.text.startsWith(`const ${one.name} = "${name}";`));
   return (
@@ -292,7 +290,7 @@ function declarationOf({ name }: NamedTool, all: readonly Declaration[]): Declar
   );
 }
 
-/** Kinds of the tools' own have a dot; the others are in src/domain/result.ts. */
+/** True for a result kind: a tool's own kinds contain a dot, the others are in src/domain/result.ts. */
 function isResultKind(kind: string): boolean {
   return kind.includes(".") || readFileSync("src/domain/result.ts", "utf8").includes(`literal("${kind}")`);
 }
@@ -301,7 +299,7 @@ function renderFields(title: string, intro: string, schema: JSONSchema7): string
   return [`## ${title}`, intro, table(["field", "type", "default", "meaning"], fieldRows(schema))].join("\n\n");
 }
 
-/** A row for each field, and for the fields of nested objects up to a depth. */
+/** Returns a row for each field, including fields of nested objects up to a depth. */
 function fieldRows(schema: JSONSchema7, { depth = 2, prefix = "" } = {}): string[][] {
   const required = schema.required ?? [];
   return Object.entries(schema.properties ?? {}).flatMap(([name, given]) => {

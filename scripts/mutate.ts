@@ -1,26 +1,27 @@
 /**
- * Mutation testing: changes the code of a room in one place at a time, and runs the room's fast tests against each change.
- * Prints each change that no test noticed as soon as it is known, and in the end each room's score: the share that was
- * noticed. A change to code that no test runs was not noticed. Writes reports to `reports/mutation`. Ends with exit code 1
- * when a score is below 85 %.
+ * Mutation testing: makes one small change (a mutant) at a time to the code of an area, and runs the area's fast tests. If
+ * a test fails, the mutant is killed; otherwise, or if no test runs the code, it survives. Prints survivors as they are
+ * found and the score of each area, which is the share of killed mutants. Writes reports to `reports/mutation`. Exits
+ * with 1 if a score is below 85 %.
  *
- * usage: npm run mutate -- [room…] [--sample N] [--concurrency N]
+ * usage: npm run mutate -- [area…] [--sample N] [--concurrency N]
  *
- * With --sample N, only one in N blocks of 20 lines is changed: always the same ones, chosen by the hash of their place.
+ * --sample N  changes only every Nth block of 20 lines, on average. The hash of its location selects a block, so the
+ *             selection is always the same.
  */
 import { createHash } from "node:crypto";
 import { glob, readFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
 import { Stryker } from "@stryker-mutator/core";
 
-interface Room {
+interface Area {
   /** Globs of the code to change. */
   code: string[];
-  /** Globs of the tests that have to notice. Tests that start processes or servers would take too long. */
+  /** Globs of the tests to run. Tests that start processes or servers would take too long. */
   tests: string[];
 }
 
-const rooms: Record<string, Room> = {
+const areas: Record<string, Area> = {
   machines: { code: ["src/machines/*.ts"], tests: ["test/machines/*.test.ts"] },
   domain: { code: ["src/domain/*.ts"], tests: ["test/domain/*.test.ts"] },
   approvals: {
@@ -70,24 +71,24 @@ const { values, positionals } = parseArgs({
   options: { sample: { type: "string", default: "1" }, concurrency: { type: "string", default: "1" } },
 });
 
-const unknown = positionals.filter((name) => !(name in rooms));
+const unknown = positionals.filter((name) => !(name in areas));
 if (unknown.length > 0) {
-  console.error(`There is no room ${unknown.join(", ")}. The rooms: ${Object.keys(rooms).join(", ")}.`);
+  console.error(`Unknown area: ${unknown.join(", ")}. The areas are ${Object.keys(areas).join(", ")}.`);
   process.exit(2);
 }
 
 const rows: string[] = [];
-for (const [name, room] of Object.entries(rooms)) {
+for (const [name, area] of Object.entries(areas)) {
   if (positionals.length > 0 && !positionals.includes(name)) continue;
-  const { killed, mutants, score } = await mutate(name, room);
+  const { killed, mutants, score } = await mutate(name, area);
   rows.push(`| ${name} | ${killed} of ${mutants} | ${score.toFixed(1)} % |`);
   if (score < minScore) process.exitCode = 1;
 }
-console.log(`\n| room | mutants killed | score |\n|---|---|---|\n${rows.join("\n")}`);
+console.log(`\n| area | mutants killed | score |\n|---|---|---|\n${rows.join("\n")}`);
 
-async function mutate(name: string, { code, tests }: Room) {
+async function mutate(name: string, { code, tests }: Area) {
   const report = `reports/mutation/${name}`;
-  // Not as Stryker's option `testFiles`: with it, Stryker never activates mutants in code that runs when a module is loaded.
+  // Stryker's option `testFiles` is not used, because it disables mutants in code that runs when a module is loaded.
   process.env.GOLEM_FORGE_MUTATION_TESTS = tests.join(" ");
   const stryker = new Stryker({
     mutate: await blocksOf(code, Number(values.sample)),
@@ -102,7 +103,7 @@ async function mutate(name: string, { code, tests }: Room) {
   return { killed, mutants, score: mutants === 0 ? 100 : (100 * killed) / mutants };
 }
 
-/** Returns the files, or with `sample` above 1 the ranges of lines to change, as Stryker's option `mutate` takes them. */
+/** Returns the files for Stryker's option `mutate` or, with `sample` above 1, the ranges of lines in them. */
 async function blocksOf(globs: string[], sample: number): Promise<string[]> {
   const files = (await Array.fromAsync(glob(globs))).sort();
   if (sample === 1) return files;

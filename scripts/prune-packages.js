@@ -1,6 +1,6 @@
 /**
- * Deletes what nothing loads from the installed packages, after `npm ci --omit=dev`: 140 MB of 460. Does nothing after an
- * installation for development. JavaScript, since Node 20 runs it.
+ * Deletes unused files from the installed packages after `npm ci --omit=dev`: 140 MB of 460. Does nothing after an
+ * installation with development packages. This is JavaScript because Node 20 runs it.
  */
 import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -8,11 +8,11 @@ import { fileURLToPath } from "node:url";
 
 const unused = [
   /\.map$/,
-  // The headers for native addons.
+  // Headers for native addons.
   /^node\/node_modules\/[^/]+\/(include|share)\//,
-  // The Python of the in-memory shell, which is off.
+  // Python for the in-memory shell, which is not enabled.
   /^just-bash\/vendor\//,
-  // sqlite3 of the in-memory shell loads sql-wasm.js.
+  // sqlite3 in the in-memory shell only loads sql-wasm.js.
   /^sql\.js\/dist\/(?!sql-wasm\.(js|wasm)$)/,
 ];
 

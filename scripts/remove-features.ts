@@ -1,10 +1,10 @@
 /**
- * Takes features of docs/features.md out, one at a time, and checks that the test that the feature names fails. Prints the
- * features whose test noticed nothing, and ends with exit code 1 if there are any.
+ * Removes features of docs/features.md from the code, one at a time, and checks that the test listed for the feature fails.
+ * Prints the features whose test still passes, and exits with 1 if there are any.
  *
  * usage: npm run features -- [text]
  *
- * With a text, only features that contain it are taken out. The files are changed in place and restored.
+ * With a text, only removes features that contain it. The files are changed in place and restored.
  */
 import { spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
@@ -14,7 +14,7 @@ const [wanted = ""] = process.argv.slice(2);
 const rows = readFileSync("docs/features.md", "utf8").matchAll(/^\| [^|]+ \| (.+) \| (test\/\S+) › (.+) \|$/gm);
 const proofs = [...rows].map(([, feature = "", file = "", title = ""]) => ({ feature, file, title }));
 
-/** Returns the pattern that `vitest -t` needs for a title, in which `%s` and `$name` stand for values. */
+/** Converts a test title to a pattern for `vitest -t`. Placeholders such as `%s` and `$name` match any text. */
 function patternOf(title: string): string {
   return title
     .split(/%[a-z]|\$\w+/)
@@ -22,10 +22,10 @@ function patternOf(title: string): string {
     .join(".*");
 }
 
-/** True if the test fails without the feature. Throws if the code to change is not there exactly once. */
-function isNoticed({ file, code, without }: (typeof removals)[number], proof: (typeof proofs)[number]): boolean {
+/** True if the test fails without the feature. Throws unless the file contains the code to remove exactly once. */
+function failsWithout({ file, code, without }: (typeof removals)[number], proof: (typeof proofs)[number]): boolean {
   const source = readFileSync(file, "utf8");
-  if (source.split(code).length !== 2) throw new Error(`${file} does not have this once: ${code}`);
+  if (source.split(code).length !== 2) throw new Error(`${file} does not contain this code exactly once: ${code}`);
   const restore = () => writeFileSync(file, source);
   process.once("exit", restore);
   process.once("SIGINT", () => process.exit(130));
@@ -45,14 +45,14 @@ function isNoticed({ file, code, without }: (typeof removals)[number], proof: (t
   }
 }
 
-const unnoticed: string[] = [];
+const untested: string[] = [];
 const chosen = removals.filter(({ feature }) => feature.includes(wanted));
 for (const removal of chosen) {
   const proof = proofs.find(({ feature }) => feature.startsWith(removal.feature));
   if (!proof) throw new Error(`docs/features.md has no feature that begins with: ${removal.feature}`);
-  const noticed = isNoticed(removal, proof);
-  console.log(`${noticed ? "noticed  " : "UNNOTICED"} ${removal.feature}`);
-  if (!noticed) unnoticed.push(removal.feature);
+  const failed = failsWithout(removal, proof);
+  console.log(`${failed ? "test failed" : "TEST PASSED"}  ${removal.feature}`);
+  if (!failed) untested.push(removal.feature);
 }
-console.log(`${chosen.length - unnoticed.length} of ${chosen.length} tests fail when their feature is taken out.`);
-process.exitCode = unnoticed.length > 0 ? 1 : 0;
+console.log(`${chosen.length - untested.length} of ${chosen.length} tests fail when their feature is removed.`);
+process.exitCode = untested.length > 0 ? 1 : 0;

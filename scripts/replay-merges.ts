@@ -7,8 +7,9 @@ import { ObjectStore } from "#sandbox/object-store.ts";
 import { createOverlay } from "#sandbox/overlay.ts";
 import { buildTree } from "#sandbox/push-changes.ts";
 
-// Replays the merges of a repository's history with this program and with `git merge-tree`, and lists where they differ.
-//   node scripts/replay-merges.ts --repository ~/src/project --merges 300
+// Repeats the merges in a repository's history with our merge and with `git merge-tree`, and lists the differences.
+//
+// usage: node scripts/replay-merges.ts --repository ~/src/project --merges 300
 
 const { values } = parseArgs({
   options: {
@@ -52,10 +53,10 @@ async function listMerges(): Promise<Merge[]> {
   return merges;
 }
 
-/** The repository lacks objects of a merge, as a partial clone does. */
+/** The repository does not have all objects of a merge, as in a partial clone. */
 class IncompleteError extends Error {}
 
-/** Fetches the files of a merge as a remote would send them. */
+/** Loads the files of a merge from a pack, as if a remote had sent them. */
 async function load({ ours, theirs, base }: Merge): Promise<ObjectStore> {
   const store = new ObjectStore();
   const wanted = [ours, theirs, base];

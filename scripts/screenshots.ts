@@ -1,13 +1,13 @@
 /**
- * Takes the pictures of the documentation from the demo, in a headless Chromium.
+ * Takes screenshots of the demo in a headless Chromium.
  *
  * usage: node scripts/screenshots.ts [directory]
  *
- * Without a directory it writes those that `README.md` shows to `docs/images/`; install a font with emoji first. With one it
- * writes every page there at 390, 900 and 1440 pixels, light and dark, for people who change how pages look.
+ * Without a directory, updates the images of `README.md` in `docs/images/`; install a font with emoji first. With a directory,
+ * writes every page to it at 390, 900 and 1440 pixels, light and dark, to review changes of the pages' appearance.
  *
- * Tests compare `docs/images/layout.txt` and `docs/images/terminal-*.ansi` with what is shown now, because pixels depend on
- * the fonts of a machine. Take the pictures again when one of these files changes.
+ * Pixels depend on the fonts of a machine, so tests compare `docs/images/layout.txt` and `docs/images/terminal-*.ansi` with
+ * the current output instead. Take the screenshots again when one of these files changes.
  */
 import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -67,7 +67,7 @@ async function takeAll({ github, issue }: Playground, browser: Browser, target: 
   await everySize(page, { reviewed: run }, target);
 }
 
-/** Takes a picture of the terminal's screen that a test has written. */
+/** Takes a screenshot of the terminal output that a test has written to `terminal-100.ansi`. */
 async function takeTerminal(page: Page): Promise<void> {
   const screen = readFileSync(join(images, "terminal-100.ansi"), "utf8").trimEnd();
   const markup = screen
@@ -103,7 +103,7 @@ async function everySize(page: Page, pages: Record<string, string>, target: stri
     ]),
   );
   for (const { name, width, theme } of shots) {
-    // As high as the page, so that nothing is fixed to the middle of the picture.
+    // As high as the page, so that fixed elements are at its end.
     await page.setViewportSize({ width, height: name === "runs" ? 600 : 2600 });
     await page.emulateMedia({ colorScheme: theme });
     await page.goto(pages[name] ?? "");
@@ -111,7 +111,7 @@ async function everySize(page: Page, pages: Record<string, string>, target: stri
   }
 }
 
-/** Resolves to the first comment of the App that matches. */
+/** Resolves to the App's first comment that matches. */
 function botComment(github: Playground["github"], thread: number, pattern: RegExp): Promise<string> {
   return github.until(
     (snapshot) =>

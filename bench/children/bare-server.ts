@@ -1,7 +1,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 
-// What Node itself can do: reads a request, answers it, and remembers nothing.
+// The baseline for an HTTP server in Node: reads a request and answers it, without storing anything.
 
 const server = createServer((request, response) => {
   request.resume().on("end", () => response.end("ok"));

@@ -1,6 +1,6 @@
 import { startGitServer } from "../../test/support/git-server.ts";
 
-// A git server in a process of its own, as it would be on another machine. It ends with its standard input.
+// A git server in a separate process, as if on another machine. It exits when its standard input ends.
 
 const server = await startGitServer();
 process.stdout.write(`${JSON.stringify({ root: server.root, url: server.url })}\n`);

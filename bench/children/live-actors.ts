@@ -3,7 +3,7 @@ import { workerMachine } from "../../src/machines/worker-machine.ts";
 import { sampleSpec } from "../../test/support/store-samples.ts";
 import { collectGarbage } from "../collect-garbage.ts";
 
-// What runs would cost that wait in memory: so many live actors of our machine, and nothing else of them.
+// Measures the memory that waiting runs would need as live actors of the worker machine, without their transcripts.
 
 const count = Number(process.argv[2]);
 const { mode, limits } = sampleSpec("run").worker;

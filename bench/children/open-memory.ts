@@ -2,7 +2,7 @@ import { openSandbox } from "../../src/sandbox/open-sandbox.ts";
 import type { GitSandbox } from "../../src/sandbox/sandbox.ts";
 import { collectGarbage } from "../collect-garbage.ts";
 
-// A separate process: the memory of opening a repository, and of more sandboxes on the same base.
+// Measures, in a separate process, the memory for opening a repository and for further sandboxes on the same base.
 
 const [url = ""] = process.argv.slice(2);
 const source = { tenant: "bench", url, token: async () => undefined };

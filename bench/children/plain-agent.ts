@@ -2,7 +2,7 @@ import { createOpenAI } from "@ai-sdk/openai";
 import { stepCountIs, streamText, tool } from "ai";
 import { z } from "zod";
 
-// The shortest agent there is: the AI SDK calls the model and the tool by turns, and keeps everything in memory.
+// A minimal agent: the loop of the AI SDK, which calls the model and the tool and keeps everything in memory.
 
 const [baseURL = "", steps = "1"] = process.argv.slice(2);
 const result = streamText({

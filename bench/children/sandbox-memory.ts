@@ -3,14 +3,14 @@ import { openSandbox } from "../../src/sandbox/open-sandbox.ts";
 import type { GitSandbox } from "../../src/sandbox/sandbox.ts";
 import { collectGarbage } from "../collect-garbage.ts";
 
-// A process of its own, so that nothing else comes and goes: what so many more sandboxes on one base hold in memory.
+// Measures the memory of further sandboxes on one base, in a separate process without other allocations.
 
 const [url = "", count = "1"] = process.argv.slice(2);
 const source = { tenant: "bench", url, token: async () => undefined };
 const open = () => openSandbox({ source, at: { branch: "main" }, changes: [] });
 
 async function memoryKb(): Promise<number> {
-  // What was closed lets go of its memory a little later.
+  // Closed resources are released with a delay.
   for (let round = 0; round < 3; round += 1) {
     collectGarbage();
     await pause(50);

@@ -6,17 +6,17 @@ import { openWorkerCatalog } from "../../src/runtime/start/worker-catalog.ts";
 import { openSqliteStore } from "../../src/runtime/store/sqlite/open-sqlite-store.ts";
 import { collectGarbage } from "../collect-garbage.ts";
 
-// A process of its own, so that its memory is its own: starts the runtime over a database and says what that took.
+// Starts the runtime over a database, in a separate process, and prints the time and the memory it took.
 
 const [path = ""] = process.argv.slice(2);
 const unused = new Proxy({} as FrontEnd, {
   get: () => () => {
-    throw new Error("Nobody has anything to say here");
+    throw new Error("The benchmark posts nothing");
   },
 });
 const catalog = await openWorkerCatalog(new URL("../../workers", import.meta.url).pathname);
 
-const begun = performance.now();
+const startedAt = performance.now();
 const store = await openSqliteStore(path);
 const runtime = createRuntime({
   store,
@@ -29,7 +29,7 @@ const runtime = createRuntime({
   }),
   catalog,
   openGitHub: () => {
-    throw new Error("Nobody needs GitHub here");
+    throw new Error("The benchmark sends nothing to GitHub");
   },
   frontEnd: unused,
   services: { sanitize: (text) => text },
@@ -43,7 +43,7 @@ const runtime = createRuntime({
 });
 await runtime.start();
 await runtime.idle();
-const startMs = performance.now() - begun;
+const startMs = performance.now() - startedAt;
 
 collectGarbage();
 process.stdout.write(JSON.stringify({ startMs, memoryMb: process.memoryUsage().rss / 1_048_576 }));

@@ -1,7 +1,7 @@
 import { localDispatch } from "../../src/runtime/dispatch.ts";
 import { openStore } from "../../src/runtime/store/open-store.ts";
 
-// A process to kill: it takes every run that has something to do, says so, and never ends what it does.
+// A process that the benchmark kills: it takes every run that has something to do, prints its id, and never finishes it.
 
 const [kind = "", where = ""] = process.argv.slice(2);
 const onError = (error: unknown) => {

@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { DatabaseSync } from "node:sqlite";
 
-// What a server costs that only verifies a signature and commits the body: the deliveries of one turn share a commit.
+// A server that only verifies the signature and commits the body. Deliveries of one turn of the event loop share a commit.
 
 const [path = "", secret = ""] = process.argv.slice(2);
 const database = new DatabaseSync(path);

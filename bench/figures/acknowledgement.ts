@@ -22,7 +22,7 @@ const deliveries = 2_000;
 const connections = 50;
 const rounds = 5;
 
-/** Deliveries acknowledged at 50 connections, beside a server that only verifies the signature and commits the body. */
+/** Acknowledged deliveries over 50 connections, compared with a server that only verifies the signature and commits the body. */
 export const acknowledgementBench: Bench = {
   name: "acknowledgement",
   measure: async () => [await measure("SQLite", {}), await measureOverPostgres()],
@@ -67,12 +67,12 @@ async function measure(database: string, environment: Record<string, string>): P
     return {
       name: `deliveries acknowledged over ${database}`,
       unit: "per second",
-      ours: { what: "signature, payload, stored, carried out meanwhile", median: median(found.ours) },
+      ours: { what: "the app: verified, parsed, stored; processed meanwhile", median: median(found.ours) },
       peers: [
         { what: "server that verifies the signature and commits the body to SQLite", median: median(found.bare) },
       ],
       rounds: found.ours.length,
-      note: `${connections} connections, ${deliveries} comments a round. p99 ${percentile(waits.ours, 0.99).toFixed(0)} ms, the bare server's ${percentile(waits.bare, 0.99).toFixed(0)} ms. The sender and the playground's GitHub take part of the same cores.`,
+      note: `${connections} connections, ${deliveries} comments a round. p99 ${percentile(waits.ours, 0.99).toFixed(0)} ms, the bare server's ${percentile(waits.bare, 0.99).toFixed(0)} ms. The sender and the playground's GitHub share the cores.`,
     };
   } finally {
     agent.destroy();
@@ -101,7 +101,7 @@ interface SignedDelivery {
   headers: Record<string, string>;
 }
 
-/** A comment of someone else, in a thread without a run: it is stored, and nothing follows from it. */
+/** Creates the delivery of a visitor's comment in a thread without a run: it is stored and has no effect. */
 function deliveryOf({ github, webhookSecret }: Forge, id: number): SignedDelivery {
   const person = { login: "visitor", id: 2, type: "User" };
   const body = JSON.stringify({

@@ -10,7 +10,7 @@ import { inScratch } from "../scratch.ts";
 const steps = 390;
 const runsAtOnce = 60;
 const stepsAtOnce = 61;
-/** The kernel counts CPU in hundredths of a second. */
+/** The kernel's resolution for CPU time. */
 const tickMs = 10;
 
 const worker = `---
@@ -24,7 +24,7 @@ max_context_tokens: 1000000
 Read.`;
 const policy = "limits: { steps: 1000, tokens: 1000000000, minutes: 600, cost: 100000 }";
 
-/** CPU and memory of the app's own process: its start, one long run, and many runs at once. */
+/** CPU time and memory of the app's process: at startup, for one long run, and for many concurrent runs. */
 export const appCostBench: Bench = {
   name: "app-cost",
   measure: () =>
@@ -113,7 +113,7 @@ interface AppProcess {
   peakMb(): number;
 }
 
-/** Starts the app, lets so many runs take so many steps, and ends it. */
+/** Starts the app, executes runs with this number of steps, and stops it. */
 async function runToEnd({
   runs,
   steps,

@@ -8,7 +8,7 @@ const slowAnswerMs = 1_500;
 const silenceMs = 20_000;
 const runsInSilence = 10;
 
-/** Many runs at once in one installation, at a GitHub that enforces its rate limits, is slow, or is silent. */
+/** Many concurrent runs in one installation, while GitHub enforces its rate limits, is slow, or does not answer. */
 export const busyInstallationBench: Bench = {
   name: "busy-installation",
   measure: async () => [...(await manyRuns()), await slowGitHub(), await silentGitHub()],
@@ -20,7 +20,7 @@ const edits = { calls: [{ name: "write_file", args: { path: "fix.txt", content: 
 async function startApp(options: { limits?: typeof documentedLimits } = {}) {
   const stories = await startStories({
     ...options,
-    // Undefined settings keep the pace that GitHub's limits ask for, as in production.
+    // Empty settings have their defaults, so requests are paced as in production.
     environment: { GOLEM_FORGE_WRITE_INTERVAL_MS: "", GOLEM_FORGE_STATUS_INTERVAL_MS: "2000", LOG_LEVEL: "error" },
   });
   await stories.start();
@@ -36,15 +36,15 @@ function openThread(app: App, index: number) {
   });
 }
 
-/** Milliseconds from now until each thread has a comment of the app that matches. */
+/** Returns, for each thread, the milliseconds until it has a matching comment of the app. */
 async function timesUntil(app: App, threads: readonly number[], pattern: RegExp, timeoutMs: number): Promise<number[]> {
-  const begun = performance.now();
+  const startedAt = performance.now();
   const found = new Map<number, number>();
-  const deadline = begun + timeoutMs;
+  const deadline = startedAt + timeoutMs;
   while (found.size < threads.length && performance.now() < deadline) {
     for (const { thread, body, author } of app.github.repository().comments.values()) {
       if (author.login === app.github.botLogin && pattern.test(body) && !found.has(thread)) {
-        found.set(thread, performance.now() - begun);
+        found.set(thread, performance.now() - startedAt);
       }
     }
     await new Promise((resolve) => setTimeout(resolve, 50));
@@ -119,11 +119,11 @@ async function silentGitHub(): Promise<Figure> {
       /golem-forge:status/,
       120_000,
     );
-    const begun = times.filter(Number.isFinite).length;
+    const started = times.filter(Number.isFinite).length;
     return figure(
-      "from the end of 20 s of silence to a run's status comment",
+      "from the end of an outage of 20 s to a run's status comment",
       times,
-      `${begun} of ${runsInSilence} runs that were asked for meanwhile began.`,
+      `${started} of the ${runsInSilence} runs that were requested during the outage started.`,
     );
   } finally {
     await app.close();

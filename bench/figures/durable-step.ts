@@ -11,7 +11,7 @@ import { inScratch } from "../scratch.ts";
 const stepsOfOne = 120;
 const runsAtOnce = 1_000;
 const stepsAtOnce = 3;
-/** Fewer, since a rate is what counts and it takes its time. */
+/** Fewer, because they take longer and only the rate is compared. */
 const graphsAtOnce = 200;
 const text = "A sentence that the model says, about as long as such sentences are. ".repeat(8);
 
@@ -49,7 +49,7 @@ async function alone({ store, bare, graph }: Sides): Promise<Figure> {
   return {
     name: "one durable step of one run",
     unit: "ms",
-    ours: { what: "begin, finish, fold, advance", median: median(found.ours) },
+    ours: { what: "store the result, advance the run, claim the next effect", median: median(found.ours) },
     peers: [
       { what: "three commits of one row: what the disk costs", median: median(found.bare) },
       ...langGraph(graph, median(found.graph)),
@@ -73,13 +73,13 @@ async function together({ store, bare, graph }: Sides): Promise<Figure> {
   return {
     name: `durable steps with ${runsAtOnce.toLocaleString("en-US")} runs at once`,
     unit: "per second",
-    ours: { what: "begin, finish, fold, advance", median: median(found.ours) },
+    ours: { what: "store the result, advance the run, claim the next effect", median: median(found.ours) },
     peers: [
       { what: "three commits of one row each, one after the other", median: median(found.bare) },
       ...langGraph(graph, median(found.graph)),
     ],
     rounds: found.ours.length,
-    note: `Ours shares commits between runs. ${stepsAtOnce} steps a run, its start counted; LangGraph with ${graphsAtOnce} threads at once.`,
+    note: `Ours shares commits between runs. ${stepsAtOnce} steps per run, including its start; LangGraph with ${graphsAtOnce} threads at once.`,
   };
 }
 
@@ -89,7 +89,7 @@ function langGraph(graph: Sides["graph"], value: number): Side[] {
   return graph ? [{ what: "LangGraph, one node with its SQLite checkpointer", median: value }] : [];
 }
 
-/** The same file settings, and no product: one row for each commit. */
+/** Opens a database with the same settings, to which each commit adds one row. */
 function openBare(path: string) {
   const database = new DatabaseSync(path);
   database.exec(

@@ -9,7 +9,7 @@ import { generatedTree } from "../generated-tree.ts";
 import { median, percentile } from "../measure.ts";
 
 interface Kill {
-  /** Milliseconds from the deadline until it was over. */
+  /** Milliseconds from the deadline until all processes had ended. */
   late: number;
   survivors: number;
 }
@@ -18,8 +18,8 @@ const kills = 1_000;
 const peerKills = 50;
 const atOnce = 6;
 const deadlineMs = 150;
-/** The whole bench ends after this, with as many kills as there were. */
-const patienceMs = 70_000;
+/** No further kill is measured after this time. */
+const maxDurationMs = 70_000;
 
 const { tree } = generatedTree({ "README.md": "# Nothing\n" });
 let made = 0;
@@ -42,11 +42,11 @@ export const killBench: Bench = {
 async function measure(sessions: ExecSession[]): Promise<(Figure | Missing)[]> {
   const ours: Kill[] = [];
   const peer: Kill[] = [];
-  const until = performance.now() + patienceMs;
+  const until = performance.now() + maxDurationMs;
   while (ours.length < kills && performance.now() < until) {
     const batch = await Promise.all(sessions.map(killTheSandboxed));
     ours.push(...batch.filter((kill) => kill !== undefined));
-    // Spread over the run, so that both meet the same machine.
+    // Spread over the whole run, so that other load on the machine affects both sides equally.
     if (peer.length < (ours.length / kills) * peerKills) peer.push(await killTheGroup());
   }
 
@@ -67,12 +67,12 @@ async function measure(sessions: ExecSession[]): Promise<(Figure | Missing)[]> {
       ours: { what: "OS sandbox", median: left(ours) },
       peers: [{ what: `bash -c, its group killed, ${peer.length} kills`, median: left(peer) }],
       rounds: ours.length,
-      note: "One of the five has a session of its own (setsid), which a group does not hold.",
+      note: "One of the five starts a new session (setsid), so killing the process group misses it.",
     },
   ];
 }
 
-/** A script whose processes nobody else's look like. */
+/** Returns a script that starts five processes, which can be recognized by the marker. */
 function treeOf(marker: string): string {
   return `(setsid sleep ${marker} &) ; (sleep ${marker} & sleep ${marker}) & sleep ${marker} & echo up; wait`;
 }
@@ -82,7 +82,7 @@ function newMarker(): string {
   return `30.${process.pid}${String(made).padStart(5, "0")}`;
 }
 
-/** Undefined when the tree did not stand at its deadline: then nothing was killed that counts. */
+/** Resolves to undefined if the processes had not all started by the deadline. */
 async function killTheSandboxed(session: ExecSession): Promise<Kill | undefined> {
   const marker = newMarker();
   const command = ["bash", "-c", treeOf(marker)];

@@ -35,7 +35,7 @@ export const largeRepositoryBench: Bench = {
   },
 };
 
-/** As few as `interleaved` measures at least, so that each round finds the clone of the one before. */
+/** The minimum number of rounds of `interleaved`, so that each round finds the clone of the previous measurement. */
 const rounds = 3;
 
 function open({ repository: { url } }: LargeRepository, tenant: string): Promise<GitSandbox> {
@@ -43,7 +43,7 @@ function open({ repository: { url } }: LargeRepository, tenant: string): Promise
   return openSandbox({ source, at: { branch: "bench" }, changes: [] });
 }
 
-/** Opens, and waits until every file can be read. */
+/** Opens a sandbox, and waits until every file can be read. */
 async function openWhole(large: LargeRepository, tenant: string): Promise<GitSandbox> {
   const sandbox = await open(large, tenant);
   await sandbox.stat("");
@@ -90,7 +90,7 @@ async function opening(folder: string, large: LargeRepository): Promise<Figure[]
       ours: { what: "in-memory sandbox", median: median(listed.ours) },
       peers: [{ what: "git clone --filter=blob:none --no-checkout, git ls-tree -r", median: median(listed.git) }],
       rounds: listed.ours.length,
-      note: "In ours the contents are already on their way.",
+      note: "Ours is already fetching the contents.",
     },
   ];
 }
@@ -134,7 +134,7 @@ async function moving(folder: string, large: LargeRepository): Promise<Figure[]>
       ours: { what: "in-memory sandbox, until every file that did not change can be read", median: median(listed) },
       peers,
       rounds: listed.length,
-      note: `Ours asks for what differs from the base before. ${kept.length} bases were held.`,
+      note: `Ours fetches the differences from the previous base. ${kept.length} bases were in memory.`,
     },
     {
       name: "the same, until every file can be read",

@@ -33,17 +33,17 @@ export const modelStepBench: Bench = {
     if (!commit) throw new Error("unreachable: it has one");
     const files = { ...commit.files, ".github/workers/reader.worker": worker };
     const repositories = [{ ...forgeRepository, commits: [{ ...commit, files }] }];
-    // As a deployment has it: tests draw the status far more often.
+    // The default of deployments; tests update the status far more often.
     const environment = { GOLEM_FORGE_STATUS_INTERVAL_MS: "4000" };
     const forge = await startForge({ script, repositories, environment });
     const server = await startModelServer({ script });
     const gaps: Record<"ours" | "plain", number[]> = { ours: [], plain: [] };
 
-    /** The time from one question to the next, of all but the first, which opens things. */
+    /** Measures the times between model requests, except for the first, before which resources are opened. */
     async function gapsOf(side: "ours" | "plain", work: () => Promise<unknown>): Promise<number> {
       asked.length = 0;
       await work();
-      if (asked.length !== steps + 1) throw new Error(`${asked.length} questions in place of ${steps + 1}`);
+      if (asked.length !== steps + 1) throw new Error(`${asked.length} model requests instead of ${steps + 1}`);
       const found = asked.slice(2).map((at, index) => at - (asked[index + 1] ?? 0));
       gaps[side].push(...found);
       return median(found);

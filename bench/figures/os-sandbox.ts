@@ -21,7 +21,7 @@ export const osSandboxBench: Bench = {
       const { available, reason } = await executor.probe();
       if (!available) return [{ name: "a command in the OS sandbox", missing: `Not measured: ${reason}` }];
       return await inScratch(async (folder) => {
-        // Ours does the same: without it, ext4 punishes whoever deletes trees and writes new ones.
+        // As our own executor does: otherwise ext4 becomes slow at creating files after trees were deleted.
         spawnSync("/usr/bin/chattr", ["+T", folder], { stdio: "ignore" });
         await chmod(folder, 0o755);
         const small = { name: "2,000 files", files: generateFiles(2_000), rounds: 7, laterRounds: 30 };
@@ -46,7 +46,7 @@ interface Size {
   laterRounds: number;
 }
 
-/** Bubblewrap as somebody would call it by hand: namespaces, and this machine's programs read-only. */
+/** Runs the script in plain bubblewrap: in namespaces, with this machine's programs read-only. */
 function bareBubblewrap(cwd: string): Promise<string> {
   const system = ["--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib"];
   system.push("--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp");
@@ -63,7 +63,8 @@ async function runs(
     timed(async () => {
       const command = ["bash", "-c", script];
       const { exitCode, changes } = await session.exec(tree, { command, timeoutMs: 30_000, outputBytes: 10_000 });
-      if (exitCode !== 0 || changes.written.length !== 1) throw new Error("The command did not do what it should");
+      if (exitCode !== 0 || changes.written.length !== 1)
+        throw new Error("The command had another result than expected");
     });
   const plain = (cwd: string) => runProgram("bash", ["-c", script], { cwd });
   const writtenOut = (side: string, round: number, run: (cwd: string) => Promise<string>) => {
@@ -114,7 +115,7 @@ async function runs(
       ours: side("OS sandbox", first.ours),
       peers: [
         side("files written out, then bash -c", first.plain),
-        side("files written out, then bubblewrap by hand", first.bubblewrap),
+        side("files written out, then plain bubblewrap", first.bubblewrap),
       ],
       rounds: first.ours.length,
       note: "Ours also walks the tree afterwards and validates what changed; the others trust the command.",
@@ -125,7 +126,7 @@ async function runs(
       ours: side("OS sandbox", later.ours),
       peers: [
         side("one file written, then bash -c", later.plain),
-        side("one file written, then bubblewrap by hand", later.bubblewrap),
+        side("one file written, then plain bubblewrap", later.bubblewrap),
       ],
       rounds: later.ours.length,
     },

@@ -61,7 +61,7 @@ async function createDatabase(url: string): Promise<void> {
   await connection.close();
 }
 
-/** Both sides by turns. */
+/** Measures both stores in alternation. */
 function both(rounds: number, stores: Stores, measure: (store: Store, round: number) => Promise<number>) {
   return interleaved(rounds, {
     ours: (round) => measure(stores.ours, round),
@@ -76,7 +76,7 @@ async function alone(stores: Stores): Promise<Figure> {
   return {
     name: "one durable step of one run, PostgreSQL",
     unit: "ms",
-    ours: { what: "begin, finish, fold, advance", median: median(found.ours) },
+    ours: { what: "store the result, advance the run, claim the next effect", median: median(found.ours) },
     peers: [{ what: "the same over SQLite", median: median(found.sqlite) }],
     rounds: found.ours.length,
     note,
@@ -93,10 +93,10 @@ async function together(stores: Stores): Promise<Figure> {
   return {
     name: `durable steps with ${runsAtOnce} runs at once, PostgreSQL`,
     unit: "per second",
-    ours: { what: "begin, finish, fold, advance", median: median(found.ours) },
+    ours: { what: "store the result, advance the run, claim the next effect", median: median(found.ours) },
     peers: [{ what: "the same over SQLite, one process", median: median(found.sqlite) }],
     rounds: found.ours.length,
-    note: `${steps} steps a run, its start counted. One process here; several may share a PostgreSQL.`,
+    note: `${steps} steps per run, including its start. One process here; several may share a PostgreSQL.`,
   };
 }
 
@@ -123,7 +123,7 @@ async function acknowledged(stores: Stores): Promise<Figure> {
   };
 }
 
-/** From an event that is stored at one replica to the scheduler that is notified of its run. */
+/** Measures the time from storing an event until the scheduler is told to process its run. */
 async function woken(url: string): Promise<Figure> {
   const shared = await openSharedStore(
     { url, runsPerRepository: undefined },
@@ -151,12 +151,12 @@ async function woken(url: string): Promise<Figure> {
   await shared.dispatch.detach(async () => undefined);
   await shared.store.close();
   return {
-    name: "from a delivery to the drive of its sleeping run, PostgreSQL",
+    name: "from a delivery until its waiting run is processed, PostgreSQL",
     unit: "ms",
     ours: { what: "stored, queued, notified, taken", median: median(waits), p99: percentile(waits, 0.99) },
     peers: [],
     rounds: waits.length,
-    note: "A process that is alone goes from the commit to the drive without a queue.",
+    note: "A single process needs no queue between the commit and the processing.",
   };
 }
 
@@ -170,27 +170,27 @@ async function takenOver(url: string, path: string): Promise<Figure> {
     await store.close();
   }
   let current = startTaker("postgres", url);
-  await current.says("left");
+  await current.prints("left");
   const found = await interleaved(takeovers, {
     ours: async () => {
       const next = startTaker("postgres", url);
-      await next.says("ready");
+      await next.prints("ready");
       const took = await timed(async () => {
         current.child.kill("SIGKILL");
-        await next.says("left");
+        await next.prints("left");
       });
       current = next;
       return took;
     },
     sqlite: async () => {
       const killed = startTaker("sqlite", path);
-      await killed.says("left");
+      await killed.prints("left");
       return timed(async () => {
         const exited = once(killed.child, "exit");
         killed.child.kill("SIGKILL");
         await exited;
         const again = startTaker("sqlite", path);
-        await again.says("left");
+        await again.prints("left");
         again.child.kill("SIGKILL");
         await once(again.child, "exit");
       });
@@ -198,27 +198,27 @@ async function takenOver(url: string, path: string): Promise<Figure> {
   });
   current.child.kill("SIGKILL");
   return {
-    name: "from kill -9 until another drives the run, PostgreSQL",
+    name: "from kill -9 until another replica processes the run, PostgreSQL",
     unit: "ms",
     ours: { what: "a second replica takes over", median: median(found.ours), p99: percentile(found.ours, 0.99) },
-    peers: [{ what: "over SQLite: a process that is started again at once", median: median(found.sqlite) }],
+    peers: [{ what: "over SQLite: the process, restarted immediately", median: median(found.sqlite) }],
     rounds: found.ours.length,
-    note: "No supervisor's pause is counted for the process that is started again.",
+    note: "The restart does not include the delay of a supervisor.",
   };
 }
 
 function startTaker(
   kind: "postgres" | "sqlite",
   where: string,
-): { child: ChildProcess; says(word: string): Promise<void> } {
+): { child: ChildProcess; prints(line: string): Promise<void> } {
   const script = fileURLToPath(new URL("../children/take-run.ts", import.meta.url));
   const child = spawn(process.execPath, [script, kind, where], { stdio: ["ignore", "pipe", "inherit"] });
-  const said = new Map<string, PromiseWithResolvers<void>>();
-  const word = (name: string) => {
-    const known = said.get(name) ?? Promise.withResolvers<void>();
-    said.set(name, known);
+  const printed = new Map<string, PromiseWithResolvers<void>>();
+  const printedLine = (line: string) => {
+    const known = printed.get(line) ?? Promise.withResolvers<void>();
+    printed.set(line, known);
     return known;
   };
-  createInterface({ input: child.stdout }).on("line", (line) => word(line).resolve());
-  return { child, says: (name) => word(name).promise };
+  createInterface({ input: child.stdout }).on("line", (line) => printedLine(line).resolve());
+  return { child, prints: (line) => printedLine(line).promise };
 }

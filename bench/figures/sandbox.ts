@@ -50,7 +50,7 @@ async function opening(folder: string, repository: GitRepository): Promise<Figur
     return join(folder, name);
   };
   const cold = await interleaved(7, {
-    // Nobody shares a base with another tenant, so each of these begins with nothing.
+    // Tenants do not share a base, so each of these starts with nothing.
     ours: (round) => timed(() => open(repository, `cold ${round}`)),
     git: (round) => timed(() => clone(`cold-${round}`)),
   });
@@ -73,7 +73,7 @@ async function opening(folder: string, repository: GitRepository): Promise<Figur
       ours: { what: "in-memory sandbox", median: median(cold.ours) },
       peers: [{ what: "git clone --depth 1", median: median(cold.git) }],
       rounds: cold.ours.length,
-      note: "The same git server on loopback serves both. Ours inflates a file when it is read.",
+      note: "The same git server on loopback serves both. Ours decompresses a file when it is read.",
     },
     {
       name: "cold open, then read every file",
@@ -98,7 +98,7 @@ async function another(folder: string, repository: GitRepository): Promise<Figur
     ours: { what: "in-memory sandbox", median: median(second.ours) },
     peers: [{ what: "git worktree add", median: median(second.git) }],
     rounds: second.ours.length,
-    note: "Ours asks the server each time whether the run may still read; the worktree asks nobody.",
+    note: "Ours checks with the server that the run may still read the repository; git worktree contacts no server.",
   };
 }
 
@@ -149,6 +149,6 @@ async function extraMemory(folder: string, { url }: GitRepository): Promise<Figu
     ours: { what: "in-memory sandbox: memory", median: eachKb },
     peers: [{ what: "git worktree: disk", median: disk }],
     rounds: count,
-    note: "Memory and disk are not the same thing; both are what one more run needs. Files that it reads are shared.",
+    note: "Each is what one more run needs: memory in one case, disk space in the other. Files it only reads are shared.",
   };
 }

@@ -15,7 +15,7 @@ import { inScratch, writeTree } from "../scratch.ts";
 
 const files = generateFiles(2_000);
 const small = "wc -l < README.md";
-/** Until the spare process is up, on a busy machine too. */
+/** Enough time for the spare process to start, even on a busy machine. */
 const readyMs = 1_500;
 const search = "grep -rl needle src | sort | head -5";
 
@@ -83,7 +83,7 @@ async function roundTrips(folder: string): Promise<Figure[]> {
         ours: side("in-memory shell", one.ours),
         peers: [side("bash -c, spawned", one.bash)],
         rounds: one.ours.length,
-        note: "The spawned bash has this machine's files, network and secrets before it; ours has none of them.",
+        note: "The spawned bash can access this machine's files, network and secrets; ours cannot.",
       },
       {
         name: "grep -r over 2,000 files, warm",
@@ -121,7 +121,7 @@ async function roundTrips(folder: string): Promise<Figure[]> {
 
 async function execute(session: ExecSession, tree: TreeSource, script: string): Promise<void> {
   const result = await session.exec(tree, { command: ["bash", "-c", script], timeoutMs: 30_000, outputBytes: 10_000 });
-  // A shell that dies at once would be fast.
+  // A shell that fails would appear to be fast.
   if (result.exitCode !== 0 || result.stdout === "") throw new Error(`The shell failed: ${JSON.stringify(result)}`);
 }
 
@@ -151,12 +151,12 @@ async function idleMemory(): Promise<Figure[]> {
           { what: "node with nothing loaded", median: memory(pidsOf(bare)) },
         ],
         rounds: count,
-        note: "Ours holds a Node process until its run waits, or a minute after the last command; a run that waits holds none.",
+        note: "Ours is a Node process, which ends when its run waits, or a minute after the last command.",
       };
     };
     return [
-      figure("Pss", "memory of an idle shell, what is shared divided"),
-      figure("Rss", "memory of an idle shell, what is shared in full"),
+      figure("Pss", "memory of an idle shell, shared pages divided"),
+      figure("Rss", "memory of an idle shell, shared pages in full"),
     ];
   } finally {
     for (const child of [...idle, ...bare]) child.kill("SIGKILL");
@@ -164,9 +164,9 @@ async function idleMemory(): Promise<Figure[]> {
   }
 }
 
-async function idleProcess(program: string, args: string[], words: string): Promise<ChildProcess> {
+async function idleProcess(program: string, args: string[], input: string): Promise<ChildProcess> {
   const child = spawn(program, args, { stdio: ["pipe", "pipe", "ignore"] });
-  child.stdin?.write(words);
+  child.stdin?.write(input);
   if (child.stdout) await once(child.stdout, "data");
   return child;
 }

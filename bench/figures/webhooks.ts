@@ -14,7 +14,7 @@ const atOnce = 16;
 export const webhooksBench: Bench = {
   name: "webhooks",
   measure: async () => {
-    // The model never answers, so every thread has a run that listens and does nothing else.
+    // The model never answers, so every thread has a run that does nothing but wait.
     const environment = { GOLEM_FORGE_STATUS_INTERVAL_MS: "600000", GOLEM_FORGE_RUNS_PER_HOUR: "1000" };
     const forge = await startForge({ script: () => ({ hang: true }), environment });
     const bare = await startBareServer();
@@ -39,16 +39,16 @@ export const webhooksBench: Bench = {
   },
 };
 
-/** A plain comment of a maintainer, or the news that the thread was closed. */
+/** The event of a delivery: a maintainer's comment, or the closing of the thread. */
 type Kind = "comment" | "closed";
 
-interface Scene {
+interface Setup {
   forge: Awaited<ReturnType<typeof startForge>>;
   bareUrl: string;
   issues: number[];
 }
 
-async function compare(kind: Kind, { forge, bareUrl, issues }: Scene): Promise<Figure> {
+async function compare(kind: Kind, { forge, bareUrl, issues }: Setup): Promise<Figure> {
   const waits: Record<"ours" | "bare", number[]> = { ours: [], bare: [] };
   const perSecond = async (side: "ours" | "bare", url: string, round: number) => {
     const queue = Array.from({ length: deliveries }, (_, index) => {
@@ -73,10 +73,10 @@ async function compare(kind: Kind, { forge, bareUrl, issues }: Scene): Promise<F
   const about = {
     comment: {
       name: "comments acknowledged over HTTP",
-      what: "signature, permission asked of GitHub, stored",
-      note: " The GitHub that is asked is the playground's, in the process that sends.",
+      what: "signature verified, permission requested from GitHub, stored",
+      note: " GitHub is the playground, in the process that sends the deliveries.",
     },
-    closed: { name: "closed threads acknowledged over HTTP", what: "signature, stored", note: "" },
+    closed: { name: "closed threads acknowledged over HTTP", what: "signature verified, stored", note: "" },
   }[kind];
   return {
     name: about.name,
@@ -88,10 +88,10 @@ async function compare(kind: Kind, { forge, bareUrl, issues }: Scene): Promise<F
   };
 }
 
-/** A signed delivery, as `fetch` sends it. */
+/** Creates the `fetch` options of a signed delivery. */
 function deliveryOf(
   kind: Kind,
-  { id, thread, forge }: { id: number; thread: number; forge: Scene["forge"] },
+  { id, thread, forge }: { id: number; thread: number; forge: Setup["forge"] },
 ): RequestInit {
   const person = { login: "maintainer", id: 1, type: "User" };
   const isComment = kind === "comment";
@@ -99,7 +99,7 @@ function deliveryOf(
     action: isComment ? "created" : "closed",
     installation: { id: forge.github.installationId },
     repository: { name: "shop", full_name: "playground/shop", owner: { login: "playground" } },
-    // The same body twice would be one delivery that came twice.
+    // Each body is different, because equal bodies count as one delivery.
     issue: { number: thread, state: isComment ? "open" : "closed", locked: false, body: `Text ${id}.`, user: person },
     ...(isComment && { comment: { id: 1_000_000 + id, body: `Have a look at line ${id}, too.`, user: person } }),
     sender: person,
@@ -118,8 +118,8 @@ function deliveryOf(
 
 async function post(url: string, request: RequestInit): Promise<void> {
   const answer = await fetch(url, request);
-  const words = await answer.text();
-  if (answer.status !== 200) throw new Error(`A delivery was answered with ${answer.status}: ${words}`);
+  const text = await answer.text();
+  if (answer.status !== 200) throw new Error(`A delivery was answered with ${answer.status}: ${text}`);
 }
 
 async function startBareServer(): Promise<{ url: string; stop(): void }> {

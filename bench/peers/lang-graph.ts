@@ -2,7 +2,7 @@ import { createRequire } from "node:module";
 import { DatabaseSync } from "node:sqlite";
 import { pathToFileURL } from "node:url";
 
-/** What is used of LangGraph. It lives in the bench's own package, so its types may not be there. */
+/** The parts of LangGraph that are used. Its own types are missing if the optional package is not installed. */
 interface StateGraph {
   addNode(name: string, work: (state: State) => Partial<State>): StateGraph;
   addEdge(from: string, to: string): StateGraph;
@@ -30,8 +30,8 @@ interface State {
 const text = "A sentence that the model says, about as long as such sentences are. ".repeat(8);
 
 /**
- * LangGraph with its SQLite checkpointer, one node for each step; undefined when it is not installed. Its checkpointer
- * gets Node's own SQLite in place of better-sqlite3: the same engine with the same settings as ours.
+ * Opens LangGraph with its SQLite checkpointer and one node per step; resolves to undefined if it is not installed. The
+ * checkpointer uses Node's SQLite instead of better-sqlite3: the same engine with the same settings as ours.
  */
 export async function openLangGraph(path: string) {
   const installed = await load();
@@ -40,7 +40,7 @@ export async function openLangGraph(path: string) {
   const { StateGraph, Annotation, START, END, SqliteSaver } = installed;
   const database = new DatabaseSync(path);
   const saver = new SqliteSaver({
-    pragma: (words: string) => database.exec(`pragma ${words}`),
+    pragma: (statement: string) => database.exec(`pragma ${statement}`),
     exec: (sql: string) => database.exec(sql),
     prepare: (sql: string) => database.prepare(sql),
     transaction:
@@ -67,7 +67,7 @@ export async function openLangGraph(path: string) {
     run: async (thread: string, steps: number): Promise<void> => {
       const options = { configurable: { thread_id: thread }, recursionLimit: steps + 10, durability: "sync" };
       const end = await graph.invoke({ step: 0, steps }, options);
-      if (end.step !== steps) throw new Error("LangGraph took another number of steps");
+      if (end.step !== steps) throw new Error("LangGraph executed another number of steps");
     },
     close: () => database.close(),
   };

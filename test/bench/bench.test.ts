@@ -5,7 +5,7 @@ import { generateFiles } from "../../bench/generate-files.ts";
 import { interleaved, median, percentile } from "../../bench/measure.ts";
 import { render } from "../../bench/render.ts";
 
-test("each round begins with another side, and every side is measured as often", async () => {
+test("each round starts with a different side, and all sides are measured equally often", async () => {
   const order: string[] = [];
   const side = (name: string, value: number) => async () => {
     order.push(name);
@@ -26,7 +26,7 @@ test.each([
   expect([median(values), percentile(values, 0.99)]).toEqual([middle, high]);
 });
 
-test("generated files are the same every time, and a hundredth of them is found", () => {
+test("generated files are the same every time, and every hundredth has a needle", () => {
   const files = generateFiles(2_000);
 
   expect(files).toEqual(generateFiles(2_000));
@@ -34,7 +34,7 @@ test("generated files are the same every time, and a hundredth of them is found"
   expect(Object.values(files).filter((text) => text.includes("needle"))).toHaveLength(19);
 });
 
-test("a peer's line says how many times ours it is, and what is missing says why", () => {
+test("a peer's line has the ratio to ours, and a missing figure has its reason", () => {
   const peers = [{ what: "theirs", median: 3 }];
   const figure = {
     name: "a thing",

@@ -14,12 +14,12 @@ import { interleaved, median } from "../measure.ts";
 import { runProgram } from "../run-program.ts";
 import { inScratch } from "../scratch.ts";
 
-const sleepers = 100_000;
+const waitingRuns = 100_000;
 const actors = 10_000;
 const batch = 2_000;
 
-export const sleepingRunsBench: Bench = {
-  name: "sleeping-runs",
+export const waitingRunsBench: Bench = {
+  name: "waiting-runs",
   measure: () =>
     inScratch(async (folder) => {
       const [full, empty] = [join(folder, "full.db"), join(folder, "empty.db")];
@@ -34,7 +34,10 @@ export const sleepingRunsBench: Bench = {
       const live = await child<{ eachKb: number }>("live-actors.ts", String(actors));
       const startMs = (side: "full" | "empty") => median(starts[side].map((one) => one.startMs));
       const memoryMb = (side: "full" | "empty") => median(starts[side].map((one) => one.memoryMb));
-      const what = { full: `${sleepers.toLocaleString("en-US")} runs wait for an approval`, empty: "no runs at all" };
+      const what = {
+        full: `${waitingRuns.toLocaleString("en-US")} runs wait for an approval`,
+        empty: "no runs at all",
+      };
       const rounds = starts.full.length;
       return [
         {
@@ -43,7 +46,7 @@ export const sleepingRunsBench: Bench = {
           ours: { what: what.full, median: startMs("full") },
           peers: [{ what: what.empty, median: startMs("empty") }],
           rounds,
-          note: "From opening the database until every run that has something to do was woken.",
+          note: "From opening the database until every run that has something to do is being processed.",
         },
         {
           name: "memory of the process after its start",
@@ -59,24 +62,24 @@ export const sleepingRunsBench: Bench = {
             what: `${what.full}: the difference above`,
             median: Math.max(0, memoryMb("full") - memoryMb("empty")),
           },
-          peers: [{ what: "as live XState actors of the same machine", median: (live.eachKb * sleepers) / 1_024 }],
+          peers: [{ what: "as live XState actors of the same machine", median: (live.eachKb * waitingRuns) / 1_024 }],
           rounds,
-          note: `Ours is within what two starts differ by anyway. The peer is reckoned from ${actors.toLocaleString("en-US")} actors, ${live.eachKb.toFixed(1)} KB each without a transcript.`,
+          note: `Ours is within the variation between two starts. The peer is extrapolated from ${actors.toLocaleString("en-US")} actors, ${live.eachKb.toFixed(1)} KB each without a transcript.`,
         },
       ];
     }),
 };
 
-/** Runs that asked for an approval and wait for it, as they lie in the database. */
+/** Fills a database with runs that wait for an approval. */
 async function fill(path: string): Promise<void> {
   const store = await openSqliteStore(path);
-  for (let first = 0; first < sleepers; first += batch) {
-    await Promise.all(Array.from({ length: batch }, (_, index) => sleep(store, first + index)));
+  for (let first = 0; first < waitingRuns; first += batch) {
+    await Promise.all(Array.from({ length: batch }, (_, index) => addWaitingRun(store, first + index)));
   }
   await store.close();
 }
 
-async function sleep(store: Store, index: number): Promise<void> {
+async function addWaitingRun(store: Store, index: number): Promise<void> {
   const id = `run-${index}`;
   const key = `${id}/ask`;
   const origin = { ...sampleSpec(id).origin, thread: index + 1 };
@@ -96,7 +99,7 @@ async function sleep(store: Store, index: number): Promise<void> {
       sampleStep(id, { snapshot: sampleSnapshot({ handlingCalls: "awaitingApproval" }), status: "waiting" }),
     ),
   ];
-  if ((await Promise.all(written)).some((result) => result === false)) throw new Error(`${id} does not sleep`);
+  if ((await Promise.all(written)).some((result) => result === false)) throw new Error(`${id} was not stored`);
 }
 
 async function child<Answer = { startMs: number; memoryMb: number }>(name: string, argument: string): Promise<Answer> {
