@@ -3,7 +3,7 @@ import { ToolErrorCode } from "#domain/errors.ts";
 import type { ToolResult as DomainResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { compileSchema } from "#domain/tool-schema.ts";
-import { validateArguments } from "#toolsets/prepare-call.ts";
+import { validateArguments } from "#toolsets/call-arguments.ts";
 import { resultOfError, toJsonValue } from "#toolsets/tool-result.ts";
 import type { ClassTool, ForeignResult, RequiresApproval } from "./adapt-tool.ts";
 import { type ToolResultDisplay, toReturnDisplay } from "./foreign-results.ts";

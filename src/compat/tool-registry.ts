@@ -3,8 +3,7 @@ import { type ToolErrorType, UserError } from "#domain/errors.ts";
 import type { JsonSchema } from "#domain/json-schema.ts";
 import { getLLMTools, type NamedTool } from "#domain/tool.ts";
 import { describeSchemaIssue, jsonSchemaOf, type SchemaIssue } from "#domain/tool-schema.ts";
-import { exampleArguments, formatExample } from "#toolsets/prepare-call.ts";
-import { repairArguments } from "#toolsets/repair-arguments.ts";
+import { exampleArguments, formatExample, repairArguments } from "#toolsets/call-arguments.ts";
 import { adaptTool, type ClassTool, type ForeignTool, isClassTool, isNamedTool, type PlainTool } from "./adapt-tool.ts";
 
 /** A function in the format of OpenAI-compatible models. */

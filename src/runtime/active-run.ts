@@ -1,6 +1,6 @@
+import { SerialQueue } from "#domain/async-work.ts";
 import type { LoggedEvent } from "#domain/events.ts";
 import type { RunSpec } from "#domain/run.ts";
-import { SerialQueue } from "#domain/serial-queue.ts";
 import { readable, type Store } from "#runtime/store/store.ts";
 import type { BaseCommit, StepChanges } from "#sandbox/sandbox.ts";
 import type { Toolbox } from "#toolsets/toolbox.ts";

@@ -1,8 +1,8 @@
+import { SerialQueue } from "#domain/async-work.ts";
 import { DatabaseError, OutageError, UserError } from "#domain/errors.ts";
 import type { LoggedEvent } from "#domain/events.ts";
 import { logFieldsOf, withLogContext } from "#domain/log-context.ts";
 import type { RunSpec } from "#domain/run.ts";
-import { SerialQueue } from "#domain/serial-queue.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import { LeaseLostError, withLease } from "#domain/write-lease.ts";
 import type { ActiveRun } from "./active-run.ts";

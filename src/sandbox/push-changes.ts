@@ -1,6 +1,6 @@
 import { packObjects, writeCommit } from "isomorphic-git";
+import { withRetries } from "#domain/async-work.ts";
 import { UserError } from "#domain/errors.ts";
-import { withRetries } from "#domain/with-retries.ts";
 import type { Base } from "./base.ts";
 import { EventLoopYielder } from "./event-loop.ts";
 import { encodeTree, type GitObject, isFolder, parseTree, type TreeItem } from "./git-objects.ts";

@@ -7,7 +7,7 @@ import { dirname, join } from "node:path";
 import { createInterface, type Interface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { SerialQueue } from "#domain/serial-queue.ts";
+import { SerialQueue } from "#domain/async-work.ts";
 import { isCommand } from "#ui/command.ts";
 import { columnsOf, isTerminal, wrapLines } from "./style.ts";
 

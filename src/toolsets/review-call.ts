@@ -1,18 +1,47 @@
+import { isDeepStrictEqual } from "node:util";
 import { type Approval, canonicalJson, coversCall } from "#domain/approval.ts";
+import { abandonOnAbort } from "#domain/async-work.ts";
 import { BlockedError, ToolError } from "#domain/errors.ts";
 import type { ModelCall } from "#domain/events.ts";
 import { type Preview, type PreviewSection, previewLength } from "#domain/preview.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { OpenCall } from "#domain/run.ts";
-import type { NamedTool, ToolContext } from "#domain/tool.ts";
+import { getManualTools, isLLMTool, isManualTool, type NamedTool, type ToolContext } from "#domain/tool.ts";
+import type { ToolSchema } from "#domain/tool-schema.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { EventLoopYielder } from "#sandbox/event-loop.ts";
+import { closestMatch } from "#text/closest-match.ts";
 import { createRedactor, redactDeep } from "#text/redact.ts";
 import { toPreview } from "#ui/request-blocks.ts";
-import { abandonOnAbort } from "./abandon-on-abort.ts";
-import { type CallContext, type PreparedCall, type PrepareState, prepareCall } from "./prepare-call.ts";
+import { validateArguments } from "./call-arguments.ts";
 import { failedResult, interruptedResult, resultOfError } from "./tool-result.ts";
 import type { FinishedCall } from "./toolset.ts";
+
+/** The context in which the runtime reviews and runs a call. */
+export type CallContext = Pick<
+  ToolContext,
+  "abortSignal" | "messages" | "run" | "idempotencyKey" | "output" | "approved"
+> & {
+  /** Default: the model, which cannot call manual tools. */
+  invokedBy?: "model" | "person";
+};
+
+/** A call to a tool that its caller may use, with arguments that the tool accepts. */
+export interface PreparedCall {
+  call: ModelCall;
+  invokedBy: "model" | "person";
+  tool: NamedTool;
+  /** The arguments as the tool receives them, such as with text parsed into a date. */
+  value: unknown;
+  /** The arguments as they are shown, stored and compared. */
+  args: unknown;
+  outputSchema: ToolSchema | undefined;
+}
+
+export interface ToolSchemas {
+  input: ToolSchema;
+  output: ToolSchema | undefined;
+}
 
 /** The decision on a call before it runs. `args` are the validated arguments, which are shown, stored and executed. */
 export type CallReview =
@@ -22,11 +51,18 @@ export type CallReview =
   | { kind: "refuse"; result: ToolResult };
 
 /** The tools of a run, and the state that decides whether their calls may run. */
-export interface ReviewState extends PrepareState {
+export interface ReviewState {
+  tools: readonly NamedTool[];
+  /** The tools the model is offered. */
+  offered: readonly NamedTool[];
+  find(name: string): NamedTool | undefined;
+  schemas: ReadonlyMap<NamedTool, ToolSchemas>;
   workspace: Workspace;
   repeated: RepeatedCalls;
   /** Tools that always need approval, regardless of their settings. */
   alwaysAsk: readonly string[];
+  /** The calls that are validated but not yet executed, by call ID. */
+  prepared: Map<string, PreparedCall>;
 }
 
 /** Decides whether a call runs, needs approval, or is refused. Never throws. */
@@ -51,6 +87,45 @@ export async function reviewCall(
   }
 }
 
+/**
+ * Finds the tool of a call and validates the arguments. A call that is reviewed and then executed is validated once.
+ * `refused` tells the model how to correct the call.
+ */
+export async function prepareCall(
+  state: ReviewState,
+  call: ModelCall,
+  { invokedBy = "model" }: Pick<CallContext, "invokedBy">,
+): Promise<PreparedCall | { refused: ToolResult }> {
+  const known = state.prepared.get(call.callId);
+  if (known && isSameCall(known, call) && known.invokedBy === invokedBy) return known;
+
+  const tool = state.find(call.tool);
+  if (!tool) {
+    return {
+      refused: unknownTool(call.tool, invokedBy === "model" ? state.offered : getManualTools(state.tools)),
+    };
+  }
+  if (invokedBy === "model" && !isLLMTool(tool)) return { refused: manualTool(tool) };
+  if (invokedBy === "person" && !isManualTool(tool)) return { refused: modelTool(tool) };
+
+  const schemas = state.schemas.get(tool);
+  if (!schemas) throw new Error(`The schemas of ${tool.name} were never compiled.`);
+  const validated = await validateArguments(tool.name, schemas.input, call);
+  if (!validated.valid) return { refused: validated.result };
+
+  const { value, args } = validated;
+  const prepared = { call, invokedBy, tool, value, args, outputSchema: schemas.output };
+  state.prepared.set(call.callId, prepared);
+  return prepared;
+}
+
+/** Providers may reuse a call's ID, so its tool and arguments are compared as well. */
+function isSameCall({ call: known, args }: PreparedCall, call: ModelCall): boolean {
+  if (known.tool !== call.tool) return false;
+  if (isDeepStrictEqual(call.args, args)) return true;
+  return isDeepStrictEqual(call.args, known.args) && call.parseError === known.parseError;
+}
+
 function refuse(result: ToolResult): CallReview {
   return { kind: "refuse", result };
 }
@@ -61,6 +136,35 @@ function redundant({ tool }: PreparedCall): ToolResult {
     code: "REDUNDANT_CALL",
     type: "validation_error",
     suggestion: "Use the result of the first call.",
+  });
+}
+
+function unknownTool(name: string, reachable: readonly NamedTool[]): ToolResult {
+  const near = closestMatch(
+    name,
+    reachable.flatMap((tool) => [tool.name, ...(tool.aliases ?? [])]),
+  );
+  const names = reachable.map((tool) => tool.name);
+  const list = names.length > 0 ? `Available tools: ${names.join(", ")}.` : "No tools are available.";
+  return failedResult(`Unknown tool: ${name}.`, {
+    code: "UNKNOWN_TOOL",
+    type: "validation_error",
+    suggestion: near ? `Did you mean ${near}? ${list}` : list,
+    details: { requested_tool: name, available_tools: names },
+  });
+}
+
+function manualTool({ name }: NamedTool): ToolResult {
+  return failedResult(`${name} is a manual tool: only people can call it. The call was refused and recorded.`, {
+    code: "MANUAL_TOOL",
+    suggestion: `Explain in your answer why ${name} should be called, so that a person can do it.`,
+  });
+}
+
+function modelTool({ name }: NamedTool): ToolResult {
+  return failedResult(`${name} can be called only by the worker.`, {
+    code: "PERMISSION_DENIED",
+    suggestion: "Ask the worker for it in a comment.",
   });
 }
 

@@ -1,14 +1,23 @@
 import { type JSONSchema7, jsonSchema } from "ai";
 import type { Approval } from "#domain/approval.ts";
+import { abandonOnAbort } from "#domain/async-work.ts";
 import { UserError } from "#domain/errors.ts";
 import type { ModelCall } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
 import { getLLMTools, type NamedTool, type ToolContext } from "#domain/tool.ts";
 import { compileSchema, describeSchemaIssue, type ToolSchema } from "#domain/tool-schema.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { abandonOnAbort } from "./abandon-on-abort.ts";
-import { type CallContext, type PreparedCall, prepareCall, type ToolSchemas } from "./prepare-call.ts";
-import { type CallReview, openToolContext, RepeatedCalls, type ReviewState, reviewCall } from "./review-call.ts";
+import {
+  type CallContext,
+  type CallReview,
+  openToolContext,
+  type PreparedCall,
+  prepareCall,
+  RepeatedCalls,
+  type ReviewState,
+  reviewCall,
+  type ToolSchemas,
+} from "./review-call.ts";
 import type { ToolEvents } from "./tool-events.ts";
 import {
   failedResult,

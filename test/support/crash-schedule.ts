@@ -1,6 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
-import { SerialQueue } from "#domain/serial-queue.ts";
+import { SerialQueue } from "#domain/async-work.ts";
 import { actionRepository, startActionWorld } from "./action-world.ts";
 import { fixScript, playFix, whatGitHubHolds } from "./fix-story.ts";
 import { type Forge, type Replica, startForge } from "./forge-world.ts";

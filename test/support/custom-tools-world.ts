@@ -7,7 +7,7 @@ import type { RunSpec } from "#domain/run.ts";
 import { WorkerDefinition } from "#domain/worker.ts";
 import { customToolset } from "#toolsets/custom/custom-toolset.ts";
 import { openToolbox } from "#toolsets/open-toolbox.ts";
-import type { CallContext } from "#toolsets/prepare-call.ts";
+import type { CallContext } from "#toolsets/review-call.ts";
 import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
 import { memoryWorkspace } from "./memory-workspace.ts";
 import { runSpec } from "./toolset-world.ts";

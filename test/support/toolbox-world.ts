@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { Approval } from "#domain/approval.ts";
 import type { ModelCall } from "#domain/events.ts";
 import type { NamedTool } from "#domain/tool.ts";
-import type { CallContext } from "#toolsets/prepare-call.ts";
+import type { CallContext } from "#toolsets/review-call.ts";
 import { createToolbox, type ToolboxOptions } from "#toolsets/toolbox.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
 import { memoryWorkspace } from "./memory-workspace.ts";

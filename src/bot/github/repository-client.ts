@@ -1,3 +1,4 @@
+import { withRetries } from "#domain/async-work.ts";
 import { OutageError, UserError } from "#domain/errors.ts";
 import {
   type Account,
@@ -20,7 +21,6 @@ import {
   type ReviewThread,
   type StateChange,
 } from "#domain/github.ts";
-import { withRetries } from "#domain/with-retries.ts";
 import { hasMarker, markerOf } from "#text/comment-marker.ts";
 import { downloadAttachment, findAttachments, findSignedUrl, HiddenAttachment } from "./attachments.ts";
 import {

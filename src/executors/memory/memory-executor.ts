@@ -1,7 +1,7 @@
 import { StringDecoder } from "node:string_decoder";
 import { z } from "zod";
+import { SerialQueue } from "#domain/async-work.ts";
 import { ToolError } from "#domain/errors.ts";
-import { SerialQueue } from "#domain/serial-queue.ts";
 import type {
   ExecRequest,
   ExecResult,

@@ -1,8 +1,8 @@
 import { createHash, randomBytes } from "node:crypto";
 import { chownSync, existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { SerialQueue } from "#domain/async-work.ts";
 import { ToolError } from "#domain/errors.ts";
-import { SerialQueue } from "#domain/serial-queue.ts";
 import type { GitFolder } from "#domain/workspace.ts";
 import type {
   ExecRequest,

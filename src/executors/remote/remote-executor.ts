@@ -1,6 +1,6 @@
 import type { Experimental_SandboxProcess, Experimental_SandboxSession } from "ai";
+import { SerialQueue } from "#domain/async-work.ts";
 import { ToolError } from "#domain/errors.ts";
-import { SerialQueue } from "#domain/serial-queue.ts";
 import type { Availability, ExecRequest, ExecResult, ExecSession, Executor, TreeSource } from "#executors/executor.ts";
 import { type OutputBudget, outputBudget } from "#executors/output-budget.ts";
 import { createTreeMirror } from "#executors/tree-mirror.ts";

@@ -1,5 +1,6 @@
 import type { ModelMessage } from "ai";
 import { canonicalJson } from "#domain/approval.ts";
+import { abandonOnAbort } from "#domain/async-work.ts";
 import { UserError } from "#domain/errors.ts";
 import type { LoggedEvent, ModelCall, RunEvent } from "#domain/events.ts";
 import { checkAnswer, type OutputSchema } from "#domain/output-schema.ts";
@@ -10,7 +11,6 @@ import { buildTranscript, failuresIn, fitTranscript, sizeOf } from "#runtime/mod
 import { chosenModel, foldForward } from "#runtime/read-log.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import { estimateTokens } from "#text/estimate-tokens.ts";
-import { abandonOnAbort } from "#toolsets/abandon-on-abort.ts";
 import type { Toolbox } from "#toolsets/toolbox.ts";
 import type { EffectHandler, EffectServices } from "./effect-handler.ts";
 

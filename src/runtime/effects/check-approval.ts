@@ -17,7 +17,7 @@ import { readBaseCommit } from "#runtime/read-log.ts";
 import { readSettings } from "#runtime/run-environment.ts";
 import { applyExecution } from "#runtime/store/apply-decision.ts";
 import { requireRun } from "#runtime/store/store.ts";
-import type { CallContext } from "#toolsets/prepare-call.ts";
+import type { CallContext } from "#toolsets/review-call.ts";
 import type { Toolbox } from "#toolsets/toolbox.ts";
 import { callContext, type EffectServices, Postponed } from "./effect-handler.ts";
 

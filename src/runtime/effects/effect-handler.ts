@@ -7,7 +7,7 @@ import type { RunEnvironment, StoredWork } from "#runtime/run-environment.ts";
 import type { RunObserver } from "#runtime/run-observer.ts";
 import type { EffectOf, RuntimeEffect } from "#runtime/runtime-effect.ts";
 import type { Effect, EffectCompletion, Store } from "#runtime/store/store.ts";
-import type { CallContext } from "#toolsets/prepare-call.ts";
+import type { CallContext } from "#toolsets/review-call.ts";
 
 /** Performs one kind of effect. After a crash it is called again for the same key, with `effect.attempts` above 1. */
 export interface EffectHandler<Request extends RuntimeEffect = RuntimeEffect> {

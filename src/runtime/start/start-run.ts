@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { settingsPath } from "#config/repository-settings.ts";
+import { SerialQueue } from "#domain/async-work.ts";
 import { UserError } from "#domain/errors.ts";
 import type { GitHub } from "#domain/github.ts";
 import { logContext } from "#domain/log-context.ts";
 import { isScheduled, nothingToDo, type RunOrigin, type RunSpec, shortId } from "#domain/run.ts";
-import { SerialQueue } from "#domain/serial-queue.ts";
 import { initialRun } from "#runtime/apply-events.ts";
 import { readSettings } from "#runtime/run-environment.ts";
 import type { Runs } from "#runtime/runs.ts";

@@ -1,11 +1,11 @@
 import { z } from "zod";
 import type { ApprovalConfig } from "#domain/approval.ts";
+import { withRetries } from "#domain/async-work.ts";
 import { withApprovalsSection, withoutSectionMarks, withSection } from "#domain/commit-trailers.ts";
 import { ToolError } from "#domain/errors.ts";
 import { canWrite, type GitHub, GitHubRefusal, type PullRequest, type ReviewComment } from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
-import { withRetries } from "#domain/with-retries.ts";
 import { configuredApproval } from "#toolsets/approval-settings.ts";
 import { threadsOf } from "#toolsets/github/pull-request.ts";
 import type { FinishedCall, ToolServices } from "#toolsets/toolset.ts";

@@ -1,10 +1,10 @@
 import { z } from "zod";
 import type { ApprovalConfig } from "#domain/approval.ts";
+import { withRetries } from "#domain/async-work.ts";
 import { ToolError } from "#domain/errors.ts";
 import { type GitHub, GitHubRefusal, type ReviewComment } from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
-import { withRetries } from "#domain/with-retries.ts";
 import { postMarker } from "#text/comment-marker.ts";
 import { quoted } from "#text/visible-text.ts";
 import { configuredApproval } from "#toolsets/approval-settings.ts";

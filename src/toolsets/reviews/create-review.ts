@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { ApprovalConfig } from "#domain/approval.ts";
+import { withRetries } from "#domain/async-work.ts";
 import { ToolError } from "#domain/errors.ts";
 import {
   GitHubRefusal,
@@ -11,7 +12,6 @@ import {
 import type { ToolResult } from "#domain/result.ts";
 import { isRunBranch } from "#domain/run.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
-import { withRetries } from "#domain/with-retries.ts";
 import { postMarker } from "#text/comment-marker.ts";
 import { configuredApproval } from "#toolsets/approval-settings.ts";
 import { ownPullRequest } from "#toolsets/github/pull-request.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { ApprovalDecisionType } from "#domain/approval.ts";
-import { SerialQueue } from "#domain/serial-queue.ts";
+import { SerialQueue } from "#domain/async-work.ts";
 import { GuardedChild } from "#executors/guarded-child.ts";
 import { type CommandPolicy, judgeUninspectable } from "./command-policy.ts";
 

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import { z } from "zod";
+import { SerialQueue } from "#domain/async-work.ts";
 import { UserError } from "#domain/errors.ts";
-import { SerialQueue } from "#domain/serial-queue.ts";
 import { LeaseLostError, startStopwatch } from "#domain/write-lease.ts";
 import type { Dispatch, DispatchTarget } from "#runtime/dispatch.ts";
 import { sqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";

@@ -1,8 +1,8 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import { gunzipSync, gzipSync } from "node:zlib";
+import { withRetries } from "#domain/async-work.ts";
 import { OutageError, UserError } from "#domain/errors.ts";
-import { withRetries } from "#domain/with-retries.ts";
 import { LeaseLostError, withLease } from "#domain/write-lease.ts";
 import { encodePack, encodeTree, type GitObject, hashObject, parseCommit, parseTree } from "#sandbox/git-objects.ts";
 import { ObjectStore } from "#sandbox/object-store.ts";

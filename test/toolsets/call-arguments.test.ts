@@ -3,8 +3,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { compileSchema } from "#domain/tool-schema.ts";
-import { exampleCall, validateArguments } from "#toolsets/prepare-call.ts";
-import { repairArguments } from "#toolsets/repair-arguments.ts";
+import { exampleCall, repairArguments, validateArguments } from "#toolsets/call-arguments.ts";
 
 const readSchema = z.object({
   path: z.string(),

@@ -1,88 +1,9 @@
-import { isDeepStrictEqual } from "node:util";
 import type { ModelCall } from "#domain/events.ts";
-import { choicesOf, type JsonSchema, type Parameter, parametersOf, typesOf } from "#domain/json-schema.ts";
+import { choicesOf, type JsonSchema, type Parameter, parametersOf, typeOfValue, typesOf } from "#domain/json-schema.ts";
 import type { ToolResult } from "#domain/result.ts";
-import { getManualTools, isLLMTool, isManualTool, type NamedTool, type ToolContext } from "#domain/tool.ts";
 import { describeSchemaIssue, parseArguments, type SchemaIssue, type ToolSchema } from "#domain/tool-schema.ts";
 import { closestMatch } from "#text/closest-match.ts";
-import { repairArguments } from "./repair-arguments.ts";
 import { failedResult } from "./tool-result.ts";
-
-/** The context in which the runtime reviews and runs a call. */
-export type CallContext = Pick<
-  ToolContext,
-  "abortSignal" | "messages" | "run" | "idempotencyKey" | "output" | "approved"
-> & {
-  /** Default: the model, which cannot call manual tools. */
-  invokedBy?: "model" | "person";
-};
-
-/** A call to a tool that its caller may use, with arguments that the tool accepts. */
-export interface PreparedCall {
-  call: ModelCall;
-  invokedBy: "model" | "person";
-  tool: NamedTool;
-  /** The arguments as the tool receives them, such as with text parsed into a date. */
-  value: unknown;
-  /** The arguments as they are shown, stored and compared. */
-  args: unknown;
-  outputSchema: ToolSchema | undefined;
-}
-
-/** The available tools, and the calls that are validated but not yet executed. */
-export interface PrepareState {
-  tools: readonly NamedTool[];
-  /** The tools the model is offered. */
-  offered: readonly NamedTool[];
-  find(name: string): NamedTool | undefined;
-  schemas: ReadonlyMap<NamedTool, ToolSchemas>;
-  /** Prepared calls by call ID. */
-  prepared: Map<string, PreparedCall>;
-}
-
-export interface ToolSchemas {
-  input: ToolSchema;
-  output: ToolSchema | undefined;
-}
-
-/**
- * Finds the tool of a call and validates the arguments. A call that is reviewed and then executed is validated once.
- * `refused` tells the model how to correct the call.
- */
-export async function prepareCall(
-  state: PrepareState,
-  call: ModelCall,
-  { invokedBy = "model" }: Pick<CallContext, "invokedBy">,
-): Promise<PreparedCall | { refused: ToolResult }> {
-  const known = state.prepared.get(call.callId);
-  if (known && isSameCall(known, call) && known.invokedBy === invokedBy) return known;
-
-  const tool = state.find(call.tool);
-  if (!tool) {
-    return {
-      refused: unknownTool(call.tool, invokedBy === "model" ? state.offered : getManualTools(state.tools)),
-    };
-  }
-  if (invokedBy === "model" && !isLLMTool(tool)) return { refused: manualTool(tool) };
-  if (invokedBy === "person" && !isManualTool(tool)) return { refused: modelTool(tool) };
-
-  const schemas = state.schemas.get(tool);
-  if (!schemas) throw new Error(`The schemas of ${tool.name} were never compiled.`);
-  const validated = await validateArguments(tool.name, schemas.input, call);
-  if (!validated.valid) return { refused: validated.result };
-
-  const { value, args } = validated;
-  const prepared = { call, invokedBy, tool, value, args, outputSchema: schemas.output };
-  state.prepared.set(call.callId, prepared);
-  return prepared;
-}
-
-/** Providers may reuse a call's ID, so its tool and arguments are compared as well. */
-function isSameCall({ call: known, args }: PreparedCall, call: ModelCall): boolean {
-  if (known.tool !== call.tool) return false;
-  if (isDeepStrictEqual(call.args, args)) return true;
-  return isDeepStrictEqual(call.args, known.args) && call.parseError === known.parseError;
-}
 
 /** `value` is passed to the tool; `args` are shown, stored and validated again. */
 export type ValidatedArguments = { valid: true; value: unknown; args: unknown } | { valid: false; result: ToolResult };
@@ -167,35 +88,6 @@ async function invalidArguments(
   });
 }
 
-function unknownTool(name: string, reachable: readonly NamedTool[]): ToolResult {
-  const near = closestMatch(
-    name,
-    reachable.flatMap((tool) => [tool.name, ...(tool.aliases ?? [])]),
-  );
-  const names = reachable.map((tool) => tool.name);
-  const list = names.length > 0 ? `Available tools: ${names.join(", ")}.` : "No tools are available.";
-  return failedResult(`Unknown tool: ${name}.`, {
-    code: "UNKNOWN_TOOL",
-    type: "validation_error",
-    suggestion: near ? `Did you mean ${near}? ${list}` : list,
-    details: { requested_tool: name, available_tools: names },
-  });
-}
-
-function manualTool({ name }: NamedTool): ToolResult {
-  return failedResult(`${name} is a manual tool: only people can call it. The call was refused and recorded.`, {
-    code: "MANUAL_TOOL",
-    suggestion: `Explain in your answer why ${name} should be called, so that a person can do it.`,
-  });
-}
-
-function modelTool({ name }: NamedTool): ToolResult {
-  return failedResult(`${name} can be called only by the worker.`, {
-    code: "PERMISSION_DENIED",
-    suggestion: "Ask the worker for it in a comment.",
-  });
-}
-
 /**
  * Builds a valid call from the schema, such as `read_file(path="src/main.ts")`, with the required parameters and as few
  * optional ones as necessary. Resolves to undefined if the schema accepts none of these.
@@ -254,4 +146,110 @@ function exampleText(name: string): string {
   if (/url/i.test(name)) return "https://example.com";
   if (/command/i.test(name)) return "ls -la";
   return "value";
+}
+
+/** Parameter names that other tool systems use for the same purpose. */
+const synonyms: readonly (readonly string[])[] = [
+  ["path", "file_path", "filepath", "file", "filename", "file_name", "paths", "file_paths", "files", "filenames"],
+  ["path", "directory", "dir", "folder"],
+  ["content", "contents", "text", "body", "data"],
+  ["pattern", "query", "regex", "search", "search_term"],
+  ["command", "cmd", "script"],
+  ["from", "source", "src", "old_path"],
+  ["to", "destination", "dest", "target", "new_path"],
+  ["old_string", "old_text", "old", "search"],
+  ["new_string", "new_text", "new", "replace", "replacement"],
+  ["patch", "diff"],
+  ["limit", "max_results", "head_limit"],
+  ["task", "input", "prompt", "message"],
+  ["context", "instructions"],
+];
+
+/**
+ * Corrects common mistakes in a model's arguments: JSON passed as text, quoted numbers and booleans, a single value for a
+ * list, null for an optional parameter, parameter names of other tool systems. Never completes truncated input or guesses
+ * a value. The caller must validate the result.
+ */
+export function repairArguments(args: unknown, json: JsonSchema): unknown {
+  const object = typeof args === "string" ? parseJson(parseJson(args)) : args;
+  if (typeOfValue(object) !== "object") return object;
+
+  return repairObject(object as Record<string, unknown>, parametersOf(json));
+}
+
+function repairObject(given: Record<string, unknown>, parameters: Parameter[]): Record<string, unknown> {
+  const entries = Object.entries(given).flatMap(([key, value]): [string, unknown][] => {
+    const parameter = parameters.find(({ name }) => name === key) ?? likelyParameter(key, given, parameters);
+    if (!parameter) return [[key, value]];
+
+    const { name, schema, required } = parameter;
+    const mayBeNull = typesOf(schema).length === 0 || typesOf(schema).includes("null");
+    return value === null && !required && !mayBeNull ? [] : [[name, repairValue(value, schema)]];
+  });
+  return Object.fromEntries(entries);
+}
+
+function likelyParameter(key: string, given: Record<string, unknown>, parameters: Parameter[]): Parameter | undefined {
+  const free = parameters.filter(({ name }) => !Object.hasOwn(given, name));
+  const same = free.find(({ name }) => normalizeName(name) === normalizeName(key));
+  if (same) return same;
+
+  const groups = synonyms.filter((group) => group.some((word) => normalizeName(word) === normalizeName(key)));
+  return free.find(({ name }) =>
+    groups.some((group) => group.some((word) => normalizeName(word) === normalizeName(name))),
+  );
+}
+
+function normalizeName(name: string): string {
+  return name.replace(/[-_]/g, "").toLowerCase();
+}
+
+function repairValue(value: unknown, schema: JsonSchema): unknown {
+  const types = typesOf(schema);
+  const type = typeOfValue(value);
+  if (types.length === 0) return value;
+  if (types.includes(type) || (type === "number" && types.includes("integer"))) return repairMembers(value, schema);
+
+  if (typeof value === "string") {
+    const parsed = parseText(value, types);
+    if (parsed !== undefined) return repairMembers(parsed, schema);
+  }
+  if (types.includes("array") && type !== "null") return repairMembers([value], schema);
+  if (Array.isArray(value) && value.length === 1) return repairValue(value[0], schema);
+  return value;
+}
+
+function repairMembers(value: unknown, schema: JsonSchema): unknown {
+  if (Array.isArray(value) && schema.items) return value.map((item) => repairValue(item, schema.items as JsonSchema));
+  if (typeOfValue(value) === "object" && schema.properties) {
+    return repairObject(value as Record<string, unknown>, parametersOf(schema));
+  }
+  return value;
+}
+
+function parseText(text: string, types: string[]): unknown {
+  const word = text.trim();
+  if ((types.includes("number") || types.includes("integer")) && /^-?\d+(\.\d+)?(e[+-]?\d+)?$/i.test(word)) {
+    return Number(word);
+  }
+  if (types.includes("boolean") && /^(true|false)$/i.test(word)) return word.toLowerCase() === "true";
+
+  const parsed = parseJson(text);
+  return parsed !== text && types.includes(typeOfValue(parsed)) ? parsed : undefined;
+}
+
+/** Parses JSON text; returns any other value unchanged. */
+function parseJson(value: unknown): unknown {
+  if (typeof value !== "string") return value;
+  try {
+    return JSON.parse(withoutFence(value));
+  } catch {
+    return value;
+  }
+}
+
+function withoutFence(text: string): string {
+  const lines = text.trim().split("\n");
+  const isFenced = lines.length > 2 && /^```\w*\s*$/.test(lines[0] ?? "") && lines.at(-1)?.trim() === "```";
+  return isFenced ? lines.slice(1, -1).join("\n") : text;
 }
