@@ -27,7 +27,7 @@ const areas: Record<string, Area> = {
   approvals: {
     code: [
       "src/runtime/{approval-rules,decide-approvals,describe-feedback}.ts",
-      "src/runtime/effects/{check-approval,review-calls,post-requests}.ts",
+      "src/runtime/effects/{check-approval,tool-calls,post-requests}.ts",
       "src/runtime/store/apply-decision.ts",
     ],
     tests: [
@@ -38,7 +38,7 @@ const areas: Record<string, Area> = {
   runtime: {
     code: [
       "src/runtime/{apply-events,run-session,run-scheduler,cost-watch,read-log}.ts",
-      "src/runtime/effects/{execute-tool,person-calls,children,post-to-thread,effect-handler}.ts",
+      "src/runtime/effects/{person-calls,children,post-to-thread,effect-handler}.ts",
     ],
     tests: [
       "test/runtime/*.test.ts",

@@ -3,6 +3,7 @@ import type { LoggedEvent } from "#domain/events.ts";
 import type { RunSpec } from "#domain/run.ts";
 import { readable, type Store } from "#runtime/store/store.ts";
 import type { BaseCommit, StepChanges } from "#sandbox/sandbox.ts";
+import type { CallContext } from "#toolsets/review-call.ts";
 import type { Toolbox } from "#toolsets/toolbox.ts";
 import type { LiveOutput } from "./live-output.ts";
 import { finishedCalls, readBaseCommit } from "./read-log.ts";
@@ -112,6 +113,18 @@ export class ActiveRun {
       release?.();
       throw error;
     }
+  }
+
+  /** Returns the context in which a call is reviewed and executed. */
+  callContext({ callId, step, signal }: { callId: string; step: number; signal: AbortSignal }): CallContext {
+    const { id, worker, depth } = this.spec;
+    return {
+      abortSignal: signal,
+      messages: [],
+      run: { id, worker: worker.name, depth, step },
+      idempotencyKey: `${id}/${step}/${callId}`,
+      output: (text) => this.live.add(id, { source: callId, text }),
+    };
   }
 
   instructions(): string {

@@ -187,7 +187,8 @@ async function decide(
 
   const shown = await previewOf(tool, value, context);
   if (shown.kind === "refused") return refuse(shown.result);
-  if (shown.preview && previewLength(shown.preview) > maxPreviewLength) return refuse(tooLong(tool, shown.preview));
+  const length = shown.preview ? previewLength(shown.preview) : 0;
+  if (length > maxPreviewLength) return refuse(tooLong(tool.name, length));
   const preview = shown.preview && (await hideSecretFiles(shown.preview));
   if (hidesText(args, preview)) return refuse(unshowable(tool));
   const known = remembered.find((approval) => coversCall(approval, { tool: tool.name, args, preview }));
@@ -199,9 +200,10 @@ async function decide(
 /** More than any front end shows. Each front end has its own limit. */
 const maxPreviewLength = 600_000;
 
-function tooLong({ name }: NamedTool, preview: Preview): ToolResult {
-  const characters = previewLength(preview).toLocaleString("en-US");
-  return failedResult(`A person has to approve ${name}, and it is too long to show: ${characters} characters.`, {
+/** The result of a call that needs approval, and that is too long for people to read it. */
+export function tooLong(tool: string, characters: number): ToolResult {
+  const count = characters.toLocaleString("en-US");
+  return failedResult(`A person has to approve ${tool}, and it is too long to show: ${count} characters.`, {
     code: "TOO_LARGE",
     suggestion: "Split it into several calls. A push contains only the files that git_stage names.",
   });

@@ -5,7 +5,7 @@ import type { Permission } from "#domain/github.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { ActiveRun } from "#runtime/active-run.ts";
 import type { EffectHandler } from "#runtime/effects/effect-handler.ts";
-import { reviewCalls } from "#runtime/effects/review-calls.ts";
+import { reviewCalls } from "#runtime/effects/tool-calls.ts";
 import type { FrontEnd, PostOptions } from "#runtime/front-end.ts";
 import { createLiveOutput } from "#runtime/live-output.ts";
 import type { RuntimeEffect } from "#runtime/runtime-effect.ts";

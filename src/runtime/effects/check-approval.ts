@@ -19,7 +19,7 @@ import { applyExecution } from "#runtime/store/apply-decision.ts";
 import { requireRun } from "#runtime/store/store.ts";
 import type { CallContext } from "#toolsets/review-call.ts";
 import type { Toolbox } from "#toolsets/toolbox.ts";
-import { callContext, type EffectServices, Postponed } from "./effect-handler.ts";
+import { type EffectServices, Postponed } from "./effect-handler.ts";
 
 export interface Grant {
   /** The approved arguments, with which the tool runs. */
@@ -62,7 +62,7 @@ export async function checkApproval(
     spec: run.spec,
     toolbox: await run.tools(signal),
     call,
-    context: callContext(run, { callId: call.callId, step, signal }),
+    context: run.callContext({ callId: call.callId, step, signal }),
     baseCommit: readBaseCommit(await run.log())?.commit ?? "",
   });
 

@@ -1,5 +1,4 @@
 import type { DeploymentPolicy } from "#config/deployment-policy.ts";
-import { ToolError } from "#domain/errors.ts";
 import type { Models } from "#models/models.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
 import type { FrontEnd, PostedComment, PostOptions } from "#runtime/front-end.ts";
@@ -7,7 +6,6 @@ import type { RunEnvironment, StoredWork } from "#runtime/run-environment.ts";
 import type { RunObserver } from "#runtime/run-observer.ts";
 import type { EffectOf, RuntimeEffect } from "#runtime/runtime-effect.ts";
 import type { Effect, EffectCompletion, Store } from "#runtime/store/store.ts";
-import type { CallContext } from "#toolsets/review-call.ts";
 
 /** Performs one kind of effect. After a crash it is called again for the same key, with `effect.attempts` above 1. */
 export interface EffectHandler<Request extends RuntimeEffect = RuntimeEffect> {
@@ -96,27 +94,4 @@ export async function postRequest(
   const commentId = comments.at(-1)?.id ?? 0;
   const names = alias === undefined ? [name] : [name, alias];
   return { posts: names.map((name) => ({ name, commentId, shown: { comments, revision } })) };
-}
-
-/** Returns the context in which a call is reviewed and executed. */
-export function callContext(
-  { spec, live }: Pick<ActiveRun, "spec"> & Partial<Pick<ActiveRun, "live">>,
-  { callId, step, signal }: { callId: string; step: number; signal: AbortSignal },
-): CallContext {
-  return {
-    abortSignal: signal,
-    messages: [],
-    run: { id: spec.id, worker: spec.worker.name, depth: spec.depth, step },
-    idempotencyKey: `${spec.id}/${step}/${callId}`,
-    output: (text) => live?.add(spec.id, { source: callId, text }),
-  };
-}
-
-/** The error of a call that was running when the process died, and that must not run twice. */
-export function interruptedCall(): ToolError {
-  return new ToolError("The process stopped during this call, so it may or may not have taken effect.", {
-    code: "INTERRUPTED",
-    type: "system_error",
-    suggestion: "Check its effect before you try again.",
-  });
 }

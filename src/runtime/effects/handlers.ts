@@ -1,12 +1,11 @@
 import { callModel } from "./call-model.ts";
 import { spawnChild, stopChildren } from "./children.ts";
 import type { EffectHandlers, EffectServices } from "./effect-handler.ts";
-import { executeTool } from "./execute-tool.ts";
 import { openRunSandbox } from "./open-run-sandbox.ts";
 import { invokeTool, runToolCommand } from "./person-calls.ts";
 import { closeApprovals, postApproval, postQuestion } from "./post-requests.ts";
 import { postAnswer, postBudget, postChanges, postToolReply, reportOutcome, showStatus } from "./post-to-thread.ts";
-import { reviewCalls } from "./review-calls.ts";
+import { executeTool, reviewCalls } from "./tool-calls.ts";
 
 export function effectHandlers(services: EffectServices): EffectHandlers {
   return {

@@ -19,15 +19,9 @@ import type { Toolbox } from "#toolsets/toolbox.ts";
 import { classifyCommand, isBuiltinCommand, isInteractive, type ParsedCommand } from "#ui/command.ts";
 import { argumentsFromOptions, extractManualToolInfo, getManualToolInfos } from "#ui/form-fields.ts";
 import { askPermission, readCurrentSettings } from "./check-approval.ts";
-import {
-  callContext,
-  type EffectHandler,
-  type EffectResult,
-  type EffectServices,
-  interruptedCall,
-  Postponed,
-} from "./effect-handler.ts";
+import { type EffectHandler, type EffectResult, type EffectServices, Postponed } from "./effect-handler.ts";
 import { confirmationName } from "./post-to-thread.ts";
+import { interruptedCall } from "./tool-calls.ts";
 
 type PersonEffect = Effect<EffectOf<"command.run" | "tool.invoke">>;
 type PersonServices = Pick<EffectServices, "store" | "frontEnd" | "now">;
@@ -103,7 +97,7 @@ async function execute(
 ): Promise<EffectResult> {
   const { callId, by, byId } = effect.request;
   const step = stepsOf(await run.log());
-  const context: CallContext = { ...callContext(run, { callId, step, signal }), invokedBy: "person" };
+  const context: CallContext = { ...run.callContext({ callId, step, signal }), invokedBy: "person" };
   const toolbox = await run.tools(signal);
   const found = toolbox.find(call.tool);
   const tool = found?.name ?? call.tool;

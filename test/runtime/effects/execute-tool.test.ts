@@ -1,7 +1,7 @@
 import { describe, expect, test, vi } from "vitest";
 import { BlockedError, OutageError, ToolError } from "#domain/errors.ts";
 import { Postponed } from "#runtime/effects/effect-handler.ts";
-import { executeTool } from "#runtime/effects/execute-tool.ts";
+import { executeTool } from "#runtime/effects/tool-calls.ts";
 import { type EffectWorldOptions, effectWorld } from "../../support/effect-world.ts";
 import { aTool } from "../../support/toolbox-world.ts";
 
@@ -274,6 +274,6 @@ test("the model reads the message and the suggestion of a call that failed", asy
     await handler.onFailure(request, made.run, new Error("Boom.")),
   ];
 
-  expect(expected.events).toMatchObject([{ event: { result: { llmContent: "It is raining. Wait." } } }]);
+  expect(expected.events).toMatchObject([{ event: { result: { llmContent: "Error: It is raining.\nWait." } } }]);
   expect(unexpected.events).toMatchObject([{ event: { result: { error: { code: "EXECUTION_ERROR" } } } }]);
 });

@@ -1,13 +1,11 @@
 import { describe, expect, test, vi } from "vitest";
-import type { ActiveRun } from "#runtime/active-run.ts";
 import { runToolCommand } from "#runtime/effects/person-calls.ts";
-import type { FrontEnd } from "#runtime/front-end.ts";
-import { MemoryStore } from "#runtime/store/memory/memory-store.ts";
 import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import type { Store } from "#runtime/store/store.ts";
 import { parseToolCommand } from "#ui/run-commands.ts";
+import { effectWorld } from "../../support/effect-world.ts";
 import { origin, type RuntimeWorldOptions, runtimeWorlds, turns } from "../../support/runtime-world.ts";
-import { aTool, toolboxWorld } from "../../support/toolbox-world.ts";
+import { aTool } from "../../support/toolbox-world.ts";
 
 const world = runtimeWorlds();
 
@@ -350,30 +348,11 @@ describe("after a crash", () => {
   test("a tool that must not run twice is reported instead of run again", async () => {
     const execute = vi.fn();
     const deploy = aTool({ name: "deploy", manualExecution: { mode: "manual" }, afterCrash: "report", execute });
-    const { toolbox } = await toolboxWorld([deploy]);
-    const base = { type: "sandbox.opened" as const, commit: "c".repeat(40), branch: "main" };
-    const activeRun = {
-      spec: { id: "r1", workerPath: "fixer", worker: { name: "fixer" }, origin },
-      repository: { confirmPermission: async () => "write" },
-      log: async () => [{ id: 1, runId: "r1", at: 0, event: base }],
-      tools: async () => toolbox,
-      change: async (work: () => Promise<unknown>) => ({ result: await work(), stored: {} }),
-    } as unknown as ActiveRun;
-    const request = {
-      kind: "command.run" as const,
-      callId: "by-1",
-      by: "ada",
-      command: parseToolCommand("/deploy --path x"),
-      mayBeForeign: false,
-    };
-    const effect = { key: "k", runId: "r1", queue: "work" as const, request, dueAt: 0, attempts: 2 };
-    const frontEnd = { canShow: () => true } as Partial<FrontEnd> as FrontEnd;
+    const { services, effect, perform } = await effectWorld({ tools: [deploy] });
+    const command = parseToolCommand("/deploy --path x");
+    const request = { kind: "command.run" as const, callId: "by-1", by: "ada", command, mayBeForeign: false };
 
-    const done = await runToolCommand({ store: new MemoryStore(), frontEnd, now: Date.now }).perform(
-      effect,
-      activeRun,
-      new AbortController().signal,
-    );
+    const done = await perform(runToolCommand(services), effect(request, { attempts: 2 }));
 
     expect(execute).not.toHaveBeenCalled();
     expect(done.events).toMatchObject([

@@ -1,7 +1,7 @@
 import { expect, test, vi } from "vitest";
 import type { Approval } from "#domain/approval.ts";
 import { type RunSpec, shortId } from "#domain/run.ts";
-import { reviewCalls } from "#runtime/effects/review-calls.ts";
+import { reviewCalls } from "#runtime/effects/tool-calls.ts";
 import { type EffectWorldOptions, effectWorld } from "../../support/effect-world.ts";
 import { sampleApproval, sampleEffect, sampleRun } from "../../support/store-samples.ts";
 import { aTool } from "../../support/toolbox-world.ts";
@@ -134,7 +134,7 @@ test("calls that cannot be reviewed are refused with the reason", async () => {
                 callId: "call-1",
                 tool: "write_file",
                 result: {
-                  llmContent: message,
+                  llmContent: `Error: ${message}`,
                   value: { kind: "text", content: message },
                   error: { type: "system_error", code: "UNAVAILABLE", message },
                 },

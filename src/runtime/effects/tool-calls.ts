@@ -1,0 +1,233 @@
+import { z } from "zod";
+import type { RepositorySettings } from "#config/repository-settings.ts";
+import { type Approval, approvalDigest } from "#domain/approval.ts";
+import { ToolError } from "#domain/errors.ts";
+import type { ModelCall, Verdict } from "#domain/events.ts";
+import { textOf } from "#domain/preview.ts";
+import type { ToolResult } from "#domain/result.ts";
+import { type RunSpec, shortId } from "#domain/run.ts";
+import type { ToolContext } from "#domain/tool.ts";
+import { confirmLease } from "#domain/write-lease.ts";
+import type { ActiveRun } from "#runtime/active-run.ts";
+import { approversOf, describeRequirement, requirementsOf, resolveAccounts } from "#runtime/approval-rules.ts";
+import { lastAnswer, openCallOf, readBaseCommit } from "#runtime/read-log.ts";
+import { readSettings } from "#runtime/run-environment.ts";
+import type { EffectOf } from "#runtime/runtime-effect.ts";
+import type { Store } from "#runtime/store/store.ts";
+import { type CallReview, tooLong } from "#toolsets/review-call.ts";
+import { failedResult, resultOfError } from "#toolsets/tool-result.ts";
+import { checkApproval, type Grant, NotRunError } from "./check-approval.ts";
+import type { EffectHandler, EffectResult, EffectServices } from "./effect-handler.ts";
+
+type ReviewServices = Pick<EffectServices, "store" | "frontEnd" | "now" | "approvalMs">;
+
+/** Checks every call of the last answer against policy, and creates the approvals people have to give. */
+export function reviewCalls(services: ReviewServices): EffectHandler<EffectOf<"calls.review">> {
+  const { store, frontEnd, now } = services;
+  return {
+    maxAttempts: 3,
+    async perform({ runId }, run, signal) {
+      const [log, toolbox] = await Promise.all([run.log(), run.tools(signal)]);
+      const last = lastAnswer(log);
+      if (!last) throw new Error(`Run ${runId} has no answer to review`);
+
+      const { step, answer } = last;
+      const remembered = await sessionApprovals(store, run.spec, now());
+      const newApproval = approvalsOf(run, { step, baseCommit: readBaseCommit(log)?.commit ?? "", ...services });
+      const verdicts: Verdict[] = [];
+      const approvals: Approval[] = [];
+      for (const call of answer.calls) {
+        const context = run.callContext({ callId: call.callId, step, signal });
+        const reviewed = await toolbox.review(call, context, remembered);
+        const { callId, tool } = call;
+        const toolName = toolbox.find(tool)?.name ?? tool;
+        const isTooLong = reviewed.kind === "ask" && !frontEnd.canShow(reviewed);
+        const review = isTooLong ? refuseTooLong(toolName, reviewed) : reviewed;
+        switch (review.kind) {
+          case "allow": {
+            const { kind, answeredBy, approvalId } = review;
+            verdicts.push({ kind, callId, tool, answeredBy, approvalId });
+            break;
+          }
+          case "ask": {
+            const approval = await newApproval(call, { toolName, review });
+            approvals.push(approval);
+            verdicts.push({ kind: "ask", callId, tool, answeredBy: review.answeredBy, approvalId: approval.id });
+            break;
+          }
+          case "refuse":
+            verdicts.push({ kind: "refuse", callId, tool, result: review.result });
+        }
+      }
+      signal.throwIfAborted();
+      return { events: [{ runId, event: { type: "calls.reviewed", verdicts } }], approvals };
+    },
+    async onFailure({ runId }, run, error) {
+      const calls = lastAnswer(await run.log())?.answer.calls ?? [];
+      const message = `This call could not be reviewed: ${error instanceof Error ? error.message : "unknown reason"}`;
+      const result = failedResult(message, { code: "UNAVAILABLE", type: "system_error" });
+      const verdicts = calls.map(({ callId, tool }): Verdict => ({ kind: "refuse", callId, tool, result }));
+      return { events: [{ runId, event: { type: "calls.reviewed", verdicts } }] };
+    },
+  };
+}
+
+/** Returns the approvals that cover more calls of this run. They do not count for its parent or its children. */
+async function sessionApprovals(store: Store, { id, rootId }: RunSpec, now: number): Promise<Approval[]> {
+  const approvals = await store.approvalsOf(rootId);
+  return approvals.filter(
+    ({ runId, remember, status, expiresAt }) =>
+      runId === id && remember === "session" && (status === "approved" || status === "used") && now < expiresAt,
+  );
+}
+
+type Question = Extract<CallReview, { kind: "ask" }>;
+
+/** Returns a function that creates the approval of a call that people have to decide. */
+function approvalsOf(
+  { spec, repository }: ActiveRun,
+  { step, baseCommit, store, now, approvalMs }: ReviewServices & { step: number; baseCommit: string },
+): (call: ModelCall, asked: { toolName: string; review: Question }) => Promise<Approval> {
+  // Read only if an approval is needed, which is rare.
+  let reading: Promise<RepositorySettings> | undefined;
+
+  return async ({ callId, tool }, { toolName, review: { args, preview, reason } }) => {
+    const { id: runId, rootId, workerPath, origin } = spec;
+    const { repositoryId, requestedBy } = origin;
+    reading ??= readSettings(repository);
+    const settings = await reading;
+    const requirements = await requirementsOf({ tool, toolName, workerPath, preview }, settings, repository);
+    const accounts = await resolveAccounts(requirements, repository);
+    const subject = { runId, workerPath, callId, tool, args, baseCommit, preview };
+    return {
+      ...subject,
+      id: await unusedId(store, `${runId}/${step}/${callId}`),
+      toolName,
+      rootId,
+      ...(repositoryId !== undefined && { repositoryId }),
+      digest: approvalDigest(subject),
+      reason,
+      status: "pending",
+      approvers: requirements.map((requirement) => describeRequirement(requirement, requestedBy)).join("; "),
+      quorums: requirements.map((requirement) => ({
+        who: describeRequirement({ ...requirement, required: 1 }, requestedBy),
+        required: requirement.required,
+        by: [],
+      })),
+      ...(Object.keys(accounts).length > 0 && { accounts }),
+      ...(settings.approve_by_checkbox && { hasCheckbox: true }),
+      requestedAt: now(),
+      expiresAt: now() + approvalMs,
+    };
+  };
+}
+
+/** Returns an approval id that is not in use. Four letters are usually enough. */
+async function unusedId(store: Store, seed: string): Promise<string> {
+  for (let length = 4; length < 16; length += 1) {
+    const id = shortId(seed, length);
+    if (!(await store.findApproval(id))) return id;
+  }
+  throw new Error("No short id is free");
+}
+
+/** Refuses a call that cannot be shown completely, because people must not approve what they have not seen. */
+function refuseTooLong(toolName: string, { args, preview }: Question): Extract<CallReview, { kind: "refuse" }> {
+  const texts = [JSON.stringify(args) ?? "", ...(preview?.sections ?? []).map(textOf)];
+  const characters = texts.reduce((sum, { length }) => sum + length, 0);
+  return { kind: "refuse", result: tooLong(toolName, characters) };
+}
+
+/**
+ * Executes one call. Its changes to the sandbox are stored together with its result, so an interrupted call has changed
+ * nothing. An approval is checked again.
+ */
+export function executeTool(services: Pick<EffectServices, "store" | "now">): EffectHandler<EffectOf<"tool.execute">> {
+  return {
+    maxAttempts: 3,
+    async perform({ key: effectKey, runId, attempts, request: { callId, approvalId } }, run, signal) {
+      const { call, step } = openCallOf(await run.log(), callId);
+      const toolbox = await run.tools(signal);
+
+      const execute = async (): Promise<ToolResult> => {
+        const granted: Grant = approvalId
+          ? await checkApproval(services, run, { call, step, approvalId, effectKey, signal })
+          : { args: call.args, notes: [] };
+        if (toolbox.find(call.tool)?.afterCrash === "report") {
+          if (attempts > 1) throw interruptedCall();
+          await confirmLease();
+        }
+
+        const { approved, approval } = granted;
+        const context = {
+          ...run.callContext({ callId, step, signal }),
+          ...(approved && { approved }),
+          ...(approval && { approval: summarize(approval) }),
+        };
+        const result = await toolbox.execute({ ...call, args: granted.args }, context);
+        return { ...result, llmContent: [...granted.notes, result.llmContent].join("\n") };
+      };
+      const { result, stored } = await run.change(execute, { step: `${step}/${callId}`, signal });
+      return {
+        ...finished(runId, call, result),
+        ...executionOf(approvalId, result),
+        ...pullRequestOf(result),
+        ...stored,
+      };
+    },
+    async onFailure({ key, runId, request: { callId, approvalId } }, run, error) {
+      const { call } = openCallOf(await run.log(), callId);
+      const result = resultOfError(error);
+      const refused = error instanceof NotRunError;
+      const approval = approvalId === undefined ? undefined : await services.store.findApproval(approvalId);
+      const isKnown = refused || approval?.begun?.includes(key);
+      return { ...finished(runId, call, result), ...(isKnown && executionOf(approvalId, result, { refused })) };
+    },
+  };
+}
+
+/** Returns the pull request that a call opened or updated, since the run also belongs to its thread. */
+function pullRequestOf({ value, error }: ToolResult): { pullRequest?: number } {
+  const parsed = !error && value.kind === "pull_request" ? PullRequestResult.safeParse(value).data : undefined;
+  return parsed ? { pullRequest: parsed.data.number } : {};
+}
+
+const PullRequestResult = z.object({ data: z.object({ number: z.number() }) });
+
+/** Returns the ledger entry for a call that ran under an approval, or was refused. */
+export function executionOf(
+  approvalId: string | undefined,
+  { value, error }: ToolResult,
+  { refused = false } = {},
+): Pick<EffectResult, "execution"> {
+  if (approvalId === undefined) return {};
+  const pushed = PushResult.safeParse(error?.details ?? ("data" in value ? value.data : undefined)).data;
+  return {
+    execution: {
+      approvalId,
+      outcome: refused ? "refused" : "executed",
+      ...(pushed && { commit: pushed.pushed.commit }),
+      ...(error && { reason: error.message }),
+    },
+  };
+}
+
+const PushResult = z.object({ pushed: z.object({ commit: z.string() }) });
+
+function summarize(approval: Approval): NonNullable<ToolContext["approval"]> {
+  const { id, digest } = approval;
+  return { id, digest, by: approversOf(approval) };
+}
+
+function finished(runId: string, { callId, tool }: ModelCall, result: ToolResult): EffectResult {
+  return { events: [{ runId, event: { type: "tool.finished", callId, tool, result } }] };
+}
+
+/** The error of a call that was running when the process died, and that must not run twice. */
+export function interruptedCall(): ToolError {
+  return new ToolError("The process stopped during this call, so it may or may not have taken effect.", {
+    code: "INTERRUPTED",
+    type: "system_error",
+    suggestion: "Check its effect before you try again.",
+  });
+}
