@@ -37,7 +37,7 @@ const areas: Record<string, Area> = {
   },
   runtime: {
     code: [
-      "src/runtime/{apply-events,run-session,run-scheduler,cost-watch,read-log}.ts",
+      "src/runtime/{apply-events,run-session,run-scheduler,run-observer,read-log}.ts",
       "src/runtime/effects/{person-calls,children,post-to-thread,effect-handler}.ts",
     ],
     tests: [

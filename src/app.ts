@@ -3,10 +3,8 @@ import { type Bot, createBot } from "#bot/create-bot.ts";
 import { type Config, readConfig, readServerAddress } from "#config/config.ts";
 import { describeUnknownSettings } from "#config/environment.ts";
 import { DatabaseError, UserError } from "#domain/errors.ts";
-import { logContext } from "#domain/log-context.ts";
 import { createExecutors } from "#executors/create-executors.ts";
 import { createModels } from "#models/create-models.ts";
-import { CostWatch } from "#runtime/cost-watch.ts";
 import { RunLog, type RunObserver } from "#runtime/run-observer.ts";
 import { openWorkerCatalog } from "#runtime/start/worker-catalog.ts";
 import { openStore } from "#runtime/store/open-store.ts";
@@ -18,8 +16,10 @@ import { isConfigured } from "#setup/env-file.ts";
 import type { Telemetry, TelemetryOptions } from "#telemetry/start-telemetry.ts";
 import { createRedactor, redactDeep } from "#text/redact.ts";
 import { loadRunPages } from "#web/load-run-pages.ts";
+import { logContext } from "./domain/work-context.ts";
 import { createRuntime, type Runtime, runtimeOptionsOf } from "./runtime/create-runtime.ts";
 import type { Dispatch } from "./runtime/dispatch.ts";
+import { CostWatch } from "./runtime/run-observer.ts";
 
 type OnError = (error: unknown, about?: { runId?: string; kind?: string }) => void;
 

@@ -20,7 +20,7 @@ import { inline } from "#bot/render/markdown.ts";
 import type { ActionConfig } from "#config/config.ts";
 import { UserError } from "#domain/errors.ts";
 import type { GitHub, RepositoryRef } from "#domain/github.ts";
-import { LeaseLostError, withLease } from "#domain/write-lease.ts";
+import { LeaseLostError, withLease } from "#domain/work-context.ts";
 import { createExecutors } from "#executors/create-executors.ts";
 import { createModels } from "#models/create-models.ts";
 import { createRuntime, type Runtime, runtimeOptionsOf } from "#runtime/create-runtime.ts";

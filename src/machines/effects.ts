@@ -1,5 +1,4 @@
 import { z } from "zod";
-import { parseVersioned } from "#domain/stored-data.ts";
 
 /** The format of stored effects. Raise it when the meaning of a stored effect changes. */
 export const effectVersion = 1;
@@ -46,23 +45,3 @@ export const interruptibleEffects: readonly EffectRequest["kind"][] = [
   "tool.execute",
   "child.spawn",
 ];
-
-/** An effect as the store keeps it: the kind in a column, everything else as JSON. */
-export interface StoredEffect {
-  kind: string;
-  input: unknown;
-}
-
-/** Splits an effect for the store and stamps it with the format version. */
-export function serializeEffect({ kind, ...input }: { kind: string }): StoredEffect {
-  return { kind, input: { version: effectVersion, ...input } };
-}
-
-/** Reads a stored effect back. Throws UnreadableDataError for unknown kinds, newer formats and invalid input. */
-export function parseEffect<Schema extends z.ZodType>(schema: Schema, { kind, input }: StoredEffect): z.output<Schema> {
-  const name = `The stored effect ${kind}`;
-  const { version, ...fields } = parseVersioned(StoredInput, input, { version: effectVersion, name });
-  return parseVersioned(schema, { kind, ...fields }, { version, name });
-}
-
-const StoredInput = z.looseObject({ version: z.number().int().positive() });

@@ -1,6 +1,5 @@
 import { z } from "zod";
 import { RunState } from "#domain/run.ts";
-import { parseVersioned } from "#domain/stored-data.ts";
 import { WorkerContext, type workerMachine } from "./worker-machine.ts";
 
 /** The format of stored snapshots. Raise it when a state or a context field changes its meaning. */
@@ -24,8 +23,3 @@ export const WorkerSnapshot = z.strictObject({
   busySince: z.number().optional(),
 });
 export type WorkerSnapshot = z.infer<typeof WorkerSnapshot>;
-
-/** Reads a stored snapshot. Throws UnreadableDataError for snapshots of a newer release and for invalid ones. */
-export function parseSnapshot(data: unknown): WorkerSnapshot {
-  return parseVersioned(WorkerSnapshot, data, { version: snapshotVersion, name: "The state of the run" });
-}

@@ -7,7 +7,6 @@ import type { Models } from "#models/models.ts";
 import { createSanitizer } from "#text/sanitize.ts";
 import { openActiveRun } from "./active-run.ts";
 import { type Dispatch, localDispatch } from "./dispatch.ts";
-import type { EffectHandlers } from "./effects/effect-handler.ts";
 import type { FrontEnd } from "./front-end.ts";
 import { createGitHubEnvironment, type GitHubEnvironmentOptions, type SharedServices } from "./github-environment.ts";
 import { createLiveOutput, type LiveOutput } from "./live-output.ts";
@@ -73,17 +72,12 @@ export function createRunHost(options: RunHostOptions): RunHost {
     clearTimeout(retry);
     retry = setTimeout(sweepRuns, databaseRetryMs).unref();
   };
-  // Only runs need the handlers and the AI SDK, which are a quarter of the program.
-  let handlers: Promise<EffectHandlers> | undefined;
-  const loadHandlers = async () => {
-    const { effectHandlers } = await import("./effects/handlers.ts");
-    return effectHandlers({ store, models, frontEnd, catalog, observer, now, approvalMs, statusIntervalMs, policy });
-  };
   const scheduler = new RunScheduler({
     store,
-    handlers: () => {
-      handlers ??= loadHandlers();
-      return handlers;
+    // Only runs need the handlers and the AI SDK, which are a quarter of the program.
+    loadHandlers: async () => {
+      const { effectHandlers } = await import("./effects/handlers.ts");
+      return effectHandlers({ store, models, frontEnd, catalog, observer, now, approvalMs, statusIntervalMs, policy });
     },
     openActiveRun: (runId) => openActiveRun(runId, { store, environment, live }),
     dispatch,

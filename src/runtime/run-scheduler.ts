@@ -1,4 +1,4 @@
-import { withLease } from "#domain/write-lease.ts";
+import { withLease } from "#domain/work-context.ts";
 import type { ActiveRun } from "./active-run.ts";
 import { statusEffect } from "./apply-events.ts";
 import type { Dispatch, DispatchTarget } from "./dispatch.ts";
@@ -9,8 +9,8 @@ import type { Store } from "./store/store.ts";
 
 export interface RunSchedulerOptions {
   store: Store;
-  /** Loads the handlers, once. */
-  handlers: () => Promise<EffectHandlers>;
+  /** Called once. */
+  loadHandlers: () => Promise<EffectHandlers>;
   openActiveRun: (runId: string) => Promise<ActiveRun>;
   /** Notified of runs that have no session here. */
   dispatch: Pick<Dispatch, "wake" | "confirmLease">;
@@ -26,6 +26,7 @@ const maxTimerMs = 60 * 60_000;
 export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
   readonly #options: RunSchedulerOptions;
   readonly #sessions = new Map<string, RunSession>();
+  #handlers: Promise<EffectHandlers> | undefined;
   /** The problem that the status of a run shows. */
   readonly #shownProblems = new Map<string, string>();
   #idle = Promise.withResolvers<void>();
@@ -69,7 +70,7 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
   }
 
   async showWaiting(runId: string, reason: string, confirmLease: () => Promise<void>): Promise<void> {
-    const { store, handlers, openActiveRun, now } = this.#options;
+    const { store, openActiveRun, now } = this.#options;
     const next = await store.claimEffect(runId, "work", now());
     // Its events are applied, and the resulting effects requested, when its turn comes.
     if (!next) return;
@@ -80,7 +81,7 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
     if (!status) return;
     const active = await openActiveRun(runId);
     try {
-      const handler: EffectHandler = (await handlers())[status.request.kind];
+      const handler: EffectHandler = (await this.#loadHandlers())[status.request.kind];
       const result = await withLease(confirmLease, () => handler.perform(status, active, new AbortController().signal));
       await store.completeEffect({ key: status.key, ...result });
     } catch (error) {
@@ -137,6 +138,7 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
   #open(runId: string): RunSession {
     const session = new RunSession(runId, {
       ...this.#options,
+      handlers: () => this.#loadHandlers(),
       wake: (id) => this.wake(id),
       confirmLease: async (id) => this.#options.dispatch.confirmLease?.(id),
       onTimerSet: async (dueAt) => {
@@ -150,6 +152,11 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
     });
     this.#sessions.set(runId, session);
     return session;
+  }
+
+  #loadHandlers(): Promise<EffectHandlers> {
+    this.#handlers ??= this.#options.loadHandlers();
+    return this.#handlers;
   }
 
   async #close(session: RunSession): Promise<void> {

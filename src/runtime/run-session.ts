@@ -1,10 +1,9 @@
 import { SerialQueue } from "#domain/async-work.ts";
 import { DatabaseError, OutageError, UserError } from "#domain/errors.ts";
 import type { LoggedEvent } from "#domain/events.ts";
-import { logFieldsOf, withLogContext } from "#domain/log-context.ts";
 import type { RunSpec } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
-import { LeaseLostError, withLease } from "#domain/write-lease.ts";
+import { LeaseLostError, logFieldsOf, withLease, withLogContext } from "#domain/work-context.ts";
 import type { ActiveRun } from "./active-run.ts";
 import { type AppliedEvents, applyEvents, isInterruptible } from "./apply-events.ts";
 import { type EffectHandler, type EffectHandlers, type EffectResult, Postponed } from "./effects/effect-handler.ts";

@@ -1,6 +1,6 @@
 import { LRUCache } from "lru-cache";
 import { OutageError, UserError } from "#domain/errors.ts";
-import { confirmLease } from "#domain/write-lease.ts";
+import { confirmLease } from "#domain/work-context.ts";
 import { packLimits } from "./index-pack.ts";
 import {
   delimiterPacket,

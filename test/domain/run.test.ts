@@ -1,5 +1,4 @@
 import { describe, expect, test } from "vitest";
-import { logContext, logFieldsOf, withLogContext } from "#domain/log-context.ts";
 import {
   branchOf,
   isRunBranch,
@@ -10,6 +9,7 @@ import {
   type RunState,
   SnapshotOutcome,
 } from "#domain/run.ts";
+import { logContext, logFieldsOf, withLogContext } from "#domain/work-context.ts";
 import { sampleSpec } from "../support/store-samples.ts";
 
 const spec = sampleSpec("r2", { rootId: "r1" });

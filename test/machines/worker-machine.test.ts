@@ -5,7 +5,7 @@ import type { RunEvent } from "#domain/events.ts";
 import { Limits } from "#domain/worker.ts";
 import type { EffectRequest } from "#machines/effects.ts";
 import { workerMachine } from "#machines/worker-machine.ts";
-import { parseSnapshot, snapshotVersion } from "#machines/worker-snapshot.ts";
+import { snapshotVersion, WorkerSnapshot } from "#machines/worker-snapshot.ts";
 
 type State = ReturnType<typeof workerMachine.resolveState>;
 
@@ -106,7 +106,7 @@ describe.each(["single", "chat"] as const)("every state a %s worker can reach", 
     for (const state of states) {
       const { value, context } = state;
       const json = JSON.stringify({ version: snapshotVersion, value, context, workedMs: 0 });
-      const restored = workerMachine.resolveState(parseSnapshot(JSON.parse(json)));
+      const restored = workerMachine.resolveState(WorkerSnapshot.parse(JSON.parse(json)));
 
       expect(shape(restored)).toBe(shape(state));
       expect(json.length).toBeLessThan(2_048);

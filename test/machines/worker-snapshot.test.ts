@@ -1,14 +1,17 @@
 import { expect, test } from "vitest";
 import { initialTransition } from "xstate";
-import { UnreadableDataError } from "#domain/stored-data.ts";
+import { parseVersioned, UnreadableDataError } from "#domain/stored-data.ts";
 import { Limits } from "#domain/worker.ts";
 import { workerMachine } from "#machines/worker-machine.ts";
-import { parseSnapshot, snapshotVersion } from "#machines/worker-snapshot.ts";
+import { snapshotVersion, WorkerSnapshot } from "#machines/worker-snapshot.ts";
 
 const [{ value, context }] = initialTransition(workerMachine, { mode: "single", limits: Limits.parse({}) });
 const stored = JSON.parse(
   JSON.stringify({ version: snapshotVersion, value, context, workedMs: 1_500, busySince: 1_000 }),
 );
+
+const parseSnapshot = (data: unknown) =>
+  parseVersioned(WorkerSnapshot, data, { version: snapshotVersion, name: "The state" });
 
 test("a stored snapshot is read back unchanged", () => {
   expect(parseSnapshot(stored)).toEqual(stored);

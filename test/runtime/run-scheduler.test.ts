@@ -38,7 +38,7 @@ function schedulerWorld(
   };
   const scheduler: RunScheduler = new RunScheduler({
     store,
-    handlers: async () =>
+    loadHandlers: async () =>
       new Proxy({}, { get: (_, kind) => (kind === "then" ? undefined : handler) }) as EffectHandlers,
     openActiveRun: async (runId) => ({ ...active, spec: readable(await requireRun(store, runId)).spec }) as ActiveRun,
     dispatch: { wake: (runId) => void scheduler.process(runId) },

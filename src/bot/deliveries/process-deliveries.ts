@@ -2,8 +2,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { z } from "zod";
 import { isOutage } from "#bot/github/refusals.ts";
 import { DatabaseError, OutageError, UserError } from "#domain/errors.ts";
-import { withLogContext } from "#domain/log-context.ts";
-import { LeaseLostError, startStopwatch, withLease } from "#domain/write-lease.ts";
+import { LeaseLostError, startStopwatch, withLease, withLogContext } from "#domain/work-context.ts";
 import { type Delivery, type DeliveryQuery, type DeliveryStore, tenantsOf } from "#runtime/store/store.ts";
 import {
   attemptsBeforeNotice,

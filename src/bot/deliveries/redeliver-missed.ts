@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { RestClient } from "#bot/github/rest-client.ts";
-import { startStopwatch } from "#domain/write-lease.ts";
+import { startStopwatch } from "#domain/work-context.ts";
 import { subscribedEvents } from "./handlers.ts";
 
 const intervalMs = 10 * 60_000;

@@ -1,5 +1,5 @@
 import type { Comment, CommentBody, GitHub, RequestPriority } from "#domain/github.ts";
-import { startStopwatch, withLease } from "#domain/write-lease.ts";
+import { startStopwatch, withLease } from "#domain/work-context.ts";
 import { hasMarker, markerOf } from "#text/comment-marker.ts";
 import { httpStatusOf } from "./refusals.ts";
 

@@ -5,7 +5,7 @@ import { LRUCache } from "lru-cache";
 import { createOctokit } from "#config/create-octokit.ts";
 import { OutageError } from "#domain/errors.ts";
 import type { RequestPriority } from "#domain/github.ts";
-import { confirmLease } from "#domain/write-lease.ts";
+import { confirmLease } from "#domain/work-context.ts";
 import { httpStatusOf } from "./refusals.ts";
 import { maxWaitMs, RequestPacer } from "./request-pacer.ts";
 

@@ -4,7 +4,7 @@ import { type Account, canWrite } from "#domain/github.ts";
 import type { Preview } from "#domain/preview.ts";
 import { shortId } from "#domain/run.ts";
 import { getManualTools, isManualTool, type NamedTool } from "#domain/tool.ts";
-import { confirmLease } from "#domain/write-lease.ts";
+import { confirmLease } from "#domain/work-context.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
 import { describeRequirement, factsAbout, findProblem, requirementsOf } from "#runtime/approval-rules.ts";
 import type { ToolReply } from "#runtime/front-end.ts";

@@ -7,7 +7,7 @@ import { textOf } from "#domain/preview.ts";
 import type { ToolResult } from "#domain/result.ts";
 import { type RunSpec, shortId } from "#domain/run.ts";
 import type { ToolContext } from "#domain/tool.ts";
-import { confirmLease } from "#domain/write-lease.ts";
+import { confirmLease } from "#domain/work-context.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
 import { approversOf, describeRequirement, requirementsOf, resolveAccounts } from "#runtime/approval-rules.ts";
 import { lastAnswer, openCallOf, readBaseCommit } from "#runtime/read-log.ts";

@@ -5,8 +5,8 @@ import { type LoggedEvent, RunEvent } from "#domain/events.ts";
 import { RunOrigin, RunSpec } from "#domain/run.ts";
 import { parseVersioned, UnreadableDataError } from "#domain/stored-data.ts";
 import { WorkerDefinition } from "#domain/worker.ts";
-import { parseEffect, serializeEffect } from "#machines/effects.ts";
-import { parseSnapshot } from "#machines/worker-snapshot.ts";
+import { effectVersion } from "#machines/effects.ts";
+import { snapshotVersion, WorkerSnapshot } from "#machines/worker-snapshot.ts";
 import { stateName } from "#runtime/apply-events.ts";
 import { ShownRequest } from "#runtime/front-end.ts";
 import { RuntimeEffect } from "#runtime/runtime-effect.ts";
@@ -42,9 +42,8 @@ export function serializeRecord(record: RunEvent | RunSpec | Approval | Decision
 }
 
 /** Returns the columns of an effect. */
-export function serializeRequest(request: RuntimeEffect): { kind: string; input: string } {
-  const { kind, input } = serializeEffect(request);
-  return { kind, input: JSON.stringify(input) };
+export function serializeRequest({ kind, ...input }: RuntimeEffect): { kind: string; input: string } {
+  return { kind, input: JSON.stringify({ version: effectVersion, ...input }) };
 }
 
 /** The columns of a run, with the current name and installation of its repository. */
@@ -77,7 +76,7 @@ export function readRun(row: RunColumns): StoredRun {
       status: parseVersioned(Status, row.status, { version: recordVersion, name: `The status of run ${id}` }),
       updatedAt,
       spec: withLocation(parseSpec(row), row),
-      snapshot: parseSnapshot(parseJson(row.snapshot, `The state of run ${id}`)),
+      snapshot: readSnapshot(row),
       version: row.version,
       changeSets: row.change_sets,
       ...(row.log_removed_at !== null && { logRemovedAt: row.log_removed_at }),
@@ -87,6 +86,11 @@ export function readRun(row: RunColumns): StoredRun {
     const status = Status.safeParse(row.status).data ?? "waiting";
     return { id, rootId, status, updatedAt, unreadable: error, displaySpec: readDisplaySpec(row) };
   }
+}
+
+function readSnapshot({ id, snapshot }: RunColumns): WorkerSnapshot {
+  const data = parseJson(snapshot, `The state of run ${id}`);
+  return parseVersioned(WorkerSnapshot, data, { version: snapshotVersion, name: "The state of the run" });
 }
 
 /** Specs by their JSON. A run is read often, and its spec, which is the largest part, never changes. */
@@ -170,8 +174,13 @@ export function readEffect(
 }
 
 function readRequest({ key, kind, input }: { key: string; kind: string; input: string }): RuntimeEffect {
-  return parseEffect(RuntimeEffect, { kind, input: parseJson(input, `The effect ${key}`) });
+  const name = `The stored effect ${kind}`;
+  const stored = parseJson(input, `The effect ${key}`);
+  const { version, ...fields } = parseVersioned(StoredInput, stored, { version: effectVersion, name });
+  return parseVersioned(RuntimeEffect, { kind, ...fields }, { version, name });
 }
+
+const StoredInput = z.looseObject({ version: z.number().int().positive() });
 
 /** The next effect of a queue, with the reason that it is not performed. */
 export const NextEffectColumns = EffectColumns.pick({ key: true, kind: true, input: true }).extend({

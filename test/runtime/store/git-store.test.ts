@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { UserError } from "#domain/errors.ts";
-import { LeaseLostError } from "#domain/write-lease.ts";
+import { LeaseLostError } from "#domain/work-context.ts";
 import { type GitStore, type GitStoreOptions, openGitStore } from "#runtime/store/git/open-git-store.ts";
 import { sqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { openRecordedDatabase } from "#runtime/store/sqlite/sqlite-connection.ts";

@@ -3,7 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { z } from "zod";
 import { SerialQueue } from "#domain/async-work.ts";
 import { UserError } from "#domain/errors.ts";
-import { LeaseLostError, startStopwatch } from "#domain/write-lease.ts";
+import { LeaseLostError, startStopwatch } from "#domain/work-context.ts";
 import type { Dispatch, DispatchTarget } from "#runtime/dispatch.ts";
 import { sqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { openRecordedDatabase, type RecordedDatabase } from "#runtime/store/sqlite/sqlite-connection.ts";

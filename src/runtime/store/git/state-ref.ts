@@ -3,7 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { withRetries } from "#domain/async-work.ts";
 import { OutageError, UserError } from "#domain/errors.ts";
-import { LeaseLostError, withLease } from "#domain/write-lease.ts";
+import { LeaseLostError, withLease } from "#domain/work-context.ts";
 import { encodePack, encodeTree, type GitObject, hashObject, parseCommit, parseTree } from "#sandbox/git-objects.ts";
 import { ObjectStore } from "#sandbox/object-store.ts";
 import { connect, type Remote } from "#sandbox/remote.ts";

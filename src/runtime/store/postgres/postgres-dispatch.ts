@@ -1,5 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { LeaseLostError, startStopwatch } from "#domain/write-lease.ts";
+import { LeaseLostError, startStopwatch } from "#domain/work-context.ts";
 import { type Dispatch, type DispatchTarget, QueuePlaces } from "#runtime/dispatch.ts";
 import type { JobQueue, QueueJob, WaitingRun } from "./job-queue.ts";
 import type { PostgresConnection } from "./postgres-connection.ts";
