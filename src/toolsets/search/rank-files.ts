@@ -6,6 +6,8 @@ export interface CandidateFile {
   /** Bytes of the whole file. */
   size: number;
   lines: readonly string[];
+  /** True if the lines are known to be ASCII, which makes counting faster. */
+  isAscii?: boolean;
 }
 
 export interface RankedFile {
@@ -41,95 +43,127 @@ interface Weighted {
   weight: number;
 }
 
+/** A file with what its rank depends on, which takes much less memory than its lines. */
+interface CountedFile {
+  path: string;
+  size: number;
+  /** How often each term occurs in the lines, by its position in the query. */
+  counts: readonly number[];
+  /** The same for the path. */
+  inPath: readonly number[];
+  /** The names of definitions that match the query. */
+  names: readonly string[];
+}
+
 /**
  * Ranks files by relevance, best first, among `total` files. Files that match no term are left out. Yields to the event
- * loop.
+ * loop. The lines of each candidate are needed only until the next one is asked for.
  */
 export async function rankFiles(
-  candidates: readonly CandidateFile[],
+  candidates: Iterable<CandidateFile>,
   terms: readonly string[],
   { total, signal }: { total: number; signal: AbortSignal },
 ): Promise<RankedFile[]> {
   const counter = new TermCounter(terms);
   const yielder = new EventLoopYielder({ signal });
-  const counted: { file: CandidateFile; counts: ReadonlyMap<string, number> }[] = [];
-  for (const file of candidates) {
+  const counted: CountedFile[] = [];
+  for (const { path, size, lines, isAscii } of candidates) {
     if (yielder.isDue) await yielder.turn();
-    counted.push({ file, counts: counter.count(file.lines) });
+    const names = codeSymbols(lines, path).map(({ name }) => name);
+    counted.push({
+      path,
+      size,
+      counts: counter.count(lines, isAscii),
+      inPath: counter.count([path]),
+      names: names.filter((name) => counter.matchesName(name)),
+    });
   }
-  const averageSize = candidates.reduce((sum, { size }) => sum + size, 0) / Math.max(1, candidates.length);
-  const weighted = terms.map((term): Weighted => {
-    const files = counted.filter(({ counts }) => counts.has(term)).length;
-    return { term, weight: Math.log(1 + (total - files + 0.5) / (files + 0.5)) };
+  const averageSize = counted.reduce((sum, { size }) => sum + size, 0) / Math.max(1, counted.length);
+  const weights = terms.map((_, at) => {
+    const files = counted.filter(({ counts }) => counts[at]).length;
+    // The rarer the term, the more it counts.
+    return Math.log(1 + (total - files + 0.5) / (files + 0.5));
   });
+  const weighted = terms.map((term, at): Weighted => ({ term, weight: weights[at] ?? 0 }));
   const ranked: RankedFile[] = [];
   const symbolScores = new Map<string, number>();
-  for (const { file, counts } of counted) {
+  for (const { path, size, counts, inPath, names } of counted) {
     if (yielder.isDue) await yielder.turn();
-    const { path, size, lines } = file;
-    const inPath = new Set(codeTerms(path));
-    const symbols = rankSymbols(codeSymbols(lines, path), weighted, symbolScores);
-    const uses = weighted.reduce((sum, { term, weight }) => {
-      const inText = saturated(counts.get(term) ?? 0, size / Math.max(1, averageSize));
-      return sum + weight * (inText + (inPath.has(term) ? pathWeight : 0));
+    const symbols = rankSymbols(names, weighted, symbolScores);
+    const uses = weights.reduce((sum, weight, at) => {
+      const inText = saturated(counts[at] ?? 0, size / Math.max(1, averageSize));
+      return sum + weight * (inText + (inPath[at] ? pathWeight : 0));
     }, 0);
-    ranked.push({ path, score: uses + (symbols[0]?.score ?? 0), symbols: symbols.map(({ symbol }) => symbol) });
+    ranked.push({ path, score: uses + (symbols[0]?.score ?? 0), symbols });
   }
   return ranked.filter(({ score }) => score > 0).sort((a, b) => b.score - a.score || (a.path < b.path ? -1 : 1));
 }
 
 const maxKnownWords = 100_000;
 const asciiLine = /^\p{ASCII}*$/u;
-const asciiWordPart = /[A-Za-z0-9_$]/;
+const isAsciiWordPart = Uint8Array.from({ length: 128 }, (_, code) =>
+  /[A-Za-z0-9_$]/.test(String.fromCharCode(code)) ? 1 : 0,
+);
 
 /** Counts the terms of a query in lines of code. Splits only the words that contain a term, and each of them once. */
 export class TermCounter {
-  readonly #wanted: ReadonlySet<string>;
+  readonly #terms: readonly string[];
   /** Any of the terms. */
   readonly #occurrence: RegExp;
-  readonly #termsByWord = new Map<string, readonly string[]>();
+  /** The positions of the terms in each word. */
+  readonly #termsByWord = new Map<string, readonly number[]>();
+  readonly #names = new Map<string, boolean>();
 
   constructor(terms: readonly string[]) {
-    this.#wanted = new Set(terms);
+    this.#terms = terms;
     this.#occurrence = new RegExp(terms.map((term) => term.replaceAll("$", "\\$")).join("|"), "gi");
   }
 
   /** Returns how often each term occurs in the lines. */
-  count(lines: readonly string[]): Map<string, number> {
-    const counts = new Map<string, number>();
+  count(lines: readonly string[], isAscii = false): number[] {
+    const counts = this.#terms.map(() => 0);
     for (const line of lines) {
-      for (const word of this.#wordsOf(line)) {
-        for (const term of this.#termsOf(word)) counts.set(term, (counts.get(term) ?? 0) + 1);
-      }
+      // In other scripts, lower-casing may change the length, or follow other rules than RegExp's.
+      if (isAscii || asciiLine.test(line)) this.#countAscii(line, counts);
+      else for (const word of line.match(identifier) ?? []) this.#countWord(word, counts);
     }
     return counts;
   }
 
-  /** Returns the words of a line that may contain a term. */
-  #wordsOf(line: string): readonly string[] {
-    // In other scripts, lower-casing may change the length, or follow other rules than RegExp's.
-    if (!asciiLine.test(line)) return line.match(identifier) ?? [];
-    const words: string[] = [];
-    const occurrence = this.#occurrence;
-    occurrence.lastIndex = 0;
-    for (let found = occurrence.exec(line); found; found = occurrence.exec(line)) {
-      let start = found.index;
-      let end = occurrence.lastIndex;
-      while (start > 0 && asciiWordPart.test(line.charAt(start - 1))) start--;
-      while (end < line.length && asciiWordPart.test(line.charAt(end))) end++;
-      words.push(...(line.slice(start, end).match(identifier) ?? []));
-      occurrence.lastIndex = end;
+  /** True if the name of a definition is a term, or one of its parts is. */
+  matchesName(name: string): boolean {
+    let matches = this.#names.get(name);
+    if (matches === undefined) {
+      const parts = [name.toLowerCase(), ...splitIdentifier(name)];
+      matches = this.#terms.some((term) => parts.includes(term));
+      if (this.#names.size >= maxKnownWords) this.#names.clear();
+      this.#names.set(name, matches);
     }
-    return words;
+    return matches;
   }
 
-  #termsOf(word: string): readonly string[] {
-    const known = this.#termsByWord.get(word);
-    if (known) return known;
-    const terms = termsOfWord(word).filter((term) => this.#wanted.has(term));
-    if (this.#termsByWord.size >= maxKnownWords) this.#termsByWord.clear();
-    this.#termsByWord.set(word, terms);
-    return terms;
+  #countAscii(text: string, counts: number[]): void {
+    const occurrence = this.#occurrence;
+    occurrence.lastIndex = 0;
+    while (occurrence.test(text)) {
+      let end = occurrence.lastIndex;
+      // The occurrence has no other characters, so its last one is in the word.
+      let start = end - 1;
+      while (start > 0 && isAsciiWordPart[text.charCodeAt(start - 1)]) start--;
+      while (end < text.length && isAsciiWordPart[text.charCodeAt(end)]) end++;
+      this.#countWord(text.slice(start, end), counts);
+      occurrence.lastIndex = end;
+    }
+  }
+
+  #countWord(word: string, counts: number[]): void {
+    let found = this.#termsByWord.get(word);
+    if (!found) {
+      found = codeTerms(word).flatMap((term) => (this.#terms.includes(term) ? [this.#terms.indexOf(term)] : []));
+      if (this.#termsByWord.size >= maxKnownWords) this.#termsByWord.clear();
+      this.#termsByWord.set(word, found);
+    }
+    for (const term of found) counts[term] = (counts[term] ?? 0) + 1;
   }
 }
 
@@ -138,14 +172,14 @@ function saturated(count: number, relativeLength: number): number {
   return (count * (saturation + 1)) / (count + slowed);
 }
 
-/** Returns the matching symbols, best first. `scores` caches the score of each name. */
-function rankSymbols(symbols: readonly CodeSymbol[], weighted: readonly Weighted[], scores: Map<string, number>) {
-  const scored = symbols.map((symbol) => {
-    const score = scores.get(symbol.name) ?? scoreOf(symbol.name, weighted);
-    scores.set(symbol.name, score);
-    return { symbol, score };
+/** Returns the symbols, best first. `scores` caches the score of each name. */
+function rankSymbols(names: readonly string[], weighted: readonly Weighted[], scores: Map<string, number>) {
+  const scored = names.map((name) => {
+    const score = scores.get(name) ?? scoreOf(name, weighted);
+    scores.set(name, score);
+    return { name, score };
   });
-  return scored.filter(({ score }) => score > 0).sort((a, b) => b.score - a.score);
+  return scored.sort((a, b) => b.score - a.score);
 }
 
 function scoreOf(name: string, weighted: readonly Weighted[]): number {
@@ -198,7 +232,7 @@ const modifier =
 // Each alternative in a loop ends in white space, so there is only one way to match a line (no backtracking).
 const declaration = new RegExp(
   `^\\s*(?:(?:${modifier})\\s+)*(?:${keyword})\\s*\\*?\\s+(?:\\([^()]*\\)\\s*)?${namePart}`,
-  "u",
+  "uy",
 );
 const method = new RegExp(`^\\s+(?:(?:${modifier})\\s+)*[*#]?${namePart}\\s*\\([^;{}]*\\)[^;=]*\\{\\s*$`, "u");
 const heading = /^#{1,6}\s+(.{1,120})$/;
@@ -219,9 +253,23 @@ const controlKeywords = new Set([
 /** Finds definitions in common languages line by line, and headings in Markdown. */
 export function codeSymbols(lines: readonly string[], path: string): CodeSymbol[] {
   const isProse = /\.(md|mdx|markdown|rst|txt)$/i.test(path);
-  return lines.flatMap((text, index) => {
-    if (text.length > maxSymbolLineLength) return [];
-    const found = isProse ? heading.exec(text)?.[1] : (declaration.exec(text)?.[1] ?? method.exec(text)?.[1]);
-    return found === undefined || controlKeywords.has(found) ? [] : [{ name: found, line: index + 1 }];
-  });
+  const symbols: CodeSymbol[] = [];
+  for (const [index, text] of lines.entries()) {
+    if (text.length > maxSymbolLineLength) continue;
+    const name = isProse ? heading.exec(text)?.[1] : (declaredName(text) ?? method.exec(text)?.[1]);
+    if (name !== undefined && !controlKeywords.has(name)) symbols.push({ name, line: index + 1 });
+  }
+  return symbols;
+}
+
+/** Returns the name that `declaration` finds in a line. Does not let RegExp create the array of a match for each line. */
+function declaredName(line: string): string | undefined {
+  declaration.lastIndex = 0;
+  if (!declaration.test(line)) return undefined;
+  const end = declaration.lastIndex;
+  let start = end;
+  while (start > 0 && isAsciiWordPart[line.charCodeAt(start - 1)]) start--;
+  if (line.charCodeAt(start - 1) < 128) return line.slice(start, end);
+  declaration.lastIndex = 0;
+  return declaration.exec(line)?.[1];
 }

@@ -1,3 +1,4 @@
+import { isAscii } from "node:buffer";
 import { z } from "zod";
 import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
@@ -52,7 +53,7 @@ export function createSearchCodeTool(workspace: Workspace): NamedTool<Input, Too
       const filter = glob === undefined ? () => true : globFilter(glob);
       const paths = (await listPathsBelow(workspace, path)).paths.filter(filter);
       const matches = await findMatches(paths, terms, { workspace, signal: abortSignal });
-      const candidates = await findCandidates(paths, matches, terms, abortSignal);
+      const candidates = findCandidates(paths, matches, terms);
       const ranked = await rankFiles(candidates, terms, { total: paths.length, signal: abortSignal });
       const results = [];
       for (const file of ranked.slice(0, limit)) {
@@ -81,35 +82,42 @@ async function findMatches(
   const pattern = terms.map((term) => term.replace(/[$]/g, "\\$&")).join("|");
   const search = new LineSearch(
     { pattern, literal: false, ignoreCase: true },
-    { maxLinesPerFile: maxCountedLines, timeoutMs, signal },
+    { maxLinesPerFile: maxCountedLines, stopsAtMax: true, timeoutMs, signal },
   );
   for await (const chunk of readContents(workspace, paths)) await search.search(chunk);
   return new Map(search.matches.filter(({ text }) => text.length <= maxFileBytes).map((file) => [file.path, file]));
 }
 
-/** Returns the files that have a term in a line or in their path. */
-async function findCandidates(
+/** Yields the files that have a term in a line or in their path. */
+function* findCandidates(
   paths: readonly string[],
   matches: ReadonlyMap<string, FileMatches>,
   terms: readonly string[],
-  signal: AbortSignal,
-): Promise<CandidateFile[]> {
-  const yielder = new EventLoopYielder({ signal });
-  const candidates: CandidateFile[] = [];
+): Generator<CandidateFile> {
   for (const path of paths) {
-    if (yielder.isDue) await yielder.turn();
     const match = matches.get(path);
     const lowered = path.toLowerCase();
-    if (!match && !terms.some((term) => lowered.includes(term))) continue;
-    const lines = match?.lineStarts.map((start) => lineAt(match.text, start)) ?? [];
-    candidates.push({ path, size: match?.text.length ?? 0, lines });
+    if (match) yield { path, size: match.text.length, ...matchingLines(match) };
+    else if (terms.some((term) => lowered.includes(term))) yield { path, size: 0, lines: [] };
   }
-  return candidates;
 }
 
-function lineAt(text: Uint8Array, start: number): string {
-  const end = text.indexOf(newline, start);
-  return Buffer.from(text.buffer, text.byteOffset, text.length).toString("utf8", start, end === -1 ? text.length : end);
+function matchingLines({ text, lineStarts }: FileMatches): Pick<CandidateFile, "lines" | "isAscii"> {
+  const bytes = Buffer.from(text.buffer, text.byteOffset, text.length);
+  const endOf = (start: number) => {
+    const end = bytes.indexOf(newline, start);
+    return end === -1 ? bytes.length : end;
+  };
+  const [first = 0, last = 0] = [lineStarts[0], lineStarts.at(-1)];
+  const all = bytes.subarray(first, endOf(last));
+  // Cutting one string into lines takes less time than decoding each line.
+  if (!isAscii(all)) return { lines: lineStarts.map((start) => bytes.toString("utf8", start, endOf(start))) };
+  const decoded = all.toString("latin1");
+  const lines = lineStarts.map((start) => {
+    const end = decoded.indexOf("\n", start - first);
+    return decoded.slice(start - first, end === -1 ? undefined : end);
+  });
+  return { lines, isAscii: true };
 }
 
 interface LinesOptions {
@@ -133,7 +141,7 @@ async function withLines(
   for (const [at, line] of lines.entries()) {
     if (yielder.isDue) await yielder.turn();
     for (const { name } of codeSymbols([line], path)) if (names.has(name)) defined.push({ name, line: at + 1 });
-    const count = counter.count([line]).size;
+    const count = counter.count([line]).filter(Boolean).length;
     if (count > 0) matching.push({ line: at + 1, terms: count });
   }
   matching.sort((a, b) => b.terms - a.terms || a.line - b.line);

@@ -23,6 +23,8 @@ export interface FileMatches {
 
 export interface LineSearchOptions {
   maxLinesPerFile: number;
+  /** Leaves a file after `maxLinesPerFile` matching lines, so that `count` is at most that. */
+  stopsAtMax?: boolean;
   timeoutMs: number;
   signal?: AbortSignal | undefined;
 }
@@ -56,6 +58,10 @@ const maxAnchorBytes = 6;
 const minSampleBytes = 16 * 1024;
 const maxSampleBytes = 256 * 1024;
 const newline = 0x0a;
+/** Asking for the time takes as long as matching a short line. */
+const linesPerTimeCheck = 64;
+/** Nearby bytes are compared faster here than a call of Buffer.indexOf takes. */
+const nearbyBytes = 64;
 
 /**
  * Searches files line by line with the same results as ripgrep. Patterns have the syntax of Rust's regex with Unicode
@@ -75,6 +81,7 @@ export class LineSearch {
   readonly #options: LineSearchOptions;
   readonly #deadline: number;
   readonly #yielder: EventLoopYielder;
+  #linesUntilTimeCheck = linesPerTimeCheck;
 
   /** Throws a RegexError if the pattern is invalid or not supported. */
   constructor({ pattern, literal, ignoreCase }: LineQuery, options: LineSearchOptions) {
@@ -122,7 +129,7 @@ export class LineSearch {
   #chooseFactor(bytes: Buffer): ChosenFactor | undefined {
     if (this.#chosen || this.#factors.length === 0) return this.#chosen;
     const sample = bytes.subarray(0, maxSampleBytes);
-    const candidates = this.#factors.map((factor) => prepareFactor(factor, sample));
+    const candidates = this.#factors.flatMap((factor) => prepareFactor(factor, sample));
     const costs = new Map(candidates.map((factor) => [factor, candidates.length > 1 ? costOf(factor, sample) : 0]));
     const chosen = candidates.reduce((best, next) => ((costs.get(next) ?? 0) < (costs.get(best) ?? 0) ? next : best));
     // A small chunk is not representative of later ones.
@@ -137,13 +144,13 @@ export class LineSearch {
     const windowSize = factor.literals ? windowBytes : expressionWindowBytes;
     for (const { from, to } of windowsOf(bytes, files, windowSize)) {
       if (this.#yielder.isDue) await this.#turn();
-      const endOfNext = finder(factor, bytes.subarray(from, to));
+      const next = finder(factor, bytes.subarray(from, to));
       for (let at = Math.max(decided - from, 0); at < to - from; at = decided - from) {
-        const end = endOfNext(at);
-        if (end === -1) break;
+        const found = next(at);
+        if (found === -1) break;
 
-        // The factor has no line break, so its last byte is in the line.
-        const last = from + end - 1;
+        // A factor has no line break, so this byte is in the line.
+        const last = from + found - 1;
         while ((files[index]?.end ?? Number.POSITIVE_INFINITY) <= last) index++;
         const file = files[index];
         if (!file) return;
@@ -152,11 +159,13 @@ export class LineSearch {
           continue;
         }
         const lineEnd = Math.min(indexOfNewline(bytes, last), file.end);
-        const lineStart = startOfLine(bytes, last, file);
         decided = lineEnd + 1;
-        if (factor.isExact || (await this.#scan(bytes, lineStart, lineEnd)).kind === "match")
-          this.#add(file, lineStart);
-        if (this.#yielder.isDue) await this.#turn();
+        // A byte order mark before the line is not part of it, but may contain the factor.
+        const isExact = factor.isExact && file.textStart === file.start;
+        if (isExact || (await this.#scan(bytes, startOfLine(bytes, last, file), lineEnd)).kind === "match")
+          this.#add(bytes, file, last);
+        if (this.#isFull(file)) decided = Math.max(decided, file.end);
+        if (this.#isTimeCheckDue() && this.#yielder.isDue) await this.#turn();
       }
     }
   }
@@ -166,10 +175,10 @@ export class LineSearch {
       if (hasNulByte(bytes, file)) continue;
       for (let at = file.textStart; at < file.end; ) {
         const scan = this.#automaton.scan(bytes, at, file.end);
-        const { kind, at: end } = scan.kind === "paused" ? await this.#resume(bytes, scan, file.end) : scan;
-        if (kind === "match") this.#add(file, startOfLine(bytes, end, file));
-        at = kind === "match" ? indexOfNewline(bytes, end) + 1 : file.end;
-        if (this.#yielder.isDue) await this.#turn();
+        const { kind, at: end }: Scan = scan.kind === "paused" ? await this.#resume(bytes, scan, file.end) : scan;
+        if (kind === "match") this.#add(bytes, file, end);
+        at = kind === "match" && !this.#isFull(file) ? indexOfNewline(bytes, end) + 1 : file.end;
+        if (this.#isTimeCheckDue() && this.#yielder.isDue) await this.#turn();
       }
     }
   }
@@ -188,9 +197,21 @@ export class LineSearch {
     return scan;
   }
 
-  #add(file: SearchedFile, lineStart: number): void {
+  /** Adds the line that contains the byte at this position. */
+  #add(bytes: Buffer, file: SearchedFile, at: number): void {
     file.count++;
-    if (file.lineStarts.length < this.#options.maxLinesPerFile) file.lineStarts.push(lineStart);
+    if (file.lineStarts.length < this.#options.maxLinesPerFile) file.lineStarts.push(startOfLine(bytes, at, file));
+  }
+
+  #isFull({ count }: SearchedFile): boolean {
+    return this.#options.stopsAtMax === true && count >= this.#options.maxLinesPerFile;
+  }
+
+  #isTimeCheckDue(): boolean {
+    this.#linesUntilTimeCheck--;
+    if (this.#linesUntilTimeCheck > 0) return false;
+    this.#linesUntilTimeCheck = linesPerTimeCheck;
+    return true;
   }
 
   async #turn(): Promise<void> {
@@ -260,8 +281,9 @@ function* splitWindow(
   if (to > from) yield { from, to };
 }
 
-/** A factor with an anchor for each of its texts. */
+/** A way to search for a factor: for each of its texts, or with an expression. */
 interface ChosenFactor {
+  /** The factor and the rest of its line. */
   expression: RegExp;
   literals: readonly AnchoredLiteral[] | undefined;
   isExact: boolean;
@@ -275,10 +297,13 @@ interface AnchoredLiteral {
   offset: number;
 }
 
-function prepareFactor({ literals, ...factor }: RequiredFactor, sample: Buffer): ChosenFactor {
+function prepareFactor({ literals, expression, isExact }: RequiredFactor, sample: Buffer): ChosenFactor[] {
+  const line = new RegExp(`(?:${expression.source})[^\\n]*`, "g");
+  const byExpression = { expression: line, literals: undefined, isExact };
+  if (!literals) return [byExpression];
   const counts = new Uint32Array(256);
   for (const byte of sample.subarray(0, histogramBytes)) counts[byte] = (counts[byte] ?? 0) + 1;
-  return { ...factor, literals: literals?.map((literal) => anchorLiteral(literal, counts)) };
+  return [{ ...byExpression, literals: literals.map((literal) => anchorLiteral(literal, counts)) }, byExpression];
 }
 
 /**
@@ -294,7 +319,7 @@ function anchorLiteral(literal: string, counts: Uint32Array): AnchoredLiteral {
   return { text, anchor: text.subarray(offset, offset + maxAnchorBytes), offset };
 }
 
-/** Returns a function that finds the end of the next occurrence of a factor, or -1. */
+/** Returns a function that finds the next line with a factor: the position after some byte of that line, or -1. */
 function finder({ expression, literals }: ChosenFactor, bytes: Buffer): (from: number) => number {
   if (literals) return literalFinder(literals, bytes);
   const text = bytes.toString("latin1");
@@ -335,18 +360,23 @@ function indexOfLiteral(bytes: Buffer, { text, anchor, offset }: AnchoredLiteral
 /** Estimates the time to search a sample, in nanoseconds. */
 function costOf(factor: ChosenFactor, sample: Buffer): number {
   const next = finder(factor, sample);
-  let hits = 0;
-  for (let at = next(0); at !== -1; at = next(at)) hits++;
-  return hits * 300 + sample.length * (factor.literals ? 0.1 * factor.literals.length : 0.8);
+  let lines = 0;
+  for (let at = next(0); at !== -1; at = next(indexOfNewline(sample, at))) lines++;
+  const { literals } = factor;
+  return literals ? lines * 300 + sample.length * 0.1 * literals.length : lines * 100 + sample.length * 0.8;
 }
 
 /** Returns the start of the line that contains `at`, which may be the position of its line break. */
 function startOfLine(bytes: Buffer, at: number, { textStart }: SearchedFile): number {
   // A negative offset would count from the end.
-  return at === 0 ? 0 : Math.max(bytes.lastIndexOf(newline, at - 1) + 1, textStart);
+  if (at === 0) return 0;
+  for (let before = at - 1; before >= 0 && before >= at - nearbyBytes; before--)
+    if (bytes[before] === newline) return Math.max(before + 1, textStart);
+  return Math.max(bytes.lastIndexOf(newline, at - 1) + 1, textStart);
 }
 
 function indexOfNewline(bytes: Buffer, from: number): number {
+  for (let at = from; at < from + nearbyBytes; at++) if (bytes[at] === newline) return at;
   const found = bytes.indexOf(newline, from);
   return found === -1 ? bytes.length : found;
 }

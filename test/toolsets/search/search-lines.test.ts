@@ -66,6 +66,44 @@ test.each([
   expect(performance.now() - begun).toBeLessThan(25_000);
 });
 
+test.each(["ledger", "ledger|zebra", "(?i)LEDGER", "ledger.*x", "ledger$"])(
+  "%s is counted once per line where most lines contain it",
+  async (pattern) => {
+    const lines = Array.from({ length: 6_000 }, (_, line) => {
+      if (line % 3 === 0) return `${line} zebras`;
+      return line === 4_000
+        ? `ledger ${"x ".repeat(200_000)}ledger`
+        : `${line} ledger, ledger ${"x".repeat(line % 90)}`;
+    });
+    const text = `\ufeff${lines.join("\n")}`;
+
+    const expected = lines.filter((line) => new RegExp(pattern.replace("(?i)", ""), "i").test(line)).length;
+
+    expect(await matchingLines(text, pattern)).toBe(expected);
+  },
+);
+
+test("a file is left after the maximum number of lines, and the next one is searched", async () => {
+  const bytes = Buffer.from(`${"foo\n".repeat(10)}${"bar\n".repeat(1_000)}foo\n`);
+  const search = new LineSearch(
+    { pattern: "foo|bar", literal: false, ignoreCase: false },
+    { maxLinesPerFile: 2, stopsAtMax: true, timeoutMs: 60_000 },
+  );
+
+  await search.search({
+    bytes,
+    files: [
+      { path: "a", start: 0, end: 40 },
+      { path: "b", start: 40, end: bytes.length },
+    ],
+  });
+
+  expect(search.matches.map(({ path, count, lineStarts }) => ({ path, count, lineStarts }))).toEqual([
+    { path: "a", count: 2, lineStarts: [0, 4] },
+    { path: "b", count: 2, lineStarts: [0, 4] },
+  ]);
+});
+
 test("the event loop is not blocked by a slow pattern over a long line", async () => {
   const random = Array.from({ length: 1_000_000 }, (_, index) => "ab"[((index * index * 7919) % 31) & 1]).join("");
 
