@@ -9,10 +9,11 @@ import {
   rmdirSync,
   rmSync,
   statSync,
+  writeFileSync,
 } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { afterAll, afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import type { ExecRequest, ExecResult, ExecSession } from "#executors/executor.ts";
 import { groupFamilies, removeAbandonedGroups } from "#executors/os/control-group.ts";
@@ -691,6 +692,20 @@ describe.skipIf(!availability.available)("reading the changes of the OS sandbox"
     expect(changes.written.map(({ path, content }) => [path, Buffer.from(content).toString()])).toEqual([
       ["README.md", "# Mums\n"],
     ]);
+  });
+
+  test("runs programs of a folder below /tmp, and shows nothing else of it", async () => {
+    const tools = mkdtempSync("/tmp/golem-tools-");
+    onTestFinished(() => rmSync(tools, { recursive: true }));
+    mkdirSync(join(tools, "bin"));
+    writeFileSync(join(tools, "bin/greet"), "#!/bin/sh\necho hello > /tmp/own; cat /tmp/own\n");
+    for (const path of ["", "bin", "bin/greet"]) chmodSync(join(tools, path), 0o755);
+    const session = await executor.open({ tools: [tools, "/tmp"] });
+    sessions.push(session);
+
+    const { stdout } = await sh("greet; ls /tmp", {}, { session });
+
+    expect(stdout.split("\n").filter(Boolean)).toEqual(["hello", basename(tools), "own"]);
   });
 
   test("skips folders that cannot be read", async () => {

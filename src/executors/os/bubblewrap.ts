@@ -78,12 +78,13 @@ export function bubblewrap({ system, tree, home, etc, limits }: SandboxOptions):
     ...["--die-with-parent", "--new-session", "--clearenv"],
     ...environment(standardEnvironment(system)),
     ...["--ro-bind", etc, "/etc"],
+    // Before the programs of this machine, which may be in it.
+    ...["--size", megabytes(limits.temporaryMb), "--tmpfs", "/tmp"],
     ...system.mounts,
     ...["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"],
     // Hides the kernel's command line and the users' keys.
     ...["cmdline", "keys"].flatMap((name) => ["--ro-bind-try", `${etc}/resolv.conf`, `/proc/${name}`]),
     ...["--dev", "/dev", "--size", megabytes(limits.temporaryMb / 4), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"],
-    ...["--size", megabytes(limits.temporaryMb), "--tmpfs", "/tmp"],
     ...["--bind", tree, guestTree, "--bind", home, guestHome],
     ...["--seccomp", String(launchFds.seccomp), "--info-fd", String(launchFds.info)],
   ];
@@ -179,7 +180,8 @@ export interface GuestSystem {
  * Folders that the sandbox user cannot access are left out, because bubblewrap would fail to start with them.
  */
 export function guestSystem(given: readonly string[], user: { uid: number } | undefined): GuestSystem {
-  const toolPaths = given.filter((path) => isReachable(resolve(path), user));
+  // All of /tmp would take the place of the sandbox's own, and show other programs' files.
+  const toolPaths = given.filter((path) => resolve(path) !== "/tmp" && isReachable(resolve(path), user));
   const bound = [...usrFolders, ...moreFolders, ...toolPaths.map((path) => resolve(path))].filter((path) =>
     existsSync(path),
   );
