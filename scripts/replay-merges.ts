@@ -61,9 +61,10 @@ async function load({ ours, theirs, base }: Merge): Promise<ObjectStore> {
   const store = new ObjectStore();
   const wanted = [ours, theirs, base];
   const trees = wanted.map((commit) => `${commit}^{tree}`);
-  const objects = lines(await git(["rev-list", "--objects", "--no-object-names", ...trees]));
-  const { output, code } = await git(["pack-objects", "--stdout", "-q"], [...wanted, ...objects, ""].join("\n"));
-  if (code !== 0) throw new IncompleteError();
+  const listed = await git(["rev-list", "--objects", "--no-object-names", ...trees]);
+  const objects = [...wanted, ...lines(listed), ""].join("\n");
+  const { output, code } = await git(["pack-objects", "--stdout", "-q"], objects);
+  if (listed.code !== 0 || code !== 0) throw new IncompleteError();
   await store.addPack([output]);
   return store;
 }
@@ -86,18 +87,19 @@ async function mergeHere(merge: Merge): Promise<Result> {
 async function mergeWithGit({ ours, theirs }: Merge): Promise<Result> {
   const result = await git(["merge-tree", "--write-tree", "--name-only", "--no-messages", ours, theirs]);
   const [tree = "", ...conflicts] = lines(result);
+  // A merge with conflicts ends with 1; other codes are failures.
+  if (result.code > 1) throw new IncompleteError();
   return result.code === 0 ? { tree } : { conflicts };
+}
+
+function asResult(error: Error): Result | undefined {
+  return error instanceof IncompleteError ? undefined : { conflicts: [error.message] };
 }
 
 const counts = { clean: 0, conflicting: 0, different: 0, incomplete: 0 };
 for (const merge of await listMerges()) {
-  const [own, peer] = await Promise.all([
-    mergeHere(merge).catch((error: Error): Result | undefined => {
-      return error instanceof IncompleteError ? undefined : { conflicts: [error.message] };
-    }),
-    mergeWithGit(merge),
-  ]);
-  if (!own) counts.incomplete++;
+  const [own, peer] = await Promise.all([mergeHere(merge).catch(asResult), mergeWithGit(merge).catch(asResult)]);
+  if (!own || !peer) counts.incomplete++;
   else if ("tree" in own && "tree" in peer && own.tree === peer.tree) counts.clean++;
   else if ("conflicts" in own && "conflicts" in peer) counts.conflicting++;
   else {
