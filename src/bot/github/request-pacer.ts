@@ -5,12 +5,16 @@ import type { RequestPriority } from "#domain/github.ts";
 export const maxWaitMs = 120_000;
 
 /**
- * The part of each limit that requests of a priority may use up; the rest is kept for more urgent ones. An `optional`
- * request is sent at once or not at all.
+ * The part of each limit that requests of a priority and less urgent ones may use up together, also when more urgent ones
+ * have used theirs. The rest is kept for more urgent ones. An `optional` request is sent at once or not at all.
  */
 type Shares = Record<RequestPriority, number>;
-const contentShares: Shares = { high: 1, normal: 0.8, low: 0.4, optional: 0.2 };
+/** 49 of the 76 comments a minute are kept for requests for approval, replies and outcomes. */
+const contentShares: Shares = { high: 1, normal: 0.8, low: 0.35, optional: 0.2 };
 const pointShares: Shares = { high: 1, normal: 0.8, low: 0.7, optional: 0.1 };
+
+/** The part of each limit that is left for further urgent requests when those before have used all that was kept for them. */
+const lastReserve = 0.1;
 
 interface Limit {
   windowMs: number;
@@ -43,7 +47,8 @@ const githubLimits: readonly Limit[] = [
 /** GitHub allows 100 requests at the same time. */
 const maxConcurrent = 90;
 
-const queuedPriorities = ["high", "normal", "low"] as const satisfies RequestPriority[];
+/** The most urgent one first. */
+const priorities = ["high", "normal", "low", "optional"] as const satisfies RequestPriority[];
 
 export interface PacedRequest {
   isWrite: boolean;
@@ -75,7 +80,7 @@ interface PacerOptions {
 export class RequestPacer {
   readonly #windows: readonly SlidingWindow[];
   readonly #writeIntervalMs: number;
-  readonly #waiting = new Map<RequestPriority, RepositoryQueues>(queuedPriorities.map((name) => [name, new Map()]));
+  readonly #waiting = new Map<RequestPriority, RepositoryQueues>(priorities.map((name) => [name, new Map()]));
   #inFlight = 0;
   #pausedUntil = 0;
   #nextWriteAt = 0;
@@ -115,7 +120,7 @@ export class RequestPacer {
     const queues = [...this.#waiting.values()].flatMap((queues) => [...queues.values()]);
     return {
       remaining: resetAt > monotonicNow() ? Math.max(0, remaining) : undefined,
-      waiting: queues.reduce((sum, queue) => sum + queue.length, 0),
+      waiting: sum(queues.map((queue) => queue.length)),
     };
   }
 
@@ -205,13 +210,21 @@ export class RequestPacer {
   }
 }
 
+interface SentRequest {
+  at: number;
+  cost: number;
+  /** An index of `priorities`. */
+  urgency: number;
+}
+
 /** The requests that were sent within a span of time, and what they cost. */
 class SlidingWindow {
   readonly #limit: Limit;
-  readonly #sent: { at: number; cost: number }[] = [];
+  readonly #sent: SentRequest[] = [];
   /** Entries before this index have left the window. */
   #first = 0;
-  #used = 0;
+  /** What the entries of each urgency cost together. */
+  readonly #used = priorities.map(() => 0);
 
   constructor(limit: Limit) {
     this.#limit = limit;
@@ -220,8 +233,9 @@ class SlidingWindow {
   add(request: PacedRequest, at: number): void {
     const cost = this.#limit.costOf(request);
     if (cost === 0) return;
-    this.#sent.push({ at, cost });
-    this.#used += cost;
+    const urgency = priorities.indexOf(request.priority);
+    this.#sent.push({ at, cost, urgency });
+    this.#used[urgency] = (this.#used[urgency] ?? 0) + cost;
   }
 
   fitsAt(request: PacedRequest, now: number): number {
@@ -230,18 +244,26 @@ class SlidingWindow {
     if (cost === 0) return now;
 
     this.#forget(now - windowMs);
-    let excess = this.#used + cost - max * shares[request.priority];
-    for (let index = this.#first; excess > 0 && index < this.#sent.length; index += 1) {
-      const { at, cost: freed } = this.#sent[index] as { at: number; cost: number };
-      excess -= freed;
-      if (excess <= 0) return at + windowMs;
+    const urgency = priorities.indexOf(request.priority);
+    let moreUrgent = sum(this.#used.slice(0, urgency));
+    let others = sum(this.#used.slice(urgency));
+    const kept = max * (1 - shares[request.priority]);
+    const isFull = () => {
+      const left = urgency === 0 ? 0 : max * lastReserve;
+      return others + cost + Math.max(kept, moreUrgent + left) > max;
+    };
+    for (let index = this.#first; index < this.#sent.length && isFull(); index += 1) {
+      const oldest = this.#sent[index] as SentRequest;
+      if (oldest.urgency < urgency) moreUrgent -= oldest.cost;
+      else others -= oldest.cost;
+      if (!isFull()) return oldest.at + windowMs;
     }
     return now;
   }
 
   #forget(until: number): void {
     for (let oldest = this.#sent[this.#first]; oldest && oldest.at <= until; oldest = this.#sent[this.#first]) {
-      this.#used -= oldest.cost;
+      this.#used[oldest.urgency] = (this.#used[oldest.urgency] ?? 0) - oldest.cost;
       this.#first += 1;
     }
     if (this.#first > 1_000) {
@@ -250,6 +272,8 @@ class SlidingWindow {
     }
   }
 }
+
+const sum = (numbers: readonly number[]) => numbers.reduce((total, one) => total + one, 0);
 
 function firstOf(queues: RepositoryQueues): Waiting | undefined {
   return queues.values().next().value?.[0];

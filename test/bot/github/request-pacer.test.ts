@@ -1,7 +1,9 @@
+import fc from "fast-check";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { RequestPacer } from "#bot/github/request-pacer.ts";
 import { OutageError } from "#domain/errors.ts";
 import type { RequestPriority } from "#domain/github.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
 
 let pacer: RequestPacer;
 let admitted: string[];
@@ -66,6 +68,69 @@ test("status edits leave room for outcomes, and both for approval requests", asy
   expect(admitted.filter((name) => name === "status").length).toBeLessThanOrEqual(40);
   expect(admitted.filter((name) => name === "outcome").length).toBeGreaterThan(10);
   expect(admitted).toContain("approval");
+});
+
+test("50 runs that start at once get half of their statuses and all requests for approval within the first minute", async () => {
+  for (let count = 0; count < 50; count++) void send("status", { priority: "low" });
+  await pass(1_000);
+  for (let count = 0; count < 49; count++) void send("approval");
+  await pass(0);
+
+  expect(admitted.filter((name) => name === "status").length).toBeGreaterThanOrEqual(25);
+  expect(admitted.filter((name) => name === "approval")).toHaveLength(49);
+  await pass(62_000);
+  expect(admitted.filter((name) => name === "status")).toHaveLength(50);
+});
+
+test("statuses are sent behind 50 requests for approval of the same minute, and leave room for a few more", async () => {
+  for (let count = 0; count < 50; count++) void send("approval");
+  for (let count = 0; count < 50; count++) void send("status", { priority: "low" });
+  await pass(30_000);
+  for (let count = 0; count < 7; count++) void send("late approval");
+  await pass(0);
+
+  expect(admitted.filter((name) => name === "status").length).toBeGreaterThan(15);
+  expect(admitted.filter((name) => name === "late approval")).toHaveLength(7);
+});
+
+test("the limit of an hour, too, is kept for requests for approval and not used up by statuses", async () => {
+  for (let count = 0; count < 400; count++) void send("status", { priority: "low" }).catch(() => {});
+  await pass(59 * 60_000);
+  const statuses = admitted.length;
+  for (let count = 0; count < 49; count++) void send("approval");
+  await pass(0);
+
+  expect(statuses).toBeGreaterThan(150);
+  expect(admitted.filter((name) => name === "approval")).toHaveLength(49);
+});
+
+test("whatever else is sent and whenever, a request for approval is sent at once while a minute has few of them", async () => {
+  const others = fc.record({
+    priority: fc.constantFrom<RequestPriority[]>("normal", "low"),
+    isApproval: fc.constant(false),
+    afterMs: fc.nat(2_000),
+    copies: fc.nat(40),
+  });
+  const approval = fc.record({
+    priority: fc.constant<RequestPriority>("high"),
+    isApproval: fc.constant(true),
+    afterMs: fc.constant(8_000),
+    copies: fc.constant(1),
+  });
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.oneof(others, approval), { maxLength: 30 }), async (mix) => {
+      pacer = new RequestPacer();
+      admitted = [];
+      for (const { priority, isApproval, afterMs, copies } of mix) {
+        await pass(afterMs);
+        const name = isApproval ? `approval ${admitted.length}` : "other";
+        for (let copy = 0; copy < copies; copy++) void send(name, { priority }).catch(() => {});
+        await pass(0);
+        if (isApproval) expect(admitted).toContain(name);
+      }
+    }),
+    { numRuns: propertyRuns(100) },
+  );
 });
 
 test("what waits is sent by its urgency, whenever it came", async () => {
