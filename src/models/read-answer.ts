@@ -45,10 +45,12 @@ export function readAnswer(parts: readonly Part[], usedIds: Set<string>): ReadAn
 
 /** The ids of all tool calls in a conversation. */
 export function callIdsIn(messages: readonly ModelMessage[]): Set<string> {
-  const parts = messages.flatMap((message): AssistantPart[] =>
-    message.role === "assistant" && typeof message.content !== "string" ? message.content : [],
-  );
-  return new Set(parts.flatMap((part) => (part.type === "tool-call" ? [part.toolCallId] : [])));
+  const ids = new Set<string>();
+  for (const { role, content } of messages) {
+    if (role !== "assistant" || typeof content === "string") continue;
+    for (const part of content) if (part.type === "tool-call") ids.add(part.toolCallId);
+  }
+  return ids;
 }
 
 function readCall(part: CallPart, usedIds: Set<string>): ModelCall {

@@ -56,8 +56,9 @@ export class ActiveRun {
   }
 
   /** Returns the log without the conversation that this run continues. */
-  async ownLog(): Promise<LoggedEvent[]> {
-    return (await this.log()).filter(({ runId }) => runId === this.spec.id);
+  async ownLog(): Promise<readonly LoggedEvent[]> {
+    const log = await this.log();
+    return this.spec.continues === undefined ? log : log.filter(({ runId }) => runId === this.spec.id);
   }
 
   /** Opens the workspace for the first time and returns its base. */

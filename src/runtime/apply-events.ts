@@ -1,6 +1,7 @@
-import { initialTransition, transition } from "xstate";
-import type { LoggedEvent } from "#domain/events.ts";
+import { type AnyActorScope, createActor, type ExecutableActionObject, initialTransition } from "xstate";
+import type { LoggedEvent, RunEvent } from "#domain/events.ts";
 import type { RunSpec, RunState } from "#domain/run.ts";
+import { Limits } from "#domain/worker.ts";
 import { type EffectRequest, interruptibleEffects } from "#machines/effects.ts";
 import { workerMachine } from "#machines/worker-machine.ts";
 import { snapshotVersion, type WorkerSnapshot } from "#machines/worker-snapshot.ts";
@@ -22,7 +23,7 @@ export interface AppliedEvents {
 const deadlineToleranceMs = 1_000;
 
 type State = ReturnType<typeof workerMachine.resolveState>;
-type Actions = ReturnType<typeof transition<typeof workerMachine>>[1];
+type Actions = readonly Pick<ExecutableActionObject, "type" | "params">[];
 type Clock = Pick<WorkerSnapshot, "workedMs" | "busySince">;
 
 /** Creates a run in its initial state, with its first effects. */
@@ -61,7 +62,7 @@ export function applyEvents(
 
   for (let next = nextEvent(state, remaining); next; next = nextEvent(state, remaining)) {
     const { id, event } = next;
-    const [after, actions] = transition(workerMachine, state, event);
+    const [after, actions] = transitionOf(state, event);
     if (actions.some(({ type }) => type === "cancelEffects")) {
       interrupted = true;
       effects = effects.filter(({ request }) => !isInterruptible(request.kind));
@@ -139,6 +140,31 @@ export function redisplayEffects(spec: RunSpec): NewEffect[] {
 export function statusEffect(rootId: string): NewEffect {
   return { key: `${rootId}/status`, runId: rootId, queue: "status", request: { kind: "status.show" } };
 }
+
+/**
+ * Returns the next state with its actions. XState's `transition` does the same, but creates an actor in its initial state for
+ * every call, which is half of the time. This machine spawns no actors, so that one that is never started serves all calls.
+ */
+function transitionOf(state: State, event: RunEvent): [State, Actions] {
+  const actions: ExecutableActionObject[] = [];
+  const scope = { ...inertScope, actionExecutor: (action: ExecutableActionObject) => void actions.push(action) };
+  return [workerMachine.transition(state, event, scope as AnyActorScope), actions];
+}
+
+const inertActor = createActor(workerMachine, {
+  input: { mode: "single", limits: Limits.parse({}), isRoot: true, pausesAtCostLimit: false },
+});
+const nothing = () => undefined;
+const inertScope = {
+  self: inertActor,
+  system: inertActor.system,
+  id: "",
+  sessionId: "",
+  logger: nothing,
+  defer: nothing,
+  stopChild: nothing,
+  emit: nothing,
+};
 
 function nextEvent(state: State, events: LoggedEvent[]): LoggedEvent | undefined {
   // Events of a run that has ended are consumed without effect.

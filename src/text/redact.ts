@@ -46,8 +46,10 @@ export function createRedactor(secrets: readonly string[]): (text: string) => st
 
   return (text) => {
     const direct = redact(text);
+    const plain = withoutHidden(text);
+    if (plain === text) return direct;
     // Hidden characters may split a token. If they do, the text is returned without them.
-    const safe = redact(withoutHidden(text));
+    const safe = redact(plain);
     return withoutHidden(direct) === safe ? direct : safe;
   };
 }
@@ -66,6 +68,7 @@ export function redactDeep<T>(value: T, redact: (text: string) => string): T {
 
 // Not a single pattern for the whole token: it would take quadratic time for `eyJeyJeyJ…`.
 function redactJsonWebTokens(text: string): string {
+  if (!text.includes("eyJ")) return text;
   return text.replace(/[A-Za-z0-9_.-]+/g, (run) => (run.includes("eyJ") ? redactRun(run) : run));
 }
 

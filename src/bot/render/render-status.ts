@@ -113,7 +113,7 @@ function renderNumbers(view: RunView): string {
 }
 
 function numbersOf({ steps, usage, cost }: RunView): string {
-  const tokens = `${short(usage.inputTokens)} tokens in, ${short(usage.outputTokens)} out`;
+  const tokens = `${compactNumber.format(usage.inputTokens)} tokens in, ${compactNumber.format(usage.outputTokens)} out`;
   const money =
     cost === undefined ? (steps > 0 ? " · not priced; the cost limit does not apply" : "") : ` · ${formatCost(cost)}`;
   return `${steps} ${steps === 1 ? "step" : "steps"} · ${tokens}${money}`;
@@ -141,9 +141,7 @@ export function formatCost(dollars: number): string {
   return `\\$${dollars.toFixed(dollars < 1 ? 3 : 2)}`;
 }
 
-function short(count: number): string {
-  return new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 }).format(count);
-}
+const compactNumber = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 });
 
 function renderLog(log: readonly string[]): string | undefined {
   if (log.length === 0) return undefined;

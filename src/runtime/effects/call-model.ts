@@ -1,4 +1,5 @@
 import type { ModelMessage } from "ai";
+import { LRUCache } from "lru-cache";
 import { canonicalJson } from "#domain/approval.ts";
 import { abandonOnAbort } from "#domain/async-work.ts";
 import { UserError } from "#domain/errors.ts";
@@ -86,7 +87,7 @@ async function askModel(
   };
   const events: Answer[] = [];
   try {
-    const available = maxTokens - estimateTokens(request.instructions) - (await estimateToolTokens(request.tools));
+    const available = maxTokens - sizeOfInstructions(request.instructions) - (await estimateToolTokens(request.tools));
     const summary = await compactConversation(models, log, { maxTokens: available, call: announced });
     if (summary) events.push(summary);
     const event = summary && { id: lastSeenId + 1, runId: "", at: 0, event: summary };
@@ -99,6 +100,15 @@ async function askModel(
     const { message: reason, retryable, retryAfterMs } = error;
     return [...events, { type: "model.failed", reason, retryable, retryAfterMs }];
   }
+}
+
+/** The estimated tokens of instructions, which are the same in every step of a run. */
+const instructionSizes = new LRUCache<string, number>({ max: 500 });
+
+function sizeOfInstructions(instructions: string): number {
+  const size = instructionSizes.get(instructions) ?? estimateTokens(instructions);
+  instructionSizes.set(instructions, size);
+  return size;
 }
 
 /** Checks an answer that ends the run against the worker's output schema. A match is reduced to its JSON. */

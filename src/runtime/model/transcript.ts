@@ -1,4 +1,10 @@
-import { type ModelMessage, modelMessageSchema, type ToolModelMessage, type UserContent } from "ai";
+import {
+  assistantModelMessageSchema,
+  type ModelMessage,
+  modelMessageSchema,
+  type ToolModelMessage,
+  type UserContent,
+} from "ai";
 import { z } from "zod";
 import { canonicalJson } from "#domain/approval.ts";
 import { type Attachment, isTextMediaType, type LoggedEvent, type ModelCall, type RunEvent } from "#domain/events.ts";
@@ -99,8 +105,12 @@ function compact(transcript: Transcript, { throughId, summary }: EventOf<"conver
   for (const logged of log) if (logged.id > throughId) addEvent(transcript, logged);
 }
 
-/** The messages are sent back unchanged, so they are validated but not rebuilt. */
-const AnswerMessages = z.array(z.custom<ModelMessage>((message) => modelMessageSchema.safeParse(message).success));
+/** The messages are sent back unchanged, so they are validated but not rebuilt. Nearly all are the assistant's. */
+const AnswerMessages = z.array(
+  z.custom<ModelMessage>((message) =>
+    [assistantModelMessageSchema, modelMessageSchema].some((schema) => schema.safeParse(message).success),
+  ),
+);
 
 function answerMessages({ messages: stored }: EventOf<"model.answered">): readonly ModelMessage[] {
   const { data } = AnswerMessages.safeParse(stored);

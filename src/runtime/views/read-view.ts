@@ -3,14 +3,15 @@ import type { LoggedEvent } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
 import { isScheduled, nothingToDo, type RunView } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
+import { foldForward } from "#runtime/read-log.ts";
 import type { EffectProblem, Store, StoredRun } from "#runtime/store/store.ts";
 import {
+  addToSummary,
   currentSpec,
   describeChecksResult,
   emptySummary,
   progressOf,
   type RunSummary,
-  summarize,
 } from "./run-summary.ts";
 
 /**
@@ -20,15 +21,19 @@ import {
 export async function readView(
   store: Store,
   runId: string,
-  logOf = () => store.log(runId),
+  logOf: () => Promise<readonly LoggedEvent[]> = () => store.log(runId),
 ): Promise<RunView | undefined> {
   const run = await store.findRun(runId);
   return run && viewOf(store, run, logOf);
 }
 
-async function viewOf(store: Store, run: StoredRun, logOf = () => store.log(run.id)): Promise<RunView | undefined> {
+async function viewOf(
+  store: Store,
+  run: StoredRun,
+  logOf: () => Promise<readonly LoggedEvent[]> = () => store.log(run.id),
+): Promise<RunView | undefined> {
   const [{ log, problem }, children] = await Promise.all([readLog(store, run.id, logOf), store.childrenOf(run.id)]);
-  const summary = log.reduce<RunSummary>(summarize, emptySummary);
+  const { summary, lines } = shownOf(log);
   const spec = currentSpec(run, summary);
   if (!spec) return undefined;
   const { state, activity, steps, cost, openCalls, pullRequest, outcome, removedLog } = progressOf(
@@ -48,13 +53,21 @@ async function viewOf(store: Store, run: StoredRun, logOf = () => store.log(run.
     openCalls,
     ...(pullRequest === undefined ? {} : { pullRequest }),
     replyThread: summary.conversation === "pull request" ? pullRequest : summary.conversation,
-    log: [...(removedLog === undefined ? [] : [removedLog]), ...log.flatMap(lineOf)],
+    log: [...(removedLog === undefined ? [] : [removedLog]), ...lines],
     outcome,
     children: views.filter((view) => view !== undefined),
     startedAt: spec.createdAt,
     updatedAt: run.updatedAt,
   };
 }
+
+const shownOf = foldForward(
+  (): { summary: RunSummary; lines: string[] } => ({ summary: emptySummary, lines: [] }),
+  (shown, logged) => {
+    shown.summary = addToSummary(shown.summary, logged);
+    shown.lines.push(...lineOf(logged));
+  },
+);
 
 /** Leaves out a log that cannot be read, and returns the reason. */
 async function readLog(

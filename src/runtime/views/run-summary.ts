@@ -54,7 +54,7 @@ export const emptySummary: RunSummary = {
 };
 
 export function summarize(summary: RunSummary, logged: Pick<LoggedEvent, "event" | "at">): RunSummary {
-  return { ...addEvent(summary, logged), timeline: extendTimeline(summary.timeline, logged) };
+  return { ...addToSummary(summary, logged), timeline: extendTimeline(summary.timeline, logged) };
 }
 
 /** The limit per run. Longer timelines drop their oldest spans. */
@@ -107,7 +107,8 @@ function spanKindOf(event: RunEvent): TimeSpan["kind"] {
   }
 }
 
-function addEvent(summary: RunSummary, { event, at }: Pick<LoggedEvent, "event" | "at">): RunSummary {
+/** Adds an event to everything but the timeline, which costs most and is shown by the run page alone. */
+export function addToSummary(summary: RunSummary, { event, at }: Pick<LoggedEvent, "event" | "at">): RunSummary {
   switch (event.type) {
     case "model.answered":
       return {
