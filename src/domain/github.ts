@@ -218,6 +218,8 @@ export interface ReviewThread {
   isResolved: boolean;
   /** The login of the person, or of the App without `[bot]`, who resolved it. */
   resolvedBy: string | undefined;
+  /** The ids of its comments that people minimized, for example as spam. */
+  minimized: number[];
 }
 
 /** A changed file; `patch` is undefined for a binary or very large one. */

@@ -7,6 +7,7 @@ import {
   describeThread,
   isFailed,
   threadsOf,
+  withoutMinimized,
 } from "#toolsets/github/pull-request.ts";
 
 interface SubmittedReview {
@@ -81,8 +82,9 @@ export async function listOpenFeedback(github: GitHub, number: number, before: D
   );
   const latest = [...new Map(decided.map((review) => [review.author, review])).values()];
   const requests = latest.filter(({ state, body }) => state === "changes_requested" && body.trim() !== "");
-  const comments = allComments.filter(({ updatedAt }) => updatedAt < before);
-  const threads = comments.length === 0 ? [] : await github.listReviewThreads(number);
+  const written = allComments.filter(({ updatedAt }) => updatedAt < before);
+  const threads = written.length === 0 ? [] : await github.listReviewThreads(number);
+  const comments = withoutMinimized(written, threads);
   const resolved = new Set(threads.flatMap(({ isResolved, firstCommentId }) => (isResolved ? [firstCommentId] : [])));
   const open = threadsOf(comments).flatMap((thread): OpenFeedback[] => {
     const [first, last] = [thread[0], thread.at(-1)];

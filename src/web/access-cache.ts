@@ -4,7 +4,7 @@ import type { OpenGitHub, Permission, RepositoryRef } from "#domain/github.ts";
 /** GitHub's answers about people and repositories, cached for a minute. For display only: commands always ask GitHub. */
 export interface AccessCache {
   /** `unknown` if GitHub did not answer. */
-  permissionOf(repository: RepositoryRef, login: string): Promise<Permission | "unknown">;
+  permissionOf(repository: RepositoryRef, person: { login: string; id: number }): Promise<Permission | "unknown">;
   /** True if GitHub did not answer. */
   isPrivate(repository: RepositoryRef): Promise<boolean>;
 }
@@ -16,8 +16,8 @@ export function createAccessCache({ openGitHub, now }: { openGitHub: OpenGitHub;
   const permission = cached<Permission>(now);
   const visibility = cached<boolean>(now);
   return {
-    permissionOf: (repository, login) =>
-      permission(`${keyOf(repository)} ${login}`, () => openGitHub(repository).getPermission(login), "unknown"),
+    permissionOf: (repository, { login, id }) =>
+      permission(`${keyOf(repository)} ${id}`, () => openGitHub(repository).getPermission(login, id), "unknown"),
     isPrivate: (repository) =>
       visibility(keyOf(repository), async () => (await openGitHub(repository).getRepository()).private, true),
   };

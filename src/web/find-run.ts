@@ -64,7 +64,7 @@ async function assertMayRead({ sessions, access }: FindRunServices, { origin, se
     const link = { href: signInPath(path), text: "Sign in with GitHub" };
     throw new PageError(401, "This run belongs to a private repository. Sign in to read it.", link);
   }
-  const permission = await access.permissionOf(origin, session.login);
+  const permission = await access.permissionOf(origin, session);
   if (permission === "unknown") {
     throw new PageError(503, "GitHub did not answer, so your access could not be checked. Try again in a moment.");
   }
@@ -76,7 +76,7 @@ async function assertMayRead({ sessions, access }: FindRunServices, { origin, se
 async function findViewer({ sessions, access }: FindRunServices, { origin, session, path }: Visit): Promise<Viewer> {
   if (!sessions) return { kind: "anonymous" };
   if (!session) return { kind: "signed-out", signInPath: signInPath(path) };
-  const permission = await access.permissionOf(origin, session.login);
+  const permission = await access.permissionOf(origin, session);
   const canCommand = permission !== "unknown" && canWrite(permission);
   return { kind: "signed-in", login: session.login, formKey: sessions.formKey(session), canCommand };
 }

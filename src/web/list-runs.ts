@@ -125,7 +125,7 @@ export async function mayRead(
   session: Session,
 ): Promise<boolean> {
   if (github.repositories && !isListedRepository(github.repositories, repository.owner, repository.repo)) return false;
-  const permission = await access.permissionOf(repository, session.login);
+  const permission = await access.permissionOf(repository, session);
   if (permission === "unknown") {
     throw new PageError(503, "GitHub did not answer, so your access could not be checked. Try again in a moment.", {
       href: listPath,

@@ -154,7 +154,7 @@ function describeRepository(world: World, repository: Repository): Record<string
         throw new ApiError(404, `Could not resolve to an Issue with the number of ${number}.`);
       const comments = [...repository.comments.values()].filter((comment) => comment.thread === number);
       const shared = { id: nodeId("Issue", thread.id), number, title: thread.title };
-      return { ...shared, comments: () => connection(comments.map((one) => describeComment("IssueComment", one))) };
+      return { ...shared, comments: (args: unknown) => lastPage(comments, args) };
     },
   };
 }
@@ -176,7 +176,7 @@ function describePull(world: World, repository: Repository, thread: PullThread):
     state: pull.merged ? "MERGED" : state.toUpperCase(),
     headRefOid: pull.head.commit,
     mergeable: merge === "unknown" ? "UNKNOWN" : merge === "dirty" ? "CONFLICTING" : "MERGEABLE",
-    comments: () => connection(comments.map((one) => describeComment("IssueComment", one))),
+    comments: (args: unknown) => lastPage(comments, args),
     timelineItems: (args: unknown) => {
       const { last } = z.object({ last: z.number() }).parse(args);
       return connection(thread.stateChanges.slice(-last).map(describeStateChange));
@@ -216,6 +216,15 @@ function describeComment(type: string, comment: StoredComment): Record<string, F
     isMinimized: comment.minimized !== undefined,
     minimizedReason: comment.minimized ?? null,
   };
+}
+
+/** A page of the comments of a thread, counted from its end. The cursor is the number of comments before it. */
+function lastPage(comments: readonly StoredComment[], args: unknown): Record<string, Field> {
+  const { last, before } = z.object({ last: z.number().max(100), before: z.string().nullish() }).parse(args);
+  const end = before ? Number(before) : comments.length;
+  const start = Math.max(0, end - last);
+  const nodes = comments.slice(start, end).map((one) => describeComment("IssueComment", one));
+  return { totalCount: comments.length, nodes, pageInfo: { hasPreviousPage: start > 0, startCursor: `${start}` } };
 }
 
 /** Puts all nodes on one page: no conversation here has more than 100, GitHub's page size. */

@@ -212,6 +212,8 @@ export async function startTriggered(
       requestedBy: sender?.login ?? "ghost",
       requestedById: sender?.id,
     },
+    // Of an app that adds a label or the like, GitHub does not say that it did.
+    isViaApp: type === "opened" && Boolean(thread.performed_via_github_app) && !context.allowAppComments,
     seen: at && { at, title: thread.title ?? "", body: thread.body ?? "" },
     deliveryId,
   });

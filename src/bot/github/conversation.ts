@@ -36,12 +36,12 @@ export async function postReview(
   return { id: Number(id), url: html_url };
 }
 
-/** REST knows the comments, and only GraphQL which threads are resolved. */
+/** REST knows the comments, and only GraphQL which threads are resolved and which comments are minimized. */
 const threadsQuery = `query($owner: String!, $name: String!, $number: Int!, $after: String) {
   repository(owner: $owner, name: $name) {
     pullRequest(number: $number) {
       reviewThreads(first: 100, after: $after) {
-        nodes { id isResolved resolvedBy { login } comments(first: 1) { nodes { databaseId } } }
+        nodes { id isResolved resolvedBy { login } comments(first: 100) { nodes { databaseId isMinimized } } }
         pageInfo { hasNextPage endCursor }
       }
     }
@@ -57,7 +57,7 @@ const Threads = z.object({
             id: z.string(),
             isResolved: z.boolean(),
             resolvedBy: z.object({ login: z.string() }).nullable(),
-            comments: z.object({ nodes: z.array(z.object({ databaseId: z.number() })) }),
+            comments: z.object({ nodes: z.array(z.object({ databaseId: z.number(), isMinimized: z.boolean() })) }),
           }),
         ),
         pageInfo: z.object({ hasNextPage: z.boolean(), endCursor: z.string().nullable() }),
@@ -74,7 +74,8 @@ export async function readReviewThreads(api: RepositoryApi, number: number): Pro
     for (const { id, isResolved, resolvedBy, comments } of nodes) {
       const firstCommentId = comments.nodes[0]?.databaseId;
       if (firstCommentId === undefined) continue;
-      threads.push({ id, firstCommentId, isResolved, resolvedBy: resolvedBy?.login });
+      const minimized = comments.nodes.filter((one) => one.isMinimized).map(({ databaseId }) => databaseId);
+      threads.push({ id, firstCommentId, isResolved, resolvedBy: resolvedBy?.login, minimized });
     }
     if (!pageInfo.hasNextPage) return threads;
     after = pageInfo.endCursor;
@@ -147,26 +148,45 @@ export function findLinkedIssues(text: string, repository: { owner: string; repo
 }
 
 /** Only GraphQL says which comments are minimized, for example as off-topic or spam. */
-const minimizedQuery = (kind: "issue" | "pullRequest") => `query($owner: String!, $name: String!, $number: Int!) {
+const minimizedQuery = (
+  kind: "issue" | "pullRequest",
+) => `query($owner: String!, $name: String!, $number: Int!, $before: String) {
   repository(owner: $owner, name: $name) {
     thread: ${kind}(number: $number) {
-      comments(last: 100) { nodes { databaseId isMinimized } }
+      comments(last: 100, before: $before) {
+        nodes { databaseId isMinimized }
+        pageInfo { hasPreviousPage startCursor }
+      }
     }
   }
 }`;
 
+/** Pages of 100 comments. A run is shown 100 comments at most. */
+const maxMinimizedPages = 5;
+
 const Comments = z.object({
   nodes: z.array(z.object({ databaseId: z.number().nullable(), isMinimized: z.boolean() })),
+  pageInfo: z.object({ hasPreviousPage: z.boolean(), startCursor: z.string().nullable() }),
 });
+const noComments: z.infer<typeof Comments> = { nodes: [], pageInfo: { hasPreviousPage: false, startCursor: null } };
 const Minimized = z.object({ repository: z.object({ thread: z.object({ comments: Comments }).nullable() }) });
 
-/** Returns the ids of the minimized comments among the latest 100 of an issue or pull request. */
+/** Returns the ids of the minimized comments among the latest of an issue or pull request. */
 export async function readMinimizedComments(
   api: RepositoryApi,
   { number, isPullRequest }: { number: number; isPullRequest: boolean },
 ): Promise<number[]> {
   const query = minimizedQuery(isPullRequest ? "pullRequest" : "issue");
-  const { repository } = await api.query(query, { number }, Minimized);
-  const nodes = repository.thread?.comments.nodes ?? [];
-  return nodes.flatMap(({ databaseId, isMinimized }) => (isMinimized && databaseId !== null ? [databaseId] : []));
+  const minimized: number[] = [];
+  let before: string | null = null;
+  for (let page = 0; page < maxMinimizedPages; page++) {
+    const answer: z.infer<typeof Minimized> = await api.query(query, { number, before }, Minimized);
+    const { nodes, pageInfo } = answer.repository.thread?.comments ?? noComments;
+    const found = nodes.flatMap(({ databaseId: id, isMinimized }) => (isMinimized && id !== null ? [id] : []));
+    minimized.push(...found);
+    // Without minimized comments, no earlier one moves into what a run is shown.
+    if (found.length === 0 || !pageInfo.hasPreviousPage) break;
+    before = pageInfo.startCursor;
+  }
+  return minimized;
 }

@@ -1,3 +1,4 @@
+import { ZodError } from "zod";
 import { withRetries } from "#domain/async-work.ts";
 import { OutageError, UserError } from "#domain/errors.ts";
 import {
@@ -117,7 +118,7 @@ export class RepositoryClient implements GitHub {
       const present = await this.#presentLogin(id);
       return (present !== undefined && (await this.#askPermission({ login: present, id }))) || "none";
     } catch (error) {
-      if (!isOutage(error)) return "none";
+      if (!isOutage(error) && !(error instanceof ZodError)) return "none";
       const { owner, repo } = this.repository;
       throw new OutageError(`GitHub did not say whether ${login} has write access to ${owner}/${repo}.`, {
         cause: error,

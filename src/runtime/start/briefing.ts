@@ -147,8 +147,11 @@ async function openReviews(github: GitHub, number: number, before: Date): Promis
   return texts;
 }
 
-async function describePermission(github: GitHub, { author }: Pick<Comment, "author">): Promise<string> {
-  return canWrite(await github.getPermission(author)) ? "who has write access" : "who has no write access";
+async function describePermission(
+  github: GitHub,
+  { author, authorId }: Pick<Comment, "author" | "authorId">,
+): Promise<string> {
+  return canWrite(await github.getPermission(author, authorId)) ? "who has write access" : "who has no write access";
 }
 
 function cut(text: string, maxLength: number): string {

@@ -46,7 +46,8 @@ export class TriggeredRuns {
     }
     const hasPaths = matching.some(({ on }) => on.pull_request?.paths);
     const files = hasPaths && origin.isPullRequest ? await github.listChangedFiles(origin.thread) : [];
-    const isTrusted = canWrite(await github.getPermission(origin.requestedBy));
+    const { requestedBy, requestedById } = origin;
+    const isTrusted = !event.isViaApp && canWrite(await github.getPermission(requestedBy, requestedById));
     const problems: string[] = [];
     for (const trigger of matching.filter(({ on }) => matchesPaths(on, files))) {
       const problem = await this.#startOne(trigger, event, isTrusted);

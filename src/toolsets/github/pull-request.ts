@@ -1,6 +1,13 @@
 import { z } from "zod";
 import { ToolError } from "#domain/errors.ts";
-import { type Check, type GitHub, GitHubRefusal, type PullRequest, type ReviewComment } from "#domain/github.ts";
+import {
+  type Check,
+  type GitHub,
+  GitHubRefusal,
+  type PullRequest,
+  type ReviewComment,
+  type ReviewThread,
+} from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { untrustedText } from "#text/untrusted.ts";
@@ -30,7 +37,9 @@ export function createReadPullRequestTool(services: ToolServices): NamedTool<obj
     needsApproval: false,
     execute: async () => {
       const pull = await ownPullRequest(services);
-      const comments = await services.github.listReviewComments(pull.number);
+      const all = await services.github.listReviewComments(pull.number);
+      const comments =
+        all.length === 0 ? [] : withoutMinimized(all, await services.github.listReviewThreads(pull.number));
       const state = pull.merged ? "merged" : `${pull.state}${pull.draft ? ", draft" : ""}`;
       const facts = `#${pull.number}, ${state}, ${pull.head.branch} at ${pull.head.commit.slice(0, 7)} into ${pull.base.branch}`;
       const reviews = comments.map(
@@ -69,15 +78,15 @@ export function createReadReviewsTool(services: ToolServices): NamedTool<object,
     needsApproval: false,
     execute: async () => {
       const { number, head } = await ownPullRequest(services);
-      const [reviews, comments, resolved, reviewed] = await Promise.all([
+      const [reviews, all, resolved, reviewed] = await Promise.all([
         github.listReviews(number),
         github.listReviewComments(number),
         github.listReviewThreads(number),
         lastReviewedCommit(github, number),
       ]);
-      const threads = threadsOf(comments).flatMap(([first, ...replies]) => {
+      const threads = threadsOf(withoutMinimized(all, resolved)).flatMap(([first, ...replies]) => {
         if (!first) return [];
-        const thread = resolved.find(({ firstCommentId }) => firstCommentId === first.id);
+        const thread = resolved.find(({ firstCommentId }) => firstCommentId === (first.inReplyTo ?? first.id));
         const key = /<!-- golem-forge:finding ([a-z0-9-]+) -->/.exec(first.body)?.[1];
         return [{ first, replies, isResolved: thread?.isResolved ?? false, key }];
       });
@@ -157,6 +166,15 @@ function describeLocation({
   const isRange = startLine !== null && startLine < line;
   const lines = isRange ? `lines ${startLine}-${line}` : `line ${line}`;
   return `${file}, ${lines}${side === "LEFT" ? " before the change" : ""}${isOutdated ? " when it was written; outdated now" : ""}`;
+}
+
+/** Leaves out the comments that people minimized. */
+export function withoutMinimized(
+  comments: readonly ReviewComment[],
+  threads: readonly ReviewThread[],
+): ReviewComment[] {
+  const minimized = new Set(threads.flatMap((thread) => thread.minimized));
+  return comments.filter(({ id }) => !minimized.has(id));
 }
 
 /** Returns the first comment of each thread with its replies, oldest first. */

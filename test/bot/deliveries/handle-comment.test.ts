@@ -69,9 +69,6 @@ describe("authorization", () => {
     ["none", "none"],
     ["a 404 for the person", 404],
     ["an answer that it is forbidden", 403],
-    ["an answer of another shape", { permission: { admin: true } }],
-    ["true instead of a word", { permission: true }],
-    ["an unknown word", { permission: "owner" }],
     ["a role above the permission", { permission: "read", role_name: "admin", user: ada }],
     ["an answer about somebody else", { permission: "admin", role_name: "admin", user: mia }],
   ])("%s allows nothing, whatever the author's association says", async (_, answer) => {
@@ -86,11 +83,17 @@ describe("authorization", () => {
     expect(world.replies).toEqual([expect.stringContaining("you need write access to octo/shop")]);
   });
 
-  test("a missing answer is not a refusal: the command waits until GitHub answers", async () => {
-    const restore = world.answerPermission(502);
-    await world.comment();
+  test.each<[number, unknown]>([
+    [502, { message: "Server Error" }],
+    [200, "<html>Sign in to the proxy</html>"],
+    [200, { permission: "owner" }],
+    [200, { permission: { admin: true } }],
+    [200, { permission: true }],
+  ])("%i with %j is neither a refusal nor a permission: the command waits until GitHub answers", async (...answer) => {
+    const restore = world.answerPermission(...answer);
+    await world.comment({ comment: { author_association: "OWNER" } });
     expect([...world.replies, ...world.reactions]).toEqual([]);
-    expect(runs.startRun).not.toHaveBeenCalled();
+    expectNothingDone();
 
     restore();
     await vi.waitFor(() => expect(runs.startRun).toHaveBeenCalledOnce(), { timeout: 5_000 });
@@ -297,6 +300,15 @@ describe("a comment that another app posted with a person's token", () => {
 
     expectNothingDone();
     expect(world.replies).toEqual([expect.stringContaining("ada, this comment was posted through Slack")]);
+  });
+
+  test("and an issue that it opened trigger no more than those of someone without write access", async () => {
+    const payload = world.issuePayload("opened");
+    const issue = { ...payload.issue, body: "It breaks.", user: payload.sender };
+    await world.send({ ...payload, issue: { ...issue, ...viaSlack } }, { name: "issues" });
+    await world.send({ ...payload, issue: { ...issue, number: 2 } }, { name: "issues" });
+
+    expect(runs.startTriggered.mock.calls.map(([{ isViaApp }]) => isViaApp)).toEqual([true, false]);
   });
 
   test("of someone without write access gets no reply", async () => {

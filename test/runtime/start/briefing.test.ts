@@ -30,9 +30,10 @@ test("comments that people minimized do not reach a run", async () => {
   const readThread = { calls: [{ name: "read_thread", args: {} }] };
   const made = await world({ script: turns(readThread, { text: "Done." }) });
   made.github.comment(7, "Useful.", { by: "visitor", at: earlier });
-  made.github.comment(7, "Buy my pills.", { by: "visitor", at: earlier });
-  const [, spam] = made.github.hub.repository().comments.values();
-  Object.assign(spam ?? {}, { minimized: "SPAM" });
+  // More than GitHub sends at once.
+  for (let count = 0; count < 150; count++) made.github.comment(7, "Buy my pills.", { by: "visitor", at: earlier });
+  const [, ...spam] = made.github.hub.repository().comments.values();
+  for (const comment of spam) comment.minimized = "SPAM";
 
   await made.runs.startRun({ origin, worker: "fixer", text: "please" });
   await made.ended();

@@ -22,8 +22,9 @@ async function sorterWorld({
     policy,
   });
   let count = 0;
-  const label = (by = "ada") =>
+  const label = (by = "ada", isViaApp = false) =>
     made.runs.startTriggered({
+      isViaApp,
       event: "issues",
       type: "labeled",
       label: "bug",
@@ -64,6 +65,9 @@ test("people without write access start only the workers that the policy names f
     policy: { outsiders: { workers: ["sorter"], cost: 0.1 } },
   });
   await allowed.label("tom");
+  const viaApp = await sorterWorld();
+  expect(await viaApp.label("ada", true)).toEqual([]);
+  expect(await viaApp.started()).toEqual([]);
   expect(await allowed.started()).toMatchObject([{ spec: { worker: { limits: { cost: 0.1 } } } }]);
 });
 

@@ -81,12 +81,17 @@ describe("reading", () => {
     const pull = await openPull(opened);
     const remark = { path: "src/add.ts", line: 1, body: "Why?" };
     const { id } = await opened.hub.as("ada").reviewComment(pull.number, remark);
+    const spam = await opened.hub.as("mallory").reviewComment(pull.number, { ...remark, body: "Buy my pills." });
+    Object.assign(opened.hub.repository().reviewComments.get(spam.id) ?? {}, { minimized: "SPAM" });
 
     const { llmContent } = await opened.call("read_pull_request", {});
+    const reviews = await opened.call("read_reviews", {});
 
     const commit = pull.head.commit.slice(0, 7);
     expect(llmContent).toContain(`#${pull.number}, open, draft, golem/7-run-1 at ${commit} into main`);
     expect(llmContent).toContain(`Review comment ${id} on src/add.ts:1`);
+    expect(reviews.llmContent).toContain(`Review comment ${id} on src/add.ts, line 1, open`);
+    expect(`${llmContent}${reviews.llmContent}`).not.toContain("pills");
   });
 
   test("without a pull request the model is told how to open one", async () => {
