@@ -73,6 +73,11 @@ export function questionOf(
   return { call, step, answer: { by: answered.event.by, text: answered.event.text, at: answered.at } };
 }
 
+/** Returns the name under which a question is posted. A provider may reuse the ids of calls in other steps. */
+export function questionName(runId: string, step: number, callId: string): string {
+  return `question/${runId}/${step}/${callId}`;
+}
+
 /** Returns the id of the event that presented an open question to people: its review, or the approval of its call. */
 export function questionAskedId(log: readonly LoggedEvent[], callId: string): number {
   const sinceCall = log.slice(indexOfCall(log, callId));

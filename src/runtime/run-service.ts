@@ -13,7 +13,7 @@ import { cleanText } from "#text/untrusted.ts";
 import { redisplayEffects, stateName } from "./apply-events.ts";
 import { decideApprovals, pendingApprovals, revokeApproval } from "./decide-approvals.ts";
 import type { ToolReply } from "./front-end.ts";
-import { lastPushedCommit, questionAskedId, reportedDigests } from "./read-log.ts";
+import { lastPushedCommit, questionAskedId, questionName, questionOf, reportedDigests } from "./read-log.ts";
 import {
   changeModel,
   clearConversation,
@@ -65,14 +65,14 @@ export class RunService implements Runs {
 
   async deliverMessage(
     thread: ThreadRef,
-    { by, byId, via, text, deliveryId, mayAnswer = true }: Parameters<Runs["deliverMessage"]>[1],
+    { by, byId, via, text, deliveryId, commentId, mayAnswer = true }: Parameters<Runs["deliverMessage"]>[1],
   ): Promise<boolean> {
     const live = await this.#liveRuns(thread);
     const newest = live[0] ?? (await this.#runsOfPullRequest(thread))[0];
     if (!newest) return false;
 
     const readableRuns = live.filter((run) => !run.unreadable).map(readable);
-    const question = mayAnswer ? await this.#oldestQuestion(readableRuns) : undefined;
+    const question = mayAnswer ? await this.#oldestQuestion(readableRuns, commentId) : undefined;
     const event: RunEvent = question
       ? { type: "question.answered", callId: question.callId, text: cleanText(text).text, by, byId, via }
       : await this.#composeMessage(newest, { thread, by, byId, via, text });
@@ -443,20 +443,30 @@ export class RunService implements Runs {
     for (const { runId } of events) scheduler.wake(runId);
   }
 
-  /** Returns the question that was asked first, in any run of these trees. */
-  async #oldestQuestion(roots: readonly RunRow[]): Promise<{ runId: string; callId: string } | undefined> {
+  /** Returns the question that was asked first, in any run of these trees, of those that were posted before a comment. */
+  async #oldestQuestion(roots: readonly RunRow[], commentId: number | undefined): Promise<OpenQuestion | undefined> {
     const runs = (await Promise.all(roots.map((root) => this.#withDescendants(root)))).flat();
-    const questions = await Promise.all(runs.map((run) => this.#openQuestions(run)));
-    return questions.flat().sort((a, b) => a.askedId - b.askedId)[0];
+    const questions = (await Promise.all(runs.map((run) => this.#openQuestions(run)))).flat();
+    for (const question of questions.sort((a, b) => a.askedId - b.askedId)) {
+      if (commentId === undefined) return question;
+      const post = await this.#options.store.findPost(question.name);
+      if (!post) throw new OutageError("A question of this thread is still being posted.");
+      // Its author had not seen a question that was posted later.
+      if (post.commentId < commentId) return question;
+    }
+    return undefined;
   }
 
-  async #openQuestions({ id, snapshot }: RunRow): Promise<{ runId: string; callId: string; askedId: number }[]> {
+  async #openQuestions({ id, snapshot }: RunRow): Promise<OpenQuestion[]> {
     const open = snapshot.context.openCalls.filter(
       ({ answeredBy, status }) => answeredBy === "person" && status === "running",
     );
     if (open.length === 0) return [];
     const log = await this.#options.store.log(id).catch(rethrowForPeople);
-    return open.map(({ callId }) => ({ runId: id, callId, askedId: questionAskedId(log, callId) }));
+    return open.map(({ callId }) => {
+      const { step } = questionOf(log, callId);
+      return { runId: id, callId, name: questionName(id, step, callId), askedId: questionAskedId(log, callId) };
+    });
   }
 
   async #withDescendants(run: RunRow): Promise<RunRow[]> {
@@ -464,6 +474,15 @@ export class RunService implements Runs {
     const descendants = children.filter((child) => !child.unreadable).map(readable);
     return [run, ...(await Promise.all(descendants.map((child) => this.#withDescendants(child)))).flat()];
   }
+}
+
+interface OpenQuestion {
+  runId: string;
+  callId: string;
+  /** The name of its post. */
+  name: string;
+  /** The id of the event that presented it to people. */
+  askedId: number;
 }
 
 /** True while a call that pushes to the run's branch is being executed. */

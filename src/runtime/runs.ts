@@ -103,9 +103,13 @@ export interface Runs {
   }): Promise<void>;
   /**
    * Delivers a plain comment: as the answer to the oldest open question of the thread's live runs, or as a message to the
-   * newest live run. With `mayAnswer: false` it is always a message. Returns false when no run is live.
+   * newest live run. With `mayAnswer: false` it is always a message, and a comment answers only questions that were posted
+   * before it. Returns false when no run is live.
    */
-  deliverMessage(thread: ThreadRef, message: PersonRequest & { text: string; mayAnswer?: boolean }): Promise<boolean>;
+  deliverMessage(
+    thread: ThreadRef,
+    message: PersonRequest & { text: string; mayAnswer?: boolean; commentId?: number | undefined },
+  ): Promise<boolean>;
   /**
    * Passes a task to the newest live run of this worker that has a pull request in the thread. Returns false when there is
    * none.

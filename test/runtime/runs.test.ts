@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { ModelReply } from "#playground/model/model-server.ts";
+import { questionName } from "#runtime/read-log.ts";
 import { previewText } from "#ui/request-blocks.ts";
 import { startAnthropic } from "../support/anthropic-server.ts";
 import type { GitHubWorld } from "../support/github-world.ts";
@@ -97,6 +98,26 @@ test("a question is answered by the next plain comment, whenever it comes", asyn
 
   await ended();
   expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("@ada answered: The second.");
+});
+
+test("a comment that was written before a question was posted is a message and not its answer", async () => {
+  const ask = { calls: [{ name: "ask_user", args: { question: "Which sum?" } }] };
+  const { runs, runtime, store, waitUntilShown, ended, model } = await world({
+    script: turns(ask, { text: "Thanks." }),
+  });
+  const { id } = await runs.startRun({ origin, worker: "fixer", text: "please" });
+  await waitUntilShown(({ kind }) => kind === "question");
+  await runtime.idle();
+  const call = (await store.log(id)).flatMap(({ event }) => (event.type === "model.answered" ? event.calls : []))[0];
+  const posted = (await store.findPost(questionName(id, 1, call?.callId ?? "")))?.commentId ?? Number.NaN;
+
+  await runs.deliverMessage(origin, { by: "ada", text: "Rename it, too.", commentId: posted - 1 });
+  await runs.deliverMessage(origin, { by: "ada", text: "The second.", commentId: posted + 1 });
+
+  await ended();
+  const read = JSON.stringify(model.requests.at(-1)?.messages);
+  expect(read).toContain("@ada answered: The second.");
+  expect(read).toContain("Rename it, too.");
 });
 
 test("a plain answer goes to the question that was asked first, whichever run changed last", async () => {

@@ -100,7 +100,8 @@ async function mention({ text }: CommandOf<"mention">, context: ThreadCommandCon
   const { runs, thread, person, comment } = context;
   if ((await runs.threadActivity(thread, { isOpen: !comment.closed })) !== "live")
     return startWorker({ text }, context);
-  if (text) await runs.deliverMessage(thread, { ...person, text, mayAnswer: comment.viaApp === undefined });
+  const { commentId, viaApp } = comment;
+  if (text) await runs.deliverMessage(thread, { ...person, text, commentId, mayAnswer: viaApp === undefined });
 }
 
 /** Passes the task to a run of the worker that has a pull request here, or starts the worker. */

@@ -227,6 +227,7 @@ async function sendMessage(text: string, action: Action): Promise<void> {
       byId,
       text,
       deliveryId,
+      commentId: comment.commentId,
       mayAnswer: comment.viaApp === undefined,
     });
     if (isDelivered) void react("eyes", action);

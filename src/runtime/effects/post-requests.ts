@@ -2,7 +2,7 @@ import { z } from "zod";
 import { UserError } from "#domain/errors.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { Question } from "#runtime/front-end.ts";
-import { questionOf } from "#runtime/read-log.ts";
+import { questionName, questionOf } from "#runtime/read-log.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import { readView } from "#runtime/views/read-view.ts";
 import { type EffectHandler, type EffectResult, type EffectServices, post, postRequest } from "./effect-handler.ts";
@@ -71,8 +71,9 @@ export function postQuestion({
       const question: Question = { runId: spec.id, callId, text: questionText(call.args), workerPath: spec.workerPath };
       if (answer) question.end = { kind: "answered", ...answer };
       else if (kind === "question.close") question.end = { kind: "withdrawn" };
-      const name = `question/${spec.id}/${step}/${callId}`;
-      return post(store, { name, attempts }, (options) => frontEnd.askQuestion(view, question, options));
+      return post(store, { name: questionName(spec.id, step, callId), attempts }, (options) =>
+        frontEnd.askQuestion(view, question, options),
+      );
     },
     onFailure: async ({ request: { kind } }, { spec }, error) =>
       kind === "question.post" ? stopUnpostable(spec, error) : {},

@@ -363,6 +363,7 @@ describe("messages", () => {
       byId: world.idOf("ada"),
       text: "Use the other file.\nThanks",
       deliveryId: commentKey(77),
+      commentId: 77,
       mayAnswer: true,
     });
     await vi.waitFor(() => expect(world.reactions).toHaveLength(1), { timeout: 60_000 });
