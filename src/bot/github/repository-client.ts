@@ -166,7 +166,7 @@ export class RepositoryClient implements GitHub {
     const endpoint = "GET /repos/{owner}/{repo}/collaborators/{username}/permission";
     const asked = this.#api.call(endpoint, { username: account.login }, accountOptions);
     const answer = await undefinedIfMissing(asked);
-    return answer && readPermission(answer, account);
+    return answer === undefined ? undefined : readPermission(answer, account);
   }
 
   async isPerson(login: string): Promise<boolean> {

@@ -121,12 +121,16 @@ describe("permissions", () => {
     ["no role named", { permission: "write", user: { login: "ada" } }, "write"],
     ["a role above its permission", { permission: "none", role_name: "maintain", user: { login: "ada" } }, "none"],
     ["somebody else", { permission: "admin", role_name: "admin", user: { login: "eve" } }, "none"],
-    ["a list", [{ permission: "admin" }], "none"],
-    ["nothing", null, "none"],
   ])("%s", async (_, body, permission) => {
     answer(readsPermission, { status: 200, body });
 
     expect(await github.getPermission("ada")).toBe(permission);
+  });
+
+  test.each([[[{ permission: "admin" }]], [null], ["<html>"]])("%j is no answer", async (body) => {
+    answer(readsPermission, { status: 200, body });
+
+    await expect(github.getPermission("ada")).rejects.toThrow(OutageError);
   });
 
   test("a connection that breaks is neither a permission nor a refusal", async () => {
