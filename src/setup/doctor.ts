@@ -7,7 +7,7 @@ import { type Models, providerNames } from "#models/models.ts";
 import { findPricedName, isPriced } from "#models/prices.ts";
 import { openWorkerCatalog, type WorkerCatalog } from "#runtime/start/worker-catalog.ts";
 import { openStore } from "#runtime/store/open-store.ts";
-import { DatabaseInUseError } from "#runtime/store/sqlite/sqlite-connection.ts";
+import { DatabaseInUseError } from "#runtime/store/sqlite/open-database.ts";
 import { checkApp, reasonOf } from "./check-app.ts";
 import { type DoctorCheck, ok } from "./doctor-check.ts";
 

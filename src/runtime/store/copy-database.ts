@@ -2,7 +2,8 @@ import { z } from "zod";
 import { UserError } from "#domain/errors.ts";
 import { openPostgresConnection, type PostgresConnection, type Sql } from "./postgres/postgres-connection.ts";
 import { lockClass } from "./postgres/replicas.ts";
-import { openSqliteConnection, type SqliteConnection } from "./sqlite/sqlite-connection.ts";
+import { openSqliteConnection } from "./sqlite/open-database.ts";
+import type { SqliteConnection } from "./sqlite/sqlite-connection.ts";
 
 type ColumnType = "text" | "json" | "bigint" | "double precision" | "boolean" | "bytea" | "integer";
 

@@ -2,7 +2,7 @@ import { copyFile, link, open, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { UserError } from "#domain/errors.ts";
-import { assertOwnDatabase, lockDatabase, openSqliteConnection } from "./sqlite-connection.ts";
+import { assertOwnDatabase, lockDatabase, openSqliteConnection } from "./open-database.ts";
 
 /** Writes a complete, compact copy of a database to a new file, even while another process uses the database. */
 export async function backUpDatabase(path: string, file: string): Promise<void> {

@@ -40,12 +40,12 @@ import {
 } from "#runtime/store/stored-rows.ts";
 import { EventLoopYielder } from "#sandbox/event-loop.ts";
 import type { StepChanges } from "#sandbox/sandbox.ts";
-import { ChangesTable, EventsTable, LedgerTable } from "./append-only-tables.ts";
-import { ApprovalsTable } from "./approvals-table.ts";
-import { GroupCommits } from "./group-commits.ts";
-import { DeliveriesTable, EffectsTable, PendingDeliveriesTable } from "./queue-tables.ts";
-import { LocationsTable, RunsTable, UsageTable } from "./runs-table.ts";
-import { openReadOnlyConnection, openSqliteConnection, type SqliteConnection } from "./sqlite-connection.ts";
+import { ApprovalsTable, LedgerTable } from "./approval-tables.ts";
+import { ChangesTable } from "./changes-table.ts";
+import { openReadOnlyConnection, openSqliteConnection } from "./open-database.ts";
+import { DeliveriesTable, LocationsTable, PendingDeliveriesTable, UsageTable } from "./repository-tables.ts";
+import { EffectsTable, EventsTable, RunsTable } from "./run-tables.ts";
+import { GroupCommits, type SqliteConnection } from "./sqlite-connection.ts";
 
 /**
  * Opens the store in a SQLite file, which is created with its folder if it does not exist. `:memory:` is a store that

@@ -1,17 +1,30 @@
 import { z } from "zod";
-import type { ReportedLocation, RepositoryLocation } from "#domain/github.ts";
-import { resolveLocation } from "#runtime/store/resolve-location.ts";
-import type { Advance, Backlog, DailyCost, HourlyUsage, NewRun, Store, StoredRun } from "#runtime/store/store.ts";
+import type { LoggedEvent } from "#domain/events.ts";
+import type {
+  Advance,
+  Backlog,
+  Effect,
+  EffectProblem,
+  EffectQueue,
+  NewEffect,
+  NewEvent,
+  NewRun,
+  Store,
+  StoredRun,
+} from "#runtime/store/store.ts";
 import {
   BacklogColumns,
   countedState,
-  DailyCostColumns,
-  hoursOf,
-  LocationColumns,
+  EffectColumns,
+  EventColumns,
+  NextEffectColumns,
   RunColumns,
-  readDailyCosts,
+  readEffect,
+  readEvent,
+  readProblem,
   readRun,
   serializeRecord,
+  serializeRequest,
 } from "#runtime/store/stored-rows.ts";
 import type { SqliteConnection } from "./sqlite-connection.ts";
 
@@ -205,85 +218,175 @@ export class RunsTable {
   }
 }
 
-/** The model calls of each run and hour. They are kept when the run is deleted. */
-export class UsageTable {
+/** The append-only logs of all runs, and the inboxes: the events that have not been consumed. */
+export class EventsTable {
   readonly #sql: SqliteConnection;
 
   constructor(sql: SqliteConnection) {
     this.#sql = sql;
   }
 
-  add(runId: string, { origin, ...usage }: HourlyUsage): void {
-    const { repositoryId = null, installationId, owner, repo } = origin;
-    this.#sql.run(
-      `insert into usage (hour, run_id, root_id, worker, repository_id, installation_id, owner, repo,
-          model_calls, input_tokens, output_tokens, cached_input_tokens, cost)
-        values (:hour, :runId, :rootId, :worker, :repositoryId, :installationId, :owner, :repo,
-          :modelCalls, :inputTokens, :outputTokens, :cachedInputTokens, :cost)
-        on conflict (hour, run_id) do update set
-          model_calls = model_calls + excluded.model_calls,
-          input_tokens = input_tokens + excluded.input_tokens,
-          output_tokens = output_tokens + excluded.output_tokens,
-          cached_input_tokens = cached_input_tokens + excluded.cached_input_tokens,
-          cost = cost + excluded.cost`,
-      { runId, repositoryId, installationId, owner, repo, ...usage },
+  /** Appends the event and makes its run due. Does nothing if the dedupe key is known. Throws if the run does not exist. */
+  append({ runId, event, dedupe }: NewEvent, at: number): void {
+    if (dedupe !== undefined && this.#sql.exists("select 1 from events where dedupe = :dedupe", { dedupe })) return;
+
+    const id = this.#sql.insert(
+      "insert into events (run_id, at, dedupe, event) values (:runId, :at, :dedupe, :event)",
+      {
+        runId,
+        at,
+        dedupe: dedupe ?? null,
+        event: serializeRecord(event),
+      },
     );
+    this.#sql.run("insert into inbox (run_id, event_id) values (:runId, :id)", { runId, id });
+    const updated = this.#sql.run(
+      "update runs set last_event = :id, updated_at = max(updated_at, :at) where id = :runId",
+      { runId, id, at },
+    );
+    if (updated === 0) throw new Error(`There is no run ${runId}.`);
   }
 
-  daily(days: { from: string; to: string }): DailyCost[] {
-    return readDailyCosts(
-      this.#sql.all(
-        DailyCostColumns,
-        `select usage.hour / 24 as day, worker, repository_id,
-            max(coalesce(repositories.installation_id, usage.installation_id)) as installation_id,
-            max(coalesce(repositories.owner, usage.owner)) as owner, max(coalesce(repositories.repo, usage.repo)) as repo,
-            count(distinct root_id) as runs, sum(model_calls) as model_calls, sum(input_tokens) as input_tokens,
-            sum(output_tokens) as output_tokens, sum(cached_input_tokens) as cached_input_tokens, sum(cost) as cost
-          from usage left join repositories on repositories.id = repository_id
-          where hour >= :from and hour < :to
-          group by usage.hour / 24, worker, coalesce(repository_id, lower(usage.owner || '/' || usage.repo))`,
-        hoursOf(days),
-      ),
-    );
+  inbox(runId: string): LoggedEvent[] {
+    return this.#sql
+      .all(
+        EventColumns,
+        `select events.id, at, event from inbox join events on events.id = inbox.event_id
+          where inbox.run_id = :runId order by inbox.event_id`,
+        { runId },
+      )
+      .map((row) => readEvent(runId, row));
+  }
+
+  log(runId: string, after: number, limit: number | undefined): LoggedEvent[] {
+    return this.#sql
+      .all(
+        EventColumns,
+        "select id, at, event from events where run_id = :runId and id > :after order by id limit :limit",
+        // SQLite reads -1 as no limit.
+        { runId, after, limit: limit ?? -1 },
+      )
+      .map((row) => readEvent(runId, row));
+  }
+
+  removeLog(runId: string): void {
+    this.#sql.run("delete from inbox where run_id = :runId", { runId });
+    this.#sql.run("delete from events where run_id = :runId", { runId });
+  }
+
+  isInInbox(runId: string, eventId: number): boolean {
+    return this.#sql.exists("select 1 from inbox where run_id = :runId and event_id = :eventId", { runId, eventId });
+  }
+
+  removeFromInbox(runId: string, eventId: number): void {
+    this.#sql.run("delete from inbox where run_id = :runId and event_id = :eventId", { runId, eventId });
   }
 }
 
-/** The current location of each repository, by its id. */
-export class LocationsTable {
+// The oldest effect of its queue, for which the others wait.
+const isNext = `not exists (select 1 from effects as older
+  where older.run_id = effects.run_id and older.queue = effects.queue and older.id < effects.id)`;
+
+const Head = EffectColumns.extend({ id: z.number() });
+const Owner = z.object({ runId: z.string() });
+const NextEffect = z.object({ due: z.number() });
+
+/** The outbox: effects that were requested but have not been performed. */
+export class EffectsTable {
   readonly #sql: SqliteConnection;
 
   constructor(sql: SqliteConnection) {
     this.#sql = sql;
   }
 
-  find(repositoryId: number): RepositoryLocation | undefined {
-    return this.#sql.get(
-      LocationColumns,
-      `select id as repositoryId, installation_id as installationId, owner_id as ownerId, owner, repo, since
-        from repositories where id = :repositoryId`,
-      { repositoryId },
+  insert({ key, runId, queue, request, dueAt }: NewEffect): void {
+    this.#sql.run(
+      `insert into effects (key, run_id, queue, kind, input, due_at, requested_at)
+        values (:key, :runId, :queue, :kind, :input, :dueAt, :now)
+        on conflict (key) do update set repeat = 1 where claimed = 1`,
+      { key, runId, queue, ...serializeRequest(request), dueAt: dueAt ?? 0, now: Date.now() },
     );
   }
 
-  /** Saves the location, and assigns the runs stored there without a repository id to the repository. */
-  save(reported: ReportedLocation): void {
-    const known = this.find(reported.repositoryId);
-    const resolved = resolveLocation(known, reported);
-    if (!resolved) return;
+  claim(runId: string, queue: EffectQueue, now: number): Effect | undefined {
+    const head = this.#sql.get(
+      Head,
+      `select id, key, kind, input, due_at, attempts from effects
+        where run_id = :runId and queue = :queue order by id limit 1`,
+      { runId, queue },
+    );
+    if (!head || head.due_at > now) return undefined;
 
-    const { location, name } = resolved;
-    this.#sql.run(
-      `update runs set repository_id = :repositoryId
-        where repository_id is null and owner = :owner and repo = :repo and created_at >= :since`,
-      { repositoryId: reported.repositoryId, owner: name.owner, repo: name.repo, since: name.since },
+    const effect = readEffect({ ...head, attempts: head.attempts + 1 }, { runId, queue });
+    this.#sql.run("update effects set attempts = attempts + 1, claimed = 1, problem = null where id = :id", {
+      id: head.id,
+    });
+    return effect;
+  }
+
+  /**
+   * Removes the effect, or resets it if it was requested again while it was performed. Returns the id of its run;
+   * undefined if there is no such effect.
+   */
+  complete(key: string): string | undefined {
+    const repeated = this.#sql.get(
+      Owner,
+      `update effects set repeat = 0, claimed = 0, attempts = 0, due_at = 0 where key = :key and repeat = 1
+        returning run_id as runId`,
+      { key },
     );
-    if (location === known) return;
+    const completed =
+      repeated ?? this.#sql.get(Owner, "delete from effects where key = :key returning run_id as runId", { key });
+    return completed?.runId;
+  }
+
+  removeKinds(runId: string, kinds: readonly string[]): void {
+    for (const kind of kinds) {
+      this.#sql.run("delete from effects where run_id = :runId and kind = :kind", { runId, kind });
+    }
+  }
+
+  postpone(key: string, dueAt: number, { isUncounted, problem }: Parameters<Store["postponeEffect"]>[2] = {}): void {
     this.#sql.run(
-      `insert into repositories (id, installation_id, owner_id, owner, repo, since)
-        values (:repositoryId, :installationId, :ownerId, :owner, :repo, :since)
-        on conflict (id) do update set installation_id = :installationId, owner_id = :ownerId, owner = :owner,
-          repo = :repo, since = :since`,
-      { ...location },
+      `update effects set due_at = :dueAt, claimed = 0, problem = :problem, attempts = attempts - :uncounted
+        where key = :key`,
+      { key, dueAt, problem: problem ? serializeRecord(problem) : null, uncounted: isUncounted ? 1 : 0 },
     );
+  }
+
+  problemOf(runId: string): EffectProblem | undefined {
+    const next = this.#sql.all(
+      NextEffectColumns,
+      `select key, kind, input, problem from effects where run_id = :runId and ${isNext}`,
+      { runId },
+    );
+    return next.map(readProblem).find((problem) => problem !== undefined);
+  }
+
+  /** Returns the runs with an effect that can be performed. */
+  dueRuns(now: number): string[] {
+    return this.#sql
+      .all(Owner, `select run_id as runId from effects where due_at <= :now and ${isNext}`, { now })
+      .map(({ runId }) => runId);
+  }
+
+  countByQueue(now: number): z.infer<typeof BacklogColumns.effects>[] {
+    return this.#sql.all(
+      BacklogColumns.effects,
+      `select queue, count(*) filter (where claimed = 0 and due_at <= :now) as waiting,
+          count(*) filter (where claimed = 1) as performing,
+          count(*) filter (where claimed = 0 and due_at > :now) as postponed,
+          min(max(requested_at, due_at)) filter (where claimed = 0 and due_at <= :now) as oldest
+        from effects group by queue order by queue`,
+      { now },
+    );
+  }
+
+  /** Returns the time when the next postponed effect is due. */
+  nextDueAt(): number | undefined {
+    return this.#sql.get(
+      NextEffect,
+      `select due_at as due from effects where due_at > 0 and claimed = 0 and ${isNext} order by due_at limit 1`,
+    )?.due;
   }
 }
