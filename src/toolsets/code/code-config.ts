@@ -9,6 +9,8 @@ export const CodeConfig = z.strictObject({
   tier: z.enum(["os", "remote"]).default("os"),
   /** Seconds. */
   timeout: z.number().positive().default(60),
+  /** Seconds for `run_tests`: the tests of real projects often take minutes. */
+  test_timeout: z.number().positive().default(300),
   max_timeout: z.number().positive().max(3_600).default(600),
   /** Bytes kept of stdout and of stderr. */
   output_bytes: z.number().int().min(200).max(1_000_000).default(30_000),

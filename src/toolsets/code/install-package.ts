@@ -8,7 +8,13 @@ import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { quoted } from "#text/visible-text.ts";
 import { baseFiles, findSetup, type ProjectSetup, presentFiles } from "#toolsets/project-setup.ts";
-import { commandResult, executorsOf, type FinishedCommand, runCommand } from "#toolsets/run-command.ts";
+import {
+  commandResult,
+  executorsOf,
+  type FinishedCommand,
+  runCommand,
+  withoutProgress,
+} from "#toolsets/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import type { CodeConfig } from "./code-config.ts";
 import { describeMissingProgram, installCommand, packageRequirementsOf, registryHosts } from "./install-command.ts";
@@ -19,10 +25,10 @@ const inputSchema = z.object({
     .array(z.string())
     .max(50)
     .default([])
-    .describe("Names with optional versions; default: the packages that the project's files list"),
-  manager: z.enum(managers).optional().describe("Default: determined by the files of the project"),
-  dev: z.boolean().default(false).describe("Add them as development dependencies"),
-  path: z.string().optional().describe("The folder of the project; default: the root of the repository"),
+    .describe("Names with optional versions; default: all that the project lists"),
+  manager: z.enum(managers).optional(),
+  dev: z.boolean().optional(),
+  path: z.string().optional().describe("Its folder; default: the root"),
 });
 type Input = z.infer<typeof inputSchema>;
 
@@ -43,7 +49,7 @@ export function createInstallPackageTool(settings: CodeConfig, services: ToolSer
   return {
     name: "install_package",
     description:
-      "Install packages into the sandbox with npm, pnpm, Yarn, pip, uv, Go or Cargo. The package manager sees only manifests and lockfiles, reaches only its registry and runs no install scripts. run_tests, run_code and format_code can use the packages afterwards, without network. In the repository, only manifests and lockfiles change.",
+      "Install the project's packages, or the named ones, from their registries. In the repository, only manifests and lockfiles change.",
     inputSchema,
     needsApproval,
     manualExecution: { mode: "both", label: "Install packages", category: "Development" },
@@ -154,7 +160,11 @@ async function refuseOtherManagers(workspace: Workspace, folder: string, chosen:
   }
 }
 
-async function plan({ packages, manager, dev, path = "" }: Input, settings: CodeConfig, { workspace }: ToolServices) {
+async function plan(
+  { packages, manager, dev = false, path = "" }: Input,
+  settings: CodeConfig,
+  { workspace }: ToolServices,
+) {
   const folder = workspace.resolve(path);
   const chosen = manager ?? (await findManager(workspace, folder));
   if (packages.length === 0 && manager === undefined) await refuseOtherManagers(workspace, folder, chosen);
@@ -204,24 +214,23 @@ async function execute(input: Input, context: ToolContext, settings: CodeConfig,
   return withMissingProgram(ran, install.command.join(" "));
 }
 
-/** The lines that package managers print about each package and each step. After a success they are of no use to a model. */
-const routineLine =
-  /^\s*(?:(?:npm )?warn(?:ing)?\b|info |\[\d+\/\d+\] |➤ (?!.*\bDone\b)|Collecting |Using cached |Requirement already |Download(?:ing|ed) |go: downloading )/i;
+/** The lines of a successful installation that say how it ended. */
+const maxEndLines = 3;
 
-function withoutRoutineLines(text: string): string {
-  const lines = text.trimEnd().split("\n");
-  const kept = lines.filter((line) => !routineLine.test(line));
-  const left = lines.length - kept.length;
-  return left === 0
-    ? text
-    : [...kept, `(${left} ${left === 1 ? "line" : "lines"} about single packages and steps left out)`].join("\n");
+/** Keeps the end of a package manager's output. After a success, a model has no use for warnings, packages and steps. */
+function endOf(text: string): string {
+  const lines = withoutProgress(text).split("\n");
+  const said = lines.filter(
+    (line) => /\w/.test(line) && !/^\s*(?:[│╭╰+-]|Progress: |(?:npm )?warn(?:ing)?\b)/i.test(line),
+  );
+  return said.slice(-maxEndLines).join("\n");
 }
 
 function withMissingProgram(ran: FinishedCommand, command: string): ToolResult {
   const result = commandResult(ran, command);
   const { exitCode, stdout, stderr } = ran.result;
   if (exitCode === 0) {
-    const short = { ...ran.result, stdout: withoutRoutineLines(stdout), stderr: withoutRoutineLines(stderr) };
+    const short = { ...ran.result, stdout: endOf(stdout), stderr: endOf(stderr) };
     return { ...result, llmContent: commandResult({ ...ran, result: short }, command).llmContent };
   }
   const missing = describeMissingProgram(ran.result);

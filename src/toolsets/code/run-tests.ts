@@ -20,12 +20,9 @@ import { changedPackages, findTestRunner, type TestReport, type TestRunner, with
 import { isForeignFrame, summarizeTests, TestSummary } from "./test-summary.ts";
 
 const inputSchema = z.object({
-  path: z
-    .string()
-    .optional()
-    .describe("The folder of the project; default: the only changed package, otherwise the root"),
-  args: z.array(z.string()).default([]).describe("More arguments for the runner, such as a test file"),
-  timeout: z.number().positive().optional().describe("Seconds; default 60"),
+  path: z.string().optional().describe("Its folder; default: the only changed package, otherwise the root"),
+  args: z.array(z.string()).default([]).describe("For the runner, such as a test file"),
+  timeout: z.number().positive().optional().describe("Seconds; default 300"),
 });
 type Input = z.infer<typeof inputSchema>;
 
@@ -41,7 +38,7 @@ export function createRunTestsTool(settings: CodeConfig, services: ToolServices)
   return {
     name: "run_tests",
     description:
-      "Run the project's tests with its own runner, such as vitest, pytest, go test or make test, and get a summary of what failed and how. No network: install packages first with install_package.",
+      "Run the project's tests with its own runner, and see what failed and how. No network: call install_package first.",
     inputSchema,
     needsApproval: false,
     manualExecution: { mode: "both", label: "Run tests", category: "Development" },
@@ -71,7 +68,7 @@ async function execute(
       ]),
       ...(runner.env && { env: runner.env }),
       cwd: folder,
-      timeoutMs: Math.min(timeout ?? settings.timeout, settings.max_timeout) * 1_000,
+      timeoutMs: Math.min(timeout ?? settings.test_timeout, settings.max_timeout) * 1_000,
       outputBytes: reportBytes,
       signal: context.abortSignal,
       onOutput: (_, chunk) => context.output(chunk),
@@ -198,13 +195,17 @@ function indent(text: string): string {
 
 /** Makes paths relative to the root, as the file tools expect them. */
 function relativePaths(text: string): string {
-  return text.replace(/(?<![\w.~/-])\/workspace\//g, "");
+  return text.replace(/file:\/\/\/workspace\/|(?<![\w.~/-])\/workspace\//g, "");
 }
+
+/** Tests that passed, and Node's warning about a program that sets FORCE_COLOR itself. */
+const saysLittle =
+  /^\s*(?:[✔✓√] |ok \d+ |# Subtest: )|^\(node:\d+\) Warning: The 'NO_COLOR' env is ignored|^\(Use `node --trace-warnings /;
 
 function tail(text: string): string {
   // Truncated first, so that the cost depends only on what is shown.
   const lines = withoutProgress(text.slice(-4 * shownOutput)).split("\n");
-  const own = lines.filter((line) => !isForeignFrame(line.trimStart())).join("\n");
+  const own = lines.filter((line) => !isForeignFrame(line.trimStart()) && !saysLittle.test(line)).join("\n");
   const plain = showHidden(relativePaths(own)).trim();
   return plain.length > shownOutput ? `…${plain.slice(-shownOutput)}` : plain || "(nothing)";
 }

@@ -129,7 +129,7 @@ async function textOf(workspace: Workspace, path: string): Promise<string> {
 const nodeTest = /(^|\s)node\s.*--test(\s|$)/;
 const namesProgram = (text: string, name: string) => new RegExp(`(^|[\\s/])${name}(\\s|$)`).test(text);
 const namesRunner = (text: string) =>
-  ["vitest", "jest", "mocha", "borp"].some((name) => namesProgram(text, name)) || nodeTest.test(text);
+  ["vitest", "jest", "mocha", "ava", "tap", "borp"].some((name) => namesProgram(text, name)) || nodeTest.test(text);
 
 /** Scripts that start the tests of packages whose `test` does something else or does not exist, as with Nx and Turborepo. */
 const otherTestScripts = ["test:unit", "test:lib", "test:run", "test:node", "test:js", "unit", "vitest", "jest"];
@@ -142,6 +142,13 @@ function testScript(scripts: Record<string, string>): { name: string; script: st
   const other = [...started, ...otherTestScripts].find((name) => namesRunner(scripts[name] ?? ""));
   return other === undefined ? { name: "test", script } : { name: other, script: scripts[other] ?? "" };
 }
+
+/** Runners that print TAP, each with the option that selects it. */
+const tapRunners = [
+  ["ava", "--tap"],
+  ["borp", "--reporter=tap"],
+  ["tap", "--reporter=tap"],
+] as const;
 
 const isCheck =
   /^(?:(?:npm|pnpm|yarn)(?: run)? [\w:.-]*(?:lint|format|prettier|style|check|types)[\w:.-]*|(?:npx )?(?:eslint|oxlint|stylelint|prettier|biome|standard|xo|tsc --noEmit)(?: [^|;]*)?)$/;
@@ -213,8 +220,9 @@ function nodeRunner(
       reason: because,
     };
   }
-  if (uses("borp")) {
-    return { name: "borp", command: through("borp", { options: ["--reporter=tap"] }), report: "tap", reason: because };
+  for (const [name, option] of tapRunners) {
+    if (uses(name) && !nodeTest.test(script))
+      return { name, command: through(name, { options: [option] }), report: "tap", reason: because };
   }
   if (nodeTest.test(script)) {
     // A second reporter would require destinations for both, and appended to another command, it would become that

@@ -234,7 +234,7 @@ function tapError(details: string): string {
   const lines = details.split("\n");
   const start = lines.findIndex((line) => /^\s*error: /.test(line));
   const first = /^(\s*)error: (.*)$/.exec(lines[start] ?? "");
-  if (!first) return details;
+  if (!first) return lines.filter((line) => line.trim() !== "---").join("\n");
   const [, indent = "", text = ""] = first;
   if (!text.startsWith("|")) return text;
   const below = lines.slice(start + 1);

@@ -17,23 +17,20 @@ import {
 import { applyReplacements, type EditMatch, matchEdit, type Replacement } from "./match-edit.ts";
 import { countLineEndings, encodeText, readForEdit, requireSeen, seenLines, type TextContent } from "./text-file.ts";
 
-const oldText = z
-  .string()
-  .describe("The text to replace, exactly as in the file, with enough lines around it to be unique");
-const newText = z.string().describe("The text to put in its place");
-const replaceAll = z.boolean().optional().describe("Replace every occurrence instead of the only one");
-
 const input = z.object({
   path: z.string().min(1).describe("Relative to the root of the repository"),
-  old_text: oldText.optional(),
-  new_text: newText.optional(),
-  replace_all: replaceAll,
+  old_text: z
+    .string()
+    .optional()
+    .describe("The text to replace, exactly as in the file, with enough lines around it to be unique"),
+  new_text: z.string().optional().describe("The text to put in its place"),
+  replace_all: z.boolean().optional().describe("Replace every occurrence instead of the only one"),
   edits: z
-    .array(z.object({ old_text: oldText, new_text: newText, replace_all: replaceAll }))
+    .array(z.object({ old_text: z.string(), new_text: z.string(), replace_all: z.boolean().optional() }))
     .min(1)
     .max(100)
     .optional()
-    .describe("Several edits, made one after the other; all or none"),
+    .describe("Several edits in one call, one after the other; all or none"),
 });
 type Input = z.infer<typeof input>;
 
@@ -48,8 +45,7 @@ export function createEditFileTool(
     ({ tool, workspace, operation: "write", path, zones: options.zoneApprovalConfig }) as const;
   return {
     name: tool,
-    description:
-      "Change a part of a text file that you have read: old_text is replaced by new_text. Several edits in one call with edits.",
+    description: "Change a part of a text file that you have read: old_text is replaced by new_text.",
     inputSchema: input,
     needsApproval: options.needsApproval ?? (({ path }) => needsFileApproval({ ...question(path), otherwise: true })),
     approvalReason: ({ path }) => `The worker wants to change ${quoted(path)}.`,

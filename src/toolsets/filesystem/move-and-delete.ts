@@ -84,8 +84,8 @@ async function moveNeedsApproval({ from, to }: MoveInput, workspace: Workspace, 
 }
 
 const deleteInput = z.object({
-  path: z.string().min(1).describe("The file or directory to delete"),
-  recursive: z.boolean().optional().describe("Required to delete a directory with its contents"),
+  path: z.string().min(1).describe("What to delete"),
+  recursive: z.boolean().optional().describe("Required for a directory"),
 });
 type DeleteInput = z.infer<typeof deleteInput>;
 

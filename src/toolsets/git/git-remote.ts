@@ -12,10 +12,7 @@ import type { ToolServices } from "#toolsets/toolset.ts";
 
 const mergeInput = z.object({
   branch: z.string().min(1).describe("The branch to merge into the working files"),
-  with_conflicts: z
-    .boolean()
-    .optional()
-    .describe("If there are conflicts, write the files with conflict markers instead of changing nothing"),
+  with_conflicts: z.boolean().optional().describe("Write files with conflict markers instead of changing nothing"),
 });
 type MergeInput = z.infer<typeof mergeInput>;
 

@@ -224,7 +224,7 @@ export function createReadChecksTool({ github, sandbox, history }: ToolServices)
   return {
     name: "read_checks",
     description:
-      "Read the CI results for the last commit this run pushed, or for the commit it started from: each check, and the annotations and the end of the log of those that failed.",
+      "Read the CI results of the last commit this run pushed, or of the one it started from, with the logs of what failed.",
     inputSchema: z.object({}),
     needsApproval: false,
     execute: async () => {

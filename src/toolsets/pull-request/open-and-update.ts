@@ -190,8 +190,7 @@ export function createUpdatePullRequestTool(
   const configured = configuredApproval(updateTool, approval);
   return {
     name: updateTool,
-    description:
-      "Push further changes to the pull request that this run opened or was started on, and optionally update its title and description.",
+    description: "Push further changes to this run's pull request, and optionally update its title and description.",
     inputSchema: updateInput,
     // Someone else's branch is changed only with approval, whatever the worker's settings say.
     needsApproval: async (_, { abortSignal }) =>

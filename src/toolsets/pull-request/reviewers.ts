@@ -76,11 +76,11 @@ export async function requestNextReviews(github: GitHub, number: number, commit:
 }
 
 const replyInput = z.object({
-  review_comment_id: z.number().int().positive().describe("The ID of the comment to reply to, from read_pull_request"),
+  review_comment_id: z.number().int().positive().describe("The ID of the comment to reply to"),
   done: z
     .boolean()
     .optional()
-    .describe("The pushed commit does what the comment asks for; the reply then names this commit"),
+    .describe("The pushed commit, which the reply then names, does what the comment asks for"),
   text: z.string().trim().min(1).max(60_000).describe("The reply, in Markdown"),
 });
 type ReplyInput = z.infer<typeof replyInput>;

@@ -6,10 +6,10 @@ import type { NamedTool } from "#domain/tool.ts";
 import type { ContentChunk, Workspace } from "#domain/workspace.ts";
 
 const input = z.object({
-  pattern: z.string().min(1).describe("A glob such as src/**/*.ts, relative to path; ** matches any number of folders"),
+  pattern: z.string().min(1).describe("Such as src/**/*.ts, relative to path"),
   path: z.string().optional().describe("Default: the whole repository"),
   exclude: z.array(z.string()).max(20).optional().describe("Globs of files to exclude").meta({ rare: true }),
-  limit: z.number().int().min(1).max(2_000).optional().describe("Maximum number of paths to show; default 200"),
+  limit: z.number().int().min(1).max(2_000).optional().describe("Paths to show; default 200"),
 });
 type Input = z.infer<typeof input>;
 

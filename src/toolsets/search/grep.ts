@@ -21,13 +21,7 @@ const input = z.object({
   context: contextLines.describe("Lines to show around each match"),
   before_context: contextLines.describe("Lines to show before each match").meta({ rare: true }),
   after_context: contextLines.describe("Lines to show after each match").meta({ rare: true }),
-  limit: z
-    .number()
-    .int()
-    .min(1)
-    .max(1_000)
-    .optional()
-    .describe("Maximum number of lines or files to show; default 100"),
+  limit: z.number().int().min(1).max(1_000).optional().describe("Lines or files to show; default 100"),
 });
 type GrepInput = z.infer<typeof input>;
 

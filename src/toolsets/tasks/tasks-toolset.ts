@@ -8,8 +8,8 @@ export const taskList = z.object({
   tasks: z
     .array(
       Task.extend({
-        content: z.string().min(1).max(500).describe("The task in imperative form: Fix the test"),
-        activeForm: z.string().min(1).max(500).describe("The task in present continuous form: Fixing the test"),
+        content: z.string().min(1).max(500).describe("In imperative form: Fix the test"),
+        activeForm: z.string().min(1).max(500).describe("In present continuous form: Fixing the test"),
       }),
     )
     .max(100)

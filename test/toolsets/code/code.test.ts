@@ -388,6 +388,8 @@ describe("the test runner and the formatter of a project", () => {
     [{ "package.json": '{"scripts":{"test":"nx run-many -t test:lib","test:lib":"vitest"}}' }, "vitest"],
     [{ "package.json": '{"scripts":{"test":"npm run lint && npm run spec","spec":"mocha"}}' }, "mocha"],
     [{ "package.json": '{"scripts":{"test":"npm run lint && npm run unit","unit":"borp"}}' }, "borp"],
+    [{ "package.json": '{"scripts":{"test":"xo && ava && tsd"}}' }, "ava"],
+    [{ "package.json": '{"scripts":{"test":"node --test --test-reporter tap"}}' }, "node --test"],
     [{ "package.json": '{"scripts":{"test":"turbo run test"}}' }, "npm test"],
     [{ "package.json": "{}", "vitest.config.ts": "" }, "vitest"],
     [{ "tox.ini": "commands = pytest", "tests/test_a.py": "import unittest\n" }, "pytest"],
@@ -419,6 +421,8 @@ describe("the test runner and the formatter of a project", () => {
     ["npm run lint && cross-env A=1 mocha", "npm test --silent -- --reporter json"],
     ["npm run lint && npm run build && mocha", "npm test --silent -- --reporter json"],
     ["borp --coverage", "npm test --silent -- --reporter=tap"],
+    ["xo && ava && tsd", "npx --no-install ava --tap"],
+    ["tap", "npm test --silent -- --reporter=tap"],
   ])("the options of the script %j are kept, and only the report is ours", async (script, command) => {
     const files = { "package.json": JSON.stringify({ scripts: { test: script } }) };
 

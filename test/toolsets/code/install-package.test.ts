@@ -169,7 +169,7 @@ describe.skipIf(!available)("a package manager", () => {
     const changed = (await sandbox.changes()).map(({ path }) => path);
     expect(changed).toEqual(isWritten ? ["package-lock.json"] : []);
     expect(/^Changed: (.*)$/m.exec(String(llmContent))?.[1]).toBe(isWritten ? "package-lock.json" : undefined);
-    expect(llmContent).toMatch(/stderr:\n\(1 line about single packages and steps left out\)/);
+    expect(llmContent).toContain("stderr: (nothing)");
   });
 
   test("keeps nothing of a failed installation", async () => {
