@@ -1,22 +1,17 @@
-import type { ToolError } from "#domain/errors.ts";
+import { ToolError, type ToolErrorCode } from "#domain/errors.ts";
 import type { Change, ContentChunk, Entry, Workspace, ZoneRule } from "#domain/workspace.ts";
+import { closestMatch } from "#text/closest-match.ts";
 import { type Base, readEntry } from "./base.ts";
-import type { Overlay } from "./overlay.ts";
-import { foldersAbove, invalidPath, isWithin } from "./paths.ts";
-import {
-  describe,
-  displayPath,
-  entriesBelow,
-  entriesIn,
-  followLinksIn,
-  nodeAt,
-  requireNode,
-  resolveParentLinks,
-  resolvePath,
-  toolError,
-  type View,
-} from "./worker-view.ts";
+import type { Overlay, TreeNode } from "./overlay.ts";
+import { folderOf, foldersAbove, followLinks, invalidPath, isWithin, parsePath } from "./paths.ts";
 import type { Zones } from "./zones.ts";
+
+/** One worker's view of the tree: the base, the run's changes, and the worker's zones. */
+interface View {
+  base: Base;
+  overlay: Overlay;
+  zones: Zones;
+}
 
 /** Creates the workspace of one worker: the overlay of its run, limited by the worker's zones. */
 export function createWorkspaceView(
@@ -59,6 +54,117 @@ export function createWorkspaceView(
     readBase: (path) => loadedAt(path, () => readBase(view, resolvePath(view, path))),
     ruleFor: (path) => zones.ruleFor(resolvePath(view, path)),
   };
+}
+
+/** Normalizes a path. Throws a ToolError `INVALID_PATH` when it is invalid or not visible to the worker. */
+function resolvePath(view: View, path: string): string {
+  const parsed = parsePath(path);
+  checkSeen(view, parsed);
+  if (nodeAt(view, parsed)) return parsed;
+
+  // The name may be stored in the other Unicode form.
+  for (const form of ["NFC", "NFD"]) {
+    const other = parsed.normalize(form);
+    if (other !== parsed && nodeAt(view, other)) return other;
+  }
+  return parsed;
+}
+
+function checkSeen({ zones }: View, path: string): void {
+  if (zones.canSee(path) || zones.leadsToVisible(path)) return;
+  throw invalidPath(path, "it is outside the part of the tree that this worker can see");
+}
+
+/** Resolves the symbolic links in the parent folders of a path. */
+function resolveParentLinks(view: View, path: string): string {
+  return followLinksIn(view, resolvePath(view, path), false);
+}
+
+/** Resolves symbolic links; in the last name only when `last` is true. Throws when a target is not visible. */
+function followLinksIn(view: View, path: string, last: boolean): string {
+  return followLinks(
+    path,
+    { last },
+    {
+      targetOf: (at) => {
+        const layer = view.overlay.layers.repository;
+        return view.zones.spaceOf(at) === "repository" && layer.node(at)?.type === "symlink"
+          ? layer.read(at)?.toString("utf8")
+          : undefined;
+      },
+      check: (at) => checkSeen(view, at),
+    },
+  );
+}
+
+/** Returns the node at a path; undefined if there is none or the worker cannot see it. */
+function nodeAt({ overlay, zones, base }: View, path: string): TreeNode | undefined {
+  const node = overlay.layers[zones.spaceOf(path)].node(path);
+  if (node && (zones.canSee(path) || (node.type === "directory" && zones.leadsToVisible(path)))) return node;
+
+  // A zone's folder exists even if it is empty.
+  const leads = path === "" || zones.runFolders().some((folder) => isWithin(folder, path));
+  return leads ? { type: "directory", size: 0, modified: base.date, executable: false } : undefined;
+}
+
+/** Like `nodeAt`, but throws a ToolError `FILE_NOT_FOUND` that suggests the nearest name. */
+function requireNode(view: View, path: string): TreeNode {
+  const node = nodeAt(view, path);
+  if (node) return node;
+
+  const near = closestMatch(
+    path,
+    entriesIn(view, folderOf(path)).map((entry) => entry.path),
+  );
+  throw toolError(
+    "FILE_NOT_FOUND",
+    `There is no ${path}.`,
+    near ? `Did you mean ${near}?` : "List the folder to see what is there.",
+  );
+}
+
+function entriesBelow(view: View, folder: string): Entry[] {
+  return entriesIn(view, folder).flatMap((entry) =>
+    entry.type === "directory" ? [entry, ...entriesBelow(view, entry.path)] : [entry],
+  );
+}
+
+function entriesIn(view: View, folder: string): Entry[] {
+  const inside = folder === "" ? "" : `${folder}/`;
+  const { repository, run } = view.overlay.layers;
+  const runFolders = view.zones
+    .runFolders()
+    .filter((path) => path.startsWith(inside) && path !== folder)
+    .map((path) => path.slice(inside.length).replace(/\/.*$/s, ""));
+  const written = view.zones.spaceOf(folder) === "run" ? run.namesIn(folder) : repository.namesIn(folder);
+  const names = new Set([...written, ...runFolders]);
+  return [...names].flatMap((name) => {
+    const path = `${inside}${name}`;
+    const node = nodeAt(view, path);
+    return node ? [describe(view, path, node)] : [];
+  });
+}
+
+function describe(view: View, path: string, { type, size, modified, executable }: TreeNode): Entry {
+  return { path, type, size, modified, executable: type === "symlink" ? isTargetExecutable(view, path) : executable };
+}
+
+function isTargetExecutable(view: View, path: string): boolean {
+  try {
+    return nodeAt(view, followLinksIn(view, path, true))?.executable ?? false;
+  } catch (error) {
+    // It leads out of the tree, or around in a circle.
+    if (error instanceof ToolError) return false;
+    throw error;
+  }
+}
+
+function displayPath(path: string): string {
+  return path === "" ? "The root" : path;
+}
+
+function toolError(code: ToolErrorCode, message: string, suggestion?: string): ToolError {
+  return new ToolError(message, { code, ...(suggestion ? { suggestion } : {}) });
 }
 
 /** Groups the files by the memory that holds them. */

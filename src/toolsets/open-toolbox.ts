@@ -48,7 +48,7 @@ export async function openToolbox(
     return await createToolbox({
       tools: [...tools, ...given],
       workspace,
-      history: () => services.history(),
+      history: services.history,
       close,
       offeredTools: worker.offered_tools,
       ...(events && { events }),

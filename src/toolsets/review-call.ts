@@ -6,7 +6,7 @@ import type { ModelCall } from "#domain/events.ts";
 import { type Preview, type PreviewSection, previewLength } from "#domain/preview.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { OpenCall } from "#domain/run.ts";
-import { getManualTools, isLLMTool, isManualTool, type NamedTool, type ToolContext } from "#domain/tool.ts";
+import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import type { ToolSchema } from "#domain/tool-schema.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { EventLoopYielder } from "#sandbox/event-loop.ts";
@@ -52,7 +52,8 @@ export type CallReview =
 
 /** The tools of a run, and the state that decides whether their calls may run. */
 export interface ReviewState {
-  tools: readonly NamedTool[];
+  /** The tools that the model and that people may call. */
+  callable: Record<"model" | "person", readonly NamedTool[]>;
   /** The tools the model is offered. */
   offered: readonly NamedTool[];
   find(name: string): NamedTool | undefined;
@@ -100,13 +101,11 @@ export async function prepareCall(
   if (known && isSameCall(known, call) && known.invokedBy === invokedBy) return known;
 
   const tool = state.find(call.tool);
-  if (!tool) {
-    return {
-      refused: unknownTool(call.tool, invokedBy === "model" ? state.offered : getManualTools(state.tools)),
-    };
+  const { offered, callable } = state;
+  if (!tool) return { refused: unknownTool(call.tool, invokedBy === "model" ? offered : callable.person) };
+  if (!callable[invokedBy].includes(tool)) {
+    return { refused: invokedBy === "model" ? manualTool(tool) : modelTool(tool) };
   }
-  if (invokedBy === "model" && !isLLMTool(tool)) return { refused: manualTool(tool) };
-  if (invokedBy === "person" && !isManualTool(tool)) return { refused: modelTool(tool) };
 
   const schemas = state.schemas.get(tool);
   if (!schemas) throw new Error(`The schemas of ${tool.name} were never compiled.`);

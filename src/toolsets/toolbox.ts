@@ -4,7 +4,7 @@ import { abandonOnAbort } from "#domain/async-work.ts";
 import { UserError } from "#domain/errors.ts";
 import type { ModelCall } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
-import { getLLMTools, type NamedTool, type ToolContext } from "#domain/tool.ts";
+import { getLLMTools, getManualTools, type NamedTool, type ToolContext } from "#domain/tool.ts";
 import { compileSchema, describeSchemaIssue, type ToolSchema } from "#domain/tool-schema.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import {
@@ -86,7 +86,8 @@ export async function createToolbox({
     inputSchema: jsonSchema(withoutNoise(schemas.get(tool)?.input.json) as JSONSchema7),
   }));
   const state: ToolboxState = {
-    ...{ tools, offered, find, schemas, workspace, events, maxResultTokens, alwaysAsk },
+    callable: { model: getLLMTools(tools), person: getManualTools(tools) },
+    ...{ offered, find, schemas, workspace, events, maxResultTokens, alwaysAsk },
     repeated: new RepeatedCalls(history, find),
     prepared: new Map(),
   };

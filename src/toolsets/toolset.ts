@@ -33,7 +33,7 @@ export interface ToolServices {
   /** The run's own branch, `golem/<issue>-<run>`. */
   branch: string;
   /** Every finished call, oldest first. */
-  history(): readonly FinishedCall[];
+  history: () => readonly FinishedCall[];
   /** The approvals of the run and its relatives. Default: none. */
   approvals?(): Promise<readonly Approval[]>;
   /** The workers of this deployment and repository, for the tools that call them. */
