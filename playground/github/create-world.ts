@@ -5,7 +5,7 @@ import { parse } from "yaml";
 import { z } from "zod";
 import type { Permission } from "#domain/github.ts";
 import { type CommitFiles, commitFiles } from "./git/commit-files.ts";
-import { branches, initialize } from "./git/git-repository.ts";
+import { branches, initialize, requireSignedCommits } from "./git/git-repository.ts";
 import { type AppPermissions, nameKey, type Repository, type User, type World } from "./world.ts";
 
 const AppManifest = z.object({
@@ -27,6 +27,8 @@ export interface NewRepository {
   actionsOpenPullRequests?: boolean;
   defaultBranch?: string;
   requiredChecks?: readonly string[];
+  /** True for a ruleset that requires signed commits on all branches. */
+  requiresSignedCommits?: boolean;
   /** False for a repository without the app. */
   installed?: boolean;
   /** Permissions by login, in addition to the usual collaborators. */
@@ -94,6 +96,7 @@ export async function addRepository(world: World, directory: string, options: Ne
   const repository = newRepository(world, directory, options);
   await initialize(repository.gitDirectory, repository.defaultBranch);
   if (options.commits) await commitFiles(repository.gitDirectory, options.commits);
+  if (options.requiresSignedCommits) await requireSignedCommits(repository.gitDirectory);
   repository.knownBranches = await branches(repository.gitDirectory);
   return register(world, repository);
 }

@@ -61,6 +61,11 @@ export const RepositorySettings = z.strictObject({
    * `checks: write`, which the App does not ask for by default.
    */
   check_run: z.boolean().default(false),
+  /**
+   * True if GitHub creates and signs the commits, and so shows them as verified. Needed if a ruleset requires signed
+   * commits. A push then takes two more requests, and one for each file that is binary or larger than 200 KB.
+   */
+  verified_commits: z.boolean().default(false),
   /** The number of open pull requests of the App at which workers open no further one, drafts included. */
   max_open_pull_requests: z.number().int().min(0).optional(),
   /** The tokens of guidance (AGENTS.md and similar) that workers start with at most; 0 for none. */

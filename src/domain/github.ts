@@ -228,6 +228,22 @@ export interface PullRequestFile {
   patch: string | undefined;
 }
 
+/** A commit for GitHub to create. */
+export interface NewCommit {
+  message: string;
+  parents: readonly string[];
+  /** The tree of the commit. */
+  tree: string;
+  /** A tree in the repository which these files turn into `tree`. */
+  baseTree: string;
+  files: readonly {
+    path: string;
+    /** Undefined for a deleted file. */
+    content: Uint8Array | undefined;
+    executable: boolean;
+  }[];
+}
+
 /**
  * The operations on one GitHub repository. Methods return `undefined` for what does not exist, and throw if GitHub refuses
  * the request or is unavailable. Every text that is sent has passed the sanitizer.
@@ -344,6 +360,11 @@ export interface GitHub {
    * `rejected`: one that git no longer accepts, which is replaced.
    */
   createGitToken(access: "read" | "write", rejected?: string): Promise<string>;
+  /**
+   * Creates a commit that no branch contains yet, and resolves to its id. GitHub signs it as this App and sets its author and
+   * time. Throws a UserError if its tree would not be the requested one.
+   */
+  createCommit(commit: NewCommit): Promise<string>;
 }
 
 /** Returns the operations on a repository of an installation. */

@@ -140,5 +140,7 @@ async function sourceOf(github: GitHub): Promise<SandboxSource> {
     tenant: `${installationId}/${repositoryId ?? `${owner}/${repo}`}`.toLowerCase(),
     url: await github.getCloneUrl(),
     token: (access, rejected) => github.createGitToken(access, rejected),
+    createCommit: async (commit) =>
+      (await readSettings(github)).verified_commits ? github.createCommit(commit) : undefined,
   };
 }

@@ -23,12 +23,22 @@ import {
   assertPushableBranch,
   type BuiltTree,
   buildTree,
+  type CommitRequest,
+  createCommit,
+  isSameCommit,
   type ProtectedBranches,
-  packCommit,
   pushCommit,
 } from "./push-changes.ts";
 import { connect, type Remote } from "./remote.ts";
-import type { GitSandbox, MergedCommit, OpenSandbox, PushPlan } from "./sandbox.ts";
+import type {
+  GitSandbox,
+  MergedCommit,
+  OpenSandbox,
+  PushPlan,
+  PushRequest,
+  PushResult,
+  SandboxSource,
+} from "./sandbox.ts";
 import {
   assertWritable,
   createStaging,
@@ -46,6 +56,7 @@ interface SandboxState {
   base: Base;
   overlay: Overlay;
   view: ReturnType<typeof createWorkspaceView>;
+  source: SandboxSource;
   connect: (signal?: AbortSignal) => Remote;
   /** Resolves when the base's contents have been fetched, which happens after its tree. */
   loadContents: () => Promise<void>;
@@ -76,7 +87,7 @@ export async function openSandbox({
   const view = createWorkspaceView(base, overlay, { zones, loadContents });
   const staging = createStaging(overlay);
   const protectedBranches = { base: pushesToBase ? undefined : opened.at.branch, default: opened.defaultBranch };
-  const state: SandboxState = { protectedBranches, base, overlay, view, connect: connectRemote, loadContents };
+  const state: SandboxState = { protectedBranches, base, overlay, view, source, connect: connectRemote, loadContents };
 
   const working = workingChanges({ base, overlay, view, staging, loadContents });
   return {
@@ -145,10 +156,8 @@ async function log(
   });
 }
 
-async function push(
-  { protectedBranches, base, overlay, connect: connectRemote, loadContents }: SandboxState,
-  request: Parameters<GitSandbox["push"]>[0],
-): ReturnType<GitSandbox["push"]> {
+async function push(state: SandboxState, request: PushRequest): Promise<PushResult> {
+  const { protectedBranches, base, overlay, connect: connectRemote, loadContents } = state;
   assertPushableBranch(request.branch, protectedBranches);
   const paths = request.changes.map(({ path }) => path);
   await loadContents();
@@ -162,8 +171,21 @@ async function push(
     throw new UserError("The files have changed since this push was prepared. Nothing was pushed.");
   for (const one of merged) await assertContained(one, { base, built, remote: connectRemote(signal) });
   const parents = [...new Set([expectedTip ?? base.commit, ...merged.map(({ commit }) => commit)])];
-  const commit = await packCommit(built, { parents, message, author, at: time });
-  return pushCommit(connectRemote(signal), request, commit);
+  return commitAndPush(state, built, { ...request, parents, message, author, at: time });
+}
+
+async function commitAndPush(
+  { base, connect: connectRemote, source }: SandboxState,
+  built: BuiltTree,
+  request: CommitRequest & Pick<PushRequest, "branch" | "expectedTip" | "signal">,
+): Promise<PushResult> {
+  const remote = connectRemote(request.signal);
+  const isEqual = async (commit: string) => {
+    await fetchCommit(base, remote, commit);
+    const found = base.store.read(commit);
+    return found !== undefined && isSameCommit(found.data, { ...request, tree: built.tree });
+  };
+  return pushCommit(remote, { ...request, isEqual }, await createCommit(source, built, request));
 }
 
 /** The new commit's parents are the tip and the merged commits, so its own changes are the differences from all of them. */
@@ -187,16 +209,17 @@ async function planPush(
 }
 
 async function restore(
-  { protectedBranches, base, connect: connectRemote, loadContents }: SandboxState,
+  state: SandboxState,
   { branch, tip, to, message, author, at: time, signal }: Parameters<GitSandbox["restore"]>[0],
 ): ReturnType<GitSandbox["restore"]> {
+  const { protectedBranches, base, connect: connectRemote, loadContents } = state;
   assertPushableBranch(branch, protectedBranches);
   await loadContents();
   await fetchCommit(base, connectRemote(signal), to);
   const store = new ObjectStore({ below: base.store });
-  const tree = { tree: treeOf(base.store, to), store, added: [] };
-  const built = await packCommit(tree, { parents: [tip], message, author, at: time });
-  return pushCommit(connectRemote(signal), { branch, expectedTip: tip, signal }, built);
+  const tree = treeOf(base.store, to);
+  const built = { tree, baseTree: tree, files: [], store, added: [] };
+  return commitAndPush(state, built, { branch, expectedTip: tip, parents: [tip], message, author, at: time, signal });
 }
 
 async function previewMerge(

@@ -1,13 +1,15 @@
+import { createHash } from "node:crypto";
 import { packObjects, writeCommit } from "isomorphic-git";
 import { withRetries } from "#domain/async-work.ts";
 import { UserError } from "#domain/errors.ts";
+import type { NewCommit } from "#domain/github.ts";
 import type { Base } from "./base.ts";
 import { EventLoopYielder } from "./event-loop.ts";
-import { encodeTree, type GitObject, isFolder, parseTree, type TreeItem } from "./git-objects.ts";
+import { encodeTree, type GitObject, isFolder, parseCommit, parseTree, type TreeItem } from "./git-objects.ts";
 import { createGitFs, gitdir, ObjectStore } from "./object-store.ts";
 import type { Layer } from "./overlay.ts";
 import type { Remote } from "./remote.ts";
-import type { PushRequest, PushResult } from "./sandbox.ts";
+import type { PushRequest, PushResult, SandboxSource } from "./sandbox.ts";
 
 /** Branches that a run must never push to. */
 export interface ProtectedBranches {
@@ -26,7 +28,10 @@ export function assertPushableBranch(branch: string, { base, default: main }: Pr
   }
 }
 
-type PushTarget = Pick<PushRequest, "branch" | "expectedTip" | "signal">;
+interface PushTarget extends Pick<PushRequest, "branch" | "expectedTip" | "signal"> {
+  /** Resolves to true for a commit with the same message, files and parents, which an earlier attempt pushed. */
+  isEqual(commit: string): Promise<boolean>;
+}
 
 /** Someone else has pushed to the branch. */
 export class BranchMoved extends UserError {
@@ -35,34 +40,37 @@ export class BranchMoved extends UserError {
 
 /**
  * Moves the run's branch from `expectedTip` to the commit, without force, in one request. Retries during a short
- * outage. If the response to a successful push was lost, detects that by the branch.
+ * outage. If an earlier attempt has pushed an equal commit, returns that one.
  */
-export function pushCommit(remote: Remote, request: PushTarget, built: BuiltCommit): Promise<PushResult> {
-  return withRetries(() => pushOnce(remote, request, built), { signal: request.signal });
+export function pushCommit(remote: Remote, target: PushTarget, built: BuiltCommit): Promise<PushResult> {
+  return withRetries(() => pushOnce(remote, target, built), { signal: target.signal });
 }
 
-async function pushOnce(
-  remote: Remote,
-  { branch, expectedTip }: PushTarget,
-  { commit, pack }: BuiltCommit,
-): Promise<PushResult> {
+async function pushOnce(remote: Remote, target: PushTarget, { commit, pack }: BuiltCommit): Promise<PushResult> {
+  const { branch, expectedTip } = target;
   const response = await remote
     .push({ ref: `refs/heads/${branch}`, from: expectedTip, to: commit, pack })
     .catch(async (error) => {
       // The response was lost, but the push may have succeeded.
       const tip = await tipOf(remote, branch).catch(() => expectedTip);
       if (tip === commit) return { ok: true, reason: "" };
-      if (tip !== expectedTip) throw branchMoved(remote.name, branch, tip, expectedTip);
-      throw error;
+      if (tip === expectedTip) throw error;
+      return { ok: false, reason: "" };
     });
   if (response.ok) return { commit, moved: true };
 
   // The server compares and swaps, so the branch is checked only after a refusal.
   const tip = await tipOf(remote, branch);
-  if (tip === commit) return { commit, moved: false };
-  if (tip !== expectedTip) throw branchMoved(remote.name, branch, tip, expectedTip);
-  throw new UserError(`${remote.name} refused the push to ${branch}: ${response.reason}`);
+  if (tip === expectedTip) {
+    const hint = /signature|signed/i.test(response.reason) ? requireSignatures : "";
+    throw new UserError(`${remote.name} refused the push to ${branch}: ${response.reason}${hint}`);
+  }
+  if (tip !== undefined && (tip === commit || (await target.isEqual(tip)))) return { commit: tip, moved: false };
+  throw branchMoved(remote.name, branch, tip, expectedTip);
 }
+
+const requireSignatures =
+  "\nSet `verified_commits: true` in .github/golem-forge.yml on the default branch if the repository requires signed commits.";
 
 async function tipOf(remote: Remote, branch: string): Promise<string | undefined> {
   const ref = `refs/heads/${branch}`;
@@ -95,7 +103,7 @@ function isBranchName(name: string): boolean {
   return name.split("/").every((part) => part !== "" && !part.startsWith(".") && !/(\.|\.lock)$/.test(part));
 }
 
-interface CommitRequest {
+export interface CommitRequest {
   parents: readonly string[];
   message: string;
   author: { name: string; email: string };
@@ -103,8 +111,7 @@ interface CommitRequest {
 }
 
 /** A tree with the objects that the base does not have. */
-export interface BuiltTree {
-  tree: string;
+export interface BuiltTree extends Pick<NewCommit, "tree" | "baseTree" | "files"> {
   store: ObjectStore;
   added: readonly string[];
 }
@@ -138,11 +145,35 @@ export async function buildTree(base: Base, layer: Layer, paths: readonly string
   }
 
   const tree = rewriteTree({ store, add }, base.tree, change) ?? add({ type: "tree", data: Buffer.alloc(0) });
-  return { tree, store, added: [...added] };
+  const files = paths.map((path) => ({ path, ...changedFile(layer, path) }));
+  return { tree, baseTree: base.tree, files, store, added: [...added] };
+}
+
+/** A pack without objects, for a commit that the remote has. */
+const packHeader = Buffer.from("PACK\0\0\0\x02\0\0\0\0", "latin1");
+const emptyPack = Buffer.concat([packHeader, createHash("sha1").update(packHeader).digest()]);
+
+/** Creates the commit on the remote if the repository asks for signed commits, otherwise here. */
+export async function createCommit(
+  source: Pick<SandboxSource, "createCommit">,
+  built: BuiltTree,
+  request: CommitRequest,
+): Promise<BuiltCommit> {
+  const { message, parents } = request;
+  const { tree, baseTree, files } = built;
+  const commit = await source.createCommit?.({ message, parents, tree, baseTree, files });
+  return commit === undefined ? packCommit(built, request) : { commit, pack: emptyPack };
+}
+
+/** Returns true if a commit has the tree, the parents and the message of the request. */
+export function isSameCommit(data: Buffer, { tree, parents, message }: CommitRequest & { tree: string }): boolean {
+  const found = parseCommit(data);
+  const isSameTree = found.tree === tree && found.parents.join() === parents.join();
+  return isSameTree && found.message.trimEnd() === message.trimEnd();
 }
 
 /** Writes a commit of a tree, and packs it with the objects that were added. */
-export async function packCommit(
+async function packCommit(
   { tree, store, added }: BuiltTree,
   { parents, message, author, at }: CommitRequest,
 ): Promise<BuiltCommit> {
@@ -165,13 +196,19 @@ export async function packCommit(
 
 type AddObject = (object: GitObject) => string;
 
-function treeItem(add: AddObject, layer: Layer, path: string): TreeItem | undefined {
+function changedFile(layer: Layer, path: string) {
   const node = layer.node(path);
-  const data = node?.type === "file" ? layer.read(path) : undefined;
-  if (!data) return undefined;
+  return node?.type === "file"
+    ? { content: layer.read(path), executable: node.executable }
+    : { content: undefined, executable: false };
+}
+
+function treeItem(add: AddObject, layer: Layer, path: string): TreeItem | undefined {
+  const { content, executable } = changedFile(layer, path);
+  if (!content) return undefined;
 
   const name = Buffer.from(path.slice(path.lastIndexOf("/") + 1));
-  return { mode: node?.executable ? "100755" : "100644", name, oid: add({ type: "blob", data }) };
+  return { mode: executable ? "100755" : "100644", name, oid: add({ type: "blob", data: content }) };
 }
 
 function addFileChange(change: FolderChange, path: string, line: TreeItem | undefined): void {

@@ -1,3 +1,4 @@
+import type { NewCommit } from "#domain/github.ts";
 import type { FileChange } from "#domain/preview.ts";
 import type { SandboxPolicy } from "#domain/worker.ts";
 import type { GitFolder, Workspace } from "#domain/workspace.ts";
@@ -21,6 +22,8 @@ export interface SandboxSource {
    * so another one is needed. Resolves to undefined for a public repository.
    */
   token(access: "read" | "write", rejected?: string): Promise<string | undefined>;
+  /** Lets GitHub create and sign a commit. Resolves to its id, or to undefined if the repository does not ask for that. */
+  createCommit?(commit: NewCommit): Promise<string | undefined>;
 }
 
 /** The content of one path after a step, as the store keeps it; undefined when it was deleted. */

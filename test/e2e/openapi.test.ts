@@ -120,7 +120,7 @@ const scriptFor: Script = (request) => {
     call("edit_file", { path: "src/total.js", old_text: "items.length + 1", new_text: "items.length" }),
     call("open_pull_request", { title: "Count every item once", body: "One too many.", closes_issue: true }),
     call("read_checks", {}),
-    call("write_file", { path: "CHANGES.md", content: "# The total is right\n" }),
+    call("write_file", { path: "CHANGES.md", content: "# The total is right\n\f" }),
     call("update_pull_request", { message: "A better title", title: "Count right", body: "It counts right." }),
     { text: "Every tool was used." },
     call("read_pull_request", {}),
@@ -157,7 +157,7 @@ const repository = {
       ...commit.files,
       ".github/workers/clerk.worker": clerk,
       ".github/golem-forge.yml":
-        "approvals: [{ tools: [open_pull_request], people: [contributor], teams: [maintainers] }]\n",
+        "approvals: [{ tools: [open_pull_request], people: [contributor], teams: [maintainers] }]\nverified_commits: true\n",
       // Too large for GitHub to send with the file's metadata.
       ".github/workers/novelist.worker": `---\nname: novelist\n---\n${"It was a dark and stormy night.\n".repeat(40_000)}`,
     },

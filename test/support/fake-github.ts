@@ -125,6 +125,9 @@ export function fakeGitHub(options: FakeGitHubOptions = {}) {
     listNames: async (folder) =>
       Object.keys(files).flatMap((path) => (path.startsWith(`${folder}/`) ? [path.slice(folder.length + 1)] : [])),
     createGitToken: async () => "token",
+    createCommit: async () => {
+      throw new Error("This GitHub creates no commits.");
+    },
   };
   return { github, issue, comments, pulls, permissions };
 }

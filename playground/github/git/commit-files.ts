@@ -15,8 +15,13 @@ export interface CommitFiles {
   files: Record<string, FileContent | undefined>;
 }
 
-/** The content of a file, the target of a symbolic link, or the commit of a submodule. */
-type FileContent = string | Uint8Array | { link: string } | { submodule: string };
+/** The content of a file, the target of a symbolic link, the commit of a submodule, or an object that exists already. */
+export type FileContent =
+  | string
+  | Uint8Array
+  | { link: string }
+  | { submodule: string }
+  | Pick<TreeEntry, "mode" | "type" | "oid">;
 
 /** Adds commits to a bare repository, each on top of its branch. The same input gives the same hashes. */
 export async function commitFiles(directory: string, commits: readonly CommitFiles[]): Promise<void> {
@@ -47,7 +52,7 @@ export async function commitFiles(directory: string, commits: readonly CommitFil
 }
 
 /** Writes the tree `base` with these changes. Resolves to undefined if the tree is empty. */
-async function writeTree(
+export async function writeTree(
   directory: string,
   base: string | undefined,
   changes: ReadonlyMap<string, FileContent | undefined>,
@@ -76,6 +81,7 @@ async function writeEntry(
     if (typeof content === "object" && "submodule" in content) {
       return { mode: "160000", path: name, type: "commit", oid: content.submodule };
     }
+    if (typeof content === "object" && "oid" in content) return { ...content, path: name };
     const isLink = typeof content === "object" && "link" in content;
     const oid = await git.writeBlob({ fs, gitdir: directory, blob: Buffer.from(isLink ? content.link : content) });
     return { mode: isLink ? "120000" : "100644", path: name, type: "blob", oid };

@@ -45,6 +45,23 @@ export async function initialize(directory: string, defaultBranch: string): Prom
   await writeFile(join(directory, "config"), config);
 }
 
+const refuseUnsigned = `#!/bin/sh
+while read before after ref; do
+  for commit in $(git rev-list "$after" --not --all); do
+    git cat-file commit "$commit" | grep -q '^gpgsig ' && continue
+    echo "GH013: Repository rule violations found for $ref." >&2
+    echo "- Commits must have verified signatures." >&2
+    exit 1
+  done
+done
+`;
+
+/** Makes the repository refuse pushes of commits without a signature, as a ruleset of GitHub does. */
+export async function requireSignedCommits(directory: string): Promise<void> {
+  await mkdir(join(directory, "hooks"), { recursive: true });
+  await writeFile(join(directory, "hooks/pre-receive"), refuseUnsigned, { mode: 0o755 });
+}
+
 /** The branches by full name (`refs/heads/main`), each with its commit. */
 export async function branches(directory: string): Promise<Map<string, string>> {
   const packed = (await undefinedIfMissing(readFile(join(directory, "packed-refs"), "utf8"))) ?? "";

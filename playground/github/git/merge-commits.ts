@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import fs from "node:fs";
 import git from "isomorphic-git";
 import { UserError } from "#domain/errors.ts";
@@ -24,10 +25,16 @@ export async function mergeCommits(directory: string, base: string, head: string
   throw new Error(`git merge-tree exited with code ${code}: ${messages}`);
 }
 
-/** Writes a commit of this tree and returns its hash. */
+/** Writes a commit of this tree and returns its hash. The signature is a digest: nothing here has keys to verify it with. */
 export function writeCommit(
   directory: string,
-  { tree, parents, message, login }: { tree: string; parents: string[]; message: string; login: string },
+  {
+    tree,
+    parents,
+    message,
+    login,
+    isSigned = false,
+  }: { tree: string; parents: string[]; message: string; login: string; isSigned?: boolean },
 ): Promise<string> {
   const person = {
     name: login,
@@ -35,6 +42,10 @@ export function writeCommit(
     timestamp: Math.floor(Date.now() / 1000),
     timezoneOffset: 0,
   };
-  const commit = { tree, parent: parents, message, author: person, committer: person };
+  const digest = createHash("sha256")
+    .update(JSON.stringify([tree, parents, message, person]))
+    .digest("base64");
+  const gpgsig = `-----BEGIN PGP SIGNATURE-----\n\n${digest}\n-----END PGP SIGNATURE-----`;
+  const commit = { tree, parent: parents, message, author: person, committer: person, ...(isSigned && { gpgsig }) };
   return git.writeCommit({ fs, gitdir: directory, commit });
 }

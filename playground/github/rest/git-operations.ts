@@ -1,6 +1,7 @@
 import fs from "node:fs";
 import git from "isomorphic-git";
 import { z } from "zod";
+import { type FileContent, writeTree } from "#playground/github/git/commit-files.ts";
 import {
   branches,
   isAncestor,
@@ -13,6 +14,7 @@ import {
 import { writeCommit } from "#playground/github/git/merge-commits.ts";
 import { recordPush } from "#playground/github/record-push.ts";
 import { nodeId } from "#playground/github/shapes/node-id.ts";
+import { showVerification } from "#playground/github/shapes/pull-request.ts";
 import { apiUrl, pageUrl } from "#playground/github/shapes/repository.ts";
 import type { Repository, World } from "#playground/github/world.ts";
 import { ApiError, notFound } from "./api-error.ts";
@@ -22,7 +24,25 @@ const commitHash = z.string().regex(/^[0-9a-f]{40}$/);
 const NewRef = z.object({ ref: z.string().regex(/^refs\/heads\/.+/), sha: commitHash });
 const RefChange = z.object({ sha: commitHash, force: z.boolean().default(false) });
 const NewBlob = z.object({ content: z.string(), encoding: z.enum(["utf-8", "base64"]).default("utf-8") });
-const NewCommit = z.object({ message: z.string(), tree: commitHash, parents: z.array(commitHash).default([]) });
+const NewTree = z.object({
+  base_tree: commitHash.optional(),
+  tree: z.array(
+    z.object({
+      path: z.string().min(1),
+      mode: z.enum(["100644", "100755", "120000"]),
+      type: z.literal("blob"),
+      content: z.string().optional(),
+      sha: commitHash.nullable().optional(),
+    }),
+  ),
+});
+const NewCommit = z.object({
+  message: z.string(),
+  tree: commitHash,
+  parents: z.array(commitHash).default([]),
+  author: z.object({}).optional(),
+  committer: z.object({}).optional(),
+});
 
 const repo = "/repos/{owner}/{repo}";
 
@@ -65,6 +85,23 @@ export const gitOperations: RestOperation[] = [
     return { status: 201, body: { sha, url: `${apiUrl(request.world, request.repository)}/git/blobs/${sha}` } };
   }),
 
+  repositoryOperation("post", `${repo}/git/trees`, { contents: "write" }, async (request) => {
+    const { world, repository } = request;
+    const { base_tree: base, tree: entries } = parseBody(request, "Tree", NewTree);
+    const gitdir = repository.gitDirectory;
+    const changes = new Map<string, FileContent | undefined>();
+    for (const { path, mode, type, content, sha } of entries) {
+      const oid = content === undefined ? sha : await git.writeBlob({ fs, gitdir, blob: Buffer.from(content) });
+      changes.set(path, oid ? { mode, type, oid } : undefined);
+    }
+    const sha = await writeTree(gitdir, base, changes);
+    if (!sha) throw new ApiError(422, "Tree SHA is not valid");
+    return {
+      status: 201,
+      body: { sha, url: `${apiUrl(world, repository)}/git/trees/${sha}`, tree: [], truncated: false },
+    };
+  }),
+
   repositoryOperation("get", `${repo}/git/commits/{commit_sha}`, { contents: "read" }, async (request) => {
     const sha = await resolveCommit(request.repository.gitDirectory, request.params.commit_sha ?? "");
     if (!sha) throw notFound();
@@ -73,9 +110,10 @@ export const gitOperations: RestOperation[] = [
 
   repositoryOperation("post", `${repo}/git/commits`, { contents: "write" }, async (request) => {
     const { repository, world } = request;
-    const { message, tree, parents } = parseBody(request, "Commit", NewCommit);
+    const { message, tree, parents, author, committer } = parseBody(request, "Commit", NewCommit);
     const login = world.app.bot.login;
-    const sha = await writeCommit(repository.gitDirectory, { tree, parents, message, login });
+    const isSigned = !author && !committer;
+    const sha = await writeCommit(repository.gitDirectory, { tree, parents, message, login, isSigned });
     return { status: 201, body: await showGitCommit(world, repository, sha) };
   }),
 
@@ -156,7 +194,7 @@ async function treeOf({ gitDirectory, defaultBranch }: Repository, name: string)
 }
 
 async function showGitCommit(world: World, repository: Repository, sha: string) {
-  const { message, tree, parent, author, committer } = await readGitCommit(repository.gitDirectory, sha);
+  const { message, tree, parent, author, committer, gpgsig } = await readGitCommit(repository.gitDirectory, sha);
   const person = ({ name, email, timestamp }: typeof author) => {
     return { name, email, date: new Date(timestamp * 1000).toISOString() };
   };
@@ -175,6 +213,6 @@ async function showGitCommit(world: World, repository: Repository, sha: string) 
       url: `${url}/commits/${one}`,
       html_url: `${pageUrl(world, repository)}/commit/${one}`,
     })),
-    verification: { verified: false, reason: "unsigned", signature: null, payload: null, verified_at: null },
+    verification: showVerification(gpgsig),
   };
 }

@@ -150,8 +150,15 @@ export function showFile(
   };
 }
 
+/** Only commits that the API created have a signature here. */
+export function showVerification(signature: string | undefined) {
+  const reason = signature === undefined ? "unsigned" : "valid";
+  const verified = signature !== undefined;
+  return { verified, reason, signature: signature ?? null, payload: null, verified_at: null };
+}
+
 export async function showCommit(world: World, repository: Repository, sha: string): Promise<Schemas["commit"]> {
-  const { message, tree, parent, author, committer } = await readGitCommit(repository.gitDirectory, sha);
+  const { message, tree, parent, author, committer, gpgsig } = await readGitCommit(repository.gitDirectory, sha);
   const url = `${apiUrl(world, repository)}/commits/${sha}`;
   const page = `${pageUrl(world, repository)}/commit/${sha}`;
   const user = ({ name }: { name: string }) => {
@@ -174,7 +181,7 @@ export async function showCommit(world: World, repository: Repository, sha: stri
       message: message.replace(/\n$/, ""),
       comment_count: 0,
       tree: { sha: tree, url: `${apiUrl(world, repository)}/git/trees/${tree}` },
-      verification: { verified: false, reason: "unsigned", signature: null, payload: null, verified_at: null },
+      verification: showVerification(gpgsig),
     },
     author: user(author),
     committer: user(committer),

@@ -12,6 +12,7 @@ import {
   GitHubRefusal,
   type Issue,
   type NewCheckRun,
+  type NewCommit,
   type Permission,
   type PullRequest,
   type PullRequestFile,
@@ -40,6 +41,7 @@ import {
   readReviewThreads,
   readStateChange,
 } from "./conversation.ts";
+import { createCommit } from "./create-commit.ts";
 import type { DotGitHubReader } from "./dot-github-reader.ts";
 import type { RepositoryTokens } from "./installation-tokens.ts";
 import { type PullRequestData, readIssue, readPermission, readPullRequest, readReviewComment } from "./read-answers.ts";
@@ -490,6 +492,10 @@ export class RepositoryClient implements GitHub {
     if (token !== rejected) return token;
     this.#tokens.discard(this.repository, access);
     return this.#tokens.get(this.repository, access);
+  }
+
+  createCommit(commit: NewCommit): Promise<string> {
+    return createCommit(this.#api, commit);
   }
 
   async #readComment(

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { isManualTool } from "#domain/tool.ts";
 import { readGitCommit } from "#playground/github/git/git-repository.ts";
 import { openSandbox } from "#sandbox/open-sandbox.ts";
@@ -6,7 +6,7 @@ import { filesystemToolset } from "#toolsets/filesystem/filesystem-toolset.ts";
 import { gitToolset, pullRequestToolset, searchToolset } from "#toolsets/registry.ts";
 import type { Toolset } from "#toolsets/toolset.ts";
 import { type GitRepository, type GitServer, startGitServer } from "../../support/git-server.ts";
-import { GitHubWorld } from "../../support/github-world.ts";
+import { GitHubWorld, sums } from "../../support/github-world.ts";
 import { toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
 
 let server: GitServer;
@@ -214,4 +214,47 @@ test("a pull request is pushed to a real remote, and repeating the call creates 
     email: "golem-forge[bot]@users.noreply.github.com",
   });
   expect(first.message).toContain("Use B\n\nBecause.");
+});
+
+test("GitHub signs the commits of a repository that requires it, and an earlier attempt is found again", async () => {
+  const signed = await GitHubWorld.start({ repository: { ...sums, requiresSignedCommits: true } });
+  onTestFinished(() => signed.close());
+  let isEnabled = false;
+  const sandbox = await openSandbox({
+    source: {
+      tenant: "1:octo/signed",
+      url: `${signed.hub.url}/octo/sums.git`,
+      token: () => signed.github.createGitToken("write"),
+      createCommit: async (commit) => (isEnabled ? signed.github.createCommit(commit) : undefined),
+    },
+    at: { branch: "main" },
+    changes: [],
+  });
+  const { call, history } = await toolsetWorld(pullRequestToolset, { sandbox, services: { github: signed.github } });
+  const binary = Uint8Array.from({ length: 512 }, (_, index) => index % 256);
+  await sandbox.write("assets/deep/logo.png", binary);
+  await sandbox.write("run.sh", "#!/bin/sh\r\necho ü\n", { executable: true });
+  await sandbox.write("large.txt", "0123456789\n".repeat(20_000));
+  await sandbox.remove("README.md");
+  const { tree } = await sandbox.planPush({ tip: undefined, merged: [] });
+  const open = () => call("open_pull_request", { title: "Add a logo", body: "Because." });
+
+  await expect(open()).rejects.toThrow(/must have verified signatures\.[^]*Set `verified_commits: true`/);
+
+  isEnabled = true;
+  await open();
+  const branch = "golem/7-run-1";
+  const first = (await signed.git("rev-parse", branch)).trim();
+  const commit = await readGitCommit(signed.hub.repository().gitDirectory, first);
+  expect(commit).toMatchObject({ tree, parent: [sandbox.base.commit], gpgsig: expect.stringContaining("SIGNATURE") });
+  expect(commit.message).toContain("Add a logo\n\nBecause.");
+
+  // As if the process had been killed before it stored the result.
+  history.length = 0;
+  await open();
+  expect((await signed.git("rev-parse", branch)).trim()).toBe(first);
+
+  await sandbox.write("next.txt", "next\n");
+  await call("update_pull_request", { message: "Add more" });
+  expect(await signed.git("log", "--format=%s", `main..${branch}`)).toBe("Add more\nAdd a logo\n");
 });
