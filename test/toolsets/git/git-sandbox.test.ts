@@ -239,7 +239,7 @@ test("GitHub signs the commits of a repository that requires it, and an earlier 
   const { tree } = await sandbox.planPush({ tip: undefined, merged: [] });
   const open = () => call("open_pull_request", { title: "Add a logo", body: "Because." });
 
-  await expect(open()).rejects.toThrow(/must have verified signatures\.[^]*Set `verified_commits: true`/);
+  await expect(open()).rejects.toThrow(/must have verified signatures\.[\s\S]*Set `verified_commits: true`/);
 
   isEnabled = true;
   await open();
