@@ -120,11 +120,11 @@ export async function raiseCostLimit(
   thread: ThreadRef,
   { amount, ...request }: Parameters<Runs["raiseCostLimit"]>[1],
 ): Promise<number | undefined> {
-  const { by, byId, via, deliveryId } = request;
+  const { by, byId, via, deliveryId, runId } = request;
   if (deliveryId !== undefined && (await options.store.hasDelivery(deliveryId))) return undefined;
 
   const live = (await options.store.runsOfThread(thread)).filter(({ status }) => status !== "done").map(readable);
-  const run = live.find(({ snapshot }) => stateName(snapshot) === "awaitingBudget");
+  const run = live.find(({ id, snapshot }) => id === (runId ?? id) && stateName(snapshot) === "awaitingBudget");
   if (!run) throw new UserError("No run in this thread waits for a higher cost limit.");
 
   await checkApprover(options, thread, { rootIds: [run.id], person: { login: by, id: byId } });

@@ -65,10 +65,10 @@ export class RunService implements Runs {
 
   async deliverMessage(
     thread: ThreadRef,
-    { by, byId, via, text, deliveryId, commentId, mayAnswer = true }: Parameters<Runs["deliverMessage"]>[1],
+    { by, byId, via, text, deliveryId, runId, commentId, mayAnswer = true }: Parameters<Runs["deliverMessage"]>[1],
   ): Promise<boolean> {
-    const live = await this.#liveRuns(thread);
-    const newest = live[0] ?? (await this.#runsOfPullRequest(thread))[0];
+    const live = await this.#liveRuns(thread, runId);
+    const newest = live[0] ?? (await this.#runsOfPullRequest(thread)).find(({ id }) => id === (runId ?? id));
     if (!newest) return false;
 
     const readableRuns = live.filter((run) => !run.unreadable).map(readable);
@@ -226,25 +226,28 @@ export class RunService implements Runs {
     return requestBaseMerge(this.#options, thread, request);
   }
 
-  async requestStop(thread: ThreadRef, { by, via, deliveryId }: Parameters<Runs["requestStop"]>[1]): Promise<string[]> {
+  async requestStop(
+    thread: ThreadRef,
+    { by, via, deliveryId, runId }: Parameters<Runs["requestStop"]>[1],
+  ): Promise<string[]> {
     if (await this.#isKnown(deliveryId)) return [];
-    const running = (await this.#liveRuns(thread)).filter((run) => stateOf(run) !== "interrupted");
+    const running = (await this.#liveRuns(thread, runId)).filter((run) => stateOf(run) !== "interrupted");
     if (running.length === 0) throw new UserError("No worker is running here.");
     return this.#appendToEach(running, [{ type: "run.stop", by, via }], deliveryId);
   }
 
   async requestResume(
     thread: ThreadRef,
-    { by, byId, via, text, deliveryId }: Parameters<Runs["requestResume"]>[1],
+    { by, byId, via, text, deliveryId, runId }: Parameters<Runs["requestResume"]>[1],
   ): Promise<string[]> {
     if (await this.#isKnown(deliveryId)) return [];
-    const live = await this.#liveRuns(thread);
+    const live = await this.#liveRuns(thread, runId);
     const stopped = live.filter((run) => stateOf(run) === "interrupted");
     if (stopped.length === 0) {
       const unreadable = live.find((run) => run.unreadable)?.unreadable;
       if (unreadable) throw new UserError(unreadable.message);
       // A run that waits for a review goes on with what it is told.
-      const message = { by, byId, via, text: text ?? "", deliveryId, mayAnswer: false };
+      const message = { by, byId, via, text: text ?? "", deliveryId, mayAnswer: false, ...(runId && { runId }) };
       if (text && (await this.deliverMessage(thread, message))) return [];
       throw new UserError(
         live.length > 0
@@ -261,10 +264,10 @@ export class RunService implements Runs {
 
   async requestCancel(
     thread: ThreadRef,
-    { by, via, deliveryId }: Parameters<Runs["requestCancel"]>[1],
+    { by, via, deliveryId, runId }: Parameters<Runs["requestCancel"]>[1],
   ): Promise<string[]> {
     if (await this.#isKnown(deliveryId)) return [];
-    const live = await this.#liveRuns(thread);
+    const live = await this.#liveRuns(thread, runId);
     if (live.length === 0) throw new UserError("No worker is running here.");
     return this.#appendToEach(live, [{ type: "run.cancel", by, via }], deliveryId);
   }
@@ -407,8 +410,9 @@ export class RunService implements Runs {
     return deliveryId !== undefined && this.#options.store.hasDelivery(deliveryId);
   }
 
-  async #liveRuns(thread: ThreadRef): Promise<StoredRun[]> {
-    return (await this.#options.store.runsOfThread(thread)).filter(({ status }) => status !== "done");
+  async #liveRuns(thread: ThreadRef, runId?: string): Promise<StoredRun[]> {
+    const runs = await this.#options.store.runsOfThread(thread);
+    return runs.filter(({ id, status }) => status !== "done" && id === (runId ?? id));
   }
 
   /**

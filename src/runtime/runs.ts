@@ -44,7 +44,7 @@ interface PersonRequest {
 
 /** A request about one run. */
 interface RunRequest extends PersonRequest {
-  /** A root run of the thread. Default: the newest. */
+  /** A root run of the thread. Default: the newest or, where a request concerns several runs, all of them. */
   runId?: string;
 }
 
@@ -108,7 +108,7 @@ export interface Runs {
    */
   deliverMessage(
     thread: ThreadRef,
-    message: PersonRequest & { text: string; mayAnswer?: boolean; commentId?: number | undefined },
+    message: RunRequest & { text: string; mayAnswer?: boolean; commentId?: number | undefined },
   ): Promise<boolean>;
   /**
    * Passes a task to the newest live run of this worker that has a pull request in the thread. Returns false when there is
@@ -189,11 +189,11 @@ export interface Runs {
     },
   ): Promise<void>;
   /** Stops the thread's live runs and their children, which can be resumed. Returns the ids of the runs. */
-  requestStop(thread: ThreadRef, request: PersonRequest): Promise<string[]>;
+  requestStop(thread: ThreadRef, request: RunRequest): Promise<string[]>;
   /** Resumes the thread's stopped runs, with a message if there is one. Returns the ids of the runs. */
-  requestResume(thread: ThreadRef, request: PersonRequest & { text?: string }): Promise<string[]>;
+  requestResume(thread: ThreadRef, request: RunRequest & { text?: string }): Promise<string[]>;
   /** Ends the thread's live runs for good. Returns the ids of the runs. */
-  requestCancel(thread: ThreadRef, request: PersonRequest): Promise<string[]>;
+  requestCancel(thread: ThreadRef, request: RunRequest): Promise<string[]>;
   /** Ends the thread's newest live run, with its work so far as its result. */
   requestExit(thread: ThreadRef, request: RunRequest): Promise<void>;
   /**
@@ -212,7 +212,7 @@ export interface Runs {
    * undefined for a known delivery. Throws if the person may not approve, or if the deployment's policy does not allow
    * as much.
    */
-  raiseCostLimit(thread: ThreadRef, request: PersonRequest & { amount: number }): Promise<number | undefined>;
+  raiseCostLimit(thread: ThreadRef, request: RunRequest & { amount: number }): Promise<number | undefined>;
   /** Posts the changes of the thread's newest run, live or ended, as a diff. Throws for a thread without runs. */
   showChanges(thread: ThreadRef, request: PersonRequest): Promise<void>;
   /**

@@ -58,7 +58,7 @@ export async function executePageCommand(
   if (!canWrite(permission)) {
     throw new UserError(`You need write access to ${owner}/${repo} to do this. Nothing was changed.`);
   }
-  const request = { by, byId, via: "page" as const };
+  const request = { by, byId, via: "page" as const, runId: spec.id };
   const text = (fields.get("text") ?? "").slice(0, maxTextLength).trim();
   switch (action) {
     case "approve":
@@ -82,18 +82,17 @@ export async function executePageCommand(
       const { commentId: _, trigger: __, ...thread } = spec.origin;
       await runs.retry(thread, {
         ...request,
-        runId: spec.id,
         origin: { ...thread, requestedBy: by, requestedById: byId },
       });
       return "Trying again. A worker that had ended starts as a new run, which the thread links to.";
     }
     case "exit":
-      await runs.requestExit(spec.origin, { ...request, runId: spec.id });
+      await runs.requestExit(spec.origin, request);
       return "The worker ends with what it has done.";
     case "model":
       return changeModel(command, runs);
     case "undo":
-      await runs.runToolCommand(spec.origin, { ...request, runId: spec.id, command: parseToolCommand(undoCommand) });
+      await runs.runToolCommand(spec.origin, { ...request, command: parseToolCommand(undoCommand) });
       return "The thread shows what would be taken back. Confirm it there.";
     case "ready": {
       const pull = await openPullRequest(command, { runs, github });
@@ -181,7 +180,7 @@ async function decideApproval(command: PageCommand, runs: Runs): Promise<string>
 async function raiseCostLimit({ by, byId, spec, fields }: PageCommand, runs: Runs): Promise<string> {
   const amount = Number(/^\$?(\d{1,6}(?:\.\d{1,2})?)$/.exec(fields.get("raise")?.trim() ?? "")?.[1]);
   if (!(amount > 0)) throw new UserError("Enter an amount in US dollars, such as 2.50.");
-  const limit = await runs.raiseCostLimit(spec.origin, { by, byId, via: "page", amount });
+  const limit = await runs.raiseCostLimit(spec.origin, { by, byId, via: "page", runId: spec.id, amount });
   return limit === undefined ? "The cost limit was raised." : `The cost limit is now $${limit.toFixed(2)}.`;
 }
 

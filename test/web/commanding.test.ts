@@ -63,7 +63,7 @@ test("the pull request of a run is marked ready, and follows its base branch", a
   });
 });
 
-test("a run is tried again, given another model, undone and ended from its own page", async () => {
+test("the commands of a page concern its run, and no other of the thread", async () => {
   const { startRun, pathOf, post, get, signedIn, eventsOf, store } = await world();
   await startRun("abc1", { value: "retrying", context: { pullRequest: 7 } });
   await startRun("abc2", { value: "idle" });
@@ -77,6 +77,9 @@ test("a run is tried again, given another model, undone and ended from its own p
     await send("model", { model: "openai:c" }),
     await send("undo"),
     await send("exit"),
+    await send("say", { text: "Rename it." }),
+    await send("stop"),
+    await send("cancel"),
   ];
 
   for (const action of ["retry", "model", "undo", "exit"]) expect(page).toContain(`action="${path}/${action}"`);
@@ -87,6 +90,9 @@ test("a run is tried again, given another model, undone and ended from its own p
     { type: "retry.requested", by: "mia", via: "page" },
     { type: "model.changed", model: "openai:b" },
     { type: "run.exit" },
+    { type: "message.received", text: "Rename it." },
+    { type: "run.stop" },
+    { type: "run.cancel" },
   ]);
   expect(await eventsOf("abc2")).toEqual([]);
   const effect = await store.claimEffect("abc1", "work", Date.now());
