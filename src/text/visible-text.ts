@@ -17,9 +17,9 @@ const maxCombiningMarks = 3;
 const maxEscapeLength = 32;
 
 // Controls, format characters, separators, surrogates, private and unassigned code points, blanks other than the space,
-// and ignorable code points. Tabs and line feeds are handled below.
+// ignorable code points, and the signs that Unicode equates with `;`, "`" and `K`. Tabs and line feeds are handled below.
 const unseen =
-  /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u00A0\u1680\u2000-\u200A\u202F\u205F\u3000\u2800\u27E8\u27E9\u2937]/u;
+  /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u00A0\u1680\u2000-\u200A\u202F\u205F\u3000\u2800\u27E8\u27E9\u2937\u{16FE4}\u{1D159}\u037E\u1FEF\u212A]/u;
 const unseenAnywhere = new RegExp(`(?![\\t\\n])${unseen.source}`, "gu");
 // Marks stacked on one character cover the lines around it.
 const stackedMarks = new RegExp(`(?<=\\p{M}{${maxCombiningMarks}})\\p{M}`, "gu");
@@ -122,9 +122,16 @@ export function visibleText(text: string, columns: number = maxVisibleColumns): 
     .join("\n");
 }
 
-/** Renders a name, such as a path or a branch, on one line: line feeds, tabs and blanks at its ends or in a row are escaped, too. */
+// Signs that look like `/`, `.`, `-` or `:`, with which a file at the root seems to be in a folder.
+const similarSigns = /[\u2044\u2215\u29F8\u2024\u2010\u2011\u2212\u2236\uA789]/g;
+
+/**
+ * Renders a name, such as a path or a branch, on one line: line feeds, tabs, blanks at its ends or in a row, and signs that
+ * look like those of paths are escaped, too.
+ */
 export function visibleName(name: string): string {
   return escapeInvisible(name)
+    .replace(similarSigns, escapeCharacter)
     .replace(/[\t\n]/g, escapeCharacter)
     .replace(/^ +| +$| {2,}/g, countBlanks);
 }
@@ -209,7 +216,7 @@ const emojiParts =
   /(?<=\p{Extended_Pictographic}|\uFE0F|\p{Emoji_Modifier})\u200D(?=\p{Extended_Pictographic})|(?<=\p{Extended_Pictographic})(?:\uFE0E|\uFE0F)|(?<=[0-9#*])\uFE0F(?=\u20E3)/u;
 const invisible =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern looks for control characters
-  /[\p{Default_Ignorable_Code_Point}\uFFF9-\uFFFB\u0000-\u0008\u000B\u000C\u000E-\u001F\u007F-\u009F]+/u;
+  /[\p{Default_Ignorable_Code_Point}\u{13430}-\u{13455}\u{16FE4}\u{1D159}\uFFF9-\uFFFB\u0000-\u0008\u000B\u000C\u000E-\u001F\u007F-\u009F]+/u;
 const emojiOrInvisible = new RegExp(`(${emojiParts.source})|${invisible.source}`, "gu");
 
 /** Normalizes line ends to `\n`, removes ANSI escape sequences and replaces lone surrogates. */

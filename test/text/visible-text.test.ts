@@ -29,11 +29,22 @@ describe("invisible characters are shown as escapes", () => {
     ["a blank Braille pattern", "a\u2800b", "a⟨U+2800⟩b"],
     ["a tag character", "a\u{E0041}b", "a⟨U+E0041⟩b"],
     ["a variation selector", "a\uFE0Fb", "a⟨U+FE0F⟩b"],
+    ["a musical symbol without a note", "a\u{1D159}b", "a⟨U+1D159⟩b"],
+    ["a Khitan filler", "a\u{16FE4}b", "a⟨U+16FE4⟩b"],
+    ["signs that Unicode equates with ASCII", "a\u037Eb\u1FEFc\u212A", "a⟨U+037E⟩b⟨U+1FEF⟩c⟨U+212A⟩"],
     ["a private use character", "a\uE000b", "a⟨U+E000⟩b"],
     ["a lone surrogate", "a\uD800b", "a⟨U+D800⟩b"],
     ["combining marks stacked over other lines", `e${"\u0301".repeat(5)}`, `e${"\u0301".repeat(3)}⟨U+0301⟩⟨U+0301⟩`],
   ])("%s", (_, text, shown) => {
     expect(visibleText(text)).toBe(shown);
+  });
+
+  test("signs that look like those of paths are escaped in names", () => {
+    const signs = "\u2044\u2215\u29F8\u2024\u2010\u2011\u2212\u2236\uA789";
+
+    expect(visibleName(`docs${signs}a.md`)).toBe(
+      `docs${[...signs].map((sign) => `⟨U+${sign.charCodeAt(0).toString(16).toUpperCase()}⟩`).join("")}a.md`,
+    );
   });
 
   test("an escape cannot be imitated by text", () => {
