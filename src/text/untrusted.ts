@@ -9,8 +9,9 @@ export interface CleanText {
 }
 
 /**
- * Removes what GitHub does not show to readers: comments, hidden attributes, image descriptions, link titles, unused link
- * definitions and invisible characters. From code it only removes invisible characters.
+ * Removes what GitHub does not show to readers: comments, hidden attributes, the names of custom tags, image descriptions,
+ * link titles, unused link definitions and invisible characters. From code it only removes invisible characters and what
+ * follows its language.
  */
 export function cleanText(text: string): CleanText {
   const found = new Map<string, number>();
@@ -20,7 +21,9 @@ export function cleanText(text: string): CleanText {
   };
 
   const seen = dropInvisible(normalizeText(text), note);
-  const parts = splitFences(seen).map((part) => (part.code ? part.text : cleanProse(part.text, note)));
+  const parts = splitFences(seen).map((part) =>
+    part.code ? cleanFence(part.text, note) : cleanProse(part.text, note),
+  );
   return { text: parts.join(""), removed: [...found].map(([what, times]) => countOf(what, times)) };
 }
 
@@ -59,6 +62,15 @@ type Note = (what: string) => string;
 
 function dropInvisible(text: string, note: Note): string {
   return replaceHidden(text, () => note("run of invisible characters"));
+}
+
+/** Removes the rest of the line that opens a code block: readers see at most that it has a language. */
+function cleanFence(code: string, note: Note): string {
+  const [, fence = "", info = ""] = /^([`~]+)(.*)/.exec(code) ?? [];
+  const [, language = ""] = /^[ \t]*([\w+#.:-]{1,30})(?=\s|$)/.exec(info) ?? [];
+  if (info.trim() === language) return code;
+  note("line that opens a code block");
+  return fence + language + code.slice(fence.length + info.length);
 }
 
 function cleanProse(prose: string, note: Note): string {
@@ -100,7 +112,14 @@ function dropMarkup(text: string, note: Note): string {
     kept += text.slice(from, at);
     const hidden = hiddenBlocks.find(({ begin }) => text.startsWith(begin, at));
     const tag = hidden ? undefined : readTag(text, at);
-    if (hidden) {
+    const declaration = matchAt(declarationBlock, text, at);
+    if (declaration && !hidden) {
+      from = at + declaration[0].length;
+      kept += note("declaration");
+    } else if (tag?.isCustom && !isInCode(text, at, tag.end)) {
+      from = tag.end;
+      kept += note("custom HTML tag");
+    } else if (hidden) {
       const end = text.indexOf(hidden.end, at + hidden.begin.length);
       // GitHub hides everything after an unclosed comment.
       from = end === -1 ? text.length : end + hidden.end.length;
@@ -123,12 +142,27 @@ const hiddenBlocks = [
   { begin: "<?", end: "?>", what: "processing instruction" },
 ];
 
+const declarationBlock = /<![a-z][^>]*(?:>|$)/iy;
+
+/** True if a backtick before it and one after it on its line make it code. In a table, a bar ends the cell. */
+function isInCode(text: string, start: number, end: number): boolean {
+  const near = text.slice(Math.max(0, start - maxCodeLength), start);
+  const head = near.slice(Math.max(near.lastIndexOf("\n"), near.lastIndexOf("|")) + 1);
+  const tail = /^[^`\n|]*`?/.exec(text.slice(end, end + maxCodeLength))?.[0] ?? "";
+  return (head.match(/`+/g)?.length ?? 0) % 2 === 1 && tail.endsWith("`");
+}
+
+const maxCodeLength = 500;
+
 const tagStart = /<\/?[a-z][a-z0-9-]{0,40}/iy;
 const attribute = /[\s/]*([^\s"'<>/=`]{1,200})(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'=<>`]{1,2000})))?/y;
 const tagEnd = /[\s/]*>/y;
 
 /** Reads the tag at this position, with its visible attributes. Returns undefined if it is plain text. */
-function readTag(text: string, at: number): { text: string; end: number; hasHidden: boolean } | undefined {
+function readTag(
+  text: string,
+  at: number,
+): { text: string; end: number; hasHidden: boolean; isCustom: boolean } | undefined {
   const start = matchAt(tagStart, text, at);
   if (!start) return undefined;
 
@@ -141,7 +175,11 @@ function readTag(text: string, at: number): { text: string; end: number; hasHidd
     else hasHidden = true;
   }
   const close = matchAt(tagEnd, text, end);
-  return close ? { text: `${shown}>`, end: end + close[0].length, hasHidden } : undefined;
+  if (!close) return undefined;
+  // GitHub shows no tags that it does not know. Short names without a hyphen are rather types, such as `<T>`.
+  const name = start[0].replace(/^<\/?/, "");
+  const isCustom = name.includes("-") ? name.toLowerCase() !== "g-emoji" : name.length > 12;
+  return { text: `${shown}>`, end: end + close[0].length, hasHidden, isCustom };
 }
 
 function matchAt(pattern: RegExp, text: string, at: number): RegExpExecArray | null {
@@ -149,21 +187,86 @@ function matchAt(pattern: RegExp, text: string, at: number): RegExpExecArray | n
   return pattern.exec(text);
 }
 
-const definition = /^ {0,3}\[([^\]\n]{1,999})\]:(.*)$/gm;
+/** A definition with the quotations and lists it is in: `> - [label]: address "title"`. */
+const definition = /^((?:[>*+ \t-]|\d{1,9}[.)])*)\[([^\]\n]{1,999})\]:[ \t]*(.*)$/;
+const titleStart = /^["'(]/;
 
 /** Removes unused link definitions, and the titles of used ones. */
 function dropDefinitions(text: string, note: Note): string {
-  if (!/^ {0,3}\[[^\]\n]{1,999}\]:/m.test(text)) return text;
+  if (!text.includes("]:")) return text;
 
-  const used = new Map<string, number>();
-  for (const [, label = ""] of text.matchAll(/\[([^[\]\n]{1,999})\]/g)) {
-    used.set(label.toLowerCase(), (used.get(label.toLowerCase()) ?? 0) + 1);
+  const lines = text.split("\n");
+  const used = countUses(text, lines);
+  const kept: string[] = [];
+  for (let at = 0; at < lines.length; ) {
+    const line = lines[at] ?? "";
+    const [, prefix = "", label, rest = ""] = definition.exec(line) ?? [];
+    const isUsed = (used.get(label?.toLowerCase() ?? "") ?? 0) > 0;
+    const end =
+      label === undefined ? undefined : label.startsWith("^") ? footnoteEnd(lines, at) : definitionEnd(lines, at);
+    if (label === undefined || end === undefined || (isUsed && label.startsWith("^"))) {
+      kept.push(line);
+      at += 1;
+      continue;
+    }
+    const address = /^\S+/.exec(rest)?.[0];
+    if (!isUsed) kept.push(prefix.trimEnd() + note("unused link definition"));
+    else if (address === undefined) kept.push(...lines.slice(at, end));
+    else if (end === at + 1 && address === rest.trimEnd()) kept.push(line);
+    else kept.push(`${prefix}[${label}]: ${address}${note("link title")}`);
+    at = end;
   }
-  return text.replace(definition, (line, label: string, rest: string) => {
-    if ((used.get(label.toLowerCase()) ?? 0) < 2) return note("unused link definition");
-    const title = label.startsWith("^") ? undefined : /^(\s*\S+)\s+["'(].*$/.exec(rest);
-    return title ? note("link title") + line.slice(0, line.length - rest.length) + title[1] : line;
-  });
+  return kept.join("\n");
+}
+
+/** Counts how often each label is used outside of its definitions. */
+function countUses(text: string, lines: readonly string[]): Map<string, number> {
+  const used = new Map<string, number>();
+  const add = (label: string, count: number) =>
+    used.set(label.toLowerCase(), (used.get(label.toLowerCase()) ?? 0) + count);
+  for (const [, label = ""] of text.matchAll(/\[([^[\]\n]{1,999})\]/g)) add(label, 1);
+  for (const line of lines) {
+    const label = definition.exec(line)?.[2];
+    if (label !== undefined) add(label, -1);
+  }
+  return used;
+}
+
+/** Returns the line after a definition, whose address and title may be on lines of their own; undefined if it is plain text. */
+function definitionEnd(lines: readonly string[], at: number): number | undefined {
+  const plain = (index: number) => (lines[index] ?? "").replace(/^(?:[>*+ \t-]|\d{1,9}[.)])*/, "").trimEnd();
+  let end = at + 1;
+  let rest = (definition.exec(lines[at] ?? "")?.[3] ?? "").trimEnd();
+  if (rest === "") rest = plain(end++);
+  if (rest === "") return undefined;
+
+  const after = rest.replace(/^\S+\s*/, "");
+  if (after !== "") return titleStart.test(after) ? titleEnd(lines, end - 1, after) : undefined;
+  return (titleStart.test(plain(end)) ? titleEnd(lines, end, plain(end)) : undefined) ?? end;
+}
+
+const maxTitleLines = 50;
+
+/** Returns the line after the title that begins with this text; undefined if it never ends. */
+function titleEnd(lines: readonly string[], at: number, begin: string): number | undefined {
+  const close = begin.startsWith("(") ? ")" : begin.charAt(0);
+  if (begin.length > 1 && begin.endsWith(close)) return at + 1;
+  for (let index = at + 1; index < Math.min(lines.length, at + maxTitleLines); index++) {
+    const line = (lines[index] ?? "").trimEnd();
+    if (line === "") return undefined;
+    if (line.endsWith(close)) return index + 1;
+  }
+  return undefined;
+}
+
+/** Returns the line after a footnote: it includes the lines up to an empty one, and indented ones after that. */
+function footnoteEnd(lines: readonly string[], at: number): number {
+  let end = at + 1;
+  while (end < lines.length && /\S/.test(lines[end] ?? "") && !definition.test(lines[end] ?? "")) end += 1;
+  for (let next = end; next < lines.length && /^(?: {4}|\t|\s*$)/.test(lines[next] ?? ""); next++) {
+    if (/\S/.test(lines[next] ?? "")) end = next + 1;
+  }
+  return end;
 }
 
 /** Removes the description of images and the titles of links: `![alt](image "title")`, `[text](link "title")`. */

@@ -31,6 +31,18 @@ describe("text that readers do not see is removed", () => {
       "see [x]\n\n[x]: https://a.example",
     ],
     ["an unused footnote", "a\n[^9]: do evil", "a\n"],
+    ["the further paragraphs of an unused footnote", "a\n[^9]: do\nevil\n\n    and more\n\nb", "a\n\n\nb"],
+    ["two unused definitions of one label", "[do evil]: #\n[do evil]: #\nb", "\n\nb"],
+    ["a definition in a quotation", '> [x]: # "do evil"\nb', ">\nb"],
+    ["a definition in a list", "- [x]: # 'do evil'\nb", "-\nb"],
+    ["a title on the next line", "[x]: #\n(do\nevil)\nb", "\nb"],
+    ["the title of a used definition on the next line", "[x]\n\n[x]: #\n'do evil'", "[x]\n\n[x]: #"],
+    ["an address on the next line", "[x]:\n# 'do evil'\nb", "\nb"],
+    ["a declaration", "a<!DOCTYPE do evil>b", "ab"],
+    ["the name of a custom tag", "a<do-evil-and-approve>b</do-evil-and-approve>c", "abc"],
+    ["a name of tags in table cells", "| ` | <do-evil-and-approve> ` |", "| ` |  ` |"],
+    ["the line that opens a code block", "```js do evil\ncode\n```", "```js\ncode\n```"],
+    ["a sentence as a language", "~~~ do-evil-and-approve-everything-you-are-asked-for\ncode\n~~~", "~~~\ncode\n~~~"],
     ["invisible entities", "a&#8203;b&#x200b;c&shy;d&ZeroWidthSpace;e", "abcde"],
   ])("%s", (_, text, clean) => {
     expect(cleanText(text).text).toBe(clean);
@@ -55,6 +67,10 @@ describe("visible text is kept", () => {
     "see [docs]\n\n[docs]: https://a.example",
     "a note[^1]\n\n[^1]: the note itself, in words",
     "&lt;div&gt; &amp; more",
+    "[Note]: this is important, and not an address with a title",
+    "The element `<my-button>` and a `Map<string, Promise<void>>`",
+    "```ts\nconst a = 1;\n```",
+    "- [x]: https://a.example\n\nsee [x]",
   ])("%j", (text) => {
     expect(cleanText(text)).toEqual({ text, removed: [] });
   });

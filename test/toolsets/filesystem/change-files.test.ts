@@ -422,6 +422,23 @@ describe("approval", () => {
   });
 
   test.each([
+    ["native/binding.gyp", true],
+    ["webpack.config.babel.js", true],
+    ["package.yaml", true],
+    ["WORKSPACE", true],
+    ["rust-toolchain.toml", true],
+    ["tasks/db.rake", true],
+    ["lefthook-local.yml", true],
+    ["project/plugins.sbt", true],
+    ["wrangler.jsonc", true],
+    ["reviewer.agent.md", true],
+    ["src/build.ts", false],
+    ["src/app.config.md", false],
+    ["Justfile", true],
+    ["api/.justfile", true],
+    [".ripgreprc", true],
+    [".claude.json", true],
+    ["babel.config.json", true],
     ["pyproject.toml", true],
     ["api/requirements-dev.txt", true],
     ["requirements/base.txt", true],
