@@ -174,6 +174,32 @@ describe("a stop", () => {
   });
 });
 
+test("the usage of all model calls among the events is counted in the hour in which they are applied", () => {
+  const { origin } = sampleSpec("r1");
+  const row = rowOf(sampleSnapshot("callingModel"), {
+    spec: sampleSpec("r1", { rootId: "root", origin: { ...origin, repositoryId: 11 } }),
+  });
+  const answered: RunEvent = {
+    type: "model.answered",
+    ...{ text: "", calls: [], messages: [], finishReason: "stop", lastSeenId: 0, cost: 0.25 },
+    usage: { inputTokens: 100, outputTokens: 10, cachedInputTokens: 50 },
+  };
+  const compacted: RunEvent = {
+    type: "conversation.compacted",
+    ...{ summary: "", throughId: 0 },
+    usage: { inputTokens: 7, outputTokens: 3 },
+  };
+
+  const applied = applyEvents(row, inboxOf(compacted, answered), { now: 2.5 * 60 * minute, elapsedMs: 0 });
+
+  expect(applied?.advance.usage).toEqual({
+    ...{ rootId: "root", worker: "fixer", hour: 2, modelCalls: 2 },
+    ...{ inputTokens: 107, outputTokens: 13, cachedInputTokens: 50, cost: 0.25 },
+    origin: { repositoryId: 11, installationId: 1, owner: "ada", repo: "engine" },
+  });
+  expect(apply(rowOf(sampleSnapshot("idle")), comment)).not.toHaveProperty("usage");
+});
+
 describe("the outcome", () => {
   test("of a root is posted in its thread, and that of a child is reported to its parent", () => {
     const childSpec = sampleSpec("r1", { parentId: "root", rootId: "root" });
@@ -233,6 +259,24 @@ describe("limits", () => {
 
     expect(applied?.advance).toMatchObject({ consumed: [7], status: "active", snapshot: { workedMs: 3 * minute } });
     expect(applied?.advance.timers?.set).toEqual([{ timer: "deadline", dueAt: hourLater + 7 * minute }]);
+  });
+
+  test.each([
+    [1_001, "active"],
+    [1_000, "done"],
+  ])("of minutes: a deadline that is due %i ms early leaves the run %s", (earlyMs, status) => {
+    const busy = { ...sampleSnapshot("callingModel"), workedMs: 9 * minute - earlyMs, busySince: 40_000 };
+
+    expect(apply(rowOf(busy, { spec: limited({ minutes: 10 }) }), deadline).status).toBe(status);
+  });
+
+  test("of minutes do not count the time in which the run waited", () => {
+    const waiting = { ...sampleSnapshot("idle"), workedMs: 2 * minute };
+
+    const { snapshot, timers } = apply(rowOf(waiting, { spec: limited({ minutes: 10 }) }), comment);
+
+    expect(snapshot).toMatchObject({ workedMs: 2 * minute, busySince: 100_000 });
+    expect(timers?.set).toEqual([{ timer: "deadline", dueAt: 100_000 + 8 * minute }]);
   });
 
   test.each([

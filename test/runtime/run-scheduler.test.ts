@@ -1,8 +1,9 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { describe, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { DatabaseError, OutageError, UserError } from "#domain/errors.ts";
 import type { RunEvent } from "#domain/events.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
+import { confirmLease } from "#domain/write-lease.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
 import { type EffectHandler, type EffectHandlers, Postponed } from "#runtime/effects/effect-handler.ts";
 import { combineObservers } from "#runtime/run-observer.ts";
@@ -270,6 +271,31 @@ describe("an effect that is postponed", () => {
   });
 });
 
+test("the same reason is shown again once something of the run was performed in between", async () => {
+  const attempts: string[] = [];
+  const { start, clock, scheduler, errors, performed } = schedulerWorld({
+    "tool.execute": async ({ key }) => {
+      attempts.push(key);
+      if (attempts.filter((other) => other === key).length > 1) return {};
+      throw new Postponed(clock.now + 30_000, { reason: "GitHub did not answer.", cause: new Error(key) });
+    },
+  });
+  const request = { kind: "tool.execute" as const, callId: "c" };
+
+  await start(sampleEffect("r1", "k1", { request }), sampleEffect("r1", "k2", { request }));
+  for (let round = 0; round < 3; round += 1) {
+    await scheduler.idle();
+    clock.now += 30_000;
+    scheduler.wake("r1");
+  }
+  await scheduler.idle();
+
+  expect(attempts).toEqual(["k1", "k1", "k2", "k2"]);
+  expect(errors).toEqual([new Error("k1"), new Error("k2")]);
+  expect(performed.filter((kind) => kind === "status.show")).toHaveLength(2);
+  await scheduler.drain(0);
+});
+
 describe("an effect that cannot be performed now", () => {
   /** Performs the effect once, with this error. */
   async function attempt(error: Error) {
@@ -383,6 +409,186 @@ test("work whose result is not stored, because the run was stopped meanwhile, is
 
   expect(afterCancel).toHaveBeenCalledOnce();
   expect(afterCommit).not.toHaveBeenCalled();
+});
+
+test("a run whose lease was revoked writes nothing more, even if its work ignores the signal", async () => {
+  const [started, released, wrote] = [Promise.withResolvers<void>(), Promise.withResolvers<void>(), vi.fn()];
+  const { start, scheduler, errors } = schedulerWorld({
+    "model.call": async () => {
+      started.resolve();
+      await released.promise;
+      await confirmLease();
+      wrote();
+      return {};
+    },
+  });
+  await start(sampleEffect("r1", "k1"));
+  await started.promise;
+
+  scheduler.revokeLease("r1");
+  released.resolve();
+  await scheduler.idle();
+
+  expect(wrote).not.toHaveBeenCalled();
+  expect(errors).toEqual([]);
+});
+
+test("an effect that is next when the process is stopping is not performed, and does not count as attempted", async () => {
+  const { store, start, scheduler, performed } = schedulerWorld({
+    "model.call": async () => ({ afterCommit: () => void scheduler.drain(0) }),
+  });
+
+  await start(sampleEffect("r1", "k1"), sampleEffect("r1", "k2", { request: { kind: "calls.review" } }));
+  await scheduler.idle();
+
+  expect(performed).toEqual(["model.call"]);
+  expect(await store.claimEffect("r1", "work", 1_000)).toMatchObject({ key: "k2", attempts: 1 });
+});
+
+test("an effect that is next when the lease is revoked is performed once, under the new lease", async () => {
+  const attempts: number[] = [];
+  const { start, scheduler, errors } = schedulerWorld({
+    "model.call": async () => ({ afterCommit: () => scheduler.revokeLease("r1") }),
+    "calls.review": async (effect) => {
+      attempts.push(effect.attempts);
+      await confirmLease();
+      return {};
+    },
+  });
+
+  await start(sampleEffect("r1", "k1"), sampleEffect("r1", "k2", { request: { kind: "calls.review" } }));
+  await scheduler.idle();
+
+  expect({ attempts, errors }).toEqual({ attempts: [1], errors: [] });
+});
+
+test("events that could not be applied, because others were stored first, are applied together with them", async () => {
+  const call = held();
+  const { store, start, append, scheduler } = schedulerWorld({ "model.call": call.perform });
+  await start(sampleEffect("r1", "k1"));
+  await call.started;
+  vi.spyOn(store, "advance").mockResolvedValueOnce(false);
+
+  await append({ type: "run.stop", by: "ada" });
+  call.release();
+  await scheduler.idle();
+
+  expect(await requireRun(store, "r1")).toMatchObject({ snapshot: { value: "interrupted" } });
+});
+
+test("files that are open are opened again when a child has handed over its changes", async () => {
+  const { store, append, scheduler, discardWorkspace } = schedulerWorld();
+  const call = { callId: "c1", tool: "helper", answeredBy: "worker" as const, status: "running" as const };
+  const snapshot = sampleSnapshot({ handlingCalls: "awaitingChild" }, { openCalls: [call] });
+  await store.ingest({ run: { ...sampleRun("r1"), snapshot }, events: [] });
+
+  await append({
+    ...{ type: "child.finished", callId: "c1", childId: "r2", outcome: { kind: "answered", text: "Done." } },
+    usage: { inputTokens: 1, outputTokens: 1 },
+  });
+  await scheduler.idle();
+
+  expect(discardWorkspace).toHaveBeenCalledOnce();
+});
+
+describe("the alarm", () => {
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  /** Lets everything happen that waits for no timer. */
+  async function manyTurns() {
+    for (let turn = 0; turn < 50; turn += 1) await nextTurn();
+  }
+
+  test("performs a postponed effect when it is due, also after a clock that was set back", async () => {
+    const { store, scheduler, clock, performed } = schedulerWorld();
+    const run = { ...sampleRun("r1", [sampleEffect("r1", "k1")]), snapshot: sampleSnapshot("callingModel") };
+    await store.ingest({ run, events: [] });
+    await store.postponeEffect("k1", 6_000);
+    await scheduler.schedule();
+
+    vi.advanceTimersByTime(5_000);
+    await manyTurns();
+    expect(performed).toEqual([]);
+    clock.now = 6_000;
+    vi.advanceTimersByTime(5_000);
+    await manyTurns();
+
+    expect(performed).toEqual(["model.call"]);
+  });
+
+  test("is set earlier when a run that is active gets an earlier timer", async () => {
+    const post = held();
+    const { store, start, append, scheduler, clock, performed } = schedulerWorld({ "approvals.close": post.perform });
+    await store.ingest({ run: sampleRun("r2", [sampleEffect("r2", "later")]), events: [] });
+    await store.postponeEffect("later", 3_600_000);
+    await scheduler.schedule();
+    await start(sampleEffect("r1", "t1", { queue: "thread", request: { kind: "approvals.close" } }));
+    await post.started;
+
+    await append({ type: "model.failed", reason: "Overloaded.", retryable: true, retryAfterMs: 2_000 });
+    await manyTurns();
+    clock.now = 3_000;
+    vi.advanceTimersByTime(2_000);
+    await manyTurns();
+
+    expect(performed).toContain("model.call");
+    post.release();
+    await scheduler.idle();
+    await scheduler.drain(0);
+  });
+});
+
+describe("a run that waits for its turn", () => {
+  /** Shows why the run waits, while showing its status fails with this error, if any. */
+  async function showWaiting(error?: Error) {
+    const showStatus: Perform = async () => {
+      if (error) throw error;
+      return { posts: [{ name: "status/r1", commentId: 1 }] };
+    };
+    const made = schedulerWorld({ "status.show": showStatus });
+    await made.store.ingest({ run: sampleRun("r1", [sampleEffect("r1", "k1")]), events: [] });
+    const shown = await made.scheduler
+      .showWaiting("r1", "Two runs are ahead.", async () => {})
+      .catch((thrown) => thrown);
+    const [problem, dueAt] = [await made.store.effectProblem("r1"), await made.store.nextDueAt()];
+    return { ...made, shown, problem, dueAt };
+  }
+
+  test("says so in its status, and nothing of it is performed or counted", async () => {
+    const { performed, store, problem, close } = await showWaiting();
+
+    expect(performed).toEqual(["status.show"]);
+    expect(problem).toEqual({ kind: "postponed", reason: "Two runs are ahead." });
+    expect(await store.findPost("status/r1")).toMatchObject({ commentId: 1 });
+    expect(await store.claimEffect("r1", "work", 1_000)).toMatchObject({ key: "k1", attempts: 1 });
+    expect(await store.claimEffect("r1", "status", 1_000)).toBeUndefined();
+    expect(close).toHaveBeenCalledOnce();
+  });
+
+  test("says nothing without anything to do", async () => {
+    const { store, scheduler, performed } = schedulerWorld();
+    await store.ingest({ run: sampleRun("r1"), events: [] });
+
+    await scheduler.showWaiting("r1", "Two runs are ahead.", async () => {});
+
+    expect(performed).toEqual([]);
+  });
+
+  test("shows its status later if it was shown just now, or could not be", async () => {
+    const later = await showWaiting(new Postponed(1_500));
+    const failed = await showWaiting(new Error("Bad gateway."));
+
+    expect([later.shown, later.dueAt]).toEqual([undefined, 1_500]);
+    expect(await later.store.claimEffect("r1", "status", 1_500)).toMatchObject({ attempts: 1 });
+    expect(failed.shown).toEqual(new Error("Bad gateway."));
+    expect(await failed.store.claimEffect("r1", "status", 1_000)).toMatchObject({ attempts: 2 });
+    expect([later.close, failed.close].map(({ mock }) => mock.calls.length)).toEqual([1, 1]);
+  });
 });
 
 test("a run whose lease is revoked aborts its work without an error, and is processed again when it is acquired again", async () => {

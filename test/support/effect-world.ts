@@ -2,6 +2,7 @@ import { vi } from "vitest";
 import type { Approval } from "#domain/approval.ts";
 import type { RunEvent } from "#domain/events.ts";
 import type { Permission } from "#domain/github.ts";
+import type { RunSpec } from "#domain/run.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { ActiveRun } from "#runtime/active-run.ts";
 import type { EffectHandler } from "#runtime/effects/effect-handler.ts";
@@ -25,6 +26,12 @@ export interface EffectWorldOptions {
   permission?: (login: string) => Promise<Permission>;
   settings?: string;
   repositoryId?: number;
+  /** The files of the workspace. */
+  files?: Record<string, string>;
+  /** False for a run whose repository is still being opened. Default: true. */
+  isOpened?: boolean;
+  /** Changes to the spec of the run. */
+  spec?: Partial<RunSpec>;
 }
 
 /** Creates a run, `r1`, in an in-memory store, with the resources and services that effect handlers need. */
@@ -33,6 +40,9 @@ export async function effectWorld({
   permission = async () => "write",
   settings,
   repositoryId,
+  files = {},
+  isOpened = true,
+  spec: changes = {},
 }: EffectWorldOptions = {}) {
   const store = new MemoryStore();
   let pending: StepChanges["changes"] = [];
@@ -67,33 +77,35 @@ export async function effectWorld({
   const clock = { now: 10_000 };
   const services = { store, frontEnd, now: () => clock.now, approvalMs: 1_000, statusIntervalMs: 500 };
 
-  await store.ingest({ run: sampleRun("r1"), events: [{ runId: "r1", event: { type: "sandbox.opened", ...base } }] });
-  const spec = sampleSpec("r1");
-  const run = new ActiveRun(
-    { ...spec, origin: { ...spec.origin, ...(repositoryId && { repositoryId }) } },
-    {
-      store,
-      live: createLiveOutput(),
-      environment: {
-        catalog: { find: () => Promise.reject(new Error("There is no catalog")), list: async () => [] },
-        repository: () => ({
-          readFile: async () => settings,
-          listNames: async () => [],
-          getPermission: permission,
-          confirmPermission,
-          findAccount: async () => undefined,
-          isTeamMember: async () => false,
-        }),
-        openWorkspace: async () => ({
-          base,
-          tracking,
-          readFile: async () => Buffer.from(""),
-          openToolbox: (history) => createToolbox({ tools, workspace: memoryWorkspace(), history }),
-        }),
-        instructions: () => "",
-      },
+  const { origin, ...sample } = sampleSpec("r1", changes);
+  const spec = { ...sample, origin: { ...origin, ...(repositoryId && { repositoryId }) } };
+  await store.ingest({
+    run: { ...sampleRun("r1"), spec },
+    events: isOpened ? [{ runId: "r1", event: { type: "sandbox.opened", ...base } }] : [],
+  });
+  const run = new ActiveRun(spec, {
+    store,
+    live: createLiveOutput(),
+    environment: {
+      catalog: { find: () => Promise.reject(new Error("There is no catalog")), list: async () => [] },
+      repository: () => ({
+        readFile: async () => settings,
+        listNames: async () => [],
+        getPermission: permission,
+        confirmPermission,
+        findAccount: async () => undefined,
+        isTeamMember: async () => false,
+      }),
+      openWorkspace: async () => ({
+        base,
+        tracking,
+        readFile: async (path) => Buffer.from(files[path] ?? ""),
+        diff: async () => "the diff",
+        openToolbox: (history) => createToolbox({ tools, workspace: memoryWorkspace(), history }),
+      }),
+      instructions: () => "",
     },
-  );
+  });
 
   const append = (...events: RunEvent[]) => store.ingest({ events: events.map((event) => ({ runId: "r1", event })) });
 

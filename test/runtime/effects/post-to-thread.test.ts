@@ -1,7 +1,36 @@
-import { expect, test, vi } from "vitest";
+import { describe, expect, test, vi } from "vitest";
+import { UserError } from "#domain/errors.ts";
+import type { RunEvent } from "#domain/events.ts";
+import type { WorkerContext } from "#machines/worker-machine.ts";
 import { Postponed } from "#runtime/effects/effect-handler.ts";
-import { showStatus } from "#runtime/effects/post-to-thread.ts";
-import { effectWorld } from "../../support/effect-world.ts";
+import {
+  postAnswer,
+  postBudget,
+  postChanges,
+  postToolReply,
+  reportOutcome,
+  showStatus,
+} from "#runtime/effects/post-to-thread.ts";
+import type { FrontEnd, ToolReply } from "#runtime/front-end.ts";
+import { type EffectWorldOptions, effectWorld } from "../../support/effect-world.ts";
+import { sampleEffect, sampleRun, sampleSnapshot, sampleSpec, sampleStep } from "../../support/store-samples.ts";
+
+const answer = (text: string): RunEvent => ({
+  type: "model.answered",
+  ...{ text, calls: [], messages: [], finishReason: "stop", lastSeenId: 0 },
+  usage: { inputTokens: 100, outputTokens: 10 },
+});
+
+const { origin } = sampleSpec("r1");
+const scheduled = { spec: { origin: { ...origin, repositoryId: 11, trigger: "schedule: 0 6 * * *" } } };
+
+/** A run in this state. Its outcome, if any, has been stored. */
+async function threadWorld(context: Partial<WorkerContext> = {}, options: EffectWorldOptions = {}) {
+  const made = await effectWorld(options);
+  const snapshot = sampleSnapshot(context.outcome ? "ended" : "callingModel", context);
+  await made.store.advance(sampleStep("r1", { snapshot, status: context.outcome ? "done" : "active" }));
+  return made;
+}
 
 /** Shows the status half an interval, or any other time, after the last edit. Resolves to the time it was postponed to. */
 async function showAfter(sinceEditMs: number): Promise<number | "shown"> {
@@ -13,11 +42,252 @@ async function showAfter(sinceEditMs: number): Promise<number | "shown"> {
   return "shown";
 }
 
-test("the status is edited at most once in an interval", async () => {
-  expect(await showAfter(200)).toBe(300);
-  expect(await showAfter(500)).toBe("shown");
+describe("the status", () => {
+  test("is edited at most once in an interval", async () => {
+    expect(await showAfter(200)).toBe(300);
+    expect(await showAfter(500)).toBe("shown");
+  });
+
+  test("whose last edit is in the future, after a clock was corrected, is edited at once", async () => {
+    expect(await showAfter(-300_000)).toBe("shown");
+  });
+
+  test("is posted first, and shows the state at the time when it can be posted", async () => {
+    const { store, services, effect, perform } = await threadWorld();
+    const states: unknown[] = [];
+    const showStatusLater: FrontEnd["showStatus"] = async (view, { latest }) => {
+      states.push(view.state);
+      await store.advance(sampleStep("r1", { version: 1, snapshot: sampleSnapshot("interrupted"), status: "waiting" }));
+      states.push((await latest?.())?.state);
+      return 5;
+    };
+    const frontEnd = { ...services.frontEnd, showStatus: showStatusLater };
+
+    const result = await perform(showStatus({ ...services, frontEnd }), effect({ kind: "status.show" }));
+
+    expect(result).toEqual({ posts: [{ name: "status/r1", commentId: 5 }] });
+    expect(states).toEqual(["callingModel", "interrupted"]);
+  });
+
+  test.each<[string, Partial<WorkerContext>, number]>([
+    ["does nothing that people have to know", {}, 0],
+    ["ended, which has a comment of its own", { outcome: { kind: "failed", reason: "It broke." } }, 0],
+    ["opened a pull request", { pullRequest: 8 }, 1],
+  ])("of a scheduled run that %s", async (_, context, shown) => {
+    const { services, effect, perform, posts } = await threadWorld(context, scheduled);
+
+    await perform(showStatus(services), effect({ kind: "status.show" }));
+
+    expect(posts).toHaveLength(shown);
+  });
 });
 
-test("an edit whose time is in the future, after a clock was corrected, does not delay the next one", async () => {
-  expect(await showAfter(-300_000)).toBe("shown");
+describe("the answer of a run that stays idle", () => {
+  test("is posted once for each step", async () => {
+    const { services, effect, perform, posts, append } = await effectWorld();
+    const post = () => perform(postAnswer(services), effect({ kind: "answer.post" }));
+
+    expect(await post()).toEqual({});
+    await append(answer("One."));
+    expect(await post()).toEqual({ posts: [{ name: "answer/r1/1", commentId: 1 }] });
+    await append(answer("  \n"));
+    expect(await post()).toEqual({});
+    await append(answer("Three."));
+    expect(await post()).toEqual({ posts: [{ name: "answer/r1/3", commentId: 2 }] });
+
+    expect(posts.map(({ kind }) => kind)).toEqual(["answer", "answer"]);
+  });
+});
+
+test("a cost limit that is used up is posted once for each limit", async () => {
+  const { services, effect, perform, posts } = await effectWorld();
+
+  const result = await perform(postBudget(services), effect({ kind: "budget.post" }, { attempts: 2 }));
+
+  const name = `budget/r1/${sampleSpec("r1").worker.limits.cost}`;
+  expect(result).toEqual({ posts: [{ name, commentId: 1 }] });
+  expect(posts).toEqual([{ kind: "budget", options: { name, commentId: undefined, isFirstAttempt: false } }]);
+});
+
+describe("the reply to a person's call", () => {
+  const request = { kind: "tool.reply" as const, callId: "by-1", thread: 9 };
+  const queued: ToolReply = { kind: "queued", by: "ada", behind: "model" };
+  const confirm: ToolReply = { kind: "confirm", callId: "by-1", tool: "undo", args: {}, command: "/undo", word: "abc" };
+
+  /** A run, and the replies that were shown. */
+  async function replies() {
+    const made = await effectWorld();
+    const shown: unknown[] = [];
+    const { frontEnd } = made.services;
+    const showToolReply: FrontEnd["showToolReply"] = (view, reply, options) => {
+      shown.push(reply);
+      return frontEnd.showToolReply(view, reply, options);
+    };
+    const handler = postToolReply({ store: made.store, frontEnd: { ...frontEnd, showToolReply } });
+    const post = (reply?: ToolReply) => made.perform(handler, made.effect({ ...request, reply }));
+    return { ...made, shown, post };
+  }
+
+  test("is posted where the call was made, and is its result as soon as there is one", async () => {
+    const { post, shown, posts, append } = await replies();
+    const result = { llmContent: "ok", value: { kind: "text" as const, content: "ok" } };
+    const invoked = (callId: string, by: string): RunEvent => {
+      return { type: "tool.invoked", callId, tool: "undo", by, args: { path: "a" }, result };
+    };
+
+    expect(await post()).toEqual({});
+    await post(queued);
+    await append(invoked("by-0", "mia"), invoked("by-1", "ada"));
+    await post(queued);
+
+    expect(shown).toEqual([queued, { kind: "result", by: "ada", tool: "undo", args: { path: "a" }, result }]);
+    expect(posts.map(({ options }) => options)).toMatchObject(Array(2).fill({ name: "tool/r1/by-1", thread: 9 }));
+  });
+
+  test("that asks to confirm a call can be found by its word", async () => {
+    const { post } = await replies();
+
+    expect((await post(confirm)).posts?.map(({ name }) => name)).toEqual(["tool/r1/by-1", "confirm/r1/abc"]);
+    expect((await post(queued)).posts?.map(({ name }) => name)).toEqual(["tool/r1/by-1"]);
+  });
+});
+
+describe("the changes of a run", () => {
+  const request = { kind: "changes.show" as const, callId: "by-1", by: "ada", thread: 9 };
+
+  test.each([
+    [true, { kind: "changes", by: "ada", diff: "the diff" }],
+    [false, { kind: "refused", by: "ada", message: expect.stringContaining("still being opened") }],
+  ])("are shown as a diff once the repository is open: %s", async (isOpened, reply) => {
+    const { services, effect, perform, posts } = await effectWorld({ isOpened });
+    const showToolReply = vi.fn(services.frontEnd.showToolReply);
+    const frontEnd = { ...services.frontEnd, showToolReply };
+
+    const result = await perform(postChanges({ ...services, frontEnd }), effect(request));
+
+    expect(showToolReply.mock.calls[0]?.[1]).toEqual(reply);
+    expect(result.posts).toMatchObject([{ name: "tool/r1/by-1", commentId: 1 }]);
+    expect(posts).toMatchObject([{ options: { thread: 9 } }]);
+  });
+
+  test("that cannot be read are answered with a reason that the person can act on", async () => {
+    const { services, effect, run } = await effectWorld();
+    const fail = async (error: Error) =>
+      (await postChanges(services).onFailure(effect(request, { key: "k" }), run, error)).effects;
+
+    const replyOf = (message: string) => [
+      {
+        ...{ key: "k/reply", runId: "r1", queue: "thread" },
+        request: { kind: "tool.reply", callId: "by-1", thread: 9, reply: { kind: "refused", by: "ada", message } },
+      },
+    ];
+    expect(await fail(new UserError("The branch is gone."))).toEqual(replyOf("The branch is gone."));
+    expect(await fail(new Error("secret"))).toEqual(replyOf("The changes could not be read. Try again."));
+  });
+});
+
+describe("the outcome of a run", () => {
+  const report = { kind: "outcome.report" as const };
+  const ofDay = (name: string) => expect.stringMatching(new RegExp(`^outcome/${name}/fixer/\\d{4}-\\d\\d-\\d\\d$`));
+
+  test.each<[string, WorkerContext["outcome"], EffectWorldOptions, unknown]>([
+    ["a person started", { kind: "failed", reason: "It broke." }, {}, "outcome/r1"],
+    ["a schedule started and that succeeded", { kind: "answered" }, scheduled, "outcome/r1"],
+    ["a schedule started and that failed", { kind: "failed", reason: "It broke." }, scheduled, ofDay("11#7")],
+    [
+      "a schedule started and that reached a limit, without a repository id",
+      { kind: "limited", limit: "steps: 1", reason: "Too long." },
+      { spec: { origin: { ...scheduled.spec.origin, repositoryId: undefined } } },
+      ofDay("ada/engine#7"),
+    ],
+  ])("that %s is posted", async (_, outcome, options, name) => {
+    const { services, effect, perform, append } = await threadWorld({ outcome }, options);
+    await append(answer("Done."));
+
+    expect(await perform(reportOutcome(services), effect(report))).toEqual({ posts: [{ name, commentId: 1 }] });
+  });
+
+  test("that a schedule started and that found nothing to do is not posted", async () => {
+    const { services, effect, perform, append } = await threadWorld({ outcome: { kind: "answered" } }, scheduled);
+    await append(answer("Nothing to do."));
+
+    expect(await perform(reportOutcome(services), effect(report))).toEqual({});
+  });
+});
+
+describe("the outcome of a child", () => {
+  const child = { spec: { rootId: "p", parentId: "p", parentCallId: "c1", parentChanges: 1 } };
+  const file = (path: string, content: string) => ({
+    path,
+    content: new TextEncoder().encode(content),
+    mode: "100644" as const,
+  });
+
+  /** A child with this outcome, and the changes of its parent before and after the spawn. */
+  async function childWorld(outcome: WorkerContext["outcome"]) {
+    const made = await threadWorld({ outcome, cost: 0.5 }, child);
+    const { store, effect, perform, services } = made;
+    await store.ingest({ run: sampleRun("p"), events: [] });
+    const change = async (runId: string, ...changes: ReturnType<typeof file>[]) => {
+      await store.ingest({ events: [], effects: [sampleEffect(runId, "change")] });
+      await store.completeEffect({ key: "change", changes: { step: "1", changes } });
+    };
+    await change("p", file("a.txt", "before the spawn"));
+    await change("p", file("b.txt", "of the parent"));
+    await change("r1", file("a.txt", "first"), file("b.txt", "of the child"));
+    await change("r1", file("a.txt", "second"));
+    await made.append(answer("All done."));
+    return { ...made, report: () => perform(reportOutcome(services), effect({ kind: "outcome.report" })) };
+  }
+
+  test("hands its last change of each file to its parent, except for files that the parent has changed since", async () => {
+    const { report } = await childWorld({ kind: "answered" });
+
+    const { events, parentChanges } = await report();
+
+    expect(events).toEqual([
+      {
+        runId: "p",
+        event: {
+          ...{ type: "child.finished", callId: "c1", childId: "r1", cost: 0.5 },
+          outcome: { kind: "answered", text: expect.stringMatching(/^All done\.\n\nThese files .* dropped: b\.txt$/) },
+          usage: { inputTokens: 100, outputTokens: 10, cachedInputTokens: 0 },
+        },
+        dedupe: "r1/finished",
+      },
+    ]);
+    expect(parentChanges).toEqual({
+      runId: "p",
+      changes: { step: "child/r1", changes: [file("a.txt", "second")] },
+    });
+  });
+
+  test("hands over no changes if it failed", async () => {
+    const { report } = await childWorld({ kind: "failed", reason: "It broke." });
+
+    const result = await report();
+
+    expect(result.events).toMatchObject([{ event: { outcome: { kind: "failed", reason: "It broke." } } }]);
+    expect(result).not.toHaveProperty("parentChanges");
+  });
+
+  test("is not reported before there is one", async () => {
+    const { report } = await childWorld(undefined);
+
+    expect(await report()).toEqual({});
+  });
+});
+
+test("what cannot be posted for a long time does not end the run", async () => {
+  const { services, effect, run } = await effectWorld();
+  const error = new Error("GitHub did not accept it.");
+  const reply = { kind: "tool.reply" as const, callId: "by-1" };
+
+  expect([
+    await showStatus(services).onFailure(effect({ kind: "status.show" }), run, error),
+    await postBudget(services).onFailure(effect({ kind: "budget.post" }), run, error),
+    await postAnswer(services).onFailure(effect({ kind: "answer.post" }), run, error),
+    await postToolReply(services).onFailure(effect(reply), run, error),
+    await reportOutcome(services).onFailure(effect({ kind: "outcome.report" }), run, error),
+  ]).toEqual([{}, {}, {}, {}, {}]);
 });
