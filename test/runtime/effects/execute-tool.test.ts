@@ -1,5 +1,8 @@
 import { describe, expect, test, vi } from "vitest";
+import { approvalDigest } from "#domain/approval.ts";
 import { BlockedError, OutageError, ToolError } from "#domain/errors.ts";
+import { LeaseLostError, withLease } from "#domain/write-lease.ts";
+import { notRun } from "#runtime/effects/check-approval.ts";
 import { Postponed } from "#runtime/effects/effect-handler.ts";
 import { executeTool } from "#runtime/effects/tool-calls.ts";
 import { type EffectWorldOptions, effectWorld } from "../../support/effect-world.ts";
@@ -250,16 +253,85 @@ describe("a call's changes", () => {
   });
 });
 
-test("a tool that must not run twice is not executed again after a crash", async () => {
-  const execute = vi.fn();
-  const made = await effectWorld({
-    tools: [aTool({ name: "deploy", needsApproval: true, afterCrash: "report", execute })],
-  });
-  const { id: approvalId } = await made.approvedCall("deploy", args);
-  const request = made.effect({ kind: "tool.execute" as const, callId: "call-1", approvalId }, { attempts: 2 });
+describe("a tool that must not run twice", () => {
+  const world = async () => {
+    const execute = vi.fn(() => "done");
+    const made = await effectWorld({
+      tools: [aTool({ name: "deploy", needsApproval: true, afterCrash: "report", execute })],
+    });
+    const { id: approvalId } = await made.approvedCall("deploy", args);
+    const attempt = (attempts: number) =>
+      made.perform(
+        executeTool(made.services),
+        made.effect({ kind: "tool.execute" as const, callId: "call-1", approvalId }, { attempts }),
+      );
+    return { execute, attempt };
+  };
 
-  await expect(made.perform(executeTool(made.services), request)).rejects.toMatchObject({ code: "INTERRUPTED" });
-  expect(execute).not.toHaveBeenCalled();
+  test("is not executed again after a crash", async () => {
+    const { execute, attempt } = await world();
+
+    await expect(attempt(2)).rejects.toMatchObject({ code: "INTERRUPTED" });
+    expect(execute).not.toHaveBeenCalled();
+  });
+
+  test("is executed only while this process has the lease", async () => {
+    const { execute, attempt } = await world();
+
+    await expect(
+      withLease(
+        () => Promise.reject(new LeaseLostError()),
+        () => attempt(1),
+      ),
+    ).rejects.toThrow(LeaseLostError);
+    expect(execute).not.toHaveBeenCalled();
+    await withLease(
+      async () => {},
+      () => attempt(1),
+    );
+    expect(execute).toHaveBeenCalledOnce();
+  });
+});
+
+test("a call runs with the arguments that the approver put in place of the model's, and the model reads that", async () => {
+  const { executeOnce, execute, store, approvalId } = await approved();
+  const approval = await store.findApproval(approvalId);
+  const changedArgs = { path: "b.txt" };
+  const digest = approval && approvalDigest({ ...approval, preview: undefined, args: changedArgs, argsChanged: true });
+  const changed = approval && { ...approval, changedArgs, digest: digest ?? "", note: "Not that one." };
+  store.findApproval = async () => changed;
+
+  const result = await executeOnce();
+
+  expect(execute).toHaveBeenCalledExactlyOnceWith(changedArgs, expect.anything());
+  expect(result.events).toMatchObject([
+    {
+      event: {
+        result: {
+          llmContent:
+            'A person changed the arguments before approving; this ran: {"path":"b.txt"}\n@ada approved it and said: Not that one.\ndone',
+        },
+      },
+    },
+  ]);
+});
+
+test.each<[string, boolean, Error, object]>([
+  ["was refused", false, notRun("it is Friday"), { outcome: "refused", reason: "This was not run: it is Friday." }],
+  ["failed after it began", true, new Error("Boom."), { outcome: "executed", reason: "Boom." }],
+])("a call that %s is in the ledger", async (_, hasBegun, error, execution) => {
+  const { store, services, effect, run, approvalId } = await approved();
+  if (hasBegun) await store.beginExecution({ approvalId, callId: "call-1", runId: "r1", effectKey: "k1", now: 0 });
+  const request = effect({ kind: "tool.execute" as const, callId: "call-1", approvalId });
+
+  expect((await executeTool(services).onFailure(request, run, error)).execution).toMatchObject(execution);
+});
+
+test("a call that failed before it began is not in the ledger", async () => {
+  const { services, effect, run, approvalId } = await approved();
+  const request = effect({ kind: "tool.execute" as const, callId: "call-1", approvalId });
+
+  expect(await executeTool(services).onFailure(request, run, new Error("Boom."))).not.toHaveProperty("execution");
 });
 
 test("the model reads the message and the suggestion of a call that failed", async () => {
