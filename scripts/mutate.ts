@@ -41,9 +41,8 @@ const areas: Record<string, Area> = {
       "src/runtime/effects/{person-calls,children,post-to-thread,effect-handler}.ts",
     ],
     tests: [
-      "test/runtime/*.test.ts",
-      "test/runtime/{effects,model,start}/*.test.ts",
-      "test/embed/{delegation,approvals}.test.ts",
+      "test/runtime/{apply-events,cost-watch,read-log,run-scheduler}.test.ts",
+      "test/runtime/effects/{children,execute-tool,person-calls,post-requests,post-to-thread}.test.ts",
     ],
   },
   redaction: {

@@ -145,7 +145,8 @@ describe("several people", () => {
 
 describe("people are compared by id", () => {
   test("a login that someone else took over gains nothing, and the renamed person keeps the right", async () => {
-    const world = { settings: "approvers: [grace]", remembered: { grace: 2 } };
+    const facts = { findAccount: async (login: string) => ({ login, id: 99 }) };
+    const world = { settings: "approvers: [grace]", remembered: { grace: 2 }, facts };
 
     expect((await evaluate(world, [{ login: "grace", id: 99 }])).isMet).toBe(false);
     expect((await evaluate(world, [{ login: "hopper", id: 2 }])).isMet).toBe(true);

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { LoggedEvent, RunEvent } from "#domain/events.ts";
-import { chosenModel, lastPushedCommit, reportedDigests } from "#runtime/read-log.ts";
+import { chosenModel, lastPushedCommit, openCallOf, reportedDigests, stepsOf } from "#runtime/read-log.ts";
 
 const logOf = (...events: RunEvent[]): LoggedEvent[] => events.map((event, id) => ({ id, runId: "r1", at: id, event }));
 
@@ -21,6 +21,19 @@ test("the last pushed commit is that of the latest result that names one, also o
   expect(lastPushedCommit(log.slice(0, 2))).toBe("second");
   expect(lastPushedCommit(log.slice(0, 1))).toBe("first");
   expect(lastPushedCommit(log.slice(3))).toBeUndefined();
+});
+
+test("a log that grows is read once more from where it ended, and each answer counts once", () => {
+  const answered = (...callIds: string[]): RunEvent =>
+    ({ type: "model.answered", calls: callIds.map((callId) => ({ callId, tool: "t", args: {} })) }) as RunEvent;
+  const log = logOf(answered("c1"), finished({ value: { kind: "text", text: "" } }));
+
+  expect([stepsOf(log), stepsOf(log)]).toEqual([1, 1]);
+  log.push(...logOf(answered("c2", "c3")));
+  expect([stepsOf(log), stepsOf(log)]).toEqual([2, 2]);
+  expect(openCallOf(log, "c3")).toMatchObject({ call: { callId: "c3" }, step: 2 });
+  expect(() => openCallOf(log, "c1")).toThrow("The last answer has no call c1");
+  expect(() => openCallOf([], "c1")).toThrow("The last answer has no call c1");
 });
 
 test("the model is the one chosen last", () => {

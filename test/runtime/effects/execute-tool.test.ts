@@ -103,6 +103,18 @@ test("while GitHub does not answer, the call is postponed and neither runs nor i
   expect(execute).not.toHaveBeenCalled();
 });
 
+test("a call that is interrupted while GitHub is asked is not postponed", async () => {
+  const interrupt = new AbortController();
+  const permission = async () => {
+    interrupt.abort(new Error("The run was interrupted."));
+    throw new OutageError("GitHub did not answer.");
+  };
+  const { services, effect, run, approvalId } = await approved({ permission });
+  const request = effect({ kind: "tool.execute" as const, callId: "call-1", approvalId });
+
+  await expect(executeTool(services).perform(request, run, interrupt.signal)).rejects.toThrow(OutageError);
+});
+
 test("settings that are added after an approval apply to it", async () => {
   const made = await approved({ settings: "second_person: true" });
 
@@ -145,15 +157,20 @@ describe("an approved call does not run", () => {
     };
   };
 
-  test("when it would do something else by now", async () => {
-    let target = "staging";
-    const { execute, executeOnce, store, approvalId } = await world({ preview: () => `It deploys to ${target}.` });
-    target = "production";
+  test.each(["none", "session"] as const)(
+    "when it would do something else by now: approved for %s",
+    async (remember) => {
+      let target = "staging";
+      const { execute, executeOnce, store, approvalId } = await world({ preview: () => `It deploys to ${target}.` });
+      const approval = await store.findApproval(approvalId);
+      vi.spyOn(store, "findApproval").mockResolvedValueOnce(approval && { ...approval, remember });
+      target = "production";
 
-    await expect(executeOnce()).rejects.toThrow("what it would do has changed since it was approved");
-    expect(execute).not.toHaveBeenCalled();
-    expect(await store.findApproval(approvalId)).toMatchObject({ status: "approved" });
-  });
+      await expect(executeOnce()).rejects.toThrow("what it would do has changed since it was approved");
+      expect(execute).not.toHaveBeenCalled();
+      expect(await store.findApproval(approvalId)).toMatchObject({ status: "approved" });
+    },
+  );
 
   test("when policy forbids it by now", async () => {
     let isForbidden = false;
@@ -294,11 +311,15 @@ describe("a tool that must not run twice", () => {
 });
 
 test("a call runs with the arguments that the approver put in place of the model's, and the model reads that", async () => {
-  const { executeOnce, execute, store, approvalId } = await approved();
+  const preview = ({ path }: { path: string }) => `It deploys ${path}.`;
+  const execute = vi.fn(() => "done");
+  const tools = [aTool({ name: "deploy", needsApproval: true, preview, execute })];
+  const { executeOnce, store, approvalId } = await approved({ tools });
   const approval = await store.findApproval(approvalId);
+  if (!approval) throw new Error("There is no approval.");
   const changedArgs = { path: "b.txt" };
-  const digest = approval && approvalDigest({ ...approval, preview: undefined, args: changedArgs, argsChanged: true });
-  const changed = approval && { ...approval, changedArgs, digest: digest ?? "", note: "Not that one." };
+  const subject = { ...approval, preview: approval.preview, args: changedArgs, argsChanged: true };
+  const changed = { ...approval, changedArgs, digest: approvalDigest(subject), note: "Not that one." };
   store.findApproval = async () => changed;
 
   const result = await executeOnce();

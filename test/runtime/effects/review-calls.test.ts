@@ -113,6 +113,19 @@ test("a call that asks and is too long to be shown is refused, with its length",
   expect(events).toMatchObject([{ event: { verdicts: [{ kind: "refuse", result: { error } }, { kind: "allow" }] } }]);
 });
 
+test("a review that is interrupted has no result", async () => {
+  const interrupt = new AbortController();
+  const needsApproval = () => {
+    interrupt.abort(new Error("The run was interrupted."));
+    return true;
+  };
+  const { services, effect, run } = await asked([call], { tools: [{ ...write, needsApproval }] });
+
+  const review = reviewCalls(services).perform(effect({ kind: "calls.review" }), run, interrupt.signal);
+
+  await expect(review).rejects.toThrow("The run was interrupted.");
+});
+
 test("calls that cannot be reviewed are refused with the reason", async () => {
   const { services, effect, run } = await asked();
   const fail = (error: unknown) => reviewCalls(services).onFailure(effect({ kind: "calls.review" }), run, error);
