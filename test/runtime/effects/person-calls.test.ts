@@ -1,380 +1,345 @@
+import fc from "fast-check";
 import { describe, expect, test, vi } from "vitest";
-import { runToolCommand } from "#runtime/effects/person-calls.ts";
-import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
-import type { Store } from "#runtime/store/store.ts";
+import { z } from "zod";
+import { BlockedError, UserError } from "#domain/errors.ts";
+import { LeaseLostError, withLease } from "#domain/write-lease.ts";
+import type { EffectResult } from "#runtime/effects/effect-handler.ts";
+import { Postponed } from "#runtime/effects/effect-handler.ts";
+import { invokeTool, runToolCommand, writeToolCommand } from "#runtime/effects/person-calls.ts";
+import { confirmationName } from "#runtime/effects/post-to-thread.ts";
+import type { ToolReply } from "#runtime/front-end.ts";
+import type { EffectOf } from "#runtime/runtime-effect.ts";
+import type { Effect } from "#runtime/store/store.ts";
+import { parseCommand } from "#ui/command.ts";
 import { parseToolCommand } from "#ui/run-commands.ts";
-import { effectWorld } from "../../support/effect-world.ts";
-import { origin, type RuntimeWorldOptions, runtimeWorlds, turns } from "../../support/runtime-world.ts";
+import { type EffectWorldOptions, effectWorld } from "../../support/effect-world.ts";
+import { propertyRuns } from "../../support/property-runs.ts";
+import { sampleEffect } from "../../support/store-samples.ts";
 import { aTool } from "../../support/toolbox-world.ts";
 
-const world = runtimeWorlds();
+const manual = { mode: "manual" as const, label: "Push to Remote", category: "Git" };
 
-const write = { calls: [{ name: "write_file", args: { path: "new.js", content: "export const two = 2;\n" } }] };
-const openPull = { calls: [{ name: "open_pull_request", args: { title: "Add two", body: "One more." } }] };
-
-/** A run that wrote `new.js` and is over. */
-async function afterRun(options: Partial<RuntimeWorldOptions> = {}, worker = "fixer") {
-  const made = await world({ script: turns(write, { text: "Written." }), ...options });
-  const { id } = await made.runs.startRun({ origin, worker, text: "please" });
-  await made.ended();
-  const invoke = (line: string, more: object = {}) =>
-    made.runs.runToolCommand(origin, { by: "ada", command: parseToolCommand(line), ...more });
-  /** Calls a tool that asks, and confirms exactly what was shown. */
-  const invokeAndConfirm = async (line: string, more: object = {}) => {
-    await invoke(line);
-    const reply = await made.toolReply(0);
-    if (reply?.kind !== "confirm") throw new Error(`Expected a request to confirm, got ${JSON.stringify(reply)}`);
-    await invoke(reply.command, more);
-    return made.toolReply(1);
-  };
-  return { ...made, id, invoke, invokeAndConfirm };
+/** The tool `git_push`, which people call, and which asks. */
+function pushTool(change: Partial<ReturnType<typeof aTool>> = {}) {
+  const execute = vi.fn((_args: { branch?: string }) => "pushed");
+  const inputSchema = z.object({ branch: z.string().optional(), force: z.boolean().optional() });
+  const preview = ({ branch }: { branch?: string }) => `It pushes to ${branch ?? "its branch"}.`;
+  const name = "git_push";
+  const tool = aTool({ name, inputSchema, execute, preview, needsApproval: true, manualExecution: manual, ...change });
+  return { tool, execute };
 }
 
-describe("a tool that a person calls", () => {
-  test("runs on a run that has ended, gets one reply, and is logged", async () => {
-    const { id, invokeAndConfirm, invoke, github, runs, runtime, shown, store } = await afterRun();
+/** A run with a tool of the worker and `git_push`, which people call. */
+async function personWorld({ push = {}, ...options }: EffectWorldOptions & { push?: Partial<Tool> } = {}) {
+  const { tool, execute } = pushTool(push);
+  const made = await effectWorld({ tools: [aTool({ name: "write_file" }), tool], ...options });
+  const handler = runToolCommand(made.services);
+  const effectOf = (line: string, more: object = {}, changes: Partial<Effect> = {}) => {
+    const command = parseToolCommand(line);
+    const request = { kind: "command.run" as const, callId: "by-1", by: "ada", command, mayBeForeign: false, ...more };
+    return made.effect(request, changes);
+  };
+  const command = (line: string, more: object = {}, changes: Partial<Effect> = {}) =>
+    made.perform(handler, effectOf(line, more, changes));
+  /** Shows a call that asks, as a comment of the thread, and returns what was shown. */
+  const show = async (line: string) => {
+    const reply = replyOf(await command(line));
+    if (reply?.kind !== "confirm") throw new Error(`Expected a request to confirm, got ${JSON.stringify(reply)}`);
+    await made.store.ingest({ events: [], effects: [sampleEffect("r1", "reply")] });
+    const shown = { comments: [{ id: 50, digest: "d", updatedAt: 1 }], revision: 0 };
+    const posts = [{ name: confirmationName("r1", reply.word), commentId: 50, shown }];
+    await made.store.completeEffect({ key: "reply", posts });
+    return reply;
+  };
+  return { ...made, execute, handler, effectOf, command, show };
+}
+type Tool = ReturnType<typeof aTool>;
 
-    const reply = await invokeAndConfirm('/tool git_push --message "By hand"', { deliveryId: "d1" });
-    await invoke('/tool git_push --message "By hand"', { deliveryId: "d1" });
-    await runtime.idle();
+/** The reply that an effect requests; undefined for the result of the call. */
+function replyOf({ effects }: EffectResult): ToolReply | undefined {
+  return (effects?.[0]?.request as EffectOf<"tool.reply"> | undefined)?.reply;
+}
 
-    expect(reply).toMatchObject({ kind: "result", by: "ada", tool: "git_push", args: { message: "By hand" } });
-    expect(await github.git("log", "-1", "--format=%s", `golem/7-${id}`)).toBe("By hand\n");
-    expect(await github.git("show", `golem/7-${id}:new.js`)).toBe("export const two = 2;\n");
-    expect(shown.filter(({ kind }) => kind === "tool")).toHaveLength(2);
-    expect((await store.log(id)).filter(({ event }) => event.type === "tool.invoked")).toHaveLength(1);
-    const view = await runs.view(id);
-    expect(view?.outcome).toEqual({ kind: "answered", text: "Written." });
-    expect(view?.log.at(-1)).toMatch(/^@ada ran git_push: Pushed [0-9a-f]{7} to golem\/7-/);
-  });
+describe("a command for a tool", () => {
+  test("that does not ask runs it, is logged, and is answered with its result where it was given", async () => {
+    const { command, execute } = await personWorld({ push: { needsApproval: false } });
 
-  test("runs while the worker waits, and the model sees it when it continues", async () => {
-    const { runs, approvalRequested, ended, toolReply, model, github } = await world({
-      script: turns(write, openPull, { text: "Opened." }),
-    });
-    await runs.startRun({ origin, worker: "fixer", text: "please" });
-    const approval = await approvalRequested();
+    const result = await command("/tool git_push --branch main", { thread: 9, byId: 3 });
 
-    await runs.runToolCommand(origin, { by: "ada", command: parseToolCommand("/git_status") });
-    expect(await toolReply()).toMatchObject({ kind: "result", tool: "git_status" });
-    await runs.decideApprovals(origin, { by: "ada", target: approval.id, approve: true });
-
-    await ended();
-    expect(await github.pulls()).toMatchObject([{ title: "Add two" }]);
-    const last = model.requests.at(-1)?.messages.slice(-2);
-    expect(last?.map(({ role }) => role)).toEqual(["tool", "user"]);
-    expect(JSON.stringify(last?.[1])).toContain("@ada ran git_status");
-  });
-
-  test("changes the files for later calls, and can be undone", async () => {
-    const { invoke, toolReply, store, id } = await afterRun();
-
-    await invoke("/undo");
-    expect(await toolReply(0)).toMatchObject({ kind: "result", result: { value: { kind: "filesystem.undo" } } });
-    await invoke("/tool git_status");
-
-    expect(await toolReply(1)).toMatchObject({ result: { value: { summary: "No changes" } } });
-    expect(await store.changesOf(id)).toMatchObject([
-      { step: expect.stringMatching(/^1\/call/) },
-      { step: expect.stringMatching(/^2\/by-/) },
+    expect(execute).toHaveBeenCalledExactlyOnceWith({ branch: "main" }, expect.anything());
+    expect(result.effects).toEqual([
+      {
+        ...{ key: "k1/reply", runId: "r1", queue: "thread" },
+        request: { kind: "tool.reply", callId: "by-1", reply: undefined, thread: 9 },
+      },
+    ]);
+    expect(result.events).toMatchObject([
+      {
+        runId: "r1",
+        event: {
+          ...{ type: "tool.invoked", callId: "by-1", tool: "git_push", by: "ada", byId: 3, args: { branch: "main" } },
+          result: { llmContent: expect.stringContaining("pushed") },
+        },
+      },
     ]);
   });
 
-  test("is refused before it has to be confirmed, when it cannot work", async () => {
-    const { invoke, toolReply, runs, id } = await afterRun();
+  test.each([
+    [
+      "an unknown tool, with the nearest one",
+      "/tool git_psh",
+      'There is no tool "git_psh" here. Did you mean git_push? You can call: git_push.',
+    ],
+    [
+      "a tool of the worker",
+      "/tool write_file --path x",
+      "write_file can only be called by the worker. You can call: git_push.",
+    ],
+    ["an unknown option, with the nearest one", "/git_push --brnch main", "Did you mean --branch?"],
+    [
+      "a wrong value",
+      "/git_push --force maybe",
+      'force must be yes or no, not "maybe".\n/tool git_push -i shows its options.',
+    ],
+    ["a value without its name", "/t git_push main", 'Give "main" with the name of an option'],
+    ["a value after the name of the tool itself", "/git_push main", 'Give "main" with the name of an option'],
+    ["a name of nothing, like no other bot's", "/make_coffee", 'There is no tool "make_coffee" here. You can call'],
+  ])("is refused with the reason: %s", async (_, line, sentence) => {
+    const { command, handler, effectOf, run, execute } = await personWorld();
 
-    await invoke("/t git_push --branch main");
+    const refused = await command(line).catch((error) => handler.onFailure(effectOf(line), run, error));
 
-    expect(await toolReply()).toMatchObject({
-      kind: "refused",
-      message: expect.stringContaining("This run can only push to its own branch"),
-    });
-    expect((await runs.view(id))?.log.at(-1)).not.toContain("git_push");
+    expect(replyOf(refused)).toEqual({ kind: "refused", by: "ada", message: expect.stringContaining(sentence) });
+    expect(refused).not.toHaveProperty("events");
+    expect(execute).not.toHaveBeenCalled();
   });
 
-  test("waits for a thinking model, says so at once, and shows its result in the same comment", async () => {
-    const answered = Promise.withResolvers<void>();
-    const { runs, runtime, waitUntilShown, toolReply, shown } = await world({
-      script: async () => {
-        await answered.promise;
-        return { text: "Done." };
-      },
+  test("is refused where people can call nothing", async () => {
+    const { command } = await personWorld({ push: { manualExecution: { mode: "llm" } } });
+
+    expect(replyOf(await command("/make_coffee"))).toMatchObject({
+      message: 'There is no tool "make_coffee" here. This worker has no tools that people can call.',
     });
-    await runs.startRun({ origin, worker: "fixer", text: "please" });
-    await waitUntilShown(({ view }) => view.state === "callingModel");
-
-    await runs.runToolCommand(origin, { by: "ada", command: parseToolCommand("/retest"), mayBeForeign: true });
-    await runs.runToolCommand(origin, { by: "ada", command: parseToolCommand("/git_status") });
-    expect(await toolReply(0)).toEqual({ kind: "queued", by: "ada", behind: "model" });
-    answered.resolve();
-
-    expect(await toolReply(1)).toMatchObject({ kind: "result", tool: "git_status" });
-    await runtime.idle();
-    expect(new Set(shown.filter(({ kind }) => kind === "tool").map(({ options }) => options.name)).size).toBe(1);
   });
 
-  test("runs at once when a person stops the model", async () => {
-    const { runs, waitUntilShown, toolReply } = await world({ script: () => new Promise(() => {}) });
-    await runs.startRun({ origin, worker: "fixer", text: "please" });
-    await waitUntilShown(({ view }) => view.state === "callingModel");
-    await runs.runToolCommand(origin, { by: "ada", command: parseToolCommand("/git_status") });
-    expect(await toolReply(0)).toMatchObject({ kind: "queued" });
+  test("that may be meant for another bot is ignored, unless a tool has its name", async () => {
+    const { command, handler, effectOf, run } = await personWorld();
+    const foreign = { mayBeForeign: true };
 
-    await runs.requestStop(origin, { by: "ada" });
-
-    expect(await toolReply(1)).toMatchObject({ kind: "result", tool: "git_status" });
+    expect(await command("/retest", foreign)).toEqual({});
+    expect(await handler.onFailure(effectOf("/retest", foreign), run, new UserError("No."))).toEqual({});
+    expect(replyOf(await command("/Git_Push", foreign))).toMatchObject({ kind: "confirm", tool: "git_push" });
   });
 
-  test("is not limited in number", async () => {
-    const { invoke, toolReply } = await afterRun();
+  test("lists the tools for people with label and category, and gives their forms", async () => {
+    const { command } = await personWorld();
 
-    await invoke("/git_status");
-    await invoke("/git_status");
+    const [list, short, form] = [
+      replyOf(await command("/tools")),
+      replyOf(await command("/tool")),
+      replyOf(await command("/tool git_push -i")),
+    ];
 
-    expect(await toolReply(0)).toMatchObject({
-      kind: "result",
-      result: { llmContent: expect.stringContaining("A new.js") },
+    expect(list).toMatchObject({
+      kind: "list",
+      tools: [{ name: "git_push", label: "Push to Remote", category: "Git" }],
     });
-    expect(await toolReply(1)).toMatchObject({
-      kind: "result",
-      result: { llmContent: expect.stringMatching(/^On golem/) },
+    expect(short).toEqual(list);
+    const fields = expect.arrayContaining([expect.objectContaining({ name: "force", type: "boolean" })]);
+    expect(form).toMatchObject({ kind: "form", tool: { name: "git_push", fields } });
+  });
+
+  test.each<[string, EffectWorldOptions, string]>([
+    ["of someone who lost write access", { permission: async () => "read" }, "You need write access to ada/engine"],
+    ["for a run that never opened its repository", { isOpened: false }, "never opened the repository"],
+  ])("%s is refused", async (_, options, reason) => {
+    const { command, handler, effectOf, run } = await personWorld(options);
+
+    const error = await command("/tools").catch((thrown) => thrown);
+
+    expect(error).toBeInstanceOf(UserError);
+    expect(replyOf(await handler.onFailure(effectOf("/tools"), run, error))).toMatchObject({
+      message: expect.stringContaining(reason),
+    });
+  });
+
+  test("that fails for a reason nobody can act on does not show it", async () => {
+    const { handler, effectOf, run } = await personWorld();
+
+    expect(replyOf(await handler.onFailure(effectOf("/tools"), run, new Error("secret")))).toEqual({
+      ...{ kind: "refused", by: "ada", message: "The call failed because of an internal error. Try again." },
     });
   });
 });
 
 describe("a call that has to be confirmed", () => {
-  const careful = {
-    ".github/workers/careful.worker":
-      "---\nname: careful\ntoolsets: { filesystem: {}, git: {} }\nsandbox: { approval: { write: preApproved, delete: ask } }\n---\nBe careful.",
-  };
+  test("is shown first, and runs once its word is given for exactly this call", async () => {
+    const { command, show, execute } = await personWorld();
 
-  test("is refused when it is too long to be shown", async () => {
-    const content = "a line\n".repeat(3_000);
-    const long = { calls: [{ name: "write_file", args: { path: "new.js", content } }] };
-    const script = turns(long, { text: "Written." });
-    const { invoke, toolReply, store, id } = await afterRun({ github: { files: careful }, script }, "careful");
-
-    await invoke("/undo --yes");
-
-    expect(await toolReply(0)).toMatchObject({
-      kind: "refused",
-      message: expect.stringContaining("too long to be shown"),
+    const shown = await show("/git_push --branch main --yes");
+    expect(shown).toEqual({
+      ...{ kind: "confirm", callId: "by-1", tool: "git_push", args: { branch: "main" }, isAltered: false },
+      preview: { sections: [{ kind: "text", title: expect.any(String), text: "It pushes to main." }] },
+      ...{ command: `/tool git_push --branch main --yes ${shown.word}`, word: expect.stringMatching(/^[a-z0-9]{8}$/) },
     });
-    expect(await store.changesOf(id)).toHaveLength(1);
-  });
+    expect(replyOf(await command(`/git_push --branch other --yes ${shown.word}`))).toMatchObject({ kind: "confirm" });
+    expect(execute).not.toHaveBeenCalled();
 
-  test("is shown first, and runs when the command is repeated with its word", async () => {
-    const { invoke, toolReply, store, id } = await afterRun({ github: { files: careful } }, "careful");
-
-    await invoke("/undo --yes");
-    const shown = await toolReply(0);
-    expect(shown).toMatchObject({
-      kind: "confirm",
-      preview: { sections: [{ change: { path: "new.js" }, diff: expect.stringContaining("-export const two = 2;") }] },
-      command: expect.stringMatching(/^\/tool undo --yes [a-z0-9]{8}$/),
-    });
-    expect(await store.changesOf(id)).toHaveLength(1);
-
-    await invoke(shown.kind === "confirm" ? shown.command : "");
-    expect(await toolReply(1)).toMatchObject({ kind: "result", tool: "undo" });
-    expect(await store.changesOf(id)).toHaveLength(2);
-  });
-
-  test.each<[string, { isUnchanged?: boolean; commentId?: number; kind: string }]>([
-    ["runs", { kind: "result" }],
-    ["is shown again where its comment was edited or deleted", { isUnchanged: false, kind: "confirm" }],
-    ["is shown again where the command is older than its comment", { commentId: 1, kind: "confirm" }],
-  ])("%s after its word was given", async (_, { isUnchanged = true, commentId = 2, kind }) => {
-    const { invoke, toolReply, frontEnd, store, id } = await afterRun({ github: { files: careful } }, "careful");
-    const asked = vi.fn(async () => isUnchanged);
-    frontEnd.isUnchanged = asked;
-    await invoke("/undo");
-    const shown = await toolReply(0);
-    const word = shown.kind === "confirm" ? shown.word : "";
-    const post = await vi.waitFor(async () => {
-      const found = await store.findPost(`confirm/${id}/${word}`);
-      expect(found).toBeDefined();
-      return found;
-    });
-
-    await invoke(`/undo --yes ${word}`, { commentId: (post?.commentId ?? 0) + commentId - 1 });
-
-    expect(await toolReply(1)).toMatchObject({ kind, ...(kind === "confirm" && { isAltered: true }) });
-    expect(await store.changesOf(id)).toHaveLength(kind === "confirm" ? 1 : 2);
+    const { events } = await command(shown.command.replace(shown.word, shown.word.toUpperCase()));
+    expect(execute).toHaveBeenCalledExactlyOnceWith({ branch: "main" }, expect.anything());
+    expect(events).toMatchObject([{ event: { type: "tool.invoked", tool: "git_push" } }]);
   });
 
   test("is shown again when it would do something else now", async () => {
-    const { invoke, toolReply } = await afterRun({ github: { files: careful } }, "careful");
-    await invoke("/undo --path new.js");
-    const shown = await toolReply(0);
+    let target = "staging";
+    const { command, show, execute } = await personWorld({ push: { preview: () => `It deploys to ${target}.` } });
+    const shown = await show("/git_push");
+    target = "production";
 
-    await invoke(shown.kind === "confirm" ? shown.command.replace(" --path new.js", "") : "");
+    expect(replyOf(await command(shown.command))).toMatchObject({ kind: "confirm", isAltered: false });
+    expect(execute).not.toHaveBeenCalled();
+  });
 
-    expect(await toolReply(1)).toMatchObject({ kind: "confirm", args: {} });
+  test.each<[string, { isUnchanged?: boolean; commentId?: number; runs: boolean }]>([
+    ["runs", { commentId: 51, runs: true }],
+    ["runs without a comment, such as from the page,", { runs: true }],
+    ["is shown again where its comment was edited or deleted", { commentId: 51, isUnchanged: false, runs: false }],
+    ["is shown again where the command is not newer than its comment", { commentId: 50, runs: false }],
+  ])("%s after its word was given", async (_, { isUnchanged = true, commentId, runs }) => {
+    const { command, show, execute, services } = await personWorld();
+    services.frontEnd.isUnchanged = async () => isUnchanged;
+    const shown = await show("/git_push");
+
+    const result = await command(shown.command, { commentId });
+
+    expect(execute).toHaveBeenCalledTimes(runs ? 1 : 0);
+    expect(replyOf(result)).toEqual(runs ? undefined : { ...shown, isAltered: true });
+  });
+
+  test("waits a second for its comment to be stored, and is then shown again", async () => {
+    const { command, clock, execute } = await personWorld();
+    const shown = replyOf(await command("/git_push"));
+    const line = shown?.kind === "confirm" ? shown.command : "";
+
+    const postponed = await command(line).catch((error) => error);
+    const later = await command(line, {}, { dueAt: clock.now });
+
+    expect(postponed).toBeInstanceOf(Postponed);
+    expect(postponed.until).toBe(clock.now + 1_000);
+    expect(replyOf(later)).toMatchObject({ kind: "confirm", isAltered: true });
+    expect(execute).not.toHaveBeenCalled();
   });
 
   test.each([
     ["approvers: [mia]", "@ada may not approve here. Approvers: @mia."],
-    ["second_person: true", "needs the approval of a second person"],
-  ])("cannot be confirmed by someone who may not approve: %s", async (settings, refusal) => {
-    const files = { ...careful, ".github/golem-forge.yml": settings };
-    const { invoke, toolReply, store, id } = await afterRun({ github: { files } }, "careful");
-    await invoke("/undo");
-    const shown = await toolReply(0);
+    ["second_person: true", "needs the approval of a second person here (Anyone with write access)"],
+    ["approvals: [{ required: 2, exclude: nobody }]", "needs the approval of a second person"],
+  ])("cannot be confirmed by someone who may not approve alone: %s", async (settings, refusal) => {
+    const { command, show, execute } = await personWorld({ settings });
+    const shown = await show("/git_push");
 
-    await invoke(shown.kind === "confirm" ? shown.command : "");
+    expect(replyOf(await command(shown.command))).toMatchObject({ message: expect.stringContaining(refusal) });
+    expect(execute).not.toHaveBeenCalled();
+  });
 
-    expect(await toolReply(1)).toMatchObject({ kind: "refused", message: expect.stringContaining(refusal) });
-    expect(await store.changesOf(id)).toHaveLength(1);
+  test("is refused when it is too long to be shown", async () => {
+    const { command, services } = await personWorld();
+    services.frontEnd.canShow = () => false;
+
+    expect(replyOf(await command("/git_push --yes"))).toMatchObject({
+      message: expect.stringContaining("too long to be shown"),
+    });
   });
 
   test("stays blocked when it is blocked", async () => {
-    const files = {
-      ".github/workers/careful.worker": careful[".github/workers/careful.worker"].replace("ask", "blocked"),
+    const needsApproval = () => {
+      throw new BlockedError("git_push", "It is Friday.");
     };
-    const { invoke, toolReply } = await afterRun({ github: { files } }, "careful");
+    const { command, execute } = await personWorld({ push: { needsApproval } });
 
-    await invoke("/tool undo --yes abcdefgh");
-
-    expect(await toolReply()).toMatchObject({ kind: "refused", message: expect.stringContaining("blocked by policy") });
-  });
-});
-
-describe("a command that cannot run is refused with the reason", () => {
-  test.each([
-    [
-      "an unknown tool, with the nearest one",
-      "/tool git_psh",
-      'There is no tool "git_psh" here. Did you mean git_push?',
-    ],
-    ["a tool of the worker", "/tool write_file --path x", "write_file can only be called by the worker"],
-    ["an unknown option, with the nearest one", "/git_push --brnch main", "Did you mean --branch?"],
-    ["a wrong value", "/git_push --force maybe", 'force must be yes or no, not "maybe".'],
-    ["a value without its name", "/t git_push main", 'Give "main" with the name of an option'],
-    ["a name of nothing, like no other bot's", "/make_coffee", "There is no tool"],
-  ])("%s", async (_, line, sentence) => {
-    const { invoke, toolReply, store, id } = await afterRun();
-
-    await invoke(line);
-
-    expect(await toolReply()).toMatchObject({ kind: "refused", message: expect.stringContaining(sentence) });
-    expect((await store.log(id)).some(({ event }) => event.type === "tool.invoked")).toBe(false);
-  });
-
-  test("a command of someone who lost write access", async () => {
-    const { invoke, toolReply, github } = await afterRun();
-    github.setPermission("ada", "read");
-
-    await invoke("/tool git_push");
-
-    expect(await toolReply()).toMatchObject({
-      message: expect.stringContaining("You need write access to octo/sums"),
+    expect(replyOf(await command("/tool git_push --yes abcdefgh"))).toMatchObject({
+      ...{ kind: "refused", message: expect.stringContaining("blocked by policy") },
     });
-    expect(await github.git("branch", "--list", "golem/*")).toBe("");
-  });
-
-  test("a command in a thread without runs", async () => {
-    const { runs } = await world({ script: turns() });
-
-    await expect(
-      runs.runToolCommand(origin, { by: "ada", command: parseToolCommand("/tool git_push") }),
-    ).rejects.toThrow("No worker has been started");
-  });
-
-  test("a command for a run that never opened its repository", async () => {
-    const { runs, ended, toolReply, github } = await world({ script: turns() });
-    await github.git("symbolic-ref", "HEAD", "refs/heads/trunk");
-    await runs.startRun({ origin, worker: "fixer", text: "x" });
-    await ended();
-
-    await runs.runToolCommand(origin, { by: "ada", command: parseToolCommand("/tools") });
-
-    expect(await toolReply()).toMatchObject({ message: expect.stringContaining("never opened the repository") });
-  });
-
-  test("a command that may be meant for another bot is ignored, unless a tool has its name", async () => {
-    const { invoke, toolReply, runtime, shown } = await afterRun();
-
-    for (const line of ["/retest", "/lgtm this is fine", "/hold --for a day"])
-      await invoke(line, { mayBeForeign: true });
-    await runtime.idle();
-    expect(shown.filter(({ kind }) => kind === "tool")).toEqual([]);
-
-    await invoke("/Undo", { mayBeForeign: true });
-    expect(await toolReply()).toMatchObject({ kind: "result", tool: "undo" });
+    expect(execute).not.toHaveBeenCalled();
   });
 });
 
-test("tools for people are listed with label and category, and each has a form", async () => {
-  const { invoke, toolReply } = await afterRun();
+describe("a call from a user interface", () => {
+  const request = {
+    kind: "tool.invoke" as const,
+    callId: "by-1",
+    by: "ada",
+    tool: "git_push",
+    args: { branch: "main" },
+  };
 
-  await invoke("/tools");
-  await invoke("/tool");
-  await invoke("/tool git_push -i");
+  test("is confirmed by its word, without a comment", async () => {
+    const { services, perform, effect, execute } = await personWorld();
+    const invoke = (agreed?: string) => perform(invokeTool(services), effect({ ...request, agreed }));
 
-  const list = await toolReply(0);
-  expect(list.kind === "list" && list.tools.map(({ name, label, category }) => [name, label, category])).toContainEqual(
-    ["git_push", "Push to Remote", "Git"],
-  );
-  expect(await toolReply(1)).toEqual(list);
-  expect(await toolReply(2)).toMatchObject({
-    kind: "form",
-    tool: {
-      name: "git_push",
-      fields: expect.arrayContaining([expect.objectContaining({ name: "force", type: "boolean" })]),
-    },
+    const shown = replyOf(await invoke());
+    expect(shown).toMatchObject({ kind: "confirm", tool: "git_push" });
+    expect(execute).not.toHaveBeenCalled();
+
+    const { effects } = await invoke(shown?.kind === "confirm" ? shown.word : "");
+    expect(execute).toHaveBeenCalledExactlyOnceWith({ branch: "main" }, expect.anything());
+    expect(effects?.[0]?.request).not.toHaveProperty("thread");
+  });
+
+  test("is refused with the reason", async () => {
+    const { services, perform, effect, run } = await personWorld({ permission: async () => "read" });
+    const handler = invokeTool(services);
+
+    await expect(perform(handler, effect(request))).rejects.toThrow("You need write access");
+    expect(replyOf(await handler.onFailure(effect(request), run, new UserError("No.")))).toMatchObject({
+      message: "No.",
+    });
   });
 });
 
-describe("after a crash", () => {
-  test("between a push and the storing of its result, the same commit is pushed and reported once", async () => {
-    const { store, crashes } = crashingOnce(await openSqliteStore(":memory:"));
-    const { id, invoke, toolReply, github, shown, runtime } = await afterRun({ store });
+describe("a tool that must not run twice", () => {
+  const push = { needsApproval: false, afterCrash: "report" as const };
 
-    await invoke("/git_push");
-    const confirmation = await toolReply(0);
-    await invoke(confirmation.kind === "confirm" ? confirmation.command : "");
-    await vi.waitFor(() => expect(crashes()).toBe(1), { timeout: 60_000 });
-    const pushed = (await github.git("rev-parse", `golem/7-${id}`)).trim();
-    await invoke("/git_status");
+  test("does not, also after a crash, and is reported", async () => {
+    const { command, execute } = await personWorld({ push });
 
-    expect(await toolReply(1)).toMatchObject({ result: { value: { data: { pushed: { commit: pushed } } } } });
-    await toolReply(2);
-    await runtime.idle();
-    expect(await github.git("rev-list", "--count", `main..golem/7-${id}`)).toBe("1\n");
-    expect(shown.filter(({ kind }) => kind === "tool")).toHaveLength(3);
-  });
-
-  test("a tool that must not run twice is reported instead of run again", async () => {
-    const execute = vi.fn();
-    const deploy = aTool({ name: "deploy", manualExecution: { mode: "manual" }, afterCrash: "report", execute });
-    const { services, effect, perform } = await effectWorld({ tools: [deploy] });
-    const command = parseToolCommand("/deploy --path x");
-    const request = { kind: "command.run" as const, callId: "by-1", by: "ada", command, mayBeForeign: false };
-
-    const done = await perform(runToolCommand(services), effect(request, { attempts: 2 }));
+    const done = await command("/git_push", {}, { attempts: 2 });
 
     expect(execute).not.toHaveBeenCalled();
-    expect(done.events).toMatchObject([
-      {
-        event: {
-          type: "tool.invoked",
-          result: { error: { message: expect.stringContaining("may or may not have taken effect") } },
-        },
-      },
-    ]);
+    const error = { message: expect.stringContaining("may or may not have taken effect") };
+    expect(done.events).toMatchObject([{ event: { type: "tool.invoked", result: { error } } }]);
+  });
+
+  test("runs only while this process has the lease", async () => {
+    const { command, execute } = await personWorld({ push });
+    const lost = () => Promise.reject(new LeaseLostError());
+
+    await expect(withLease(lost, () => command("/git_push"))).rejects.toThrow(LeaseLostError);
+    expect(execute).not.toHaveBeenCalled();
+    await withLease(lost, () => command("/git_push", {}, { attempts: 2 }));
   });
 });
 
-/** A store whose process dies, as it were, when the result of a person's tool is to be written the first time. */
-function crashingOnce(store: Store) {
-  let crashes = 0;
-  const completeStep: Store["completeStep"] = async (finished, next) => {
-    if (crashes === 0 && finished.events?.some(({ event }) => event.type === "tool.invoked")) {
-      crashes += 1;
-      throw new Error("The disk is gone.");
-    }
-    return store.completeStep(finished, next);
-  };
-  return { store: { ...store, completeStep }, crashes: () => crashes };
-}
+describe("a command that confirms a call", () => {
+  test.each([
+    [{ branch: "golem/7-a", b: "x", force: true, f: true }, "/tool git_push --branch golem/7-a -b x --force -f"],
+    [{ message: 'say "hi"\\' }, '/tool git_push --message="say \\"hi\\"\\\\"'],
+    [{ count: "-1", empty: "" }, '/tool git_push --count="-1" --empty=""'],
+  ])("%j is written as a person would write it", (options, line) => {
+    expect(writeToolCommand("git_push", options)).toBe(line);
+  });
+
+  test("is parsed to the same options, whatever they are", () => {
+    const name = fc.stringMatching(/^[a-z][a-z_-]{0,10}$/);
+    const value = fc.oneof(fc.string(), fc.constant(true), fc.constantFrom("—x", "--", "-", "“", "a=b", "'", "\\"));
+    fc.assert(
+      fc.property(fc.dictionary(name, value), (options) => {
+        const parsed = parseCommand(writeToolCommand("git_push", options));
+
+        expect(parsed).toMatchObject({ name: "tool", args: ["git_push"] });
+        expect(parsed?.options).toEqual({ ...options });
+      }),
+      { numRuns: propertyRuns(1_000) },
+    );
+  });
+});
