@@ -370,7 +370,7 @@ test("a run whose repository has another installation now uses it for its next e
 describe("when the process stops", () => {
   test("what is under way may finish, and nothing else starts", async () => {
     const call = held();
-    const { start, scheduler, performed } = schedulerWorld({ "model.call": call.perform });
+    const { store, start, append, scheduler, performed } = schedulerWorld({ "model.call": call.perform });
     await start(sampleEffect("r1", "k1"), sampleEffect("r1", "k2", { request: { kind: "calls.review" } }));
     await call.started;
 
@@ -380,6 +380,10 @@ describe("when the process stops", () => {
 
     expect(performed).toEqual(["model.call"]);
     expect(scheduler.notify("r1")).toBe(false);
+    const { version } = await requireRun(store, "r1");
+    await append({ type: "run.stop", by: "ada" });
+    await scheduler.process("r1");
+    expect(await requireRun(store, "r1")).toMatchObject({ version });
   });
 
   test("what is not finished in time is aborted", async () => {
@@ -584,6 +588,8 @@ describe("a run that waits for its turn", () => {
     const failed = await showWaiting(new Error("Bad gateway."));
 
     expect([later.shown, later.dueAt]).toEqual([undefined, 1_500]);
+    await later.scheduler.showWaiting("r1", "One run is ahead.", async () => {});
+    expect(later.performed).toEqual(["status.show"]);
     expect(await later.store.claimEffect("r1", "status", 1_500)).toMatchObject({ attempts: 1 });
     expect(failed.shown).toEqual(new Error("Bad gateway."));
     expect(await failed.store.claimEffect("r1", "status", 1_000)).toMatchObject({ attempts: 2 });

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test, vi } from "vitest";
 import { z } from "zod";
-import { BlockedError, UserError } from "#domain/errors.ts";
+import { BlockedError, OutageError, UserError } from "#domain/errors.ts";
 import { LeaseLostError, withLease } from "#domain/write-lease.ts";
 import type { EffectResult } from "#runtime/effects/effect-handler.ts";
 import { Postponed } from "#runtime/effects/effect-handler.ts";
@@ -296,6 +296,24 @@ describe("a call from a user interface", () => {
     });
   });
 });
+
+test.each(["command.run", "tool.invoke"])(
+  "%s is postponed while GitHub does not answer who may call tools",
+  async (kind) => {
+    const permission = () => Promise.reject(new OutageError("GitHub did not answer."));
+    const { services, command, perform, effect, clock } = await personWorld({ permission });
+    const request = { kind: "tool.invoke" as const, callId: "by-1", by: "ada", tool: "git_push", args: {} };
+
+    const performed = kind === "tool.invoke" ? perform(invokeTool(services), effect(request)) : command("/git_push");
+
+    const postponed = await performed.catch((error) => error);
+    expect(postponed).toBeInstanceOf(Postponed);
+    expect(postponed).toMatchObject({
+      until: clock.now + 30_000,
+      reason: "GitHub did not answer whether @ada has write access. Asking again.",
+    });
+  },
+);
 
 describe("a tool that must not run twice", () => {
   const push = { needsApproval: false, afterCrash: "report" as const };

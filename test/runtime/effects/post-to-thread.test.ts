@@ -95,7 +95,11 @@ describe("the answer of a run that stays idle", () => {
     await append(answer("Three."));
     expect(await post()).toEqual({ posts: [{ name: "answer/r1/3", commentId: 2 }] });
 
-    expect(posts.map(({ kind }) => kind)).toEqual(["answer", "answer"]);
+    const optionsOf = (name: string) => ({ name, commentId: undefined, isFirstAttempt: true });
+    expect(posts).toEqual([
+      { kind: "answer", options: optionsOf("answer/r1/1") },
+      { kind: "answer", options: optionsOf("answer/r1/3") },
+    ]);
   });
 });
 
