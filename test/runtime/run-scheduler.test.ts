@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { DatabaseError, OutageError, UserError } from "#domain/errors.ts";
 import type { RunEvent } from "#domain/events.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
-import { confirmLease } from "#domain/write-lease.ts";
+import { confirmLease } from "#domain/work-context.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
 import { type EffectHandler, type EffectHandlers, Postponed } from "#runtime/effects/effect-handler.ts";
 import { combineObservers } from "#runtime/run-observer.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test, vi } from "vitest";
 import { approvalDigest } from "#domain/approval.ts";
 import { BlockedError, OutageError, ToolError } from "#domain/errors.ts";
-import { LeaseLostError, withLease } from "#domain/write-lease.ts";
+import { LeaseLostError, withLease } from "#domain/work-context.ts";
 import { notRun } from "#runtime/effects/check-approval.ts";
 import { Postponed } from "#runtime/effects/effect-handler.ts";
 import { executeTool } from "#runtime/effects/tool-calls.ts";

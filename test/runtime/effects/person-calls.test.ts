@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test, vi } from "vitest";
 import { z } from "zod";
 import { BlockedError, OutageError, UserError } from "#domain/errors.ts";
-import { LeaseLostError, withLease } from "#domain/write-lease.ts";
+import { LeaseLostError, withLease } from "#domain/work-context.ts";
 import type { EffectResult } from "#runtime/effects/effect-handler.ts";
 import { Postponed } from "#runtime/effects/effect-handler.ts";
 import { invokeTool, runToolCommand, writeToolCommand } from "#runtime/effects/person-calls.ts";
