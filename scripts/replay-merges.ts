@@ -77,9 +77,7 @@ async function mergeHere(merge: Merge): Promise<Result> {
   const plan = await mergeInto(base, repository, { name: "theirs", commit: merge.theirs, mergeBase: merge.base });
   if (plan.conflicts.length > 0) return { conflicts: plan.conflicts.map(({ path }) => path) };
   for (const { path, content } of plan.edits) if (!content) overlay.remove("repository", path);
-  for (const { path, content, executable } of plan.edits) {
-    if (content) overlay.write("repository", path, content, executable);
-  }
+  for (const { path, content, mode } of plan.edits) if (content) overlay.write("repository", path, content, mode);
   const paths = plan.edits.map(({ path }) => path);
   return { tree: (await buildTree(base, repository, paths)).tree };
 }

@@ -1,4 +1,5 @@
 import { UserError } from "./errors.ts";
+import type { FileMode } from "./preview.ts";
 
 /** The version of the REST API that every request asks for. */
 export const githubApiVersion = "2022-11-28";
@@ -238,9 +239,9 @@ export interface NewCommit {
   baseTree: string;
   files: readonly {
     path: string;
-    /** Undefined for a deleted file. */
+    mode: FileMode;
+    /** The bytes of a file, the target of a link, or the commit of a submodule; undefined for what is deleted. */
     content: Uint8Array | undefined;
-    executable: boolean;
   }[];
 }
 

@@ -2,6 +2,7 @@ import { z } from "zod";
 
 /** A file mode as git stores it: a file, an executable file, a symbolic link, a submodule. */
 const FileMode = z.enum(["100644", "100755", "120000", "160000"]);
+export type FileMode = z.infer<typeof FileMode>;
 
 /** The change of one file, computed from its bytes. */
 export const FileChange = z.object({

@@ -1,5 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import { diffArrays } from "diff";
+import type { FileMode } from "#domain/preview.ts";
 import type { DiffHunk } from "#domain/result.ts";
 import type { Steps } from "./event-loop.ts";
 
@@ -8,7 +9,9 @@ export interface FileVersion {
   executable: boolean;
   /** A symbolic link, whose content is its target. */
   isLink?: boolean;
-  /** The blob id, if it is known. */
+  /** A submodule, whose content is a line with its commit, as in `git diff`. */
+  isSubmodule?: boolean;
+  /** The id of the blob, or the commit of a submodule, if it is known. */
   oid?: string;
 }
 
@@ -31,9 +34,16 @@ export function* diffFile(
   ].join("");
 }
 
+/** Returns a submodule at a commit. */
+export function submoduleVersion(commit: string): FileVersion {
+  const content = Buffer.from(`Subproject commit ${commit}\n`);
+  return { content, executable: false, isSubmodule: true, oid: commit };
+}
+
 /** Returns the file mode as git stores it in a tree. */
-export function modeOf({ executable, isLink }: FileVersion): "100644" | "100755" | "120000" {
+export function modeOf({ executable, isLink, isSubmodule }: FileVersion): FileMode {
   if (isLink) return "120000";
+  if (isSubmodule) return "160000";
   return executable ? "100755" : "100644";
 }
 

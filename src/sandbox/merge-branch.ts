@@ -1,12 +1,15 @@
 import { findMergeBase } from "isomorphic-git";
 import { UserError } from "#domain/errors.ts";
-import { type Base, type BaseEntry, TreeBudget } from "./base.ts";
+import type { FileMode } from "#domain/preview.ts";
+import { type Base, TreeBudget } from "./base.ts";
+import { type FileVersion, submoduleVersion } from "./diff-file.ts";
 import { EventLoopYielder, runInTurns } from "./event-loop.ts";
 import { findRenames } from "./find-renames.ts";
-import { hashObject, isFolder, parseCommitLinks, parseTree } from "./git-objects.ts";
+import { isFolder, parseCommitLinks, parseTree } from "./git-objects.ts";
 import { mergeFile } from "./merge-file.ts";
 import { createGitFs, gitdir, ObjectStore } from "./object-store.ts";
-import type { Layer } from "./overlay.ts";
+import { type Layer, modeOfEntry } from "./overlay.ts";
+import { foldersAbove } from "./paths.ts";
 import type { FileVersions } from "./preview-files.ts";
 import type { Remote } from "./remote.ts";
 import type { MergeConflict, MergeOptions } from "./sandbox.ts";
@@ -14,8 +17,9 @@ import type { MergeConflict, MergeOptions } from "./sandbox.ts";
 /** The effect of a merge on one path: the new content, or undefined to delete it. */
 interface MergeEdit {
   path: string;
+  /** The bytes of a file, the target of a link, or the commit of a submodule. */
   content: Buffer | undefined;
-  executable: boolean;
+  mode: FileMode;
 }
 
 export interface MergePlan {
@@ -64,7 +68,8 @@ export async function mergeInto(
   const trees = { before: treeOf(store, mergeBase), after: treeOf(store, commit) };
   const differences = await compareTrees(store, { ...trees, name: `The branch ${name}` });
   const own = await ownDifferences(base, layer, { before: trees.before, name });
-  const merge: Merge = { plan, store, layer, name, done: new Set() };
+  const removed = new Set(differences.filter(({ after }) => !after).map(({ path }) => path));
+  const merge: Merge = { plan, store, layer, name, removed, done: new Set() };
   const yielder = new EventLoopYielder();
   await mergeRenames(merge, differences, own);
   for (const { path, before, after } of differences) {
@@ -85,18 +90,11 @@ async function ownDifferences(
   const byPath = new Map(committed.map((difference) => [difference.path, difference]));
   for (const path of layer.changed()) {
     const entry = entries.get(path);
-    const unchanged = entry && { mode: modeOf(entry), oid: entry.oid };
-    const content = layer.node(path)?.type === "file" ? layer.read(path) : undefined;
-    const mode = modeOf({ type: "file", executable: layer.node(path)?.executable ?? false });
-    const after = content && { mode, oid: hashObject({ type: "blob", data: content }) };
-    byPath.set(path, { path, before: byPath.has(path) ? byPath.get(path)?.before : unchanged, after });
+    const unchanged = entry && { mode: modeOfEntry(entry), oid: entry.oid };
+    const before = byPath.has(path) ? byPath.get(path)?.before : unchanged;
+    byPath.set(path, { path, before, after: layer.treeEntry(path) });
   }
   return [...byPath.values()];
-}
-
-function modeOf({ type, executable }: Pick<BaseEntry, "type" | "executable">): string {
-  if (type === "file") return executable ? "100755" : "100644";
-  return type === "symlink" ? "120000" : "160000";
 }
 
 async function hasFiles(store: ObjectStore, commit: string): Promise<boolean> {
@@ -170,18 +168,20 @@ export async function findDropped(
   const now = new Map(missing.map(({ path, after }) => [path, after]));
   const dropped = merged.find(({ path, before }) => {
     const file = now.get(path);
-    return now.has(path) && file?.oid === before?.oid && file?.mode === before?.mode;
+    return now.has(path) && isSameEntry(file, before);
   });
   return dropped?.path;
 }
 
 function versionsOf(store: ObjectStore, { path, before, after }: TreeDifference): FileVersions {
-  return { path, before: versionOf(store, before), after: versionOf(store, after) };
+  const version = (file: TreeFile | undefined) => file && versionOf(contentOf(store, file), file.mode);
+  return { path, before: version(before), after: version(after) };
 }
 
-function versionOf(store: ObjectStore, file: TreeFile | undefined): FileVersions["before"] {
-  const content = file && readBlob(store, file);
-  return content && { content, executable: file.mode === "100755", ...(file.mode === "120000" && { isLink: true }) };
+/** Returns a version of a file, a link or a submodule, whose content is its commit. */
+export function versionOf(content: Buffer, mode: string): FileVersion {
+  if (mode === "160000") return submoduleVersion(content.toString());
+  return { content, executable: mode === "100755", ...(mode === "120000" && { isLink: true }) };
 }
 
 /** Returns the tree of a fetched commit. */
@@ -197,6 +197,8 @@ interface Merge {
   layer: Layer;
   /** The name of the merged branch. */
   name: string;
+  /** The paths that the merged branch removed. */
+  removed: ReadonlySet<string>;
   /** The paths whose result is decided. */
   done: Set<string>;
 }
@@ -218,7 +220,7 @@ async function mergeRenames(
     const [before, after] = [theirsByPath.get(from)?.before, theirsByPath.get(to)?.after];
     if (change.after && !ownByPath.has(to)) {
       await mergeOne(merge, { path: to, before, theirs: after, ours: from });
-      merge.plan.edits.push({ path: from, content: undefined, executable: false });
+      merge.plan.edits.push({ path: from, content: undefined, mode: "100644" });
     } else if (ownTo === to) await mergeOne(merge, { path: to, before, theirs: after, ours: to });
     else addConflict(merge, { path: to, kind: change.after || ownTo ? "other" : "deleted" });
     for (const path of [from, to, ownTo ?? to]) merge.done.add(path);
@@ -264,23 +266,23 @@ interface PathToMerge {
 async function mergeOne(merge: Merge, { path, before, theirs: after, ours: ownPath }: PathToMerge): Promise<void> {
   const { plan, store, layer, name } = merge;
   const node = layer.node(ownPath);
-  const ours = node?.type === "file" ? layer.read(ownPath) : undefined;
-  const base = before && readBlob(store, before);
-  const theirs = after && readBlob(store, after);
-  const executable = mergeMode(before, after, node?.executable);
-  if (!isPlain(before) || !isPlain(after) || (node && node.type !== "file")) {
-    if (node?.type === "symlink" && after && layer.read(ownPath)?.equals(theirs ?? Buffer.alloc(0))) return;
-    addConflict(merge, { path, kind: "other", executable });
+  if (!isPlain(before) || !isPlain(after) || (node && node.type !== "file") || (after && isInTheWay(merge, path))) {
+    mergeWhole(merge, { path, before, after });
     return;
   }
+  const ours = node && layer.read(ownPath);
+  const base = before && contentOf(store, before);
+  const theirs = after && contentOf(store, after);
+  const executable = mergeMode(before, after, node?.executable);
+  const mode = modeOfEntry({ type: "file", executable });
   const isRenamed = ownPath !== path;
   if (same(ours, theirs) && (!node || node.executable === executable) && !isRenamed) return;
   if (same(ours, base) || same(ours, theirs)) {
-    plan.edits.push({ path, content: theirs, executable });
+    plan.edits.push({ path, content: theirs, mode });
     return;
   }
   if (same(base, theirs) && ours) {
-    plan.edits.push({ path, content: ours, executable });
+    plan.edits.push({ path, content: ours, mode });
     return;
   }
   if (!ours || !theirs) {
@@ -289,9 +291,31 @@ async function mergeOne(merge: Merge, { path, before, theirs: after, ours: ownPa
   }
   const sides = { ours, base: base ?? Buffer.alloc(0), theirs };
   const merged = await runInTurns(mergeFile(sides, { ours: "this run", theirs: name }));
-  if (merged?.clean) plan.edits.push({ path, content: Buffer.from(merged.content), executable });
+  if (merged?.clean) plan.edits.push({ path, content: Buffer.from(merged.content), mode });
   else if (merged) addConflict(merge, { path, kind: "content", content: merged.content, executable });
   else addConflict(merge, { path, kind: "other", executable });
+}
+
+/** Merges a path where something else than a file is or was. Two changes of it conflict, unless they are the same. */
+function mergeWhole(merge: Merge, { path, before, after }: TreeDifference): void {
+  const { plan, store, layer } = merge;
+  const ours = layer.treeEntry(path);
+  if (isSameEntry(ours, after) && ours) return;
+  if (!isSameEntry(ours, before) || (after && isInTheWay(merge, path))) {
+    addConflict(merge, { path, kind: "other" });
+    return;
+  }
+  const mode = after?.mode.startsWith("12") ? "120000" : after?.mode.startsWith("16") ? "160000" : undefined;
+  const executable = after?.mode === "100755";
+  const content = after && contentOf(store, after);
+  plan.edits.push({ path, content, mode: mode ?? modeOfEntry({ type: "file", executable }) });
+}
+
+/** True if our side has a file where the path needs a folder, or a folder with files at the path, after the merge. */
+function isInTheWay({ layer, removed }: Merge, path: string): boolean {
+  if (foldersAbove(path).some((folder) => layer.treeEntry(folder) && !removed.has(folder))) return true;
+  if (layer.node(path)?.type !== "directory") return false;
+  return layer.files().some((file) => file.startsWith(`${path}/`) && !removed.has(file));
 }
 
 function addConflict({ plan }: Merge, conflict: MergeConflict & { executable?: boolean }): void {
@@ -302,8 +326,13 @@ function isPlain(file: TreeFile | undefined): boolean {
   return !file || file.mode.startsWith("100");
 }
 
-function readBlob(store: ObjectStore, { mode, oid }: TreeFile): Buffer | undefined {
-  if (mode.startsWith("16")) return undefined;
+function isSameEntry(a: TreeFile | undefined, b: TreeFile | undefined): boolean {
+  return a?.oid === b?.oid && a?.mode === b?.mode;
+}
+
+/** Returns the bytes of a file, the target of a link, or the commit of a submodule. */
+function contentOf(store: ObjectStore, { mode, oid }: TreeFile): Buffer {
+  if (mode === "160000") return Buffer.from(oid);
   const object = store.read(oid);
   if (!object) throw new Error(`The file ${oid} was not fetched.`);
   return object.data;
@@ -354,7 +383,7 @@ export async function compareTrees(
       const [was, is] = [old.get(itemName), now.get(itemName)];
       const path = next.folder ? `${next.folder}/${itemName}` : itemName;
       budget.spend(path, next.depth);
-      if (was?.oid === is?.oid && was?.mode === is?.mode) continue;
+      if (isSameEntry(was, is)) continue;
 
       const [oldFolder, newFolder] = [folderOid(was), folderOid(is)];
       if (oldFolder || newFolder)

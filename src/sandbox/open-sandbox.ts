@@ -14,10 +14,11 @@ import {
   type MergePlan,
   planMerge,
   treeOf,
+  versionOf,
 } from "./merge-branch.ts";
 import { ObjectStore } from "./object-store.ts";
 import { fetchContents, openBase } from "./open-base.ts";
-import { createOverlay, type Overlay } from "./overlay.ts";
+import { createOverlay, modeOfEntry, type Overlay } from "./overlay.ts";
 import { fileChange } from "./preview-files.ts";
 import {
   assertPushableBranch,
@@ -232,10 +233,10 @@ async function previewMerge(
   await loadContents();
   const plan = await planMerge(base, overlay.layers.repository, remote, { name, commit, heads, since });
   const writes = plan.conflicts.length === 0 || withConflicts ? mergeWrites(plan) : [];
-  const files = writes.map(({ path, content, executable }) => ({
+  const files = writes.map(({ path, content, mode }) => ({
     path,
     before: versionNow(overlay, path),
-    after: content && { content, executable },
+    after: content && versionOf(content, mode),
   }));
   return { commit, files };
 }
@@ -323,7 +324,9 @@ function readAt({ store }: Base, commit: string, path: string): Uint8Array | und
 /** Returns the files that a merge writes: the merged ones, and the conflicting ones with markers. */
 function mergeWrites({ edits, conflicts }: MergePlan): MergePlan["edits"] {
   const marked = conflicts.flatMap(({ path, content, executable }) =>
-    content === undefined ? [] : [{ path, content: Buffer.from(content), executable }],
+    content === undefined
+      ? []
+      : [{ path, content: Buffer.from(content), mode: modeOfEntry({ type: "file", executable }) }],
   );
   return [...edits, ...marked];
 }
@@ -333,5 +336,5 @@ function applyMerge(view: Pick<GitSandbox, "resolve" | "ruleFor">, overlay: Over
   const all = mergeWrites(plan);
   for (const { path } of all) assertWritable(view, path);
   for (const { path, content } of all) if (!content) overlay.remove("repository", path);
-  for (const { path, content, executable } of all) if (content) overlay.write("repository", path, content, executable);
+  for (const { path, content, mode } of all) if (content) overlay.write("repository", path, content, mode);
 }

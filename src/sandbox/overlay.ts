@@ -1,4 +1,5 @@
 import { Volume } from "memfs";
+import type { FileMode } from "#domain/preview.ts";
 import { type Base, type BaseEntry, readEntry } from "./base.ts";
 import { EventLoopYielder } from "./event-loop.ts";
 import { hashObject } from "./git-objects.ts";
@@ -9,7 +10,8 @@ import type { Space } from "./zones.ts";
 /** Everything a run has written to the repository and to its zones, with the state before each step. */
 export interface Overlay extends Pick<Sandbox, "pendingChanges" | "markStored" | "rollback"> {
   layers: Readonly<Record<Space, Layer>>;
-  write(space: Space, path: string, content: Uint8Array, executable?: boolean): void;
+  /** Keeps the executable bit of an existing file if the mode is undefined. */
+  write(space: Space, path: string, content: Uint8Array, mode?: FileMode): void;
   remove(space: Space, path: string): void;
   /** Applies stored changes to a new overlay, yielding to the event loop. */
   restore(stored: readonly StepChanges[]): Promise<void>;
@@ -37,9 +39,9 @@ export function createOverlay(base: Base, isHidden: (path: string) => boolean): 
     if (!open.has(key)) open.set(key, { space, path, before: layers[space].state(path) });
   }
 
-  function write(space: Space, path: string, content: Uint8Array, executable?: boolean): void {
+  function write(space: Space, path: string, content: Uint8Array, mode?: FileMode): void {
     touch(space, path);
-    layers[space].write(path, content, space === "run" ? false : executable);
+    layers[space].write(path, content, space === "run" ? "100644" : mode);
   }
 
   function remove(space: Space, path: string): void {
@@ -67,7 +69,7 @@ export function createOverlay(base: Base, isHidden: (path: string) => boolean): 
       const gone = changes.filter(({ content }) => content === undefined);
       for (const { path, mode } of gone) remove(spaceOf(mode), path);
       for (const { path, content, mode } of changes) {
-        if (content) write(spaceOf(mode), path, content, mode === "100755");
+        if (content) write(spaceOf(mode), path, content, mode === "scratch" ? undefined : mode);
         if (loop.isDue) await loop.turn();
       }
       openStep = step;
@@ -113,26 +115,41 @@ function spaceOf(mode: StoredChange["mode"]): Space {
 }
 
 function nowAt(layers: Overlay["layers"], { space, path }: Touched): StoredChange {
-  const layer = layers[space];
-  return stored(space, path, layer.read(path), layer.node(path)?.executable ?? false);
+  const state = layers[space].state(path);
+  return state.kind === "written" ? stored(space, path, state) : stored(space, path, layers[space].original(path));
 }
 
 /** Returns the content before a step. Computed on demand, since the base already contains most of it. */
 function storedAt(base: Base, { space, path, before }: Touched): StoredChange {
-  if (before.kind === "file") return stored(space, path, before.content, before.executable);
+  if (before.kind === "written") return stored(space, path, before);
 
   const entry = before.kind === "base" && space === "repository" ? base.entries.get(path) : undefined;
-  return stored(space, path, entry && readEntry(base, entry), entry?.executable ?? false);
+  return stored(space, path, entry && originalOf(base, entry));
 }
 
-function stored(space: Space, path: string, content: Buffer | undefined, executable: boolean): StoredChange {
-  if (space === "run") return { path, content, mode: "scratch" };
-  return { path, content, mode: executable ? "100755" : "100644" };
+/** What a layer holds at a path: the bytes of a file, the target of a link, or the commit of a submodule. */
+interface Content {
+  content: Buffer;
+  mode: FileMode;
+}
+
+function stored(space: Space, path: string, now: Content | undefined): StoredChange {
+  return { path, content: now?.content, mode: space === "run" ? "scratch" : (now?.mode ?? "100644") };
+}
+
+function originalOf(base: Base, entry: BaseEntry): Content {
+  return { content: readEntry(base, entry) ?? Buffer.from(entry.oid), mode: modeOfEntry(entry) };
+}
+
+/** Returns the mode of an entry as git stores it in a tree. */
+export function modeOfEntry({ type, executable }: Pick<BaseEntry, "type" | "executable">): FileMode {
+  if (type === "file") return executable ? "100755" : "100644";
+  return type === "symlink" ? "120000" : "160000";
 }
 
 function isSame(a: LayerState, b: LayerState): boolean {
-  if (a.kind !== "file" || b.kind !== "file") return a.kind === b.kind;
-  return a.executable === b.executable && (a.content === b.content || a.content.equals(b.content));
+  if (a.kind !== "written" || b.kind !== "written") return a.kind === b.kind;
+  return a.mode === b.mode && (a.content === b.content || a.content.equals(b.content));
 }
 
 /** A file, folder, link or submodule of the tree. */
@@ -145,12 +162,12 @@ export interface TreeNode {
 }
 
 /** The state of a path in a layer: `base` shows the base's entry, `gone` hides it. */
-type LayerState = { kind: "base" } | { kind: "gone" } | { kind: "file"; content: Buffer; executable: boolean };
+type LayerState = { kind: "base" } | { kind: "gone" } | ({ kind: "written" } & Content);
 
 interface Written {
   size: number;
   modified: Date;
-  executable: boolean;
+  mode: FileMode;
   /** The content of a large file. memfs copies a file on each read, which takes 9 ms for 20 MB. */
   content?: Buffer;
 }
@@ -184,7 +201,7 @@ export class Layer {
 
   node(path: string): TreeNode | undefined {
     const own = this.#written.get(path);
-    if (own) return { type: "file", size: own.size, modified: own.modified, executable: own.executable };
+    if (own) return { ...typeOf(own.mode), size: own.size, modified: own.modified };
 
     const entry = this.#below(path);
     const modified = entry?.modifiedMs !== undefined ? new Date(entry.modifiedMs) : (this.#base?.date ?? new Date(0));
@@ -195,9 +212,27 @@ export class Layer {
 
   /** Returns the bytes of a file or the target of a link, which must not be modified; undefined for anything else. */
   read(path: string): Buffer | undefined {
-    if (this.#written.has(path)) return this.#content(path);
+    const own = this.#written.get(path);
+    if (own) return own.mode === "160000" ? undefined : this.#content(path);
     const entry = this.#below(path);
     return this.#base && entry && readEntry(this.#base, entry);
+  }
+
+  /** Returns the mode and the object id at a path as git stores them in a tree; undefined for a folder. */
+  treeEntry(path: string): { mode: FileMode; oid: string } | undefined {
+    const own = this.#written.get(path);
+    if (own) {
+      const data = this.#content(path);
+      return { mode: own.mode, oid: own.mode === "160000" ? data.toString() : hashObject({ type: "blob", data }) };
+    }
+    const entry = this.#below(path);
+    return entry && { mode: modeOfEntry(entry), oid: entry.oid };
+  }
+
+  /** Returns what the base has at a path, unless it was deleted. */
+  original(path: string): Content | undefined {
+    const entry = this.#below(path);
+    return this.#base && entry && originalOf(this.#base, entry);
   }
 
   /** The names of a folder's direct entries. */
@@ -214,19 +249,21 @@ export class Layer {
   files(): string[] {
     const all = this.#base?.files ?? [];
     const kept = this.#deleted.size > 0 ? all.filter((path) => !this.#deleted.has(path)) : all;
-    return this.#written.size > 0 ? [...kept, ...this.#written.keys()].sort() : [...kept];
+    if (this.#written.size === 0) return [...kept];
+    const written = [...this.#written].filter(([, { mode }]) => mode.startsWith("100"));
+    return [...kept, ...written.map(([path]) => path)].sort();
   }
 
   state(path: string): LayerState {
     const own = this.#written.get(path);
-    if (own) return { kind: "file", content: this.#content(path), executable: own.executable };
+    if (own) return { kind: "written", content: this.#content(path), mode: own.mode };
     return { kind: this.#deleted.has(path) ? "gone" : "base" };
   }
 
   setState(path: string, state: LayerState): void {
     switch (state.kind) {
-      case "file":
-        this.#change(path, () => this.#put(path, state.content, state.executable));
+      case "written":
+        this.#change(path, () => this.#put(path, state.content, state.mode));
         break;
       case "gone":
         this.remove(path);
@@ -237,16 +274,17 @@ export class Layer {
     }
   }
 
-  /** Keeps the executable bit of an existing file unless `executable` is given. */
-  write(path: string, content: Uint8Array, executable?: boolean): void {
-    const isExecutable = executable ?? this.node(path)?.executable ?? false;
+  /** Keeps the executable bit of an existing file unless a mode is given. */
+  write(path: string, content: Uint8Array, given?: FileMode): void {
+    const mode = given ?? (this.node(path)?.executable ? "100755" : "100644");
     const entry = this.#base?.entries.get(path);
     // The size of a base file is 0 before its content is loaded.
     const mayBeSame = entry && (entry.size === 0 || entry.size === content.length);
-    const isSame = mayBeSame && entry.oid === hashObject({ type: "blob", data: content });
-    // Writing a link's own bytes restores the link: stored changes have no other way to express it.
-    const restores = isSame && (entry.type === "symlink" || entry.executable === isExecutable);
-    this.#change(path, () => (restores ? this.#clear(path) : this.#put(path, content, isExecutable)));
+    const oid =
+      mode === "160000" ? Buffer.from(content).toString() : mayBeSame && hashObject({ type: "blob", data: content });
+    // Writing a link's own bytes restores the link: changes stored by older releases have no other way to express it.
+    const restores = entry && entry.oid === oid && (entry.type === "symlink" || modeOfEntry(entry) === mode);
+    this.#change(path, () => (restores ? this.#clear(path) : this.#put(path, content, mode)));
   }
 
   remove(path: string): void {
@@ -315,16 +353,16 @@ export class Layer {
     }
   }
 
-  #put(path: string, content: Uint8Array, executable: boolean): void {
+  #put(path: string, content: Uint8Array, mode: FileMode): void {
     this.#clear(path);
     if (this.#base?.entries.has(path)) this.#deleted.add(path);
     this.#volume.mkdirSync(`/${folderOf(path)}`, { recursive: true });
     const isLarge = content.length > maxVolumeFileBytes;
     // memfs keeps the buffer it is given, and a Buffer from the pool would keep its whole slab in memory.
     this.#volume.writeFileSync(`/${path}`, isLarge ? "" : copyOf(content));
-    const own = { size: content.length, modified: new Date(), executable };
+    const own = { size: mode === "160000" ? 0 : content.length, modified: new Date(), mode };
     this.#written.set(path, isLarge ? { ...own, content: copyOf(content) } : own);
-    this.#bytes += content.length;
+    this.#bytes += own.size;
     for (const level of levelsOf(path)) {
       const key = foldPath(level);
       this.#writtenByFoldedPath.set(key, (this.#writtenByFoldedPath.get(key) ?? new Set()).add(level));
@@ -354,6 +392,11 @@ export class Layer {
     spellings?.delete(path);
     if (spellings?.size === 0) this.#writtenByFoldedPath.delete(key);
   }
+}
+
+function typeOf(mode: FileMode): Pick<TreeNode, "type" | "executable"> {
+  const type = mode === "120000" ? "symlink" : mode === "160000" ? "submodule" : "file";
+  return { type, executable: mode === "100755" };
 }
 
 /** Returns a path and the folders above it, outermost first. */

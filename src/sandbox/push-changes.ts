@@ -145,7 +145,7 @@ export async function buildTree(base: Base, layer: Layer, paths: readonly string
   }
 
   const tree = rewriteTree({ store, add }, base.tree, change) ?? add({ type: "tree", data: Buffer.alloc(0) });
-  const files = paths.map((path) => ({ path, ...changedFile(layer, path) }));
+  const files = paths.map((path) => changedFile(layer, path));
   return { tree, baseTree: base.tree, files, store, added: [...added] };
 }
 
@@ -196,19 +196,20 @@ async function packCommit(
 
 type AddObject = (object: GitObject) => string;
 
-function changedFile(layer: Layer, path: string) {
-  const node = layer.node(path);
-  return node?.type === "file"
-    ? { content: layer.read(path), executable: node.executable }
-    : { content: undefined, executable: false };
+/** Returns what a commit contains at a path: the bytes of a file, the target of a link, or the commit of a submodule. */
+function changedFile(layer: Layer, path: string): NewCommit["files"][number] {
+  const entry = layer.treeEntry(path);
+  const content = entry?.mode === "160000" ? Buffer.from(entry.oid) : layer.read(path);
+  return { path, mode: entry?.mode ?? "100644", content };
 }
 
 function treeItem(add: AddObject, layer: Layer, path: string): TreeItem | undefined {
-  const { content, executable } = changedFile(layer, path);
-  if (!content) return undefined;
+  const entry = layer.treeEntry(path);
+  if (!entry) return undefined;
 
-  const name = Buffer.from(path.slice(path.lastIndexOf("/") + 1));
-  return { mode: executable ? "100755" : "100644", name, oid: add({ type: "blob", data: content }) };
+  const data = layer.read(path);
+  if (data) add({ type: "blob", data });
+  return { ...entry, name: Buffer.from(path.slice(path.lastIndexOf("/") + 1)) };
 }
 
 function addFileChange(change: FolderChange, path: string, line: TreeItem | undefined): void {

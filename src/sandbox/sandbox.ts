@@ -1,5 +1,5 @@
 import type { NewCommit } from "#domain/github.ts";
-import type { FileChange } from "#domain/preview.ts";
+import type { FileChange, FileMode } from "#domain/preview.ts";
 import type { SandboxPolicy } from "#domain/worker.ts";
 import type { GitFolder, Workspace } from "#domain/workspace.ts";
 import type { FileVersions } from "./preview-files.ts";
@@ -29,9 +29,13 @@ export interface SandboxSource {
 /** The content of one path after a step, as the store keeps it; undefined when it was deleted. */
 export interface StoredChange {
   path: string;
+  /** The bytes of a file, the target of a link, or the commit of a submodule. */
   content: Uint8Array | undefined;
-  /** `100644`, `100755`, or `scratch` for a file in a zone that stays with the run and is never committed. */
-  mode: "100644" | "100755" | "scratch";
+  /**
+   * A mode of git, or `scratch` for a file in a zone that stays with the run and is never committed. Links and submodules
+   * come from merges.
+   */
+  mode: FileMode | "scratch";
 }
 
 /** The changes made by one tool call. */

@@ -1,7 +1,7 @@
 import { ToolError } from "#domain/errors.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { type Base, readEntry } from "./base.ts";
-import { DiffBudget, diffFile, type FileVersion } from "./diff-file.ts";
+import { DiffBudget, diffFile, type FileVersion, submoduleVersion } from "./diff-file.ts";
 import { EventLoopYielder, runInTurns } from "./event-loop.ts";
 import type { Overlay } from "./overlay.ts";
 import { isWithin } from "./paths.ts";
@@ -85,9 +85,10 @@ export function workingChanges({
   };
 }
 
-/** Returns a file or link in the base; undefined for anything else. */
+/** Returns a file, link or submodule in the base; undefined if there is none. */
 export function versionBefore(base: Base, path: string): FileVersion | undefined {
   const entry = base.entries.get(path);
+  if (entry?.type === "submodule") return submoduleVersion(entry.oid);
   const content = entry && readEntry(base, entry);
   return (
     content && {
@@ -99,9 +100,10 @@ export function versionBefore(base: Base, path: string): FileVersion | undefined
   );
 }
 
-/** Returns a file or link with the run's changes; undefined for anything else. */
+/** Returns a file, link or submodule with the run's changes; undefined if there is none. */
 export function versionNow({ layers: { repository } }: Overlay, path: string): FileVersion | undefined {
   const node = repository.node(path);
+  if (node?.type === "submodule") return submoduleVersion(repository.treeEntry(path)?.oid ?? "");
   const content = node && node.type !== "directory" ? repository.read(path) : undefined;
   return (
     content && { content, executable: node?.executable ?? false, ...(node?.type === "symlink" && { isLink: true }) }

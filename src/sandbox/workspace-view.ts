@@ -2,7 +2,7 @@ import { ToolError, type ToolErrorCode } from "#domain/errors.ts";
 import type { Change, ContentChunk, Entry, Workspace, ZoneRule } from "#domain/workspace.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import { type Base, readEntry } from "./base.ts";
-import type { Overlay, TreeNode } from "./overlay.ts";
+import { modeOfEntry, type Overlay, type TreeNode } from "./overlay.ts";
 import { folderOf, foldersAbove, followLinks, invalidPath, isWithin, parsePath } from "./paths.ts";
 import type { Zones } from "./zones.ts";
 
@@ -246,7 +246,8 @@ function write(view: View, path: string, content: Uint8Array | string, executabl
   assertNoCollision(view, path);
   assertNotLfsPointer(view, path);
   assertWithinLimits(view, path, bytes.length);
-  view.overlay.write(view.zones.spaceOf(path), path, bytes, executable);
+  const mode = executable === undefined ? undefined : modeOfEntry({ type: "file", executable });
+  view.overlay.write(view.zones.spaceOf(path), path, bytes, mode);
 }
 
 /** Throws if a file cannot be written there: over a folder, a link or a submodule, below a file, or outside the view. */
@@ -379,12 +380,12 @@ function move(view: View, from: string, to: string, overwrite: boolean): void {
 
   const kept = moves.map(({ file, target }) => {
     const layer = view.overlay.layers[view.zones.spaceOf(file)];
-    return { file, target, content: layer.read(file) ?? new Uint8Array(), executable: layer.node(file)?.executable };
+    return { file, target, content: layer.read(file) ?? new Uint8Array(), mode: layer.treeEntry(file)?.mode };
   });
   // Remove the old names first, so that a rename can change only the case, or turn a file into a folder.
   for (const { file } of kept) view.overlay.remove(view.zones.spaceOf(file), file);
-  for (const { target, content, executable } of kept) {
-    view.overlay.write(view.zones.spaceOf(target), target, content, executable);
+  for (const { target, content, mode } of kept) {
+    view.overlay.write(view.zones.spaceOf(target), target, content, mode);
   }
 }
 

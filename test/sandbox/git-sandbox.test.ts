@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { UserError } from "#domain/errors.ts";
+import type { GitFile } from "../support/git-server.ts";
 import { pushAll, type SandboxWorld, startSandboxWorld, textOf } from "../support/sandbox-world.ts";
 
 let world: SandboxWorld;
@@ -309,4 +310,85 @@ test("links and executable bits merge as in git", async () => {
     ["2", true],
   ]);
   expect(textOf(await sandbox.readBytes("link"))).toBe("1");
+});
+
+const [moduleBefore, moduleAfter] = ["1".repeat(40), "2".repeat(40)];
+
+test("links and submodules of the other branch are merged, stored and pushed as git merges them", async () => {
+  const repository = await world.repositoryWith({
+    a: "1",
+    b: "2",
+    link: { link: "a" },
+    "gone-link": { link: "a" },
+    "link-to-file": { link: "a" },
+    "folder/in": "1",
+    module: { submodule: moduleBefore },
+    "gone-module": { submodule: moduleBefore },
+  });
+  const parent = (await repository.git("rev-parse", "main")).trim();
+  const commit = await repository.commit({
+    branch: "topic",
+    files: {
+      link: { link: "b" },
+      "gone-link": null,
+      "link-to-file": "now a file",
+      "new/link": { link: "../a" },
+      "folder/in": null,
+      folder: { link: "new" },
+      module: { submodule: moduleAfter },
+      "gone-module": null,
+      "new/module": { submodule: moduleBefore },
+    },
+    parent,
+  });
+  await repository.commit({ files: { c: "main went on" } });
+  const merging = await world.open(repository);
+
+  const result = await merging.mergeBranch("topic");
+  const stored = merging.pendingChanges("call-1");
+  const sandbox = await world.open(repository, { changes: stored ? [stored] : [] });
+  const merged = [{ commit, since: parent }];
+  const plan = await sandbox.planPush({ tip: undefined, merged });
+  await pushAll(sandbox, "golem/merged", { merged, tree: plan.tree });
+
+  expect(result).toMatchObject({ conflicts: [], applied: true });
+  expect(textOf(await sandbox.readBytes("new/link"))).toBe("1");
+  expect(textOf(await sandbox.readBytes("link"))).toBe("2");
+  expect((await sandbox.stat("new/module")).type).toBe("submodule");
+  expect(await sandbox.paths()).toEqual(["a", "b", "c", "link-to-file"]);
+  await expect(sandbox.write("new/link", "x")).rejects.toThrow("symbolic link");
+  expect(await repository.git("rev-parse", "golem/merged^{tree}")).toBe(
+    await repository.git("merge-tree", "--write-tree", "main", "topic"),
+  );
+  expect(await sandbox.diffAgainstBase("module")).toContain(
+    `-Subproject commit ${moduleBefore}\n+Subproject commit ${moduleAfter}\n`,
+  );
+});
+
+test.each<[string, Record<string, GitFile | null>, Record<string, GitFile | null>]>([
+  ["a link that both sides changed", { link: { link: "b" } }, { link: { link: "c" } }],
+  [
+    "a submodule that both sides changed",
+    { module: { submodule: moduleAfter } },
+    { module: { submodule: "3".repeat(40) } },
+  ],
+  ["a link that one side removed", { link: { link: "b" } }, { link: null }],
+  ["a file where the other side has a folder", { place: "1" }, { "place/in": "1" }],
+  ["a folder where the other side has a file", { "place/in": "1" }, { place: "1" }],
+  ["a folder where the other side has a link", { "place/in": "1" }, { place: { link: "a" } }],
+  ["a link where the other side has a folder", { place: { link: "a" } }, { "place/in": "1" }],
+])("%s is a conflict, as in git", async (_, ours, theirs) => {
+  const repository = await world.repositoryWith({ a: "1", link: { link: "a" }, module: { submodule: moduleBefore } });
+  const parent = (await repository.git("rev-parse", "main")).trim();
+  await repository.commit({ branch: "topic", files: theirs, parent });
+  await repository.commit({ files: ours });
+  const sandbox = await world.open(repository);
+
+  const { applied, conflicts } = await sandbox.mergeBranch("topic");
+
+  await expect(repository.git("merge-tree", "--write-tree", "main", "topic")).rejects.toThrow();
+  expect({ applied, kinds: conflicts.map(({ kind }) => kind) }).toEqual({
+    applied: false,
+    kinds: [expect.stringMatching(/^(other|deleted)$/)],
+  });
 });

@@ -29,8 +29,8 @@ const NewTree = z.object({
   tree: z.array(
     z.object({
       path: z.string().min(1),
-      mode: z.enum(["100644", "100755", "120000"]),
-      type: z.literal("blob"),
+      mode: z.enum(["100644", "100755", "120000", "160000"]),
+      type: z.enum(["blob", "commit"]),
       content: z.string().optional(),
       sha: commitHash.nullable().optional(),
     }),

@@ -33,11 +33,12 @@ export async function createCommit(
   return (await api.call("POST /repos/{owner}/{repo}/git/commits", parameters, options)).sha;
 }
 
-async function treeEntry(api: RepositoryApi, { path, content, executable }: NewCommit["files"][number]) {
-  const entry = { path, mode: executable ? ("100755" as const) : ("100644" as const), type: "blob" as const };
+async function treeEntry(api: RepositoryApi, { path, content, mode }: NewCommit["files"][number]) {
+  const entry = { path, mode, type: mode === "160000" ? ("commit" as const) : ("blob" as const) };
   if (!content) return { ...entry, sha: null };
 
   const bytes = Buffer.from(content);
+  if (mode === "160000") return { ...entry, sha: bytes.toString() };
   const text = bytes.length <= maxTextBytes && isUtf8(bytes) ? bytes.toString("utf8") : undefined;
   if (text !== undefined && !unsafeText.test(text)) return { ...entry, content: text };
   const blob = { content: bytes.toString("base64"), encoding: "base64" };

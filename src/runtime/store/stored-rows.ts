@@ -244,7 +244,7 @@ export const ChangeColumns = z.object({
   content: z.instanceof(Uint8Array).nullable(),
 });
 
-const Mode = z.enum(["100644", "100755", "scratch"]) satisfies z.ZodType<StoredChange["mode"]>;
+const Mode = z.enum(["100644", "100755", "120000", "160000", "scratch"]) satisfies z.ZodType<StoredChange["mode"]>;
 
 export function readChange({ path, mode, content }: z.infer<typeof ChangeColumns>): StoredChange {
   return {

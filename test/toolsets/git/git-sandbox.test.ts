@@ -228,7 +228,15 @@ test("GitHub signs the commits of a repository that requires it, and an earlier 
       createCommit: async (commit) => (isEnabled ? signed.github.createCommit(commit) : undefined),
     },
     at: { branch: "main" },
-    changes: [],
+    changes: [
+      {
+        step: "a merge",
+        changes: [
+          { path: "assets/link", content: Buffer.from("../LICENSE"), mode: "120000" },
+          { path: "vendor/module", content: Buffer.from("1".repeat(40)), mode: "160000" },
+        ],
+      },
+    ],
   });
   const { call, history } = await toolsetWorld(pullRequestToolset, { sandbox, services: { github: signed.github } });
   const binary = Uint8Array.from({ length: 512 }, (_, index) => index % 256);
