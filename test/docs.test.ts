@@ -53,6 +53,15 @@ test.each(documents)("the commands in %s exist, with their options", (file) => {
   expect(wrong.map(([line]) => line)).toEqual([]);
 });
 
+test.each(["AGENTS.md", "docs/architecture.md"])("the files that %s names exist", (document) => {
+  const files = globSync(["{src,playground,test,scripts}/**/*.{ts,js}", "*.ts"]);
+  const named = [...readFileSync(document, "utf8").matchAll(/`(\w[\w/.-]*\.[jt]s)`/g)].map(([, name = ""]) => name);
+
+  const unknown = named.filter((name) => !files.some((file) => file === name || file.endsWith(`/${name}`)));
+
+  expect(unknown).toEqual([]);
+});
+
 test("settings in shell examples are ones that the programs read", () => {
   const known = { ...Environment.shape, ...ActionEnvironment.shape };
   const others = ["NODE_USE_ENV_PROXY", "HTTPS_PROXY", "NO_PROXY", "PGPASSWORD"];
