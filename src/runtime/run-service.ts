@@ -1,9 +1,8 @@
 import { randomUUID } from "node:crypto";
-import type { Approval } from "#domain/approval.ts";
 import { OutageError, UserError } from "#domain/errors.ts";
 import type { RunEvent } from "#domain/events.ts";
-import type { ReportedLocation, RepositoryRef } from "#domain/github.ts";
-import { branchOf, type RunSpec, type RunState, type RunView, shortId } from "#domain/run.ts";
+import type { ReportedLocation } from "#domain/github.ts";
+import { branchOf, type RunState, type RunView, shortId } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import { RunStarter } from "#runtime/start/start-run.ts";
 import { TriggeredRuns } from "#runtime/start/triggered-runs.ts";
@@ -41,26 +40,30 @@ export class RunService implements Runs {
   readonly #starter: RunStarter;
   readonly #triggers: TriggeredRuns;
 
+  // The operations of other files.
+  readonly startRun: Runs["startRun"] = (request) => this.#starter.start(request);
+  readonly startTriggered: Runs["startTriggered"] = (event) => this.#triggers.start(event);
+  readonly listSchedules: Runs["listSchedules"] = (...request) => this.#triggers.listSchedules(...request);
+  readonly startScheduled: Runs["startScheduled"] = (request) => this.#triggers.startScheduled(request);
+  readonly decideApprovals: Runs["decideApprovals"] = (...decision) => decideApprovals(this.#options, ...decision);
+  readonly revokeApproval: Runs["revokeApproval"] = (...request) => revokeApproval(this.#options, ...request);
+  readonly pendingApprovals: Runs["pendingApprovals"] = (thread) => pendingApprovals(this.#options, thread);
+  readonly openPullRequests: Runs["openPullRequests"] = (repository) => openPullRequests(this.#options, repository);
+  readonly closedPullRequests: Runs["closedPullRequests"] = (repository) =>
+    closedPullRequests(this.#options, repository);
+  readonly requestBaseMerge: Runs["requestBaseMerge"] = (...request) => requestBaseMerge(this.#options, ...request);
+  readonly requestExit: Runs["requestExit"] = (...request) => requestExit(this.#options, ...request);
+  readonly retry: Runs["retry"] = (...request) => retry(this.#options, this.#starter, ...request);
+  readonly clearConversation: Runs["clearConversation"] = (...request) => clearConversation(this.#options, ...request);
+  readonly listModels: Runs["listModels"] = (...request) => listModels(this.#options, ...request);
+  readonly changeModel: Runs["changeModel"] = (...request) => changeModel(this.#options, ...request);
+  readonly raiseCostLimit: Runs["raiseCostLimit"] = (...request) => raiseCostLimit(this.#options, ...request);
+  readonly showChanges: Runs["showChanges"] = (...request) => showChanges(this.#options, ...request);
+
   constructor(options: RunsOptions) {
     this.#options = options;
     this.#starter = new RunStarter(options);
     this.#triggers = new TriggeredRuns(this.#starter, options);
-  }
-
-  startTriggered(event: Parameters<Runs["startTriggered"]>[0]): Promise<string[]> {
-    return this.#triggers.start(event);
-  }
-
-  listSchedules(...request: Parameters<Runs["listSchedules"]>): ReturnType<Runs["listSchedules"]> {
-    return this.#triggers.listSchedules(...request);
-  }
-
-  startScheduled(request: Parameters<Runs["startScheduled"]>[0]): Promise<void> {
-    return this.#triggers.startScheduled(request);
-  }
-
-  startRun(request: Parameters<Runs["startRun"]>[0]): Promise<RunSpec> {
-    return this.#starter.start(request);
   }
 
   async deliverMessage(
@@ -115,18 +118,6 @@ export class RunService implements Runs {
     const events: RunEvent[] = stateOf(run) === "interrupted" ? [message, { type: "run.resume", by, via }] : [message];
     await this.#appendToEach([run], events, deliveryId);
     return true;
-  }
-
-  decideApprovals(thread: ThreadRef, decision: Parameters<Runs["decideApprovals"]>[1]): Promise<Approval[]> {
-    return decideApprovals(this.#options, thread, decision);
-  }
-
-  revokeApproval(thread: ThreadRef, request: Parameters<Runs["revokeApproval"]>[1]): Promise<Approval> {
-    return revokeApproval(this.#options, thread, request);
-  }
-
-  pendingApprovals(thread: ThreadRef): Promise<Approval[]> {
-    return pendingApprovals(this.#options, thread);
   }
 
   async deliverReview(
@@ -214,18 +205,6 @@ export class RunService implements Runs {
     return this.#options.store.findPost(`approval/${approvalId}`);
   }
 
-  openPullRequests(repository: RepositoryRef): ReturnType<Runs["openPullRequests"]> {
-    return openPullRequests(this.#options, repository);
-  }
-
-  closedPullRequests(repository: RepositoryRef): ReturnType<Runs["closedPullRequests"]> {
-    return closedPullRequests(this.#options, repository);
-  }
-
-  requestBaseMerge(thread: ThreadRef, request: Parameters<Runs["requestBaseMerge"]>[1]): Promise<void> {
-    return requestBaseMerge(this.#options, thread, request);
-  }
-
   async requestStop(
     thread: ThreadRef,
     { by, via, deliveryId, runId }: Parameters<Runs["requestStop"]>[1],
@@ -270,34 +249,6 @@ export class RunService implements Runs {
     const live = await this.#liveRuns(thread, runId);
     if (live.length === 0) throw new UserError("No worker is running here.");
     return this.#appendToEach(live, [{ type: "run.cancel", by, via }], deliveryId);
-  }
-
-  requestExit(thread: ThreadRef, request: Parameters<Runs["requestExit"]>[1]): Promise<void> {
-    return requestExit(this.#options, thread, request);
-  }
-
-  retry(thread: ThreadRef, request: Parameters<Runs["retry"]>[1]): Promise<void> {
-    return retry(this.#options, this.#starter, thread, request);
-  }
-
-  clearConversation(thread: ThreadRef, request: Parameters<Runs["clearConversation"]>[1]): Promise<void> {
-    return clearConversation(this.#options, thread, request);
-  }
-
-  listModels(...request: Parameters<Runs["listModels"]>): ReturnType<Runs["listModels"]> {
-    return listModels(this.#options, ...request);
-  }
-
-  changeModel(thread: ThreadRef, request: Parameters<Runs["changeModel"]>[1]): Promise<void> {
-    return changeModel(this.#options, thread, request);
-  }
-
-  raiseCostLimit(thread: ThreadRef, request: Parameters<Runs["raiseCostLimit"]>[1]): Promise<number | undefined> {
-    return raiseCostLimit(this.#options, thread, request);
-  }
-
-  showChanges(thread: ThreadRef, request: Parameters<Runs["showChanges"]>[1]): Promise<void> {
-    return showChanges(this.#options, thread, request);
   }
 
   async reportLocation(reported: ReportedLocation): Promise<void> {
