@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { onTestFinished } from "vitest";
+import { afterAll, beforeAll, onTestFinished } from "vitest";
 import type { ModelCall } from "#domain/events.ts";
 import type { RunSpec } from "#domain/run.ts";
 import { WorkerDefinition } from "#domain/worker.ts";
@@ -19,12 +19,19 @@ export interface ToolboxWorldOptions {
     : never;
   services?: Partial<ToolServices>;
   spec?: Partial<RunSpec>;
+  /** Takes what closes the world. Default: it is closed after the test. */
+  onEnd?: OnEnd;
 }
 
+type OnEnd = (close: () => Promise<void>) => void;
+
 /** Creates a folder that is deleted after the test. */
-export async function temporaryFolder(files: Record<string, string> = {}): Promise<string> {
+export async function temporaryFolder(
+  files: Record<string, string> = {},
+  onEnd: OnEnd = onTestFinished,
+): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "golem-forge-test-"));
-  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  onEnd(() => rm(folder, { recursive: true, force: true }));
   for (const [name, content] of Object.entries(files)) {
     await mkdir(dirname(join(folder, name)), { recursive: true });
     await writeFile(join(folder, name), content);
@@ -48,7 +55,7 @@ export async function toolboxWorld(toolset: Toolset, config: unknown, options: T
     ...options.services,
   };
   const toolbox = await openToolbox(worker, services, { toolsets: [toolset] });
-  onTestFinished(() => toolbox.close());
+  (options.onEnd ?? onTestFinished)(() => toolbox.close());
 
   let calls = 0;
   const printed: string[] = [];
@@ -73,17 +80,32 @@ export async function toolboxWorld(toolset: Toolset, config: unknown, options: T
   };
 }
 
+interface CustomTools {
+  tools: string[];
+  approval?: unknown;
+  timeout?: number;
+}
+
 /** Opens a toolbox with the tools of a deployment's `tools.ts`. */
-export async function customTools(
-  source: string,
-  { tools, ...config }: { tools: string[]; approval?: unknown; timeout?: number },
-  options: ToolboxWorldOptions = {},
-) {
-  const folder = await temporaryFolder({ "tools.ts": source });
+export async function customTools(source: string, config: CustomTools, options: ToolboxWorldOptions = {}) {
+  const folder = await temporaryFolder({ "tools.ts": source }, options.onEnd);
   const world = await toolboxWorld(
     customToolset,
-    { module: "./tools.ts", tools, ...config },
+    { module: "./tools.ts", ...config },
     { ...options, services: { workerDirectory: folder, ...options.services } },
   );
   return { ...world, folder };
+}
+
+/** Opens one toolbox for all tests of a file or a group: each has a process of its own, which takes long to start. */
+export function sharedCustomTools(source: string, config: CustomTools): () => Awaited<ReturnType<typeof customTools>> {
+  const closing: (() => Promise<void>)[] = [];
+  let world: Awaited<ReturnType<typeof customTools>>;
+  beforeAll(async () => {
+    world = await customTools(source, config, { onEnd: (close) => closing.unshift(close) });
+  });
+  afterAll(async () => {
+    for (const close of closing) await close();
+  });
+  return () => world;
 }

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { createServer } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { customTools } from "../../support/custom-tools-world.ts";
+import { customTools, sharedCustomTools } from "../../support/custom-tools-world.ts";
 
 /** One function per attack; each gives `reached: …` when it got what it wanted. */
 const attacks = {
@@ -145,6 +145,8 @@ export const answersForOthers = tool("answersForOthers", async () => {
 
 describe("a tool that misbehaves", () => {
   const tools = [...unruly.matchAll(/export const (\w+) = tool/g)].map((match) => match[1] ?? "");
+  const patient = sharedCustomTools(unruly, { tools, timeout: 20 });
+  const impatient = sharedCustomTools(unruly, { tools, timeout: 1 });
 
   test.each([
     ["loop", "TIMEOUT", /did not finish within 1 s/],
@@ -154,7 +156,7 @@ describe("a tool that misbehaves", () => {
     ["swell", "EXECUTION_ERROR", /process of|allocat/i],
     ["huge", "EXECUTION_ERROR", /sent a line that is too long/],
   ])("%s ends in a clear error, and the next call gets a new process", async (tool, code, message) => {
-    const { run } = await customTools(unruly, { tools, timeout: tool === "loop" || tool === "hang" ? 1 : 20 });
+    const { run } = code === "TIMEOUT" ? impatient() : patient();
 
     const { error } = await run(tool);
 
@@ -163,7 +165,7 @@ describe("a tool that misbehaves", () => {
   });
 
   test("achieves nothing with floods, forged messages, hostile objects and late calls", async () => {
-    const { run, printed, sandbox } = await customTools(unruly, { tools });
+    const { run, printed, sandbox } = patient();
 
     expect((await run("chatter")).llmContent).toBe("said");
     expect(printed.join("").length).toBeLessThanOrEqual(200_000);
@@ -178,7 +180,7 @@ describe("a tool that misbehaves", () => {
   });
 
   test("cannot change anything in its approval rule, and a person decides if the rule fails", async () => {
-    const { review, sandbox } = await customTools(unruly, { tools });
+    const { review, sandbox } = patient();
 
     expect(await review("sly")).toMatchObject({ kind: "refuse", result: { error: { code: "PERMISSION_DENIED" } } });
     expect(await review("unsure")).toMatchObject({ kind: "ask", reason: expect.stringContaining("no idea") });
@@ -186,7 +188,7 @@ describe("a tool that misbehaves", () => {
   });
 
   test("an approval rule that hangs leaves the decision to a person", async () => {
-    const { review } = await customTools(unruly, { tools, timeout: 1 });
+    const { review } = impatient();
 
     expect(await review("stuck")).toMatchObject({
       kind: "ask",
