@@ -1,5 +1,3 @@
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
@@ -28,9 +26,9 @@ export default defineConfig({
     include: mutationTests ?? ["test/**/*.test.ts"],
     globalSetup: mutationTests ? [] : "test/support/global-setup.ts",
     // A busy machine is slow, and a wait that succeeds costs nothing.
-    testTimeout: 90_000,
-    hookTimeout: 90_000,
-    expect: { poll: { timeout: 60_000 } },
+    testTimeout: 300_000,
+    hookTimeout: 300_000,
+    expect: { poll: { timeout: 120_000 } },
     // Twice the cores of a small machine, because tests with real processes spend about half of their time waiting.
     maxWorkers: 4,
     // A shared machine can pause for seconds, and tests with real processes have deadlines. The report names retries.
@@ -38,7 +36,5 @@ export default defineConfig({
     // Loading the modules anew for each file took a third of the time; no file changes what another one sees.
     isolate: false,
     sequence: { sequencer: LongFirst },
-    // Many tests start Node programs; what Node compiled the first time serves the others.
-    env: { NODE_COMPILE_CACHE: join(tmpdir(), "golem-forge-compile-cache") },
   },
 });

@@ -235,7 +235,7 @@ export class LocalGitHub {
   async until<T>(
     find: (snapshot: GitHubSnapshot) => T | undefined,
     {
-      timeoutMs = 60_000,
+      timeoutMs = 120_000,
       what = "the expected state",
       onTimeout = () => new Error(`GitHub did not show ${what} within ${timeoutMs} ms.`),
     }: { timeoutMs?: number; what?: string; onTimeout?: () => Error } = {},

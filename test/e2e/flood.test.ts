@@ -51,7 +51,7 @@ beforeAll(async () => {
   const story = forge.open({ title: "Before the flood", script: byTurn({ text: "Ready." }) });
   story.comment("/run flooder");
   await story.botComment(/Ready\./);
-}, 60_000);
+});
 afterAll(async () => {
   await health.close();
   await forge.close();

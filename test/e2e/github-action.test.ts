@@ -1,4 +1,4 @@
-import { afterEach, expect, test, vi } from "vitest";
+import { afterEach, expect, test } from "vitest";
 import {
   type ActionWorld,
   type ActionWorldOptions,
@@ -10,8 +10,6 @@ import { approvalIdIn } from "../support/forge-world.ts";
 
 let world: ActionWorld;
 
-// Several jobs start a process each.
-vi.setConfig({ testTimeout: 300_000 });
 afterEach(() => world.close());
 
 async function start(options: Partial<ActionWorldOptions> = {}): Promise<ActionWorld> {
@@ -35,7 +33,7 @@ test("from /run to the merge, jobs that end when everything waits do the work, a
   });
 
   maintainer.comment(issue.number, `/approve ${approvalIdIn(request)}`);
-  await expect.poll(() => kills, { timeout: 30_000 }).toBe(1);
+  await expect.poll(() => kills).toBe(1);
   await runner.triggerSchedule(actionRepository);
   await botComment(issue.number, /✅ \*\*fixer\*\*\n/);
   await runner.idle();
@@ -54,7 +52,7 @@ test("from /run to the merge, jobs that end when everything waits do the work, a
   checks.report("golem-forge", { status: "in_progress" });
   checks.completeWorkflow(ci, "failure");
   const learned = () => world.model.requests.some((request) => JSON.stringify(request).includes("1 test fails"));
-  await expect.poll(learned, { timeout: 30_000 }).toBe(true);
+  await expect.poll(learned).toBe(true);
   await runner.idle();
 
   maintainer.markReady(pull?.number ?? 0);
@@ -112,7 +110,7 @@ test("without the model's key, the job says which secret is missing", async () =
 
   github.as("maintainer").openIssue({ title: "Anything", body: "/run fixer" });
 
-  await expect.poll(() => runner.finished.length, { timeout: 30_000 }).toBe(1);
+  await expect.poll(() => runner.finished.length).toBe(1);
   expect(runner.finished[0]).toMatchObject({
     exitCode: 2,
     output: expect.stringContaining("No key of a model is set"),

@@ -51,5 +51,5 @@ describe("a GitHub that enforces its rate limits", () => {
     await Promise.all(threads.map(({ botComment }) => botComment(/asks for approval/)));
 
     expect(stories.github.requests.filter(({ status }) => status === 403 || status === 429)).toEqual([]);
-  }, 120_000);
+  });
 });

@@ -148,7 +148,6 @@ describe.concurrent("a waiting run", () => {
         expect(
           requests.some(({ path, status }) => path.includes(`/issues/${issue.number}/comments`) && status === ended),
         ).toBe(true),
-      { timeout: 60_000 },
     );
     await forge.github.deliveriesSettled();
     const moved = (await forge.github.snapshot())["playground/target"]?.issues.find((one) => one.number === number);

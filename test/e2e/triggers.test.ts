@@ -163,4 +163,4 @@ test("a schedule that a repository has when the app is installed on it starts a 
   github.accountChanges.install();
 
   await botComment(1, /Started by schedule/);
-}, 60_000);
+});

@@ -23,7 +23,7 @@ function startDemo(args: string[], environment: Record<string, string | undefine
   return { child, ended, opened: opened.promise, output: () => output };
 }
 
-test("--story plays from the issue through CI and a review to the merge", { timeout: 300_000 }, async () => {
+test("--story plays from the issue through CI and a review to the merge", async () => {
   const { ended, output } = startDemo(["--story"]);
 
   const code = await ended;
@@ -61,7 +61,7 @@ test("the printed addresses work, a killed app is restarted, and a signal stops 
   await expect(fetch(url)).rejects.toThrow();
 });
 
-test("a port in use is reported in a sentence", { timeout: 60_000 }, async () => {
+test("a port in use is reported in a sentence", async () => {
   const other = createServer().listen(0, "127.0.0.1");
   await new Promise((resolve) => other.once("listening", resolve));
   const { port } = other.address() as AddressInfo;
@@ -74,7 +74,7 @@ test("a port in use is reported in a sentence", { timeout: 60_000 }, async () =>
   expect(code).toBe(1);
 });
 
-test("a missing git is reported in a sentence", { timeout: 60_000 }, async () => {
+test("a missing git is reported in a sentence", async () => {
   const { ended, output } = startDemo([], { PATH: "/nonexistent" });
 
   const code = await ended;

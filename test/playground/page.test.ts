@@ -84,22 +84,21 @@ const browserPath = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin
 describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: none is installed)"}`, () => {
   let browser: Browser;
   beforeAll(async () => {
-    browser = await chromium.launch({ executablePath: browserPath ?? "", args: ["--no-sandbox"] });
-  }, 60_000);
+    browser = await chromium.launch({ executablePath: browserPath ?? "", args: ["--no-sandbox", "--disable-gpu"] });
+  });
   afterAll(() => browser.close());
 
   /** Opens a page as narrow as a phone, and collects the errors it reports. */
   async function openPage(): Promise<{ page: Page; problems: string[] }> {
     const page = await browser.newPage({ viewport: { width: 390, height: 844 } });
+    page.setDefaultTimeout(120_000);
     const problems: string[] = [];
     page.on("pageerror", (error) => problems.push(error.message));
     page.on("console", (message) => message.type() === "error" && problems.push(message.text()));
     return { page, problems };
   }
 
-  test("a person opens an issue, comments, and sees the bot's comment appear and change", {
-    timeout: 60_000,
-  }, async () => {
+  test("a person opens an issue, comments, and sees the bot's comment appear and change", async () => {
     const { page, problems } = await openPage();
     const octokit = await world.client();
 
@@ -125,9 +124,7 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: none
     expect(problems).toEqual([]);
   });
 
-  test("a person filters the changed files of a pull request, and sees them as a tree", {
-    timeout: 60_000,
-  }, async () => {
+  test("a person filters the changed files of a pull request, and sees them as a tree", async () => {
     const { page, problems } = await openPage();
     const { github } = world;
     const names = ["src/a/one.js", "src/a/two.js", "src/b/naïve café 🎉.js", "NOTES.md"];
@@ -153,7 +150,7 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: none
     expect(problems).toEqual([]);
   });
 
-  test("a person reviews lines of a pull request, marks it ready and merges it", { timeout: 60_000 }, async () => {
+  test("a person reviews lines of a pull request, marks it ready and merges it", async () => {
     const { page, problems } = await openPage();
     const { github } = world;
     await commitTo(github, "work", { "src/total.js": "export const total = 2;\n" });

@@ -56,7 +56,7 @@ export async function startStories(options: Omit<ForgeOptions, "script"> = {}) {
     script = alwaysReplies("Done."),
     repository,
     by = "visitor",
-    timeoutMs = 60_000,
+    timeoutMs = 120_000,
   }: NewStory): Story {
     const requests: ChatRequest[] = [];
     const { promise: asked, resolve: wake } = Promise.withResolvers<void>();
