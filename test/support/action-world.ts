@@ -12,7 +12,7 @@ export interface ActionWorldOptions extends Pick<ActionRunnerOptions, "environme
   repository?: Partial<NewRepository>;
   /** The code that jobs run. Default: the npm package. */
   from?: ActionWorkflowOptions["from"];
-  /** How long to wait for a change in a thread. Default: 40 seconds. */
+  /** How long to wait for a change in a thread. Default: two minutes. */
   timeoutMs?: number;
 }
 
@@ -23,7 +23,7 @@ export async function startActionWorld({
   script,
   repository,
   from = { version: "0.1.0" },
-  timeoutMs = 40_000,
+  timeoutMs = 120_000,
   ...options
 }: ActionWorldOptions) {
   const model = await startModelServer({ script });
@@ -40,7 +40,7 @@ export async function startActionWorld({
     github,
     secrets: { OPENAI_API_KEY: "sk-not-a-real-key-of-anyone" },
     environment: {
-      NODE_COMPILE_CACHE: "/tmp/golem-forge-compile-cache",
+      NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE ?? "",
       OPENAI_BASE_URL: model.url,
       GOLEM_FORGE_STATUS_INTERVAL_MS: "50",
       GOLEM_FORGE_WRITE_INTERVAL_MS: "0",

@@ -17,7 +17,7 @@ export interface ForgeOptions {
   limits?: TestGitHubOptions["limits"];
   /** Variables in addition to those of every app. */
   environment?: Record<string, string>;
-  /** How long to wait for a change in a thread. Default: a minute. */
+  /** How long to wait for a change in a thread. Default: two minutes. */
   timeoutMs?: number;
   /** Options for Node. */
   nodeOptions?: string[];
@@ -69,7 +69,7 @@ export async function startForge(options: ForgeOptions) {
   const environment: Record<string, string> = {
     PATH: process.env.PATH ?? "",
     // Tests start the app many times; the cache spares the later starts the compilation.
-    NODE_COMPILE_CACHE: join(tmpdir(), "golem-forge-compile-cache"),
+    NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE ?? "",
     APP_ID: String(appId),
     PRIVATE_KEY: privateKey,
     WEBHOOK_SECRET: webhookSecret,
@@ -147,7 +147,7 @@ export async function startForge(options: ForgeOptions) {
           );
           return thread && find(thread);
         },
-        { what, timeoutMs: options.timeoutMs ?? 60_000 },
+        { what, timeoutMs: options.timeoutMs ?? 120_000 },
       )
       .catch((error: Error) => {
         throw new Error(`${error.message}\nThe app printed:\n${printed}`);

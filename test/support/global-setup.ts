@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { chmod, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import type { TestProject } from "vitest/node";
@@ -13,8 +13,11 @@ export default async function setUp(project: TestProject): Promise<() => Promise
   await chmod(folder, 0o755);
   project.provide("postgresFolder", folder);
   const bundler = fileURLToPath(new URL("./bundle-app.ts", import.meta.url));
-  // Vitest's workers inherit it.
-  process.env.GOLEM_FORGE_TEST_APP = (await promisify(execFile)(process.execPath, [bundler])).stdout;
+  const { stdout: app } = await promisify(execFile)(process.execPath, [bundler]);
+  // Vitest's workers inherit both. Many tests start Node programs: what Node compiled the first time serves the others. The
+  // cache is deleted with the bundle when the program has changed.
+  process.env.GOLEM_FORGE_TEST_APP = app;
+  process.env.NODE_COMPILE_CACHE = join(dirname(app), "compile-cache");
   return async () => {
     const pid = await readFile(join(folder, "pid"), "utf8").catch(() => undefined);
     if (pid && !(await stopPostgresServer(Number(pid)))) {
