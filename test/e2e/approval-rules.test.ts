@@ -1,6 +1,7 @@
 import { Writable } from "node:stream";
 import { describe, expect, test } from "vitest";
 import { addUser } from "#playground/github/create-world.ts";
+import type { SnapshotComment } from "#playground/github/snapshot.ts";
 import type { ModelReply } from "#playground/model/model-server.ts";
 import type { CommandContext } from "#terminal/golem/command-context.ts";
 import { audit } from "#terminal/golem/database-commands.ts";
@@ -116,6 +117,97 @@ test("a renamed person keeps the right to approve, and the login's new owner doe
   await github.until((snapshot) => Object.values(snapshot)[0]?.pulls[0]);
 });
 
+const box = /^- \[ \] Approve `\w+` exactly as shown$/m;
+
+/** A run that asks to delete the readme. */
+function asksToDelete() {
+  const script = byTurn(call("delete_file", { path: "README.md" }), { text: "It is gone." });
+  return started("approve_by_checkbox: true\napprovers: [maintainer]\n", script);
+}
+
+/** Resolves to a request that was posted after this one. */
+function postedAgain({ inThread }: SharedForge, number: number, request: SnapshotComment): Promise<SnapshotComment> {
+  return inThread(
+    number,
+    ({ comments }) => comments.find(({ id, body }) => id > request.id && box.test(body)),
+    "the request in a new comment",
+  );
+}
+
+const tick = (body: string) => body.replace("- [ ] ", "- [x] ");
+
+test("ticking the box of a request approves exactly what it shows, by someone who may approve", async () => {
+  const { forge, github, number, request } = await asksToDelete();
+
+  github.as("contributor").editComment(request.id, tick(request.body));
+  await forge.botComment(number, /contributor may not approve here/);
+  await forge.inThread(
+    number,
+    ({ comments }) => comments.find(({ id, body }) => id === request.id && body === request.body),
+    "the request as it was",
+  );
+  github.as("maintainer").editComment(request.id, tick(request.body).replaceAll("\n", "\r\n"));
+
+  await forge.botComment(number, /✅ Approved by maintainer/);
+  await forge.botComment(number, /It is gone\./);
+  expect(forge.model.requests).toHaveLength(2);
+});
+
+test("an edit that changes anything else approves nothing, and only answers to the request that is posted again count", async () => {
+  const { forge, github, number, request } = await asksToDelete();
+  const maintainer = github.as("maintainer");
+
+  maintainer.editComment(request.id, tick(request.body).replace("README.md", "LICENSE"));
+  const again = await postedAgain(forge, number, request);
+  const id = approvalIdIn(again);
+  await forge.botComment(number, new RegExp(`The request \`${id}\` of \\*\\*fixer\\*\\* was edited here`));
+  expect(again.body).toBe(request.body);
+  expect(forge.model.requests).toHaveLength(1);
+
+  maintainer.comment(number, `/approve ${id}`);
+  await forge.botComment(number, /It is gone\./);
+});
+
+test("an approval does not count while the comment with the request is not as it was posted", async () => {
+  const { forge, github, number, request, id } = await asksToDelete();
+  const maintainer = github.as("maintainer");
+
+  // Like an edit whose delivery has not arrived.
+  Object.assign(github.repository().comments.get(request.id) ?? {}, {
+    body: request.body.replace("README.md", "LICENSE"),
+  });
+  maintainer.comment(number, "/approve");
+  await forge.botComment(
+    number,
+    new RegExp(`request ${id} was edited or deleted after it was posted, so nothing was approved`),
+  );
+  const again = await postedAgain(forge, number, request);
+  expect(forge.model.requests).toHaveLength(1);
+
+  expect(again.body).toBe(request.body);
+  maintainer.comment(number, "/approve");
+  await forge.botComment(number, /It is gone\./);
+});
+
+test("a tool command is confirmed only while the comment that shows the call is as it was posted", async () => {
+  const write = call("write_file", { path: "NOTES.md", content: "One more.\n" });
+  const { github, botComment } = await openForge(byTurn(write, { text: "It is written." }));
+  const maintainer = github.as("maintainer");
+  const { number } = maintainer.openIssue({ title: "Push it by hand", body: "It is broken." });
+  maintainer.comment(number, "/run fixer");
+  await botComment(number, /It is written\./);
+  maintainer.comment(number, "/git_push");
+  const shown = await botComment(number, /asks before it runs/);
+  const command = /^\/tool git_push .*$/m.exec(shown.body)?.[0] ?? "";
+
+  maintainer.editComment(shown.id, shown.body.replace("NOTES.md", "LICENSE"));
+  maintainer.comment(number, command);
+  await botComment(number, /The comment that showed this call was edited or deleted, so it is shown again\./);
+
+  maintainer.comment(number, command);
+  await botComment(number, /`git_push`, run by maintainer/);
+});
+
 describe("three calls that ask at once, with ids that a provider repeats", () => {
   const paths = ["a", "b", "c"].map((name) => `.github/${name}.yml`);
   const asksThree = (content: string): ModelReply => ({
@@ -127,7 +219,7 @@ describe("three calls that ask at once, with ids that a provider repeats", () =>
     return answers === 3 ? asksThree("two") : { text: "Done." };
   };
 
-  test("answers out of order reach their own calls across kill -9", { timeout: 120_000 }, async () => {
+  test("answers out of order reach their own calls across kill -9", async () => {
     const { forge, github, number } = await started("{}\n", script);
     const answer = async (command: string, id: string | undefined, reason = "") => {
       github.as("maintainer").comment(number, `/${command} ${id} ${reason}`);

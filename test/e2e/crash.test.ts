@@ -34,56 +34,45 @@ describe("kill -9 loses no work and never posts twice", { timeout: 60 * 60_000 }
   let undisturbed: Awaited<ReturnType<typeof playStory>>;
 
   beforeAll(async () => {
-    undisturbed = await playStory(sqlite, {});
-  }, 60_000);
+    undisturbed = await playStory(sqlite, { withReview: true });
+  });
 
   test("at every commit to the database", async () => {
-    expect(undisturbed.commits).toBeGreaterThan(10);
-    const reached = Math.floor(undisturbed.commits * reliableShare);
+    const { commits, fix } = undisturbed;
+    expect(commits).toBeGreaterThan(10);
+    const reached = Math.floor(commits * reliableShare);
+    const third = Math.floor(reached / 3);
     const points = everyMoment
-      ? numbers(undisturbed.commits).flatMap((at) => [
-          { side: "before", at },
-          { side: "after", at },
+      ? numbers(commits).flatMap((at) => [
+          { killAt: [`before:${at}`], isReached: at <= reached },
+          { killAt: [`after:${at}`], isReached: at <= reached },
         ])
-      : [
-          { side: "before", at: Math.floor(reached / 3) },
-          { side: "after", at: Math.floor((reached * 2) / 3) },
-        ];
+      : [{ killAt: [`before:${third}`, `after:${third}`], isReached: true }];
 
-    await inPairs(points, async ({ side, at }) => {
-      const { result, kills } = await playStory(sqlite, { killAt: `${side}:${at}` });
-      expect(kills, `${side}:${at} was reached`).toBeOneOf(at <= reached ? [1] : [0, 1]);
-      expect(result, `killed ${side}:${at}`).toEqual(undisturbed.result);
+    await inPairs(points, async ({ killAt, isReached }) => {
+      const killed = await playStory(sqlite, { killAt });
+      expect(killed.kills, `${killAt} was reached`).toBeOneOf(isReached ? [killAt.length] : [0, 1]);
+      expect(killed.fix, `killed ${killAt}`).toEqual(fix);
     });
   });
 
-  test("between a write on GitHub and the record of it", async () => {
-    expect(undisturbed.writes.length).toBeGreaterThan(5);
+  test("between a write on GitHub and the record of it: each comment of a review gets one answer, and there is one push", async () => {
+    const { writes, fixWrites, fix, review } = undisturbed;
+    expect(review).toMatchObject({ pushes: 2, requests: 1, changes: "Items count once.\n" });
+    expect(JSON.stringify(review).split("Done in ")).toHaveLength(3);
+    expect(fixWrites).toBeGreaterThan(5);
+    const firstAnswer = writes.findIndex((write) => write.includes("/replies"));
+    expect(firstAnswer).toBeGreaterThan(fixWrites);
+    const stories = everyMoment ? [...writes.keys()].map((write) => [write]) : [[0, fixWrites - 1, firstAnswer]];
 
-    const last = undisturbed.writes.length - 1;
-    await inPairs(everyMoment ? [...undisturbed.writes.keys()] : [0, last], async (killAfterWrite) => {
-      const { result, kills } = await playStory(sqlite, { killAfterWrite });
-      expect(kills).toBe(1);
-      expect(result, `killed after ${undisturbed.writes[killAfterWrite]}`).toEqual(undisturbed.result);
+    await inPairs(stories, async (indexes) => {
+      const killAfterWrites = indexes.map((index) => writes[index] ?? "");
+      const withReview = indexes.some((index) => index >= fixWrites);
+      const killed = await playStory(sqlite, { killAfterWrites, withReview });
+      expect(killed.kills).toBe(killAfterWrites.length + (withReview ? undisturbed.kills : 0));
+      expect(killed.fix, `killed after ${killAfterWrites}`).toEqual(fix);
+      expect(killed.review, `killed after ${killAfterWrites}`).toEqual(withReview ? review : undefined);
     });
-  });
-
-  test("in a review round: each comment gets one answer, and there is one push", async () => {
-    const calm = await playStory(sqlite, { withReview: true });
-    expect(calm.result).toMatchObject({ pushes: 2, requests: 1, changes: "Items count once.\n" });
-    expect(JSON.stringify(calm.result).split("Done in ")).toHaveLength(3);
-    const last = calm.writes.length - 1;
-    const replies = [...calm.writes.keys()].filter((index) => /replies$/.test(calm.writes[index] ?? ""));
-    const first = undisturbed.writes.length;
-
-    await inPairs(
-      everyMoment ? numbers(last).filter((index) => index >= first) : [replies[0] ?? last],
-      async (killAfterWrite) => {
-        const { result, kills } = await playStory(sqlite, { withReview: true, killAfterWrite });
-        expect(kills).toBe(calm.kills + 1);
-        expect(result, `killed after ${calm.writes[killAfterWrite]}`).toEqual(calm.result);
-      },
-    );
   });
 
   // One moment of it is part of the story in github-action.test.ts.
@@ -112,16 +101,16 @@ describe("kill -9 loses no work and never posts twice", { timeout: 60 * 60_000 }
     const schedule = scheduleOf(seed, [database]);
     const url = database === "postgres" ? await newDatabase() : undefined;
 
-    expect(await playSchedule(schedule, undisturbed.result, url === undefined ? {} : { url })).toBeUndefined();
+    expect(await playSchedule(schedule, undisturbed.fix, url === undefined ? {} : { url })).toBeUndefined();
   });
 
   test.skipIf(!postgresPrograms)("with PostgreSQL as well", async () => {
-    const points: Story[] = everyMoment ? await everyPoint(postgres) : [{ killAt: "after:19" }];
+    const points: Story[] = everyMoment ? await everyPoint(postgres) : [{ killAt: ["after:19"] }];
 
     await inPairs(points, async (point) => {
-      const { result, kills } = await playStory(postgres, point);
+      const { fix, kills } = await playStory(postgres, point);
       expect(kills, `${JSON.stringify(point)} was reached`).toBe(1);
-      expect(result, `killed ${JSON.stringify(point)}`).toEqual(undisturbed.result);
+      expect(fix, `killed ${JSON.stringify(point)}`).toEqual(undisturbed.fix);
     });
   });
 });
@@ -130,23 +119,27 @@ async function everyPoint(database: Database): Promise<Story[]> {
   const { commits, writes } = await playStory(database, {});
   const reached = numbers(Math.floor(commits * reliableShare));
   return [
-    ...reached.flatMap((at) => [{ killAt: `before:${at}` }, { killAt: `after:${at}` }]),
-    ...writes.map((_, killAfterWrite) => ({ killAfterWrite })),
+    ...reached.flatMap((at) => [{ killAt: [`before:${at}`] }, { killAt: [`after:${at}`] }]),
+    ...writes.map((write) => ({ killAfterWrites: [write] })),
   ];
 }
 
 interface Story {
-  killAt?: string;
-  killAfterWrite?: number;
-  /** Plays a review of the pull request as well. */
+  /** For each process in turn, the commit at which it is killed. */
+  killAt?: string[];
+  /** The writes on GitHub after which the process that wrote is killed, named as in the result of `playStory`. */
+  killAfterWrites?: string[];
+  /** Plays a review of the pull request as well, during which the app is killed once. */
   withReview?: boolean;
 }
 
 /** Plays the story from /run to the answer. Whenever the app dies it is started again, as a supervisor would. */
-async function playStory({ killer, environment }: Database, { killAt, killAfterWrite, withReview = false }: Story) {
+async function playStory(
+  { killer, environment }: Database,
+  { killAt = [], killAfterWrites = [], withReview = false }: Story,
+) {
   const nodeOptions = ["--import", killer];
-  const script = withReview ? reviewScript : fixScript;
-  const forge = await startForge({ script, nodeOptions, environment: await environment() });
+  const forge = await startForge({ script: reviewScript, nodeOptions, environment: await environment() });
   const { github, databasePath } = forge;
   const commitLog = `${databasePath}.commits`;
   const writes: string[] = [];
@@ -154,33 +147,36 @@ async function playStory({ killer, environment }: Database, { killAt, killAfterW
   let killed: Promise<unknown> | undefined;
   let ended = false;
 
-  const keepRunning = async (more: Record<string, string>): Promise<void> => {
-    const app = await forge.start(more);
+  const keepRunning = async (more: Record<string, string> = {}): Promise<void> => {
+    const app = await forge.start({ ...more, KILL_AT: killAt[kills] ?? "" });
     redeliverFailed(forge);
     const exited = app.exitCode === null && app.signalCode === null ? once(app, "exit") : Promise.resolve();
     void exited.then(() => {
       if (ended) return;
       kills += 1;
-      return keepRunning({});
+      return keepRunning();
     });
   };
-  github.afterWrite(({ method, operation }) => {
+  github.afterWrite(({ method, operation = method }) => {
     // The number of status edits depends on the clock.
-    if (ended || method === "PATCH" || /access_tokens/.test(operation ?? "")) return undefined;
-    writes.push(operation ?? method);
-    if (writes.length - 1 !== killAfterWrite) return undefined;
+    if (ended || method === "PATCH" || /access_tokens/.test(operation)) return undefined;
+    const write = `${operation} ${writes.filter((one) => one.startsWith(`${operation} `)).length + 1}`;
+    writes.push(write);
+    if (!killAfterWrites.includes(write)) return undefined;
     killed = forge.end("SIGKILL");
     return "drop";
   });
 
   try {
-    await keepRunning({ ...(killAt ? { KILL_AT: killAt } : {}), COMMIT_LOG: commitLog });
-    const result = await (withReview ? playReview(forge) : playFix(forge));
+    await keepRunning({ COMMIT_LOG: commitLog });
+    const fix = await playFix(forge);
+    const fixWrites = writes.length;
+    const review = withReview ? await playReview(forge) : undefined;
     // The last write ends the story before the process has ended.
     await killed;
     ended = true;
     await forge.end("SIGTERM");
-    return { result, writes, kills, commits: (await readFile(commitLog, "utf8")).length };
+    return { fix, review, writes, fixWrites, kills, commits: (await readFile(commitLog, "utf8")).length };
   } finally {
     ended = true;
     await forge.close();
@@ -203,7 +199,7 @@ async function playJobs(fault?: JobFault) {
   const environment = { GOLEM_FORGE_LEASE_SECONDS: "6" };
   // Jobs that wait for the lease are suspended as well, and must not take the place of the one that takes over.
   const parallel = fault?.kind === "race" ? Number.POSITIVE_INFINITY : 1;
-  const world = await startActionWorld({ script: fixScript, environment, parallel, timeoutMs: 90_000 });
+  const world = await startActionWorld({ script: fixScript, environment, parallel });
   const { github, runner } = world;
   const writes: string[] = [];
   let struck: RequestRecord | undefined;

@@ -1,13 +1,14 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Stories, startStories } from "../support/forge-stories.ts";
 import { postgresPrograms } from "../support/postgres-server.ts";
 import { newDatabase } from "../support/shared-postgres.ts";
 
 let forge: Stories;
+const environment = { GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE: "1" };
 
 beforeAll(async () => {
-  forge = await startStories();
+  forge = await startStories({ environment });
   await forge.start();
 });
 afterAll(() => forge.close());
@@ -72,12 +73,11 @@ const canLimit = spawnSync("prlimit", ["--version"]).status === 0;
 test.skipIf(!canLimit)(
   "while the database cannot be written /readyz says why and deliveries are refused; then they are requested again, and runs continue",
   async () => {
-    const { comment, botComment } = forge.open({ title: "Full", timeoutMs: 60_000 });
+    const { comment, botComment } = forge.open({ title: "Full" });
     const reply = Promise.withResolvers<void>();
     const active = forge.open({
       title: "Active",
       script: () => reply.promise.then(() => ({ text: "Done." })),
-      timeoutMs: 60_000,
     });
     active.comment("/run fixer");
     await active.asked;
@@ -96,61 +96,55 @@ test.skipIf(!canLimit)(
     await botComment(outcome);
     await active.botComment(outcome);
   },
-  90_000,
 );
 
-test.skipIf(!postgresPrograms)(
-  "a delivery that a replica acknowledged before it died is carried out by another",
-  async () => {
-    const shared = await startStories({ environment: { DATABASE_URL: await newDatabase() } });
-    try {
-      await shared.start();
-      const { promise, resolve } = Promise.withResolvers<void>();
-      const restore = shared.github.onRequest(() => promise.then(() => undefined));
-      const { comment, botComment, comments } = shared.open({ title: "Replicas" });
-      comment("/run fixer");
-      await shared.github.deliveriesSettled();
-      await shared.end("SIGKILL");
-      restore();
-      resolve();
+const waitsForItsTurn =
+  "a run that waits for another one of its repository says its place in its status comment, and then starts";
 
-      await shared.startReplica();
+async function playInTurn({ open }: Stories): Promise<void> {
+  const reply = Promise.withResolvers<void>();
+  const first = open({ title: "First", script: () => reply.promise.then(() => ({ text: "Done." })) });
+  first.comment("/run fixer");
+  await first.asked;
+  const second = open({ title: "Second" });
 
-      await botComment(outcome);
-      expect((await comments()).filter((body) => outcome.test(body))).toHaveLength(1);
-    } finally {
-      await shared.close();
-    }
-  },
-  60_000,
-);
+  second.comment("/run fixer");
+  await second.botComment(/Waiting for its turn: place 1 in the queue of this repository/);
+  reply.resolve();
 
-test.each(postgresPrograms ? ["SQLite", "PostgreSQL"] : ["SQLite"])(
-  "a run that waits for another one of its repository says its place in its status comment, and then starts: %s",
-  async (database) => {
-    const environment: Record<string, string> = { GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE: "1" };
-    if (database === "PostgreSQL") environment.DATABASE_URL = await newDatabase();
-    const shared = await startStories({ environment });
-    try {
-      await shared.start();
-      const reply = Promise.withResolvers<void>();
-      const first = shared.open({ title: "First", script: () => reply.promise.then(() => ({ text: "Done." })) });
-      first.comment("/run fixer");
-      await first.asked;
-      const second = shared.open({ title: "Second" });
+  await second.botComment(outcome);
+  await second.botComment(/\*\*fixer\*\* is done/);
+  const comments = await second.comments();
+  expect(comments.filter((body) => /\*\*fixer\*\* is (done|working)/.test(body))).toHaveLength(1);
+  expect(comments.join()).not.toContain("Waiting for its turn");
+}
 
-      second.comment("/run fixer");
-      await second.botComment(/Waiting for its turn: place 1 in the queue of this repository/);
-      reply.resolve();
+test(waitsForItsTurn, () => playInTurn(forge));
 
-      await second.botComment(outcome);
-      await second.botComment(/\*\*fixer\*\* is done/);
-      const comments = await second.comments();
-      expect(comments.filter((body) => /\*\*fixer\*\* is (done|working)/.test(body))).toHaveLength(1);
-      expect(comments.join()).not.toContain("Waiting for its turn");
-    } finally {
-      await shared.close();
-    }
-  },
-  60_000,
-);
+describe.skipIf(!postgresPrograms)("over PostgreSQL", () => {
+  let shared: Stories;
+
+  beforeAll(async () => {
+    shared = await startStories({ environment: { ...environment, DATABASE_URL: await newDatabase() } });
+    await shared.start();
+  });
+  afterAll(() => shared.close());
+
+  test(waitsForItsTurn, () => playInTurn(shared));
+
+  test("a delivery that a replica acknowledged before it died is carried out by another", async () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const restore = shared.github.onRequest(() => promise.then(() => undefined));
+    const { comment, botComment, comments } = shared.open({ title: "Replicas" });
+    comment("/run fixer");
+    await shared.github.deliveriesSettled();
+    await shared.end("SIGKILL");
+    restore();
+    resolve();
+
+    await shared.startReplica();
+
+    await botComment(outcome);
+    expect((await comments()).filter((body) => outcome.test(body))).toHaveLength(1);
+  });
+});

@@ -8,8 +8,9 @@ import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test
 import { listen } from "#playground/github/listen.ts";
 import { fixScript, playFix } from "../support/fix-story.ts";
 import { type Stories, startStories } from "../support/forge-stories.ts";
-import { type Replica, startForge } from "../support/forge-world.ts";
+import type { Replica } from "../support/forge-world.ts";
 import {
+  type PostgresServer,
   postgresPrograms,
   restartPostgresServer,
   startPostgresServer,
@@ -136,6 +137,7 @@ describe.skipIf(!postgresPrograms)("two replicas over one PostgreSQL database", 
 
 describe.skipIf(!postgresPrograms)("a replica that was suspended", () => {
   let stories: Stories;
+  let survivor: Replica | undefined;
 
   beforeAll(async () => {
     const environment = { DATABASE_URL: await newDatabase(), GOLEM_FORGE_STOP_SECONDS: "0" };
@@ -147,12 +149,12 @@ describe.skipIf(!postgresPrograms)("a replica that was suspended", () => {
     (stories.github.webhook = { url: `${url}/api/github/webhooks`, secret: stories.webhookSecret });
   const outcome = /### ✅ \*\*fixer\*\*\n/;
 
-  test("does not post what another one has posted meanwhile", { timeout: 90_000 }, async () => {
+  test("does not post what another one has posted meanwhile", async () => {
     // The outcome waits in this process for four seconds after the status.
     const slow = await stories.startReplica({ GOLEM_FORGE_WRITE_INTERVAL_MS: "4000" });
+    onTestFinished(() => void slow.end("SIGKILL"));
     const { promise: answered, resolve: answer } = Promise.withResolvers<void>();
     const story = stories.open({
-      timeoutMs: 60_000,
       title: "Suspended before it posts",
       script: async () => {
         await answered;
@@ -173,12 +175,11 @@ describe.skipIf(!postgresPrograms)("a replica that was suspended", () => {
 
     expect((await story.comments()).filter((body) => outcome.test(body))).toHaveLength(1);
     expect([slow, other].map((replica) => replica.hasEnded())).toEqual([false, false]);
-    await Promise.all([slow.end("SIGKILL"), other.end("SIGKILL")]);
+    survivor = other;
   });
 
-  test("takes back a comment that another one has posted before it", { timeout: 90_000 }, async () => {
-    const first = await stories.startReplica();
-    const replicas = [first];
+  test("takes back a comment that another one has posted before it", async () => {
+    const first = survivor ?? (await stories.startReplica());
     const { promise: released, resolve: release } = Promise.withResolvers<void>();
     let isHeld = false;
     const restore = stories.github.onRequest(async ({ method, path, body }) => {
@@ -189,13 +190,11 @@ describe.skipIf(!postgresPrograms)("a replica that was suspended", () => {
       first.send("SIGSTOP");
       await released;
     });
-    onTestFinished(async () => {
+    onTestFinished(() => {
       restore();
       release();
-      await Promise.all(replicas.map((replica) => replica.end("SIGKILL")));
     });
     const story = stories.open({
-      timeoutMs: 60_000,
       title: "Suspended while it posts",
       script: () => ({ text: "Done." }),
     });
@@ -203,7 +202,7 @@ describe.skipIf(!postgresPrograms)("a replica that was suspended", () => {
     story.comment("/run fixer");
     await expect.poll(() => isHeld).toBe(true);
 
-    replicas.push(await stories.startReplica());
+    await stories.startReplica();
     const posted = await story.botComment(outcome);
     release();
     await story.until(
@@ -220,89 +219,79 @@ describe.skipIf(!postgresPrograms)("a replica that was suspended", () => {
   });
 });
 
-describe.skipIf(!postgresPrograms)("while the database is away", () => {
-  test.each([
-    ["fast", "SIGINT"],
-    ["immediate", "SIGQUIT"],
-  ] as const)(
-    "(%s shutdown) a replica waits, joins again, and misses no delivery",
-    { timeout: 90_000 },
-    async (_, signal) => {
-      const folder = await mkdtemp(join(tmpdir(), "golem-forge-postgres-"));
-      await chmod(folder, 0o755);
-      let server = await startPostgresServer(join(folder, "server"));
-      const environment = { DATABASE_URL: server.url("postgres"), GOLEM_FORGE_STOP_SECONDS: "0" };
-      const stories = await startStories({ environment });
-      try {
-        const replica = await stories.startReplica();
-        stories.github.webhook = { url: `${replica.url}/api/github/webhooks`, secret: stories.webhookSecret };
-        const readiness = async () => (await fetch(`${replica.url}/readyz`)).text();
-        expect(await readiness()).toBe("ready (replica 1)\n");
-        let isResumed = false;
-        const story = stories.open({
-          timeoutMs: 60_000,
-          title: "A long model call",
-          script: () => (isResumed ? { text: "Finished thinking." } : { hang: true }),
-        });
-        story.comment("/run fixer");
-        await story.asked;
+describe.skipIf(!postgresPrograms)("a replica with a database of its own", () => {
+  let folder: string;
+  let server: PostgresServer;
+  let stories: Stories;
+  let replica: Replica;
 
-        replica.send("SIGSTOP");
-        process.kill(server.pid, signal);
-        await pause(500);
-        replica.send("SIGCONT");
-        await expect.poll(readiness).toMatch(/does not answer|joining again/);
-        story.comment("/stop");
-        await stories.github.deliveriesSettled();
-        expect(stories.github.deliveries.at(-1)?.statusCode).toBe(503);
-        server = await restartPostgresServer(join(folder, "server"), server);
-
-        await expect.poll(readiness).toMatch(/^ready \(replica (?!1\))/);
-        // The delivery that failed meanwhile is requested again without anyone's help.
-        await story.botComment(/\*\*fixer\*\* is stopped/);
-        isResumed = true;
-        story.comment("/resume");
-        await story.botComment(/Finished thinking\./);
-        expect(replica.hasEnded()).toBe(false);
-      } finally {
-        await stories.close();
-        await stopPostgresServer(server.pid);
-        await rm(folder, { recursive: true, force: true });
-      }
-    },
-  );
-});
-
-test.skipIf(!postgresPrograms)(
-  "an operation that fails unnoticed or a broken stream does not end the process, and any other unhandled exception ends it with a line that says so",
-  async () => {
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), "golem-forge-postgres-"));
+    await chmod(folder, 0o755);
+    server = await startPostgresServer(join(folder, "server"));
+    const environment = { DATABASE_URL: server.url("postgres"), GOLEM_FORGE_STOP_SECONDS: "0" };
+    stories = await startStories({ environment });
     const fails = `process.once("SIGUSR2", () => {
       process.once("SIGUSR2", () => { throw new Error("an unexpected defect"); });
       void Promise.reject(new Error("a failed operation"));
       setImmediate(() => { throw Object.assign(new Error("a broken stream"), { code: "EPIPE", syscall: "write" }); });
     })`;
-    const forge = await startForge({
-      script: () => ({ text: "Done." }),
-      environment: { DATABASE_URL: await newDatabase() },
+    const preload = `--import data:text/javascript,${encodeURIComponent(fails)}`;
+    replica = await stories.startReplica({ NODE_OPTIONS: preload });
+    stories.github.webhook = { url: `${replica.url}/api/github/webhooks`, secret: stories.webhookSecret };
+  });
+  afterAll(async () => {
+    await stories.close();
+    await stopPostgresServer(server.pid);
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  test.each([
+    ["fast", "SIGINT"],
+    ["immediate", "SIGQUIT"],
+  ] as const)("(%s shutdown) a replica waits, joins again, and misses no delivery", async (mode, signal) => {
+    const readiness = async () => (await fetch(`${replica.url}/readyz`)).text();
+    const before = await readiness();
+    expect(before).toMatch(/^ready \(replica \d+\)\n$/);
+    let isResumed = false;
+    const story = stories.open({
+      title: `A long model call, ${mode}`,
+      script: () => (isResumed ? { text: "Finished thinking." } : { hang: true }),
     });
-    try {
-      const replica = await forge.startReplica({
-        NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(fails)}`,
-      });
+    story.comment("/run fixer");
+    await story.asked;
 
-      replica.send("SIGUSR2");
-      await expect.poll(forge.printed, { timeout: 60_000 }).toMatch(/a failed operation[\s\S]*a broken stream/);
-      expect((await fetch(`${replica.url}/readyz`)).status).toBe(200);
-      replica.send("SIGUSR2");
+    replica.send("SIGSTOP");
+    process.kill(server.pid, signal);
+    await pause(500);
+    replica.send("SIGCONT");
+    await expect.poll(readiness).toMatch(/does not answer|joining again/);
+    story.comment("/stop");
+    await stories.github.deliveriesSettled();
+    expect(stories.github.deliveries.at(-1)?.statusCode).toBe(503);
+    server = await restartPostgresServer(join(folder, "server"), server);
 
-      await expect.poll(replica.hasEnded, { timeout: 60_000 }).toBe(true);
-      expect(await replica.end("SIGKILL")).toBe(1);
-      expect(forge.printed()).toMatch(/"level":60,.*The process ends because of a defect\. .*an unexpected defect/);
-    } finally {
-      await forge.close();
-    }
-  },
-);
+    await expect.poll(readiness).toMatch(/^ready \(replica/);
+    expect(await readiness()).not.toBe(before);
+    // The delivery that failed meanwhile is requested again without anyone's help.
+    await story.botComment(/\*\*fixer\*\* is stopped/);
+    isResumed = true;
+    story.comment("/resume");
+    await story.botComment(/Finished thinking\./);
+    expect(replica.hasEnded()).toBe(false);
+  });
+
+  test("an operation that fails unnoticed or a broken stream does not end the process, and any other unhandled exception ends it with a line that says so", async () => {
+    replica.send("SIGUSR2");
+    await expect.poll(stories.printed).toMatch(/a failed operation[\s\S]*a broken stream/);
+    expect((await fetch(`${replica.url}/readyz`)).status).toBe(200);
+    replica.send("SIGUSR2");
+
+    await expect.poll(replica.hasEnded).toBe(true);
+    expect(await replica.end("SIGKILL")).toBe(1);
+    expect(stories.printed()).toMatch(/"level":60,.*The process ends because of a defect\. .*an unexpected defect/);
+  });
+});
 
 async function readBody(request: IncomingMessage): Promise<string> {
   const pieces: Buffer[] = [];

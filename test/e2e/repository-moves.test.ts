@@ -143,11 +143,10 @@ describe.concurrent("a waiting run", () => {
 
     // The app tries to post its end where the issue was, and nowhere else.
     const ended = what === "deleted" ? 410 : 301;
-    await vi.waitFor(
-      () =>
-        expect(
-          requests.some(({ path, status }) => path.includes(`/issues/${issue.number}/comments`) && status === ended),
-        ).toBe(true),
+    await vi.waitFor(() =>
+      expect(
+        requests.some(({ path, status }) => path.includes(`/issues/${issue.number}/comments`) && status === ended),
+      ).toBe(true),
     );
     await forge.github.deliveriesSettled();
     const moved = (await forge.github.snapshot())["playground/target"]?.issues.find((one) => one.number === number);

@@ -1,8 +1,9 @@
 import { readdirSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { readSampleIssue, readSampleRepository } from "#playground/demo/sample-repository.ts";
+import { turnOf } from "#playground/model/model-server.ts";
 import { workerScript } from "#playground/model/worker-scripts.ts";
-import { approvalIdIn, type Forge, startForge } from "../support/forge-world.ts";
+import { approvalIdIn, type Forge, type ForgeOptions, startForge } from "../support/forge-world.ts";
 
 /** The pull request that the reviewer reads. */
 const fix = {
@@ -12,15 +13,35 @@ const fix = {
   to: "Math.max(1, Math.ceil(total / perPage))",
 };
 
+const workers = readdirSync(new URL("../../workers/", import.meta.url)).map((name) => name.replace(".worker", ""));
+const ownIssue = "Add dark mode";
+/** The tools that each worker has on an issue of one's own. */
+const offered = new Map<string, string[]>();
+
+/** On an issue of one's own, each worker first looks at the repository. */
+const script: ForgeOptions["script"] = (request) => {
+  const { messages, tools } = request;
+  const [, worker] = new RegExp(`${ownIssue} with ([\\w-]+)`).exec(JSON.stringify(messages)) ?? [];
+  if (worker === undefined) return workerScript(request);
+  offered.set(
+    worker,
+    tools.map((tool) => tool.function.name),
+  );
+  if (turnOf(messages) === 0) return { calls: [{ name: "list_files", args: { path: "" } }] };
+  const seen = /src/.test(JSON.stringify(messages.at(-1))) ? "src" : "nothing";
+  const reply = workerScript(request);
+  return { ...reply, text: `I saw ${seen}. ${"text" in reply ? reply.text : ""}` };
+};
+
 let forge: Forge;
 beforeAll(async () => {
   forge = await startForge({
-    script: workerScript,
+    script,
     repositories: [await readSampleRepository()],
     environment: { GOLEM_FORGE_SANDBOX: "off", GOLEM_FORGE_RUNS_PER_HOUR: "1000" },
   });
   await forge.start();
-}, 120_000);
+});
 afterAll(() => forge.close());
 
 /** Runs a worker in a new thread, approves its requests, and resolves to its last comment. */
@@ -50,7 +71,7 @@ test.each([
   ["fixer", /I opened http/],
   ["upgrader", /`package\.json` has none, so there is nothing to upgrade/],
   ["upgrader left-pad@1.3.0", /`left-pad@1\.3\.0` could not be installed, so nothing was changed:[\s\S]*no OS sandbox/],
-])("the scripted model plays %s on the sample issue", { timeout: 240_000 }, async (worker, expected) => {
+])("the scripted model plays %s on the sample issue", async (worker, expected) => {
   const { number } = forge.github.as("visitor").openIssue(await readSampleIssue());
 
   expect(await play(worker, number)).toMatch(expected);
@@ -65,7 +86,7 @@ async function openFix(branch: string): Promise<number> {
   return (await github.as("maintainer").openPullRequest({ title: fix.title, head: branch, base: "main" })).number;
 }
 
-test("the scripted model plays ci-doctor on a pull request whose check fails", { timeout: 240_000 }, async () => {
+test("the scripted model plays ci-doctor on a pull request whose check fails", async () => {
   const number = await openFix("unlogged");
   const rule = "CHANGELOG.md does not change in this pull request.";
   const checks = await forge.github.checks("unlogged");
@@ -78,7 +99,7 @@ test("the scripted model plays ci-doctor on a pull request whose check fails", {
   expect(await forge.github.readFile("unlogged", "CHANGELOG.md")).toContain("A full last page");
 });
 
-test("the scripted model plays reviewer on a pull request", { timeout: 240_000 }, async () => {
+test("the scripted model plays reviewer on a pull request", async () => {
   const { github } = forge;
   const number = await openFix("fix");
 
@@ -91,16 +112,23 @@ test("the scripted model plays reviewer on a pull request", { timeout: 240_000 }
   ]);
 });
 
-const workers = readdirSync(new URL("../../workers/", import.meta.url)).map((name) => name.replace(".worker", ""));
-
 test.each(workers)(
-  "an issue of one's own tells that a scripted model cannot help: %s",
-  { timeout: 240_000 },
+  "%s starts, has its tools, reads the repository, and says on an issue of one's own that a scripted model cannot help",
   async (worker) => {
-    const { number } = forge.github.as("visitor").openIssue({ title: "Add dark mode", body: "Please." });
+    const { number } = forge.github.as("visitor").openIssue({ title: `${ownIssue} with ${worker}`, body: "Please." });
 
     expect(await play(worker, number)).toMatch(
-      /I am a scripted model: no API key is configured[\s\S]*ANTHROPIC_API_KEY/,
+      /I saw src\. I am a scripted model: no API key is configured[\s\S]*ANTHROPIC_API_KEY/,
     );
+
+    expect(offered.get(worker)).toEqual(expect.arrayContaining(toolsOf[worker] ?? ["read_file"]));
+    if (readers.includes(worker)) expect(offered.get(worker)).not.toContain("open_pull_request");
   },
 );
+
+const toolsOf: Record<string, string[]> = {
+  main: ["fixer", "tester", "documenter", "open_pull_request"],
+  "ci-doctor": ["read_checks", "run_tests", "update_pull_request"],
+  upgrader: ["install_package", "web_fetch"],
+};
+const readers = ["explainer", "explorer", "planner", "triager"];

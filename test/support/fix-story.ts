@@ -94,12 +94,11 @@ export const reviewScript: ForgeOptions["script"] = (request) => {
 };
 
 /**
- * Plays the story of a pull request and a review of it, which is submitted while the app is down and delivered twice.
- * Resolves to the commits of its branch and the answers to the review's comments.
+ * Plays a review of the pull request of `playFix`, which is submitted while the app is down and delivered twice. Resolves to
+ * the pushes to its branch and the answers to the review's comments.
  */
 export async function playReview(forge: Pick<Forge, "github" | "botComment" | "end">): Promise<unknown> {
   const { github, botComment } = forge;
-  await playFix(forge);
   const maintainer = github.as("maintainer");
   const [opened] = Object.values(await github.snapshot()).flatMap(({ pulls }) => pulls);
   const { number = 0, pull } = opened ?? {};
