@@ -339,7 +339,7 @@ export interface GitHub {
   comparePaths(base: string, head: string): Promise<string[] | undefined>;
   /** Replies in the thread that starts with this comment. */
   replyToReviewComment(number: number, reviewCommentId: number, body: string): Promise<{ id: number }>;
-  /** The checks of a branch or commit, without those of this App. */
+  /** The checks of a commit or, as `heads/main`, of a branch, without those of this App. */
   readChecks(ref: string): Promise<CommitChecks>;
   /** Creates a check run, once per key. Takes the permission `checks: write`, which installations need not grant. */
   createCheckRun(run: NewCheckRun): Promise<void>;

@@ -148,7 +148,8 @@ export async function describeChecks(
   if (waits.length > 0) return undefined;
   if (failed.length === 0 && !(await hasRequired(github, base, checks))) return undefined;
 
-  const onBase = failed.length === 0 ? [] : (await github.readChecks(base)).checks.filter(isFailed);
+  // A tag may have the name of the branch.
+  const onBase = failed.length === 0 ? [] : (await github.readChecks(`heads/${base}`)).checks.filter(isFailed);
   const twinOf = (check: Check) => onBase.find(({ name, app }) => name === check.name && app === check.app);
   const own = failed.filter((check) => !twinOf(check));
   const baseFailures = failed.flatMap((check) => {

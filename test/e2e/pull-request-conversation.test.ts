@@ -190,6 +190,8 @@ test("a check that fails on the base branch as well is reported with a link and 
 
   const { body } = await botComment(number, /Not caused by this pull request/);
   expect(body).toMatch(/\[lint\]\(http:\/\/[^)]+\) also fails on main/);
+  const paths = github.requests.map(({ path }) => path);
+  expect(paths).toContainEqual(expect.stringContaining("/commits/heads%2Fmain/check-runs"));
   github.as("maintainer").comment(number, "/status");
   await botComment(number, /\*\*fixer\*\* is done and is waiting for review/);
   expect(model.requests.length).toBe(before);
