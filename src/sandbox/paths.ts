@@ -42,9 +42,15 @@ export function plainName(name: string): string {
     .replace(/[. ]+$/, "");
 }
 
-/** Folds case and Unicode form, so that paths that some file system treats as the same become equal. */
+const mayBeStripped = /[. ](?:\/|$)|[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]/;
+
+/**
+ * Folds case and Unicode form, and leaves out ignored characters and dots and blanks at the end of a name, so that paths that
+ * some file system treats as the same become equal.
+ */
 export function foldPath(path: string): string {
-  return path.normalize("NFC").toLowerCase().toUpperCase().normalize("NFC");
+  const seen = mayBeStripped.test(path) ? path.replace(ignorable, "").replace(/[. ]+(?=\/|$)/g, "") : path;
+  return seen.normalize("NFC").toLowerCase().toUpperCase().normalize("NFC");
 }
 
 /** Returns the parent folders of a path, outermost first and without the root: `a/b/c` has `a` and `a/b`. */

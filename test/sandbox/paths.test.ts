@@ -138,7 +138,9 @@ test("folding makes paths equal that differ in case or Unicode form", () => {
   expect(foldPath("README.md")).toBe(foldPath("readme.MD"));
   expect(foldPath("caf\u00e9")).toBe(foldPath("CAFE\u0301"));
   expect(foldPath("stra\u00dfe")).toBe(foldPath("STRASSE"));
+  for (const same of ["docs./a", "docs . /a ", "do\u200ccs/a", "DOCS/a\ufeff."]) expect(foldPath(same)).toBe("DOCS/A");
   expect(foldPath("a")).not.toBe(foldPath("b"));
+  expect(foldPath("..a/.b.c")).toBe("..A/.B.C");
 });
 
 function parseOrRefuse(path: string): string | undefined {
