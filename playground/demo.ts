@@ -1,6 +1,5 @@
 import { UserError } from "#domain/errors.ts";
-import { chooseModel } from "#playground/demo/choose-model.ts";
-import { type DemoOptions, demoUsage, parseDemoOptions } from "#playground/demo/demo-options.ts";
+import { chooseModel, type DemoOptions, demoUsage, parseDemoOptions } from "#playground/demo/demo-options.ts";
 import { playStory } from "#playground/demo/play-story.ts";
 import { type Playground, startPlayground } from "#playground/demo/start-playground.ts";
 

@@ -143,7 +143,7 @@ export function createStatus(
 }
 
 /** Starts a GitHub Actions workflow. It has no check runs until its jobs start. */
-export function startWorkflowRun(
+function startWorkflowRun(
   context: ActionContext,
   suite: CheckSuite,
   { name, event = "push" }: { name: string; event?: string },
@@ -167,10 +167,48 @@ export function startWorkflowRun(
 }
 
 /** Completes a workflow when all its jobs are done. Its conclusion follows from theirs unless one is given. */
-export function completeWorkflowRun(context: ActionContext, run: WorkflowRun, conclusion?: Conclusion): void {
+function completeWorkflowRun(context: ActionContext, run: WorkflowRun, conclusion?: Conclusion): void {
   run.status = "completed";
   run.conclusion = conclusion ?? worst(runsOf(context.repository, run.suite));
   run.updatedAt = new Date();
   emit(context, { event: "check_suite", action: "completed", checkSuite: run.suite });
   emit(context, { event: "workflow_run", action: "completed", workflowRun: run });
+}
+
+/** The reports of an app, such as GitHub Actions, on one commit of a branch. */
+export class StoredChecks {
+  readonly #context: ActionContext;
+  readonly #target: { app: AppIdentity; branch: string; commit: string };
+
+  constructor(context: ActionContext, target: { app: AppIdentity; branch: string; commit: string }) {
+    this.#context = { ...context, app: target.app };
+    this.#target = target;
+  }
+
+  /** Opens the app's check suite. Until it has runs, it stays queued. */
+  openSuite(): CheckSuite {
+    return suiteOf(this.#context, this.#target);
+  }
+
+  /** Adds a check run. One with a conclusion is completed. */
+  report(name: string, fields: CheckRunFields): CheckRun {
+    return createCheckRun(this.#context, this.openSuite(), { name, ...fields });
+  }
+
+  update(run: CheckRun, fields: CheckRunFields): void {
+    updateCheckRun(this.#context, run, fields);
+  }
+
+  setStatus(context: string, state: CommitStatus["state"], fields: { description?: string; targetUrl?: string } = {}) {
+    return createStatus(this.#context, { commit: this.#target.commit, context, state, ...fields });
+  }
+
+  /** Starts a GitHub Actions workflow. Its jobs are the check runs reported next. */
+  startWorkflow(name: string, event = "push"): WorkflowRun {
+    return startWorkflowRun(this.#context, this.openSuite(), { name, event });
+  }
+
+  completeWorkflow(run: WorkflowRun, conclusion?: Conclusion): void {
+    completeWorkflowRun(this.#context, run, conclusion);
+  }
 }

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { answerAttachment } from "./attachments.ts";
-import { StoredChecks } from "./commit-checks.ts";
+import { StoredChecks } from "./check-actions.ts";
 import { addFork, addRepository, createWorld, type NewApp, type NewRepository } from "./create-world.ts";
 import { Credentials } from "./credentials.ts";
 import { answerGit, parseGitPath } from "./git/answer-git.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { chooseModel } from "#playground/demo/choose-model.ts";
+import { chooseModel } from "#playground/demo/demo-options.ts";
 
 test.each([
   ["nothing is configured: the scripted model", undefined, {}, undefined],
