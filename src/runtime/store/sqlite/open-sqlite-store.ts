@@ -206,7 +206,13 @@ class Tables {
     const { runId } = step;
     if (!this.runs.isAt(runId, step.version)) return false;
     if (!step.consumed.every((eventId) => this.events.isInInbox(runId, eventId))) return false;
+    this.#saveAdvance(step);
+    return true;
+  }
 
+  /** Stores a step of a run whose version and inbox were read in this transaction. */
+  #saveAdvance(step: Advance): void {
+    const { runId } = step;
     for (const eventId of step.consumed) this.events.removeFromInbox(runId, eventId);
     this.runs.advance({ ...step, seen: Math.max(step.seen, ...step.consumed) }, Date.now());
 
@@ -218,7 +224,6 @@ class Tables {
       const at = Date.now();
       this.ledger.append(this.approvals.withdraw(runId).map((approval) => ledgerDraft("withdrawn", approval, { at })));
     }
-    return true;
   }
 
   completeEffect({ key, events = [], effects = [], approvals = [], ...result }: EffectCompletion): boolean {
@@ -250,8 +255,8 @@ class Tables {
       const run = this.runs.find(runId);
       return run && next.advance(run, this.events.inbox(runId));
     });
-    const advanced = advance !== undefined && this.advance(advance);
-    return { advanced, claimed: ifReadable(() => this.effects.claim(runId, queue, now)) };
+    if (advance) this.#saveAdvance(advance);
+    return { advanced: advance !== undefined, claimed: ifReadable(() => this.effects.claim(runId, queue, now)) };
   }
 
   decide(decision: Decision): DecisionResult {

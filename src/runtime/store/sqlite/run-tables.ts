@@ -1,3 +1,4 @@
+import { LRUCache } from "lru-cache";
 import { z } from "zod";
 import type { LoggedEvent } from "#domain/events.ts";
 import type {
@@ -28,8 +29,8 @@ import {
 } from "#runtime/store/stored-rows.ts";
 import type { SqliteConnection } from "./sqlite-connection.ts";
 
-const selectRuns = `select runs.id, root_id, status, snapshot, version, change_sets, updated_at, spec,
-    repository_id, installation_id, repositories.owner, repositories.repo, log_removed_at
+const selectRuns = (spec = "spec") => `select runs.id, root_id, status, snapshot, version, change_sets, updated_at,
+    ${spec} as spec, repository_id, installation_id, repositories.owner, repositories.repo, log_removed_at
   from runs join specs on specs.run_id = runs.id left join repositories on repositories.id = repository_id`;
 
 const Id = z.object({ id: z.string() });
@@ -40,6 +41,8 @@ const Version = z.object({ version: z.number() });
 /** All runs. Their specs never change, and have their own table. */
 export class RunsTable {
   readonly #sql: SqliteConnection;
+  /** The specs read last, by the run's id. Every step reads its run, of which the spec is the largest part. */
+  readonly #specs = new LRUCache<string, string>({ max: 500 });
 
   constructor(sql: SqliteConnection) {
     this.#sql = sql;
@@ -73,7 +76,14 @@ export class RunsTable {
   }
 
   find(id: string): StoredRun | undefined {
-    return this.#select("runs.id = :id", { id })[0];
+    const known = this.#specs.get(id);
+    const select = selectRuns(known === undefined ? "spec" : "''");
+    const row = this.#sql.get(RunColumns, `${select} where runs.id = :id`, { id });
+    if (!row) return undefined;
+    const spec = known ?? row.spec;
+    // What a transaction has inserted may be rolled back, and inserted again with other contents.
+    if (!this.#sql.inTransaction()) this.#specs.set(id, spec);
+    return readRun({ ...row, spec });
   }
 
   ofThread({ repositoryId, owner, repo, thread }: Parameters<Store["runsOfThread"]>[0]): StoredRun[] {
@@ -214,7 +224,7 @@ export class RunsTable {
   }
 
   #select(condition: string, values: Record<string, string | number>): StoredRun[] {
-    return this.#sql.all(RunColumns, `${selectRuns} where ${condition}`, values).map(readRun);
+    return this.#sql.all(RunColumns, `${selectRuns()} where ${condition}`, values).map(readRun);
   }
 }
 
@@ -329,14 +339,14 @@ export class EffectsTable {
    * undefined if there is no such effect.
    */
   complete(key: string): string | undefined {
-    const repeated = this.#sql.get(
-      Owner,
-      `update effects set repeat = 0, claimed = 0, attempts = 0, due_at = 0 where key = :key and repeat = 1
-        returning run_id as runId`,
-      { key },
-    );
     const completed =
-      repeated ?? this.#sql.get(Owner, "delete from effects where key = :key returning run_id as runId", { key });
+      this.#sql.get(Owner, "delete from effects where key = :key and repeat = 0 returning run_id as runId", { key }) ??
+      this.#sql.get(
+        Owner,
+        `update effects set repeat = 0, claimed = 0, attempts = 0, due_at = 0 where key = :key
+          returning run_id as runId`,
+        { key },
+      );
     return completed?.runId;
   }
 
