@@ -1,6 +1,8 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type startModelServer, turnOf } from "../../playground/model/model-server.ts";
+import { DatabaseSync } from "node:sqlite";
+import { fileURLToPath } from "node:url";
+import { startModelServer, turnOf } from "../../playground/model/model-server.ts";
 import { forgeRepository, startForge } from "../../test/support/forge-world.ts";
 import type { Bench, Figure } from "../figure.ts";
 import { interleaved, median, timed } from "../measure.ts";
@@ -8,6 +10,8 @@ import { runProgram } from "../run-program.ts";
 import { inScratch } from "../scratch.ts";
 
 const steps = 390;
+/** The steps before compile code, and fill the first page of each table and index of the new database. */
+const firstStep = 60;
 const runsAtOnce = 60;
 const stepsAtOnce = 61;
 /** The kernel's resolution for CPU time. */
@@ -62,21 +66,30 @@ async function start(): Promise<Figure> {
 
 async function longRun(policyFile: string): Promise<Figure[]> {
   const cpu: number[] = [];
-  const { bytes } = await runToEnd({ runs: 1, steps, policyFile, onCall: (turn, app) => (cpu[turn] = app.cpuMs()) });
+  const bytes: number[] = [];
+  const onCall = (turn: number, app: AppProcess) => {
+    cpu[turn] = app.cpuMs();
+    if (turn === firstStep || turn === steps) bytes.push(app.databaseBytes());
+  };
+  await runToEnd({ runs: 1, steps, policyFile, onCall });
+  const [bytesBefore = 0, bytesAfter = 0] = bytes;
   const perStep = (from: number, to: number) => ((cpu[to] ?? Number.NaN) - (cpu[from] ?? Number.NaN)) / (to - from);
   return [
     {
       name: "CPU of a step at the end of a long run",
       unit: "ms",
       ours: { what: `steps ${steps - 60} to ${steps}`, median: perStep(steps - 60, steps) },
-      peers: [{ what: "steps 60 to 120 of the same run", median: perStep(60, 120) }],
+      peers: [{ what: "steps 60 to 120 of the same run", median: perStep(firstStep, 120) }],
       rounds: 1,
       note: "The whole process: also the AI SDK, which sends the growing conversation, HTTP and the status on GitHub.",
     },
     {
       name: "stored per step",
       unit: "KB",
-      ours: { what: "the database file, with indexes", median: bytes / steps / 1_024 },
+      ours: {
+        what: "what the database grows by, with indexes",
+        median: (bytesAfter - bytesBefore) / (steps - firstStep) / 1_024,
+      },
       peers: [],
       rounds: 1,
     },
@@ -100,15 +113,37 @@ async function manyRuns(policyFile: string): Promise<Figure[]> {
       name: "CPU of the app per step",
       unit: "ms",
       ours: { what, median: (last.cpuMs - first.cpuMs) / (last.calls - first.calls) },
-      peers: [],
+      peers: [{ what: "the AI SDK's own loop, nothing stored", median: await cpuOfPlainAgents() }],
       rounds: 1,
     },
     { name: "memory at the peak", unit: "MB", ours: { what, median: peakMb }, peers: [], rounds: 1 },
   ];
 }
 
+/** The milliseconds of CPU per step of as many agents in one process that only call the model and a tool. */
+async function cpuOfPlainAgents(): Promise<number> {
+  const script: Parameters<typeof startModelServer>[0]["script"] = ({ messages }) =>
+    scriptedAnswer(turnOf(messages), stepsAtOnce);
+  const server = await startModelServer({ script });
+  try {
+    const loop = fileURLToPath(new URL("../children/plain-agent.ts", import.meta.url));
+    return Number(await runProgram(process.execPath, [loop, server.url, String(stepsAtOnce), String(runsAtOnce)]));
+  } finally {
+    await server.close();
+  }
+}
+
+function scriptedAnswer(turn: number, steps: number) {
+  if (turn >= steps) return { text: "Read." };
+  return {
+    text: `I read it again after turn ${turn}.`,
+    calls: [{ name: "read_file", args: { path: "src/total.js" } }],
+  };
+}
+
 interface AppProcess {
   cpuMs(): number;
+  databaseBytes(): number;
   /** The largest resident size so far. */
   peakMb(): number;
 }
@@ -124,8 +159,8 @@ async function runToEnd({
   steps: number;
   policyFile: string;
   onCall(turn: number, app: AppProcess): void;
-}): Promise<{ peakMb: number; bytes: number }> {
-  let app: AppProcess = { cpuMs: () => 0, peakMb: () => 0 };
+}): Promise<{ peakMb: number }> {
+  let app: AppProcess = { cpuMs: () => 0, peakMb: () => 0, databaseBytes: () => 0 };
   let left = runs;
   const allAnswered = Promise.withResolvers<void>();
   const script: Parameters<typeof startModelServer>[0]["script"] = ({ messages }) => {
@@ -134,12 +169,8 @@ async function runToEnd({
     if (turn >= steps) {
       left -= 1;
       if (left === 0) allAnswered.resolve();
-      return { text: "Read." };
     }
-    return {
-      text: `I read it again after turn ${turn}.`,
-      calls: [{ name: "read_file", args: { path: "src/total.js" } }],
-    };
+    return scriptedAnswer(turn, steps);
   };
   const [commit] = forgeRepository.commits;
   if (!commit) throw new Error("unreachable: it has one");
@@ -154,7 +185,7 @@ async function runToEnd({
     },
   });
   try {
-    app = processOf((await forge.start()).pid ?? 0);
+    app = processOf((await forge.start()).pid ?? 0, forge.databasePath);
     for (let index = 0; index < runs; index += 1) {
       const issue = forge.github.as("visitor").openIssue({ title: `Run ${index}`, body: "Read." });
       forge.github.as("maintainer").comment(issue.number, "/run reader");
@@ -162,14 +193,22 @@ async function runToEnd({
     await allAnswered.promise;
     const peakMb = app.peakMb();
     await forge.end("SIGTERM");
-    return { peakMb, bytes: readFileSync(forge.databasePath).length };
+    return { peakMb };
   } finally {
     await forge.close();
   }
 }
 
-function processOf(pid: number): AppProcess {
+function processOf(pid: number, databasePath: string): AppProcess {
   return {
+    databaseBytes: () => {
+      const database = new DatabaseSync(databasePath, { readOnly: true });
+      const row = database
+        .prepare("select page_count * page_size as bytes from pragma_page_count, pragma_page_size")
+        .get();
+      database.close();
+      return Number(row?.bytes);
+    },
     cpuMs: () => {
       const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
       return (Number(fields[11]) + Number(fields[12])) * tickMs;
