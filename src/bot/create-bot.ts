@@ -17,7 +17,7 @@ import type { DeliveryStore } from "#runtime/store/store.ts";
 import { createRedactor } from "#text/redact.ts";
 import { createSanitizer } from "#text/sanitize.ts";
 import type { HandlerServices } from "./deliveries/handler.ts";
-import { WebhookServer } from "./deliveries/webhook-server.ts";
+import { connectToProxy, WebhookServer } from "./deliveries/webhook-server.ts";
 import type { CommentLinks } from "./render/render-status.ts";
 import { createThreadFrontEnd } from "./thread-front-end.ts";
 
@@ -115,8 +115,7 @@ export function createBot({
       processor.start();
       log.info(`Listening on ${url}${webhookPath}.`);
       if (webhookProxy) {
-        const { connectToProxy } = await import("./deliveries/webhook-server.ts");
-        closeProxy = connectToProxy({ url: webhookProxy, receive, log: log.info });
+        closeProxy = await connectToProxy({ url: webhookProxy, receive, log: log.info });
       }
       redelivery.start();
       return url;

@@ -1,8 +1,9 @@
 import { z } from "zod";
 import { type ToolErrorType, UserError } from "#domain/errors.ts";
 import type { JsonSchema } from "#domain/json-schema.ts";
+import { describeSchemaIssue, type SchemaIssue } from "#domain/schema-issue.ts";
 import { getLLMTools, type NamedTool } from "#domain/tool.ts";
-import { describeSchemaIssue, jsonSchemaOf, type SchemaIssue } from "#domain/tool-schema.ts";
+import { jsonSchemaOf } from "#domain/tool-schema.ts";
 import { exampleArguments, formatExample, repairArguments } from "#toolsets/call-arguments.ts";
 import { adaptTool, type ClassTool, type ForeignTool, isClassTool, isNamedTool, type PlainTool } from "./adapt-tool.ts";
 

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { readYaml } from "#text/read-yaml.ts";
 import { UserError } from "./errors.ts";
 import { typesOf } from "./json-schema.ts";
-import { describeMismatch, valueAt } from "./tool-schema.ts";
+import { describeMismatch, valueAt } from "./schema-issue.ts";
 
 /** The JSON Schema that a worker's answers have to match. */
 export type OutputSchema = Record<string, unknown>;

@@ -1,7 +1,7 @@
 import type { Readable, Writable } from "node:stream";
+import { parseJsonObject } from "#text/json-values.ts";
 import { replaceHidden, visibleName, visibleText, wrapMark } from "#text/visible-text.ts";
 import { type ApprovalDecision, type ApprovalRequest, withAllNames } from "#ui/approval-controller.ts";
-import { parseJsonObject } from "#ui/form-fields.ts";
 import { type RequestBlock, requestBlocks, toPreview } from "#ui/request-blocks.ts";
 import { type AskQuestion, isYes, openPrompter, type Prompter } from "./prompter.ts";
 import { createStyle, type Style } from "./style.ts";

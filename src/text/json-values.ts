@@ -1,3 +1,5 @@
+import { isTooComplex } from "#domain/json-schema.ts";
+
 const [quote, backslash, lineFeed, comma, bracket, brace] = [0x22, 0x5c, 0x0a, 0x2c, 0x5b, 0x7b] as const;
 
 /**
@@ -28,4 +30,18 @@ export class JsonValueCounter {
 /** True if JSON has more values than this. */
 export function hasMoreValues(json: Uint8Array, maxValues: number): boolean {
   return json.length > maxValues && new JsonValueCounter().add(json) > maxValues;
+}
+
+/** Parses the JSON object that a person gives as the arguments of a call. Returns undefined for anything else. */
+export function parseJsonObject(json: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(json);
+    return isObject(value) && !isTooComplex(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return value !== null && typeof value === "object" && !Array.isArray(value);
 }

@@ -1,7 +1,7 @@
 import { isMap, isNode, isScalar, isSeq, LineCounter, type Node, parseDocument, visit, type YAMLError } from "yaml";
 import type { z } from "zod";
 import { InvalidFileError, UserError } from "#domain/errors.ts";
-import { describeMismatch, valueAt } from "#domain/tool-schema.ts";
+import { describeMismatch, valueAt } from "#domain/schema-issue.ts";
 import { closestMatch } from "./closest-match.ts";
 
 /** The parser needs tens of milliseconds for hostile text of this length. */

@@ -1,7 +1,8 @@
 import type { ModelCall } from "#domain/events.ts";
 import { choicesOf, type JsonSchema, type Parameter, parametersOf, typeOfValue, typesOf } from "#domain/json-schema.ts";
 import type { ToolResult } from "#domain/result.ts";
-import { describeSchemaIssue, parseArguments, type SchemaIssue, type ToolSchema } from "#domain/tool-schema.ts";
+import { describeSchemaIssue, type SchemaIssue } from "#domain/schema-issue.ts";
+import { parseArguments, type ToolSchema } from "#domain/tool-schema.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import { failedResult } from "./tool-result.ts";
 

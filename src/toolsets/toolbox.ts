@@ -4,8 +4,9 @@ import { abandonOnAbort } from "#domain/async-work.ts";
 import { UserError } from "#domain/errors.ts";
 import type { ModelCall } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
+import { describeSchemaIssue } from "#domain/schema-issue.ts";
 import { getLLMTools, getManualTools, type NamedTool, type ToolContext } from "#domain/tool.ts";
-import { compileSchema, describeSchemaIssue, type ToolSchema } from "#domain/tool-schema.ts";
+import { compileSchema, type ToolSchema } from "#domain/tool-schema.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import {
   type CallContext,

@@ -1,16 +1,10 @@
 import type { FlexibleSchema } from "ai";
 import type { z } from "zod";
 import { UserError } from "#domain/errors.ts";
-import {
-  choicesOf,
-  isTooComplex,
-  type JsonSchema,
-  type Parameter,
-  parametersOf,
-  typesOf,
-} from "#domain/json-schema.ts";
+import { choicesOf, type JsonSchema, type Parameter, parametersOf, typesOf } from "#domain/json-schema.ts";
+import { describeSchemaIssue } from "#domain/schema-issue.ts";
 import { getManualTools, type NamedTool } from "#domain/tool.ts";
-import { compileSchema, describeSchemaIssue, isZodSchema, jsonSchemaOf, parseArguments } from "#domain/tool-schema.ts";
+import { compileSchema, isZodSchema, jsonSchemaOf, parseArguments } from "#domain/tool-schema.ts";
 import { closestMatch } from "#text/closest-match.ts";
 
 export type FieldType = "text" | "number" | "select" | "boolean";
@@ -279,18 +273,4 @@ function readChoice({ name, options = [] }: ManualToolField, typed: string | boo
 function nulls(parameters: Parameter[]): Record<string, null> {
   const nullable = parameters.filter(({ schema, required }) => required && typesOf(schema).includes("null"));
   return Object.fromEntries(nullable.map(({ name }) => [name, null]));
-}
-
-/** Parses the JSON object that a person gives as the arguments of a call. Returns undefined for anything else. */
-export function parseJsonObject(json: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(json);
-    return isObject(value) && !isTooComplex(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return value !== null && typeof value === "object" && !Array.isArray(value);
 }

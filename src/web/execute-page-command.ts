@@ -3,7 +3,7 @@ import { OutageError, UserError } from "#domain/errors.ts";
 import { canWrite, type GitHub, type PullRequest } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { Runs } from "#runtime/runs.ts";
-import { parseJsonObject } from "#ui/form-fields.ts";
+import { parseJsonObject } from "#text/json-values.ts";
 import { parseToolCommand, type RunCommandOf, undoCommand } from "#ui/run-commands.ts";
 
 /** The commands of a run page. `say` sends a message to the worker. */

@@ -1,14 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import {
-  compileSchema,
-  describeMismatch,
-  describeSchemaIssue,
-  isZodSchema,
-  jsonSchemaOf,
-  parseArguments,
-  valueAt,
-} from "#domain/tool-schema.ts";
+import { describeMismatch, describeSchemaIssue, valueAt } from "#domain/schema-issue.ts";
+import { compileSchema, isZodSchema, jsonSchemaOf, parseArguments } from "#domain/tool-schema.ts";
 
 const schema = z.strictObject({
   path: z.string(),

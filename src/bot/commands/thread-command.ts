@@ -1,5 +1,5 @@
 import { distance } from "fastest-levenshtein";
-import { parseJsonObject } from "#ui/form-fields.ts";
+import { parseJsonObject } from "#text/json-values.ts";
 import { type RunCommandName, runCommands, undoCommand } from "#ui/run-commands.ts";
 
 /** A comment as a command, read from its first line. */

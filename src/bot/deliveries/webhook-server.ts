@@ -1,6 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { EventSource } from "undici";
 import { z } from "zod";
 import { DatabaseError, UserError } from "#domain/errors.ts";
 import { JsonValueCounter } from "#text/json-values.ts";
@@ -186,7 +185,8 @@ export interface WebhookProxyOptions {
 }
 
 /** Receives webhooks from a proxy, for a machine that GitHub cannot reach. Returns a function that disconnects. */
-export function connectToProxy({ url, receive, log }: WebhookProxyOptions): () => void {
+export async function connectToProxy({ url, receive, log }: WebhookProxyOptions): Promise<() => void> {
+  const { EventSource } = await import("undici");
   const source = new EventSource(url);
   source.addEventListener("open", () => log(`Listening for webhooks at ${url}.`));
   source.addEventListener("error", () => log(`The webhook proxy ${url} does not answer. Trying again.`));

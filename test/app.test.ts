@@ -1,0 +1,35 @@
+import { readFileSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+
+const source = fileURLToPath(new URL("../src", import.meta.url));
+
+/** Returns the packages that are loaded with a module, not at a first use: those of its static imports, with their importers. */
+function packagesLoadedWith(entry: string): Map<string, string> {
+  const packages = new Map<string, string>();
+  const seen = new Set<string>();
+  const visit = (file: string) => {
+    if (seen.has(file)) return;
+    seen.add(file);
+    const statements = readFileSync(file, "utf8").matchAll(/^(?:import|export)\s(?!type\s)[^;]*?from "([^"]+)";/gms);
+    for (const [statement, name = ""] of statements) {
+      if (/^(?:import|export)\s\{(?:\s*type [^,}]+,?)+\s*\}/.test(statement)) continue;
+      if (name.startsWith("#")) visit(resolve(source, name.slice(1)));
+      else if (name.startsWith(".")) visit(resolve(dirname(file), name));
+      else if (!name.startsWith("node:")) packages.set(name, file.slice(source.length + 1));
+    }
+  };
+  visit(resolve(source, entry));
+  return packages;
+}
+
+test("the AI SDK and what else only runs need is not loaded when the app starts", () => {
+  const packages = packagesLoadedWith("app.ts");
+
+  expect([...packages.keys()]).toContain("zod");
+  const lazy = [...packages].filter(([name]) =>
+    /^(?:ai|@ai-sdk\/.*|@modelcontextprotocol\/.*|undici|just-bash|isomorphic-git)$/.test(name),
+  );
+  expect(lazy).toEqual([]);
+});
