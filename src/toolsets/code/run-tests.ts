@@ -76,7 +76,7 @@ async function execute(
     isApproved: () => false,
   });
   const { stdout, stderr } = ran.result;
-  const summary = await readReport({ report: runner.report, stdout, stderr }, context.abortSignal);
+  const summary = await readReport({ report: runner.report, stdout, stderr }, { signal: context.abortSignal });
   const said = [...(summary?.failures.map(({ error }) => error) ?? []), stderr.slice(-shownOutput)].join("\n");
   const note = ran.result.exitCode === 0 ? "" : await describeSubmodules(services.workspace, said);
   return report({ ...runner, reason: `${runner.reason} ${note}`.trim() }, ran, summary);
@@ -218,10 +218,14 @@ interface TestOutput {
 
 /** The longest output that is parsed in this process. Longer output could take minutes or a gigabyte of memory. */
 const maxInlineLength = 100_000;
-const killAfterMs = 10_000;
+/** The reports whose totals are at their end, so that the end alone can be summarized. */
+const endsWithTotals: readonly TestReport[] = ["pytest", "tap", "unittest", "minitest"];
 
 /** Summarizes a test runner's output; undefined if the format is unknown or parsing takes too long. */
-export async function readReport(output: TestOutput, signal?: AbortSignal): Promise<TestSummary | undefined> {
+export async function readReport(
+  output: TestOutput,
+  { signal, killAfterMs = 20_000 }: { signal?: AbortSignal | undefined; killAfterMs?: number } = {},
+): Promise<TestSummary | undefined> {
   const { report, stdout, stderr } = output;
   if (stdout.length + stderr.length <= maxInlineLength) return summarizeTests(report, stdout, stderr);
 
@@ -231,7 +235,8 @@ export async function readReport(output: TestOutput, signal?: AbortSignal): Prom
     return TestSummary.nullable().parse(await child.call(output, { killAfterMs, signal })) ?? undefined;
   } catch (error) {
     if (signal?.aborted) throw error;
-    return undefined;
+    const endOf = (text: string) => text.slice(-maxInlineLength / 2);
+    return endsWithTotals.includes(report) ? summarizeTests(report, endOf(stdout), endOf(stderr)) : undefined;
   } finally {
     child.kill();
   }

@@ -238,7 +238,7 @@ function nodeRunner(
 }
 
 // A file that cannot be imported would otherwise keep all tests from running.
-const pytestOptions = ["-rA", "-q", "--color=no", "-p", "no:cacheprovider", "--continue-on-collection-errors"];
+const pytestOptions = ["-rfE", "-q", "--color=no", "-p", "no:cacheprovider", "--continue-on-collection-errors"];
 const pytestFiles = ["pytest.ini", ".pytest.ini", "conftest.py", "tests/conftest.py"];
 const pythonFiles = ["pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "requirements-dev.txt"];
 /** The maximum number of test files to read. */
@@ -254,14 +254,15 @@ async function pythonRunner(workspace: Workspace, folder: string): Promise<TestR
   const sign = [...pytestFiles, "tox.ini", ...pythonFiles].find((name) => present.has(name)) ?? tests[0];
   if (sign === undefined) return undefined;
 
+  // Makes a package in `src` importable without installing it.
+  const imports = inside.some((path) => /^src\/.*\.py$/.test(path)) ? { env: { PYTHONPATH: "src" } } : {};
   const pytest: TestRunner = {
     name: "pytest",
     command: ["python3", "-m", "pytest", ...pytestOptions],
     report: "pytest",
     reason: `There is a ${sign}.`,
     acceptsFolder: true,
-    // Makes a package in `src` importable without installing it.
-    ...(inside.some((path) => /^src\/.*\.py$/.test(path)) && { env: { PYTHONPATH: "src" } }),
+    ...imports,
   };
   const tox = present.has("tox.ini") ? await textOf(workspace, `${prefix}tox.ini`) : "";
   if (pytestFiles.some((name) => present.has(name)) || /\bpytest\b/.test(tox)) return pytest;
@@ -270,7 +271,7 @@ async function pythonRunner(workspace: Workspace, folder: string): Promise<TestR
   const needsPytest = texts.some((text) => /\bpytest\b|^(async )?def test_/m.test(text));
   const isPlain = texts.some((text) => /^\s*(import|from) unittest\b/m.test(text));
   if (needsPytest || !isPlain) return pytest;
-  return unittestRunner(present, tests);
+  return { ...unittestRunner(present, tests), ...imports };
 }
 
 function unittestRunner(present: ReadonlySet<string>, tests: readonly string[]): TestRunner {

@@ -300,7 +300,7 @@ function fromPytest(text: string): TestSummary | undefined {
   }
 
   const count = (pattern: string) => Number(new RegExp(`(\\d+) ${pattern}`).exec(last)?.[1] ?? 0);
-  const named = [...text.matchAll(/^(?:FAILED|ERROR) (\S+?)(?: - (.*))?$/gm)].slice(0, maxFailures);
+  const named = [...text.matchAll(/^(?:FAILED|ERROR) (\S.*?)(?: - (.*))?$/gm)].slice(0, maxFailures);
   const sectionOf = pytestSections(text);
   const failures = named.map(([, name = "", reason = ""]) => ({ name, error: firstLines(sectionOf(name) || reason) }));
   return summary(
@@ -387,11 +387,19 @@ function cargoFailures(text: string): FailedTest[] {
   return sections.slice(0, maxFailures).map(({ name, lines }) => ({ name, error: firstLines(lines.join("\n")) }));
 }
 
-/** Parses the totals that most runners print near the end: "3 passing", "Tests: 1 failed, 2 passed". */
+/** Parses the totals that most runners print near the end: "3 passing", "Tests: 1 failed, 2 passed", "Passed: 3". */
 function fromWords(text: string): TestSummary | undefined {
-  const count = (words: string) =>
-    [...text.matchAll(new RegExp(`\\b(\\d+) (?:tests? )?(?:${words})\\b`, "gi"))].at(-1)?.[1];
-  const [passed, failed] = [count("passed|passing|passes"), count("failed|failing|failures?")];
+  const count = (words: string) => {
+    // Not the number of something else, as in "536 failing allocations".
+    const before = new RegExp(`\\b(\\d+) (?:tests? )?(?:${words})\\b(?! (?!in\\b|and\\b|tests?\\b)[a-z])`, "gi");
+    const after = new RegExp(`\\b(?:${words}): *(\\d+)\\b`, "gi");
+    return [...text.matchAll(before), ...text.matchAll(after)].at(-1)?.[1];
+  };
+  const passed = count("passed|passing|passes");
+  const total = /^ *Total: +(\d+)$/m.exec(text)?.[1];
+  const failed =
+    count("failed|failing|failures?") ??
+    (total && passed && String(Number(total) - Number(passed) - Number(count("skipped") ?? 0)));
   if (passed === undefined && failed === undefined) return undefined;
   return summary(
     { passed: Number(passed ?? 0), failed: Number(failed ?? 0), skipped: Number(count("skipped|pending") ?? 0) },

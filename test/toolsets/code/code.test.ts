@@ -445,6 +445,12 @@ describe("the test runner and the formatter of a project", () => {
     expect(command).toBe(`python3 -m unittest discover ${options}`.trim());
   });
 
+  test("unittest imports a package in src without installing it", async () => {
+    const files = { "src/own/__init__.py": "", "tests/__init__.py": "", "tests/test_a.py": "import unittest" };
+
+    expect((await findTestRunner(memoryWorkspace(files), ""))?.env).toEqual({ PYTHONPATH: "src" });
+  });
+
   test.each([
     [1, "npm error code ENOTCACHED", "Call install_package"],
     [127, "sh: 1: vitest: not found", "Call install_package"],

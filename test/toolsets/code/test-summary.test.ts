@@ -200,6 +200,10 @@ describe("a runner's output becomes counts, names and first error lines", () => 
       failed: 2,
     });
     expect(summarizeTests("plain", "", "Tests: 1 failed, 4 passed, 5 total")).toMatchObject({ passed: 4, failed: 1 });
+    const ofParson = "OK (tested 536 failing allocations)\nTests failed: 0\nTests passed: 340\n";
+    expect(summarizeTests("plain", ofParson, "")).toMatchObject({ passed: 340, failed: 0 });
+    const ofUvu = "  Total:     4\n  Passed:    3\n  Skipped:   0\n  Duration:  1.2ms\n";
+    expect(summarizeTests("plain", ofUvu, "")).toMatchObject({ passed: 3, failed: 1, skipped: 0 });
     expect(summarizeTests("plain", "all is well", "")).toBeUndefined();
   });
 });
@@ -276,6 +280,9 @@ test("a long report is parsed in a separate process, and a hostile one ends with
   const nothing = `${"{}\n".repeat(50_000)}`;
 
   expect(await readReport({ report: "tap", stdout: passing, stderr: "" })).toMatchObject({ passed: 7, failed: 0 });
+  const end = `${"PASSED test_a.py::test_a\n".repeat(20_000)}FAILED test_a.py::test_b[x y] - assert 1\n1 failed, 2 passed in 3s`;
+  const killed = await readReport({ report: "pytest", stdout: end, stderr: "" }, { killAfterMs: 1 });
+  expect(killed).toMatchObject({ passed: 2, failed: 1, failures: [{ name: "test_a.py::test_b[x y]" }] });
   expect(await readReport({ report: "vitest", stdout: nothing, stderr: "" })).toBeUndefined();
 });
 
