@@ -218,6 +218,8 @@ interface TestOutput {
 
 /** The longest output that is parsed in this process. Longer output could take minutes or a gigabyte of memory. */
 const maxInlineLength = 100_000;
+/** One line of JSON after the other takes linear time. */
+const maxInlineEvents = 500_000;
 /** The reports whose totals are at their end, so that the end alone can be summarized. */
 const endsWithTotals: readonly TestReport[] = ["pytest", "tap", "unittest", "minitest"];
 
@@ -227,7 +229,7 @@ export async function readReport(
   { signal, killAfterMs = 20_000 }: { signal?: AbortSignal | undefined; killAfterMs?: number } = {},
 ): Promise<TestSummary | undefined> {
   const { report, stdout, stderr } = output;
-  if (stdout.length + stderr.length <= maxInlineLength) return summarizeTests(report, stdout, stderr);
+  if (stdout.length + stderr.length <= (report === "go" ? maxInlineEvents : maxInlineLength)) return summarizeTests(report, stdout, stderr);
 
   const handler = new URL("./test-summary.ts", import.meta.url);
   const child = new GuardedChild({ handler, memoryMb: 512, messageBytes: 1_000_000, cpuSeconds: 30 });

@@ -61,7 +61,7 @@ export function createReadFileTool(workspace: Workspace, options: ReadFileOption
     name: "read_file",
     aliases: ["read"],
     description:
-      "Read a text file with line numbers, or several at once with file_paths. Use offset and limit for a part of a large file.",
+      "Read a text file with line numbers, or several at once with file_paths. Long files are outlined: read parts with offset and limit.",
     inputSchema: input,
     readOnly: true,
     needsApproval: options.needsApproval ?? false,
@@ -150,7 +150,7 @@ function contentOf(bytes: Uint8Array, path: string, encoding: "utf-8" | "base64"
   });
 }
 
-function showLines(path: string, text: string, { offset = 0, limit = 0, column }: Input, maxTokens: number): string {
+function showLines(path: string, text: string, { offset = 0, limit, column }: Input, maxTokens: number): string {
   const total = countLines(text);
   const start = offset < 0 ? Math.max(0, total + offset) : Math.max(0, offset - 1);
   if (start > 0 && start >= total) {
@@ -159,7 +159,8 @@ function showLines(path: string, text: string, { offset = 0, limit = 0, column }
       suggestion: `Use an offset from 1 to ${total}, or a negative one to count from the end.`,
     });
   }
-  const count = Math.min(limit > 0 ? limit : total, total - start);
+  if (offset === 0 && limit === undefined && column === undefined && isLong(text, total)) return outline(path, text);
+  const count = Math.min(limit ? limit : total, total - start);
   // Each line is at least one token.
   if (count > maxTokens) throw tooLarge({ estimate: Math.ceil(text.length / 4), lines: total, path, maxTokens });
   const chosen = linesOf(text, start, count);
@@ -167,6 +168,46 @@ function showLines(path: string, text: string, { offset = 0, limit = 0, column }
   if (chosen.length === 0) return `${heading}\n(the file is empty)`;
   const part = column === undefined || column === 1 ? "" : ` [from character ${column} of each line]`;
   return `${heading}${part}\n${numberLines(chosen, start + 1, column)}`;
+}
+
+/** A file that takes more tokens, or has more characters, is outlined unless the call says which lines to show. */
+const maxWholeTokens = 4_000;
+const maxWholeLength = 60_000;
+const [headLines, tailLines, maxOutlined] = [80, 20, 150];
+
+function isLong(text: string, lines: number): boolean {
+  if (lines < 2 * (headLines + tailLines)) return false;
+  return text.length > maxWholeLength || estimateTokens(text) > maxWholeTokens;
+}
+
+/** Shows the start and the end of a long file and, of its middle, the lines that begin something. */
+function outline(path: string, text: string): string {
+  const lines = splitLines(text);
+  const tail = lines.length - tailLines;
+  const isMarkdown = /\.(?:md|mdx|markdown)$/i.test(path);
+  const begins = lines.flatMap((line, at) => {
+    const isOutlined = isMarkdown ? /^#{1,4} \S/.test(line) : beginsSomething(line, lines[at + 1] ?? "");
+    return at >= headLines && at < tail && isOutlined ? [at] : [];
+  });
+  // If there are too many, those in a class or a function are left out.
+  const outer = begins.filter((at) => !/^\s/.test(lines[at] ?? ""));
+  const outlined = (begins.length > maxOutlined ? outer : begins).slice(0, maxOutlined);
+  const range = `[${lines.length} lines: the first ${headLines}, the last ${tailLines}, and an outline of the others. Read the part you need with offset and limit; limit 0 shows everything.]`;
+  const shown = [
+    numberLines(lines.slice(0, headLines), 1),
+    ...outlined.map((at) => numberLines(lines.slice(at, at + 1), at + 1)),
+    numberLines(lines.slice(tail), tail + 1),
+  ];
+  return `=== ${path} ===\n${range}\n${shown.join("\n")}`;
+}
+
+/** True for a line with deeper lines below, such as the first of a function, apart from statements and comments. */
+function beginsSomething(line: string, next: string): boolean {
+  const depth = /^[\t ]*/.exec(line)?.[0].replaceAll("\t", "    ").length ?? 0;
+  if (depth > 4 || !/^\s*[\w@"'#$[]/.test(line)) return false;
+  if (/^\s*(?:if|else|elif|for|while|switch|case|try|catch|except|finally|with|return|do|when|end)\b/.test(line)) return false;
+  if (/^(?:export |public |static |async |pub )*(?:function|class|interface|type|enum|def|fn|func|struct|trait|impl|module)\b/.test(line.trimStart())) return true;
+  return /[{(:[]\s*$|=>\s*$/.test(line) && /^[\t ]/.test(next) && next.search(/\S/) > line.search(/\S/);
 }
 
 function countLines(text: string): number {

@@ -32,7 +32,7 @@ const maxListedBinaries = 3;
 export function createGrepTool(workspace: Workspace): NamedTool<GrepInput, ToolResult> {
   return {
     name: "grep",
-    description: "Search file contents with a regular expression. Shows path:line:text of each matching line.",
+    description: "Search file contents with a regular expression. Shows matching lines below the path of their file.",
     inputSchema: input,
     readOnly: true,
     needsApproval: false,
@@ -170,9 +170,10 @@ function linesOf({ path, text, lineStarts }: FileMatches, limit: number): ShownF
   return { path, lines: lines.map((shown) => (shown.endsWith("\r") ? shown.slice(0, -1) : shown)), matching };
 }
 
+/** Shows a file's lines below its path, which takes half the tokens of the path on each line. */
 function showLines({ path, lines, matching }: ShownFile, before: number, after: number): string[] {
   const matches = new Set(matching);
-  const shown: string[] = [];
+  const shown = [path];
   let last = -1;
   for (const at of matching) {
     const from = Math.max(last + 1, at - before);
@@ -180,7 +181,7 @@ function showLines({ path, lines, matching }: ShownFile, before: number, after: 
     const to = Math.min(lines.length - 1, at + after);
     for (let index = from; index <= to; index++) {
       const mark = matches.has(index) ? ":" : "-";
-      shown.push(`${path}${mark}${index + 1}${mark}${cut(lines[index] ?? "")}`);
+      shown.push(`${index + 1}${mark}${cut(lines[index] ?? "")}`);
     }
     last = Math.max(last, to);
   }

@@ -79,12 +79,31 @@ test("a Git LFS pointer is recognised with the size of its content", async () =>
 test("a file too large for the context is refused with an estimate, the limit and a read that fits", async () => {
   const { call } = await world({ "big.txt": "some words on a line\n".repeat(20_000) });
 
-  const refusal = await call("read_file", { path: "big.txt" }).catch((error) => error);
+  const refusal = await call("read_file", { path: "big.txt", limit: 0 }).catch((error) => error);
 
   expect(refusal).toMatchObject({ code: "TOO_LARGE", details: { limit: 25_000 } });
   expect(refusal.details.estimate).toBeGreaterThan(25_000);
   const { offset, limit } = JSON.parse(refusal.suggestion.slice(refusal.suggestion.indexOf("{"), -1));
   expect((await call("read_file", { path: "big.txt", offset, limit })).error).toBeUndefined();
+});
+
+test("a long file is shown by its start, its end and the declarations between, unless the call names lines", async () => {
+  const functions = Array.from({ length: 400 }, (_, at) => `export function f${at}() {\n  return "value ${at} of many";\n}\n`);
+  const { call } = await world({ "long.ts": functions.join("\n"), "long.md": "# Title\n\nSome words.\n".repeat(1_500) });
+
+  const { llmContent } = await call("read_file", { path: "long.ts" });
+
+  const lines = String(llmContent).split("\n");
+  expect(lines[1]).toContain("[1599 lines: the first 80, the last 20, and an outline of the others.");
+  expect(lines).toHaveLength(2 + 80 + 150 + 20);
+  expect(lines).toContain("    85\texport function f21() {");
+  expect(lines).not.toContain('    86\t  return "value 21 of many";');
+  expect((await call("read_file", { path: "long.md" })).llmContent).toMatch(/\n {4}82\t# Title\n {4}85\t# Title\n/);
+  // A line that was not shown has to be read before it is changed.
+  const edit = { path: "long.ts", old_text: '"value 21 of many"', new_text: '"other"' };
+  await expect(call("edit_file", edit)).rejects.toThrow("read line 86");
+  await call("read_file", { path: "long.ts", offset: 85, limit: 3 });
+  expect((await call("edit_file", edit)).error).toBeUndefined();
 });
 
 test("an unchanged file is not repeated while the first result is in context, unless asked for again", async () => {

@@ -22,7 +22,7 @@ describe("grep", () => {
     const { llmContent, value } = await call("grep", { pattern: "add" });
 
     expect(llmContent).toBe(
-      '2 matches in 2 files:\nsrc/add.ts:1:export function add(a: number, b: number) {\ntest/add.test.ts:1:import { add } from "../src/add";',
+      '2 matches in 2 files:\nsrc/add.ts\n1:export function add(a: number, b: number) {\ntest/add.test.ts\n1:import { add } from "../src/add";',
     );
     expect(value).toMatchObject({ kind: "search.matches", data: { total: 2, files: 2 } });
   });
@@ -35,7 +35,7 @@ describe("grep", () => {
     [{ pattern: "b;$", output_mode: "files" }, "src/add.ts"],
     [{ pattern: "b;\\r?$", output_mode: "files" }, "src/add.ts\nsrc/sub.ts"],
     [{ pattern: "add(a", literal: true, output_mode: "files" }, "src/add.ts"],
-    [{ pattern: "^# Sums$", path: "README.md" }, "README.md:1:# Sums"],
+    [{ pattern: "^# Sums$", path: "README.md" }, "README.md\n1:# Sums"],
   ])("%j finds %s", async (args, expected) => {
     const { call } = await world(files);
 
@@ -49,7 +49,7 @@ describe("grep", () => {
 
     const { llmContent } = await call("grep", { pattern: "x", context: 1 });
 
-    expect(llmContent).toBe("2 matches in 1 file:\na.txt-2-2\na.txt:3:x\na.txt-4-4\n--\na.txt-7-7\na.txt:8:x");
+    expect(llmContent).toBe("2 matches in 1 file:\na.txt\n2-2\n3:x\n4-4\n--\n7-7\n8:x");
   });
 
   test("reports how many matches are not shown", async () => {
@@ -57,7 +57,7 @@ describe("grep", () => {
 
     const { llmContent } = await call("grep", { pattern: "x", limit: 40 });
 
-    expect(llmContent.split("\n")).toHaveLength(42);
+    expect(llmContent.split("\n")).toHaveLength(44);
     expect(llmContent).toContain("60 matches in 2 files:");
     expect(llmContent).toContain("… and 20 more");
   });
