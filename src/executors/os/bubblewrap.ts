@@ -24,7 +24,7 @@ export const defaultGuestLimits: GuestLimits = {
   memoryMb: 2_048,
   processes: 256,
   openFiles: 4_096,
-  diskMb: 2_048,
+  diskMb: 8_192,
   diskFiles: 400_000,
   changedFiles: 10_000,
   temporaryMb: 256,

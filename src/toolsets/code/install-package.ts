@@ -101,6 +101,9 @@ function previewSetup({ commands, key, isOfDefaultBranch }: ProjectSetup, settin
   };
 }
 
+/** The home folder is another mount, into which pnpm cannot link: every package would be on disk twice, and in the cache. */
+const pnpmStore = "/workspace/.pnpm-store";
+
 async function executeSetup(
   { commands, key, isOfDefaultBranch }: ProjectSetup,
   context: ToolContext,
@@ -118,8 +121,13 @@ async function executeSetup(
   const ran = await runCommand(services, {
     tier: settings.tier,
     request: {
-      command: ["bash", "-e", "-o", "pipefail", "-c", commands.join("\n")],
-      env: { GOPROXY: "https://proxy.golang.org", GOFLAGS: "-modcacherw" },
+      command: ["bash", "-e", "-o", "pipefail", "-c", [`trap 'rm -rf ${pnpmStore}' EXIT`, ...commands].join("\n")],
+      env: {
+        GOPROXY: "https://proxy.golang.org",
+        GOFLAGS: "-modcacherw",
+        npm_config_store_dir: pnpmStore,
+        pnpm_config_store_dir: pnpmStore,
+      },
       timeoutMs: setupTimeoutMs,
       outputBytes: settings.output_bytes,
       network: setupHosts(settings),
@@ -214,25 +222,23 @@ async function execute(input: Input, context: ToolContext, settings: CodeConfig,
   return withMissingProgram(ran, install.command.join(" "));
 }
 
-/** The lines of a successful installation that say how it ended. */
-const maxEndLines = 3;
+/** The lines that say how an installation ended. */
+const maxEndLines = { succeeded: 3, failed: 30 };
 
-/** Keeps the end of a package manager's output. After a success, a model has no use for warnings, packages and steps. */
-function endOf(text: string): string {
+/** Keeps the end of a package manager's output, without progress, warnings and single packages. */
+function endOf(text: string, maxLines: number): string {
   const lines = withoutProgress(text).split("\n");
   const said = lines.filter(
-    (line) => /\w/.test(line) && !/^\s*(?:[│╭╰+-]|Progress: |(?:npm )?warn(?:ing)?\b)/i.test(line),
+    (line) => /\w/.test(line) && !/^\s*(?:[│╭╰+-]|Progress: |\[?(?:npm )?warn(?:ing)?\b)/i.test(line),
   );
-  return said.slice(-maxEndLines).join("\n");
+  return said.slice(-maxLines).join("\n");
 }
 
 function withMissingProgram(ran: FinishedCommand, command: string): ToolResult {
-  const result = commandResult(ran, command);
   const { exitCode, stdout, stderr } = ran.result;
-  if (exitCode === 0) {
-    const short = { ...ran.result, stdout: endOf(stdout), stderr: endOf(stderr) };
-    return { ...result, llmContent: commandResult({ ...ran, result: short }, command).llmContent };
-  }
+  const maxLines = exitCode === 0 ? maxEndLines.succeeded : maxEndLines.failed;
+  const short = { ...ran.result, stdout: endOf(stdout, maxLines), stderr: endOf(stderr, maxLines) };
+  const { llmContent } = commandResult({ ...ran, result: short }, command);
   const missing = describeMissingProgram(ran.result);
-  return missing ? { ...result, llmContent: `${missing}\n${result.llmContent}` } : result;
+  return { ...commandResult(ran, command), llmContent: missing ? `${missing}\n${llmContent}` : llmContent };
 }

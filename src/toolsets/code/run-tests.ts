@@ -56,7 +56,7 @@ async function execute(
   if (!runner) {
     throw new ToolError(`There is no test runner I know in ${folder || "the repository"}.`, {
       code: "UNAVAILABLE",
-      suggestion: "Give the folder of the project in `path`, or start its tests with run_code.",
+      suggestion: await suggestFolders(services.workspace),
     });
   }
   const ran = await runCommand(services, {
@@ -80,6 +80,22 @@ async function execute(
   const said = [...(summary?.failures.map(({ error }) => error) ?? []), stderr.slice(-shownOutput)].join("\n");
   const note = ran.result.exitCode === 0 ? "" : await describeSubmodules(services.workspace, said);
   return report({ ...runner, reason: `${runner.reason} ${note}`.trim() }, ran, summary);
+}
+
+/** The folders with a manifest that a suggestion names. */
+const maxSuggestedFolders = 12;
+
+async function suggestFolders(workspace: Workspace): Promise<string> {
+  const folders = (await workspace.paths()).flatMap((path) => {
+    const [, folder] =
+      /^(?!.*(?:node_modules|examples?)\/)(.+)\/(?:package\.json|pyproject\.toml|go\.mod|Cargo\.toml)$/.exec(path) ??
+      [];
+    return folder === undefined ? [] : [folder];
+  });
+  if (folders.length === 0) return "Give the folder of the project in `path`, or start its tests with run_code.";
+  const shown = folders.slice(0, maxSuggestedFolders).join(", ");
+  const more = folders.length > maxSuggestedFolders ? ` and ${folders.length - maxSuggestedFolders} more` : "";
+  return `Give the folder of a package in \`path\`: ${shown}${more}.`;
 }
 
 /** Explains that the files of submodules are missing, if the output names one. */
@@ -229,7 +245,8 @@ export async function readReport(
   { signal, killAfterMs = 20_000 }: { signal?: AbortSignal | undefined; killAfterMs?: number } = {},
 ): Promise<TestSummary | undefined> {
   const { report, stdout, stderr } = output;
-  if (stdout.length + stderr.length <= (report === "go" ? maxInlineEvents : maxInlineLength)) return summarizeTests(report, stdout, stderr);
+  if (stdout.length + stderr.length <= (report === "go" ? maxInlineEvents : maxInlineLength))
+    return summarizeTests(report, stdout, stderr);
 
   const handler = new URL("./test-summary.ts", import.meta.url);
   const child = new GuardedChild({ handler, memoryMb: 512, messageBytes: 1_000_000, cpuSeconds: 30 });

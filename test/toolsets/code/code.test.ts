@@ -445,6 +445,22 @@ describe("the test runner and the formatter of a project", () => {
     expect(command).toBe(`python3 -m unittest discover ${options}`.trim());
   });
 
+  test("without tests in the root, the folders of its packages are suggested", async () => {
+    const files = {
+      "package.json": "{}",
+      "packages/a/package.json": "{}",
+      "libs/b/go.mod": "",
+      "examples/c/package.json": "{}",
+    };
+    const { call } = await world({ files });
+
+    const refusal = call("run_tests", {});
+
+    await expect(refusal).rejects.toMatchObject({
+      suggestion: "Give the folder of a package in `path`: libs/b, packages/a.",
+    });
+  });
+
   test("unittest imports a package in src without installing it", async () => {
     const files = { "src/own/__init__.py": "", "tests/__init__.py": "", "tests/test_a.py": "import unittest" };
 

@@ -29,6 +29,7 @@ const setup = [
   `ln -s ${outside} ~/.m2`,
   "mkdir -p node_modules/dep packages/a/node_modules/own ~/.local/lib built",
   'cat package-lock.json marker > node_modules/dep/index.js; echo "$(git log --format=%s)" > node_modules/dep/commit',
+  "mkdir $npm_config_store_dir; echo > $pnpm_config_store_dir/file; ln .pnpm-store/file node_modules/dep/linked",
   "echo own > packages/a/node_modules/own/index.js; echo local > ~/.local/lib/local; echo lost > built/lost",
 ];
 const files = {
@@ -79,6 +80,10 @@ describe.skipIf(!available)("the setup commands of a project", () => {
       const installed = await first.call("install_package", {});
 
       expect(installed.llmContent).toContain("Exit code 0");
+      // pnpm's store, into which node_modules has links, is not kept.
+      expect(await first.bash("stat -c %h node_modules/dep/linked; ls -d .pnpm-store")).toMatch(
+        /stdout:\n1\n.*\n.*No such/,
+      );
       expect(readdirSync(outside)).toEqual(["repository"]);
       expect(first.sandbox.text("marker")).toBe("changed by the run\n");
       // A run of another branch that does all it can, with the same lockfiles.
