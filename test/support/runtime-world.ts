@@ -50,6 +50,9 @@ export const origin = {
   requestedBy: "ada",
 };
 
+/** The workers that ship, which do not change. */
+const catalog = openWorkerCatalog(new URL("../../workers", import.meta.url).pathname);
+
 /** The runtime over a real store, with the playground's GitHub and model server. */
 async function runtimeWorld(options: RuntimeWorldOptions) {
   const { issue, permissions, files } = options.github ?? {};
@@ -80,7 +83,7 @@ async function runtimeWorld(options: RuntimeWorldOptions) {
       google: { apiKey: undefined },
       compatible: { apiKey: undefined, baseUrl: model.url },
     }),
-    catalog: await openWorkerCatalog(new URL("../../workers", import.meta.url).pathname),
+    catalog: await catalog,
     openGitHub: github.openGitHub,
     frontEnd,
     services: { sanitize: (text) => text },
