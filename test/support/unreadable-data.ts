@@ -145,7 +145,7 @@ function otherTests(): void {
     const { store, execute } = opened;
     const changes = [{ path: "a", content: new Uint8Array(1), mode: "100644" as const }];
     await store.completeEffect({ key: "k1", changes: { step: "c", changes } });
-    await execute("update changes set mode = '160000'");
+    await execute("update changes set mode = '040000'");
 
     await expect(store.changesOf("r1")).rejects.toThrow("The stored mode of a cannot be read");
   });
