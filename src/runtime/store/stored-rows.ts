@@ -69,8 +69,8 @@ const Status = z.enum(["active", "waiting", "done"]) satisfies z.ZodType<RunStat
 /** Reads a run. One that cannot be read is returned as an unreadable run. */
 export function readRun(row: RunColumns): StoredRun {
   const { id, root_id: rootId, updated_at: updatedAt } = row;
-  try {
-    return {
+  return readOr(
+    (): StoredRun => ({
       id,
       rootId,
       status: parseVersioned(Status, row.status, { version: recordVersion, name: `The status of run ${id}` }),
@@ -80,12 +80,12 @@ export function readRun(row: RunColumns): StoredRun {
       version: row.version,
       changeSets: row.change_sets,
       ...(row.log_removed_at !== null && { logRemovedAt: row.log_removed_at }),
-    };
-  } catch (error) {
-    if (!(error instanceof UnreadableDataError)) throw error;
-    const status = Status.safeParse(row.status).data ?? "waiting";
-    return { id, rootId, status, updatedAt, unreadable: error, displaySpec: readDisplaySpec(row) };
-  }
+    }),
+    (unreadable) => {
+      const status = Status.safeParse(row.status).data ?? "waiting";
+      return { id, rootId, status, updatedAt, unreadable, displaySpec: readDisplaySpec(row) };
+    },
+  );
 }
 
 function readSnapshot({ id, snapshot }: RunColumns): WorkerSnapshot {
@@ -119,7 +119,7 @@ const DisplaySpec = z.object({
 });
 
 function readDisplaySpec(row: RunColumns): RunSpec | undefined {
-  try {
+  return ifReadable(() => {
     const data = parseJson(row.spec, "The definition of the run");
     const whole = RunSpec.safeParse(data);
     if (whole.success) return withLocation(whole.data, row);
@@ -129,18 +129,23 @@ function readDisplaySpec(row: RunColumns): RunSpec | undefined {
     const name = parts.data.workerPath.split(" -> ").at(-1) ?? "";
     const worker = WorkerDefinition.parse({ name, instructions: "" });
     return withLocation({ ...parts.data, worker, workerSource: "repository", model: "unknown" }, row);
-  } catch (error) {
-    if (error instanceof UnreadableDataError) return undefined;
-    throw error;
-  }
+  });
 }
 
 /** Returns undefined for data that this release cannot read. */
 export function ifReadable<Value>(read: () => Value): Value | undefined {
+  return readOr(read, () => undefined);
+}
+
+/** Returns what `otherwise` makes of the error if this release cannot read the data. */
+export function readOr<Value, Other>(
+  read: () => Value,
+  otherwise: (error: UnreadableDataError) => Other,
+): Value | Other {
   try {
     return read();
   } catch (error) {
-    if (error instanceof UnreadableDataError) return undefined;
+    if (error instanceof UnreadableDataError) return otherwise(error);
     throw error;
   }
 }
@@ -193,13 +198,13 @@ const Problem = z.object({
 }) satisfies z.ZodType<EffectProblem>;
 
 export function readProblem(row: z.infer<typeof NextEffectColumns>): EffectProblem | undefined {
-  try {
-    readRequest(row);
-    return row.problem === null ? undefined : parseRecord(Problem, row.problem, `The problem of effect ${row.key}`);
-  } catch (error) {
-    if (error instanceof UnreadableDataError) return { kind: "unreadable", reason: error.message };
-    throw error;
-  }
+  return readOr(
+    () => {
+      readRequest(row);
+      return row.problem === null ? undefined : parseRecord(Problem, row.problem, `The problem of effect ${row.key}`);
+    },
+    ({ message }) => ({ kind: "unreadable", reason: message }) as const,
+  );
 }
 
 export const ApprovalColumns = z.object({ id: z.string(), status: z.string(), approval: z.string() });
@@ -211,16 +216,6 @@ export function readApproval({ id, status, approval }: z.infer<typeof ApprovalCo
     ...parseRecord(Approval, approval, name),
     status: parseVersioned(Approval.shape.status, status, { version: recordVersion, name: `${name}, its status` }),
   };
-}
-
-/** Reads an approval; empty if this release cannot read it. */
-export function readIfReadable(row: z.infer<typeof ApprovalColumns>): Approval[] {
-  try {
-    return [readApproval(row)];
-  } catch (error) {
-    if (error instanceof UnreadableDataError) return [];
-    throw error;
-  }
 }
 
 const StoredDecision = z.discriminatedUnion("kind", [

@@ -4,9 +4,9 @@ import { applyDecision, applyExecution, applyRevocation } from "#runtime/store/a
 import type { Decision, DecisionResult, Execution, Revocation } from "#runtime/store/store.ts";
 import {
   ApprovalColumns,
+  ifReadable,
   readApproval,
   readDecision,
-  readIfReadable,
   serializeRecord,
 } from "#runtime/store/stored-rows.ts";
 import { appendEvents, appendLedger } from "./append-only-tables.ts";
@@ -64,7 +64,7 @@ export async function withdrawApprovals(sql: Sql, runId: string): Promise<Approv
       returning id, status, approval`,
     [runId],
   );
-  return rows.flatMap(readIfReadable);
+  return rows.flatMap((row) => ifReadable(() => readApproval(row)) ?? []);
 }
 
 const Result = z.object({ result: z.string() });

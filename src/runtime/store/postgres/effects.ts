@@ -5,6 +5,7 @@ import {
   EffectColumns,
   NextEffectColumns,
   readEffect,
+  readOr,
   readProblem,
   serializeRecord,
   serializeRequest,
@@ -79,7 +80,13 @@ export async function claimEffects(
       returning key, run_id as "runId", queue, kind, input, due_at, attempts`,
     [queues.map(({ runId }) => runId), queues.map(({ queue }) => queue), queues.map(({ now }) => now), holder ?? null],
   );
-  const claimed = rows.map((row) => ({ ...row, effect: readOrError(row) }));
+  const claimed = rows.map((row) => ({
+    ...row,
+    effect: readOr(
+      () => readEffect(row, row),
+      (error) => error,
+    ),
+  }));
   const unreadable = claimed.filter(({ effect }) => effect instanceof UnreadableDataError).map(({ key }) => key);
   if (unreadable.length > 0) {
     await sql.run("update effects set attempts = attempts - 1, claimed = false where key = any ($1::text[])", [
@@ -89,15 +96,6 @@ export async function claimEffects(
   return queues.map(
     ({ runId, queue }) => claimed.find((effect) => effect.runId === runId && effect.queue === queue)?.effect,
   );
-}
-
-function readOrError(row: z.infer<typeof ClaimedColumns>): Effect | UnreadableDataError {
-  try {
-    return readEffect(row, row);
-  } catch (error) {
-    if (error instanceof UnreadableDataError) return error;
-    throw error;
-  }
 }
 
 /**

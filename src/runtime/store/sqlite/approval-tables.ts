@@ -3,9 +3,9 @@ import type { Approval } from "#domain/approval.ts";
 import { chainEntries, type LedgerDraft, type StoredLedgerEntry } from "#domain/ledger.ts";
 import {
   ApprovalColumns,
+  ifReadable,
   LedgerColumns,
   readApproval,
-  readIfReadable,
   serializeRecord,
 } from "#runtime/store/stored-rows.ts";
 import type { SqliteConnection } from "./sqlite-connection.ts";
@@ -91,7 +91,7 @@ export class ApprovalsTable {
         returning id, status, approval`,
       { runId },
     );
-    return rows.flatMap(readIfReadable);
+    return rows.flatMap((row) => ifReadable(() => readApproval(row)) ?? []);
   }
 
   removeOf(runId: string): void {
