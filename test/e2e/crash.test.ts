@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import type { RequestRecord } from "#playground/github/request-log.ts";
 import { actionRepository, startActionWorld } from "../support/action-world.ts";
 import { type CrashSchedule, playSchedule, scheduleOf } from "../support/crash-schedule.ts";
-import { fixScript, playFix, playReview, reviewScript } from "../support/fix-story.ts";
+import { changesScript, fixScript, playChanges, playFix, playReview, reviewScript } from "../support/fix-story.ts";
 import { type Forge, startForge } from "../support/forge-world.ts";
 import { postgresPrograms, whyNoPostgres } from "../support/postgres-server.ts";
 import { newDatabase } from "../support/shared-postgres.ts";
@@ -75,6 +75,20 @@ describe("kill -9 loses no work and never posts twice", { timeout: 60 * 60_000 }
     });
   });
 
+  test.runIf(everyMoment)(
+    "while a push is undone and a branch force-pushed, and while its pull request is closed and reopened",
+    async () => {
+      const calm = await playStory(sqlite, { withChanges: true });
+      const later = calm.writes.slice(calm.fixWrites);
+      expect(later.length).toBeGreaterThan(10);
+
+      await inPairs(later, async (write) => {
+        const killed = await playStory(sqlite, { killAfterWrites: [write], withChanges: true });
+        expect(killed.changes, `killed after ${write}`).toEqual(calm.changes);
+      });
+    },
+  );
+
   // One moment of it is part of the story in github-action.test.ts.
   test.runIf(everyMoment).each<JobFault["kind"]>(["kill", "race"])(
     "in jobs of the GitHub Action: %s after each write on GitHub and each push of the saved runs",
@@ -131,15 +145,18 @@ interface Story {
   killAfterWrites?: string[];
   /** Plays a review of the pull request as well, during which the app is killed once. */
   withReview?: boolean;
+  /** Plays instead what happens to a pull request whose push is undone, and which is closed and reopened. */
+  withChanges?: boolean;
 }
 
 /** Plays the story from /run to the answer. Whenever the app dies it is started again, as a supervisor would. */
 async function playStory(
   { killer, environment }: Database,
-  { killAt = [], killAfterWrites = [], withReview = false }: Story,
+  { killAt = [], killAfterWrites = [], withReview = false, withChanges = false }: Story,
 ) {
   const nodeOptions = ["--import", killer];
-  const forge = await startForge({ script: reviewScript, nodeOptions, environment: await environment() });
+  const script = withChanges ? changesScript : reviewScript;
+  const forge = await startForge({ script, nodeOptions, environment: await environment() });
   const { github, databasePath } = forge;
   const commitLog = `${databasePath}.commits`;
   const writes: string[] = [];
@@ -172,11 +189,12 @@ async function playStory(
     const fix = await playFix(forge);
     const fixWrites = writes.length;
     const review = withReview ? await playReview(forge) : undefined;
+    const changes = withChanges ? await playChanges(forge) : undefined;
     // The last write ends the story before the process has ended.
     await killed;
     ended = true;
     await forge.end("SIGTERM");
-    return { fix, review, writes, fixWrites, kills, commits: (await readFile(commitLog, "utf8")).length };
+    return { fix, review, changes, writes, fixWrites, kills, commits: (await readFile(commitLog, "utf8")).length };
   } finally {
     ended = true;
     await forge.close();

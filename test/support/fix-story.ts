@@ -121,3 +121,71 @@ export async function playReview(forge: Pick<Forge, "github" | "botComment" | "e
     answers: comments.map(({ author, body }) => ({ author, body: body.replace(/[0-9a-f]{32,40}/g, "HASH") })),
   };
 }
+
+/** The model's script for what happens to that pull request later: a change, and another one after a force push. */
+export const changesScript: ForgeOptions["script"] = (request) => {
+  const turn = turnOf(request.messages);
+  if (turn < 4) return fixScript(request);
+  const branch = /golem\/1-[a-z0-9]{8}/.exec(JSON.stringify(request.messages))?.[0];
+  const step = (name: string, args: object) => ({ calls: [{ name, args }] });
+  const steps = [
+    step("write_file", { path: "CHANGES.md", content: "One.\n" }),
+    step("update_pull_request", { message: "Add a changelog" }),
+    { text: "Added." },
+    step("write_file", { path: "CHANGES.md", content: "Two.\n" }),
+    step("update_pull_request", { message: "Change the changelog" }),
+    step("git_merge", { branch }),
+    step("update_pull_request", { message: "Change it again" }),
+    { text: "Changed." },
+  ];
+  return steps[turn - 4] ?? { text: "I am back." };
+};
+
+/**
+ * Plays the story of a pull request whose last push is undone, whose branch a person force-pushes, and which is closed and
+ * reopened. Resolves to its final content and the kinds of comments on it.
+ */
+export async function playChanges({ github, botComment }: Pick<Forge, "github" | "botComment">): Promise<unknown> {
+  const maintainer = github.as("maintainer");
+  const ownPull = async () => Object.values(await github.snapshot()).flatMap(({ pulls }) => pulls)[0];
+  const { number = 0, pull } = (await ownPull()) ?? {};
+  const head = pull?.head ?? "";
+  const comment = (text: string) => maintainer.comment(number, text);
+  const approve = async (text: RegExp) =>
+    comment(
+      `/approve ${approvalIdIn(await botComment(number, new RegExp(`asks for approval[\\s\\S]*${text.source}`)))}`,
+    );
+
+  comment("Add a changelog.");
+  await approve(/Add a changelog/);
+  await botComment(number, /Added\./);
+  comment("/undo");
+  const { body } = await botComment(number, /`undo_push` asks before it runs/);
+  comment(/^\/tool undo_push .*$/m.exec(body)?.[0] ?? "");
+  await botComment(number, /Undid [0-9a-f]{7} with [0-9a-f]{7}/);
+  const files = { "src/total.js": (await github.readFile(head, "src/total.js")) ?? "", "author.js": "1\n" };
+  await github.push({ branch: "rebased", message: "Rebase", author: "maintainer", at: new Date(), files });
+  await github.moveBranch(head, "rebased", "maintainer");
+  comment("Change it.");
+  await approve(/Change the changelog/);
+  await approve(/git_merge/);
+  await approve(/Change it again/);
+  await botComment(number, /Changed\./);
+  maintainer.close(number);
+  await botComment(number, /was closed by/);
+  await botComment(1, /\*\*fixer\*\* is done\n/);
+  maintainer.reopen(number);
+  await botComment(1, /\*\*fixer\*\* is done and is waiting for review/);
+  comment("Hello.");
+  await botComment(number, /I am back\./);
+  await github.deliveriesSettled();
+
+  const pushes = new Set(github.deliveries.filter(({ event }) => event === "push").map(({ guid }) => guid));
+  const comments = ((await ownPull())?.comments ?? []).filter(({ author }) => author !== "maintainer");
+  return {
+    pushes: pushes.size,
+    changes: await github.readFile(head, "CHANGES.md"),
+    author: await github.readFile(head, "author.js"),
+    comments: comments.map(({ body: text }) => text.split("\n")[0]?.replace(/, \d{4}-.*/, "")).sort(),
+  };
+}
