@@ -2,6 +2,7 @@ import { ToolError, type ToolErrorCode } from "#domain/errors.ts";
 import type { Change, ContentChunk, Entry, Workspace, ZoneRule } from "#domain/workspace.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import { type Base, readEntry } from "./base.ts";
+import { EventLoopYielder } from "./event-loop.ts";
 import { modeOfEntry, type Overlay, type TreeNode } from "./overlay.ts";
 import { folderOf, foldersAbove, followLinks, invalidPath, isWithin, parsePath } from "./paths.ts";
 import type { Zones } from "./zones.ts";
@@ -167,10 +168,12 @@ function toolError(code: ToolErrorCode, message: string, suggestion?: string): T
   return new ToolError(message, { code, ...(suggestion ? { suggestion } : {}) });
 }
 
-/** Groups the files by the memory that holds them. */
-function* contentsOf({ overlay, zones, base }: View, paths: readonly string[]): Iterable<ContentChunk> {
+/** Groups the files by the memory that holds them. Yields to the event loop. */
+async function* contentsOf({ overlay, zones, base }: View, paths: readonly string[]): AsyncIterable<ContentChunk> {
+  const yielder = new EventLoopYielder();
   const bySegment = new Map<Buffer, { path: string; start: number; end: number }[]>();
   for (const path of paths) {
+    if (yielder.isDue) await yielder.turn();
     const layer = overlay.layers[zones.spaceOf(path)];
     const entry = layer === overlay.layers.repository && layer.state(path).kind === "base" && base.entries.get(path);
     const range = zones.canSee(path) && entry && entry.type === "file" ? base.store.locate(entry.oid) : undefined;

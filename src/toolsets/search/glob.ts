@@ -4,6 +4,7 @@ import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { ContentChunk, Workspace } from "#domain/workspace.ts";
+import { EventLoopYielder } from "#sandbox/event-loop.ts";
 
 const input = z.object({
   pattern: z.string().min(1).describe("Such as src/**/*.ts, relative to path"),
@@ -26,7 +27,8 @@ export function createGlobTool(workspace: Workspace): NamedTool<Input, ToolResul
       const excluded = exclude.map(globFilter);
       const { root, paths } = await listPathsBelow(workspace, path);
       const from = root === "" ? 0 : root.length + 1;
-      const found = paths.filter(
+      const found = await filterPaths(
+        paths,
         (file) => matches(file.slice(from)) && !excluded.some((excludes) => excludes(file.slice(from))),
       );
 
@@ -52,6 +54,17 @@ export async function listPathsBelow(workspace: Workspace, path: string): Promis
   // Throws the appropriate error if the path does not exist.
   if (below.length === 0) await workspace.stat(root);
   return { root, paths: below };
+}
+
+/** Filters paths, yielding to the event loop: a glob takes some microseconds for each of 100,000 paths. */
+export async function filterPaths(paths: readonly string[], keep: (path: string) => boolean): Promise<string[]> {
+  const yielder = new EventLoopYielder();
+  const kept: string[] = [];
+  for (const path of paths) {
+    if (yielder.isDue) await yielder.turn();
+    if (keep(path)) kept.push(path);
+  }
+  return kept;
 }
 
 /** A filter like ripgrep's `--glob`: a pattern without a slash matches names at any depth, and `!` excludes. */

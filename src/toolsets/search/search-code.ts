@@ -5,7 +5,7 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { EventLoopYielder } from "#sandbox/event-loop.ts";
-import { globFilter, listPathsBelow, readContents } from "./glob.ts";
+import { filterPaths, globFilter, listPathsBelow, readContents } from "./glob.ts";
 import {
   type CandidateFile,
   type CodeSymbol,
@@ -51,7 +51,7 @@ export function createSearchCodeTool(workspace: Workspace): NamedTool<Input, Too
         });
       }
       const filter = glob === undefined ? () => true : globFilter(glob);
-      const paths = (await listPathsBelow(workspace, path)).paths.filter(filter);
+      const paths = await filterPaths((await listPathsBelow(workspace, path)).paths, filter);
       const matches = await findMatches(paths, terms, { workspace, signal: abortSignal });
       const candidates = findCandidates(paths, matches, terms);
       const ranked = await rankFiles(candidates, terms, { total: paths.length, signal: abortSignal });

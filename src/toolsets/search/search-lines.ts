@@ -58,6 +58,7 @@ const maxAnchorBytes = 6;
 const minSampleBytes = 16 * 1024;
 const maxSampleBytes = 256 * 1024;
 const newline = 0x0a;
+const maxFilesPerTurn = 5_000;
 /** Asking for the time takes as long as matching a short line. */
 const linesPerTimeCheck = 64;
 /** Nearby bytes are compared faster here than a call of Buffer.indexOf takes. */
@@ -97,11 +98,15 @@ export class LineSearch {
   async search({ bytes, files }: ContentChunk): Promise<void> {
     const plain: ContentChunk["files"][number][] = [];
     for (const file of files) {
-      const text = decodeUtf16(bytes.subarray(file.start, file.end));
+      const text = (bytes[file.start] ?? 0) >= 0xfe ? decodeUtf16(bytes.subarray(file.start, file.end)) : undefined;
       if (text) await this.#searchUtf8(text, [{ ...file, start: 0, end: text.length }]);
       else plain.push(file);
     }
-    await this.#searchUtf8(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length), plain);
+    const all = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+    for (let at = 0; at < plain.length; at += maxFilesPerTurn) {
+      await this.#searchUtf8(all, plain.slice(at, at + maxFilesPerTurn));
+      if (this.#yielder.isDue) await this.#turn();
+    }
   }
 
   async #searchUtf8(bytes: Buffer, files: ContentChunk["files"]): Promise<void> {

@@ -38,6 +38,7 @@ test("opening, grep and search_code of a large tree leave the event loop free", 
     "grep, a text in most lines": async () => grep.execute?.({ pattern: "ledger" }, context),
     "grep, ignoring case": async () => grep.execute?.({ pattern: "VIOLET.?_77", case_insensitive: true }, context),
     "grep, every line": async () => grep.execute?.({ pattern: "\\w+\\s+=", output_mode: "count" }, context),
+    "grep, with a glob": async () => grep.execute?.({ pattern: "zebra", glob: "src/**/file-*[0-9].ts" }, context),
     search_code: async () => search.execute?.({ query: "where is the violet engine" }, context),
   };
 
