@@ -26,6 +26,7 @@ function schedulerWorld(
   const clock = { now: 1_000 };
   const errors: unknown[] = [];
   const performed: string[] = [];
+  const transitions: string[][] = [];
   const discardWorkspace = vi.fn(async () => undefined);
   const close = vi.fn(async () => undefined);
   const active = { spec: sampleSpec("r1"), discardWorkspace, close } as unknown as ActiveRun;
@@ -43,7 +44,9 @@ function schedulerWorld(
       new Proxy({}, { get: (_, kind) => (kind === "then" ? undefined : handler) }) as EffectHandlers,
     openActiveRun: async (runId) => ({ ...active, spec: readable(await requireRun(store, runId)).spec }) as ActiveRun,
     dispatch: { wake: (runId) => void scheduler.process(runId) },
-    observer: combineObservers([]),
+    observer: combineObservers([
+      { transitionStored: ({ events }) => void transitions.push(events.map(({ event }) => event.type)) },
+    ]),
     now: () => clock.now,
     onError: (error) => errors.push(error),
   });
@@ -53,6 +56,7 @@ function schedulerWorld(
     clock,
     errors,
     performed,
+    transitions,
     discardWorkspace,
     close,
     scheduler,
@@ -120,7 +124,7 @@ test("the queues of a run do not wait for one another", async () => {
 });
 
 test("a result is stored, and the runs it concerns are processed", async () => {
-  const { store, scheduler, performed } = schedulerWorld({
+  const { store, scheduler, performed, transitions } = schedulerWorld({
     "sandbox.open": async () => ({ events: [{ runId: "r1", event: opened }] }),
   });
   const effects = [sampleEffect("r1", "k1", { request: { kind: "sandbox.open" } })];
@@ -131,6 +135,7 @@ test("a result is stored, and the runs it concerns are processed", async () => {
   await vi.waitFor(() => expect(performed).toContain("model.call"), { timeout: 60_000 });
 
   expect(await requireRun(store, "r1")).toMatchObject({ snapshot: { value: "callingModel" } });
+  expect(transitions).toEqual([["sandbox.opened"]]);
 });
 
 describe("a stop", () => {
@@ -401,18 +406,19 @@ describe("when the process stops", () => {
 
 test("work whose result is not stored, because the run was stopped meanwhile, is told so", async () => {
   const [afterCommit, afterCancel] = [vi.fn(), vi.fn()];
-  const { store, scheduler, start } = schedulerWorld({
-    "model.call": async () => {
-      await store.completeEffect({ key: "k1" });
-      return { afterCommit, afterCancel };
+  const { store, scheduler, start, errors } = schedulerWorld({
+    "model.call": async ({ key }) => {
+      await store.completeEffect({ key });
+      return key === "k1" ? { afterCommit, afterCancel } : {};
     },
   });
 
-  await start(sampleEffect("r1", "k1"));
+  await start(sampleEffect("r1", "k1"), sampleEffect("r1", "k2"));
   await scheduler.process("r1");
 
   expect(afterCancel).toHaveBeenCalledOnce();
   expect(afterCommit).not.toHaveBeenCalled();
+  expect(errors).toEqual([]);
 });
 
 test("a run whose lease was revoked writes nothing more, even if its work ignores the signal", async () => {

@@ -192,7 +192,11 @@ test("a branch with changes to other lines and files merges cleanly", async () =
   await sandbox.write("text", numbered({ 15: "ours\n" }));
 
   const result = await sandbox.mergeBranch("topic");
+  const asked = world.server.requests.length;
+  await sandbox.mergeBranch("topic");
 
+  // The branch and its history are asked for again. The files are there.
+  expect(world.server.requests.slice(asked)).toHaveLength(2);
   expect(result).toMatchObject({ mergeBase: start, conflicts: [], applied: true });
   expect(result.merged.toSorted()).toEqual(["gone", "new/file", "only", "run.sh", "text"]);
   expect(textOf(await sandbox.readBytes("text"))).toBe(numbered({ 2: "theirs\n", 15: "ours\n" }));
@@ -260,7 +264,26 @@ test("a branch without common history is not merged", async () => {
   await repository.commit({ branch: "other", files: { b: "1" }, orphan: true });
   const sandbox = await world.open(repository);
 
+  const asked = world.server.requests.length;
   await expect(sandbox.mergeBranch("other")).rejects.toThrow(/no common history/);
+  expect(world.server.requests.slice(asked)).toHaveLength(2);
+});
+
+test("branches whose common commit is far back are merged", async () => {
+  const repository = await world.repositoryWith({ text: numbered(), other: "1" });
+  const start = (await repository.git("rev-parse", "main")).trim();
+  const commits = Array.from({ length: 120 }, (_, index) =>
+    [
+      ...["commit refs/heads/topic", `committer A <a@example.com> ${1_750_000_000 + index} +0000`, "data 1", "x"],
+      ...(index === 0 ? [`from ${start}`] : []),
+      ...["M 100644 inline other", "data 3", String(index).padStart(3, "0"), ""],
+    ].join("\n"),
+  );
+  await repository.feed(commits.join(""), "fast-import", "--quiet");
+  await repository.commit({ files: { text: numbered({ 2: "main\n" }) }, at: minutes(1) });
+  const sandbox = await world.open(repository);
+
+  expect(await sandbox.mergeBranch("topic")).toMatchObject({ mergeBase: start, merged: ["other"], conflicts: [] });
 });
 
 test("a second merge starts at what was merged first, and the next push lists only the run's own changes", async () => {
