@@ -126,8 +126,6 @@ async function findCommonCommit(
 
 /** Creates a commit with these parents, like the commit that the working files will become. */
 function commitOver(store: ObjectStore, heads: readonly string[], tree: string): string {
-  const [only, ...others] = heads;
-  if (only !== undefined && others.length === 0) return only;
   const person = "Golem Forge <> 0 +0000";
   const parents = heads.map((head) => `parent ${head}\n`).join("");
   const text = `tree ${tree}\n${parents}author ${person}\ncommitter ${person}\n\n`;

@@ -5,7 +5,10 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import pg from "pg";
 import { inject } from "vitest";
-import { startPostgresServer } from "./postgres-server.ts";
+import { postgresPrograms, startPostgresServer } from "./postgres-server.ts";
+
+/** False where PostgreSQL is not installed, and in mutation tests, which start no server. */
+export const hasSharedServer = postgresPrograms !== undefined && inject("postgresFolder") !== undefined;
 
 /** Returns the address of a new, empty database. All test files share one server, which the first one starts. */
 export async function newDatabase(): Promise<string> {
@@ -20,7 +23,7 @@ export async function newDatabase(): Promise<string> {
 }
 
 async function sharedServer(): Promise<string> {
-  const folder = inject("postgresFolder");
+  const folder = inject("postgresFolder") ?? "";
   const ready = join(folder, "ready");
   try {
     // Succeeds in only one process.
@@ -39,6 +42,6 @@ async function sharedServer(): Promise<string> {
 declare module "vitest" {
   interface ProvidedContext {
     /** The folder of the test run's PostgreSQL server. */
-    postgresFolder: string;
+    postgresFolder: string | undefined;
   }
 }

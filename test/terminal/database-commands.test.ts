@@ -10,8 +10,7 @@ import { openPostgresConnection } from "#runtime/store/postgres/postgres-connect
 import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import type { Store } from "#runtime/store/store.ts";
 import { golem } from "#terminal/golem/golem-command.ts";
-import { postgresPrograms } from "../support/postgres-server.ts";
-import { newDatabase } from "../support/shared-postgres.ts";
+import { hasSharedServer, newDatabase } from "../support/shared-postgres.ts";
 import {
   said,
   sampleApproval,
@@ -229,7 +228,7 @@ test("golem db copy knows every table and column", async () => {
   expect(stored.filter((column) => !copied.has(column) && !replaced.includes(column))).toEqual([]);
 });
 
-describe.skipIf(!postgresPrograms)("over PostgreSQL, golem db", () => {
+describe.skipIf(!hasSharedServer)("over PostgreSQL, golem db", () => {
   test("copies everything from SQLite to an empty database, once", async () => {
     const url = await newDatabase();
     const store = await openSqliteStore(path);

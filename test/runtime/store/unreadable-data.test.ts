@@ -6,8 +6,7 @@ import { afterAll } from "vitest";
 import { openPostgresStore } from "#runtime/store/postgres/open-postgres-store.ts";
 import { openPostgresConnection } from "#runtime/store/postgres/postgres-connection.ts";
 import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
-import { postgresPrograms } from "../../support/postgres-server.ts";
-import { newDatabase } from "../../support/shared-postgres.ts";
+import { hasSharedServer, newDatabase } from "../../support/shared-postgres.ts";
 import { unreadableDataConformance } from "../../support/unreadable-data.ts";
 
 const folder = await mkdtemp(join(tmpdir(), "golem-unreadable-"));
@@ -26,7 +25,7 @@ unreadableDataConformance("SQLite", async () => {
   return { store, execute, specs: { table: "specs", id: "run_id" } };
 });
 
-if (postgresPrograms) {
+if (hasSharedServer) {
   unreadableDataConformance("PostgreSQL", async () => {
     const connection = await openPostgresConnection(await newDatabase());
     const execute = async (sql: string) => {
