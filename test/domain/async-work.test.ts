@@ -71,6 +71,19 @@ test("returns the result of the first successful call", async () => {
   expect(await withRetries(async () => results.shift()?.(), { delaysMs: [0] })).toBe("up");
 });
 
+test("a call that fails because it was aborted fails with the signal's reason, and is not made again", async () => {
+  const controller = new AbortController();
+  let calls = 0;
+  const operation = async () => {
+    calls += 1;
+    controller.abort(new Error("stopped"));
+    throw new Error("The socket was closed.");
+  };
+
+  await expect(withRetries(operation, { signal: controller.signal, delaysMs: [0] })).rejects.toThrow("stopped");
+  expect(calls).toBe(1);
+});
+
 test("stops waiting when the signal is aborted", async () => {
   const controller = new AbortController();
   const operation = async () => {

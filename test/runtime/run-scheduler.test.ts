@@ -474,7 +474,7 @@ test("an effect that is next when the lease is revoked is performed once, under 
 
 test("events that could not be applied, because others were stored first, are applied together with them", async () => {
   const call = held();
-  const { store, start, append, scheduler } = schedulerWorld({ "model.call": call.perform });
+  const { store, start, append, scheduler, transitions } = schedulerWorld({ "model.call": call.perform });
   await start(sampleEffect("r1", "k1"));
   await call.started;
   vi.spyOn(store, "advance").mockResolvedValueOnce(false);
@@ -484,6 +484,7 @@ test("events that could not be applied, because others were stored first, are ap
   await scheduler.idle();
 
   expect(await requireRun(store, "r1")).toMatchObject({ snapshot: { value: "interrupted" } });
+  expect(transitions).toEqual([["run.stop"]]);
 });
 
 test("files that are open are opened again when a child has handed over its changes", async () => {
