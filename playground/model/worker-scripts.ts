@@ -82,8 +82,9 @@ function conversationOf(messages: readonly ChatMessage[], task: string): Convers
 
 /** Returns the place of the first line of the library that contains this text, as grep reported it. */
 function placeOf(matches: string, text: string): string {
-  const line = matches.split("\n").find((each) => each.startsWith(`${library}:`) && each.includes(text));
-  const [, number] = /:(\d+):/.exec(line ?? "") ?? [];
+  const lines = matches.split("\n");
+  const ofLibrary = lines.includes(library) ? lines.slice(lines.indexOf(library)) : [];
+  const [, number] = /^(\d+):/.exec(ofLibrary.find((line) => line.includes(text)) ?? "") ?? [];
   return number === undefined ? `\`${library}\`` : `\`${library}:${number}\``;
 }
 
