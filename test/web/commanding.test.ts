@@ -334,15 +334,22 @@ test("a question is shown with a button for each suggested answer", async () => 
 });
 
 test("the cost limit is raised from the page of a run that has used it up", async () => {
-  const { startRun, get, post, pathOf, signedIn, eventsOf } = await world();
+  const { startRun, get, post, pathOf, signedIn, eventsOf } = await world({
+    github: {
+      files: { ".github/golem-forge.yml": "approvals: [{ people: [mia] }]\n" },
+      permissions: { ada: "write", mia: "write" },
+    },
+  });
   const path = pathOf("abc1");
   await startRun("abc1", { value: "awaitingBudget" });
 
   const page = await get(path, { cookie: signedIn("mia").cookie });
   const wrong = await post(`${path}/approve`, { as: "mia", fields: { raise: "-1" } });
+  const refused = await post(`${path}/approve`, { as: "ada", fields: { raise: "2.50" } });
   const answer = await post(`${path}/approve`, { as: "mia", fields: { raise: "2.50" } });
 
   expect(page.text).toContain("Raise the cost limit by");
+  expect(refused).toMatchObject({ status: 409, text: expect.stringContaining("mia") });
   expect(wrong).toMatchObject({ status: 409, text: expect.stringContaining("Enter an amount in US dollars") });
   expect(answer).toEqual({ status: 200, text: expect.stringMatching(/The cost limit is now \$\d+\.\d\d\./) });
   expect(await eventsOf("abc1")).toMatchObject([{ type: "cost_limit.raised", by: "mia", via: "page" }]);
