@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { SnapshotComment, SnapshotThread } from "#playground/github/snapshot.ts";
 import { byTurn, call, type Script, type Stories, startStories } from "../support/forge-stories.ts";
 import { approvalIdIn, forgeRepository } from "../support/forge-world.ts";
@@ -143,11 +143,9 @@ describe.concurrent("a waiting run", () => {
 
     // The app tries to post its end where the issue was, and nowhere else.
     const ended = what === "deleted" ? 410 : 301;
-    await vi.waitFor(() =>
-      expect(
-        requests.some(({ path, status }) => path.includes(`/issues/${issue.number}/comments`) && status === ended),
-      ).toBe(true),
-    );
+    const statuses = () =>
+      requests.filter(({ path }) => path.includes(`/issues/${issue.number}/comments`)).map(({ status }) => status);
+    await expect.poll(statuses).toContain(ended);
     await forge.github.deliveriesSettled();
     const moved = (await forge.github.snapshot())["playground/target"]?.issues.find((one) => one.number === number);
     expect(moved?.comments.filter(({ body }) => /cancelled|is done/.test(body)) ?? []).toEqual([]);
