@@ -60,6 +60,9 @@ describe("the file", () => {
       events: [{ runId: "r1", event: said("hello") }],
     });
     await first.claimEffect("r1", "work", 0);
+    const query = { leaseMs: 600_000, limit: 1 };
+    await first.saveDelivery({ key: "d2", queue: "1 2#7", content: {} });
+    await first.claimDeliveries(query);
     await first.close();
 
     const second = await openSqliteStore(path);
@@ -67,6 +70,8 @@ describe("the file", () => {
     expect((await second.inbox("r1")).map(({ event }) => event)).toEqual([said("hello")]);
     expect(await second.dueRuns(0)).toEqual(["r1"]);
     expect(await second.claimEffect("r1", "work", 0)).toMatchObject({ key: "k1", attempts: 2 });
+    // What another process had claimed does not have to wait for the end of its lease.
+    expect(await second.claimDeliveries(query)).toMatchObject([{ key: "d2", attempts: 2 }]);
     await second.close();
   });
 
