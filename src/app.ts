@@ -110,9 +110,7 @@ async function main(): Promise<void> {
   process.on("unhandledRejection", (reason) => onError(reason));
   process.on("uncaughtException", (error) => {
     if (isFromSystem(error)) return onError(error);
-    log.fatal(
-      `The process ends because of a defect. Its runs continue when it is started again.\n${textOf(error, redact)}`,
-    );
+    log.fatal(`The process is exiting because of a bug. Its runs continue after a restart.\n${textOf(error, redact)}`);
     process.exit(1);
   });
   for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => void stop());

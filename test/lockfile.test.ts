@@ -10,7 +10,7 @@ interface Lockfile {
 
 const { packages } = JSON.parse(await readFile(new URL("../package-lock.json", import.meta.url), "utf8")) as Lockfile;
 
-// npm leaves out what its registry does not have for other machines, and `npm ci` then refuses the whole file.
+// npm omits packages of other platforms that its registry does not have, and `npm ci` then refuses the whole file.
 test("the lockfile holds the packages of every platform, so that npm ci works on each", () => {
   const missing = Object.entries(packages).flatMap(([parent, { optionalDependencies = {} }]) =>
     Object.keys(optionalDependencies).filter((name) => !places(parent, name).some((place) => place in packages)),

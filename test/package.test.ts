@@ -162,7 +162,7 @@ describe.skipIf(!hasBubblewrap)("the container image, put together without a con
     expect(readdirSync(data)).toContain("golem-forge.db");
   }, 120_000);
 
-  test("holds what runs and nothing else: no sources, tests, documents or development packages", async () => {
+  test("contains only what the app needs to run: no sources, tests, documents or development packages", async () => {
     const files = readdirSync(tree, { recursive: true, withFileTypes: true }).filter((file) => file.isFile());
     const { stdout } = await run("du", ["-sm", tree]);
 

@@ -3,7 +3,7 @@ import { isNamedTest, tableRows } from "./support/named-tests.ts";
 
 const rows = tableRows("docs/security.md", "attack");
 
-test("every attack names a test that is there", () => {
+test("every attack names a test that exists", () => {
   const missing = rows
     .filter(([, , proof = ""]) => !isNamedTest(proof))
     .map(([attack, , proof]) => `${attack}: ${proof}`);

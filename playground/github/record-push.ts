@@ -42,7 +42,7 @@ async function updatePullRequests(context: ActionContext, branch: string, commit
   }
 }
 
-/** Marks a pull request as merged once its commits are on the base branch, whoever pushed them. */
+/** Marks a pull request as merged once its commits are on the base branch, no matter who pushed them. */
 async function moveBase(context: ActionContext, thread: PullThread, commit: string | undefined): Promise<void> {
   const { base, head } = thread.pull;
   if (commit === undefined) return updateThread(context, thread, { state: "closed" });

@@ -6,7 +6,7 @@ export type ChatMessage = ChatRequest["messages"][number];
 export function withoutInterrupted(messages: readonly ChatMessage[]): ChatMessage[] {
   const interrupted = new Set(
     messages
-      .filter((message) => /^\{"type":"interrupted"/.test(textOf(message)))
+      .filter((message) => /^\{"type":"interrupted"/.test(messageText(message)))
       .map((message) => message.tool_call_id),
   );
   const turns = messages.filter(({ tool_calls = [] }) => tool_calls.some(({ id }) => interrupted.has(id)));
@@ -22,7 +22,7 @@ export function resultsOf(messages: readonly ChatMessage[], tool: string): strin
     .map(({ id }) => id);
   return ids.flatMap((id) => {
     const result = messages.find(({ role, tool_call_id }) => role === "tool" && tool_call_id === id);
-    return result ? [textOf(result)] : [];
+    return result ? [messageText(result)] : [];
   });
 }
 
@@ -32,7 +32,7 @@ export function denialReason(result: string): string | undefined {
   return /for this reason: (.*?)\.? It was not made/s.exec(result)?.[1] ?? "";
 }
 
-export function textOf(message: ChatMessage | undefined): string {
+export function messageText(message: ChatMessage | undefined): string {
   const content = message?.content;
   if (typeof content === "string") return content;
   if (!Array.isArray(content)) return "";

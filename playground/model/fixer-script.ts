@@ -1,4 +1,4 @@
-import { type ChatMessage, denialReason, resultsOf, textOf, withoutInterrupted } from "./conversation.ts";
+import { type ChatMessage, denialReason, messageText, resultsOf, withoutInterrupted } from "./conversation.ts";
 import { type ChatRequest, type ModelReply, turnOf } from "./model-server.ts";
 import { reviseScript } from "./revise-script.ts";
 
@@ -45,7 +45,7 @@ interface Tests {
 export function fixerScript({ messages: all, tools }: ChatRequest): ModelReply {
   const messages = withoutInterrupted(all);
   const offered = new Set(tools.map((tool) => tool.function.name));
-  const task = textOf(messages.find(({ role }) => role === "user"));
+  const task = messageText(messages.find(({ role }) => role === "user"));
   const isFixer = offered.has("edit_file") && offered.has("open_pull_request");
   if (!isSampleTask(task) || !isFixer) {
     return { text: `${introduction} ${howToUseRealModel}` };
@@ -65,7 +65,7 @@ export function fixerScript({ messages: all, tools }: ChatRequest): ModelReply {
   const [before, after] = resultsOf(messages, "run_tests").map(readTestRun);
   const tests = { canRun: offered.has("run_tests") && before?.kind !== "did not run", before, after };
   if (after?.kind === "ran" && !after.isGreen) {
-    return { text: `The tests still fail after my change (${describeRun(after)}), so I do not open a pull request.` };
+    return { text: `The tests still fail after my change (${describeRun(after)}), so I won't open a pull request.` };
   }
   const available = (calls: readonly Call[]) => calls.filter(({ name }) => offered.has(name));
   const turns = workingTurns(tests).filter(({ calls }) => available(calls).length > 0);
@@ -83,7 +83,7 @@ function workingTurns(tests: Tests): Turn[] {
   const runTests = { name: "run_tests", args: {} };
   return [
     {
-      text: `${introduction} This is the sample issue, so I start.`,
+      text: `${introduction} This is the sample issue, so I'll start.`,
       calls: [
         plan("find"),
         { name: "list_files", args: { path: "", recursive: true } },
@@ -98,10 +98,10 @@ function workingTurns(tests: Tests): Turn[] {
       ],
     },
     ...(tests.canRun || tests.before
-      ? [{ text: "Before I change anything, I check which tests fail.", calls: [plan("reproduce"), runTests] }]
+      ? [{ text: "Before I change anything, I'll check which tests fail.", calls: [plan("reproduce"), runTests] }]
       : []),
     {
-      text: paragraphs(
+      text: joinParagraphs(
         tests.before && describeBefore(tests.before),
         "`pageCount` adds one even when the last page is full. It should round up instead.",
       ),
@@ -117,7 +117,7 @@ function workingTurns(tests: Tests): Turn[] {
 
 function describeBefore(run: TestRun): string {
   if (run.kind === "did not run") {
-    return `The tests cannot run here: ${run.why}. I continue without them and will say so in the pull request.`;
+    return `The tests cannot run here: ${run.why}. I'll continue without them and say so in the pull request.`;
   }
   return run.isGreen
     ? `All tests pass before my change (${describeRun(run)}), so none of them shows the bug.`
@@ -155,7 +155,7 @@ function finish(messages: readonly ChatMessage[], offered: ReadonlySet<string>, 
   const last = results.at(-1);
   if (last === undefined) {
     return propose({
-      text: "The change is small and does what the issue asks for. I propose it as a pull request.",
+      text: "The change is small and does what the issue asks for. I'll propose it as a pull request.",
       tests,
     });
   }
@@ -179,7 +179,7 @@ function finish(messages: readonly ChatMessage[], offered: ReadonlySet<string>, 
 }
 
 function propose({ text, note, tests }: { text: string; note?: string; tests: Tests }): ModelReply {
-  const body = paragraphs(
+  const body = joinParagraphs(
     "`pageCount` rounded the number of pages down and added one. That is wrong when the items fill the last page exactly: 20 items with 10 per page made 3 pages.",
     "It now rounds up. An empty list still has one page.",
     reportTests(tests),
@@ -220,7 +220,7 @@ function conclude(
 function summarize(result: string, tests: Tests): string {
   const pull = /https?:\/\/\S+\/pull\/\d+/.exec(result)?.[0] ?? /#\d+/.exec(result)?.[0];
   if (!pull) return `The pull request could not be opened: ${result.slice(0, 500)}`;
-  return paragraphs(
+  return joinParagraphs(
     `I opened ${pull}.`,
     [
       `- \`pageCount\` in \`${library}\` rounds up instead of adding one, so no empty page follows a full last page.`,
@@ -230,7 +230,7 @@ function summarize(result: string, tests: Tests): string {
   );
 }
 
-export function paragraphs(...texts: (string | undefined)[]): string {
+export function joinParagraphs(...texts: (string | undefined)[]): string {
   return texts.filter(Boolean).join("\n\n");
 }
 

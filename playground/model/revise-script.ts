@@ -1,4 +1,4 @@
-import { type ChatMessage, denialReason, resultsOf, textOf } from "./conversation.ts";
+import { type ChatMessage, denialReason, messageText, resultsOf } from "./conversation.ts";
 import { type ModelReply, turnOf } from "./model-server.ts";
 
 const library = "src/paginate.js";
@@ -16,9 +16,9 @@ export function reviseScript(
   change = fixerChange,
 ): ModelReply | undefined {
   const start = messages.findLastIndex(
-    (message) => message.role === "user" && turnsFor(textOf(message), change) !== undefined,
+    (message) => message.role === "user" && turnsFor(messageText(message), change) !== undefined,
   );
-  const asked = textOf(messages[start]);
+  const asked = messageText(messages[start]);
   const since = messages.slice(start + 1);
   const turns = start < 0 ? undefined : turnsFor(asked, change);
   if (!turns || !offered.has("update_pull_request")) return undefined;
@@ -40,7 +40,7 @@ function changelogTurns(change: string): ModelReply[] {
   const content = `# Changelog\n\n- ${change}\n`;
   return [
     {
-      text: "CI requires a line in CHANGELOG.md. I add one.",
+      text: "CI requires a line in CHANGELOG.md. I'll add one.",
       calls: [{ name: "write_file", args: { path: "CHANGELOG.md", content } }],
     },
     { text: "", calls: [{ name: "update_pull_request", args: { message: "Add the change to the changelog" } }] },
@@ -56,7 +56,7 @@ function reviewTurns(comments: readonly number[], { canDoIt }: { canDoIt: boolea
   if (!canDoIt) return [reply(cannot("do this"), false), { text: "I answered the review without changing anything." }];
   return [
     {
-      text: "The review asks for a clearer comment. I change it and run the tests again.",
+      text: "The review asks for a clearer comment. I'll change it and run the tests again.",
       calls: [
         { name: "edit_file", args: { path: library, old_text: oldComment, new_text: newComment } },
         { name: "run_tests", args: {} },
@@ -66,7 +66,7 @@ function reviewTurns(comments: readonly number[], { canDoIt }: { canDoIt: boolea
       text: "",
       calls: [{ name: "update_pull_request", args: { message: "Say in the comment what a full last page does" } }],
     },
-    reply("The comment says it now.", true),
+    reply("The comment now says this.", true),
     { text: "I changed the comment, pushed it and answered the review." },
   ];
 }

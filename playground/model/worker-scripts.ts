@@ -1,5 +1,5 @@
-import { type ChatMessage, denialReason, resultsOf, textOf, withoutInterrupted } from "./conversation.ts";
-import { describeRun, fixerScript, introduction, isSampleTask, paragraphs, readTestRun } from "./fixer-script.ts";
+import { type ChatMessage, denialReason, messageText, resultsOf, withoutInterrupted } from "./conversation.ts";
+import { describeRun, fixerScript, introduction, isSampleTask, joinParagraphs, readTestRun } from "./fixer-script.ts";
 import { type ChatRequest, type ModelReply, turnOf } from "./model-server.ts";
 import { reviseScript } from "./revise-script.ts";
 
@@ -8,7 +8,7 @@ interface Turn {
   calls?: { name: string; args: unknown }[];
 }
 
-/** What a worker reads before it decides on its next turn. */
+/** The parts of the conversation that decide the next turn. */
 interface Conversation {
   task: string;
   /** Returns the last result of this tool, or an empty text. */
@@ -17,7 +17,7 @@ interface Conversation {
 }
 
 interface Story {
-  /** How the worker's instructions begin. */
+  /** The beginning of the worker's instructions. */
   instructions: string;
   /** Returns the turns. They are composed again for each request, with the results that the conversation contains so far. */
   turns: (conversation: Conversation) => Turn[];
@@ -31,7 +31,7 @@ const bug = "Math.floor(total / perPage) + 1";
 const search = { name: "grep", args: { pattern: "pageCount|hasNext|Math\\." } };
 const readLibrary = { name: "read_file", args: { path: library } };
 const readTests = { name: "read_file", args: { path: tests } };
-const alreadyFixed = `\`${library}\` does not contain \`${bug}\` any more, so the issue seems to be fixed.`;
+const alreadyFixed = `\`${library}\` no longer contains \`${bug}\`, so the issue seems to be fixed.`;
 
 const stories: Story[] = [
   { instructions: "You review the pull request", turns: reviewer },
@@ -55,11 +55,11 @@ const stories: Story[] = [
  */
 export function workerScript(request: ChatRequest): ModelReply {
   const messages = withoutInterrupted(request.messages);
-  const instructions = textOf(messages.find(({ role }) => role === "system"));
+  const instructions = messageText(messages.find(({ role }) => role === "system"));
   const story = stories.find((each) => instructions.startsWith(each.instructions));
   const [answered = messages.length] = messages.flatMap(({ role }, index) => (role === "assistant" ? [index] : []));
   const asked = messages.slice(0, answered).filter(({ role }) => role === "user");
-  const task = asked.map(textOf).join("\n");
+  const task = asked.map(messageText).join("\n");
   if (!story || !isSampleTask(task)) return fixerScript(request);
 
   const offered = new Set(request.tools.map((tool) => tool.function.name));
@@ -71,7 +71,7 @@ export function workerScript(request: ChatRequest): ModelReply {
     return available?.length === 0 ? [] : [{ text: text ?? "", ...(available && { calls: available }) }];
   });
   const [first] = turns;
-  if (first) first.text = paragraphs(introduction, first.text);
+  if (first) first.text = joinParagraphs(introduction, first.text);
   return turns[turnOf(messages)] ?? turns.at(-1) ?? { text: introduction };
 }
 
@@ -93,13 +93,13 @@ function triager({ result }: Conversation): Turn[] {
   const labelled = result("add_labels");
   const denied = denialReason(labelled) !== undefined;
   return [
-    { text: "I look for the code that the issue describes.", calls: [search, readTests] },
+    { text: "I'll look for the code that the issue describes.", calls: [search, readTests] },
     ...(found === "" || found.includes(bug)
       ? [
           {
-            text: paragraphs(
+            text: joinParagraphs(
               "**Bug.** The number of pages is one too high when the items fill all pages exactly.",
-              `- Cause: ${placeOf(found, bug)} adds one to the rounded-down number, also when nothing remains.`,
+              `- Cause: ${placeOf(found, bug)} adds one to the rounded-down number, even when nothing remains.`,
               "- Who notices it: everyone whose last page is full. They see an enabled *next* button and an empty page. No data is lost.",
               `- Nothing is missing to act on it: \`${tests}\` has a test that fails for this reason. Start in \`pageCount\`.`,
             ),
@@ -123,7 +123,7 @@ function planner({ result }: Conversation): Turn[] {
     { content: "Add a line to the changelog", activeForm: "Adding a line to the changelog" },
   ];
   return [
-    { text: "I read the code and its tests before I plan.", calls: [search, readLibrary, readTests] },
+    { text: "I'll read the code and its tests before I plan.", calls: [search, readLibrary, readTests] },
     ...(found === "" || found.includes(bug)
       ? [
           { calls: [{ name: "write_tasks", args: { tasks: steps.map((step) => ({ ...step, status: "pending" })) } }] },
@@ -144,7 +144,7 @@ function planner({ result }: Conversation): Turn[] {
 function explainer({ result }: Conversation): Turn[] {
   const found = result("grep");
   return [
-    { text: "I follow the call from `paginate` to the number of pages.", calls: [readLibrary, search] },
+    { text: "I'll follow the call from `paginate` to the number of pages.", calls: [readLibrary, search] },
     {
       text:
         found === "" || found.includes(bug)
@@ -165,11 +165,11 @@ function main({ result }: Conversation): Turn[] {
     "Explain why 20 items with 10 per page have an empty third page. Follow `paginate` in src/paginate.js. The caller opens the pull request, if there is one.";
   return [
     {
-      text: "The cause has to be known before anything changes, so I ask the explainer.",
+      text: "The cause has to be known before anything changes, so I'll ask the explainer.",
       calls: [{ name: "explainer", args: { task } }],
     },
     {
-      text: paragraphs(
+      text: joinParagraphs(
         "The explainer reports:",
         result("explainer"),
         "Nothing was changed. `/run fixer` fixes it and opens a pull request.",
@@ -195,22 +195,22 @@ function tester(conversation: Conversation): Turn[] {
     args: { path, old_text, new_text },
   });
   return [
-    { text: "I read the code and the tests that exist.", calls: [readLibrary, readTests] },
+    { text: "I'll read the code and its tests.", calls: [readLibrary, readTests] },
     { calls: [{ name: "run_tests", args: {} }] },
     {
-      text: paragraphs(
+      text: joinParagraphs(
         before && `Before my change: ${describeRun(before)}.`,
-        "The bug has a test already. `hasPrevious` has none, so I add one.",
+        "The bug already has a test. `hasPrevious` has none, so I'll add one.",
       ),
       calls: [change(tests, lastTest, `${newTest}\n${lastTest}`)],
     },
     { calls: [{ name: "run_tests", args: {} }] },
     {
-      text: "A test that cannot fail proves nothing, so I break the code for a moment: the new test has to notice it.",
+      text: "A test that cannot fail proves nothing, so I'll break the code temporarily: the new test has to fail.",
       calls: [change(library, tested, broken)],
     },
     { calls: [{ name: "run_tests", args: {} }] },
-    { text: "I take that change back.", calls: [change(library, broken, tested)] },
+    { text: "I'll undo that change.", calls: [change(library, broken, tested)] },
     ...pullRequest(conversation, {
       title: "Test that only the first page has no previous page",
       body: [
@@ -231,7 +231,7 @@ const documented = "Page numbers start at 1.";
 function documenter(conversation: Conversation): Turn[] {
   return [
     {
-      text: "I compare the README with the code.",
+      text: "I'll compare the README with the code.",
       calls: [{ name: "read_file", args: { path: "README.md" } }, readLibrary],
     },
     {
@@ -260,7 +260,7 @@ const changelogLine = "A full last page is no longer followed by an empty one.";
 function ciDoctor({ result }: Conversation): Turn[] {
   const checks = result("read_checks");
   const [, name] = /^(\S+): failure/m.exec(checks) ?? [];
-  const read = { text: "I read the failed checks first.", calls: [{ name: "read_checks", args: {} }] };
+  const read = { text: "I'll read the failed checks first.", calls: [{ name: "read_checks", args: {} }] };
   if (checks === "") return [read];
   if (name === undefined)
     return [read, { text: "No check has failed on this commit, so there is nothing to repair. Nothing was changed." }];
@@ -290,7 +290,7 @@ function upgrader(conversation: Conversation): Turn[] {
   const { task, result, results } = conversation;
   const [wanted, name, version] = /(?<![\w@/.-])((?:@[\w-]+\/)?[a-z][\w.-]*)@(\d[\w.-]*)/.exec(task) ?? [];
   const find = {
-    text: "I look for the dependency in the manifest and in the code.",
+    text: "I'll look for the dependency in the manifest and in the code.",
     calls: [
       { name: "read_file", args: { path: "package.json" } },
       { name: "grep", args: { pattern: name ?? "import .* from" } },
@@ -327,7 +327,7 @@ function upgrader(conversation: Conversation): Turn[] {
   ];
 }
 
-/** Proposes a pull request with the edit that was made, and reports what became of it. */
+/** Proposes a pull request with the edit that was made, and reports the outcome. */
 function pullRequest({ result }: Conversation, { title, body }: { title: string; body: string }): Turn[] {
   const edited = result("edit_file");
   if (edited.startsWith("Error") || denialReason(edited) !== undefined)
@@ -362,11 +362,11 @@ function reviewer({ task, result }: Conversation): Turn[] {
   };
   const summary =
     line === undefined
-      ? "I am a scripted model and know only the change of the sample's `pageCount`, which this pull request does not contain. I have no findings; that is no review."
+      ? "I am a scripted model and know only the change of the sample's `pageCount`, which this pull request does not contain. I have no findings, but this is not a review."
       : "The page count is right now for full, partial and empty lists. One value of `perPage` is not handled.";
   return [
     {
-      text: "I read the description, the earlier reviews and the diff.",
+      text: "I'll read the description, the earlier reviews and the diff.",
       calls: [
         { name: "read_pull_request", args: {} },
         { name: "read_reviews", args: {} },

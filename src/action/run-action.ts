@@ -38,10 +38,10 @@ async function runJobs(config: ActionConfig, log: JobLog): Promise<number> {
       case "waiting":
         return 0;
       case "interrupted":
-        log.info("The job was cancelled. What it had begun is continued by the next job.");
+        log.info("The job was cancelled. The next job continues its work.");
         return 130;
       case "lost":
-        log.info("Another job has taken over. This one starts again with what that one has saved.");
+        log.info("Another job has taken over. This job starts again from the state that the other one saved.");
     }
   }
 }

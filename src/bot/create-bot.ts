@@ -52,7 +52,7 @@ export interface Bot {
   frontEnd: Required<FrontEnd>;
   /** Sends a request as the app itself, once. */
   request(route: string): Promise<RestResponse>;
-  /** GitHub's rate limits of the installations that requests were sent for lately. */
+  /** GitHub's rate limits for the installations that this process has sent requests for recently. */
   rateLimits(): ReturnType<RestClient["rateLimits"]>;
   /** Starts to listen. Resolves to the address, such as `http://127.0.0.1:3000`. */
   start(): Promise<string>;

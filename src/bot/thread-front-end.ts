@@ -35,8 +35,8 @@ export function createThreadFrontEnd({
   linksTo,
   costWarningPercent,
 }: ThreadFrontEndOptions): Required<FrontEnd> {
-  /** Posts where the conversation is: in the issue, or in the pull request that the run opened. */
-  const say = (view: RunView, markdown: string, options: PostOptions) =>
+  /** Posts in the thread of the conversation: the issue, or the pull request that the run opened. */
+  const postReply = (view: RunView, markdown: string, options: PostOptions) =>
     post(view, markdown, { ...options, thread: options.thread ?? view.replyThread });
 
   const post = ({ spec: { origin } }: RunView, markdown: string, { thread = origin.thread, ...options }: PostOptions) =>
@@ -52,7 +52,7 @@ export function createThreadFrontEnd({
       await nextTurn();
       const earlier = index < shown.length - 1 ? shown[index]?.id : undefined;
       const part = { name: `${name}/${index + 1}`, thread, isFirstAttempt, commentId: earlier };
-      posted.push(describePosted(await say(view, body, part)));
+      posted.push(describePosted(await postReply(view, body, part)));
     }
     return posted;
   };
@@ -80,22 +80,24 @@ export function createThreadFrontEnd({
       }
       const parts = renderBeforeApproval(shown);
       const above = shown.status === "pending" ? await postAbove(view, parts, options) : [];
-      const request = await say(view, renderApproval(shown, (await linksTo(view)).page), options);
+      const request = await postReply(view, renderApproval(shown, (await linksTo(view)).page), options);
       if (shown.status !== "pending") await postAbove(view, parts, { ...options, commentId: request.id });
       return [...above, describePosted(request)];
     },
-    askQuestion: async (view, question, options) => (await say(view, renderQuestion(clean(question)), options)).id,
+    askQuestion: async (view, question, options) =>
+      (await postReply(view, renderQuestion(clean(question)), options)).id,
     showToolReply: async (view, reply, options) => {
       const shown = clean(reply);
       const above = await postAbove(view, renderBeforeToolReply(shown), options);
       return [...above, describePosted(await post(view, renderToolReply(shown), options))];
     },
     isUnchanged: ({ spec }, comments) => areUnchanged(openGitHub(spec.origin), comments),
-    showAnswer: async (view, text, options) => (await say(view, renderAnswer(clean(view), redact(text)), options)).id,
-    askForBudget: async (view, options) => (await say(view, renderBudget(clean(view)), options)).id,
+    showAnswer: async (view, text, options) =>
+      (await postReply(view, renderAnswer(clean(view), redact(text)), options)).id,
+    askForBudget: async (view, options) => (await postReply(view, renderBudget(clean(view)), options)).id,
     showOutcome: async (view, options) => {
       const links = await linksTo(view);
-      return (await say(view, renderOutcome(clean(view), links), options)).id;
+      return (await postReply(view, renderOutcome(clean(view), links), options)).id;
     },
   };
 }
@@ -167,7 +169,7 @@ function renderAnswer({ spec, pullRequest }: RunView, text: string): string {
 function renderBudget({ spec: { worker }, cost = 0 }: RunView): string {
   return paragraphs(
     `### 💰 **${inline(worker.name)}** has used up its cost limit`,
-    `It has cost ${formatCost(cost)} of ${formatCost(worker.limits.cost)} and waits. Its work is kept.`,
+    `It has cost ${formatCost(cost)} of ${formatCost(worker.limits.cost)} and is waiting. Its work is kept.`,
     "To raise the limit of this run and continue, comment `/approve +$2` with the amount you want to add. To end the run, comment `/cancel`.",
   );
 }
@@ -180,6 +182,6 @@ function commandOf({ spec: { worker, task = "" } }: RunView): string {
 function answerOf(text: string): string {
   return (
     closeMarkdown(truncateMarkdown(showHidden(truncateText(text, 200_000)).trim(), 50_000)) ||
-    "It is done, and has nothing to say."
+    "Finished without a message."
   );
 }

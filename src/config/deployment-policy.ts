@@ -5,7 +5,7 @@ import { Limits, type WorkerDefinition } from "#domain/worker.ts";
 import { matchesPattern } from "#text/path-pattern.ts";
 import { invalidFile, readYaml } from "#text/read-yaml.ts";
 
-/** Upper bounds of every run's limits, whatever its worker or repository says. */
+/** Upper bounds for the limits of every run, regardless of its worker and repository. */
 const maxLimits = { steps: 200, tokens: 5_000_000, cost: 20, minutes: 240, depth: 5, children: 20, ci_repairs: 10 };
 
 const bound = (name: keyof typeof maxLimits) => z.number().positive().default(maxLimits[name]);
@@ -60,7 +60,7 @@ export const DeploymentPolicy = z.strictObject({
         .default([]),
     })
     .prefault({}),
-  /** Tools of a repository's own worker that always need approval, also where its worker file pre-approves them. */
+  /** Tools of a repository's own worker that always need approval, even if its worker file pre-approves them. */
   always_ask: z.array(z.string()).default(["open_pull_request", "update_pull_request", "git_merge", "install_package"]),
 });
 export type DeploymentPolicy = z.infer<typeof DeploymentPolicy>;

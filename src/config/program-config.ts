@@ -5,7 +5,7 @@ import { invalidFile, readYaml } from "#text/read-yaml.ts";
 /** The names of the configuration of a Golem Forge program, in the folder of its workers. */
 export const programConfigFiles = ["golem-forge.config.yaml", "golem-forge.config.yml"];
 
-/** The worker that starts where a program is run without the name of one; the second name is an older one. */
+/** The file of the worker that starts if a program is run without a worker's name. The second name is an older one. */
 export const mainWorkerFiles = ["main.worker", "index.worker"];
 
 const Shape = {

@@ -65,7 +65,7 @@ interface Repository {
   cloneUrl: string;
 }
 
-/** What organizations add to their issues. */
+/** The details that organizations can add to their issues. */
 export interface IssueDetails {
   /** Its issue type, such as Bug, where the organization has types. */
   type?: string | undefined;
@@ -256,7 +256,7 @@ export interface GitHub {
   /** True if a person's account has this login. */
   isPerson(login: string): Promise<boolean>;
   /**
-   * Resolves to `none` for unknown people and unreadable answers. With an id, the answer is about that account, also after
+   * Resolves to `none` for unknown people and unreadable answers. With an id, the answer is about that account, even after
    * it was renamed. Throws an OutageError when GitHub does not answer.
    */
   getPermission(login: string, id?: number): Promise<Permission>;

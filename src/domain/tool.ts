@@ -23,7 +23,7 @@ export interface ToolContext extends Omit<ToolExecutionOptions<unknown>, "abortS
   run: ToolRun;
   /** Streams output to people who are watching. It does not become part of the result. */
   output(chunk: string): void;
-  /** Identifies the call permanently, also after a crash and a restart. Pass it to external services to avoid duplicates. */
+  /** Identifies the call permanently, even after a crash and a restart. Pass it to external services to avoid duplicates. */
   idempotencyKey: string;
   context?: unknown;
   /** The approved preview; undefined for a call that needed no approval. */

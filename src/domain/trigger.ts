@@ -103,8 +103,8 @@ export interface ThreadEvent {
 }
 
 /**
- * True if a trigger matches an event, whatever its `paths`. Assignments and requested reviews count for the machine user
- * alone, since an App can be neither assigned nor requested.
+ * True if a trigger matches an event, regardless of its `paths`. Assignments and requested reviews count for the machine
+ * user alone, since an App can be neither assigned nor requested.
  */
 export function matchesEvent(triggers: Triggers, event: ThreadEvent, machineUser: string | undefined): boolean {
   const trigger: z.infer<typeof IssueTrigger> | z.infer<typeof PullRequestTrigger> | undefined = triggers[event.event];

@@ -127,7 +127,7 @@ export class ProgramFrontEnd implements FrontEnd {
     });
     if (!cached && approvals.isSessionApproved(request)) {
       this.sessionApprovals.set(approvalId, approval);
-      ui?.showStatus("info", `Identical calls now run without asking. /revoke ${approvalId} takes this approval back.`);
+      ui?.showStatus("info", `Identical calls now run without asking. /revoke ${approvalId} revokes this approval.`);
     }
   }
 
@@ -195,7 +195,7 @@ async function answerTo(
 ): Promise<RunEvent> {
   const tool = "ask_user";
   if (!ui) {
-    const result = failedResult("Nobody can be asked: this program has no user interface.", {
+    const result = failedResult("This program has no user interface, so nobody can answer.", {
       code: "UNAVAILABLE",
       suggestion: "Decide yourself, and say in your answer what you assumed.",
     });

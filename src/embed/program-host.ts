@@ -112,7 +112,7 @@ export class ProgramHost {
   /** Revokes an approval. Identical calls ask again, and its own call does not run if it has not begun. */
   async revokeApproval(id: string): Promise<Approval> {
     const approval = (await this.revocableApprovals()).find((one) => one.id === id.toLowerCase());
-    if (!approval) throw new UserError(`There is no approval ${id} that could be taken back. /revoke lists them.`);
+    if (!approval) throw new UserError(`There is no approval ${id} that can be revoked. /revoke lists them.`);
     this.#approvals.revoke(requestOf(approval));
     this.#frontEnd.sessionApprovals.delete(approval.id);
     const revocation = { approvalId: approval.id, by: person, now: Date.now(), effects: [] };

@@ -375,7 +375,7 @@ function resultOfChild(outcome: RunOutcome): ToolResult {
   }
 }
 
-/** Returns the arguments as an object, in whatever form the model sent them. */
+/** Returns the arguments as an object, since models also send other values. */
 export function asRecord(args: unknown): Record<string, unknown> {
   if (args !== null && typeof args === "object" && !Array.isArray(args)) return args as Record<string, unknown>;
   return args === undefined ? {} : { input: args };

@@ -246,7 +246,7 @@ export class WorkerRuntime {
     if (!session) {
       throw new UserError(`WorkerRuntime.${method}() called before initialize(): await initialize() first.`);
     }
-    if (this.#isBusy) throw new UserError("This worker is running already: wait for its end, or interrupt it.");
+    if (this.#isBusy) throw new UserError("This worker is already running: wait until it ends, or interrupt it.");
 
     this.#isBusy = true;
     const done = work(session);
@@ -496,7 +496,7 @@ async function revokeFromBus(host: ProgramHost, id: string | undefined, ui: Runt
       return;
     }
     const approvals = await host.revocableApprovals();
-    if (approvals.length === 0) ui.showStatus("info", "There is no approval that could be taken back.");
+    if (approvals.length === 0) ui.showStatus("info", "There is no approval that can be revoked.");
     for (const { id, workerPath, tool, args } of approvals) {
       ui.showStatus("info", `${id}: ${tool} of ${workerPath}, ${canonicalJson(args).slice(0, 200)}`);
     }

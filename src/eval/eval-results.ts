@@ -191,9 +191,7 @@ export function renderResults(results: readonly EvalResult[]): string {
     renderTable([["model", "task", ...head], ...rows]),
     "Cost, time, steps, tokens and approvals are means of an attempt. minimal: changed lines ÷ those of the reference.\n",
     ...(problems.length > 0 ? ["\n", ...problems.map((line) => `${line}\n`)] : []),
-    ...scripted.map(
-      (model) => `\n${model} replays a script: this tests the machinery and says nothing about a model.\n`,
-    ),
+    ...scripted.map((model) => `\n${model} replays a script: this tests golem eval itself, not a model.\n`),
   ].join("");
 }
 

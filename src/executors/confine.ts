@@ -95,7 +95,7 @@ function inertProcess(): object {
     execArgv: Object.freeze([]),
     cwd: () => "/",
     exit: () => {
-      throw new Error("What runs here cannot end its process.");
+      throw new Error("Code that runs here cannot end its process.");
     },
     emitWarning: () => {},
     ...{ on: deaf, once: deaf, off: deaf, addListener: deaf, removeListener: deaf, emit: () => false },

@@ -109,7 +109,7 @@ export function readFrames(
         expected = { whole: header.readUInt32BE(0), json: header.readUInt32BE(4) };
         const { whole, json } = expected;
         if (whole > maxBytes || json > maxJsonBytes || json > whole) {
-          return fail(new Error(`A frame of ${whole} bytes, ${json} of them JSON, is not taken`));
+          return fail(new Error(`A frame of ${whole} bytes, ${json} of them JSON, is refused`));
         }
       }
       if (held < expected.whole) return;
@@ -118,7 +118,7 @@ export function readFrames(
       expected = undefined;
       try {
         const text = frame.subarray(0, json);
-        if (hasMoreValues(text, maxValues)) throw new Error(`A frame of more than ${maxValues} values is not taken`);
+        if (hasMoreValues(text, maxValues)) throw new Error(`A frame of more than ${maxValues} values is refused`);
         onFrame(parseFrame(text, frame.subarray(json)));
       } catch (error) {
         return fail(error instanceof Error ? error : new Error(String(error)));
@@ -135,7 +135,8 @@ function parseFrame(json: Buffer, beside: Buffer): unknown {
     const isPlace = [start, length].every(Number.isSafeInteger) && start >= 0 && length >= 0;
     // The parts may not exceed the data in total, since one part that is referenced 1,000 times would become 1,000
     // strings.
-    if (!isPlace || length > left || start + length > beside.length) throw new Error("A frame points beside itself");
+    if (!isPlace || length > left || start + length > beside.length)
+      throw new Error("A frame refers to data outside of it");
     left -= length;
     return beside.subarray(start, start + length);
   }
@@ -147,7 +148,7 @@ function parseFrame(json: Buffer, beside: Buffer): unknown {
     const members = member as Record<string, unknown>;
     for (const key in members) {
       const value = members[key];
-      // A key that exists is replaced, whatever its name.
+      // Safe for `__proto__` too: JSON.parse has created it as an ordinary key, which the assignment replaces.
       if (typeof value === "object" && value !== null) members[key] = restore(value);
     }
     return member;

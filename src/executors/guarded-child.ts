@@ -51,7 +51,7 @@ export class ChildEndedError extends Error {
   }
 }
 
-/** What can keep this process alive. */
+/** A resource that keeps this process alive, such as a pipe. */
 interface Handle {
   ref?(): void;
   unref?(): void;

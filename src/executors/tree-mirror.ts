@@ -278,7 +278,7 @@ function checkSize(size: number, limit: number, unit: string): void {
   if (size <= limit) return;
   throw new ToolError(
     `This repository is too large to run commands in: more than ${limit.toLocaleString("en-US")} ${unit}.`,
-    { code: "UNAVAILABLE", suggestion: "A worker whose sandbox has `restrict: /folder` carries only that folder." },
+    { code: "UNAVAILABLE", suggestion: "A worker whose sandbox has `restrict: /folder` copies only that folder." },
   );
 }
 

@@ -93,7 +93,7 @@ function unresolvable(path: string, resolve: (path: string) => string): string |
     resolve(path);
     return undefined;
   } catch {
-    return "lies outside the part of the tree this worker may see";
+    return "is outside the part of the tree that this worker can see";
   }
 }
 
@@ -123,7 +123,7 @@ export function pathProblem(path: string): string | undefined {
   if (path.includes("\ufffd")) return "has a name that is not UTF-8";
   // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
   if (/[\u0000-\u001f\u007f]/.test(path)) return "has control characters in its name";
-  if (path.startsWith("/")) return "lies outside the tree";
+  if (path.startsWith("/")) return "is outside the tree";
 
   for (const name of path.split("/")) {
     const problem = nameProblem(name);
@@ -133,9 +133,9 @@ export function pathProblem(path: string): string | undefined {
 }
 
 function nameProblem(name: string): string | undefined {
-  if (name === "" || name === "." || name === "..") return "lies outside the tree";
+  if (name === "" || name === "." || name === "..") return "is outside the tree";
   if (Buffer.byteLength(name) > maxNameBytes) return "has a name that is too long";
-  return isGitDirectory(name) ? "lies in .git" : undefined;
+  return isGitDirectory(name) ? "is in .git" : undefined;
 }
 
 function isGitDirectory(name: string): boolean {

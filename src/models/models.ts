@@ -105,7 +105,7 @@ export function modelMatches(patterns: readonly string[] | undefined, model: str
   return patterns === undefined || patterns.some((pattern) => matchesPattern(pattern, model));
 }
 
-/** Explains why a name cannot be that of a model, whatever is configured; undefined if it can. */
+/** Explains why a name cannot be that of a model in any configuration; undefined if it can. */
 export function findModelNameProblem(name: string): string | undefined {
   const { provider, model } = parseModelName(name);
   if (!provider || !model) {

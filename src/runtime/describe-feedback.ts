@@ -59,7 +59,7 @@ export async function describeReview(
   return { text: cleanText(text).text, wakes };
 }
 
-/** What somebody said in a review, for a run that starts later. */
+/** A part of a review that is still open, for a run that starts later. */
 export interface OpenFeedback {
   author: string;
   /** A reply follows the review comment that began its thread. */

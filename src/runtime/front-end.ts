@@ -15,7 +15,7 @@ const PostedComment = z.object({
 });
 export type PostedComment = z.infer<typeof PostedComment>;
 
-/** What was posted to ask people for something, to notice when somebody edits it. */
+/** The comments that ask people for something, as they were posted. Shows whether somebody has edited one. */
 export const ShownRequest = z.object({
   /** The request itself comes last, after the parts above it. */
   comments: z.array(PostedComment),
@@ -118,7 +118,7 @@ export const ToolReply = z.discriminatedUnion("kind", [
     command: z.string(),
     /** A word that confirms exactly this call. */
     word: z.string(),
-    /** True if the word was given, and the comment that had shown the call did not stand as it was posted. */
+    /** True if the word was given, but the comment that shows the call has been edited or deleted. */
     isAltered: z.boolean().optional(),
   }),
   z.object({ kind: z.literal("form"), tool: ManualTool }),

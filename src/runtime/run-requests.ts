@@ -39,7 +39,7 @@ export async function retry(
   const known = deliveryId === undefined ? undefined : runIdOf(deliveryId);
   // When a delivery is processed again, the run that it has started is not retried.
   const run = (await options.store.runsOfThread(thread)).find(({ id }) => id === (runId ?? id) && id !== known);
-  if (!run) throw new UserError("No worker was started in this thread yet. Start one with /run.");
+  if (!run) throw new UserError("No worker has been started in this thread yet. Start one with /run.");
   if (run.unreadable) throw new UserError(run.unreadable.message);
 
   const { spec, snapshot, status } = run;
@@ -153,7 +153,7 @@ export async function showChanges(
 ): Promise<void> {
   if (deliveryId !== undefined && (await store.hasDelivery(deliveryId))) return;
   const [newest] = await store.runsOfThread(thread);
-  if (!newest) throw new UserError("No worker was started in this thread yet. Start one with /run.");
+  if (!newest) throw new UserError("No worker has been started in this thread yet. Start one with /run.");
   const callId = `by-${shortId(deliveryId ?? randomUUID(), 8)}`;
   const request = { kind: "changes.show" as const, callId, by, thread: thread.thread };
   const effect: NewEffect = { key: `${newest.id}/${callId}`, runId: newest.id, queue: "thread", request };

@@ -70,7 +70,8 @@ function checkParts({ on, permissions, concurrency }: Workflow): DoctorCheck {
       .map(([permission, access]) => `the permission ${permission}: ${access}`),
     ...(concurrency?.queue === "max" ? [] : ["queue: max in its concurrency group"]),
   ];
-  if (missing.length === 0) return { name, status: "ok", detail: `${actionWorkflowPath} has what the Action needs.` };
+  if (missing.length === 0)
+    return { name, status: "ok", detail: `${actionWorkflowPath} has everything that the Action needs.` };
   const fix = "Add it, or delete the file and run golem init --action.";
   return { name, status: "problem", detail: `${actionWorkflowPath} lacks ${missing.join(", ")}.`, fix };
 }
@@ -114,7 +115,7 @@ async function* checkSettings(
   const permissions = await ask("GET /repos/{owner}/{repo}/actions/permissions/workflow");
   const setting = PullRequestSetting.safeParse(permissions.data).data;
   if (!setting) {
-    const detail = `It is not known whether jobs may open pull requests here: that takes the token of an administrator in GITHUB_TOKEN.`;
+    const detail = `It is not known whether jobs may open pull requests here: checking requires the token of an administrator in GITHUB_TOKEN.`;
     yield { name, status: "warning", detail, fix: settingFix };
   } else if (setting.can_approve_pull_request_reviews) {
     yield { name, status: "ok", detail: "Jobs may open pull requests." };

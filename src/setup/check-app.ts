@@ -92,7 +92,7 @@ async function identifyApp(client: AppClient, { app, github }: Config): Promise<
 
 function checkClock(skewMs: number): DoctorCheck {
   const name = "Clock";
-  if (skewMs <= maxClockSkewMs) return ok(name, "It agrees with GitHub's.");
+  if (skewMs <= maxClockSkewMs) return ok(name, "It matches GitHub's.");
   return {
     name,
     status: "problem",
@@ -107,7 +107,8 @@ async function checkAccess(app: AppInfo, { github }: Config): Promise<DoctorChec
   const { default_permissions, default_events } = await readAppManifest();
   const permissions = missingPermissions(default_permissions, app.permissions);
   const events = default_events.filter((event) => !app.events.includes(event));
-  if (permissions.length === 0 && events.length === 0) return ok(name, "The App has all of app.yml.");
+  if (permissions.length === 0 && events.length === 0)
+    return ok(name, "The App has all permissions and events of app.yml.");
   const missing = [
     permissions.length > 0 && `permissions ${permissions.join(", ")}`,
     events.length > 0 && `events ${events.join(", ")}`,
@@ -202,7 +203,7 @@ async function checkWebhook(client: AppClient, { app }: Config, timeoutMs: numbe
     return {
       name,
       status: "problem",
-      detail: `GitHub sends webhooks to ${url}, and this server takes them at ${app.webhookPath}.`,
+      detail: `GitHub sends webhooks to ${url}, and this server receives them at ${app.webhookPath}.`,
       fix: "Correct the webhook URL on the App's settings page, or WEBHOOK_PATH.",
     };
   }
@@ -246,7 +247,7 @@ function webhookResult(
     code === 400 || code === 401
       ? "The secrets differ: set the same one on the App's settings page and in WEBHOOK_SECRET."
       : "Start the server, and make sure that GitHub can reach it: HOST=0.0.0.0, the port, TLS and the reverse proxy.";
-  const detail = `${url} did not take a ${event} delivery: ${code || status}.`;
+  const detail = `${url} did not accept a ${event} delivery: ${code || status}.`;
   return { name, status: "problem", detail, fix };
 }
 

@@ -107,7 +107,7 @@ function setupApp(options: SetupOptions, token: string, onRegistered: (app: Regi
 }
 
 const Registration = z.object({
-  name: z.string().trim().min(1, "Give the App a name.").max(34, "GitHub takes names of at most 34 characters."),
+  name: z.string().trim().min(1, "Give the App a name.").max(34, "The name can have at most 34 characters."),
   origin: z
     .url({ protocol: /^https?$/, error: "Give the public address of this server, such as https://forge.example.com." })
     .transform((url) => new URL(url).origin),

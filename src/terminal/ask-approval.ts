@@ -8,7 +8,7 @@ import { createStyle, type Style } from "./style.ts";
 import { styleDiffLine } from "./value-to-text.ts";
 
 /** A tool call to show to a person for approval. */
-export interface ShownRequest {
+export interface PromptedCall {
   description: string;
   toolName?: string | undefined;
   toolArgs?: Record<string, unknown> | undefined;
@@ -46,7 +46,7 @@ interface AskOptions {
  * other line denies, with the line as the reason, so that no sentence can approve. Input typed before the request was shown
  * is ignored, and so is an answer to a request that was withdrawn.
  */
-export async function askApproval(request: ShownRequest, { prompter, style, signal }: AskOptions): Promise<Answer> {
+export async function askApproval(request: PromptedCall, { prompter, style, signal }: AskOptions): Promise<Answer> {
   return prompter.dialogue(async (ask) => {
     if (isReplacing(prompter)) await confirmReplacement(ask, signal);
     const described = describe(request, style, "─".repeat(Math.min(ruleLength, prompter.columns)));
@@ -73,7 +73,7 @@ export async function askApproval(request: ShownRequest, { prompter, style, sign
 
 /** Opens an editor on the arguments and asks for approval of the result. Returns undefined if they were not changed or approved. */
 async function editArguments(
-  { toolArgs = {} }: ShownRequest,
+  { toolArgs = {} }: PromptedCall,
   { ask, prompter, signal }: { ask: AskQuestion; prompter: Prompter; signal: AbortSignal | undefined },
 ): Promise<Answer | undefined> {
   const before = replaceHidden(JSON.stringify(toolArgs, null, 2), toUnicodeEscapes);
@@ -140,7 +140,7 @@ function tooLong(prompter: Prompter, lines: number): string {
   return reason;
 }
 
-function describe(request: ShownRequest, style: Style, rule: string): string[] {
+function describe(request: PromptedCall, style: Style, rule: string): string[] {
   const { description, toolName, path, risk } = request;
   return [
     style("yellow", rule),
@@ -155,12 +155,12 @@ function describe(request: ShownRequest, style: Style, rule: string): string[] {
 }
 
 /** Returns the blocks without the arguments, which are listed by name. */
-function blocksOf({ blocks, preview, toolArgs = {} }: ShownRequest): readonly RequestBlock[] {
+function blocksOf({ blocks, preview, toolArgs = {} }: PromptedCall): readonly RequestBlock[] {
   const all = blocks ?? requestBlocks({ args: toolArgs, preview: toPreview(preview) });
   return all.filter(({ kind }) => kind !== "arguments");
 }
 
-function argumentLines({ toolArgs = {} }: Pick<ShownRequest, "toolArgs">): string[] {
+function argumentLines({ toolArgs = {} }: Pick<PromptedCall, "toolArgs">): string[] {
   const args = Object.entries(toolArgs).flatMap(([key, value]) => {
     const text = typeof value === "string" ? value : (JSON.stringify(value, null, 2) ?? "undefined");
     const [first = "", ...rest] = visibleText(text).split("\n");

@@ -1,6 +1,6 @@
 import type { Readable, Writable } from "node:stream";
 import type { DisplayEvents, UIEventBus, Unsubscribe } from "#ui/ui-event-bus.ts";
-import { askApproval, type ShownRequest } from "./ask-approval.ts";
+import { askApproval, type PromptedCall } from "./ask-approval.ts";
 import { completableCommands, handleLine, type Screen } from "./handle-line.ts";
 import { markdownToAnsi } from "./markdown-to-ansi.ts";
 import { openPrompter, type Prompter } from "./prompter.ts";
@@ -389,11 +389,11 @@ function toShownRequest({
   details,
   risk,
   workerPath = [],
-}: DisplayEvents["approvalRequired"]): ShownRequest {
+}: DisplayEvents["approvalRequired"]): PromptedCall {
   const path = workerPath.map(({ task }) => task);
   const given = details !== null && typeof details === "object" ? details : { ...(details != null && { details }) };
   if (!("toolName" in given) || typeof given.toolName !== "string") {
     return { description, risk, path, toolArgs: { ...given } };
   }
-  return { ...(given as Omit<ShownRequest, "description" | "path">), description, risk, path };
+  return { ...(given as Omit<PromptedCall, "description" | "path">), description, risk, path };
 }

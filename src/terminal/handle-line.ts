@@ -38,7 +38,7 @@ const help = [
   "/help                     show this list",
   "/model [name]             show or change the model",
   "/clear                    start a new conversation",
-  "/revoke [id]              take an approval for the session back; without an id, list them",
+  "/revoke [id]              revoke an approval for the session; without an id, list them",
   "/status                   show what the worker is doing",
   "/tools                    list the tools you can call",
   "/tool name --option value call a tool; /t and /name are short forms",

@@ -34,7 +34,7 @@ export const runCommands = {
   },
   revoke: {
     usage: "revoke <id> [reason]",
-    help: "takes an approval back until its call begins; for an approval with `session`, identical calls ask again",
+    help: "revokes an approval, until its call begins; for an approval with `session`, identical calls ask again",
     frontEnds: ["thread", "page"],
   },
   stop: {
@@ -99,7 +99,7 @@ export const runCommands = {
   },
   undo: {
     usage: "undo",
-    help: "takes back the worker's last push with a new commit, after you confirm it",
+    help: "reverts the worker's last push with a new commit, after you confirm it",
     frontEnds: ["thread", "page"],
     needsRun: true,
   },

@@ -93,7 +93,7 @@ export async function executePageCommand(
       return changeModel(command, runs);
     case "undo":
       await runs.runToolCommand(spec.origin, { ...request, command: parseToolCommand(undoCommand) });
-      return "The thread shows what would be taken back. Confirm it there.";
+      return "The thread shows what would be reverted. Confirm it there.";
     case "ready": {
       const pull = await openPullRequest(command, { runs, github });
       if (pull.draft) await github.markReadyForReview(pull.number);
@@ -103,7 +103,7 @@ export async function executePageCommand(
       const { number, base } = await openPullRequest(command, { runs, github });
       const reason = `@${by} asked for this on the run page.`;
       await runs.requestBaseMerge({ ...spec.origin, thread: number }, { base: base.branch, reason });
-      return `The worker is asked to merge ${base.branch} into #${number}.`;
+      return `The worker was asked to merge ${base.branch} into #${number}.`;
     }
     case "resume":
       await assertThreadIsOpen(spec, github);
@@ -126,7 +126,7 @@ async function changeModel({ by, byId, spec, fields }: PageCommand, runs: Runs):
     return `The run uses ${current}. Models it may use: ${available.join(", ")}.`;
   }
   await runs.changeModel(spec.origin, { by, byId, via: "page", runId: spec.id, model: model.slice(0, maxModelLength) });
-  return `The next calls use ${model}.`;
+  return `The next model calls use ${model}.`;
 }
 
 /** Returns the open pull request of the run. */

@@ -26,7 +26,7 @@ test("a status is posted once and edited from then on", async () => {
   expect(world.replies[0]).toMatch(/Running grep\.[\s\S]*`\/approve k7mq`[\s\S]*\n<!-- golem-forge:status%2Frun1 -->$/);
 });
 
-test("a post whose id was lost is found by its marker", async () => {
+test("a post whose id was not stored is found by its marker", async () => {
   const id = await frontEnd.askQuestion(
     sampleView(),
     { runId: "run-1", callId: "c", workerPath: "fixer", text: "Which?" },
@@ -66,7 +66,7 @@ test("an approval that is decided is edited where it was asked", async () => {
   expect(world.replies).toEqual([expect.stringMatching(/Denied by mia[\s\S]*wrong file/)]);
 });
 
-test("a request whose id was lost is posted anew if somebody has edited it meanwhile", async () => {
+test("a request whose id was not stored is posted again if somebody has edited it", async () => {
   const name = "approval/k7mq";
   const [first] = await frontEnd.showApproval(sampleView(), sampleApproval(), { name });
   const [same] = await frontEnd.showApproval(sampleView(), sampleApproval(), { name });

@@ -25,7 +25,7 @@ describe("the policy of a deployment", () => {
     });
   });
 
-  test("refuses toolsets in a repository's own worker, and leaves the deployment's alone", () => {
+  test("refuses toolsets in a repository's own worker, but not in the deployment's", () => {
     const policy = DeploymentPolicy.parse({ toolsets: ["filesystem", "shell"] });
 
     expect(() => applyPolicy(policy, greedy, "repository")).toThrow("does not allow the toolset web");

@@ -13,7 +13,7 @@ const drafts = [
 const [first, second, third] = chainEntries(drafts, undefined);
 if (!first || !second || !third) throw new Error("The entries were not chained");
 
-/** An entry with other contents and a hash that fits them. */
+/** An entry with other contents and the matching hash. */
 function forged(contents: object | string) {
   const entry = typeof contents === "string" ? contents : canonicalJson(contents);
   return { number: 2, entry, hash: createHash("sha256").update(entry).digest("hex") };
@@ -47,7 +47,7 @@ test("entries are numbered from 1 and chained by their hashes, also over several
   expect(chainEntries(drafts.slice(2), second)).toEqual([third]);
 });
 
-test("a chain as it was stored is verified entry by entry", () => {
+test("a stored chain is verified entry by entry", () => {
   expect(emptyLedger).toEqual({ number: 0, hash: "0".repeat(64) });
   expect(verifyEntry(emptyLedger, first)).toMatchObject({ kind: "requested", approvalId: "a1" });
   expect(verifyEntry(first, second)).toMatchObject({ kind: "approved", by: "ada" });

@@ -8,7 +8,7 @@ describe("a tool", () => {
   const tool = (name: string, mode?: ExecutionMode) => aTool({ name, ...(mode && { manualExecution: { mode } }) });
   const tools = [tool("default"), tool("llm", "llm"), tool("manual", "manual"), tool("both", "both")];
 
-  test("is for the model unless it says that it is for people", () => {
+  test("is for the model unless it is declared for people", () => {
     expect(getLLMTools(tools).map(({ name }) => name)).toEqual(["default", "llm", "both"]);
     expect(getManualTools(tools).map(({ name }) => name)).toEqual(["manual", "both"]);
   });
@@ -72,7 +72,7 @@ test.each([
   expect(ResultValue.parse(value)).toEqual(value);
 });
 
-test("a person on the run page is said to have been there", () => {
+test("a person who answered on the run page is shown with that place", () => {
   expect(describeChannel("page")).toBe(" on the run page");
   expect(describeChannel(undefined)).toBe("");
 });

@@ -170,7 +170,7 @@ test("an edit that changes anything else approves nothing, and only answers to t
   await forge.botComment(number, /It is gone\./);
 });
 
-test("an approval does not count while the comment with the request is not as it was posted", async () => {
+test("an approval does not count while the comment with the request is edited", async () => {
   const { forge, github, number, request, id } = await asksToDelete();
   const maintainer = github.as("maintainer");
 
@@ -191,7 +191,7 @@ test("an approval does not count while the comment with the request is not as it
   await forge.botComment(number, /It is gone\./);
 });
 
-test("a tool command is confirmed only while the comment that shows the call is as it was posted", async () => {
+test("a tool command is confirmed only while the comment that shows the call is unedited", async () => {
   const write = call("write_file", { path: "NOTES.md", content: "One more.\n" });
   const { github, botComment } = await openForge(byTurn(write, { text: "It is written." }));
   const maintainer = github.as("maintainer");
@@ -199,7 +199,7 @@ test("a tool command is confirmed only while the comment that shows the call is 
   maintainer.comment(number, "/run fixer");
   await botComment(number, /It is written\./);
   maintainer.comment(number, "/git_push");
-  const shown = await botComment(number, /asks before it runs/);
+  const shown = await botComment(number, /needs your confirmation/);
   const command = /^\/tool git_push .*$/m.exec(shown.body)?.[0] ?? "";
 
   maintainer.editComment(shown.id, shown.body.replace("NOTES.md", "LICENSE"));

@@ -350,7 +350,7 @@ describe.concurrent("answers to a worker", () => {
 
   test.each([
     ["locked", 403, "Unable to create comment because issue is locked.", /issue is locked/],
-    ["converted to a discussion, moved or deleted", 404, "Not Found", /does not find that/],
+    ["converted to a discussion, moved or deleted", 404, "Not Found", /cannot find this/],
   ])(
     "a worker that cannot ask because the issue is %s stops, says why, and asks again when it is resumed",
     async (...row) => {
@@ -393,7 +393,7 @@ describe.concurrent("answers to a worker", () => {
     });
 
     comment("/status");
-    await botComment(/Nothing was started/);
+    await botComment(/Nothing has been started/);
     comment("/stop");
     await botComment(/No worker is running/);
     comment("/approve");

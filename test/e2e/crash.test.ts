@@ -89,7 +89,7 @@ describe("kill -9 loses no work and never posts twice", { timeout: 60 * 60_000 }
     },
   );
 
-  // One moment of it is part of the story in github-action.test.ts.
+  // The story in github-action.test.ts covers one moment of it.
   test.runIf(everyMoment).each<JobFault["kind"]>(["kill", "race"])(
     "in jobs of the GitHub Action: %s after each write on GitHub and each push of the saved runs",
     async (kind) => {

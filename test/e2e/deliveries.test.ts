@@ -31,7 +31,7 @@ test("a delivery is acknowledged at once while GitHub does not answer, and carri
 
   comment("/run fixer");
   await forge.github.deliveriesSettled();
-  // GitHub answers only now.
+  // GitHub has not answered until now.
   expect(forge.github.deliveries.at(-1)).toMatchObject({ statusCode: 200 });
   answer();
 
@@ -53,7 +53,7 @@ test("a delivery that was acknowledged survives kill -9", async () => {
   expect((await comments()).filter((body) => outcome.test(body))).toHaveLength(1);
 });
 
-test("someone with write access is never told otherwise because GitHub fails", async () => {
+test("an outage of GitHub is never reported as a missing permission", async () => {
   const { comment, botComment, comments } = forge.open({ title: "Failing" });
   let failures = 0;
   const restore = forge.github.onRequest(({ path }) => {
@@ -81,7 +81,7 @@ test.skipIf(!canLimit)(
     });
     active.comment("/run fixer");
     await active.asked;
-    // As a full disk does, the limit lets no file grow.
+    // Like a full disk, the limit lets no file grow.
     const limitFiles = (max: string) => execFileSync("prlimit", [`--pid=${forge.pid()}`, `--fsize=${max}:unlimited`]);
     const readiness = async () => (await fetch(`${forge.url}/readyz`)).text();
 

@@ -57,7 +57,7 @@ afterAll(async () => {
   await forge.close();
 });
 
-/** Fails if the app is silent for too long each time the work is done: other programs of this machine delay it, too. */
+/** Fails if the app does not respond for too long in every attempt, since other programs on this machine also delay it. */
 async function staysResponsive(work: () => Promise<unknown>): Promise<void> {
   let slowest: HealthSample | undefined;
   for (let attempt = 0; attempt < 3; attempt += 1) {
@@ -84,7 +84,7 @@ const hostileTexts = {
 
 test("comments, titles and answers with hostile texts", async () => {
   await staysResponsive(async () => {
-    // One after the other: work that is done in many short turns is no silence, however much of it there is.
+    // One after the other. The app responds between many short turns of work, even if there are a lot of them.
     for (const [title, body] of Object.entries(hostileTexts)) {
       const story = forge.open({ title: `Hostile: ${title}`, body, script: byTurn({ text: body }) });
       story.comment(body);

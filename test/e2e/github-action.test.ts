@@ -48,7 +48,7 @@ test("from /run to the merge, jobs that end when everything waits do the work, a
 
   const ci = checks.startWorkflow("CI", "pull_request");
   checks.report("test", { conclusion: "failure", title: "1 test fails" });
-  // The check of a job is nothing to wait for.
+  // Nothing waits for the check of a job.
   checks.report("golem-forge", { status: "in_progress" });
   checks.completeWorkflow(ci, "failure");
   const learned = () => world.model.requests.some((request) => JSON.stringify(request).includes("1 test fails"));

@@ -38,7 +38,7 @@ describe.concurrent("the story reaches its end, and nothing is posted twice", ()
   });
 });
 
-/** Plays from /run to the answer, approving every request, and returns what is on GitHub in the end. */
+/** Plays from /run to the answer, approving every request, and returns the final content of GitHub. */
 async function playStory(prepare: (github: TestGitHub) => void) {
   const forge = await startStories({ environment: { LOG_LEVEL: "silent" } });
   try {

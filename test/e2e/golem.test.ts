@@ -52,7 +52,7 @@ test("an interrupted script keeps its changes in a patch file", async () => {
 
   const run = await startProcess(process.execPath, [golemPath, "run", "careful", "please", "--yes", "all"], world);
   await run.sees("Let me");
-  // What would be left after `kill -9`.
+  // The state after `kill -9`.
   expect(world.kept()).toEqual([expect.stringContaining("+worker")]);
   run.child.kill("SIGINT");
 

@@ -66,7 +66,7 @@ test("every request has a path, a query and a body as GitHub describes them", as
   const files = { ".github/golem-forge.yml": "on: { fixer: { isues: {} } }" };
   await github.push({ branch: "main", message: "Settings", author: "maintainer", at: new Date(), files });
   const [said] = await github.until(() => (commitComments().length > 0 ? commitComments() : undefined));
-  expect(said?.body).toContain("No event and no schedule starts a worker until it is corrected.");
+  expect(said?.body).toContain("No event or schedule starts a worker until it is corrected.");
 
   const wrong = restRequests().flatMap((request) => {
     const { problems } = checkRequest(request);
@@ -80,7 +80,7 @@ function commitComments() {
   return forge.github.repository().commitComments;
 }
 
-/** Used in other stories: a replica takes back a comment that was posted twice, and jobs of GitHub Actions look for what they missed. */
+/** Used in other stories: replicas delete comments that were posted twice, and jobs of the Action look for missed events. */
 const endpointsOfOthers = [
   "DELETE /repos/{owner}/{repo}/issues/comments/{comment_id}",
   "GET /repos/{owner}/{repo}/actions/runs",

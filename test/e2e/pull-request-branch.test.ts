@@ -123,7 +123,7 @@ test("what a person pushed to the branch is taken in before the next push, and n
   const { story, branch, approvals } = await proposed(
     "People push",
     call("write_file", { path: "NOTES.md", content: "One is enough.\n" }),
-    // The run changes its own line again: that is no conflict with what it pushed before.
+    // The run changes its own line again, which does not conflict with its earlier push.
     call("write_file", { path, content: `${total}; // all of them\n` }),
     call("update_pull_request", { message: "Explain" }),
     ({ messages }) => {
@@ -202,7 +202,7 @@ test("/update asks the worker to merge the base, and /undo takes its last push b
   expect(await world.github.readFile(branch, path)).toBe(`${total}; // wrong\n`);
 
   story.comment("/undo");
-  const asked = await story.botComment(/`undo_push` needs confirmation|`undo_push` asks before it runs/);
+  const asked = await story.botComment(/`undo_push` needs confirmation|`undo_push` needs your confirmation/);
   expect(asked.body).toContain("// wrong");
   expect(await world.github.readFile(branch, path)).toBe(`${total}; // wrong\n`);
   story.comment(/^\/tool undo_push .*$/m.exec(asked.body)?.[0] ?? "");

@@ -278,7 +278,7 @@ test("a run on someone's pull request pushes to its branch with approval, and ta
   const [untested, renamed] = [...github.repository().reviewComments.values()];
   const reply = github.as("visitor").reply(untested?.id ?? 0, "Delete it instead.");
   maintainer.resolve(renamed?.id ?? 0);
-  // Only what was there before the command is known.
+  // Only comments from before the command are known.
   await expect.poll(() => Date.now()).toBeGreaterThan(reply.createdAt.getTime());
 
   maintainer.comment(number, "/run fixer do what the review asks");
@@ -388,7 +388,7 @@ test("/undo after the only push to someone's branch takes back that push and non
   expect(await github.readFile("topic", "topic.js")).toBe("export const topic = 2;\n");
 
   comment("/undo");
-  const asked = await botComment(number, /`undo_push` needs confirmation|`undo_push` asks before it runs/);
+  const asked = await botComment(number, /`undo_push` needs confirmation|`undo_push` needs your confirmation/);
   expect(asked.body).not.toContain("author.js");
   comment(/^\/tool undo_push .*$/m.exec(asked.body)?.[0] ?? "");
 
@@ -452,7 +452,7 @@ test("a fork's pull request is reviewed as data, and workers that do more than r
   expect(await github.readFile("fix", "total.js", `visitor/${name}`)).toBe("export const total = 1;\n");
 });
 
-test("green checks are said in the status, and merging ends the run with a last comment that names the commit, and /undo refers to GitHub", async () => {
+test("green checks are shown in the status, and merging ends the run with a last comment that names the commit, and /undo refers to GitHub", async () => {
   const { github, maintainer, issue, branch, number, botComment } = await openedPullRequest(() => ({
     text: "Why was I called?",
   }));
@@ -485,7 +485,7 @@ test("a review with many long comments reaches the run with all of them, the las
   expect(text.length).toBeLessThan(150_000);
 });
 
-test("a commit status that fails and then passes again is said to have passed", async () => {
+test("a commit status that fails and then passes again is reported as passed", async () => {
   const { github, issue, number, branch, botComment } = await openedPullRequest(() => ({
     text: "It is not my fault.",
   }));
@@ -501,7 +501,7 @@ test("a commit status that fails and then passes again is said to have passed", 
   await botComment(issue.number, passed);
 });
 
-test("checks that complete before the pull request is open are said once it is", async () => {
+test("checks that complete before the pull request is open are reported once it is", async () => {
   const opening = [
     call("write_file", { path: "CHANGES.md", content: "New.\n" }),
     call("open_pull_request", { title: "Add a changelog", body: "New." }),
@@ -563,7 +563,7 @@ test("closing ends the run and withdraws its requests; reopening continues it, a
   await botComment(number, /Nothing is new\./);
 });
 
-test("a pull request closed, reopened and reviewed while the app is down continues, in whatever order it is reported", async () => {
+test("a pull request closed, reopened and reviewed while the app is down continues, in any order of the events", async () => {
   const { github, maintainer, number, model, botComment, end, start } = await openedPullRequest(({ messages }) => ({
     text: /Second thing/.test(JSON.stringify(messages)) ? "I have read both." : "I have read one.",
   }));

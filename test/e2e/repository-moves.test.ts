@@ -194,6 +194,6 @@ test.each([
   },
 );
 
-test("every request was one that GitHub knows", () => {
+test("every request was one that GitHub's API has", () => {
   expect(forge.github.unknownRequests()).toEqual([]);
 });

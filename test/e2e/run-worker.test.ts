@@ -58,7 +58,7 @@ test("/run fixer on an issue, an approval in the thread, a pull request", async 
   const answer = await botComment(issue.number, /✅ \*\*fixer\*\*\n\nFixed: every item counts once\./);
   expect(answer.id).toBeGreaterThan(request.id);
 
-  // Every request to GitHub was one that it knows.
+  // Every request to GitHub is part of its API.
   expect(github.unknownRequests()).toEqual([]);
   expect(await forge.end("SIGTERM")).toBe(0);
 });

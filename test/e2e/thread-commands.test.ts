@@ -86,7 +86,7 @@ test("commands for a run are left to other bots where no worker was started", as
     story.comment(command);
   }
   story.comment("/status");
-  await story.botComment(/Nothing was started in this thread yet/);
+  await story.botComment(/Nothing has been started in this thread yet/);
 
   expect(await story.comments()).toHaveLength(1);
 });
@@ -114,7 +114,7 @@ test("/model switches the next calls to another model, and refuses one without a
   story.comment("/model nobody:knows-it");
   await story.botComment(/There is no provider nobody/);
   story.comment("/model openai:other");
-  await story.botComment(/The next calls use `openai:other`/);
+  await story.botComment(/The next model calls use `openai:other`/);
   story.comment("yes");
 
   await story.botComment(/Done with the other one\./);
@@ -135,7 +135,7 @@ test("/clear drops the conversation of a paused run and keeps its files", async 
   await story.botComment(/\*\*fixer\*\* is stopped/);
 
   story.comment("/clear");
-  await story.botComment(/The conversation is cleared/);
+  await story.botComment(/The conversation was cleared/);
   story.comment("/resume tell me what you know");
 
   await story.botComment(/Cleared\./);
@@ -214,7 +214,7 @@ test("after a run, a maintainer lists the tools, views the diff, pushes it by ha
     "+export const total = (items) => items.length;",
   );
   comment('/git_push --message "Count every item once"');
-  const asked = await botComment(/`git_push` (?:asks before it runs|needs confirmation)/);
+  const asked = await botComment(/`git_push` (?:needs your confirmation|needs confirmation)/);
   expect(asked.body).toContain("+export const total = (items) => items.length;");
   const { id } = comment(/^\/tool git_push .*$/m.exec(asked.body)?.[0] ?? "");
   const pushed = await botComment(/`git_push`, run by maintainer/);

@@ -22,7 +22,7 @@ async function playStory() {
   return model.requests;
 }
 
-// Half of what they were when they were first measured: 4,690 and 15,091.
+// Half of the first measurements, 4,690 and 15,091.
 test("the fixer's instructions and tools take at most 2,345 tokens", async () => {
   const [first] = await playStory();
 

@@ -135,7 +135,10 @@ test("a mention in a comment on a line of a pull request starts the default work
   expect(asked).toContain("This is about src/new.js, line 1");
 });
 
-/** The minute that begins in eight seconds by a clock that is at most 30 seconds off, and the option that gives Node this clock. */
+/**
+ * Returns the minute that begins in eight seconds on a clock that is at most 30 seconds off, and the option that sets this
+ * clock in Node.
+ */
 function aboutToStrike(): { cron: string; nodeOptions: string[] } {
   const ahead = 60_000 - (Date.now() % 60_000);
   const shift = ahead > 38_000 ? ahead - 68_000 : ahead - 8_000;

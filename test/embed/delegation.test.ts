@@ -13,7 +13,7 @@ const calling = (name: string, ...allowed: string[]): Exclude<WorkerSource, stri
 });
 const call = (name: string, task = "Do your part"): Line => ({ calls: [{ name, args: { task } }] });
 
-/** One script for each worker, by name; each keeps to its own turns. */
+/** One script for each worker, by name, with its own turns. */
 function byWorker(scripts: Record<string, Line[]>): Parameters<typeof scriptedModels>[0] {
   const turns: Record<string, number> = {};
   return ({ instructions }) => {
@@ -131,7 +131,7 @@ describe("a worker that calls another", () => {
     expect(resultsIn(models.requests.at(-1)).at(-1)).toContain("by b");
   });
 
-  test("never lets the other see more than itself", async () => {
+  test("never lets the called worker see more than its caller", async () => {
     const sandbox = createMemoryWorkspace({ "docs/a.md": "a", "src/b.ts": "b" });
     const { runtime, models } = await embedded(
       byWorker({
@@ -174,7 +174,7 @@ describe("a worker that calls another", () => {
     );
   });
 
-  test("lets the other use what its own file approves in advance, where its own policy does not cover the path", async () => {
+  test("lets the called worker use what its own file pre-approves, where its own policy does not cover the path", async () => {
     const approvalCallback = vi.fn<ApprovalCallback>(() => ({ approved: true }));
     const writing = (sandbox?: { restrict: string }) =>
       embedded(

@@ -103,7 +103,7 @@ describe("a user interface on the bus", () => {
 
     expect(of("inputPrompt")).toMatchObject([{ prompt: "Which colour?\n- blue\n- red\n> " }]);
     expect(resultsIn(models.requests[1])[0]).toContain("answered: blue");
-    expect(resultsIn(silent.models.requests[1])[0]).toContain("Nobody can be asked");
+    expect(resultsIn(silent.models.requests[1])[0]).toContain("so nobody can answer");
   });
 
   test("shows which files changed, and the change of one on request", async () => {

@@ -124,7 +124,7 @@ describe("a run", () => {
     await expect(runtime.run("x")).rejects.toThrow(/before initialize/);
     await runtime.initialize();
     const first = runtime.run("x");
-    await expect(runtime.run("y")).rejects.toThrow(/running already/);
+    await expect(runtime.run("y")).rejects.toThrow(/already running/);
     await first;
     expect(await runtime.run("z")).toMatchObject({ response: "Two." });
   });
@@ -387,7 +387,7 @@ describe("attachments", () => {
   });
 });
 
-test("a locked worker runs with the model and the limits of its file, whatever the program says", async () => {
+test("a locked worker runs with the model and the limits of its file, not with those of the program", async () => {
   const worker = { ...aWorker, model: "scripted:own", locked: true };
 
   await expect(embedded(["Hello."], { worker, model: "scripted:other" })).rejects.toThrow(

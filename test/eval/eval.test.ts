@@ -9,7 +9,7 @@ const write = (path: string, content: string): ModelReply => ({
 });
 const done: ModelReply = { text: "Done." };
 
-/** A model that is named for what it does: solves the task, does nothing, or breaks the rules. */
+/** A model whose name says how it behaves: it solves the task, does nothing, or breaks the rules. */
 function byModel(model: string): ModelReply[] {
   switch (model) {
     case "good":
@@ -81,13 +81,13 @@ test("the table shows how a good model, an idle one and one that breaks rules di
   expect(JSON.stringify(world.model.requests)).not.toContain("grep -q b a.txt");
 });
 
-test("the scripted model is said to test the machinery only", async () => {
+test("the scripted model is described as a test of the machinery only", async () => {
   const world = await worldOf(() => [done], textTask("one"));
 
   const scripted = await world.golem("-m", "compatible:scripted");
   const other = await world.golem("-m", "compatible:idle", "-o", "other.jsonl");
 
-  const notice = "compatible:scripted replays a script: this tests the machinery and says nothing about a model.\n";
+  const notice = "compatible:scripted replays a script: this tests golem eval itself, not a model.\n";
   expect(scripted.output).toContain(notice);
   expect(other.output).not.toContain("script:");
 });

@@ -9,7 +9,7 @@ import { readFrames, writeFrame } from "#executors/frames.ts";
 import { ChildEndedError, GuardedChild } from "#executors/guarded-child.ts";
 import { propertyRuns } from "../support/property-runs.ts";
 
-// A guarded child reads nothing but this program's modules, so code that plays the intruder has to lie among them.
+// A guarded child can read only this program's modules, so the attacking code has to be in the same folder.
 const folder = `${process.cwd()}/node_modules/.golem-test-${process.pid}`;
 const database = `${tmpdir()}/golem-intruder-${process.pid}.db`;
 

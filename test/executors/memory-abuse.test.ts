@@ -10,7 +10,7 @@ const executor = createMemoryExecutor();
 const shared = await executor.open();
 afterAll(() => executor.close());
 
-/** One command in the shell that all of these share: each has to leave it able to answer. */
+/** Runs a command in the shell that all of these tests share. Afterwards it still has to respond. */
 async function sh(
   script: string,
   files: Record<string, string | Uint8Array> = {},
@@ -44,8 +44,8 @@ describe("an archive unpacked in the in-memory shell", () => {
     await stillAnswers();
   });
 
-  test("is limited in entries and size, whatever its header claims", async () => {
-    // Entries are counted and not names, so that a hundred of them will do, as often as one likes.
+  test("is limited in entries and size, regardless of its header", async () => {
+    // The limit counts entries, not names, so a hundred names can be repeated.
     const hundred = Buffer.concat(Array.from({ length: 101 }, (_, at) => entry(`m/${at}`, {})));
     const many = gzipSync(archive(...Array.from({ length: 1_000 }, () => hundred)));
     const sparse = archive(entry("sparse", { size: 0o77777777777 }));
@@ -82,10 +82,10 @@ describe("an archive unpacked in the in-memory shell", () => {
     });
 
     expect(stdout).not.toMatch(/up|shadow|passwd/);
-    // What is absolute becomes a path of the tree, and what would lie behind a link lies in a folder.
+    // Absolute paths become paths of the tree, and files behind a link are written to a folder.
     expect(changes.written.map(({ path }) => path).sort()).toEqual(["etc/passwd", "link/shadow", "ok.txt"]);
     const rejected = Object.fromEntries(changes.rejected.map(({ path, reason }) => [path, reason]));
-    expect(rejected).toEqual({ ".git/hooks/pre-commit": "lies in .git", inner: "is a link" });
+    expect(rejected).toEqual({ ".git/hooks/pre-commit": "is in .git", inner: "is a link" });
   });
 });
 
@@ -162,7 +162,7 @@ describe("changes from the in-memory shell", () => {
         "has a path that is too long",
         "has control characters in its name",
         "has the same name as another file, spelled otherwise",
-        "lies in .git",
+        "is in .git",
         "would change the submodules",
       ]),
     );

@@ -213,7 +213,7 @@ describe("git in the in-memory shell", () => {
       const { exitCode, stderr } = await sh(`git ${command}`);
 
       expect(exitCode).toBe(1);
-      expect(stderr).toMatch(/is not here\. \w+/);
+      expect(stderr).toMatch(/is not available here\. \w+/);
     },
   );
 });

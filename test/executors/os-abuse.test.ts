@@ -40,7 +40,7 @@ const sh = (script: string, more?: Partial<ExecRequest>, place?: ExecSession) =>
 const python = (lines: string[], more?: Partial<ExecRequest>, place?: ExecSession) =>
   run(["python3", "-c", lines.join("\n")], more, place);
 
-/** A service of this machine, as a desktop, an agent or a container engine has one. */
+/** A service on this machine, like that of a desktop, an agent or a container engine. */
 async function service(path: string, connections: string[]): Promise<string> {
   const server: Server = createServer((socket) => {
     connections.push(path);
@@ -169,7 +169,7 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
         `open('/tmp/i386', 'wb').write(bytes.fromhex('${program.toString("hex")}'))`,
         "os.chmod('/tmp/i386', 0o755)",
         "try: code = subprocess.run(['/tmp/i386']).returncode",
-        // A kernel without these programs at all is as good.
+        // A kernel that cannot run these programs is just as safe.
         "except OSError as error: code = -31 if error.errno == errno.ENOEXEC else error",
         "print('ended by', code)",
       ]);
@@ -231,11 +231,11 @@ describe.skipIf(!availability.available)("changes from the OS sandbox", () => {
     expect(changes.written.map(({ path }) => path.normalize("NFC")).sort()).toEqual(["café", "cut"]);
     expect(reasons).toMatchObject({
       holes: "is larger than 10 MB",
-      closed: "is a file nobody may read",
-      ".GIT": "lies in .git",
-      "git~1": "lies in .git",
-      ".git ": "lies in .git",
-      "x\\.git": "lies in .git",
+      closed: "is a file without read permission",
+      ".GIT": "is in .git",
+      "git~1": "is in .git",
+      ".git ": "is in .git",
+      "x\\.git": "is in .git",
       ".GITMODULES": "would change the submodules",
     });
     expect(Object.values(reasons)).toContain("has the same name as another file, spelled otherwise");

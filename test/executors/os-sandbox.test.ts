@@ -145,7 +145,7 @@ describe.skipIf(!availability.available)("a command in the OS sandbox", () => {
   });
 
   test("a command starts although the prepared process was killed, and leaves no process", async () => {
-    // Test files share this process, and with it the processes that others of them left.
+    // Test files share this process, so it may have child processes of other tests.
     const others = processTree(process.pid).slice(1);
     const session = await open();
     const before = (await sh("true", {}, { session })).exitCode;
@@ -295,7 +295,7 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
       ].join("\n"),
     );
 
-    // Its own first process is its own user's: /proc/1/mem is as harmless as its own memory.
+    // The sandbox's first process belongs to the same user, so /proc/1/mem is as harmless as a process's own memory.
     expect(stdout.replace("opened /proc/1/mem\n", "")).toBe("done\n");
   });
 

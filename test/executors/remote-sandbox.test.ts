@@ -9,7 +9,7 @@ import { createRemoteExecutor } from "#executors/remote/remote-executor.ts";
 import { workspaceTree } from "#toolsets/run-command.ts";
 import { memoryWorkspace } from "../support/memory-workspace.ts";
 
-/** A sandbox of the AI SDK's kind that is a plain folder: what a provider does on its own machine. */
+/** An AI SDK sandbox that is a plain folder, in place of a provider's machine. */
 async function folderSandbox(): Promise<RemoteSandbox & { root: string }> {
   const root = await mkdtemp(join(tmpdir(), "golem-remote-test-"));
   const start = (command: string) =>
@@ -175,7 +175,7 @@ test("a module that cannot be loaded makes the tier unavailable with the reason"
   });
 });
 
-test("arguments reach a remote program unchanged, whatever characters they have", async () => {
+test("arguments with any characters reach a remote program unchanged", async () => {
   const { executor, run, sandbox } = await opened();
   await chmod(sandbox.root, 0o700);
   const words = ["$(id)", "it's", "a b", "-n", "new\nline", ""];

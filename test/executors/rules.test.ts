@@ -116,11 +116,11 @@ test("a change outside the part of the tree that a worker can see is refused wit
 
   expect(changes.deleted).toEqual(["src/a"]);
   expect(changes.rejected).toEqual([
-    { path: "docs/b", reason: "lies outside the part of the tree this worker may see" },
+    { path: "docs/b", reason: "is outside the part of the tree that this worker can see" },
   ]);
 });
 
-test("files that any .gitignore or the default list ignores are left out", () => {
+test("files that any .gitignore or the default list ignores are omitted", () => {
   const isIgnored = ignoredFiles(
     new Map([
       [".gitignore", "dist/\n*.log\n!keep.log\n"],
@@ -228,10 +228,10 @@ describe("the OS sandbox is unavailable", () => {
     expect(await runEscapeChecks(launched(JSON.stringify(report)))).toBeUndefined();
     for (const name of Object.keys(report)) {
       expect(await runEscapeChecks(launched(JSON.stringify({ ...report, [name]: false })))).toMatch(
-        /^it does not hold: /,
+        /^escape checks failed: /,
       );
       expect(await runEscapeChecks(launched(JSON.stringify({ ...report, [name]: undefined })))).toMatch(
-        /^it does not hold: /,
+        /^escape checks failed: /,
       );
     }
   });
@@ -275,7 +275,7 @@ test.each(["x64", "arm64"] as const)("every jump of the %s filter has a target i
   expect(program.readUInt16LE((length - 1) * 8)).toBe(0x06);
 });
 
-/** What the kernel would say to a system call: it runs the filter as the kernel does. */
+/** Returns the kernel's decision about a system call, by running the filter as the kernel does. */
 function verdictOf(
   program: Buffer,
   { arch, number, args = [] }: { arch: number; number: number; args?: number[] },
@@ -305,7 +305,7 @@ test.each(["x64", "arm64"] as const)(
     const number = (x64: number, arm64: number) => (arch === "x64" ? x64 : arm64);
     const ask = (called: number, ...args: number[]) => verdictOf(program, { arch: own, number: called, args });
 
-    // read, write, mmap, and what threads and processes need.
+    // read, write, mmap, and the calls that threads and processes need.
     for (const called of [number(0, 63), number(1, 64), number(9, 222)]) expect(ask(called)).toBe("allowed");
     expect(ask(number(56, 220), 0x003d_0f00)).toBe("allowed");
     expect(ask(number(56, 220), 0x1000_0000)).toBe("refused 1");

@@ -77,7 +77,7 @@ describe.each<Tier>(["memory", "os"])("the workspace of a run and the %s tier", 
       await workspace.write("kept.txt", "base\n");
       await workspace.write("gone.txt", "base\n");
       await workspace.write("tool.sh", files["tool.sh"], { executable: false });
-      // What the guest wrote was not taken over, so it is not there the next time.
+      // The guest's changes were not accepted, so they are gone the next time.
       const reverted = await run("cat kept.txt gone.txt a/b.txt; [ -x tool.sh ] || echo no program");
       const apart = await run("cat kept.txt gone.txt a/b.txt; [ -x tool.sh ] || echo no program", untouched, other);
 

@@ -17,7 +17,7 @@ test("a stored snapshot is read back unchanged", () => {
   expect(parseSnapshot(stored)).toEqual(stored);
 });
 
-test("a snapshot of a newer release is refused by its version, whatever else it holds", () => {
+test("a snapshot of a newer release is refused by its version, with any other content", () => {
   const newer = { version: snapshotVersion + 1, value: "dreaming" };
 
   expect(() => parseSnapshot(newer)).toThrow(UnreadableDataError);

@@ -328,7 +328,7 @@ describe("an interruption", () => {
     },
   );
 
-  test("takes what happens to the sandbox meanwhile", () => {
+  test("applies changes of the sandbox that happen during the call", () => {
     const stopped = play(["stop"]);
 
     expect(nameOf(playOn(stopped, event.stop))).toBe("interrupted");

@@ -149,7 +149,7 @@ describe("an answer", () => {
     const asked: ModelMessage[] = [{ role: "user", content: "What is in a?" }];
 
     const first = await ask({ messages: asked });
-    // As it is read from the event log.
+    // In the form in which it is read from the event log.
     const kept = JSON.parse(JSON.stringify(first.messages)) as ModelMessage[];
     const second = await ask({ messages: [...asked, ...kept, resultOf("call_1_1", "hello")] });
 

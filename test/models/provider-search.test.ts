@@ -36,7 +36,7 @@ function ask(model: string, settings: WebSearchSettings | undefined, changes: Pa
   });
 }
 
-/** The answer as the log gives it back. */
+/** The answer as it is read from the log. */
 function kept(messages: ModelMessage[]): ModelMessage[] {
   return JSON.parse(JSON.stringify(messages)) as ModelMessage[];
 }

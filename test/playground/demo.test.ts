@@ -31,7 +31,7 @@ test("--story plays from the issue through CI and a review to the merge", async 
   expect(output()).toMatch(/a scripted model answers/);
   expect(output()).toMatch(/\/run fixer[\s\S]*asks for approval[\s\S]*\/approve/);
   expect(output()).toMatch(/Pull request #2: [\s\S]*CI fails[\s\S]*CI passes[\s\S]*maintainer requests changes/);
-  expect(output()).toMatch(/The comment says it now\.\s+Done in [0-9a-f]{40}\.[\s\S]*was merged by/);
+  expect(output()).toMatch(/The comment now says this\.\s+Done in [0-9a-f]{40}\.[\s\S]*was merged by/);
   expect(output()).toMatch(/The merged change[\s\S]*\n\+ {2}return Math\.max\(1, Math\.ceil\(total \/ perPage\)\);/);
   expect(code).toBe(0);
 });

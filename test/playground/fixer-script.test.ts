@@ -117,7 +117,7 @@ describe("running the tests", () => {
     const { order, texts, body, text, plan } = await withTests(answer);
 
     expect(order).toEqual(["run_tests", "edit_file", "open_pull_request"]);
-    expect(texts).toContain(`The tests cannot run here: ${why}. I continue without them`);
+    expect(texts).toContain(`The tests cannot run here: ${why}. I'll continue without them`);
     for (const report of [body, text]) expect(report).toContain(`The tests were **not run** here: ${why}.`);
     expect(plan).not.toMatch(/Run the tests/);
   });
@@ -126,7 +126,7 @@ describe("running the tests", () => {
     const { order, text } = await withTests(red);
 
     expect(order).toEqual(["run_tests", "edit_file", "run_tests"]);
-    expect(text).toMatch(/still fail after my change .*\*first\*.* so I do not open a pull request/);
+    expect(text).toMatch(/still fail after my change .*\*first\*.* so I won't open a pull request/);
   });
 });
 
@@ -255,7 +255,7 @@ describe("after the pull request was opened", () => {
     );
 
     expect(calls.map(({ name }) => name)).toEqual(["edit_file", "run_tests", "update_pull_request", "reply_to_review"]);
-    expect(calls.at(-1)?.args).toEqual({ review_comment_id: 7, text: "The comment says it now.", done: true });
+    expect(calls.at(-1)?.args).toEqual({ review_comment_id: 7, text: "The comment now says this.", done: true });
   });
 
   test("it says that it is scripted where it cannot do what is asked for", () => {

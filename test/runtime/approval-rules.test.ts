@@ -63,7 +63,7 @@ async function evaluate(
   };
 }
 
-test("the ids of the people in the rules are looked up once each, whatever the case of the name", async () => {
+test("the ids of the people in the rules are looked up once each, in any case of the name", async () => {
   const requirements = await requirementsOf(
     { tool: "open_pull_request", workerPath: "fixer" },
     parseRepositorySettings(

@@ -25,7 +25,7 @@ async function watched(cost: number) {
   return { spend, warnings, errors, checked };
 }
 
-test("most of a repository's budget of a day is warned about once, whatever process notices", async () => {
+test("people are warned once when most of a repository's daily budget is used, by any process", async () => {
   const { spend, warnings, checked } = await watched(8);
 
   spend();

@@ -230,7 +230,7 @@ describe("where people who wrote input may not approve", () => {
   const settings = "approvals: [{ exclude: authors }]";
   const mia = { by: "mia" };
 
-  test("nobody can change the arguments, and so write input", async () => {
+  test("nobody can change the arguments, which would be input to the run", async () => {
     const { decide, events } = await approvalWorld(["a1"], { settings });
 
     await expect(decide({ target: "a1", changedArgs: { path: "docs.md" } })).rejects.toThrow(
@@ -318,7 +318,7 @@ test("requests that this version cannot read are not decided, and other failures
   await expect(pendingApprovals(options, thread)).rejects.toThrow("The disk is full.");
 });
 
-test("an answer to a request that was removed meanwhile decides nothing", async () => {
+test("an answer to a request that has been removed decides nothing", async () => {
   const { decide, store, events } = await approvalWorld(["a1"]);
   vi.spyOn(store, "findApproval").mockResolvedValueOnce(undefined);
 
@@ -326,7 +326,7 @@ test("an answer to a request that was removed meanwhile decides nothing", async 
   expect(await events()).toEqual([]);
 });
 
-test("of several requests, those that are decided meanwhile are left out", async () => {
+test("of several requests, those that have been decided in the meantime are skipped", async () => {
   const { decide, store } = await approvalWorld(["a1", "a2"]);
   const decideApproval = vi.spyOn(store, "decideApproval");
   decideApproval.mockResolvedValueOnce({ kind: "settled", approval: sampleApproval("r1", "a1", { status: "denied" }) });
@@ -358,7 +358,7 @@ test.each([
   },
 );
 
-test("that nothing is waiting is said", async () => {
+test("without open requests are answered with a comment that says so", async () => {
   const { decide } = await approvalWorld([]);
 
   await expect(decide({})).rejects.toThrow("Nothing in this thread is waiting for approval.");

@@ -184,7 +184,7 @@ test("failures that the base branch has, too, are named and not to be repaired",
   });
 });
 
-test("a report is known again by its results, whatever their order, and not once a check has run again", async () => {
+test("a report is recognized by its results in any order, but not after a check has run again", async () => {
   const [one, two] = [check("test", "failure"), check("build", "failure")];
   const digest = async (...checks: Check[]) => (await describeChecksOf(checks))?.digest;
 

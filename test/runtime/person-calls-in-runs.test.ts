@@ -153,7 +153,7 @@ describe("a call that has to be confirmed", () => {
       "---\nname: careful\ntoolsets: { filesystem: {}, git: {} }\nsandbox: { approval: { write: preApproved, delete: ask } }\n---\nBe careful.",
   };
 
-  test("is shown first, and runs when the command is repeated with its word", async () => {
+  test("is shown first, and runs when the command is repeated with its code", async () => {
     const { invoke, toolReply, store, id } = await afterRun({ github: { files: careful } }, "careful");
 
     await invoke("/undo --yes");
@@ -191,7 +191,7 @@ describe("after a crash", () => {
   });
 });
 
-/** A store whose process dies, as it were, when the result of a person's tool is to be written the first time. */
+/** A store that fails like a killed process when the result of a person's tool is first written. */
 function crashingOnce(store: Store) {
   let crashes = 0;
   const completeStep: Store["completeStep"] = async (finished, next) => {

@@ -332,7 +332,7 @@ describe("an effect that cannot be performed now", () => {
     expect(await attempt(error)).toEqual({ problem: undefined, dueAt: 2_000, attempts: 1, errors: [error] });
   });
 
-  test("because its data is of a newer release waits for that release, and says so", async () => {
+  test("because its data is of a newer release waits for that release, and reports it", async () => {
     const error = new UnreadableDataError("The run was stored by a newer release.");
 
     const { problem, dueAt, attempts, errors } = await attempt(error);

@@ -449,7 +449,7 @@ describe("a worker called by another one", () => {
     expect(JSON.stringify(model.requests.at(-1)?.messages.at(-1))).toMatch(/There is no/);
   });
 
-  test("gets the attached files that its attachment policy takes", async () => {
+  test("gets the attached files that its attachment policy allows", async () => {
     const files = {
       ".github/workers/boss.worker":
         "---\nname: boss\ntoolsets: { workers: { allowed: [critic] } }\n---\nYou are the boss.",
@@ -528,7 +528,7 @@ describe("the repository's settings", () => {
     await expect(runs.startRun({ origin, worker: "fixer", text: "x" })).rejects.toThrow("fixer may not be run here");
   });
 
-  test("name the worker that starts when nobody names one", async () => {
+  test("name the worker that starts by default", async () => {
     const { runs } = await world({ script: turns(), github: settings("default_worker: triager") });
 
     const { worker } = await runs.startRun({ origin, text: "please" });
@@ -642,7 +642,7 @@ describe("a run that cannot start is refused at once:", () => {
     });
 
     await expect(runs.startRun({ origin, worker: "searcher", text: "please" })).rejects.toThrow(
-      "searcher cannot have the server-side tool web_search here: The model server has no web search.",
+      "searcher cannot use the server-side tool web_search here: The model server has no web search.",
     );
   });
 
@@ -786,7 +786,7 @@ describe("the policy of the deployment", () => {
     store.costOfRuns = async () => 1;
 
     await expect(runs.startRun({ origin, worker: "fixer", text: "please" })).rejects.toThrow(
-      "This deployment has spent its budget of the last 24 hours ($1)",
+      "This deployment has spent its budget for the last 24 hours ($1)",
     );
   });
 });

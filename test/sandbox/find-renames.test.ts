@@ -58,7 +58,7 @@ test("renames are the ones that git finds, by equal contents, by name and by sim
 
 type Files = Record<string, string | null>;
 
-/** Merges two sides with git and here; what is renamed here is not committed. */
+/** Merges two sides with git and with our own merge. Renames of our side are not committed. */
 async function mergeBoth(base: Files, ours: Files, theirs: Files) {
   const repository = await world.repositoryWith(base as Record<string, string>);
   const parent = (await repository.git("rev-parse", "main")).trim();

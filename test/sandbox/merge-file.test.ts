@@ -29,7 +29,7 @@ const merge = ({ ours, base, theirs }: Record<"ours" | "base" | "theirs", string
     ),
   );
 
-/** Edits of a text whose lines are all different, so that there is one way to see what changed. */
+/** Edits of a text whose lines are all different, so that its diff is unambiguous. */
 const edits = fc.array(
   fc.tuple(fc.nat(14), fc.constantFrom("delete", "replace", "insert"), fc.constantFrom("x", "y", "z")),
   { maxLength: 4 },

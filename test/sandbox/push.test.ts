@@ -137,7 +137,7 @@ test("a push whose response was lost is recognized on the branch", async () => {
   await sandbox.write("b", "2");
   world.server.options.intercept = (request, response) => {
     if (request.method === "POST" && request.url?.endsWith("git-receive-pack")) {
-      // The backend does its work; what it answers never arrives.
+      // The backend does its work, but its response never arrives.
       response.writeHead = () => response;
       response.write = () => true;
       response.end = () => response.destroy();

@@ -251,7 +251,7 @@ test("the history has every stored step with the previous contents", async () =>
   ]);
 });
 
-// Names that collide on purpose: files that are folders elsewhere, and paths of the base.
+// Names that collide: files that are folders elsewhere, and paths of the base.
 const path = fc.constantFrom(
   "README.md",
   "src/a.ts",

@@ -189,7 +189,7 @@ test("a child's policy can only narrow what its parent's policy covers", () => {
   );
 });
 
-test("consent in advance counts under a policy that does not cover the path, and not under a restricted parent", () => {
+test("pre-approval applies under a policy that does not cover the path, and not under a restricted parent", () => {
   const consent: SandboxPolicy = { approval: { write: "preApproved" } };
   const write = (outer: SandboxPolicy) => createZones(outer).narrow(consent).ruleFor("docs/guide.md").write;
 

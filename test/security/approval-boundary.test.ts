@@ -47,7 +47,7 @@ const repository = (name: string, settings: string) => ({
 
 let world: Stories;
 let timer: NodeJS.Timeout;
-/** The answers of the health check, which is asked five times a second. */
+/** Samples of the health check, which is requested five times a second. */
 const health: Promise<string>[] = [];
 
 beforeAll(async () => {
@@ -121,7 +121,7 @@ function pushed(story: Story): string[] {
 const write = (path: string, content: string) => ({ name: "write_file", args: { path, content } });
 const open = (body = "As the issue says.") => call("open_pull_request", { title: "Change it", body });
 
-/** What the model was told by its tools. */
+/** The results that the model got from its tools. */
 const results = ({ requests }: Story) =>
   requests
     .at(-1)
@@ -223,7 +223,7 @@ describe.concurrent("an answer", () => {
     await story.botComment(/^one$/m);
   });
 
-  test("for the session covers the same call again, and not one that would now do something else", async () => {
+  test("for the session covers the same call again, but not one with another effect", async () => {
     const [reply, same] = [call("reply", { text: "one" }), { calls: [write("package.json", "{ }\n")] }];
     const story = started([reply, reply, same, same]);
     story.comment(`/approve ${(await requestOf(story, "reply")).id} session`);
@@ -248,7 +248,7 @@ describe.concurrent("an answer", () => {
       story.comment(`/approve ${id}${args}`);
       await story.botComment(/Done\./);
 
-      expect(results(story)).toContain("what it would do has changed since it was approved");
+      expect(results(story)).toContain("its effect has changed since it was approved");
       expect(pushed(story)).toEqual([]);
     },
   );
@@ -260,7 +260,7 @@ describe.concurrent("an answer", () => {
     story.comment(`/approve ${id}\n\`\`\`json\n${JSON.stringify(write(".github/a.yml", "evil").args)}\n\`\`\``);
     await story.botComment(/Done\./);
 
-    expect(results(story)).toContain("what it would do has changed since it was approved");
+    expect(results(story)).toContain("its effect has changed since it was approved");
   });
 
   test("does not count while the request is altered and another comment looks like it", async () => {
@@ -283,7 +283,7 @@ describe.concurrent("an answer", () => {
     const story = started([{ calls: [write("new.js", "ok();\n")] }], { repository: "playground/ruled" });
     await story.botComment(/Done\./);
     story.comment("/git_push --message Push");
-    const { body } = await story.botComment(/`git_push` asks before it runs/);
+    const { body } = await story.botComment(/`git_push` needs your confirmation/);
     const confirm = /^\/tool git_push .*$/m.exec(body)?.[0] ?? "";
 
     story.comment(confirm);

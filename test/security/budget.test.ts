@@ -47,7 +47,7 @@ describe("a model that is stuck", () => {
   const failing = { calls: [{ name: "read_file", args: { path: "nowhere.js" } }] };
   const reading = { calls: [{ name: "read_file", args: { path: "sum.js" } }] };
 
-  test("is stopped when the same call has failed the same way four times, whatever it read in between", async () => {
+  test("is stopped when the same call has failed the same way four times, even if it read something in between", async () => {
     const { runs, ended, model } = await world({
       script: turns(failing, reading, failing, reading, failing, failing, failing, failing),
     });

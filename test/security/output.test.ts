@@ -71,7 +71,7 @@ describe("the output of a command is posted", () => {
     }
   });
 
-  test("inside its code fence, whatever fences, tags and headings it contains", async () => {
+  test("inside its code fence, with any fences, tags and headings in it", async () => {
     const breakout = [
       "```",
       "`````````",

@@ -111,7 +111,7 @@ const frontEnds: Record<string, (approval: Approval) => string | Promise<string>
   },
 };
 
-// Everything that a reader does not see, or sees in another place.
+// Characters that a reader does not see, or sees in another place.
 const unseen =
   /(?![\n\t])[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\u2800]|\p{M}{4}/u;
 

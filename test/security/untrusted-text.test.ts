@@ -44,7 +44,7 @@ function textOf(content: unknown): string {
   return (content as { text?: string }[]).map(({ text = "" }) => text).join("");
 }
 
-/** What is left of a text when everything between a mark and the end that carries its id is taken out. */
+/** Removes everything between a mark and the end mark with the same id. */
 function outside(text: string): string {
   return text.replace(
     /The text up to the line <\/untrusted id="([0-9a-f]{24})"> comes from [\s\S]*?\n<\/untrusted id="\1">/g,

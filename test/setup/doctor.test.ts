@@ -51,7 +51,7 @@ test("settings that are missing are all named, and nothing else is tried", async
   expect(results[0]?.detail).toMatch(/APP_ID is not set[\s\S]*WEBHOOK_SECRET is not set/);
 });
 
-test("an App id that GitHub refuses is told from a GitHub that cannot be reached", async () => {
+test("an App id that GitHub refuses is distinguished from an unreachable GitHub", async () => {
   const refused = (await check({ APP_ID: "8" })).find(({ name }) => name === "GitHub App");
   const unreachable = (await check({ GHE_HOST: "127.0.0.1:2" })).find(({ name }) => name === "GitHub App");
 

@@ -3,7 +3,7 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, wri
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { onTestFinished } from "vitest";
-import { textOf } from "#playground/model/conversation.ts";
+import { messageText } from "#playground/model/conversation.ts";
 import { type ChatRequest, type ModelReply, startModelServer, turnOf } from "#playground/model/model-server.ts";
 import { giveGolem } from "./golem-world.ts";
 
@@ -15,7 +15,7 @@ export async function evalWorld({ script, env = {} }: { script: EvalScript; env?
   const folder = realpathSync(mkdtempSync(join(tmpdir(), "golem-eval-test-")));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const reply = async ({ model, messages }: ChatRequest) => {
-    const turns = await script(model, textOf(messages.find(({ role }) => role === "user")));
+    const turns = await script(model, messageText(messages.find(({ role }) => role === "user")));
     return turns[Math.min(turnOf(messages), turns.length - 1)] as ModelReply;
   };
   const model = await startModelServer({ script: reply });

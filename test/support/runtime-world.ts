@@ -95,7 +95,7 @@ async function runtimeWorld(options: RuntimeWorldOptions) {
   });
   await runtime.start();
 
-  /** Waits until what the front end was shown matches. */
+  /** Waits until the calls of the front end match. */
   async function waitUntilShown(fits: (shown: Shown) => boolean): Promise<Shown> {
     for (;;) {
       const found = shown.find(fits);

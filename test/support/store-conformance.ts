@@ -952,7 +952,7 @@ function decideTests(): void {
     expect(await store.decideApproval({ ...approve, deliveryId: "d1" })).toEqual({ kind: "unknown" });
   });
 
-  test("returns the first result for a delivery that comes again, whatever happened since", async () => {
+  test("returns the first result for a repeated delivery, even if the run has changed since", async () => {
     await startRun();
     await store.completeEffect({
       key: "k1",
@@ -1094,7 +1094,7 @@ function decideTests(): void {
       expect((await ledger()).map(({ kind }) => kind).filter((kind) => kind !== "requested")).toHaveLength(1);
     });
 
-    test("two people who each complete what the other began", async () => {
+    test("two people whose approvals each complete the other's", async () => {
       await startRunWithApproval();
       const partial = { ...approve, isPartial: true, revision: 0 };
 
@@ -1401,7 +1401,7 @@ function expiryTests(): void {
     expect(await store.removeExpired(expired)).toBe(true);
   });
 
-  test("forgets deliveries, from when on one that is repeated is new", async () => {
+  test("forgets deliveries, after which a repeated one is new", async () => {
     await store.ingest({ deliveryId: "d1", events: [] });
     expect(await store.removeExpired({ runsEndedBefore: undefined, deliveriesBefore: 0 })).toBe(false);
     expect(await store.hasDelivery("d1")).toBe(true);

@@ -173,7 +173,7 @@ async function expectSame({ store, model }: World): Promise<void> {
 
 /** Plays this number of random stories against a store and its reference model. `open` returns an empty store. */
 export function storeModel(name: string, open: () => Promise<Store>, stories: number): void {
-  test(`whatever is asked in whatever order, ${name} does as the model does`, async () => {
+  test(`${name} behaves like the model for any sequence of calls`, async () => {
     const someMoves = fc.array(aMove, { minLength: 1, maxLength: 40 });
 
     await fc.assert(

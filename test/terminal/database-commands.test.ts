@@ -88,7 +88,7 @@ async function fill(store: Store): Promise<void> {
   await store.saveDelivery({ key: "p1", queue: "q", content: { text: "x" } });
 }
 
-/** Everything a store can show of what `fill` stored. */
+/** Everything that `fill` stored, as the store returns it. */
 async function contentsOf(store: Store) {
   return {
     run: await store.findRun("r1"),
@@ -112,7 +112,7 @@ async function contentsOf(store: Store) {
 }
 
 describe("golem db backup and restore", () => {
-  test("copy a database in use, and bring it back as it was", async () => {
+  test("copy a database in use, and restore it unchanged", async () => {
     const store = await openSqliteStore(path);
     await fill(store);
 
@@ -147,7 +147,7 @@ describe("golem db backup and restore", () => {
     await fill(store);
     await db("backup", "forge.backup");
     await store.ingest({ run: sampleRun("later"), events: [] });
-    // As after kill -9: the log of the database is there, and nobody has it open.
+    // As after kill -9: the log of the database exists, and no process has it open.
     const [main, log] = await Promise.all([readFile(path), readFile(`${path}-wal`)]);
     await store.close();
     await writeFile(path, main);
@@ -197,7 +197,7 @@ test("golem db check finds a damaged table and a broken ledger", async () => {
   });
 });
 
-test("golem db compact returns the space of removed data, and waits for nobody", async () => {
+test("golem db compact frees the space of removed data, and does not wait for readers", async () => {
   const store = await openSqliteStore(path);
   expect(await db("compact")).toMatchObject({ code: 2, text: expect.stringContaining("in use") });
   await store.close();
@@ -320,7 +320,7 @@ by day
     expect(csv.text.split("\r\n")[1]).toBe("1970-01-01,Ada/Engine,fixer,1,1,100,50,10,0.25");
     expect(await command("costs", "--from", "yesterday")).toMatchObject({
       code: 2,
-      text: expect.stringContaining("is not a day"),
+      text: expect.stringContaining("is not a valid date"),
     });
     await store.close();
   });

@@ -288,7 +288,7 @@ describe("what a person enters", () => {
     expect(await Promise.all([first, second])).toEqual([true, false]);
   });
 
-  test("text answers a question, and a command typed meanwhile is still a command", async () => {
+  test("text answers a question, and a command typed instead is still a command", async () => {
     const { bus, type, sees } = await terminalWorld();
 
     const input = createRuntimeUI(bus).getUserInput("Your name? ");

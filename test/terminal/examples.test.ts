@@ -14,7 +14,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { type ChatRequest, startModelServer } from "#playground/model/model-server.ts";
 import { giveGolem, type Turn } from "../support/golem-world.ts";
 
-/** A copy of the examples outside of git, and a model in which each worker says its own turns. */
+/** A copy of the examples outside of git, and a model with a script for each worker. */
 async function examples(scripts: Record<string, readonly Turn[]>) {
   const folder = mkdtempSync(join(tmpdir(), "golem-examples-"));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));

@@ -208,7 +208,7 @@ test("golem init --action --uses writes a workflow that needs no npm package, wh
   expect(jobs["golem-forge"].steps).toEqual([{ uses: "acme/golem-forge@v1", env: expect.any(Object) }]);
   const doctor = world.give(["doctor"]);
   await doctor.code;
-  expect(doctor.text()).toContain("Workflow: .github/workflows/golem-forge.yml has what the Action needs.");
+  expect(doctor.text()).toContain("Workflow: .github/workflows/golem-forge.yml has everything that the Action needs.");
 });
 
 test("golem init --action names the address that a compatible model needs", async () => {

@@ -15,7 +15,7 @@ async function interrupted(world: Awaited<ReturnType<typeof golemWorld>>): Promi
   run.type("y");
   await run.sees(/Approve\?.*Approve\?/s);
   run.interrupt();
-  await run.sees("Say something to continue");
+  await run.sees("Enter a message to continue");
   run.interrupt();
   await run.code;
   const [, id = ""] = /golem resume (\w+)/.exec(run.text()) ?? [];
@@ -32,7 +32,7 @@ test("an interrupted run is resumed with a message, and keeps its files and its 
   const id = await interrupted(world);
 
   const resumed = world.give(["resume", id.slice(0, 4)]);
-  await resumed.sees("Say something to continue");
+  await resumed.sees("Enter a message to continue");
   resumed.type("go on");
   await resumed.sees("[a]pply");
   resumed.type("a");
@@ -53,7 +53,7 @@ test("a resumed run applies its changes to what the person has written since", a
   world.write("a.txt", "one\ntwo\nthree\nfour\nFIVE\n");
 
   const resumed = world.give(["resume", id]);
-  await resumed.sees("Say something to continue");
+  await resumed.sees("Enter a message to continue");
   resumed.type("");
   await resumed.sees("[a]pply");
   resumed.type("a");

@@ -111,14 +111,14 @@ test("Ctrl+C interrupts the worker, and a message continues the conversation", a
   const run = world.give(["run", "careful", "please", "--yes", "write_file"]);
   await run.sees("Let me");
   run.interrupt();
-  await run.sees("Say something to continue");
+  await run.sees("Enter a message to continue");
   run.type("go on");
 
-  // The answer that was broken off is no turn of the model.
+  // The interrupted answer is not a turn of the model.
   await expect.poll(() => world.model.requests.length).toBe(3);
   expect(world.sent()).toContain("go on");
   run.interrupt();
-  await run.sees(/Say something.*Say something/s);
+  await run.sees(/Enter a message.*Enter a message/s);
   run.type("");
   await run.sees("[a]pply");
   run.type("x");
@@ -136,7 +136,7 @@ test("Ctrl+C twice ends the run, and keeps the changes in a patch file that git 
   const run = world.give(["run", "careful", "please", "--yes", "write_file"]);
   await run.sees("Let me");
   run.interrupt();
-  await run.sees("Say something to continue");
+  await run.sees("Enter a message to continue");
   run.interrupt();
 
   expect(await run.code).toBe(130);
@@ -156,7 +156,7 @@ test("a second Ctrl+C before the worker has stopped ends the process immediately
   expect(await run.left).toBe(130);
   expect(run.text()).toMatch(/The changes are kept: git apply \S+\n/);
   expect(world.kept()).toHaveLength(1);
-  await run.sees("Say something");
+  await run.sees("Enter a message");
   run.interrupt();
   await run.code;
 });
@@ -173,7 +173,7 @@ test("Ctrl+C at the prompt for the task ends golem, and so does /exit while the 
   left.type("/exit");
 
   expect(await left.code).toBe(130);
-  expect(left.text()).not.toContain("Say something");
+  expect(left.text()).not.toContain("Enter a message");
 });
 
 test("a conflicting change on disk stops an apply, and the person chooses again", async () => {
@@ -193,7 +193,7 @@ test("a conflicting change on disk stops an apply, and the person chooses again"
   expect(run.text()).toContain(`Written to ${join(world.parent, "it.patch")}\n`);
 });
 
-test("--branch commits the changes on a new branch and leaves the working tree alone", async () => {
+test("--branch commits the changes on a new branch and does not change the working tree", async () => {
   const world = await golemWorld({ turns: [write(), done] });
 
   const run = world.give(["run", "careful", "tidy a.txt", "--yes", "all", "--branch"]);
@@ -205,7 +205,7 @@ test("--branch commits the changes on a new branch and leaves the working tree a
   expect(world.status()).toBe("");
 });
 
-test("files that the worker did not stage are left out of the commit and kept in a patch file", async () => {
+test("files that the worker did not stage are not part of the commit and kept in a patch file", async () => {
   const stage = { calls: [{ name: "git_stage", args: { paths: ["a.txt"] } }] };
   const world = await golemWorld({ turns: [write(), write("b.txt"), stage, done] });
 

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { hasMarker, markerOf } from "#text/comment-marker.ts";
 
-test("a comment with a marker is recognised, whatever the name", () => {
+test("a comment with a marker is recognized by any name", () => {
   fc.assert(
     fc.property(fc.string({ unit: "binary" }), (name) => {
       expect(hasMarker(`Text\n\n${markerOf(name)}`, name)).toBe(true);

@@ -32,7 +32,7 @@ const ofChanges = [
 /** Rendering a line takes microseconds, so the limit of a test is for fewer lines. Quadratic highlighting exceeds it by far. */
 const partOf = (text: string) => text.slice(0, 65_536);
 
-/** How to pass foreign text to each exported function of src/text. By default it is the only argument. */
+/** How to pass untrusted text to each exported function of src/text. By default it is the only argument. */
 const calls: Record<string, (run: TextFunction, text: string) => unknown> = {
   createRedactor: (_, text) => redact(text),
   createSanitizer: (_, text) => [sanitize(text), sanitize(text, "plain")],

@@ -62,7 +62,7 @@ describe("secrets", () => {
     "-----BEGIN RSA PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEF",
   ];
 
-  test.each(tokens)("a token such as %j is redacted, whatever surrounds it", (token) => {
+  test.each(tokens)("a token such as %j is redacted in any context", (token) => {
     for (const [before, after] of [
       ["", ""],
       ["\u001B[32m", "\u001B[0m"],

@@ -101,7 +101,7 @@ describe("invisible characters are shown as escapes", () => {
     },
   );
 
-  test("letters of all scripts are left alone", () => {
+  test("letters of all scripts are unchanged", () => {
     const text = "naïve café, Привет, 日本語, עברית, नमस्ते, 🎉";
 
     expect(visibleText(text)).toBe(text);

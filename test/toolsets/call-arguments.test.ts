@@ -105,7 +105,7 @@ describe("an invalid call is refused with the problem and an example", () => {
     expect(long.valid).toBe(true);
   });
 
-  test("a schema whose own code throws refuses the call", async () => {
+  test("a schema that throws refuses the call", async () => {
     const schema = z.object({ path: z.string().transform((text) => JSON.parse(text)) });
     expect((await refused({ path: "{" }, schema)).error?.code).toBe("INVALID_ARGUMENTS");
   });
@@ -139,7 +139,7 @@ describe("repairing arguments", () => {
     expect(await check({ pattern: "x", directory: "src" }, grep)).toEqual({ pattern: "x", path: "src" });
   });
 
-  test("one path is accepted by a tool that takes several", async () => {
+  test("a tool for several paths accepts a single one", async () => {
     const many = z.object({ file_paths: z.array(z.string()) });
     expect(await check({ path: "a" }, many)).toEqual({ file_paths: ["a"] });
   });

@@ -60,7 +60,7 @@ describe("modes", () => {
 });
 
 describe("session memory", () => {
-  test("a call approved for the session is not asked about again, whatever the order of its keys", async () => {
+  test("a call approved for the session needs no further approval, in any order of its keys", async () => {
     const { controller, approvalCallback } = interactive({ approved: true, remember: "session" });
     const [first, second, other] = [
       { a: 1, b: { c: 2 } },

@@ -95,7 +95,7 @@ function unescapeHtml(markup: string): string {
 
 const ownLink = /^(?:\/runs(?:\/|$)|#|https:\/\/github\.example\/)/;
 
-/** Nothing of it runs, loads, submits or leads anywhere by itself, and our own markup is whole. */
+/** Expects that no part of the text runs, loads, submits or redirects by itself, and that our own markup is intact. */
 function expectInert(markup: string): void {
   const { document } = parseHTML(markup);
   const all = [...document.querySelectorAll("*")];

@@ -84,7 +84,7 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: no b
     return [...found, ...(await check('{ runOnly: ["color-contrast"] }'))];
   }
 
-  test("axe finds nothing on the pages of a run that waits and of one that has ended, on the list, and after signing out", async () => {
+  test("axe reports nothing on the pages of a run that waits and of one that has ended, on the list, and after signing out", async () => {
     const { github, botComment } = forge;
     const issue = github.as("visitor").openIssue({ title: "One too many", body: "Two items give 3." });
     github.as("maintainer").comment(issue.number, "/run fixer");

@@ -91,9 +91,9 @@ describe("the page of costs", () => {
   });
 
   test.each([
-    ["from=2026-02-30", "is not a day"],
-    ["from=2026-11-24&to=2026-11-23", "There is no day from"],
-    ["from=2020-01-01&to=2026-11-23", "more than 366 days"],
+    ["from=2026-02-30", "is not a valid date"],
+    ["from=2026-11-24&to=2026-11-23", "is empty"],
+    ["from=2020-01-01&to=2026-11-23", "longer than 366 days"],
   ])("refuses %s", async (asked, message) => {
     const made = await world();
 

@@ -1,11 +1,11 @@
 import { execFile } from "node:child_process";
-import type { GitRequest, GitResult } from "./run-git.ts";
+import type { GitJob, GitResult } from "./run-git.ts";
 
 // Starts git for `run-git.ts`, which says why, until that process ends.
 
 const maxOutputBytes = 256 * 1024 * 1024;
 
-process.on("message", ({ id, args, env, cwd, input }: GitRequest) => {
+process.on("message", ({ id, args, env, cwd, input }: GitJob) => {
   const options = { env, cwd, encoding: "buffer" as const, maxBuffer: maxOutputBytes };
   const git = execFile("git", args, options, (error, output, messages) => {
     // A numeric code is git's exit code; anything else means that git did not run to its end.

@@ -7,7 +7,7 @@ export interface GitCommand {
   input?: Uint8Array;
 }
 
-export interface GitRequest extends GitCommand {
+export interface GitJob extends GitCommand {
   id: number;
 }
 
@@ -53,7 +53,7 @@ export async function executeGit(command: GitCommand): Promise<GitOutput> {
   waiting.set(id, reply);
   // An idle helper must not keep this process alive.
   child.channel?.ref();
-  child.send({ ...command, id } satisfies GitRequest);
+  child.send({ ...command, id } satisfies GitJob);
   try {
     return await reply.promise;
   } finally {

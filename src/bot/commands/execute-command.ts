@@ -50,12 +50,12 @@ const handlers: { [Kind in AuthorizedCommand["kind"]]: Execute<Kind> } = {
   },
   clear: async (_, { runs, thread, person }) => {
     await runs.clearConversation(thread, person);
-    return "The conversation is cleared; the files stay as they are. Comment to tell the worker what to do next.";
+    return "The conversation was cleared. The files are unchanged. Comment to tell the worker what to do next.";
   },
   model: async ({ model }, { runs, thread, person }) => {
     if (model === undefined) return renderModels(await runs.listModels(thread));
     await runs.changeModel(thread, { ...person, model });
-    return `The next calls use ${code(model)}.`;
+    return `The next model calls use ${code(model)}.`;
   },
   exit: (_, { runs, thread, person }) => withoutReply(runs.requestExit(thread, person)),
   status: async (_, { runs, thread, linksTo }) => {
@@ -65,7 +65,7 @@ const handlers: { [Kind in AuthorizedCommand["kind"]]: Execute<Kind> } = {
   diff: (_, { runs, thread, person }) => withoutReply(runs.showChanges(thread, person)),
   log: async (_, { runs, thread, redact, linksTo }) => {
     const [newest] = await runs.status(thread);
-    if (!newest) throw new UserError("No worker was started in this thread yet. Start one with /run.");
+    if (!newest) throw new UserError("No worker has been started in this thread yet. Start one with /run.");
     return renderLogReply(redactDeep(newest, redact), await linksTo(newest));
   },
   cost: async (_, { runs, thread }) => renderCosts(await runs.status(thread)),

@@ -170,7 +170,7 @@ function parseChangedArguments(text: string): object | null {
 }
 
 const approveAloneUsage =
-  "Nothing was approved, because your comment holds more than the command. Comment `/approve` alone, and write to the worker in another comment. To change the arguments, put one JSON object in a fenced block on the lines after `/approve <id>`, and nothing else.";
+  "Nothing was approved, because your comment contains more than the command. Comment `/approve` alone, and write to the worker in another comment. To change the arguments, put one JSON object in a fenced block on the lines after `/approve <id>`, and nothing else.";
 
 const changedArgumentsUsage =
   "Nothing was approved. To change the arguments, name one approval and put one JSON object in a fenced block on the lines after `/approve <id>`.";

@@ -24,7 +24,7 @@ const KeyedPayload = z.object({
   review: Identified.optional(),
 });
 
-/** Identifies an event by what it is about: the same key whether it arrives or is found. */
+/** Returns the key of an event. An event that is found by polling has the same key as when it arrives. */
 export function keyOfEvent(name: string, payload: unknown): string {
   const { action = "", comment, review } = KeyedPayload.catch({}).parse(payload);
   if (action === "created" && comment) return `${name}.created ${comment.id}`;
@@ -64,7 +64,7 @@ export async function findMissedComments(
   return { events, readUntil };
 }
 
-/** Finds what happened to these open pull requests of runs and no event has reported: reviews, and that one was closed. */
+/** Finds reviews of these open pull requests of runs, and those that were closed, if no event has reported them. */
 export async function findMissedReviews(
   { api, repository, isKnown }: MissedEventsOptions,
   numbers: readonly number[],
@@ -91,7 +91,7 @@ export async function findMissedReviews(
   return events;
 }
 
-/** Finds which of these closed pull requests of runs are open again, although no event has reported it. */
+/** Finds those of these closed pull requests that are open again, if no event has reported it. */
 export async function findMissedReopenings(
   { api, repository, isKnown }: MissedEventsOptions,
   numbers: readonly number[],

@@ -110,7 +110,7 @@ async function reportInvalidFile(
   const key = `invalid file ${repositoryId ?? `${owner}/${repo}`} ${path} ${digest}`;
   // A new commit may have the problem of an earlier one.
   if (!isChanged && (await runs().hasRecorded(key))) return;
-  const effect = path === settingsPath ? "No event and no schedule starts a worker" : "Nothing in it has an effect";
+  const effect = path === settingsPath ? "No event or schedule starts a worker" : "It has no effect";
   const body = sanitize(
     paragraphs(
       `${code(path)} on the default branch cannot be used. ${effect} until it is corrected.`,

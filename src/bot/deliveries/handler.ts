@@ -80,7 +80,7 @@ export function defineHandler<Payload>(
 /** GitHub redelivers for three days, and keys of handled events are kept for longer than this. */
 const maxAgeMs = 7 * 24 * 60 * 60_000;
 
-/** Returns why an event of a thread is ignored, whatever it is. */
+/** Returns the reason why an event of this thread is ignored, for any kind of event; undefined if it is not. */
 export function ignoreThread(
   { repository }: Pick<ThreadPayload, "repository">,
   at: Date | undefined,

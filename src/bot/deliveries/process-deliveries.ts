@@ -210,7 +210,7 @@ export class DeliveryProcessor {
     if (isOutage(error)) {
       this.#services.log.info(`Delivery ${content.id} is retried: ${(error as Error).message}`);
       if (Date.now() + delayMs - Math.max(receivedAt, content.notBefore) > maxOutageMs) {
-        this.#onError(`Delivery ${content.id} is given up: GitHub did not answer for a day.`, error);
+        this.#onError(`Delivery ${content.id} was dropped: GitHub did not answer for a day.`, error);
         await report("outage");
         return undefined;
       }

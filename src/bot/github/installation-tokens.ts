@@ -49,7 +49,7 @@ const route = "POST /app/installations/{installation_id}/access_tokens";
 
 type Access = "api" | keyof typeof gitPermissions;
 
-/** Installation tokens that reach one repository each, by its id: whoever takes over its name gains nothing. */
+/** Installation tokens that reach one repository each, by its id. Someone who takes over its name gains nothing. */
 export class InstallationTokens {
   readonly #rest: RestClient;
   readonly #tokens = new LRUCache<string, Promise<InstallationToken>>({ max: 10_000 });
@@ -97,7 +97,7 @@ export class InstallationTokens {
           ...(repositoryId === undefined ? { repositories: [repo] } : { repository_ids: [repositoryId] }),
           ...(access === "api" ? {} : { permissions: gitPermissions[access] }),
         },
-        // A token more does no harm.
+        // An extra token does no harm.
         maxRetries: 3,
       }),
     ).catch((error: unknown) => {

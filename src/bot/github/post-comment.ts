@@ -37,7 +37,7 @@ export async function postComment(
   const existing = (await github.listComments(thread)).find(
     ({ own, id, body }) => own && id !== commentId && id > replaces && hasMarker(body, name),
   );
-  // Whoever read a request that somebody has edited must not find their answer below the one that counts.
+  // An answer to a request that somebody edited must not appear below the request that counts.
   if (existing && name.startsWith("approval/") && wasEdited(existing)) {
     await github.deleteComment(existing.id);
     return create();
@@ -45,7 +45,7 @@ export async function postComment(
   return (existing && (await edit(existing.id))) ?? create();
 }
 
-/** A comment whose time of change differs by less was not edited: GitHub may touch it while it is being posted. */
+/** A comment that was changed within this time was not edited: GitHub itself may change it while it is being posted. */
 export const maxPostingMs = 5_000;
 
 /** True for a comment that was edited after it was posted, also by the app. */

@@ -29,10 +29,10 @@ export async function withRefusals<T>(
     const { status, message } = error;
     const name = `${owner}/${repo}`;
     const refusal = {
-      403: `GitHub does not allow this app to do that in ${name} (403): ${message.replace(/ - https:.*$/s, "")}`,
-      404: `GitHub does not find that in ${name}, or does not show it to this app (404). It may have been deleted or moved, or the app may no longer be installed there.`,
-      410: `That is gone from ${name} (410).`,
-      451: `GitHub withholds that in ${name} for legal reasons (451).`,
+      403: `GitHub does not allow this app to do this in ${name} (403): ${message.replace(/ - https:.*$/s, "")}`,
+      404: `GitHub cannot find this in ${name}, or does not show it to this app (404). It may have been deleted or moved, or the app may no longer be installed there.`,
+      410: `This no longer exists in ${name} (410).`,
+      451: `GitHub has blocked this in ${name} for legal reasons (451).`,
     }[status];
     if (!refusal) throw error;
     throw new GitHubRefusal(refusal, { status, cause: error });

@@ -244,7 +244,7 @@ const maxRedirects = 3;
 
 /**
  * Returns a fetch for requests about one repository. GitHub redirects an old name of a repository to its id, which is
- * followed for this id alone; whatever was moved to another repository, such as an issue, is gone from this one (410).
+ * followed for this id alone; anything that was moved to another repository, such as an issue, is gone from this one (410).
  */
 function fetchInRepository(
   repositoryId: number | undefined,

@@ -524,7 +524,7 @@ export class RepositoryClient implements GitHub {
   }
 }
 
-/** What to do where the token of a job may not open pull requests. */
+/** The instructions for a repository in which jobs may not open pull requests. */
 export const pullRequestSetting =
   'This repository does not let GitHub Actions open pull requests. An administrator can turn on "Allow GitHub Actions to create and approve pull requests" under Settings → Actions → General → Workflow permissions.';
 

@@ -5,7 +5,7 @@ import type { RequestPriority } from "#domain/github.ts";
 export const maxWaitMs = 120_000;
 
 /**
- * The part of each limit that requests of a priority and less urgent ones may use up together, also when more urgent ones
+ * The part of each limit that requests of a priority and less urgent ones may use up together, even when more urgent ones
  * have used theirs. The rest is kept for more urgent ones. An `optional` request is sent at once or not at all.
  */
 type Shares = Record<RequestPriority, number>;
@@ -141,14 +141,14 @@ export class RequestPacer {
     const fitsAt = this.#fitsAt(request, now);
     const isBehind = this.#inFlight >= maxConcurrent || [...this.#waiting.values()].some((queues) => queues.size > 0);
     if (request.priority === "optional" && (fitsAt > now || isBehind)) {
-      throw new OutageError("It is left out, because many requests are waiting.");
+      throw new OutageError("It was skipped because many requests are waiting.");
     }
     if (fitsAt - now > maxWaitMs) {
       const retryAt = Date.now() + fitsAt - now;
       const time = new Date(retryAt).toISOString().slice(11, 16);
       const place = this.#placeOfFailed(fitsAt, now);
-      const queue = place > 1 ? ` This is number ${place} of the requests that wait for it.` : "";
-      throw new OutageError(`GitHub's rate limit of this installation is used up until ${time} UTC.${queue}`, {
+      const queue = place > 1 ? ` This request is number ${place} in the queue.` : "";
+      throw new OutageError(`GitHub's rate limit for this installation is used up until ${time} UTC.${queue}`, {
         retryAt,
       });
     }
@@ -223,7 +223,7 @@ class SlidingWindow {
   readonly #sent: SentRequest[] = [];
   /** Entries before this index have left the window. */
   #first = 0;
-  /** What the entries of each urgency cost together. */
+  /** The total cost of the entries of each urgency. */
   readonly #used = priorities.map(() => 0);
 
   constructor(limit: Limit) {

@@ -110,7 +110,7 @@ export class RestClient {
     }
   }
 
-  /** Returns the state of the rate limits of every installation that requests were sent for lately. */
+  /** Returns the state of the rate limits of every installation that requests were sent for recently. */
   rateLimits(): { installationId: number; remaining: number; waiting: number }[] {
     return [...this.#pacers].flatMap(([installationId, pacer]) => {
       const { remaining, waiting } = pacer.state();
@@ -202,7 +202,7 @@ function clockOffsetIn(error: unknown): number | undefined {
 /** The refusal as an outage, which says when to try again. */
 function asOutage(cause: unknown, pauseMs: number): OutageError {
   const time = new Date(Date.now() + pauseMs).toISOString().slice(11, 16);
-  const message = `GitHub's rate limit of this installation is used up until ${time} UTC.`;
+  const message = `GitHub's rate limit for this installation is used up until ${time} UTC.`;
   return new OutageError(message, { cause, retryAt: Date.now() + pauseMs });
 }
 

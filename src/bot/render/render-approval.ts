@@ -27,7 +27,7 @@ function renderRequest(approval: Approval, link: string | undefined): string {
         ? [`| Approve, and don't ask again for identical calls in this run | ${code(`/approve ${id} session`)} |`]
         : []),
       `| Deny with a reason | ${code(`/deny ${id} because …`)} |`,
-      `| Take your approval back, until the call begins | ${code(`/revoke ${id}`)} |`,
+      `| Revoke your approval, until the call begins | ${code(`/revoke ${id}`)} |`,
     ].join("\n"),
     approval.hasCheckbox && layOutRequest(approval).precedingComments.length === 0 && checkboxOf(id),
     renderProgress(approval),
@@ -82,7 +82,7 @@ function renderDecision(approval: Approval): string {
     changedArgs !== undefined &&
       paragraphs("With these arguments instead:", codeBlock(toJson(changedArgs), "json", 12_000)),
     details(
-      "What was asked",
+      "The request",
       paragraphs(inline(escapeInvisible(approval.reason), maxReasonLength), layOutRequest(approval).body),
     ),
   );

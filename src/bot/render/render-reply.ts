@@ -32,7 +32,7 @@ export function renderStatusReply(
   pending: readonly Approval[],
   links: readonly CommentLinks[] = [],
 ): string {
-  if (views.length === 0) return "Nothing was started in this thread yet. `/help` lists the workers.";
+  if (views.length === 0) return "Nothing has been started in this thread yet. `/help` lists the workers.";
   const live = views.filter((view) => !view.outcome);
   const ended = views.filter((view) => view.outcome);
   const linksOf = (view: RunView) => links[views.indexOf(view)] ?? {};
@@ -64,14 +64,14 @@ export function renderLogReply(view: RunView, links: CommentLinks): string {
   return paragraphs(
     `### ${headline(view)}`,
     lines.length === 0 ? "It has done nothing yet." : codeBlock(lines.join("\n"), "text", 10_000),
-    left > 0 && `${left} earlier ${left === 1 ? "step is" : "steps are"} left out.`,
+    left > 0 && `${left} earlier ${left === 1 ? "step is" : "steps are"} not shown.`,
     renderLinks(view, links),
   );
 }
 
 /** Lists the costs and cost limits of the runs of a thread. */
 export function renderCosts(views: readonly RunView[]): string {
-  if (views.length === 0) return "Nothing was started in this thread yet.";
+  if (views.length === 0) return "Nothing has been started in this thread yet.";
   const rows = views.map(({ spec, cost, steps, usage }) => {
     const { worker, id, usualCost } = spec;
     const spent =

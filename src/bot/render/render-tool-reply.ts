@@ -57,10 +57,10 @@ function renderResult({ by, tool, args, result }: Extract<ToolReply, { kind: "re
 
 function renderConfirm({ tool, command, isAltered, ...asked }: Extract<ToolReply, { kind: "confirm" }>): string {
   return paragraphs(
-    `### 🔐 ${code(tool)} asks before it runs`,
+    `### 🔐 ${code(tool)} needs your confirmation`,
     isAltered && "The comment that showed this call was edited or deleted, so it is shown again.",
     layOutRequest(asked).body,
-    "Nothing has been run yet. This runs exactly what is shown here; if its effect has changed by then, it is shown again:",
+    "Nothing has been run yet. This command runs exactly what is shown here. If its effect has changed by then, the call is shown again:",
     codeBlock(command, "", 10_000),
   );
 }
@@ -97,7 +97,7 @@ function renderForm({ name, label, description, fields }: ManualToolInfo): strin
   return paragraphs(
     `### 🔧 ${inline(label)}`,
     inline(description, 1_000),
-    rows.length > 0 && ["| option | value | needed | what it is |", "|---|---|---|---|", ...rows].join("\n"),
+    rows.length > 0 && ["| option | value | required | description |", "|---|---|---|---|", ...rows].join("\n"),
     moreItems(fields.length - maxFields, "options").join(""),
     "To run it, comment:",
     codeBlock([`/tool ${name}`, ...fields.filter(({ required }) => required).map(example)].join(" "), "", 5_000),
@@ -144,7 +144,7 @@ function renderList(tools: readonly ManualToolInfo[]): string {
     "### 🔧 Tools that people can call",
     ...lists,
     moreItems(tools.length - maxTools, "tools").join(""),
-    "`/tool <name> -i` shows what one takes.",
+    "`/tool <name> -i` shows a tool's options.",
   );
 }
 

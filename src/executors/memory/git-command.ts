@@ -23,11 +23,11 @@ interface Difference {
 const instead: Record<string, string> = {
   add: "Nothing has to be staged: every change of this run is kept.",
   commit: "Commits are made when the run opens its pull request.",
-  push: "A run is pushed when it opens its pull request; there is nothing to push by hand.",
-  checkout: "To take a change back, write the old content: `git show HEAD:path > path`.",
-  restore: "To take a change back, write the old content: `git show HEAD:path > path`.",
-  reset: "To take a change back, write the old content: `git show HEAD:path > path`.",
-  stash: "To take a change back, write the old content: `git show HEAD:path > path`.",
+  push: "A run is pushed when it opens its pull request; it cannot be pushed manually.",
+  checkout: "To undo a change, restore the old content: `git show HEAD:path > path`.",
+  restore: "To undo a change, restore the old content: `git show HEAD:path > path`.",
+  reset: "To undo a change, restore the old content: `git show HEAD:path > path`.",
+  stash: "To undo a change, restore the old content: `git show HEAD:path > path`.",
   mv: "Use `mv`: every change of this run is kept.",
   rm: "Use `rm`: every change of this run is kept.",
   grep: "Use `rg` or `grep -r`.",
@@ -76,7 +76,7 @@ async function answer(command: string, args: string[], context: GitContext, cwd:
       return lsFiles(context, pathsOf(args, context.fs, cwd));
     default:
       throw new Error(
-        `"${command}" is not here. ${instead[command] ?? "There are status, diff, log, show HEAD:path, ls-files and rev-parse."}`,
+        `"${command}" is not available here. ${instead[command] ?? "Available: status, diff, log, show HEAD:path, ls-files and rev-parse."}`,
       );
   }
 }
@@ -200,7 +200,7 @@ function revParse(args: readonly string[], head: { commit: string; branch: strin
   if (args.includes("--abbrev-ref")) return `${head.branch}\n`;
   if (args.includes("--short")) return `${head.commit.slice(0, 7)}\n`;
   if (args.includes("HEAD") || args.includes("@")) return `${head.commit}\n`;
-  throw new Error("rev-parse knows HEAD, --abbrev-ref HEAD, --short HEAD and --show-toplevel here");
+  throw new Error("rev-parse supports only HEAD, --abbrev-ref HEAD, --short HEAD and --show-toplevel here");
 }
 
 async function lsFiles({ fs }: GitContext, only: readonly string[]): Promise<string> {

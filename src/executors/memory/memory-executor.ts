@@ -284,7 +284,7 @@ function resultOfEndedShell(
     exitCode: null,
     durationMs,
     timedOut,
-    ...(timedOut ? {} : { stopped: "The shell used more memory than it may, and was ended. Its changes are lost." }),
+    ...(timedOut ? {} : { stopped: "The shell exceeded its memory limit and was stopped. Its changes are lost." }),
     changes: { written: [], deleted: [], rejected: [], ignoredFiles: 0 },
   };
 }

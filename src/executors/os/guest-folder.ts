@@ -302,14 +302,14 @@ function isSameFile(written: WrittenFile, found: Stats | undefined): boolean {
 }
 
 function describeEntry(root: string, path: string, entry: Stats | undefined): ProposedChange {
-  if (!entry) return { kind: "special", path, what: "name this machine cannot read" };
+  if (!entry) return { kind: "special", path, what: "file with a name that this machine cannot read" };
   if (entry.isSymbolicLink()) return { kind: "special", path, what: "link" };
   if (entry.isDirectory()) return { kind: "special", path, what: "folder" };
   if (!entry.isFile()) return { kind: "special", path, what: "device, socket or pipe" };
   const { mode, size } = entry;
   if ((mode & 0o6000) !== 0) return { kind: "special", path, what: "program with a setuid bit" };
   if (entry.nlink > 1) return { kind: "special", path, what: "hard link" };
-  if ((mode & 0o400) === 0) return { kind: "special", path, what: "file nobody may read" };
+  if ((mode & 0o400) === 0) return { kind: "special", path, what: "file without read permission" };
   return {
     kind: "file",
     path,
@@ -382,7 +382,7 @@ function parentsOf(path: string): string[] {
   return names.map((_, at) => names.slice(0, names.length - at).join("/"));
 }
 
-/** Removes a sandbox's files, whatever their depth and permissions. Does not follow links. */
+/** Removes a sandbox's files at any depth and with any permissions. Does not follow links. */
 export async function removeTree(path: string): Promise<void> {
   try {
     await rm(path, { recursive: true, force: true });

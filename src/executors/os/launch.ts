@@ -67,7 +67,7 @@ export async function launch(by: PreparedProcess, options: Launch): Promise<Laun
       output[name].push(chunk);
       options.onOutput?.(name, decoder.write(chunk));
       if (output.stdout.receivedBytes + output.stderr.receivedBytes > options.rawOutputBytes)
-        stop("It wrote too much output and was ended.");
+        stop("It wrote too much output and was stopped.");
     });
   }
 
@@ -87,7 +87,7 @@ export async function launch(by: PreparedProcess, options: Launch): Promise<Laun
     const exitCode = await by.ended;
     await allGone(inits);
     if (aborted) throw interrupted();
-    if (exitCode !== 0 && group?.ranOutOfMemory()) stopped ??= "It used more memory than it may and was ended.";
+    if (exitCode !== 0 && group?.ranOutOfMemory()) stopped ??= "It exceeded the memory limit and was stopped.";
     const killed = timedOut || stopped !== undefined;
     return {
       exitCode: killed ? null : exitCode,
@@ -136,7 +136,7 @@ async function allGone(first: readonly First[]): Promise<void> {
 }
 
 function interrupted(): ToolError {
-  return new ToolError("The command was stopped before it ended; nothing of it runs any more.", {
+  return new ToolError("The command was stopped before it ended; none of its processes is left.", {
     code: "INTERRUPTED",
   });
 }

@@ -91,7 +91,8 @@ export function createOsExecutor(options: OsExecutorOptions = {}): Executor {
 
 function missingRequirement(): string | undefined {
   if (process.platform !== "linux") return `it needs Linux, and this is ${process.platform}`;
-  if (process.arch !== "x64" && process.arch !== "arm64") return `its system call filter does not know ${process.arch}`;
+  if (process.arch !== "x64" && process.arch !== "arm64")
+    return `its system call filter does not support ${process.arch}`;
   const isInstalled = ["/usr/local/bin/bwrap", "/usr/bin/bwrap", "/bin/bwrap"].some((path) => existsSync(path));
   if (!isInstalled) return "bubblewrap is not installed: `apt-get install bubblewrap`";
   const absent = requiredPrograms.find((path) => !existsSync(path));
@@ -197,7 +198,7 @@ const meanings: Record<string, string> = {
   environment: "this program's environment is visible",
   outside: "files outside the sandbox can be written",
   program: "this program's own files are visible",
-  namespaces: "the guest can make namespaces of its own",
+  namespaces: "the guest can create namespaces",
   memory: "memory is not limited",
   processes: "other processes are visible",
   descriptors: "file descriptors of this program are open",
@@ -256,7 +257,7 @@ export async function runEscapeChecks(run: (command: string[]) => Promise<Launch
     if (exitCode !== 0 || !report) return `it does not start: ${firstLine(stderr) || `exit code ${exitCode}`}`;
 
     const failed = Object.keys(meanings).filter((name) => report[name] !== true);
-    return failed.length > 0 ? `it does not hold: ${failed.map((name) => meanings[name]).join(", ")}` : undefined;
+    return failed.length > 0 ? `escape checks failed: ${failed.map((name) => meanings[name]).join(", ")}` : undefined;
   } finally {
     delete process.env.GOLEM_FORGE_CANARY;
     server.close();

@@ -86,13 +86,13 @@ export function startWatchdog(
       files: Math.max(minDecrease.files, (limit.files - use.files) / 2),
     };
     if (use.bytes > limit.bytes)
-      onExcess(`It wrote more than ${limits.diskMb} MB (GOLEM_FORGE_SANDBOX_DISK_MB) and was ended.`);
-    else if (use.files > limit.files) onExcess(`It made more than ${limits.diskFiles} files and was ended.`);
+      onExcess(`It wrote more than ${limits.diskMb} MB (GOLEM_FORGE_SANDBOX_DISK_MB) and was stopped.`);
+    else if (use.files > limit.files) onExcess(`It made more than ${limits.diskFiles} files and was stopped.`);
   }
 
   const timer = setInterval(() => {
     if (treeMemoryMb(pid) > limits.memoryMb || group?.ranOutOfMemory())
-      onExcess(`It used more than ${limits.memoryMb} MB of memory and was ended.`);
+      onExcess(`It used more than ${limits.memoryMb} MB of memory and was stopped.`);
     const now = freeSpace(folders[0] ?? "/");
     const isDue = before.bytes - now.bytes > decrease.bytes || before.files - now.files > decrease.files;
     // What other programs free must not hide what this one writes.

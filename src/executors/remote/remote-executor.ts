@@ -116,7 +116,7 @@ async function runCommand(sandbox: RemoteSandbox, request: ExecRequest): Promise
   try {
     const tooMuch = () => {
       if (stdout.receivedBytes + stderr.receivedBytes <= rawOutputBytes || stopped) return;
-      stopped = "It wrote too much output and was ended.";
+      stopped = "It wrote too much output and was stopped.";
       void child.kill();
     };
     const [ended] = await Promise.allSettled([

@@ -48,7 +48,7 @@ export function callModel({
     async onFailure({ runId }, _run, error) {
       const message = error instanceof Error ? error.message : String(error);
       // Not always the model's fault: the worker's tools are opened first.
-      const reason = error instanceof UserError ? message : `The next step could not begin: ${message}`;
+      const reason = error instanceof UserError ? message : `The next step could not start: ${message}`;
       return { events: [{ runId, event: { type: "model.failed", reason, retryable: false } }] };
     },
   };

@@ -181,7 +181,7 @@ async function confirmApproval(
     argsChanged: changed,
   });
   const isSame = digest === approval.digest || coversCall(approval, { tool: call.tool, args, preview });
-  if (!isSame) throw notRun("what it would do has changed since it was approved; call it again to ask again");
+  if (!isSame) throw notRun("its effect has changed since it was approved; call it again to request a new approval");
 
   const notes = [
     ...(changed ? [`A person changed the arguments before approving; this ran: ${JSON.stringify(args)}`] : []),

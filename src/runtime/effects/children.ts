@@ -13,7 +13,7 @@ import { type RunRow, readable, requireRun } from "#runtime/store/store.ts";
 import { checkApproval, NotRunError } from "./check-approval.ts";
 import type { EffectHandler, EffectResult, EffectServices } from "./effect-handler.ts";
 
-/** The limit of the attached files of a call together, which are stored with the run, whatever the worker's policy is. */
+/** The limit for all files attached to a call, under any worker's policy: they are stored with the run. */
 const maxAttachmentBytes = 20 * 1024 ** 2;
 
 type SpawnServices = Pick<EffectServices, "store" | "catalog" | "models" | "now" | "policy">;

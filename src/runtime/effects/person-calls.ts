@@ -134,7 +134,7 @@ async function execute(
   }
 }
 
-/** True if the comments that show the call stood in the thread, as they were posted, when the word was written. */
+/** True if the comments that show the call were in the thread, unedited, when the confirmation word was written. */
 async function isShown(
   { runId, request, dueAt }: PersonEffect,
   { spec }: ActiveRun,
@@ -192,11 +192,11 @@ function toUserError({ result: { error } }: Extract<CallReview, { kind: "refuse"
 
 function tooLong(tool: string): UserError {
   return new UserError(
-    `${tool} needs your confirmation, but what it would do is too long to be shown in comments. Do it in smaller parts.`,
+    `${tool} needs your confirmation, but its effect is too long to show in comments. Split it into smaller calls.`,
   );
 }
 
-/** Returns the word for this call of this run with this preview, so that people can only confirm what they were shown. */
+/** Returns the confirmation word for this call of this run with this preview: people can confirm only this call. */
 async function confirmationWord(
   run: ActiveRun,
   shown: { tool: string; args: unknown; preview: Preview | undefined },

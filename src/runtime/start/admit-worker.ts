@@ -113,6 +113,6 @@ function checkServerSideTools(worker: WorkerDefinition, model: string, models: M
   if ("web" in worker.toolsets) return;
   for (const tool of worker.server_side_tools) {
     const problem = models.findToolProblem(model, tool);
-    if (problem) throw new UserError(`${worker.name} cannot have the server-side tool ${tool.name} here: ${problem}`);
+    if (problem) throw new UserError(`${worker.name} cannot use the server-side tool ${tool.name} here: ${problem}`);
   }
 }

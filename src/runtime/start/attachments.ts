@@ -63,7 +63,7 @@ const signatures: [mediaType: string, matches: (start: string) => boolean][] = [
   ["application/pdf", (start) => start.startsWith("%PDF-")],
 ];
 const signatureBytes = 16;
-/** File name extensions of the types above, whatever the content is. */
+/** The file name extensions of the types above. */
 const binaryName = /\.(png|jpe?g|gif|webp|pdf)$/i;
 
 /**

@@ -148,7 +148,7 @@ export async function remainingBudget(
     );
   }
   if (ofAll >= total) {
-    throw new UserError(`This deployment has spent its budget of the last 24 hours ($${total}). Try again later.`);
+    throw new UserError(`This deployment has spent its budget for the last 24 hours ($${total}). Try again later.`);
   }
   return Math.min(repository - ofRepository, total - ofAll);
 }

@@ -243,7 +243,7 @@ export interface Post {
   commentId: number;
   /** The time of the last edit by the app. */
   updatedAt: number;
-  /** What was posted to ask people; undefined for other posts, and for those of an earlier version. */
+  /** The request that was posted; undefined for other posts, and for those of an earlier version. */
   shown?: ShownRequest | undefined;
 }
 

@@ -14,12 +14,13 @@ export interface Days {
 /** Reads the requested range of days. Default: the last 30. Throws a UserError for days that do not exist. */
 export function readDays({ from, to }: { from?: string | undefined; to?: string | undefined }, now: number): Days {
   const last = to || dayOf(now);
-  if (!isDay(last)) throw new UserError(`${JSON.stringify(last)} is not a day. Write it as 2026-01-31.`);
+  if (!isDay(last)) throw new UserError(`${JSON.stringify(last)} is not a valid date. Use the format 2026-01-31.`);
   const first = from || dayOf(Date.parse(last) - (defaultDays - 1) * dayMs);
-  if (!isDay(first)) throw new UserError(`${JSON.stringify(first)} is not a day. Write it as 2026-01-31.`);
+  if (!isDay(first)) throw new UserError(`${JSON.stringify(first)} is not a valid date. Use the format 2026-01-31.`);
   const days = (Date.parse(last) - Date.parse(first)) / dayMs + 1;
-  if (days < 1) throw new UserError(`There is no day from ${first} to ${last}.`);
-  if (days > maxDays) throw new UserError(`From ${first} to ${last} are more than ${maxDays} days. Ask for fewer.`);
+  if (days < 1) throw new UserError(`The range from ${first} to ${last} is empty.`);
+  if (days > maxDays)
+    throw new UserError(`The range from ${first} to ${last} is longer than ${maxDays} days. Choose a shorter one.`);
   return { from: first, to: last };
 }
 

@@ -53,7 +53,7 @@ export async function converse({
       if (isOver) return { ...end, isLeaving: terminal.hasExited() };
 
       terminal.resetInterrupt();
-      const question = wasInterrupted ? "Say something to continue, or press Enter to end: " : "> ";
+      const question = wasInterrupted ? "Enter a message to continue, or press Enter to end: " : "> ";
       const next = await terminal.ask(question, { commands: true, isProse: true });
       if (next === undefined || next.trim() === "") {
         const isLeaving = next === undefined && (wasInterrupted || terminal.interruptSignal().aborted);

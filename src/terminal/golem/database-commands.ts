@@ -233,7 +233,7 @@ async function verifyCommit(commit: string, database: ServerDatabase, context: C
   const hash = found.toString().trim();
   const trailers = parseTrailers((await runGit(["show", "-s", "--format=%B", hash], { cwd })).toString());
   if (trailers.runId === undefined) {
-    output.write(`${hash} carries no trailers of a run.\n`);
+    output.write(`${hash} has no trailers of a run.\n`);
     return exitCodes.failed;
   }
   output.write(`${hash}\n  run           ${oneLine(trailers.runId)}\n`);

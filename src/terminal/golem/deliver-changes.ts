@@ -141,7 +141,7 @@ function apply(
 ): DeliveryResult | undefined {
   const { applied, refused, failed } = applyChanges(checkout.root, changes);
   if (refused.length > 0) {
-    complain(terminal, "Nothing was applied, because these do not fit what is on disk now:");
+    complain(terminal, "Nothing was applied, because these do not match the files on disk:");
     terminal.print(...listRefusals(refused));
     return undefined;
   }

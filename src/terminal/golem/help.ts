@@ -11,25 +11,25 @@ interface CommandHelp {
 const runOptions = `  -m, --model provider:model    use this model instead of the worker's own or GOLEM_FORGE_MODEL
       --attach <file>           golem run only: attach an image, a PDF or a text file; repeat it for more
       --yes <tool>              approve every call of this tool in advance; repeat it for more, or use "all"
-      --trust-tools             trust the code that a worker of this checkout brings, without asking
+      --trust-tools             trust the code that a worker of this checkout uses, without asking
       --apply                   write the changes to the working tree at the end, without asking
       --patch <file>            write them to a patch file
       --branch                  commit them on a new branch golem/<id>
       --dry-run                 golem run only: show the worker, the files and the tools; call no model
   -q, --quiet                   show only questions, errors and the answer
-      --json                    print one event per line, for scripts; nobody is asked anything
+      --json                    print one event per line, for scripts; golem asks nothing
       --trace                   print every step on standard error
       --no-color                also NO_COLOR=1
 
-Standard output gets the answer alone where it is not a terminal: answer=$(golem run …). Progress, questions and what
-becomes of the changes are on standard error. Text that is piped in is added to the task.
+If standard output is not a terminal, only the answer is printed there: answer=$(golem run …). Everything else is
+printed on standard error. Text that is piped in is added to the task.
 
 Without a terminal, calls that need approval are denied unless --yes names the tool, and the changes are kept in
 a patch file. Its path is the last line on standard error.
 
 Exit codes: 0 answered, 1 failed or stopped by a limit, 2 not started, 130 interrupted.
 
-Ctrl+C interrupts the worker, and you may say something to continue. A second Ctrl+C ends it: the changes are kept
+Ctrl+C interrupts the worker, and you can continue it with a message. A second Ctrl+C ends it: the changes are kept
 in a patch file, and golem resume continues the run.
 To choose a model, set GOLEM_FORGE_MODEL and its key, such as ANTHROPIC_API_KEY. Without one: npm run demo.
 `;
@@ -55,7 +55,7 @@ export const commandHelp = {
   },
   workers: {
     usage: "workers",
-    summary: "list the workers: those in .github/workers/, then those that ship",
+    summary: "list the workers: those in .github/workers/, then the included ones",
   },
   check: {
     usage: "check [file…]",
@@ -127,20 +127,20 @@ Exit codes: 0 intact, 1 the first broken entry or a commit that the ledger does 
   copy --from sqlite:<file> --to postgres://…
                                 copy everything to an empty PostgreSQL database; the server must be stopped
   check                         check the database and its ledger of approvals
-  compact                       return the space of removed data (SQLite); the server must be stopped
+  compact                       free the space of removed data (SQLite); the server must be stopped
 
       --database <URL or path>  the server's database (default: DATABASE_URL, also from .env)
 
-Over PostgreSQL, backup and restore run pg_dump and pg_restore. PGPASSWORD holds the password that an address leaves out.
+Over PostgreSQL, backup and restore run pg_dump and pg_restore. Set PGPASSWORD if an address has no password.
 
 Exit codes: 0 done, 1 the database is damaged, 2 not done.
 `,
   },
   eval: {
     usage: "eval [task…]",
-    summary: "play tasks with models, and report what was solved at which cost",
+    summary: "run tasks with models, and report which were solved at what cost",
     details: `  A task is a folder with a task.yml, a folder of such folders, or a file in SWE-bench's format (.jsonl). Default: the
-  folder evals of the current folder, otherwise the tasks that ship.
+  folder evals of the current folder, otherwise the included tasks.
 
   -m, --model provider:model    evaluate this model; repeat it for more (default: GOLEM_FORGE_MODEL)
       --repeat <number>         attempts at each task with each model (default: 1)
@@ -154,9 +154,9 @@ Exit codes: 0 done, 1 the database is damaged, 2 not done.
       --predictions <file>      write the patches for SWE-bench's own evaluation
       --unsafe-checks           run setup and checks on this machine without a sandbox
 
-All calls that need approval are approved and counted. The workers have no GitHub, no web access and nobody to ask.
+All calls that need approval are approved and counted. The workers cannot use GitHub or the web, and cannot ask anyone.
 
-Exit codes: 0 everything was played, 1 an attempt crashed, 2 not started, 130 interrupted.
+Exit codes: 0 every attempt completed, 1 an attempt crashed, 2 not started, 130 interrupted.
 `,
   },
   completion: {
@@ -180,7 +180,7 @@ export function helpText(command?: CommandName): string {
   }
   const width = Math.max(...Object.values(commandHelp).map(({ usage }) => usage.length));
   const rows = Object.values(commandHelp).map(({ usage, summary }) => `  golem ${usage.padEnd(width)}  ${summary}`);
-  return `golem runs a worker on the git checkout you are in. The worker changes files in memory only;
+  return `golem runs a worker on the git checkout in the current folder. The worker changes files in memory only:
 nothing on disk changes until you have seen the changes and chosen what to do with them.
 
 ${rows.join("\n")}

@@ -269,7 +269,7 @@ const maxColoredLine = 200;
 const maxBlock = 4_000;
 /** Nested tokens that span lines are repeated on each line. */
 const maxOpenTokens = 20;
-/** Counted for each call of the highlighter, whatever its length. */
+/** The fixed cost of each call of the highlighter. */
 const minCost = 100;
 
 /** The number of characters that may still be colored. */

@@ -14,7 +14,7 @@ export const CodeConfig = z.strictObject({
   max_timeout: z.number().positive().max(3_600).default(600),
   /** Bytes kept of stdout and of stderr. */
   output_bytes: z.number().int().min(200).max(1_000_000).default(30_000),
-  /** Whether packages may be installed. */
+  /** The approval rule for installing packages. */
   install: ApprovalDecisionType.default("ask"),
   /** Hosts that `run_code` may reach if a person approves the call: `host` or `host:port`. The deployment's policy must allow them. */
   network: z.array(z.string().regex(hostPattern, "is a host name such as api.example.com")).max(20).default([]),

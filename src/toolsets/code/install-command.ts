@@ -139,7 +139,7 @@ function yarnCommand({ packages, dev, index, textOf }: InstallRequest): Command 
     ...(index !== undefined && { YARN_REGISTRY: index, YARN_NPM_REGISTRY_SERVER: index.replace(/\/$/, "") }),
   };
   if (usesBerry) {
-    // A manifest can allow the scripts of a package with `dependenciesMeta`, whatever the settings say.
+    // A manifest can allow the scripts of a package with `dependenciesMeta`, even if the settings forbid it.
     const add = ["yarn", "add", "--mode=skip-build", ...(dev ? ["--dev"] : []), ...packages];
     const install = ["yarn", "install", "--mode=skip-build", "--no-immutable"];
     const keepsLockfile = !named && lockfile !== undefined;
@@ -213,7 +213,7 @@ const groupOfDevelopment = /^(dev|develop|development|tests?|testing|lint|format
 
 /**
  * Returns the packages that a pyproject.toml lists for its users, tests and tools, as arguments of pip. Reads lists of
- * strings only, the form of the standard, and leaves out whatever is not a plain name with versions.
+ * strings only, the form of the standard, and omits everything that is not a plain name with versions.
  */
 export function packageRequirementsOf(pyproject: string): string[] {
   const found = new Set<string>();

@@ -93,11 +93,11 @@ async function execute(
 
 function check(code: string, env: Record<string, string>): void {
   if (Buffer.byteLength(code) > maxCodeBytes) {
-    throw new ToolError("The code is too long to hand over. Write it into a file and run that.", { code: "TOO_LARGE" });
+    throw new ToolError("The code is too long to pass. Write it to a file and run that.", { code: "TOO_LARGE" });
   }
   const strange = Object.keys(env).find((name) => !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name));
   if (strange !== undefined) {
-    throw new ToolError(`"${strange}" is no name for an environment variable.`, { code: "INVALID_ARGUMENTS" });
+    throw new ToolError(`"${strange}" is not a valid name for an environment variable.`, { code: "INVALID_ARGUMENTS" });
   }
   if (JSON.stringify(env).length > maxEnvironmentLength || Object.values(env).join("").includes("\0")) {
     throw new ToolError("The environment is too large, or has NUL characters.", { code: "INVALID_ARGUMENTS" });

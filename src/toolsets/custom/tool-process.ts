@@ -264,7 +264,7 @@ class RunningProcess {
 
   #fail(reason: string): void {
     void this.end(
-      new ToolError(`The process of ${this.#module.shown} was ended: ${reason}.`, {
+      new ToolError(`The process of ${this.#module.shown} was stopped: ${reason}.`, {
         code: "EXECUTION_ERROR",
         suggestion: "The call may have been half done. The next call starts a new process.",
       }),

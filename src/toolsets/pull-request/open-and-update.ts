@@ -192,7 +192,7 @@ export function createUpdatePullRequestTool(
     name: updateTool,
     description: "Push further changes to this run's pull request, and optionally update its title and description.",
     inputSchema: updateInput,
-    // Someone else's branch is changed only with approval, whatever the worker's settings say.
+    // Someone else's branch is changed only with approval, regardless of the worker's settings.
     needsApproval: async (_, { abortSignal }) =>
       configured() || isForeign || pushesProtectedFile(services, abortSignal),
     approvalReason: () => `The worker wants to update its pull request. ${evidenceNote}`,

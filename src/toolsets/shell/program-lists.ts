@@ -1,6 +1,6 @@
 const list = (text: string): string[] => text.trim().split(/\s+/);
 
-/** Programs that only read their input and print, whatever their options. */
+/** Programs that only read their input and print, with any options. */
 export const readingPrograms: ReadonlySet<string> = new Set(
   list(`
   cat tac nl head tail wc cut paste tr rev fold fmt expand unexpand column comm join basename dirname realpath readlink

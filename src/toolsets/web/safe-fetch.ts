@@ -166,7 +166,7 @@ async function follow(
   }
 }
 
-/** Parses a URL. Throws a ToolError if it must not be fetched, whatever its host resolves to. */
+/** Parses a URL. Throws a ToolError if it must not be fetched, regardless of the addresses of its host. */
 export function checkUrl(
   text: string,
   { allowHttp }: Pick<SafeRequest, "allowHttp">,

@@ -58,7 +58,7 @@ function workerTool(name: string, known: KnownWorkers): NamedTool {
   if (!worker) return missingWorker(name, known);
   return {
     name,
-    description: `Hand a task to the worker ${name}, who works on it alone and reports back.${worker.description ? ` ${worker.description}` : ""}`,
+    description: `Hand a task to the worker ${name}, which works on it independently and reports back.${worker.description ? ` ${worker.description}` : ""}`,
     inputSchema: input,
     needsApproval: false,
     answeredBy: { kind: "worker", worker: name },

@@ -23,7 +23,7 @@ beforeEach(async () => {
   runs = world.runs;
 });
 
-/** Everything but the location of the repository, which each delivery reports. */
+/** Expects that nothing was recorded except the location of the repository, which each delivery reports. */
 function expectNothingDone() {
   const questions = ["record", "hasRecorded", "threadActivity", "status", "pendingApprovals", "listWorkers", "view"];
   for (const [name, call] of Object.entries(runs)) {
@@ -112,7 +112,7 @@ describe("authorization", () => {
     );
   });
 
-  test("a refusal is a reply at most once an hour per person and thread, whatever the case of the name", async () => {
+  test("a refusal is a reply at most once an hour per person and thread, in any case of the name", async () => {
     const other = world.hub.as("mia").openIssue({ title: "Another", body: "Help" });
 
     for (const [login, thread] of [
@@ -532,7 +532,7 @@ describe("decisions", () => {
     return [...world.hub.repository().comments.keys()][0] ?? 0;
   }
 
-  test("an approval counts where every comment of the request is as it was posted, whatever wording this version has", async () => {
+  test("an approval counts if every comment of the request is unchanged, even if this version would word it differently", async () => {
     await post(long);
     runs.pendingApprovals.mockResolvedValue([{ ...long, reason: "In other words." }]);
 
@@ -652,7 +652,7 @@ describe("replies", () => {
 
   test("a reply is found again after more than a hundred comments", async () => {
     for (let count = 0; count < 150; count++) world.addComment({ body: "chat", login: "tom" });
-    // The reply is posted, and GitHub's answer to it is lost.
+    // The reply is posted, but GitHub's response is lost.
     const stop = world.hub.afterWrite(({ operation }) => {
       if (!operation?.endsWith("/comments")) return undefined;
       stop();

@@ -95,7 +95,7 @@ test("a run that a line comment started does not get the review of that comment 
   expect(world.runs.deliverReview).not.toHaveBeenCalled();
 });
 
-test("a mention in the summary of a review whose line comment started a run is a message to it", async () => {
+test("if a line comment of a review started a run, a mention in the review's summary is a message to it", async () => {
   const world = await startWorld();
   world.runs.threadActivity.mockResolvedValue("none");
   await lineComment(world);

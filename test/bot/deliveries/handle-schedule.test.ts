@@ -28,7 +28,7 @@ function push(change: object = {}) {
   return world.send({ ref: "refs/heads/main", installation, repository, commits, ...change }, { name: "push" });
 }
 
-/** Lets time pass, and processes what is due then. */
+/** Lets time pass, and processes everything that is due then. */
 async function pass(minutes: number) {
   vi.setSystemTime(Date.now() + minutes * minute);
   await world.bot.idle();

@@ -72,10 +72,10 @@ async function save(key: string, body = "/run fixer", thread = 1, repository = "
   await store.saveDelivery({ key, queue: `${repository}#${thread}`, content });
 }
 
-/** Lets time pass, with everything that is due meanwhile. */
+/** Lets time pass, and processes everything that becomes due. */
 const pass = (ms: number) => vi.advanceTimersByTimeAsync(ms);
 
-test("the deliveries of a thread are processed in order, those of other threads meanwhile", async () => {
+test("the deliveries of a thread are processed in order, those of other threads concurrently", async () => {
   const first = Promise.withResolvers<never>();
   runs.startRun.mockImplementationOnce(() => first.promise);
   await save("1", "/run fixer");
@@ -128,7 +128,7 @@ test("a few deliveries are started in each turn of the event loop, so that other
   expect([...started.values()].map(({ length }) => length)).toEqual([8, 8, 8, 6]);
 });
 
-test("a delivery that takes long is not processed by another process meanwhile", async () => {
+test("a delivery that takes long is not processed by another process at the same time", async () => {
   runs.startRun.mockImplementationOnce(() => new Promise(() => {}));
   await save("1");
   startProcessor();
@@ -181,7 +181,7 @@ test("a command is given up when GitHub did not answer for a day, and its author
   await pass(25 * 60 * 60_000);
 
   expect(replies.at(-1)).toContain("GitHub did not answer for a day, so your command was not executed.");
-  expect(errors).toEqual(["Delivery delivery 1 is given up: GitHub did not answer for a day."]);
+  expect(errors).toEqual(["Delivery delivery 1 was dropped: GitHub did not answer for a day."]);
   expect(await store.nextDeliveryInMs()).toBeUndefined();
 });
 

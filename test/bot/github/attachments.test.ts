@@ -46,7 +46,7 @@ describe("attached files", () => {
   });
 });
 
-/** A web server in GitHub's place; the address of its attachment, and a client for it. */
+/** Starts a web server that replaces GitHub. Returns the address of its attachment, and a client for it. */
 async function serverWith(listener: RequestListener) {
   const server = createServer(listener).listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -91,7 +91,7 @@ describe("a download", () => {
     await expect(download()).rejects.toThrow("it is not on GitHub");
   });
 
-  test("stops at its limit, whatever the length that was announced", async () => {
+  test("stops at its limit, regardless of the announced length", async () => {
     const { download } = await serverWith((_, response) => {
       response.writeHead(200);
       const write = () => {

@@ -27,7 +27,7 @@ const listsComments = "GET /repos/{owner}/{repo}/issues/{issue_number}/comments"
 const createsToken = "POST /app/installations/{installation_id}/access_tokens";
 const readsPermission = "GET /repos/{owner}/{repo}/collaborators/{username}/permission";
 
-/** Answers an operation in GitHub's place, each time with the next response; the last one is repeated. */
+/** Replaces GitHub's responses to an operation with these, in order. The last one is repeated. */
 function answer(operation: string, ...responses: (InjectedResponse | "drop" | undefined)[]): number[] {
   const times: number[] = [];
   hub.onRequest((request) => {
@@ -45,11 +45,11 @@ describe("a refusal by GitHub is a sentence, and the request is not repeated", (
     [
       403,
       "Repository was archived so is read-only.",
-      /does not allow this app to do that in octo\/sums.*archived so is read-only/,
+      /does not allow this app to do this in octo\/sums.*archived so is read-only/,
     ],
     [403, "Resource not accessible by integration - https://docs.github.com/rest", /not accessible by integration$/],
-    [404, "Not Found", /does not find that in octo\/sums.*may no longer be installed there/],
-    [410, "This issue was deleted", /gone from octo\/sums/],
+    [404, "Not Found", /cannot find this in octo\/sums.*may no longer be installed there/],
+    [410, "This issue was deleted", /no longer exists in octo\/sums/],
   ])("%i, %s", async (status, message, sentence) => {
     answer(createsComment, { status, body: { message } });
 
@@ -386,7 +386,7 @@ describe("writing", () => {
     expect((times[1] ?? 0) - (times[0] ?? 0)).toBeGreaterThan(900);
   });
 
-  test("a read that failed is repeated after a second, whatever failed before it", async () => {
+  test("a read that failed is repeated after a second, regardless of earlier failures", async () => {
     const times = answer(listsComments, { status: 500 }, undefined);
     expect(await github.getIssue(404)).toBeUndefined();
 
@@ -457,7 +457,7 @@ describe("a repository with an id", () => {
     hub.accountChanges.transferIssue(hub.repository(), 1, other);
 
     expect(await github.getIssue(1)).toBeUndefined();
-    await expect(github.createComment(1, "hello")).rejects.toThrow("That is gone from octo/sums (410).");
+    await expect(github.createComment(1, "hello")).rejects.toThrow("This no longer exists in octo/sums (410).");
     expect(hub.requests.some(({ path }) => path.includes(`/repositories/${other.id}`))).toBe(false);
   });
 

@@ -175,7 +175,7 @@ test("no more than 90 requests are on their way at the same time", async () => {
   expect(admitted).toHaveLength(100);
 });
 
-test("a reaction is left out where it would have to wait", async () => {
+test("a reaction is skipped if it would have to wait", async () => {
   for (let count = 0; count < 80; count++) void send("write");
 
   await expect(send("reaction", { createsContent: false, priority: "optional" })).rejects.toThrow(OutageError);
@@ -205,14 +205,14 @@ test("a request that would wait longer than two minutes fails, and says when to 
   expect((error as OutageError).message).not.toContain("number");
 });
 
-test("requests that have to wait longer are told their places, which start again when the limit is free", async () => {
+test("requests that have to wait longer report their position, which starts again when the limit is free", async () => {
   const messageOf = (request: Promise<unknown>) => request.then(String, (error: OutageError) => error.message);
   pacer.pause(30 * 60_000);
   await messageOf(send("first"));
   await messageOf(send("second"));
 
   expect(await messageOf(send("third"))).toMatch(
-    /used up until \d\d:\d\d UTC\. This is number 3 of the requests that wait for it\.$/,
+    /used up until \d\d:\d\d UTC\. This request is number 3 in the queue\.$/,
   );
 
   await pass(30 * 60_000);

@@ -20,7 +20,7 @@ function shownIn(comments: readonly string[]): string[] {
   return blocks.flatMap(({ text }) => text.replace(/^`+\w*\n|\n`+\n?$/g, "").split("\n"));
 }
 
-// What would look like our own marker is broken up, even in code.
+// Text that looks like the app's own marker is broken up, even in code.
 const broken = (line: string) => line.replace(/<!--(?=\s*golem-forge:)/gi, "<! --");
 
 const repeated = fc

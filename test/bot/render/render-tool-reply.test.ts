@@ -135,7 +135,7 @@ test("the tools are listed by category", () => {
   expect(renderToolReply({ kind: "list", tools: [] })).toContain("no tools");
 });
 
-// Every place a tool, a model or a custom tool's author writes into.
+// Every field that a tool, a model or the author of a custom tool can fill.
 const value: fc.Arbitrary<ResultValue> = hostile.chain((text) =>
   fc.constantFrom<ResultValue>(
     { kind: "text", content: text, summary: text },

@@ -136,7 +136,7 @@ describe("approvals", () => {
       | Approve | \`/approve k7mq\` |
       | Approve, and don't ask again for identical calls in this run | \`/approve k7mq session\` |
       | Deny with a reason | \`/deny k7mq because …\` |
-      | Take your approval back, until the call begins | \`/revoke k7mq\` |
+      | Revoke your approval, until the call begins | \`/revoke k7mq\` |
 
       Anyone with write access can approve until 2026-05-04 10:00 UTC; then it is denied automatically. Approval covers exactly this call, once: digest \`0123456789ab\`, on commit \`aaaaaaa\`."
     `);
@@ -174,7 +174,7 @@ describe("approvals", () => {
 describe("outcomes", () => {
   test.each([
     [{ kind: "answered" as const, text: "All **fine**." }, "All **fine**."],
-    [{ kind: "answered" as const, text: " " }, "nothing to say"],
+    [{ kind: "answered" as const, text: " " }, "Finished without a message"],
     [
       { kind: "failed" as const, reason: "The model is down." },
       "> The model is down.\n\nTo try again, comment `/run fixer`",

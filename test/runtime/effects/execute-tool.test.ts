@@ -166,7 +166,7 @@ describe("an approved call does not run", () => {
       vi.spyOn(store, "findApproval").mockResolvedValueOnce(approval && { ...approval, remember });
       target = "production";
 
-      await expect(executeOnce()).rejects.toThrow("what it would do has changed since it was approved");
+      await expect(executeOnce()).rejects.toThrow("its effect has changed since it was approved");
       expect(execute).not.toHaveBeenCalled();
       expect(await store.findApproval(approvalId)).toMatchObject({ status: "approved" });
     },

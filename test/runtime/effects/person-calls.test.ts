@@ -247,7 +247,7 @@ describe("a call that has to be confirmed", () => {
     services.frontEnd.canShow = () => false;
 
     expect(replyOf(await command("/git_push --yes"))).toMatchObject({
-      message: expect.stringContaining("too long to be shown"),
+      message: expect.stringContaining("too long to show"),
     });
   });
 

@@ -129,7 +129,7 @@ describe("the question of a worker", () => {
     expect(questions).toEqual([{ runId: "r1", callId: "call-1", text: "Which?\n- One\n- 2", workerPath: "fixer" }]);
   });
 
-  test.each([[{}], ["Which?"], [{ options: "none" }]])("has a text whatever the model sent: %j", async (args) => {
+  test.each([[{}], ["Which?"], [{ options: "none" }]])("has a text for any options of the model: %j", async (args) => {
     const { handler, perform, effect, questions } = await withQuestion(args);
 
     await perform(handler, effect(open));

@@ -21,14 +21,14 @@ test("a conversation that fits is not changed", () => {
   expect(fitTranscript(messages, 10_000)).toEqual(messages);
 });
 
-test("the oldest results are left out first, and the latest only when that is not enough", () => {
+test("the oldest results are omitted first, and the latest only when that is not enough", () => {
   const messages = [message("go"), ...Array.from({ length: 6 }, () => result(textOf(100)))];
 
   expect(kept(fitTranscript(messages, 3_500))).toEqual([false, false, true, true, true, true]);
   expect(kept(fitTranscript(messages, 1_500))).toEqual([false, false, false, false, true, true]);
 });
 
-test("results are left out in batches, so that most requests only add messages to the one before", () => {
+test("results are omitted in batches, so that most requests only add messages to the one before", () => {
   const messages = [message("go")];
   const maxTokens = 20_000;
   let [previous, changed] = ["", 0];
@@ -45,18 +45,18 @@ test("results are left out in batches, so that most requests only add messages t
   expect(changed).toBeLessThan(30);
 });
 
-test("fifty huge results of one answer are left out as well", () => {
+test("fifty huge results of one answer are omitted as well", () => {
   const content = Array.from({ length: 50 }, () => (result(textOf(4_000)) as { content: object[] }).content).flat();
   const fitted = fitTranscript([message("go"), { role: "tool", content } as ModelMessage], 50_000);
 
   expect(JSON.stringify(fitted).length).toBeLessThan(20_000);
 });
 
-test("messages of people are never left out, even when they alone are too long", () => {
+test("messages of people are never omitted, even when they alone are too long", () => {
   expect(fitTranscript([message(textOf(10_000)), result("short")], 5_000)).toBeUndefined();
 });
 
-test("results of a provider are left out like others, together with the search that found them", () => {
+test("results of a provider are omitted like others, together with the search that found them", () => {
   const searched: ModelMessage = {
     role: "assistant",
     content: [

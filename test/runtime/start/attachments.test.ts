@@ -8,7 +8,7 @@ const world = runtimeWorlds();
 const png = Buffer.concat([Buffer.from("\x89PNG\r\n\x1a\n", "latin1"), Buffer.alloc(100)]);
 const anthropicWorker = "---\nname: painter\nmodel: anthropic:claude-sonnet-4-5\n---\nYou look at pictures.";
 
-/** Starts a worker on an issue with these files, and returns what it was sent and the GitHub that has them. */
+/** Starts a worker on an issue with these files. Returns the files that it was sent, and the GitHub that has them. */
 async function startWith(
   files: Record<string, string | Uint8Array>,
   { worker = "fixer", policy = "", isPrivate = false, script = turns({ text: "Done." }) } = {},
@@ -40,7 +40,7 @@ test("images and text files attached to an issue reach a model that can read the
   expect(request).toMatch(/source=\\"the attached file app\.log\\">\\nError: off by one/);
 });
 
-test("images are sent to other models, and one that refuses them is told their names from then on", async () => {
+test("images are sent to other models, and one that refuses them gets their names from then on", async () => {
   const hasImage = (request: ChatRequest) => JSON.stringify(request).includes(png.toString("base64"));
   const answer = turns({ calls: [{ name: "read_file", args: { path: "package.json" } }] }, { text: "Done." });
   const script = (request: ChatRequest) =>
@@ -72,7 +72,7 @@ test("images of a private repository are read from signed addresses, and other f
   expect(request).not.toContain("jwt=");
 });
 
-test("the worker's attachment policy decides what it takes from an issue", async () => {
+test("the worker's attachment policy decides which files of an issue it gets", async () => {
   const policy = "\nattachment_policy: { denied_suffixes: [png] }";
   const { request } = await startWith({ "screen.png": png }, { worker: "painter", policy });
 

@@ -24,7 +24,7 @@ test.each<[string, Partial<Approval>, Partial<Execution>]>([
   expect(begin(approval, changes)).toMatchObject({ status: "used", begun: [...(approval.begun ?? []), "k1"] });
 });
 
-test("an execution that was interrupted by a crash begins again, whatever happened to the approval", () => {
+test("an execution that was interrupted by a crash begins again, even if the approval has changed", () => {
   for (const status of ["used", "revoked"] as const) {
     expect(begin({ status, begun: ["k1"] })).toMatchObject({ status, begun: ["k1"] });
   }
@@ -119,7 +119,7 @@ describe("an answer", () => {
     },
   );
 
-  test("that is given at the end of its time or later finds the request expired", () => {
+  test("that is given at the end of its time or later is too late", () => {
     expect(decide({}, { now: 4_999 }).result.kind).toBe("decided");
     for (const now of [5_000, 5_001]) {
       expect(decide({}, { now })).toMatchObject({

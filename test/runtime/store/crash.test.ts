@@ -28,7 +28,7 @@ function startChild(first: number): { child: ChildProcess; lines: AsyncIterable<
   return { child, lines: createInterface({ input: child.stdout }) };
 }
 
-/** Kills it right after it said so many lines, and gives all it had said by then. */
+/** Kills the process right after it has printed this many lines, and returns everything it has printed. */
 async function runUntilKilled(first: number, linesBeforeKill: number): Promise<string[]> {
   const { child, lines } = startChild(first);
   const exited = once(child, "exit");
@@ -53,7 +53,7 @@ async function progressOf(store: Store, n: number) {
   return { version: (await requireRun(store, runId)).version, parts: Object.values(parts) };
 }
 
-test("kill -9 at any moment loses nothing that was acknowledged and leaves nothing half written", async () => {
+test("kill -9 at any moment loses nothing that was acknowledged and leaves nothing incomplete", async () => {
   const acknowledged = new Map<number, Set<string>>();
   let first = 0;
 

@@ -41,7 +41,7 @@ function optionsOf(ref: string, options: Partial<GitStoreOptions> = {}): GitStor
 const open = (ref: string, options: Partial<GitStoreOptions> = {}): Promise<GitStore> =>
   openGitStore(optionsOf(ref, options));
 
-// What each test stored is there after its changes were applied to a copy of the database.
+// Everything that each test stored is still there after its changes were applied to a copy of the database.
 storeConformance("a store that records its changes", async () => {
   const database = openRecordedDatabase();
   const image = database.image();
@@ -73,7 +73,7 @@ function checkedOnClose(store: Store, reopen: () => Promise<Store>, { closeFirst
   return { ...store, close };
 }
 
-/** What a store says about everything; undefined once it is closed. */
+/** All contents of a store; undefined once it is closed. */
 async function contentsOf(store: Store): Promise<unknown> {
   const runs = await store.latestRuns({ limit: 100 }).catch((error: Error) => {
     if (error.message === "The store is closed.") return undefined;
@@ -202,7 +202,7 @@ describe("two jobs", () => {
     for (const one of opened) if (one.status === "fulfilled") await one.value.store.close();
   });
 
-  test("a push whose answer was lost counts once", async () => {
+  test("a push whose response was lost counts once", async () => {
     const ref = newRef();
     const { store, publish } = bound(await open(ref));
     await store.ingest({ deliveryId: "d1", events: [] });

@@ -31,14 +31,14 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
   afterAll(() => sql.end());
   beforeEach(async () => {
     stops = [];
-    // What replicas handed over when they stopped is not the next test's. The first finds no queue yet.
+    // Jobs that replicas handed over when they stopped must not reach the next test. The first test finds no queue.
     await sql.query("delete from golem_forge_queue.job").catch(() => undefined);
   });
   afterEach(async () => {
     for (const stop of stops) await stop();
   });
 
-  /** A replica whose driver does as `open` says. */
+  /** Starts a replica that processes runs with `open`. */
   async function startReplica(
     open: (runId: string, replica: Pick<Awaited<ReturnType<typeof openSharedStore>>, "store">) => Promise<void>,
     { runsPerRepository, url = database }: { runsPerRepository?: number; url?: string } = {},
@@ -60,7 +60,7 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
     return { ...shared, driver, errors };
   }
 
-  /** Holds every run until it is let go. */
+  /** Starts a replica that holds every run until it is released. */
   async function startHolder(url?: string) {
     const gates = new Map<string, PromiseWithResolvers<void>>();
     const replica = await startReplica(
@@ -187,7 +187,7 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
     await vi.waitUntil(
       async () => {
         if (other.driver.process.mock.calls.length > 0) return true;
-        // What pg-boss does when nobody has touched a job for ten seconds. The silent one may be the first to take it again.
+        // pg-boss does this when a job had no heartbeat for ten seconds. The silent replica may get it again.
         await sql.query("update golem_forge_queue.job set state = 'retry' where singleton_key = 'q1'");
         other.dispatch.wake("q1");
         return false;
@@ -237,7 +237,7 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
     for (const replica of [one, other]) {
       replica.driver.showWaiting.mockImplementation(async (runId, reason, confirmLease) => {
         await confirmLease();
-        // Nothing else of the run is performed meanwhile.
+        // Nothing else of the run is performed at the same time.
         expect(closing.has(runId)).toBe(false);
         shown.push([runId, reason]);
       });

@@ -72,7 +72,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
     try {
       expect(await ahead.claimDeliveries(claim)).toEqual([]);
 
-      // What it postpones is not due an hour too late for the others.
+      // Work that it postpones must not be due an hour too late for the others.
       await ahead.postponeDelivery("d1", 0);
       clock.mockRestore();
       expect(await one.claimDeliveries(claim)).toMatchObject([{ key: "d1", attempts: 2 }]);
@@ -319,7 +319,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
       ([text]) =>
         /^(select|insert|update|delete|with)/.test(text) &&
         !text.includes("pg_") &&
-        // These tables hold only what waits, and all of it is counted.
+        // These tables contain only pending work, and all of it is counted.
         !/count\(.* from (effects|pending_deliveries)/s.test(text),
     );
     const slow: string[] = [];

@@ -34,14 +34,14 @@ afterEach(() => {
 storeConformance("a store in memory", () => openSqliteStore(":memory:"));
 storeConformance("a store in a file", () => openSqliteStore(newPath()));
 
-/** Changes a closed database behind the store's back. */
+/** Changes a closed database without the store. */
 function tamper(path: string, sql: string): void {
   const database = new DatabaseSync(path);
   database.exec(sql);
   database.close();
 }
 
-/** How many commits the write-ahead log holds: the last page of each carries the size of the database. */
+/** The number of commits in the write-ahead log: the last page of each has the size of the database. */
 async function commitsInLog(path: string): Promise<number> {
   const log = await readFile(`${path}-wal`);
   const frameBytes = 24 + log.readUInt32BE(8);
@@ -294,7 +294,7 @@ describe("group commit", () => {
 });
 
 describe("query plans", () => {
-  // These indexes hold only what waits, or are read for one row.
+  // These indexes contain only pending work, or are read for one row.
   const scannable =
     /^SCAN \w+ USING (COVERING )?INDEX (runs_unseen|runs_by_state|effects_later|timers_due|approvals_expiring)$/;
 
@@ -311,7 +311,7 @@ describe("query plans", () => {
 
     const database = new DatabaseSync(path);
     const slow = queries
-      // These tables hold only what waits, and all of it is counted.
+      // These tables contain only pending work, and all of it is counted.
       .filter((sql) => !sql.includes("sqlite_schema") && !/count\(.* from (effects|pending_deliveries)/s.test(sql))
       .flatMap((sql) =>
         database

@@ -25,7 +25,7 @@ const merged: RunEvent = { type: "pull_request.closed", number: 2, merged: true,
 const answerAfter = (...events: RunEvent[]) =>
   events.reduce((summary, event) => summarize(summary, { event, at: 0 }), emptySummary).answer;
 
-test("the last word of a merged run is the merge, also when the model answers afterwards", () => {
+test("the last comment of a merged run is about the merge, even when the model answers afterwards", () => {
   expect(answerAfter(answered, merged)).toBe("Pull request #2 was merged by @ada as abc.");
   expect(answerAfter(merged, answered)).toBe("Pull request #2 was merged by @ada as abc.");
 });

@@ -138,7 +138,7 @@ test("a repository without commits opens, and a folder outside a repository is a
   await expect(openCheckout(world.parent)).rejects.toThrow(`${world.parent} is not in a git repository`);
 });
 
-test("nested repositories and names that git cannot list are left alone", async () => {
+test("nested repositories and names that git cannot list are unchanged", async () => {
   const world = checkoutWorld({ "a.txt": "a\n" });
   mkdirSync(world.at("inner"));
   world.git("init", "-q", "inner");

@@ -161,7 +161,7 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
     expect(llmContent).not.toContain("node_modules");
   });
 
-  test("programs of the repository's toolchains are found first, and cannot be changed", async () => {
+  test("programs of the repository's toolchains come first in the PATH, and cannot be changed", async () => {
     const folder = mkdtempSync("/var/tmp/golem-tools-");
     onTestFinished(() => rmSync(folder, { recursive: true }));
     mkdirSync(join(folder, "bin"));
@@ -531,7 +531,7 @@ test.each([
   [{ language: "bash", code: "a", args: ["a\0b"] }, "NUL"],
   [{ language: "bash", code: "a", args: ["x".repeat(130_000)] }, "too long"],
   [{ language: "bash", code: "a", args: Array(20).fill("x".repeat(100_000)) }, "too long"],
-  [{ language: "bash", code: "a", env: { "A=B": "x" } }, "no name for an environment variable"],
+  [{ language: "bash", code: "a", env: { "A=B": "x" } }, "not a valid name for an environment variable"],
 ])("code that cannot be passed on is refused in a sentence", async (input, message) => {
   await expect((await world()).call("run_code", input)).rejects.toThrow(message);
 });

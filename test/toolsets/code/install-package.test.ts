@@ -12,7 +12,7 @@ import { startPackageRegistry } from "../../support/package-registry.ts";
 import { toolContext, toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
 
 const registry = await startPackageRegistry();
-// Not in the folder for temporary files, in whose place guests have their own.
+// Not in the folder for temporary files, which guests do not share.
 /** Programs that report what they see, for the managers that this machine does not have. */
 const recorders = mkdtempSync("/var/tmp/recorders-");
 const recorded = createExecutors({ os: { toolPaths: [recorders] } });
@@ -60,7 +60,7 @@ function world(options: WorldOptions = {}) {
 const hostileScript = "#!/bin/sh\necho HOSTILE >&2\n";
 const hostilePython = "import sys; sys.stderr.write('HOSTILE')\n";
 
-/** A repository that tries to run its code in every package manager, and has what each of them needs. */
+/** A repository that tries to run its code in every package manager, with the files that each of them needs. */
 const hostileTree: Record<string, string> = {
   "package.json": JSON.stringify({
     name: "project",
@@ -101,7 +101,7 @@ const hostileTree: Record<string, string> = {
   ".git-hooks/post-checkout": hostileScript,
 };
 
-/** What an earlier command may leave behind, in the tree and in the home folder. */
+/** Files that an earlier command may have left, in the tree and in the home folder. */
 const leave = [
   'site=$(python3 -c "import site; print(site.getusersitepackages())"); mkdir -p "$site" ~/.config/{pip,uv,go,pnpm} ~/.cargo node_modules/.bin .venv/bin',
   `echo "import sys; sys.stderr.write('HOSTILE')" > "$site/left.pth"; cp "$site/left.pth" "$site/usercustomize.py"`,
@@ -232,7 +232,7 @@ const realManagers: Record<string, RealManager> = {
         name: "project",
         packageManager: "yarn@4.9.0",
         dependencies: { "left-pad": "1.0.0" },
-        // Allows its scripts, whatever the settings say.
+        // Allows its scripts regardless of the settings.
         dependenciesMeta: { "left-pad": { built: true } },
       }),
     },
@@ -417,7 +417,7 @@ describe("installing packages", () => {
     expect(await preview("install_package", {})).toContain("yarn install");
   });
 
-  test("a requirements.txt of names, versions, markers and hashes is installed as it is", async () => {
+  test("a requirements.txt of names, versions, markers and hashes is installed unchanged", async () => {
     const lines = [
       "# ours",
       "flask==3.0  # web",
@@ -460,7 +460,7 @@ describe("installing packages", () => {
     expect(await bindings()).not.toEqual(before);
   });
 
-  test("a lockfile is installed as it is", () => {
+  test("a lockfile is installed unchanged", () => {
     expect(
       installCommand({
         manager: "npm",

@@ -11,7 +11,7 @@ import { runSpec, toolsetWorld } from "../../support/toolset-world.ts";
 const directory = mkdtempSync("/var/tmp/golem-setups-test-");
 chmodSync(directory, 0o711);
 const setups = new SetupCache(join(directory, "setups"));
-// A path with a space is not mounted as an overlay, as if this machine had none.
+// A path with a space cannot be mounted as an overlay, so this tests a machine without overlays.
 const readOnly = createExecutors({ os: { setups: new SetupCache(join(directory, "read only")) } });
 const overlays = createExecutors({ os: { setups } });
 const { available, reason } = await overlays.availability("os");

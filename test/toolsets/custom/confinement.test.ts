@@ -3,7 +3,7 @@ import { createServer } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { customTools, sharedCustomTools } from "../../support/custom-tools-world.ts";
 
-/** One function per attack; each gives `reached: …` when it got what it wanted. */
+/** One function per attack. Each returns `reached: …` if it succeeds. */
 const attacks = {
   "reads a file through a package": `const { OverlayFs } = await import("just-bash");
     const text = await new OverlayFs({ root: "/etc" }).readFile("/home/user/project/passwd"); return "reached: " + text;`,
@@ -151,7 +151,7 @@ describe("a tool that misbehaves", () => {
   test.each([
     ["loop", "TIMEOUT", /did not finish within 1 s/],
     ["hang", "TIMEOUT", /did not finish within 1 s/],
-    ["crash", "EXECUTION_ERROR", /was ended: a stray error/],
+    ["crash", "EXECUTION_ERROR", /was stopped: a stray error/],
     ["grow", "EXECUTION_ERROR", /too much memory/],
     ["swell", "EXECUTION_ERROR", /process of|allocat/i],
     ["huge", "EXECUTION_ERROR", /sent a line that is too long/],

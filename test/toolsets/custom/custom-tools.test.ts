@@ -377,7 +377,7 @@ describe("approval of custom tools", () => {
     expect(await kindOf("other")).toBe("refuse");
   });
 
-  test("a tool blocked by name stays blocked whatever its own needsApproval, also at execution", async () => {
+  test("a tool blocked by name stays blocked with any needsApproval of its own, also at execution", async () => {
     const { review, run } = shared();
 
     expect((await review("barred")).kind).toBe("refuse");

@@ -19,7 +19,7 @@ test("the last step is undone as a whole, then the one before it", async () => {
   await expect(call("undo", {})).rejects.toThrow("made no change that can be undone");
 });
 
-test("the last change of one file is undone, whatever came after", async () => {
+test("the last change of one file is undone, even after other changes", async () => {
   const { call, sandbox, preview } = await world();
   await call("write_file", { path: "a.txt", content: "A\n" });
   await call("write_file", { path: "b.txt", content: "B\n" });

@@ -61,7 +61,7 @@ describe("reading", () => {
     const edited = hub.as("mallory").comment(7, "Thanks");
     await github.github.createComment(7, `Status ${"x".repeat(500)}<!-- golem-forge:status -->`);
     hub.as("mallory").editComment(edited.id, "/approve all");
-    // GitHub tells times in seconds.
+    // GitHub's times are in seconds.
     edited.createdAt = new Date(edited.createdAt.getTime() - 10_000);
     edited.updatedAt = new Date(edited.updatedAt.getTime() + 10_000);
 

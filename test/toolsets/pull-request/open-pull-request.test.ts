@@ -172,7 +172,7 @@ test("no changes, too many files or too many bytes are refused before anything i
   await expect(empty.call("open_pull_request", { title: "Nothing" })).rejects.toThrow(
     "There are no changes to propose",
   );
-  // The preview is made before anybody is asked, so nobody is asked to approve nothing.
+  // The preview is computed before the request, so people are not asked to approve an empty change.
   await expect(empty.preview("open_pull_request", { title: "Nothing" })).rejects.toThrow(
     "There are no changes to propose",
   );
@@ -187,7 +187,7 @@ test("no changes, too many files or too many bytes are refused before anything i
   expect([...empty.pushes, ...many.pushes, ...large.pushes]).toEqual([]);
 });
 
-test("opens no pull request above the repository's limit, and asks nobody to approve it", async () => {
+test("opens no pull request above the repository's limit, and requests no approval for it", async () => {
   const first = await world();
   await first.sandbox.write("src/add.ts", "a + b\n");
   await first.call("open_pull_request", { title: "Add" });

@@ -62,7 +62,7 @@ function ripgrep(pattern: string, options: string[] = []): string[] {
   }
 }
 
-/** Searches all files as one chunk, as a repository gives them, with something else between two files. */
+/** Searches all files as one chunk, like those of a repository, with other bytes between two files. */
 async function ours(query: Partial<LineQuery>): Promise<string[]> {
   const parts: Buffer[] = [];
   const ranges: { path: string; start: number; end: number }[] = [];
@@ -91,7 +91,7 @@ describe.skipIf(!hasRipgrep)(`beside ripgrep${hasRipgrep ? "" : " (skipped: rg i
     "(?i)IMPORT|TODO", "a😀b", "😀", ".😀", "a.b", "a.{1,2}b", "日本", "[ぁ-ん]", "[a-c&&b]", "[\\w--\\d]{5}", "[a-z~~x-z]{3}",
     "\\[x\\]", "\\(y\\)", "\\$\\d+\\.\\d+", "\\S+@\\S+\\.\\w+", "https?://[^\\s]+", "(\\w+\\s+){3}", "(a|b)*c", "(a+)+$", "a.*b.*c", "foo.*bar",
     "import.*from", "function\\s+\\w+Stream\\(", "\\Aimport", "import second\\z", "(?x) f o o # comment", "(?P<name>foo)", "(?:foo|bar){1,2}", "a+?b", "x{0}foo", "()", "a||b",
-    // What could also match a line break.
+    // Expressions that could also match a line break.
     "foo\\s+bar", "\\)\\s*\\{", "\\{\\s*return", ";\\s*end", "import\\s+\\w+\\s+import", "^\\s+y", "^\\s*import", "x\\s*$", "[^a]+foo", "\\W+import", "[\\s\\S]+foo", "foo[^x]*$", "(?s)foo.*bar", "(?s).+",
     "\\s{2,}", "\\s*\\S+\\s*",
   ];
@@ -139,7 +139,7 @@ describe.skipIf(!hasRipgrep)(`beside ripgrep${hasRipgrep ? "" : " (skipped: rg i
     );
   });
 
-  // What ripgrep 13 refuses and later versions take, or what is only meant literally.
+  // Expressions that ripgrep 13 refuses and later versions accept, or that are meant literally.
   test.each(["(?=a)", "(a)\\1", "a\\nb", "[b-a]", "a{3,2}", "(", ")", "[a", "*", "\\", "\\q", "\\p{Nope}"])(
     "%j is refused by both",
     async (pattern) => {

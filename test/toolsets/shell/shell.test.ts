@@ -7,7 +7,7 @@ const executors = createExecutors({ os: false });
 afterAll(() => executors.close());
 let runs = 0;
 
-/** A world of its own session: sessions are kept by the commit they stand on. */
+/** A world with its own session, since sessions are reused by base commit. */
 function world(options: WorldOptions = {}) {
   runs += 1;
   const commit = String(runs).padStart(40, "0");
