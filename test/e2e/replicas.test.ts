@@ -289,7 +289,7 @@ describe.skipIf(!postgresPrograms)("a replica with a database of its own", () =>
 
     await expect.poll(replica.hasEnded).toBe(true);
     expect(await replica.end("SIGKILL")).toBe(1);
-    expect(stories.printed()).toMatch(/"level":60,.*The process ends because of a defect\. .*an unexpected defect/);
+    expect(stories.printed()).toMatch(/"level":60,.*The process is exiting because of a bug\. .*an unexpected defect/);
   });
 });
 
