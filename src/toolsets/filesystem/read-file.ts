@@ -180,13 +180,13 @@ function isLong(text: string, lines: number): boolean {
   return text.length > maxWholeLength || estimateTokens(text) > maxWholeTokens;
 }
 
-/** Shows the start and the end of a long file and, of its middle, the lines that begin something. */
+/** Shows the start and the end of a long file and, of its middle, the first lines of its blocks. */
 function outline(path: string, text: string): string {
   const lines = splitLines(text);
   const tail = lines.length - tailLines;
   const isMarkdown = /\.(?:md|mdx|markdown)$/i.test(path);
   const begins = lines.flatMap((line, at) => {
-    const isOutlined = isMarkdown ? /^#{1,4} \S/.test(line) : beginsSomething(line, lines[at + 1] ?? "");
+    const isOutlined = isMarkdown ? /^#{1,4} \S/.test(line) : beginsBlock(line, lines[at + 1] ?? "");
     return at >= headLines && at < tail && isOutlined ? [at] : [];
   });
   // If there are too many, those in a class or a function are left out.
@@ -201,13 +201,19 @@ function outline(path: string, text: string): string {
   return `=== ${path} ===\n${range}\n${shown.join("\n")}`;
 }
 
-/** True for a line with deeper lines below, such as the first of a function, apart from statements and comments. */
-function beginsSomething(line: string, next: string): boolean {
-  const depth = /^[\t ]*/.exec(line)?.[0].replaceAll("\t", "    ").length ?? 0;
-  if (depth > 4 || !/^\s*[\w@"'#$[]/.test(line)) return false;
-  if (/^\s*(?:if|else|elif|for|while|switch|case|try|catch|except|finally|with|return|do|when|end)\b/.test(line)) return false;
-  if (/^(?:export |public |static |async |pub )*(?:function|class|interface|type|enum|def|fn|func|struct|trait|impl|module)\b/.test(line.trimStart())) return true;
-  return /[{(:[]\s*$|=>\s*$/.test(line) && /^[\t ]/.test(next) && next.search(/\S/) > line.search(/\S/);
+const statement = /^(?:if|else|elif|for|while|switch|case|try|catch|except|finally|with|return|do|when|end)\b/;
+const modifiers = /^(?:export |public |static |async |pub )*/;
+const declaration = /^(?:function|class|interface|type|enum|def|fn|func|struct|trait|impl|module)\b/;
+const opensBlock = /[{(:[]\s*$|=>\s*$/;
+const maxOutlinedIndent = 4;
+
+/** True for the first line of a declaration or of another indented block, unless it is a statement or a comment. */
+function beginsBlock(line: string, next: string): boolean {
+  const code = line.trimStart();
+  const indent = line.slice(0, line.length - code.length).replaceAll("\t", "    ").length;
+  if (indent > maxOutlinedIndent || !/^[\w@"'#$[]/.test(code) || statement.test(code)) return false;
+  if (declaration.test(code.replace(modifiers, ""))) return true;
+  return opensBlock.test(line) && /^[\t ]/.test(next) && next.search(/\S/) > line.search(/\S/);
 }
 
 function countLines(text: string): number {

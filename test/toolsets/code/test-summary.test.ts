@@ -282,7 +282,9 @@ test("a long report is parsed in a separate process, and a hostile one ends with
   expect(await readReport({ report: "tap", stdout: passing, stderr: "" })).toMatchObject({ passed: 7, failed: 0 });
   const end = `${"PASSED test_a.py::test_a\n".repeat(20_000)}FAILED test_a.py::test_b[x y] - assert 1\n1 failed, 2 passed in 3s`;
   const events = `{"Action":"pass","Package":"a","Test":"TestA"}\n`.repeat(6_000);
-  expect(await readReport({ report: "go", stdout: events, stderr: "" }, { killAfterMs: 1 })).toMatchObject({ passed: 1 });
+  expect(await readReport({ report: "go", stdout: events, stderr: "" }, { killAfterMs: 1 })).toMatchObject({
+    passed: 1,
+  });
   const killed = await readReport({ report: "pytest", stdout: end, stderr: "" }, { killAfterMs: 1 });
   expect(killed).toMatchObject({ passed: 2, failed: 1, failures: [{ name: "test_a.py::test_b[x y]" }] });
   expect(await readReport({ report: "vitest", stdout: nothing, stderr: "" })).toBeUndefined();

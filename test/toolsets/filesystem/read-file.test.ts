@@ -88,8 +88,14 @@ test("a file too large for the context is refused with an estimate, the limit an
 });
 
 test("a long file is shown by its start, its end and the declarations between, unless the call names lines", async () => {
-  const functions = Array.from({ length: 400 }, (_, at) => `export function f${at}() {\n  return "value ${at} of many";\n}\n`);
-  const { call } = await world({ "long.ts": functions.join("\n"), "long.md": "# Title\n\nSome words.\n".repeat(1_500) });
+  const functions = Array.from(
+    { length: 400 },
+    (_, at) => `export function f${at}() {\n  return "value ${at} of many";\n}\n`,
+  );
+  const { call } = await world({
+    "long.ts": functions.join("\n"),
+    "long.md": "# Title\n\nSome words.\n".repeat(1_500),
+  });
 
   const { llmContent } = await call("read_file", { path: "long.ts" });
 
