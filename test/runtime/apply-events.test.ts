@@ -1,6 +1,9 @@
 import { describe, expect, test } from "vitest";
+import { transition } from "xstate";
 import type { LoggedEvent, RunEvent } from "#domain/events.ts";
 import type { OpenCall } from "#domain/run.ts";
+import type { EffectRequest } from "#machines/effects.ts";
+import { workerMachine } from "#machines/worker-machine.ts";
 import { applyEvents, initialRun, stateName } from "#runtime/apply-events.ts";
 import type { RunRow } from "#runtime/store/store.ts";
 import { sampleSnapshot, sampleSpec } from "../support/store-samples.ts";
@@ -62,6 +65,27 @@ test("a new run opens its sandbox and shows its status", () => {
 
 test("an empty inbox changes nothing", () => {
   expect(applyEvents(rowOf(sampleSnapshot("idle")), [], { now: 0, elapsedMs: 0 })).toBeUndefined();
+});
+
+test("events lead to the states and the effects of XState's own transition", () => {
+  let row = rowOf(sampleSnapshot("preparing", { hasBase: false }));
+  let expected = workerMachine.resolveState(row.snapshot);
+  for (const event of [opened, comment, stop, resume, opened, cancel]) {
+    const { snapshot, kinds } = apply(row, event);
+    const [after, actions] = transition(workerMachine, expected, event);
+
+    expect({ value: snapshot.value, context: snapshot.context }).toEqual({
+      value: after.value,
+      context: after.context,
+    });
+    const requested = actions.flatMap(
+      ({ params }) => (params as { effects?: EffectRequest[] } | undefined)?.effects ?? [],
+    );
+    expect(kinds.filter((kind) => kind !== "status.show")).toEqual(requested.map(({ kind }) => kind));
+    row = rowOf(snapshot);
+    expected = after;
+  }
+  expect(stateName(row.snapshot)).toBe("ended");
 });
 
 describe("events", () => {

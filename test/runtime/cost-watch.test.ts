@@ -29,9 +29,9 @@ test("people are warned once when most of a repository's daily budget is used, b
   const { spend, warnings, checked } = await watched(8);
 
   spend();
-  await vi.waitFor(() => expect(warnings).toHaveLength(1));
+  await vi.waitFor(() => expect(warnings).toHaveLength(1), { timeout: 60_000 });
   spend();
-  await vi.waitFor(() => expect(checked).toHaveBeenCalledTimes(4));
+  await vi.waitFor(() => expect(checked).toHaveBeenCalledTimes(4), { timeout: 60_000 });
 
   expect(warnings).toEqual([{ scope: "repository", repository: "ada/engine", spent: 8, limit: 10 }]);
 });
@@ -41,14 +41,16 @@ test("most of the deployment's budget of a day is warned about", async () => {
 
   spend();
 
-  await vi.waitFor(() => expect(warnings).toContainEqual({ scope: "total", spent: 80, limit: 100 }));
+  await vi.waitFor(() => expect(warnings).toContainEqual({ scope: "total", spent: 80, limit: 100 }), {
+    timeout: 60_000,
+  });
 });
 
 test("less than the percentage of the policy is not warned about", async () => {
   const { spend, warnings, checked } = await watched(7.9);
 
   spend();
-  await vi.waitFor(() => expect(checked).toHaveBeenCalledTimes(2));
+  await vi.waitFor(() => expect(checked).toHaveBeenCalledTimes(2), { timeout: 60_000 });
 
   expect(warnings).toEqual([]);
 });

@@ -96,7 +96,7 @@ describe("authorization", () => {
     expectNothingDone();
 
     restore();
-    await vi.waitFor(() => expect(runs.startRun).toHaveBeenCalledOnce(), { timeout: 5_000 });
+    await vi.waitFor(() => expect(runs.startRun).toHaveBeenCalledOnce(), { timeout: 60_000 });
     expect(world.replies).toEqual([]);
   });
 
@@ -134,7 +134,7 @@ describe("authorization", () => {
 
       await world.comment({ login: "tom" });
 
-      await vi.waitFor(() => expect(runs.record).toHaveResolved(), { timeout: 5_000 });
+      await vi.waitFor(() => expect(runs.record).toHaveResolved(), { timeout: 60_000 });
       await world.bot.idle();
       expect(world.replies).toEqual([expect.stringContaining("tom, you need write access")]);
       expect(world.reactions).toEqual([]);
@@ -661,7 +661,7 @@ describe("replies", () => {
 
     await world.comment({ body: "/help", comment: { id: 77 } });
 
-    await vi.waitFor(async () => expect(await world.store.nextDeliveryInMs()).toBeUndefined(), { timeout: 5_000 });
+    await vi.waitFor(async () => expect(await world.store.nextDeliveryInMs()).toBeUndefined(), { timeout: 60_000 });
     expect(world.replies).toHaveLength(1);
     expect(world.replies[0]).toContain("`/run <worker> [task]`");
   });
