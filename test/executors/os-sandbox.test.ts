@@ -24,8 +24,10 @@ import { workspaceTree } from "#toolsets/run-command.ts";
 import { startGitServer } from "../support/git-server.ts";
 import { memoryWorkspace } from "../support/memory-workspace.ts";
 
-const directory = mkdtempSync(join(tmpdir(), "golem-os-test-"));
-chmodSync(directory, 0o711);
+const parent = mkdtempSync(join(tmpdir(), "golem-os-test-"));
+chmodSync(parent, 0o711);
+/** The executor creates this folder. */
+const directory = join(parent, "sandboxes");
 const limits = {
   memoryMb: 1_024,
   diskMb: 96,
@@ -46,7 +48,7 @@ afterEach(async () => {
 });
 afterAll(async () => {
   await executor.close();
-  rmSync(directory, { recursive: true });
+  rmSync(parent, { recursive: true });
 });
 
 async function open(): Promise<ExecSession> {

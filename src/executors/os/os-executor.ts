@@ -101,6 +101,7 @@ function missingRequirement(): string | undefined {
 
 function prepare(options: OsExecutorOptions, user: SandboxUser): SandboxResources {
   const parent = options.directory ?? tmpdir();
+  mkdirSync(parent, { recursive: true, mode: 0o711 });
   removeAbandoned(parent);
   removeAbandonedGroups();
   // The sandboxes' own folders are private; this one must let their users through. Fails if the name already exists.

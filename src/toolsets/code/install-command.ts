@@ -173,12 +173,19 @@ const keepLockfile = [
   "exit 1",
 ].join("\n");
 
+/**
+ * Returns a line of bash that makes Yarn 4 repack archives without threads, which need a gigabyte more in large
+ * projects. Yarn 3 refuses settings that it does not know, so the line depends on the version.
+ */
+export function limitYarnMemory(version: string): string {
+  return `case "${version}" in 4.*) export YARN_TASK_POOL_MODE=async;; esac`;
+}
+
 /** Wraps a yarn command in a version check: Yarn 1 and later versions share a program name but rewrite each other's lockfile. */
 function checkingVersion(name: string, pattern: string, yarn: string[]): string[] {
   const script = [
     "version=$(yarn --version) || exit",
-    // Threads that repack the archives need a gigabyte more in large projects. Yarn 3 refuses settings it does not know.
-    'case "$version" in 4.*) export YARN_TASK_POOL_MODE=async;; esac',
+    limitYarnMemory("$version"),
     `case "$version" in ${pattern}) exec "$@";; esac`,
     `echo "The project needs Yarn ${name}, and this sandbox has Yarn $version." >&2`,
     "exit 1",

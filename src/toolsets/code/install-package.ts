@@ -17,7 +17,13 @@ import {
 } from "#toolsets/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import type { CodeConfig } from "./code-config.ts";
-import { describeMissingProgram, installCommand, packageRequirementsOf, registryHosts } from "./install-command.ts";
+import {
+  describeMissingProgram,
+  installCommand,
+  limitYarnMemory,
+  packageRequirementsOf,
+  registryHosts,
+} from "./install-command.ts";
 import { findManager, installFiles, managers, type PackageManager } from "./install-files.ts";
 
 const inputSchema = z.object({
@@ -104,6 +110,12 @@ function previewSetup({ commands, key, isOfDefaultBranch }: ProjectSetup, settin
 /** The home folder is another mount, into which pnpm cannot link: every package would be on disk twice, and in the cache. */
 const pnpmStore = "/workspace/.pnpm-store";
 
+/** Runs before the setup commands. */
+const setupStart = [
+  `trap 'rm -rf ${pnpmStore}' EXIT`,
+  `if [ -f yarn.lock ]; then ${limitYarnMemory("$(yarn --version 2> /dev/null)")}; fi`,
+];
+
 async function executeSetup(
   { commands, key, isOfDefaultBranch }: ProjectSetup,
   context: ToolContext,
@@ -121,7 +133,7 @@ async function executeSetup(
   const ran = await runCommand(services, {
     tier: settings.tier,
     request: {
-      command: ["bash", "-e", "-o", "pipefail", "-c", [`trap 'rm -rf ${pnpmStore}' EXIT`, ...commands].join("\n")],
+      command: ["bash", "-e", "-o", "pipefail", "-c", [...setupStart, ...commands].join("\n")],
       env: {
         GOPROXY: "https://proxy.golang.org",
         GOFLAGS: "-modcacherw",

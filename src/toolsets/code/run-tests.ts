@@ -16,7 +16,14 @@ import {
 import type { ToolServices } from "#toolsets/toolset.ts";
 import type { CodeConfig } from "./code-config.ts";
 import { describeMissingProgram } from "./install-command.ts";
-import { changedPackages, findTestRunner, type TestReport, type TestRunner, withProjectPython } from "./test-runner.ts";
+import {
+  changedPackages,
+  findTestRunner,
+  packageManifests,
+  type TestReport,
+  type TestRunner,
+  withProjectPython,
+} from "./test-runner.ts";
 import { isForeignFrame, summarizeTests, TestSummary } from "./test-summary.ts";
 
 const inputSchema = z.object({
@@ -56,7 +63,7 @@ async function execute(
   if (!runner) {
     throw new ToolError(`There is no test runner I know in ${folder || "the repository"}.`, {
       code: "UNAVAILABLE",
-      suggestion: await suggestFolders(services.workspace),
+      suggestion: suggestFolders(await packageFolders(services.workspace)),
     });
   }
   const ran = await runCommand(services, {
@@ -85,13 +92,16 @@ async function execute(
 /** The folders with a manifest that a suggestion names. */
 const maxSuggestedFolders = 12;
 
-async function suggestFolders(workspace: Workspace): Promise<string> {
+/** The folders of a monorepo's packages, without its examples. */
+async function packageFolders(workspace: Workspace): Promise<string[]> {
   const folders = (await workspace.paths()).flatMap((path) => {
-    const [, folder] =
-      /^(?!.*(?:node_modules|examples?)\/)(.+)\/(?:package\.json|pyproject\.toml|go\.mod|Cargo\.toml)$/.exec(path) ??
-      [];
-    return folder === undefined ? [] : [folder];
+    const [, folder = ""] = /^(?!.*(?:node_modules|examples?)\/)(.+)\/([^/]+)$/.exec(path) ?? [];
+    return folder !== "" && packageManifests.includes(posix.basename(path)) ? [folder] : [];
   });
+  return [...new Set(folders)];
+}
+
+function suggestFolders(folders: readonly string[]): string {
   if (folders.length === 0) return "Give the folder of the project in `path`, or start its tests with run_code.";
   const shown = folders.slice(0, maxSuggestedFolders).join(", ");
   const more = folders.length > maxSuggestedFolders ? ` and ${folders.length - maxSuggestedFolders} more` : "";
@@ -125,9 +135,26 @@ async function findTests(workspace: Workspace, path: string | undefined): Promis
       return { ...found, runner: { ...found.runner, reason: `${found.runner.reason} ${reason}` } };
   }
   const runner = await findTestRunner(workspace, "");
+  if (runner?.scriptOfAllPackages !== undefined) await requirePackage(workspace, runner.scriptOfAllPackages, changed);
   if (!runner || changed.length === 0) return { folder: "", runner };
   const reason = `Changed packages: ${changed.join(", ")}; name one in path to run only its tests.`;
   return { folder: "", runner: { ...runner, reason: `${runner.reason} ${reason}` } };
+}
+
+/** The number of packages whose tests one call runs if it names none. */
+const maxPackagesAtOnce = 5;
+
+/** Refuses to run the tests of a large monorepo as a whole, which takes minutes or more memory than there is. */
+async function requirePackage(workspace: Workspace, script: string, changed: readonly string[]): Promise<void> {
+  const folders = await packageFolders(workspace);
+  if (folders.length <= maxPackagesAtOnce) return;
+  throw new ToolError(
+    `The test script of the root, \`${script}\`, starts the tests of all ${folders.length} packages.`,
+    {
+      code: "INVALID_ARGUMENTS",
+      suggestion: `${suggestFolders(changed.length > 0 ? changed : folders)} \`.\` runs all.`,
+    },
+  );
 }
 
 /** Returns the arguments that name tests, relative to the folder in which the runner starts. */
@@ -211,7 +238,7 @@ function indent(text: string): string {
 
 /** Makes paths relative to the root, as the file tools expect them. */
 function relativePaths(text: string): string {
-  return text.replace(/file:\/\/\/workspace\/|(?<![\w.~/-])\/workspace\//g, "");
+  return text.replace(/file:\/\/(?:\/workspace\/|(?=[\w.@]))|(?<![\w.~/-])\/workspace\//g, "");
 }
 
 /** Tests that passed, and Node's warning about a program that sets FORCE_COLOR itself. */

@@ -27,15 +27,20 @@ export interface TestRunner {
   report: TestReport;
   /** A sentence that explains why this runner was chosen. */
   reason: string;
+  /** The script of a monorepo's root that starts the tests of all its packages. */
+  scriptOfAllPackages?: string;
 }
 
 /** Returns the test runner indicated by a folder's files; undefined if there is no known one. */
 export async function findTestRunner(workspace: Workspace, folder: string): Promise<TestRunner | undefined> {
   const at = (name: string) => (folder === "" ? name : `${folder}/${name}`);
   const has = (name: string) => workspace.exists(at(name));
-  const manifest = await readManifest(workspace, at("package.json"));
-  const ofNode = manifest && nodeRunner(manifest, await runnersWithSettings(has));
+  const nxProject = (await has("project.json")) ? await textOf(workspace, at("project.json")) : undefined;
+  const manifest = (await readManifest(workspace, at("package.json"))) ?? (nxProject && noManifest);
+  const ofNode = manifest && nodeRunner(manifest, await runnersWithSettings(workspace, at));
   if (ofNode) return ofNode;
+  const ofNx = nxProject && nxRunner(nxProject);
+  if (ofNx) return ofNx;
   if (await has("go.mod")) {
     return { name: "go test", command: ["go", "test", "-json", "./..."], report: "go", reason: "There is a go.mod." };
   }
@@ -99,8 +104,8 @@ export function withProjectPython(command: readonly string[]): string[] {
   return program === "python3" ? ["bash", "-c", projectPython, "python3", ...args] : [...command];
 }
 
-/** Files that mark a folder as a package with its own tests. */
-const packageManifests = ["package.json", "pyproject.toml", "go.mod", "Cargo.toml"];
+/** Files that mark a folder as a package with its own tests. Nx has packages with a `project.json` only. */
+export const packageManifests = ["package.json", "project.json", "pyproject.toml", "go.mod", "Cargo.toml"];
 
 /**
  * Returns the packages below the root that the run has changed: for each changed file, the nearest folder with a
@@ -161,14 +166,45 @@ function wordsAfterChecks(script: string): string[] {
   return areChecks && /^[\w\s@./:=,+-]+$/.test(last) ? last.split(/\s+/) : [];
 }
 
-/** Returns the runners whose settings a folder has. */
-async function runnersWithSettings(has: (name: string) => Promise<boolean>): Promise<Set<string>> {
+/** Returns the runners whose settings a folder has. Those of vitest may be in the settings of Vite. */
+async function runnersWithSettings(workspace: Workspace, at: (name: string) => string): Promise<Set<string>> {
   const found = new Set<string>();
-  for (const name of ["vitest", "jest"]) {
-    const files = ["ts", "mts", "js", "mjs", "cjs"].map((ending) => has(`${name}.config.${ending}`));
-    if ((await Promise.all(files)).includes(true)) found.add(name);
+  for (const ending of ["ts", "mts", "js", "mjs", "cjs"]) {
+    const ofVite = at(`vite.config.${ending}`);
+    for (const name of ["vitest", "jest"]) if (await workspace.exists(at(`${name}.config.${ending}`))) found.add(name);
+    if ((await workspace.exists(ofVite)) && /\btest\s*:/.test(await textOf(workspace, ofVite))) found.add("vitest");
   }
   return found;
+}
+
+/** Starts no background process and asks no question, for which a sandbox has no use. */
+const monorepoEnvironment = { NX_DAEMON: "false", NX_TUI: "false", TURBO_TELEMETRY_DISABLED: "1", CI: "1" };
+
+/** Programs and options that start the scripts of a monorepo's packages. */
+const startsPackages =
+  /(?:^|[\s&|;])(?:nx|turbo|lerna|rush|wsrun|ultra)\s|\bpnpm (?:\S+ )*(?:-r|--recursive|--filter)\b|\byarn workspaces\b|\s--workspaces\b/;
+
+const NxProject = z.object({ name: z.string(), targets: z.object({ test: z.unknown() }) });
+
+/** Returns the command that starts the `test` target of an Nx project. */
+function nxRunner(projectJson: string): TestRunner | undefined {
+  const project = NxProject.safeParse(parseJson(projectJson)).data;
+  if (project?.targets.test === undefined) return undefined;
+  return {
+    name: "nx test",
+    command: ["npx", "--no-install", "nx", "run", `${project.name}:test`],
+    env: monorepoEnvironment,
+    report: "plain",
+    reason: "project.json has a target `test`.",
+  };
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 function nodeRunner(
@@ -232,9 +268,8 @@ function nodeRunner(
     return { name: "node --test", command, report: "tap", reason: because };
   }
   if (!hasScript) return undefined;
-  // Nx starts a background process and Turborepo asks about telemetry, neither of which a sandbox has a use for.
-  const env = { NX_DAEMON: "false", NX_TUI: "false", TURBO_TELEMETRY_DISABLED: "1", CI: "1" };
-  return { name: "npm test", command: npmTest, env, report: "plain", reason: because };
+  const all = startsPackages.test(script) ? { scriptOfAllPackages: script } : {};
+  return { name: "npm test", command: npmTest, env: monorepoEnvironment, report: "plain", reason: because, ...all };
 }
 
 // A file that cannot be imported would otherwise keep all tests from running.
@@ -301,6 +336,8 @@ export interface PackageManifest {
   /** The names of all dependencies. */
   dependencies: ReadonlySet<string>;
 }
+
+const noManifest: PackageManifest = { scripts: {}, dependencies: new Set() };
 
 /** Reads a package.json; undefined if there is none. Throws a ToolError if it is not JSON. */
 export async function readManifest(workspace: Workspace, path: string): Promise<PackageManifest | undefined> {

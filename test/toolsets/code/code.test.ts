@@ -392,6 +392,11 @@ describe("the test runner and the formatter of a project", () => {
     [{ "package.json": '{"scripts":{"test":"node --test --test-reporter tap"}}' }, "node --test"],
     [{ "package.json": '{"scripts":{"test":"turbo run test"}}' }, "npm test"],
     [{ "package.json": "{}", "vitest.config.ts": "" }, "vitest"],
+    [{ "package.json": "{}", "vite.config.mts": "export default { test: { globals: true } };" }, "vitest"],
+    [{ "package.json": "{}", "vite.config.ts": "export default { plugins: [] };" }, undefined],
+    [{ "project.json": '{"name":"a","targets":{}}', "jest.config.ts": "" }, "jest"],
+    [{ "project.json": '{"name":"a","targets":{"test":{}}}' }, "nx test"],
+    [{ "project.json": '{"name":"a","targets":{"build":{}}}' }, undefined],
     [{ "tox.ini": "commands = pytest", "tests/test_a.py": "import unittest\n" }, "pytest"],
     [{ "tox.ini": "commands = python -m unittest", "tests/test_a.py": "import unittest\n" }, "unittest"],
     [{ "Cargo.toml": "" }, "cargo test"],
@@ -459,6 +464,46 @@ describe("the test runner and the formatter of a project", () => {
     await expect(refusal).rejects.toMatchObject({
       suggestion: "Give the folder of a package in `path`: libs/b, packages/a.",
     });
+  });
+
+  test.each([
+    ["nx run-many -t test", true],
+    ["npm run lint && turbo run test", true],
+    ["pnpm -r test", true],
+    ["pnpm --filter './packages/*' test", true],
+    ["npm test --workspaces", true],
+    ["make nx", false],
+  ])("the root's script %j starts the tests of all packages: %j", async (script, startsAll) => {
+    const files = { "package.json": JSON.stringify({ scripts: { test: script } }) };
+
+    const runner = await findTestRunner(memoryWorkspace(files), "");
+
+    expect(runner?.scriptOfAllPackages).toBe(startsAll ? script : undefined);
+  });
+
+  test("in a large monorepo, the tests of all packages run only if the root is named", async () => {
+    const names = ["a", "b", "c", "d", "e"].map((name) => `libs/${name}`);
+    const { call, sandbox } = await world({
+      files: {
+        "package.json": JSON.stringify({ scripts: { test: "turbo run test" } }),
+        ...Object.fromEntries(names.map((name) => [`${name}/project.json`, '{"name":"x","targets":{"test":{}}}'])),
+        "libs/f/package.json": '{"scripts":{"test":"mocha"}}',
+      },
+    });
+    const unchanged = call("run_tests", {});
+    await expect(unchanged).rejects.toMatchObject({
+      message: `The test script of the root, \`turbo run test\`, starts the tests of all 6 packages.`,
+      suggestion: `Give the folder of a package in \`path\`: ${names.join(", ")}, libs/f. \`.\` runs all.`,
+    });
+    await sandbox.write("libs/a/new.ts", "");
+    await sandbox.write("libs/c/new.ts", "");
+
+    const changed = call("run_tests", {});
+
+    await expect(changed).rejects.toMatchObject({
+      suggestion: "Give the folder of a package in `path`: libs/a, libs/c. `.` runs all.",
+    });
+    expect((await call("run_tests", { path: "." })).llmContent).toContain("npm test:");
   });
 
   test("unittest imports a package in src without installing it", async () => {

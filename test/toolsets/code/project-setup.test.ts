@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { createExecutors, type Executors } from "#executors/create-executors.ts";
@@ -13,7 +13,10 @@ chmodSync(directory, 0o711);
 const setups = new SetupCache(join(directory, "setups"));
 // A path with a space cannot be mounted as an overlay, so this tests a machine without overlays.
 const readOnly = createExecutors({ os: { setups: new SetupCache(join(directory, "read only")) } });
-const overlays = createExecutors({ os: { setups } });
+const tools = join(directory, "tools");
+mkdirSync(join(tools, "bin"), { recursive: true });
+writeFileSync(join(tools, "bin/yarn"), "#!/bin/sh\necho 4.9.1\n", { mode: 0o755 });
+const overlays = createExecutors({ os: { setups, toolPaths: [tools] } });
 const { available, reason } = await overlays.availability("os");
 await readOnly.availability("os");
 afterAll(async () => {
@@ -43,11 +46,13 @@ let runs = 0;
 async function run({
   branch = "main",
   changes = {},
+  commands = setup,
   repositoryId = 7,
   executors = overlays,
 }: {
   branch?: "main" | "feature";
   changes?: Record<string, string>;
+  commands?: string[];
   repositoryId?: number;
   executors?: Executors;
 } = {}) {
@@ -55,7 +60,7 @@ async function run({
   const id = `setup-run-${runs}`;
   const sandbox = Object.assign(memoryWorkspace(files), { isOnDefaultBranch: branch === "main" });
   for (const [path, text] of Object.entries(changes)) await sandbox.write(path, text);
-  const worker = { ...runSpec.worker, setup };
+  const worker = { ...runSpec.worker, setup: commands };
   const spec = { ...runSpec, id, rootId: id, worker, origin: { ...runSpec.origin, repositoryId } };
   const world = await toolsetWorld(codeToolset, { sandbox, services: { executors, spec } });
   return {
@@ -119,6 +124,18 @@ describe.skipIf(!available)("the setup commands of a project", () => {
     const other = await run({ changes: lockfile });
     expect(await other.bash(read)).toContain("No such file");
     expect(await other.asks("install_package", {})).toBe(true);
+  });
+
+  test.each([
+    ["yarn.lock", "async"],
+    ["other.lock", ""],
+  ])("make Yarn 4 use less memory if there is a %s: %j", async (lockfile, mode) => {
+    const commands = ['mkdir node_modules; echo "mode: $YARN_TASK_POOL_MODE." > node_modules/seen'];
+    const world = await run({ commands, branch: "feature", changes: { [lockfile]: "" } });
+
+    await world.call("install_package", {});
+
+    expect(await world.bash("cat node_modules/seen")).toContain(`mode: ${mode}.`);
   });
 
   test("find the repository's links", async () => {
