@@ -124,8 +124,10 @@ export async function raiseCostLimit(
   if (deliveryId !== undefined && (await options.store.hasDelivery(deliveryId))) return undefined;
 
   const live = (await options.store.runsOfThread(thread)).filter(({ status }) => status !== "done").map(readable);
-  const run = live.find(({ id, snapshot }) => id === (runId ?? id) && stateName(snapshot) === "awaitingBudget");
+  const waiting = live.filter(({ snapshot }) => stateName(snapshot) === "awaitingBudget");
+  const [run, ...others] = waiting.filter(({ id }) => id === (runId ?? id));
   if (!run) throw new UserError("No run in this thread waits for a higher cost limit.");
+  if (others.length > 0) throw new UserError(severalWait(waiting, amount));
 
   await checkApprover(options, thread, { rootIds: [run.id], person: { login: by, id: byId } });
   const limit = run.snapshot.context.limits.cost + amount;
@@ -143,6 +145,11 @@ export async function raiseCostLimit(
   }
   await append(options, run, { type: "cost_limit.raised", limit, by, via }, deliveryId);
   return limit;
+}
+
+function severalWait(waiting: readonly RunRow[], amount: number): string {
+  const choices = waiting.map(({ id, spec }) => `\`/approve ${id} +$${amount}\` for ${spec.worker.name}`);
+  return `${waiting.length} runs in this thread wait for a higher cost limit. Name one: ${choices.join(", ")}.`;
 }
 
 /** See `Runs.showChanges`. */

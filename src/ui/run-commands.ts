@@ -24,7 +24,7 @@ export const runCommands = {
   },
   approve: {
     usage: "approve [id or all] [session]",
-    help: "approves a request; add `session` to approve identical calls later in this run. A JSON object in a fenced block on the next lines replaces the arguments; with any other text, nothing is approved. `/approve +$2` raises the cost limit of a run that has used it up",
+    help: "approves a request; add `session` to approve identical calls later in this run. A JSON object in a fenced block on the next lines replaces the arguments; with any other text, nothing is approved. `/approve +$2` raises the cost limit of the run that has used it up; if several have, add the run's id before the amount",
     frontEnds: ["thread", "page"],
   },
   deny: {

@@ -272,6 +272,19 @@ test("a run at its cost limit waits across a crash, and /approve +$1 by someone 
   await checkTrace();
   await checkMetrics();
   checkLog();
+
+  const both = world.open({ title: "Two at once", script: byTurn(edit, { text: "Done." }) });
+  both.comment("/run thrifty");
+  await both.botComment(/has used up its cost limit/);
+  both.comment("/run thrifty");
+  const atLimit = async () => (await both.comments()).filter((body) => body.includes("To raise the limit of this run"));
+  await expect.poll(atLimit).toHaveLength(2);
+  both.comment("/approve +$1");
+  const { body } = await both.botComment(/2 runs in this thread wait for a higher cost limit\. Name one: /);
+  const [named] = /(?<=`)\/approve \w+ \+\$1(?=` for thrifty)/.exec(body) ?? [];
+  both.comment(named ?? "");
+  await both.botComment(/The cost limit is now \\?\$1\.00\. The run continues\./);
+  await both.botComment(/✅ \*\*thrifty\*\*\n/);
 });
 
 /** The run of the story above is one trace, from before the crash to the end. */

@@ -54,7 +54,7 @@ test("any text is shortened to the limit and keeps both ends", () => {
   );
 });
 
-test("a text of 20 MB is shortened within three seconds", () => {
+test("a text of 20 MB is shortened in seconds", () => {
   const huge = "word ".repeat(4_000_000);
   const started = performance.now();
   truncateToTokens(huge, 30_000);

@@ -172,7 +172,7 @@ async function approve(
 ): Promise<string | undefined> {
   const { runs, thread, person, comment } = context;
   if (budget !== undefined) {
-    const limit = await runs.raiseCostLimit(thread, { ...person, amount: budget });
+    const limit = await runs.raiseCostLimit(thread, { ...person, amount: budget, ...(target && { runId: target }) });
     return limit === undefined
       ? "The cost limit was raised."
       : `The cost limit is now ${formatCost(limit)}. The run continues.`;

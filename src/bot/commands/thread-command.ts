@@ -142,11 +142,11 @@ const approveUsage =
 function parseApprove({ rest, more }: CommandInput): ThreadCommand {
   const changed = more === "" ? undefined : parseChangedArguments(more);
   if (changed === null) return { kind: "malformed", message: approveAloneUsage };
-  const budget = /^\+\s*\$?\s*(\d{1,6}(?:\.\d{1,2})?)\s*\$?$/.exec(rest)?.[1];
+  const [, run, budget] = /^(?:(\w{1,40})\s+)?\+\s*\$?\s*(\d{1,6}(?:\.\d{1,2})?)\s*\$?$/.exec(rest) ?? [];
   if (budget !== undefined) {
     if (changed) return { kind: "malformed", message: approveAloneUsage };
     return Number(budget) > 0
-      ? { kind: "approve", target: undefined, remember: "none", budget: Number(budget) }
+      ? { kind: "approve", target: run?.toLowerCase(), remember: "none", budget: Number(budget) }
       : { kind: "malformed", message: "To raise the cost limit, name an amount above zero, such as `/approve +$2`." };
   }
   const words = rest.split(/\s+/).filter(Boolean);

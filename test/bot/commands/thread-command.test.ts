@@ -22,6 +22,7 @@ describe("commands", () => {
       { kind: "approve", target: "k7mq", remember: "none", changedArgs: { title: "Better" } },
     ],
     ["/approve +$2", { kind: "approve", target: undefined, remember: "none", budget: 2 }],
+    ["/approve 1A2b3c4d +$2", { kind: "approve", target: "1a2b3c4d", remember: "none", budget: 2 }],
     ["/approve + 2.50$", { kind: "approve", target: undefined, remember: "none", budget: 2.5 }],
     ["/deny", { kind: "deny", target: undefined, reason: "" }],
     ["/deny k7mq it's wrong", { kind: "deny", target: "k7mq", reason: "it's wrong" }],
