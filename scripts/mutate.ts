@@ -56,7 +56,7 @@ const areas: Record<string, Area> = {
   store: {
     code: ["src/runtime/store/*.ts", "src/runtime/store/{memory,sqlite}/*.ts"],
     tests: [
-      "test/runtime/store/{apply-decision,memory-store,sqlite-store,store-model,git-store,unreadable-data,unusable-database}.test.ts",
+      "test/runtime/store/{apply-decision,sqlite-store,store-model,git-store,unreadable-data,unusable-database}.test.ts",
       "test/terminal/database-commands.test.ts",
     ],
   },

@@ -11,7 +11,7 @@ import { type Models, modelMatches } from "#models/models.ts";
 import { initialRun, stateName } from "#runtime/apply-events.ts";
 import { modelFor } from "#runtime/start/admit-worker.ts";
 import { type AttachedFile, checkAttachments } from "#runtime/start/attachments.ts";
-import { MemoryStore } from "#runtime/store/memory/memory-store.ts";
+import { type MemoryStore, openMemoryStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { readable, type Store } from "#runtime/store/store.ts";
 import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
 import { ApprovalController } from "#ui/approval-controller.ts";
@@ -64,6 +64,8 @@ export class WorkerRuntime {
   readonly #approvals: ApprovalController;
   readonly #sandbox: Workspace;
   readonly #store: Store;
+  /** The same store, if nothing outlives this process. */
+  readonly #memory: MemoryStore | undefined;
   readonly #reporter: RunReporter;
   #session: Session | undefined;
   #subscriptions: Unsubscribe[] = [];
@@ -97,7 +99,8 @@ export class WorkerRuntime {
     this.#ui = bus && createRuntimeUI(bus);
     this.#approvals = options.approvalController ?? this.#createApprovals();
     this.#sandbox = options.sandbox ?? createMemoryWorkspace();
-    this.#store = store ?? new MemoryStore();
+    if (store) this.#store = store;
+    else this.#store = this.#memory = openMemoryStore();
     this.#reporter = new RunReporter({ ui: this.#ui, onEvent: options.onEvent });
     checkCompatible(worker, this.#modelName());
     if (worker.locked) checkUnchanged(worker, { maxIterations, maxDelegationDepth });
@@ -120,7 +123,7 @@ export class WorkerRuntime {
       store: this.#store,
       root: spec,
       workspace: this.#sandbox,
-      storesChanges: !(this.#store instanceof MemoryStore),
+      storesChanges: this.#memory === undefined,
       tools: Object.values(tools).map(adaptTool),
       toolEvents,
       catalogue: workers,
@@ -217,11 +220,7 @@ export class WorkerRuntime {
   clearHistory(): void {
     let runId = this.#continues;
     this.#continues = undefined;
-    if (!(this.#store instanceof MemoryStore)) return;
-    while (runId !== undefined) {
-      const { continues } = this.#store.forget(runId) ?? {};
-      runId = continues;
-    }
+    while (this.#memory && runId !== undefined) runId = this.#memory.forget(runId)?.continues;
   }
 
   /** Interrupts a running worker, closes the tools and unsubscribes from the bus. */

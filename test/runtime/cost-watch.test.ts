@@ -1,13 +1,13 @@
 import { expect, test, vi } from "vitest";
 import { defaultPolicy } from "#config/deployment-policy.ts";
 import { type CostWarning, CostWatch } from "#runtime/run-observer.ts";
-import { MemoryStore } from "#runtime/store/memory/memory-store.ts";
+import { openMemoryStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { requireRun } from "#runtime/store/store.ts";
 import { sampleRun, sampleSnapshot, sampleSpec, sampleUsage } from "../support/store-samples.ts";
 
 /** Watches a store in which one run of a repository has cost this much today. */
 async function watched(cost: number) {
-  const store = new MemoryStore();
+  const store = openMemoryStore();
   const { origin } = sampleSpec("r1");
   const run = sampleRun("r1", [], { createdAt: Date.now(), origin: { ...origin, repositoryId: 11 } });
   await store.ingest({ run: { ...run, snapshot: sampleSnapshot("idle", { cost }) }, events: [] });

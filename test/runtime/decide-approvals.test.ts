@@ -6,7 +6,7 @@ import type { RunEvent } from "#domain/events.ts";
 import { textPreview } from "#domain/preview.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import { checkApprover, decideApprovals, pendingApprovals, revokeApproval } from "#runtime/decide-approvals.ts";
-import { MemoryStore } from "#runtime/store/memory/memory-store.ts";
+import { openMemoryStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { sampleApproval, sampleEffect, sampleRun, sampleSpec } from "../support/store-samples.ts";
 
 const { origin } = sampleSpec("r1");
@@ -22,7 +22,7 @@ async function approvalWorld(
     isPosted = true,
   }: { settings?: string; change?: Partial<Approval>; isPosted?: boolean } = {},
 ) {
-  const store = new MemoryStore();
+  const store = openMemoryStore();
   const effects = ids.map((id) => sampleEffect("r1", id));
   await store.ingest({ run: sampleRun("r1", effects), events: [] });
   for (const [index, id] of ids.entries()) {

@@ -1,11 +1,11 @@
 import { expect, test, vi } from "vitest";
 import { type DispatchTarget, localDispatch } from "#runtime/dispatch.ts";
-import { MemoryStore } from "#runtime/store/memory/memory-store.ts";
+import { openMemoryStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { sampleRun } from "../support/store-samples.ts";
 
 /** A dispatch with a limit of one run per repository. `started` lists the runs as they start; each runs until it is ended. */
 async function limitedDispatch() {
-  const store = new MemoryStore();
+  const store = openMemoryStore();
   const errors: unknown[] = [];
   const dispatch = localDispatch({ store, runsPerRepository: 1, onError: (error) => errors.push(error) });
   const started: string[] = [];

@@ -1,12 +1,12 @@
 import { expect, test, vi } from "vitest";
 import { removeExpiredData } from "#runtime/create-runtime.ts";
-import { MemoryStore } from "#runtime/store/memory/memory-store.ts";
+import { openMemoryStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { said, sampleRun, sampleStep } from "../support/store-samples.ts";
 
 const day = 24 * 60 * 60_000;
 
 test("the logs of runs that ended long ago are removed in the background, others are kept", async () => {
-  const store = new MemoryStore();
+  const store = openMemoryStore();
   for (const id of ["old1", "old2"]) {
     await store.ingest({ run: sampleRun(id), events: [{ runId: id, event: said("hello") }] });
     await store.advance(sampleStep(id, { status: "done" }));

@@ -9,7 +9,7 @@ import { type EffectHandler, type EffectHandlers, Postponed } from "#runtime/eff
 import { combineObservers } from "#runtime/run-observer.ts";
 import { RunScheduler } from "#runtime/run-scheduler.ts";
 import type { RuntimeEffect } from "#runtime/runtime-effect.ts";
-import { MemoryStore } from "#runtime/store/memory/memory-store.ts";
+import { openMemoryStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { type NewEffect, readable, requireRun } from "#runtime/store/store.ts";
 import { sampleEffect, sampleRun, sampleSnapshot, sampleSpec } from "../support/store-samples.ts";
 
@@ -22,7 +22,7 @@ function schedulerWorld(
   perform: Partial<Record<RuntimeEffect["kind"], Perform>> = {},
   { onFailure = async () => ({}) }: { onFailure?: EffectHandler["onFailure"] } = {},
 ) {
-  const store = new MemoryStore();
+  const store = openMemoryStore();
   const clock = { now: 1_000 };
   const errors: unknown[] = [];
   const performed: string[] = [];

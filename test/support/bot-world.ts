@@ -8,7 +8,8 @@ import { showComment, showIssue } from "#playground/github/shapes/thread.ts";
 import { showUser } from "#playground/github/shapes/user.ts";
 import { nameKey, type StoredComment, type User } from "#playground/github/world.ts";
 import type { Runs } from "#runtime/runs.ts";
-import { MemoryStore } from "#runtime/store/memory/memory-store.ts";
+import { openMemoryStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
+import type { Store } from "#runtime/store/store.ts";
 import { configFor, webhookSecret } from "./github-world.ts";
 import { sampleApproval, sampleView } from "./run-view.ts";
 import { TestGitHub } from "./test-github.ts";
@@ -87,7 +88,7 @@ export interface CommentEvent {
 export interface BotOptions {
   environment?: Record<string, string>;
   runs?: RecordingRuns;
-  store?: MemoryStore;
+  store?: Store;
   ready?: () => Promise<string>;
 }
 
@@ -95,7 +96,7 @@ export interface BotOptions {
 export class BotWorld {
   readonly hub: TestGitHub;
   readonly runs: RecordingRuns;
-  readonly store: MemoryStore;
+  readonly store: Store;
   readonly bot: Bot;
   url = "";
   #nextCommentId = 50;
@@ -103,7 +104,7 @@ export class BotWorld {
   static async start({
     environment,
     runs = recordingRuns(),
-    store = new MemoryStore(),
+    store = openMemoryStore(),
     ready = async () => "ready",
   }: BotOptions = {}) {
     const hub = await TestGitHub.start({ repositories: [shop] });

@@ -10,7 +10,7 @@ import { reviewCalls } from "#runtime/effects/tool-calls.ts";
 import type { FrontEnd, PostOptions } from "#runtime/front-end.ts";
 import { createLiveOutput } from "#runtime/live-output.ts";
 import type { RuntimeEffect } from "#runtime/runtime-effect.ts";
-import { MemoryStore } from "#runtime/store/memory/memory-store.ts";
+import { openMemoryStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import type { Effect } from "#runtime/store/store.ts";
 import type { StepChanges } from "#sandbox/sandbox.ts";
 import { createToolbox } from "#toolsets/toolbox.ts";
@@ -44,7 +44,7 @@ export async function effectWorld({
   isOpened = true,
   spec: changes = {},
 }: EffectWorldOptions = {}) {
-  const store = new MemoryStore();
+  const store = openMemoryStore();
   let pending: StepChanges["changes"] = [];
   const tracking = {
     pendingChanges: (step: string) => (pending.length > 0 ? { step, changes: pending } : undefined),

@@ -3,10 +3,11 @@ import type { HandlerServices } from "#bot/deliveries/handler.ts";
 import { DeliveryProcessor } from "#bot/deliveries/process-deliveries.ts";
 import { DatabaseError, OutageError, UserError } from "#domain/errors.ts";
 import type { Comment, CommentBody, GitHub } from "#domain/github.ts";
-import { MemoryStore } from "#runtime/store/memory/memory-store.ts";
+import { openMemoryStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
+import type { Store } from "#runtime/store/store.ts";
 import { type RecordingRuns, recordingRuns } from "../../support/bot-world.ts";
 
-let store: MemoryStore;
+let store: Store;
 let runs: RecordingRuns;
 let replies: string[];
 let errors: string[];
@@ -15,16 +16,16 @@ let processors: DeliveryProcessor[];
 beforeEach(() => {
   const timers = ["setTimeout", "clearTimeout", "setInterval", "clearInterval", "setImmediate"] as const;
   vi.useFakeTimers({ toFake: ["Date", ...timers] });
-  store = new MemoryStore();
+  store = openMemoryStore();
   runs = recordingRuns();
   replies = [];
   errors = [];
   processors = [];
 });
 afterEach(async () => {
-  await Promise.all(processors.map((processor) => processor.stop(0)));
   vi.restoreAllMocks();
   vi.useRealTimers();
+  await Promise.all(processors.map((processor) => processor.stop(0)));
 });
 
 function startProcessor(getPermission: GitHub["getPermission"] = async () => "write"): DeliveryProcessor {
@@ -69,7 +70,9 @@ async function save(key: string, body = "/run fixer", thread = 1, repository = "
     comment: { id: Number(key), body, user: ada, created_at },
   };
   const content = { id: `delivery ${key}`, event: "issue_comment.created", payload };
-  await store.saveDelivery({ key, queue: `${repository}#${thread}`, content });
+  const saved = store.saveDelivery({ key, queue: `${repository}#${thread}`, content });
+  await pass(0);
+  await saved;
 }
 
 /** Lets time pass, and processes everything that becomes due. */
@@ -141,7 +144,9 @@ test("a delivery that takes long is not processed by another process at the same
 
 test("a delivery whose process died is processed by another", async () => {
   await save("1");
-  await store.claimDeliveries({ leaseMs: 15_000, limit: 1 });
+  const claimed = store.claimDeliveries({ leaseMs: 15_000, limit: 1 });
+  await pass(0);
+  await claimed;
   startProcessor();
 
   await pass(14_000);
@@ -178,7 +183,9 @@ test("a command is given up when GitHub did not answer for a day, and its author
     throw new OutageError("GitHub did not answer");
   });
 
-  await pass(25 * 60 * 60_000);
+  await pass(60_000);
+  vi.setSystemTime(Date.now() + 25 * 60 * 60_000);
+  await pass(60_000);
 
   expect(replies.at(-1)).toContain("GitHub did not answer for a day, so your command was not executed.");
   expect(errors).toEqual(["Delivery delivery 1 was dropped: GitHub did not answer for a day."]);
@@ -201,9 +208,8 @@ test("a command that fails on our side is retried, and then answered with where 
 test("what GitHub refuses for good is not retried", async () => {
   runs.startRun.mockRejectedValue(new UserError("There is no worker like that."));
   await save("1");
-  const processor = startProcessor(async () => "write");
-  await pass(1_000);
-  await processor.idle();
+  startProcessor(async () => "write");
+  await pass(60_000);
 
   expect(runs.startRun).toHaveBeenCalledOnce();
   expect(await store.nextDeliveryInMs()).toBeUndefined();

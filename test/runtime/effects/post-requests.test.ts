@@ -2,12 +2,13 @@ import { describe, expect, test } from "vitest";
 import { UserError } from "#domain/errors.ts";
 import { closeApprovals, postApproval, postQuestion } from "#runtime/effects/post-requests.ts";
 import { effectWorld } from "../../support/effect-world.ts";
-import { sampleApproval, sampleEffect } from "../../support/store-samples.ts";
+import { sampleApproval, sampleEffect, sampleRun } from "../../support/store-samples.ts";
 
-/** A run, `r1`, with these approvals, of which those with a comment were posted. */
+/** A run, `r1`, and its child `r2` with these approvals, of which those with a comment were posted. */
 async function withApprovals(...approvals: { approval: ReturnType<typeof sampleApproval>; commentId?: number }[]) {
   const made = await effectWorld();
   const { store } = made;
+  await store.ingest({ run: sampleRun("r2", [], { rootId: "r1", parentId: "r1" }), events: [] });
   for (const { approval, commentId } of approvals) {
     const key = `request ${approval.id}`;
     await store.ingest({ events: [], effects: [sampleEffect("r1", key)] });

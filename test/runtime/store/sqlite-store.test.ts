@@ -5,7 +5,7 @@ import { DatabaseSync, StatementSync } from "node:sqlite";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { UserError } from "#domain/errors.ts";
 import { sqliteMigrations } from "#runtime/store/sqlite/migrations.ts";
-import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
+import { openMemoryStore, openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { storeConformance } from "../../support/store-conformance.ts";
 import {
   said,
@@ -31,8 +31,57 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-storeConformance("a store in memory", () => openSqliteStore(":memory:"));
+storeConformance("a store in memory", async () => openMemoryStore());
 storeConformance("a store in a file", () => openSqliteStore(newPath()));
+
+test("a store in memory forgets a run with its children and everything that belongs to them, and keeps the others", async () => {
+  const store = openMemoryStore();
+  const child = { rootId: "r1", parentId: "r1" };
+  const changes = { step: "s1", changes: [{ path: "a.txt", mode: "100644" as const, content: Buffer.from("a") }] };
+  for (const [id, spec] of [
+    ["r1", {}],
+    ["r1.1", child],
+    ["r2", {}],
+  ] as const) {
+    await store.ingest({
+      run: sampleRun(id, [sampleEffect(id, `${id} first`), sampleEffect(id, `${id} next`)], spec),
+      events: [{ runId: id, event: said("hello") }],
+    });
+    const timers = { set: [{ timer: "deadline" as const, dueAt: 5 }] };
+    await store.advance(sampleStep(id, { seen: 0, timers }));
+    await store.completeEffect({
+      key: `${id} first`,
+      changes,
+      approvals: [sampleApproval(id, `approval of ${id}`, { rootId: spec === child ? "r1" : id })],
+      posts: [`approval/approval of ${id}`, `status/${id}`].map((name) => ({ name, commentId: 1 })),
+    });
+  }
+  const stored = async (id: string) => ({
+    run: await store.findRun(id),
+    log: await store.log(id),
+    inbox: await store.inbox(id),
+    changes: await store.changesOf(id),
+    approval: await store.findApproval(`approval of ${id}`),
+    posts: await Promise.all([`approval/approval of ${id}`, `status/${id}`].map((name) => store.findPost(name))),
+  });
+  const others = await stored("r2");
+
+  expect(store.forget("r1")).toMatchObject({ id: "r1" });
+
+  const nothing = {
+    run: undefined,
+    log: [],
+    inbox: [],
+    changes: [],
+    approval: undefined,
+    posts: [undefined, undefined],
+  };
+  expect(await stored("r1")).toEqual(nothing);
+  expect(await stored("r1.1")).toEqual(nothing);
+  expect(await stored("r2")).toEqual(others);
+  expect(await store.dueRuns(0)).toEqual(["r2"]);
+  expect(await store.fireTimers(10)).toEqual(["r2"]);
+});
 
 /** Changes a closed database without the store. */
 function tamper(path: string, sql: string): void {

@@ -16,7 +16,7 @@ const applicationId = 0x474c4d46;
  * file, if a newer release or another program created it, or if it cannot be opened.
  */
 export async function openSqliteConnection(path: string): Promise<SqliteConnection> {
-  if (path === memory) return connect(memory, { close: () => {} });
+  if (path === memory) return openMemoryConnection();
 
   try {
     const file = await resolvePath(path);
@@ -36,6 +36,11 @@ export async function openSqliteConnection(path: string): Promise<SqliteConnecti
     const reason = error instanceof Error ? reasonOf(error) : String(error);
     throw new UserError(`The database ${path} cannot be opened: ${reason}.`, { cause: error });
   }
+}
+
+/** Opens a new database in the memory of this process. */
+export function openMemoryConnection(): SqliteConnection {
+  return connect(memory, { close: () => {} });
 }
 
 /** Opens a database for reading, even while another process uses it. Throws a UserError if it cannot be read or is older. */

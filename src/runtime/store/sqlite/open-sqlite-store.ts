@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { Approval } from "#domain/approval.ts";
 import { ledgerDraft } from "#domain/ledger.ts";
+import type { RunSpec } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import {
   applyDecision,
@@ -42,15 +43,14 @@ import { EventLoopYielder } from "#sandbox/event-loop.ts";
 import type { StepChanges } from "#sandbox/sandbox.ts";
 import { ApprovalsTable, LedgerTable } from "./approval-tables.ts";
 import { ChangesTable } from "./changes-table.ts";
-import { openReadOnlyConnection, openSqliteConnection } from "./open-database.ts";
+import { openMemoryConnection, openReadOnlyConnection, openSqliteConnection } from "./open-database.ts";
 import { DeliveriesTable, LocationsTable, PendingDeliveriesTable, UsageTable } from "./repository-tables.ts";
 import { EffectsTable, EventsTable, RunsTable } from "./run-tables.ts";
 import { GroupCommits, type SqliteConnection } from "./sqlite-connection.ts";
 
 /**
- * Opens the store in a SQLite file, which is created with its folder if it does not exist. `:memory:` is a store that
- * ends with the process. Only one process can use a file. Throws a UserError for a file that is in use, or that another
- * program or a newer release created.
+ * Opens the store in a SQLite file, which is created with its folder if it does not exist. Only one process can use a
+ * file. Throws a UserError for a file that is in use, or that another program or a newer release created.
  */
 export async function openSqliteStore(path: string): Promise<Store> {
   return sqliteStore(await openSqliteConnection(path));
@@ -67,8 +67,20 @@ export function sqliteStore(sql: SqliteConnection): Store {
   return storeOver(sql);
 }
 
-function storeOver(sql: SqliteConnection): Store {
+/** A store in the memory of this process. */
+export interface MemoryStore extends Store {
+  /** Removes a root run with every run below it, and returns its spec. */
+  forget(rootId: string): RunSpec | undefined;
+}
+
+/** Opens a store for embedding programs and tests, which ends with the process. */
+export function openMemoryStore(): MemoryStore {
+  const sql = openMemoryConnection();
   const tables = new Tables(sql);
+  return { ...storeOver(sql, tables), forget: (rootId) => tables.forget(rootId) };
+}
+
+function storeOver(sql: SqliteConnection, tables = new Tables(sql)): Store {
   const { locations, runs, events, effects, approvals, changes, deliveries, pendingDeliveries } = tables;
   const commits = new GroupCommits(sql);
 
@@ -337,6 +349,26 @@ class Tables {
     this.changes.remove(runId);
     this.runs.markLogRemoved(runId, Date.now());
     return true;
+  }
+
+  forget(rootId: string): RunSpec | undefined {
+    const root = this.runs.find(rootId);
+    // Every other post is named after a run, and the ids of children begin with that of their root.
+    this.#sql.run(
+      `delete from posts where instr(name, '/' || :rootId) > 0
+        or name in (select 'approval/' || id from approvals where root_id = :rootId)`,
+      { rootId },
+    );
+    for (const { id: runId } of this.#sql.all(Id, "select id from runs where root_id = :rootId", { rootId })) {
+      this.#sql.run("delete from timers where run_id = :runId", { runId });
+      this.#sql.run("delete from effects where run_id = :runId", { runId });
+      this.events.removeLog(runId);
+      this.approvals.removeOf(runId);
+      this.changes.remove(runId);
+      this.#sql.run("delete from specs where run_id = :runId", { runId });
+      this.#sql.run("delete from runs where id = :runId", { runId });
+    }
+    return root && !root.unreadable ? root.spec : undefined;
   }
 
   #addRun(run: NewRun): void {
