@@ -65,6 +65,14 @@ async function databaseOf(
   return { url: server.server.url(`seed_${seed}`), server, previous };
 }
 
+/** Rejects when this process is asked to end, so that its servers are stopped and its folder is removed. */
+const interrupted = new Promise<never>((_, reject) => {
+  for (const signal of ["SIGHUP", "SIGINT", "SIGTERM"] as const) {
+    process.once(signal, () => reject(new Error(`Interrupted by ${signal}.`)));
+  }
+});
+interrupted.catch(() => undefined);
+
 let nextSeed = firstSeed;
 let failed = 0;
 
@@ -89,7 +97,10 @@ async function playSeed(seed: number, server: CrashServer | undefined, expected:
     upgrades: previousProgram !== undefined,
   });
   const database = await databaseOf(schedule, server, expected.previous);
-  const problem = await playSchedule(schedule, expected.of.get(schedule.database), database);
+  const problem = await Promise.race([
+    interrupted,
+    playSchedule(schedule, expected.of.get(schedule.database), database),
+  ]);
   process.stdout.write(`${problem === undefined ? "ok" : "FAILED"} ${JSON.stringify(schedule)}\n`);
   if (problem === undefined) return;
   failed += 1;
@@ -119,7 +130,7 @@ const folder = await mkdtemp(join(tmpdir(), "golem-crash-"));
 // The server may run as another user, who needs access to the folder.
 await chmod(folder, 0o755);
 try {
-  const expected = await playWithoutFaults();
+  const expected = await Promise.race([interrupted, playWithoutFaults()]);
   const workers = Array.from({ length: parallel }, (_, index) =>
     playSchedules(join(folder, `postgres-${index}`), expected),
   );

@@ -129,8 +129,11 @@ export async function startForge(options: ForgeOptions) {
         printed = (printed + text).slice(-100_000);
       });
     }
+    const kill = () => child.kill("SIGKILL");
+    process.once("exit", kill);
+    child.once("exit", () => process.off("exit", kill));
     // The world may have been closed while the process was starting.
-    if (closed) child.kill("SIGKILL");
+    if (closed) kill();
     return child;
   }
 
