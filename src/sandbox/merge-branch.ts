@@ -228,7 +228,8 @@ async function mergeRenames(
     if (!change || merge.done.has(from)) continue;
 
     const { before, after } = change;
-    if (after && !theirsByPath.has(to)) await mergeOne(merge, { path: to, before, theirs: after, ours: to });
+    const isChanged = after && isPlain(after) && !theirsByPath.has(to);
+    if (isChanged) await mergeOne(merge, { path: to, before, theirs: after, ours: to });
     else addConflict(merge, { path: to, kind: after ? "other" : "deleted" });
     for (const path of [from, to]) merge.done.add(path);
   }
@@ -275,7 +276,9 @@ async function mergeOne(merge: Merge, { path, before, theirs: after, ours: ownPa
   const mode = modeOfEntry({ type: "file", executable });
   const isRenamed = ownPath !== path;
   if (same(ours, theirs) && (!node || node.executable === executable) && !isRenamed) return;
-  if (same(ours, base) || same(ours, theirs)) {
+  // A file whose mode we changed is not removed with their version.
+  const isUnchanged = same(ours, base) && (theirs || executable === (before?.mode === "100755"));
+  if (isUnchanged || same(ours, theirs)) {
     plan.edits.push({ path, content: theirs, mode });
     return;
   }
@@ -298,7 +301,7 @@ async function mergeOne(merge: Merge, { path, before, theirs: after, ours: ownPa
 function mergeWhole(merge: Merge, { path, before, after }: TreeDifference): void {
   const { plan, store, layer } = merge;
   const ours = layer.treeEntry(path);
-  if (isSameEntry(ours, after) && ours) return;
+  if (isSameEntry(ours, after)) return;
   if (!isSameEntry(ours, before) || (after && isInTheWay(merge, path))) {
     addConflict(merge, { path, kind: "other" });
     return;
@@ -312,8 +315,16 @@ function mergeWhole(merge: Merge, { path, before, after }: TreeDifference): void
 /** True if our side has a file where the path needs a folder, or a folder with files at the path, after the merge. */
 function isInTheWay({ layer, removed }: Merge, path: string): boolean {
   if (foldersAbove(path).some((folder) => layer.treeEntry(folder) && !removed.has(folder))) return true;
+  return hasOthersBelow(layer, path, removed);
+}
+
+/** True if something is below a path that is not removed, be it a file, a link or a submodule. */
+function hasOthersBelow(layer: Layer, path: string, removed: ReadonlySet<string>): boolean {
   if (layer.node(path)?.type !== "directory") return false;
-  return layer.files().some((file) => file.startsWith(`${path}/`) && !removed.has(file));
+  return layer.namesIn(path).some((name) => {
+    const below = `${path}/${name}`;
+    return layer.treeEntry(below) ? !removed.has(below) : hasOthersBelow(layer, below, removed);
+  });
 }
 
 function addConflict({ plan }: Merge, conflict: MergeConflict & { executable?: boolean }): void {

@@ -4,7 +4,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { UserError } from "#domain/errors.ts";
-import type { GitFile } from "../support/git-server.ts";
 import { pushAll, type SandboxWorld, startSandboxWorld, textOf } from "../support/sandbox-world.ts";
 
 let world: SandboxWorld;
@@ -305,36 +304,6 @@ test("a second merge starts at what was merged first, and the next push lists on
   expect(plan.files.map(({ path }) => path)).toEqual(["added", "text"]);
 });
 
-test("links and executable bits merge as in git", async () => {
-  const repository = await world.repositoryWith({ "run.sh": "1", "tool.sh": "1", same: "1", a: "1", b: "2" });
-  const parent = (await repository.git("rev-parse", "main")).trim();
-  await repository.commit({
-    branch: "topic",
-    files: { "run.sh": { content: "1", executable: true }, "tool.sh": "2", same: { link: "a" }, link: { link: "b" } },
-    parent,
-  });
-  await repository.commit({
-    files: { "tool.sh": { content: "1", executable: true }, same: { link: "a" }, link: { link: "a" } },
-  });
-  const sandbox = await world.open(repository);
-  await sandbox.write("run.sh", "ours");
-
-  const result = await sandbox.mergeBranch("topic", { withConflicts: true });
-
-  expect(result.conflicts.map(({ path, kind }) => [path, kind])).toEqual([["link", "other"]]);
-  const states = await Promise.all(
-    ["run.sh", "tool.sh"].map(async (path) => [
-      textOf(await sandbox.readBytes(path)),
-      (await sandbox.stat(path)).executable,
-    ]),
-  );
-  expect(states).toEqual([
-    ["ours", true],
-    ["2", true],
-  ]);
-  expect(textOf(await sandbox.readBytes("link"))).toBe("1");
-});
-
 const [moduleBefore, moduleAfter] = ["1".repeat(40), "2".repeat(40)];
 
 test("links and submodules of the other branch are merged, stored and pushed as git merges them", async () => {
@@ -386,32 +355,4 @@ test("links and submodules of the other branch are merged, stored and pushed as 
   expect(await sandbox.diffAgainstBase("module")).toContain(
     `-Subproject commit ${moduleBefore}\n+Subproject commit ${moduleAfter}\n`,
   );
-});
-
-test.each<[string, Record<string, GitFile | null>, Record<string, GitFile | null>]>([
-  ["a link that both sides changed", { link: { link: "b" } }, { link: { link: "c" } }],
-  [
-    "a submodule that both sides changed",
-    { module: { submodule: moduleAfter } },
-    { module: { submodule: "3".repeat(40) } },
-  ],
-  ["a link that one side removed", { link: { link: "b" } }, { link: null }],
-  ["a file where the other side has a folder", { place: "1" }, { "place/in": "1" }],
-  ["a folder where the other side has a file", { "place/in": "1" }, { place: "1" }],
-  ["a folder where the other side has a link", { "place/in": "1" }, { place: { link: "a" } }],
-  ["a link where the other side has a folder", { place: { link: "a" } }, { "place/in": "1" }],
-])("%s is a conflict, as in git", async (_, ours, theirs) => {
-  const repository = await world.repositoryWith({ a: "1", link: { link: "a" }, module: { submodule: moduleBefore } });
-  const parent = (await repository.git("rev-parse", "main")).trim();
-  await repository.commit({ branch: "topic", files: theirs, parent });
-  await repository.commit({ files: ours });
-  const sandbox = await world.open(repository);
-
-  const { applied, conflicts } = await sandbox.mergeBranch("topic");
-
-  await expect(repository.git("merge-tree", "--write-tree", "main", "topic")).rejects.toThrow();
-  expect({ applied, kinds: conflicts.map(({ kind }) => kind) }).toEqual({
-    applied: false,
-    kinds: [expect.stringMatching(/^(other|deleted)$/)],
-  });
 });
