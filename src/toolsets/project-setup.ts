@@ -36,34 +36,36 @@ const keyVersion = 1;
 
 /** Resolves to undefined if neither the worker nor the repository defines setup commands. */
 export async function findSetup(services: ToolServices): Promise<ProjectSetup | undefined> {
-  const { spec, workspace, sandbox, setupCommands } = services;
-  const commands = spec.worker.setup ?? (await setupCommands?.());
-  if (!commands) return undefined;
-
-  const lockfiles = lockfilesAmong(await workspace.paths());
-  const changed = new Set((await workspace.changes()).map(({ path }) => path));
-  const isUnchanged = !ecosystems.some(({ lockfile, manifest }) =>
-    [...changed].some((path) => lockfile.test(path) || manifest.test(path)),
-  );
-  return {
-    commands,
-    key: await keyOf(services, commands, lockfiles),
-    // A repository's name may later belong to another repository, so only repositories with an ID share data between runs.
-    isOfDefaultBranch:
-      isUnchanged &&
-      sandbox.isOnDefaultBranch === true &&
-      workspace === sandbox &&
-      spec.origin.repositoryId !== undefined,
-  };
+  const commands = await commandsOf(services);
+  return commands && { commands, key: await keyOf(services, commands), isOfDefaultBranch: await isShared(services) };
 }
 
 /** Returns the key of the dependencies that this run's commands may read. Never throws, since commands also run without them. */
 export async function findSetupKey(services: ToolServices): Promise<string | undefined> {
   try {
-    return (await findSetup(services))?.key;
+    const commands = await commandsOf(services);
+    return commands && (await keyOf(services, commands));
   } catch {
     return undefined;
   }
+}
+
+async function commandsOf({ spec, setupCommands }: ToolServices): Promise<readonly string[] | undefined> {
+  return spec.worker.setup ?? (await setupCommands?.());
+}
+
+/** True if the setup can run on files of the default branch alone, so that what it installs can be shared between runs. */
+async function isShared({ spec, workspace, sandbox }: ToolServices): Promise<boolean> {
+  // A repository's name may later belong to another repository, so only repositories with an ID share data.
+  if (sandbox.isOnDefaultBranch !== true || workspace !== sandbox || spec.origin.repositoryId === undefined)
+    return false;
+  const changed = (await workspace.changes()).map(({ path }) => path);
+  const isInstalledFrom = (path: string) =>
+    ecosystems.some(({ lockfile, manifest }) => lockfile.test(path) || manifest.test(path));
+  if (changed.some(isInstalledFrom)) return false;
+  // A merge can replace a folder by a link, and then the base's files below it cannot be read.
+  const versions = changed.length === 0 ? [] : await sandbox.changedFiles();
+  return versions.every(({ before, after }) => !before?.isLink && !after?.isLink);
 }
 
 function lockfilesAmong(paths: readonly string[]): string[] {
@@ -77,7 +79,6 @@ function lockfilesAmong(paths: readonly string[]): string[] {
 async function keyOf(
   { spec: { origin }, workspace, sandboxTools = [] }: ToolServices,
   commands: readonly string[],
-  lockfiles: readonly string[],
 ): Promise<string> {
   const { installationId, repositoryId, owner, repo } = origin;
   const repository = repositoryId ?? `${owner}/${repo}`.toLowerCase();
@@ -86,7 +87,7 @@ async function keyOf(
     for (const value of values) hash.update(`${Buffer.byteLength(value as string)}:`).update(value);
   };
   add(JSON.stringify([keyVersion, installationId, repository, commands, sandboxTools, arch, process.version]));
-  for (const path of lockfiles) add(path, await workspace.readBytes(path));
+  for (const path of lockfilesAmong(await workspace.paths())) add(path, await workspace.readBytes(path));
   return hash.digest("hex");
 }
 

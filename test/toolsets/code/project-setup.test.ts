@@ -138,18 +138,30 @@ describe.skipIf(!available)("the setup commands of a project", () => {
     expect(await world.bash("cat node_modules/seen")).toContain(`mode: ${mode}.`);
   });
 
-  test("find the repository's links", async () => {
+  test("find the repository's links, and share nothing with other runs once a merge has changed one", async () => {
     const git = await startSandboxWorld();
     onTestFinished(() => git.close());
-    const repository = await git.repositoryWith({ "shared/a.txt": "shared\n", app: { link: "shared" } });
+    const repository = await git.repositoryWith({});
+    const files = { "shared/a.txt": "shared\n", "evil/a.txt": "evil\n", app: { link: "shared" } };
+    const parent = await repository.commit({ files });
+    await repository.commit({ files: { app: { link: "evil" } }, branch: "hostile", parent });
     const worker = { ...runSpec.worker, setup: ["mkdir node_modules; cat app/a.txt > node_modules/seen"] };
-    const spec = { ...runSpec, id: "setup-links", rootId: "setup-links", worker };
+    const spec = {
+      ...runSpec,
+      id: "setup-links",
+      rootId: "setup-links",
+      worker,
+      origin: { ...runSpec.origin, repositoryId: 9 },
+    };
     const sandbox = await git.open(repository);
     const world = await toolsetWorld(codeToolset, { sandbox, services: { executors: overlays, spec } });
-
+    expect(await world.preview("install_package", {})).toContain("They run on the files of the default branch.");
     await world.call("install_package", {});
-
     const { llmContent } = await world.call("run_code", { language: "bash", code: "cat node_modules/seen" });
     expect(llmContent).toContain("stdout:\nshared\n");
+
+    await sandbox.mergeBranch("hostile");
+
+    expect(await world.preview("install_package", {})).toContain("kept for this run only");
   });
 });
