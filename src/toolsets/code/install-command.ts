@@ -341,7 +341,11 @@ export function describeMissingProgram({
   ) {
     return "The gems of the Gemfile are not installed, and install_package cannot install gems. `setup: [bundle install]` in the worker's file or the repository's settings does.";
   }
+  const distribution = /PackageNotFoundError: No package metadata was found for ([\w.-]{1,100})/.exec(stderr)?.[1];
+  if (distribution) {
+    return `${distribution} is not installed. If it is the project itself, \`setup: [pip install --editable .]\` in the worker's file or the repository's settings installs it; otherwise call install_package.`;
+  }
   const isPackage =
-    /\bENOTCACHED\b|could not determine executable to run|^sh: .{0,200}: not found$|\bNo module named ['"]?(pytest|black|ruff)\b|ModuleNotFoundError: No module named|PackageNotFoundError|Cannot find (module|package) '[^./#]/m;
+    /\bENOTCACHED\b|could not determine executable to run|^sh: .{0,200}: not found$|\bNo module named ['"]?(pytest|black|ruff)\b|ModuleNotFoundError: No module named|Cannot find (module|package) '[^./#]|disabled by GOPROXY=off|\bretry without `--offline`/m;
   return isPackage.test(stderr) ? "A package that it needs is not installed. Call install_package." : undefined;
 }

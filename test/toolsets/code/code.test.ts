@@ -517,6 +517,17 @@ describe("the test runner and the formatter of a project", () => {
     [127, "sh: 1: vitest: not found", "Call install_package"],
     [1, "/usr/bin/python3: No module named pytest", "Call install_package"],
     [1, "Error: Cannot find module 'left-pad'", "Call install_package"],
+    [1, "go: example.com/x@v1.0.0: module lookup disabled by GOPROXY=off", "Call install_package"],
+    [
+      101,
+      "error: no matching package named `x` found\nAs a reminder, you may wish to retry without `--offline`",
+      "Call",
+    ],
+    [
+      1,
+      "E   importlib.metadata.PackageNotFoundError: No package metadata was found for click",
+      "[pip install --editable .]",
+    ],
     [
       127,
       "prlimit: failed to execute go: No such file or directory",
