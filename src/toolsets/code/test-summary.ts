@@ -229,17 +229,38 @@ function fromTap(text: string): TestSummary | undefined {
   return summary({ passed: Number(passed), failed: Number(failed), skipped }, failures);
 }
 
-/** Returns the `error` of a TAP diagnostic, on the same line or in the indented lines below. */
+/** The fields of a TAP diagnostic that describe a failure, in the order in which they are shown. Others repeat them. */
+const tapFields = ["error", "message", "values", "diff", "found", "wanted", "at", "location"];
+const describedByName = new Set(["found", "wanted"]);
+
+/** Returns what a TAP diagnostic says about a failure: that of node --test, tap or ava. */
 function tapError(details: string): string {
-  const lines = details.split("\n");
-  const start = lines.findIndex((line) => /^\s*error: /.test(line));
-  const first = /^(\s*)error: (.*)$/.exec(lines[start] ?? "");
-  if (!first) return lines.filter((line) => line.trim() !== "---").join("\n");
-  const [, indent = "", text = ""] = first;
-  if (!text.startsWith("|")) return text;
-  const below = lines.slice(start + 1);
-  const end = below.findIndex((line) => line.trim() !== "" && !line.startsWith(`${indent} `));
-  return (end === -1 ? below : below.slice(0, end)).join("\n");
+  const lines = details.split("\n").filter((line) => line.trim() !== "---");
+  const fields = yamlFields(lines);
+  const shown = tapFields.flatMap((name) => {
+    const value = fields.get(name) ?? "";
+    if (value === "") return [];
+    const place = /^line: (\d+)\ncolumn: (\d+)\nfile: (.+)$/.exec(value);
+    if (place) return [`at ${place[3]}:${place[1]}:${place[2]}`];
+    if (name === "location") return [`at ${value}`];
+    return [describedByName.has(name) ? `${name}: ${value}` : value.replace(/^'(.*)': \|-$/gm, "$1")];
+  });
+  return shown.length > 0 ? shown.join("\n") : lines.join("\n");
+}
+
+/** Returns the fields of a YAML mapping, with their lines below without the common indent. */
+function yamlFields(lines: readonly string[]): Map<string, string> {
+  const indent = /^ */.exec(lines.find((line) => line.trim() !== "") ?? "")?.[0].length ?? 0;
+  const fields = new Map<string, string[]>();
+  let current: string[] | undefined;
+  for (const line of lines) {
+    const [, name, value = ""] = /^([\w-]+):(?: (.*))?$/.exec(line.slice(indent)) ?? [];
+    if (name !== undefined && /^ *$/.test(line.slice(0, indent))) {
+      current = /^[|>]-?$/.test(value) ? [] : [value.replace(/^'(.*)'$/, "$1")];
+      fields.set(name, current);
+    } else current?.push(line.slice(indent + 2));
+  }
+  return new Map([...fields].map(([name, value]) => [name, value.join("\n").trim()]));
 }
 
 /** Parses the output of node's `spec` reporter, which a script may select itself. */

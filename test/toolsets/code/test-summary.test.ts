@@ -136,6 +136,50 @@ describe("a runner's output becomes counts, names and first error lines", () => 
     });
   });
 
+  test.each([
+    [
+      "node --test",
+      ["location: '/workspace/a.test.js:3:1'", "error: |-", "  Not equal:", "", "  -1 !== 3", "", "expected: 3"],
+      ["Not equal:", "", "-1 !== 3", "at /workspace/a.test.js:3:1"],
+    ],
+    [
+      "tap",
+      [
+        "compare: ===",
+        "at:",
+        "  line: 52",
+        "  column: 7",
+        "  file: test/a.js",
+        "stack: |",
+        "  test/a.js:52:7",
+        "diff: |",
+      ]
+        .concat(["  --- expected", "  +++ actual", "  -premajor", "  +major"])
+        .concat(["source: |", "  t.equal(a, b)"]),
+      ["--- expected", "+++ actual", "-premajor", "+major", "at test/a.js:52:7"],
+    ],
+    ["tap, values of one line", ["found: 1", "wanted: 2", "compare: ==="], ["found: 1", "wanted: 2"]],
+    [
+      "ava",
+      ["name: AssertionError", "assertion: is", "values:", "  'Difference (- actual, + expected):': |-"]
+        .concat(["    - 1", "    + 2"])
+        .concat(["message: Values differ", "at: 'test.js:3:4'"]),
+      ["Values differ", "Difference (- actual, + expected):", "  - 1", "  + 2", "test.js:3:4"],
+    ],
+    ["another program", ["reason: broken", "code: 7"], ["reason: broken", "code: 7"]],
+  ])("TAP of %s: the difference and the place come first", (_, details, shown) => {
+    const lines = [
+      "TAP version 13",
+      "not ok 1 - adds",
+      "  ---",
+      ...details.map((line) => `  ${line}`),
+      "  ...",
+      "1..1",
+    ];
+
+    expect(summarizeTests("tap", lines.join("\n"), "")?.failures).toEqual([{ name: "adds", error: shown.join("\n") }]);
+  });
+
   test("pytest", () => {
     expect(summarizeTests("pytest", pytest, "")).toEqual({
       passed: 2,
