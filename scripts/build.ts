@@ -1,6 +1,7 @@
 /**
  * Builds the npm package into `dist/`: JavaScript with declarations, since Node does not strip types below
- * `node_modules`. Types are stripped in place, so that line numbers stay the same and no source map is needed.
+ * `node_modules`. Types are stripped in place, so that line numbers stay the same and no source map is needed. The app and
+ * the command `golem` start from bundles.
  *
  * usage: node scripts/build.ts; npm pack ./dist
  */
@@ -9,6 +10,7 @@ import { cpSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from
 import { stripTypeScriptTypes } from "node:module";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { writeBundle } from "./bundle.ts";
 
 const root = fileURLToPath(new URL("../", import.meta.url));
 const target = join(root, "dist");
@@ -20,10 +22,10 @@ const toJavaScript = (source: string) => source.replace(ownModule, '$1"$2.js"');
 
 rmSync(target, { recursive: true, force: true });
 process.removeAllListeners("warning");
-for (const folder of ["src", "playground", "workers", "evals", "app.yml", "README.md", "CHANGELOG.md", "LICENSE"]) {
+for (const folder of ["src", "workers", "evals", "app.yml", "README.md", "CHANGELOG.md", "LICENSE"]) {
   cpSync(join(root, folder), join(target, folder), { recursive: true, filter: (path) => !path.endsWith(".ts") });
 }
-for (const file of globSync("{src,playground}/**/*.{ts,js}", { cwd: root })) {
+for (const file of globSync("src/**/*.{ts,js}", { cwd: root })) {
   const source = readFileSync(join(root, file), "utf8");
   write(file.replace(/\.ts$/, ".js"), toJavaScript(file.endsWith(".ts") ? stripTypeScriptTypes(source) : source));
 }
@@ -42,6 +44,7 @@ const {
   knip: ___,
   allowScripts: ____,
   private: _____,
+  imports: { "#playground/*": ______, ...imports },
   ...manifest
 } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
 const exported = Object.entries<string>(manifest.exports).map(([name, file]) => [
@@ -52,6 +55,7 @@ const exported = Object.entries<string>(manifest.exports).map(([name, file]) => 
 const { GITHUB_SERVER_URL, GITHUB_REPOSITORY } = process.env;
 const packed = {
   ...manifest,
+  imports,
   exports: Object.fromEntries(exported),
   engines: { node: ">=24" },
   ...(GITHUB_REPOSITORY && {
@@ -59,6 +63,12 @@ const packed = {
   }),
 };
 write("package.json", `${JSON.stringify(packed, null, 2)}\n`);
+
+const main = join(target, "src/main.js");
+const golem = join(target, "src/terminal/golem.js");
+await writeBundle({ entries: { main, golem }, folder: join(target, "bundle") });
+writeFileSync(main, 'import "../bundle/main.mjs";\n');
+writeFileSync(golem, 'import "../../bundle/golem.mjs";\n');
 
 function write(file: string, content: string): void {
   mkdirSync(dirname(join(target, file)), { recursive: true });

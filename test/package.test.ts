@@ -14,6 +14,7 @@ import { stripTypeScriptTypes } from "node:module";
 import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { golemWorld } from "./support/golem-world.ts";
 import { privateKey } from "./support/test-github.ts";
 
 const run = promisify(execFile);
@@ -32,12 +33,33 @@ beforeAll(async () => {
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 describe("the npm package", () => {
-  test("runs its command", async () => {
-    const { stdout } = await run(process.execPath, [join(installed, "src/terminal/launch-golem.js"), "workers"], {
-      cwd: folder,
+  test("runs its command, whose bundle finds the included workers and the programs that it starts", async () => {
+    const { root, env, sent } = await golemWorld({
+      turns: [{ calls: [{ name: "shell", args: { command: "echo $((6 * 7))" } }] }, { text: "It printed 42." }],
+      files: {
+        ".github/workers/printer.worker":
+          "---\nname: printer\ntoolsets: { shell: { default: { approval: preApproved } } }\n---\nYou print.\n",
+      },
     });
+    const golem = (...words: string[]) =>
+      run(process.execPath, [join(installed, "src/terminal/launch-golem.js"), ...words], {
+        cwd: root,
+        env: { ...process.env, ...env },
+      });
 
-    expect(stdout).toMatch(/^fixer /m);
+    const workers = await golem("workers");
+    const answer = await golem("run", "printer", "Print a number.");
+
+    expect(workers.stdout).toMatch(/^fixer /m);
+    expect(answer.stdout).toContain("It printed 42.");
+    expect(sent()).toMatch(/stdout:(\\n)+42\\n/);
+  });
+
+  test("contains the licenses of the packages in its bundles", () => {
+    const licenses = readFileSync(join(installed, "bundle/LICENSES.txt"), "utf8");
+
+    expect(licenses).toContain("Copyright (c) 2025 Colin McDonnell");
+    expect(licenses).toMatch(/^yaml \S+ \(ISC\)$/m);
   });
 
   test("runs a worker in a program, tools in guarded processes included", async () => {
@@ -127,6 +149,7 @@ describe.skipIf(!hasBubblewrap)("the container image, put together without a con
       PRIVATE_KEY: privateKey,
       WEBHOOK_SECRET: "a secret",
       GHE_HOST: "127.0.0.1:2",
+      GOLEM_FORGE_URL: "http://localhost:3000",
       GOLEM_FORGE_MODEL: "openai:gpt-5",
       OPENAI_API_KEY: "a key of nobody",
     };
@@ -158,7 +181,12 @@ describe.skipIf(!hasBubblewrap)("the container image, put together without a con
 
     expect(node).toBe("node");
     expect(settings).toMatchObject({ HOST: "0.0.0.0", PORT: "3000", NODE_ENV: "production" });
-    expect(stdout.trim().split("\n").slice(-3)).toEqual(["uid 1000, /app is read-only", "healthy", "exit 0"]);
+    expect(stdout.trim().split("\n").slice(-4)).toEqual([
+      "uid 1000, /app is read-only",
+      "healthy",
+      "the style sheet of run pages: 200",
+      "exit 0",
+    ]);
     expect(readdirSync(data)).toContain("golem-forge.db");
   }, 120_000);
 
@@ -167,8 +195,8 @@ describe.skipIf(!hasBubblewrap)("the container image, put together without a con
     const { stdout } = await run("du", ["-sm", tree]);
 
     expect(readdirSync(tree).sort()).toEqual([
-      ...["CHANGELOG.md", "LICENSE", "README.md", "app.yml", "evals", "node_modules", "package.json"],
-      ...["playground", "src", "workers"],
+      ...["CHANGELOG.md", "LICENSE", "README.md", "app.yml", "bundle", "evals", "node_modules", "package.json"],
+      ...["src", "workers"],
     ]);
     expect(files.filter(({ name }) => /\.(map|d\.[mc]?ts|pem)$/.test(name))).toEqual([]);
     expect(files.filter(({ name, parentPath }) => /\.ts$/.test(name) && !parentPath.includes("node_modules/"))).toEqual(
@@ -186,6 +214,8 @@ touch /app/x 2>/dev/null || echo "uid $(id -u), /app is read-only"
 /node "$@" >/tmp/log 2>&1 & app=$!
 until /node "$check_flag" "$check" 2>/dev/null; do kill -0 $app || { cat /tmp/log; exit 1; }; sleep 0.2; done
 echo healthy
+asset=http://127.0.0.1:$PORT/runs/-/assets/run.css
+/node -e "fetch('$asset').then(({ status }) => console.log('the style sheet of run pages:', status))"
 kill -TERM $app; wait $app; echo "exit $?"
 `;
 

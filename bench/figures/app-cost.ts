@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
 import { startModelServer, turnOf } from "../../playground/model/model-server.ts";
-import { forgeRepository, startForge } from "../../test/support/forge-world.ts";
+import { forgeRepository, type Replica, startForge } from "../../test/support/forge-world.ts";
 import type { Bench, Figure } from "../figure.ts";
 import { interleaved, median, timed } from "../measure.ts";
 import { runProgram } from "../run-program.ts";
@@ -39,24 +39,35 @@ export const appCostBench: Bench = {
     }),
 };
 
+const pathOf = (file: string) => fileURLToPath(new URL(`../../${file}`, import.meta.url));
+
 async function start(): Promise<Figure> {
+  await runProgram(process.execPath, [pathOf("scripts/build.ts")]);
   const forge = await startForge({ script: () => ({ hang: true }) });
+  const started = async (program: string) => {
+    let app: Replica | undefined;
+    const took = await timed(async () => {
+      app = await forge.startReplica({}, program);
+    });
+    await app?.end("SIGTERM");
+    return took;
+  };
   try {
-    await forge.start();
-    await forge.end("SIGTERM");
-    const found = await interleaved(5, {
-      ours: async () => {
-        const took = await timed(() => forge.start());
-        await forge.end("SIGTERM");
-        return took;
-      },
+    const [built, source] = [pathOf("dist/src/main.js"), pathOf("src/main.ts")];
+    for (const program of [built, source]) await started(program);
+    const found = await interleaved(15, {
+      ours: () => started(built),
+      source: () => started(source),
       node: () => timed(() => runProgram(process.execPath, ["-e", "0"])),
     });
     return {
       name: "start of the app until it is ready, code compiled before",
       unit: "ms",
-      ours: { what: "the app", median: median(found.ours) },
-      peers: [{ what: "node -e 0", median: median(found.node) }],
+      ours: { what: "the npm package", median: median(found.ours) },
+      peers: [
+        { what: "node -e 0", median: median(found.node) },
+        { what: "the app from TypeScript", median: median(found.source) },
+      ],
       rounds: found.ours.length,
     };
   } finally {
