@@ -52,25 +52,18 @@ function checkResults(repository: Repository, commit: string): Map<string, Concl
 
 export interface PullMergeInput {
   method?: "merge" | "squash" | "rebase" | undefined;
-  /** The expected head commit. The merge is refused if the head is another one. */
-  sha?: string | undefined;
-  title?: string | undefined;
-  message?: string | undefined;
 }
 
 /** Merges a pull request into its base branch. Returns the new commit. */
 export async function mergePullRequest(
   context: ActionContext,
   thread: PullThread,
-  { method = "merge", sha, title, message = "" }: PullMergeInput = {},
+  { method = "merge" }: PullMergeInput = {},
 ): Promise<string> {
   const { repository, actor } = context;
   const { head, base, draft } = thread.pull;
   if (draft) throw new ApiError(405, "Pull Request is still a draft");
   if (thread.state === "closed") throw new ApiError(405, "Pull Request is not mergeable");
-  if (sha !== undefined && sha !== head.commit) {
-    throw new ApiError(409, "Head branch was modified. Review and try the merge again.");
-  }
   const results = checkResults(repository, head.commit);
   const missing = repository.requiredChecks.filter((name) => results.get(name) !== "success");
   if (missing.length > 0) throw new ApiError(405, `Required status check "${missing[0]}" is expected.`);
@@ -83,11 +76,10 @@ export async function mergePullRequest(
     return finishMerge(context, thread, { tip, commit });
   }
   const headline =
-    title ??
-    (method === "squash"
+    method === "squash"
       ? `${thread.title} (#${thread.number})`
-      : `Merge pull request #${thread.number} from ${head.repository.owner.login}/${head.branch}`);
-  const body = message || (method === "squash" ? thread.body : thread.title);
+      : `Merge pull request #${thread.number} from ${head.repository.owner.login}/${head.branch}`;
+  const body = method === "squash" ? thread.body : thread.title;
   const commit = await writeCommit(repository.gitDirectory, {
     tree: merge.tree,
     parents: method === "squash" ? [tip] : [tip, head.commit],
@@ -125,28 +117,4 @@ async function rebase(
     onto = await writeCommit(gitDirectory, { tree: merge.tree, parents: [onto], message, login });
   }
   return onto;
-}
-
-/** Merges the base branch into the pull request's branch, as "Update branch" does. */
-export async function updateBranch(
-  context: ActionContext,
-  thread: PullThread,
-  expected: string | undefined,
-): Promise<void> {
-  const { head, base } = thread.pull;
-  const { gitDirectory } = context.repository;
-  if (expected !== undefined && expected !== head.commit) {
-    throw new ApiError(422, "expected head sha didn’t match current head ref.");
-  }
-  const tip = base.commit;
-  const merge = await mergeCommits(gitDirectory, head.commit, tip);
-  if (merge.kind === "conflicts") throw new ApiError(422, "merge conflict between base and head");
-  if (merge.tree === (await readGitCommit(gitDirectory, head.commit)).tree) {
-    throw new ApiError(422, "There are no new commits on the base branch.");
-  }
-  const message = `Merge branch '${base.branch}' into ${head.branch}`;
-  const login = context.actor.login;
-  const commit = await writeCommit(gitDirectory, { tree: merge.tree, parents: [head.commit, tip], message, login });
-  await moveBranch(gitDirectory, head.branch, { from: head.commit, to: commit });
-  await recordPush(context);
 }

@@ -139,7 +139,7 @@ export class Person {
 
   /** Submits a review with its comments. */
   review(pull: number, review: NewReview): Promise<StoredReview> {
-    return createReview(this.#context, this.#pull(pull), { event: "COMMENT", ...review });
+    return createReview(this.#context, this.#pull(pull), review);
   }
 
   /** Comments on one line of a pull request, outside a review. */

@@ -130,13 +130,6 @@ export function requestReviewers(context: ActionContext, thread: PullThread, rev
   }
 }
 
-export function removeReviewRequests(context: ActionContext, thread: PullThread, reviewers: User[]): void {
-  for (const requestedReviewer of reviewers.filter((one) => thread.pull.requestedReviewers.includes(one))) {
-    thread.pull.requestedReviewers = thread.pull.requestedReviewers.filter((one) => one !== requestedReviewer);
-    emit(context, { event: "pull_request", action: "review_request_removed", thread, requestedReviewer });
-  }
-}
-
 /** Returns the pull request with this number. */
 export function findPull(repository: Repository, number: number): PullThread | undefined {
   const thread = repository.threads.get(number);

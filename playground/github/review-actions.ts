@@ -3,7 +3,7 @@ import { diffHunkAt } from "./git/patch-lines.ts";
 import { changedFiles } from "./pull-request-actions.ts";
 import { ApiError, validationFailed } from "./rest/api-error.ts";
 import { type ActionContext, checkBody, emit, newComment } from "./user-actions.ts";
-import type { PullThread, Repository, Side, StoredReview, StoredReviewComment, User } from "./world.ts";
+import type { PullThread, Side, StoredReview, StoredReviewComment, User } from "./world.ts";
 
 export interface ReviewCommentInput {
   path: string;
@@ -16,8 +16,8 @@ export interface ReviewCommentInput {
 }
 
 export interface NewReview {
-  /** Without it, the review stays pending until it is submitted. */
-  event?: "APPROVE" | "REQUEST_CHANGES" | "COMMENT" | undefined;
+  /** Default: COMMENT. */
+  event?: "APPROVE" | "REQUEST_CHANGES" | "COMMENT";
   body?: string | undefined;
   comments?: readonly ReviewCommentInput[] | undefined;
   commit?: string | undefined;
@@ -25,15 +25,18 @@ export interface NewReview {
 
 const reviewStates = { APPROVE: "APPROVED", REQUEST_CHANGES: "CHANGES_REQUESTED", COMMENT: "COMMENTED" } as const;
 
-/** Creates a review with its comments, and submits it when an event is given. */
+/** Submits a review with its comments. It and each comment are delivered to the app. */
 export async function createReview(
   context: ActionContext,
   thread: PullThread,
-  { event, body = "", comments = [], commit = thread.pull.head.commit }: NewReview,
+  { event = "COMMENT", body = "", comments = [], commit = thread.pull.head.commit }: NewReview,
 ): Promise<StoredReview> {
   const files = await changedFiles(context.repository, thread);
-  const drafts = comments.map((comment) => ({ ...comment, diffHunk: findHunk(files, comment) }));
-  if (event) checkEvent(context.actor, thread, { event, body, comments: comments.length });
+  const drafts = comments.map((comment) => {
+    checkBody("PullRequestReviewComment", comment.body);
+    return { ...comment, diffHunk: findHunk(files, comment) };
+  });
+  checkEvent(context.actor, thread, { event, body, comments: comments.length });
 
   const id = context.world.nextId();
   const review: StoredReview = {
@@ -41,13 +44,15 @@ export async function createReview(
     thread: thread.number,
     author: context.actor,
     body,
-    state: "PENDING",
+    state: reviewStates[event],
     commit,
-    submittedAt: undefined,
+    submittedAt: new Date(),
   };
   context.repository.reviews.set(id, review);
+  thread.updatedAt = review.submittedAt;
+  thread.pull.requestedReviewers = thread.pull.requestedReviewers.filter((user) => user !== context.actor);
+  emit(context, { event: "pull_request_review", action: "submitted", thread, review });
   for (const { diffHunk, line, start_line, side = "RIGHT", start_side, path, body: text } of drafts) {
-    checkBody("PullRequestReviewComment", text);
     const comment: StoredReviewComment = {
       ...newComment(context, thread, text),
       review: id,
@@ -65,8 +70,8 @@ export async function createReview(
       resolvedBy: undefined,
     };
     context.repository.reviewComments.set(comment.id, comment);
+    emit(context, { event: "pull_request_review_comment", action: "created", thread, reviewComment: comment });
   }
-  if (event) submitReview(context, thread, review, { event });
   return review;
 }
 
@@ -107,38 +112,14 @@ function checkEvent(
   if (event !== "APPROVE" && comments === 0) checkBody("PullRequestReview", body);
 }
 
-/** Submits a pending review: it and its comments become visible, and each is delivered to the app. */
-export function submitReview(
-  context: ActionContext,
-  thread: PullThread,
-  review: StoredReview,
-  { event, body = review.body }: { event: NonNullable<NewReview["event"]>; body?: string | undefined },
-): void {
-  const comments = [...context.repository.reviewComments.values()].filter((comment) => comment.review === review.id);
-  checkEvent(context.actor, thread, { event, body, comments: comments.length });
-  review.body = body;
-  review.state = reviewStates[event];
-  review.submittedAt = new Date();
-  thread.updatedAt = review.submittedAt;
-  thread.pull.requestedReviewers = thread.pull.requestedReviewers.filter((user) => user !== context.actor);
-  emit(context, { event: "pull_request_review", action: "submitted", thread, review });
-  for (const reviewComment of comments) {
-    emit(context, { event: "pull_request_review_comment", action: "created", thread, reviewComment });
-  }
-}
-
 /** Adds one comment on a line or a file outside a review. GitHub creates a separate review for it. */
 export async function addReviewComment(
   context: ActionContext,
   thread: PullThread,
-  comment: ReviewCommentInput & { commit?: string | undefined },
+  input: ReviewCommentInput,
 ): Promise<StoredReviewComment> {
-  const review = await createReview(context, thread, { comments: [comment], commit: comment.commit, event: "COMMENT" });
-  return onlyComment(context.repository, review);
-}
-
-function onlyComment(repository: Repository, review: StoredReview): StoredReviewComment {
-  const [comment] = [...repository.reviewComments.values()].filter((one) => one.review === review.id);
+  const review = await createReview(context, thread, { comments: [input] });
+  const comment = [...context.repository.reviewComments.values()].find((one) => one.review === review.id);
   if (!comment) throw new Error(`Review ${review.id} has no comment.`);
   return comment;
 }

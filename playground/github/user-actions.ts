@@ -184,24 +184,11 @@ export function newComment({ world, actor, app }: ActionContext, thread: Thread,
 export function editComment(context: ActionContext, comment: StoredComment, body: string): void {
   checkBody("IssueComment", body);
 
-  const changes = edit(comment, body);
-  const thread = context.repository.threads.get(comment.thread);
-  emit(context, { event: "issue_comment", action: "edited", thread, comment, changes });
-}
-
-export function editReviewComment(context: ActionContext, reviewComment: StoredReviewComment, body: string): void {
-  checkBody("PullRequestReviewComment", body);
-
-  const changes = edit(reviewComment, body);
-  const thread = context.repository.threads.get(reviewComment.thread);
-  emit(context, { event: "pull_request_review_comment", action: "edited", thread, reviewComment, changes });
-}
-
-function edit(comment: StoredComment, body: string): { body: { from: string } } {
   const changes = { body: { from: comment.body } };
   comment.body = body;
   comment.updatedAt = new Date();
-  return changes;
+  const thread = context.repository.threads.get(comment.thread);
+  emit(context, { event: "issue_comment", action: "edited", thread, comment, changes });
 }
 
 export function deleteComment(context: ActionContext, comment: StoredComment): void {

@@ -96,9 +96,9 @@ export interface StoredReview {
   thread: number;
   author: User;
   body: string;
-  state: "APPROVED" | "CHANGES_REQUESTED" | "COMMENTED" | "DISMISSED" | "PENDING";
+  state: "APPROVED" | "CHANGES_REQUESTED" | "COMMENTED" | "DISMISSED";
   commit: string;
-  submittedAt: Date | undefined;
+  submittedAt: Date;
 }
 
 export interface StoredReviewComment extends StoredComment {

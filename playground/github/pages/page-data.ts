@@ -47,7 +47,7 @@ export function threadListData(repository: Repository) {
 export async function threadPageData(world: World, repository: Repository, thread: Thread) {
   const comments = commentsOf(repository.comments, thread).map((one) => describePost(repository, one));
   const reviews = [...repository.reviews.values()]
-    .filter((review) => review.thread === thread.number && review.state !== "PENDING")
+    .filter((review) => review.thread === thread.number)
     .flatMap((review) => describeReview(repository, review));
   const posts = [...comments, ...reviews].sort((a, b) => (a.createdAt < b.createdAt ? -1 : 1));
   return {
@@ -130,7 +130,6 @@ const verdicts: Record<StoredReview["state"], string> = {
   CHANGES_REQUESTED: "requested changes",
   COMMENTED: "reviewed",
   DISMISSED: "reviewed (dismissed)",
-  PENDING: "",
 };
 
 /** Describes a review with its threads. A reply is shown in its thread, not as a separate review. */

@@ -1,7 +1,6 @@
 import { z } from "zod";
 import { showApp, showInstallation } from "#playground/github/shapes/app.ts";
 import { showRepository } from "#playground/github/shapes/repository.ts";
-import { showPublicUser } from "#playground/github/shapes/user.ts";
 import type { WebhookDelivery } from "#playground/github/webhooks.ts";
 import {
   type AppPermissions,
@@ -11,7 +10,7 @@ import {
   type World,
 } from "#playground/github/world.ts";
 import { ApiError, notFound, validationFailed } from "./api-error.ts";
-import { appOperation, installationOperation, numberIn, paginate, parseBody, type RestOperation } from "./operation.ts";
+import { appOperation, numberIn, paginate, parseBody, type RestOperation } from "./operation.ts";
 
 const TokenRequest = z.object({
   repositories: z.array(z.string()).max(500).optional(),
@@ -29,11 +28,6 @@ export const appOperations: RestOperation[] = [
       [...request.world.installations.values()].map((one) => showInstallation(request.world, one)),
     ),
   })),
-
-  appOperation("get", "/app/installations/{installation_id}", (request) => {
-    const installation = requireInstallation(request.world, numberIn(request, "installation_id"));
-    return { status: 200, body: showInstallation(request.world, installation) };
-  }),
 
   appOperation("post", "/app/installations/{installation_id}/access_tokens", (request) => {
     const { world, credentials } = request;
@@ -57,12 +51,6 @@ export const appOperations: RestOperation[] = [
     };
   }),
 
-  appOperation("get", "/repos/{owner}/{repo}/installation", ({ world, params }) => {
-    const installation = world.repositories.get(nameKey(`${params.owner}/${params.repo}`))?.installation;
-    if (!installation) throw notFound();
-    return { status: 200, body: showInstallation(world, installation) };
-  }),
-
   appOperation("get", "/app/hook/config", ({ webhooks: { target } }) => ({
     status: 200,
     body: { content_type: "json", insecure_ssl: "0", secret: "********", ...(target && { url: target.url }) },
@@ -77,29 +65,6 @@ export const appOperations: RestOperation[] = [
   appOperation("post", "/app/hook/deliveries/{delivery_id}/attempts", (request) => {
     if (!request.webhooks.redeliver(numberIn(request, "delivery_id"))) throw notFound();
     return { status: 202, body: {} };
-  }),
-
-  installationOperation("get", "/installation/repositories", (request) => {
-    const visible = [...request.world.repositories.values()].filter(
-      (repository) =>
-        repository.installation === request.token.installation &&
-        (request.token.repositories?.has(repository.id) ?? true),
-    );
-    const { body, headers } = paginate(request, visible);
-    return {
-      status: 200,
-      headers,
-      body: {
-        total_count: visible.length,
-        repositories: body.map((repository) => showRepository(request.world, repository, request.token.permissions)),
-      },
-    };
-  }),
-
-  installationOperation("get", "/users/{username}", ({ world, params }) => {
-    const user = world.users.get(nameKey(params.username ?? ""));
-    if (!user) throw notFound();
-    return { status: 200, body: showPublicUser(world, user) };
   }),
 ];
 

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { createCheckRun, createStatus, runsOf, suiteOf, updateCheckRun } from "#playground/github/check-actions.ts";
+import { createCheckRun, suiteOf } from "#playground/github/check-actions.ts";
 import { branches, resolveCommit } from "#playground/github/git/git-repository.ts";
 import {
   minimalRepository,
@@ -7,12 +7,10 @@ import {
   showCheckRun,
   showCheckSuite,
   showCommitStatus,
-  showJob,
   showWorkflowRun,
 } from "#playground/github/shapes/check.ts";
 import { apiUrl, pageUrl } from "#playground/github/shapes/repository.ts";
-import { showUser } from "#playground/github/shapes/user.ts";
-import type { CheckRun, CheckSuite, CommitStatus, Repository, WorkflowRun } from "#playground/github/world.ts";
+import type { CheckRun, CommitStatus, Repository } from "#playground/github/world.ts";
 import { ApiError, notFound, validationFailed } from "./api-error.ts";
 import {
   numberIn,
@@ -37,7 +35,9 @@ const Output = z.object({
   text: z.string().max(65_535).optional(),
   annotations: z.array(AnnotationInput).max(50).optional(),
 });
-const CheckRunBody = z.object({
+const NewCheckRun = z.object({
+  name: z.string(),
+  head_sha: z.string(),
   status: z.enum(["queued", "in_progress", "completed"]).optional(),
   conclusion: z
     .enum(["success", "failure", "neutral", "cancelled", "skipped", "timed_out", "action_required"])
@@ -45,13 +45,6 @@ const CheckRunBody = z.object({
   external_id: z.string().optional(),
   details_url: z.string().optional(),
   output: Output.optional(),
-});
-const NewCheckRun = CheckRunBody.extend({ name: z.string(), head_sha: z.string() });
-const NewStatus = z.object({
-  state: z.enum(["error", "failure", "pending", "success"]),
-  context: z.string().default("default"),
-  description: z.string().nullable().default(null),
-  target_url: z.string().nullable().default(null),
 });
 
 const repo = "/repos/{owner}/{repo}";
@@ -71,19 +64,6 @@ export const checkOperations: RestOperation[] = [
     return { status: 200, headers, body: { total_count: suites.length, check_suites } };
   }),
 
-  repositoryOperation("get", `${repo}/check-suites/{check_suite_id}`, { checks: "read" }, async (request) => {
-    return { status: 200, body: await showCheckSuite(request.world, request.repository, requireSuite(request)) };
-  }),
-
-  repositoryOperation("get", `${repo}/check-suites/{check_suite_id}/check-runs`, { checks: "read" }, (request) => {
-    const suite = requireSuite(request);
-    return { status: 200, ...listRuns(request, (run) => run.suite === suite) };
-  }),
-
-  repositoryOperation("get", `${repo}/check-runs/{check_run_id}`, { checks: "read" }, (request) => {
-    return { status: 200, body: showCheckRun(request.world, request.repository, requireRun(request)) };
-  }),
-
   repositoryOperation("get", `${repo}/check-runs/{check_run_id}/annotations`, { checks: "read" }, (request) => {
     const { world, repository } = request;
     const run = requireRun(request);
@@ -100,42 +80,6 @@ export const checkOperations: RestOperation[] = [
     const suite = suiteOf(context, { app: world.app, commit, branch: branch.replace(/^refs\/heads\//, "") });
     const run = createCheckRun(context, suite, { name, ...runFields(fields) });
     return { status: 201, body: showCheckRun(world, repository, run) };
-  }),
-
-  repositoryOperation("patch", `${repo}/check-runs/{check_run_id}`, { checks: "write" }, (request) => {
-    const run = requireRun(request);
-    if (run.suite.app !== request.world.app)
-      throw new ApiError(
-        403,
-        `Invalid app_id \`${run.suite.app.id}\` - check run can only be modified by the GitHub App that created it.`,
-      );
-    updateCheckRun(request.context, run, runFields(parseBody(request, "CheckRun", CheckRunBody)));
-    return { status: 200, body: showCheckRun(request.world, request.repository, run) };
-  }),
-
-  repositoryOperation("post", `${repo}/statuses/{sha}`, { statuses: "write" }, async (request) => {
-    const { world, repository, params } = request;
-    const { target_url, ...fields } = parseBody(request, "Status", NewStatus);
-    const commit = await resolveCommit(repository.gitDirectory, params.sha ?? "");
-    if (!commit) throw new ApiError(422, `No commit found for SHA: ${params.sha}`);
-    const status = createStatus(request.context, { commit, targetUrl: target_url, ...fields });
-    const creator = showUser(world, status.creator);
-    return { status: 201, body: { ...showCommitStatus(world, repository, status), creator } };
-  }),
-
-  repositoryOperation("get", `${repo}/commits/{ref}/statuses`, { statuses: "read" }, async (request) => {
-    const { world, repository } = request;
-    const commit = await requireCommit(request);
-    const statuses = repository.statuses.filter((status) => status.commit === commit).reverse();
-    const { body, headers } = paginate(request, statuses);
-    return {
-      status: 200,
-      headers,
-      body: body.map((status) => ({
-        ...showCommitStatus(world, repository, status),
-        creator: showUser(world, status.creator),
-      })),
-    };
   }),
 
   repositoryOperation("get", `${repo}/commits/{ref}/status`, { statuses: "read" }, async (request) => {
@@ -176,30 +120,9 @@ export const checkOperations: RestOperation[] = [
     return { status: 200, headers, body: { total_count: runs.length, workflow_runs } };
   }),
 
-  repositoryOperation("get", `${repo}/actions/runs/{run_id}`, { actions: "read" }, async (request) => {
-    return { status: 200, body: await showWorkflowRun(request.world, request.repository, requireWorkflow(request)) };
-  }),
-
-  repositoryOperation("get", `${repo}/actions/runs/{run_id}/jobs`, { actions: "read" }, (request) => {
-    const { world, repository } = request;
-    const run = requireWorkflow(request);
-    const jobs = runsOf(repository, run.suite);
-    const { body, headers } = paginate(request, jobs);
-    return {
-      status: 200,
-      headers,
-      body: { total_count: jobs.length, jobs: body.map((job) => showJob(world, repository, run, job)) },
-    };
-  }),
-
-  repositoryOperation("get", `${repo}/actions/jobs/{job_id}`, { actions: "read" }, (request) => {
-    const { run, job } = requireJob(request);
-    return { status: 200, body: showJob(request.world, request.repository, run, job) };
-  }),
-
   // GitHub redirects to a download that needs no credentials and is valid for a minute.
   repositoryOperation("get", `${repo}/actions/jobs/{job_id}/logs`, { actions: "read" }, (request) => {
-    const { job } = requireJob(request);
+    const job = requireRun(request, "job_id");
     if (job.log === undefined) throw notFound();
     const location = `${pageUrl(request.world, request.repository)}/logs/${job.id}`;
     return { status: 302, body: undefined, headers: { Location: location } };
@@ -225,13 +148,7 @@ function listRuns(request: RepositoryRequest, isChosen: (run: CheckRun) => boole
   };
 }
 
-function requireSuite(request: RepositoryRequest): CheckSuite {
-  const id = numberIn(request, "check_suite_id");
-  const suite = request.repository.checkSuites.find((one) => one.id === id);
-  if (!suite) throw notFound();
-  return suite;
-}
-
+/** The check run in the path. A job of GitHub Actions has the id of its check run. */
 function requireRun(request: RepositoryRequest, name = "check_run_id"): CheckRun {
   const id = numberIn(request, name);
   const run = request.repository.checkRuns.find((one) => one.id === id);
@@ -239,21 +156,13 @@ function requireRun(request: RepositoryRequest, name = "check_run_id"): CheckRun
   return run;
 }
 
-function requireWorkflow(request: RepositoryRequest): WorkflowRun {
-  const id = numberIn(request, "run_id");
-  const run = request.repository.workflowRuns.find((one) => one.id === id);
-  if (!run) throw notFound();
-  return run;
-}
-
-function requireJob(request: RepositoryRequest): { run: WorkflowRun; job: CheckRun } {
-  const job = requireRun(request, "job_id");
-  const run = request.repository.workflowRuns.find(({ suite }) => suite === job.suite);
-  if (!run) throw notFound();
-  return { run, job };
-}
-
-function runFields({ output = {}, external_id, details_url, status, conclusion }: z.infer<typeof CheckRunBody>) {
+function runFields({
+  output = {},
+  external_id,
+  details_url,
+  status,
+  conclusion,
+}: Omit<z.infer<typeof NewCheckRun>, "name" | "head_sha">) {
   if (status === "completed" && !conclusion) {
     throw validationFailed({ resource: "CheckRun", code: "missing_field", field: "conclusion" });
   }

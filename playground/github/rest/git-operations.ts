@@ -21,7 +21,6 @@ import { ApiError, notFound } from "./api-error.ts";
 import { parseBody, type RepositoryRequest, type RestOperation, repositoryOperation } from "./operation.ts";
 
 const commitHash = z.string().regex(/^[0-9a-f]{40}$/);
-const NewRef = z.object({ ref: z.string().regex(/^refs\/heads\/.+/), sha: commitHash });
 const RefChange = z.object({ sha: commitHash, force: z.boolean().default(false) });
 const NewBlob = z.object({ content: z.string(), encoding: z.enum(["utf-8", "base64"]).default("utf-8") });
 const NewTree = z.object({
@@ -124,22 +123,6 @@ export const gitOperations: RestOperation[] = [
     return { status: 200, body: showRef(world, repository, ref, sha) };
   }),
 
-  repositoryOperation("get", `${repo}/git/matching-refs/{ref}`, { contents: "read" }, async (request) => {
-    const { world, repository, params } = request;
-    const matching = [...(await branches(repository.gitDirectory))].filter(([ref]) =>
-      ref.startsWith(`refs/${params.ref}`),
-    );
-    return { status: 200, body: matching.map(([ref, sha]) => showRef(world, repository, ref, sha)) };
-  }),
-
-  repositoryOperation("post", `${repo}/git/refs`, { contents: "write" }, async (request) => {
-    const { ref, sha } = parseBody(request, "Reference", NewRef);
-    if (!(await resolveCommit(request.repository.gitDirectory, sha))) throw new ApiError(422, "Object does not exist");
-
-    await moveRef(request, ref, { from: undefined, to: sha }, "Reference already exists");
-    return { status: 201, body: showRef(request.world, request.repository, ref, sha) };
-  }),
-
   repositoryOperation("patch", `${repo}/git/refs/{ref}`, { contents: "write" }, async (request) => {
     const { repository, world } = request;
     const ref = `refs/${request.params.ref}`;
@@ -153,15 +136,6 @@ export const gitOperations: RestOperation[] = [
 
     await moveRef(request, ref, { from, to: sha }, "Reference cannot be updated");
     return { status: 200, body: showRef(world, repository, ref, sha) };
-  }),
-
-  repositoryOperation("delete", `${repo}/git/refs/{ref}`, { contents: "write" }, async (request) => {
-    const ref = `refs/${request.params.ref}`;
-    const from = (await branches(request.repository.gitDirectory)).get(ref);
-    if (!from) throw new ApiError(422, "Reference does not exist");
-
-    await moveRef(request, ref, { from, to: undefined }, "Reference cannot be deleted");
-    return { status: 204, body: undefined };
   }),
 ];
 

@@ -7,8 +7,6 @@ import {
   deleteComment,
   editComment,
   openIssue,
-  removeLabel,
-  updateThread,
 } from "#playground/github/user-actions.ts";
 import type { AppPermissions, Repository, StoredComment, Thread } from "#playground/github/world.ts";
 import { ApiError, moved, notFound } from "./api-error.ts";
@@ -29,11 +27,6 @@ const NewIssue = z.object({
   title: z.coerce.string(),
   body: z.string().nullish(),
   labels: z.array(z.string()).optional(),
-});
-const IssueChange = z.object({
-  title: z.string().nullish(),
-  body: z.string().nullish(),
-  state: z.enum(["open", "closed"]).optional(),
 });
 const CommentBody = z.object({ body: z.string() });
 export const NewReaction = z.object({
@@ -61,13 +54,6 @@ export const issueOperations: RestOperation[] = [
 
   repositoryOperation("get", `${issues}/{issue_number}`, read, (request) => {
     return { status: 200, body: showIssue(request.world, request.repository, findThread(request)) };
-  }),
-
-  repositoryOperation("patch", `${issues}/{issue_number}`, write, (request) => {
-    const thread = findThread(request);
-    const { title, body, state } = parseBody(request, "Issue", IssueChange);
-    updateThread(request.context, thread, { title: title ?? undefined, body: body === null ? "" : body, state });
-    return { status: 200, body: showIssue(request.world, request.repository, thread) };
   }),
 
   repositoryOperation("get", `${issues}/{issue_number}/comments`, read, (request) => {
@@ -115,11 +101,6 @@ export const issueOperations: RestOperation[] = [
     return { status: 204, body: undefined };
   }),
 
-  repositoryOperation("get", `${issues}/comments/{comment_id}/reactions`, read, (request) => {
-    const { body, headers } = paginate(request, findComment(request).reactions);
-    return { status: 200, headers, body: body.map((reaction) => showReaction(request.world, reaction)) };
-  }),
-
   repositoryOperation("post", `${issues}/comments/{comment_id}/reactions`, write, (request) => {
     const { reaction, created } = addReaction(
       request.context,
@@ -127,11 +108,6 @@ export const issueOperations: RestOperation[] = [
       parseBody(request, "Reaction", NewReaction).content,
     );
     return { status: created ? 201 : 200, body: showReaction(request.world, reaction) };
-  }),
-
-  repositoryOperation("get", `${issues}/{issue_number}/reactions`, read, (request) => {
-    const { body, headers } = paginate(request, findThread(request).reactions);
-    return { status: 200, headers, body: body.map((reaction) => showReaction(request.world, reaction)) };
   }),
 
   repositoryOperation("post", `${issues}/{issue_number}/reactions`, write, (request) => {
@@ -143,26 +119,10 @@ export const issueOperations: RestOperation[] = [
     return { status: created ? 201 : 200, body: showReaction(request.world, reaction) };
   }),
 
-  repositoryOperation("get", `${issues}/{issue_number}/labels`, read, (request) => {
-    const { body, headers } = paginate(request, findThread(request).labels);
-    return { status: 200, headers, body: body.map((label) => showLabel(request.world, request.repository, label)) };
-  }),
-
   repositoryOperation("post", `${issues}/{issue_number}/labels`, write, (request) => {
     const thread = findThread(request);
     addLabels(request.context, thread, parseBody(request, "Label", LabelNames));
     return { status: 200, body: thread.labels.map((label) => showLabel(request.world, request.repository, label)) };
-  }),
-
-  repositoryOperation("delete", `${issues}/{issue_number}/labels/{name}`, write, (request) => {
-    const thread = findThread(request);
-    removeLabel(request.context, thread, request.params.name ?? "");
-    return { status: 200, body: thread.labels.map((label) => showLabel(request.world, request.repository, label)) };
-  }),
-
-  repositoryOperation("get", "/repos/{owner}/{repo}/labels", read, (request) => {
-    const { body, headers } = paginate(request, [...request.repository.labels.values()]);
-    return { status: 200, headers, body: body.map((label) => showLabel(request.world, request.repository, label)) };
   }),
 ];
 

@@ -1,16 +1,12 @@
 import { z } from "zod";
-import { commitsBetween } from "#playground/github/git/git-repository.ts";
-import { mergePullRequest, updateBranch } from "#playground/github/merge-actions.ts";
 import {
   changeBase,
   changedFiles,
   findPull,
   openPullRequest,
-  removeReviewRequests,
   requestReviewers,
 } from "#playground/github/pull-request-actions.ts";
-import { showCommit, showFile, showPull, showPullInList } from "#playground/github/shapes/pull-request.ts";
-import { showUser } from "#playground/github/shapes/user.ts";
+import { showFile, showPull, showPullInList } from "#playground/github/shapes/pull-request.ts";
 import { updateThread } from "#playground/github/user-actions.ts";
 import {
   type AppPermissions,
@@ -46,12 +42,6 @@ const PullChange = z.object({
   body: z.string().nullish(),
   state: z.enum(["open", "closed"]).optional(),
   base: z.string().optional(),
-});
-const MergeRequest = z.object({
-  commit_title: z.string().optional(),
-  commit_message: z.string().optional(),
-  sha: z.string().optional(),
-  merge_method: z.enum(["merge", "squash", "rebase"]).default("merge"),
 });
 const Reviewers = z.object({ reviewers: z.array(z.string()).default([]) });
 
@@ -94,48 +84,10 @@ export const pullOperations: RestOperation[] = [
     return { status: 200, headers, body: body.map((file) => showFile(world, repository, commit, file)) };
   }),
 
-  repositoryOperation("get", `${pull}/commits`, read, async (request) => {
-    const { world, repository } = request;
-    const { base, head } = requirePull(request).pull;
-    const commits = await commitsBetween(repository.gitDirectory, base.commit, head.commit);
-    const { body, headers } = paginate(request, commits);
-    return { status: 200, headers, body: await Promise.all(body.map((one) => showCommit(world, repository, one))) };
-  }),
-
-  repositoryOperation("get", `${pull}/merge`, read, (request) => {
-    if (!requirePull(request).pull.merged) throw notFound();
-    return { status: 204, body: undefined };
-  }),
-
-  repositoryOperation("put", `${pull}/merge`, { contents: "write" }, async (request) => {
-    const { commit_title, commit_message, sha, merge_method } = parseBody(request, "PullRequest", MergeRequest);
-    const options = { method: merge_method, sha, title: commit_title, message: commit_message };
-    const commit = await mergePullRequest(request.context, requirePull(request), options);
-    return { status: 200, body: { sha: commit, merged: true, message: "Pull Request successfully merged" } };
-  }),
-
-  repositoryOperation("put", `${pull}/update-branch`, write, async (request) => {
-    const Body = z.object({ expected_head_sha: z.string().optional() });
-    const { expected_head_sha } = parseBody(request, "PullRequest", Body);
-    await updateBranch(request.context, requirePull(request), expected_head_sha);
-    return { status: 202, body: { message: "Updating pull request branch.", url: request.url.href } };
-  }),
-
-  repositoryOperation("get", `${pull}/requested_reviewers`, read, (request) => {
-    const users = requirePull(request).pull.requestedReviewers.map((user) => showUser(request.world, user));
-    return { status: 200, body: { users, teams: [] } };
-  }),
-
   repositoryOperation("post", `${pull}/requested_reviewers`, write, (request) => {
     const thread = requirePull(request);
     requestReviewers(request.context, thread, usersNamed(request));
     return { status: 201, body: showPullInList(request.world, request.repository, thread) };
-  }),
-
-  repositoryOperation("delete", `${pull}/requested_reviewers`, write, (request) => {
-    const thread = requirePull(request);
-    removeReviewRequests(request.context, thread, usersNamed(request));
-    return { status: 200, body: showPullInList(request.world, request.repository, thread) };
   }),
 ];
 

@@ -12,7 +12,7 @@ import { apiUrl, fullName, pageUrl, showFullRepository } from "#playground/githu
 import { showUser } from "#playground/github/shapes/user.ts";
 import { nameKey, permissionIn, type Repository, type World } from "#playground/github/world.ts";
 import { ApiError, notFound } from "./api-error.ts";
-import { paginate, type RestOperation, repositoryOperation } from "./operation.ts";
+import { type RestOperation, repositoryOperation } from "./operation.ts";
 
 const repo = "/repos/{owner}/{repo}";
 
@@ -54,13 +54,6 @@ export const repositoryOperations: RestOperation[] = [
     }
     const target = await followLink(repository, commit, entry);
     return { status: 200, body: await showContent(world, repository, ref, target ? { ...target, path } : entry) };
-  }),
-
-  repositoryOperation("get", `${repo}/branches`, { contents: "read" }, async (request) => {
-    const { world, repository } = request;
-    const all = [...(await branches(repository.gitDirectory))];
-    const { body, headers } = paginate(request, all);
-    return { status: 200, headers, body: body.map(([ref, sha]) => showShortBranch(world, repository, ref, sha)) };
   }),
 
   repositoryOperation("get", `${repo}/branches/{branch}`, { contents: "read" }, async (request) => {
@@ -106,14 +99,6 @@ export const repositoryOperations: RestOperation[] = [
 
 function requiredChecks(repository: Repository, branch: string): readonly string[] {
   return branch === repository.defaultBranch ? repository.requiredChecks : [];
-}
-
-function showShortBranch(world: World, repository: Repository, ref: string, sha: string) {
-  return {
-    name: ref.replace(/^refs\/heads\//, ""),
-    commit: { sha, url: `${apiUrl(world, repository)}/commits/${sha}` },
-    protected: false,
-  };
 }
 
 function showEntry(world: World, repository: Repository, ref: string, entry: TreeEntry) {

@@ -144,39 +144,6 @@ export async function showWorkflowRun(world: World, repository: Repository, run:
   } satisfies Schemas["workflow-run"];
 }
 
-/** A job of GitHub Actions has the id of its check run. */
-export function showJob(world: World, repository: Repository, run: WorkflowRun, job: CheckRun): Schemas["job"] {
-  const url = `${apiUrl(world, repository)}/actions`;
-  const startedAt = job.startedAt.toISOString();
-  const completedAt = job.completedAt?.toISOString() ?? null;
-  const step = { name: job.name, number: 1, started_at: startedAt, completed_at: completedAt };
-  return {
-    id: job.id,
-    run_id: run.id,
-    run_url: `${url}/runs/${run.id}`,
-    run_attempt: 1,
-    node_id: nodeId("CheckRun", job.id),
-    head_sha: run.suite.commit,
-    url: `${url}/jobs/${job.id}`,
-    html_url: `${pageUrl(world, repository)}/actions/runs/${run.id}/job/${job.id}`,
-    status: job.status,
-    conclusion: job.conclusion ?? null,
-    created_at: startedAt,
-    started_at: startedAt,
-    completed_at: completedAt,
-    name: job.name,
-    steps: [{ ...step, status: job.status, conclusion: job.conclusion ?? null }],
-    check_run_url: `${apiUrl(world, repository)}/check-runs/${job.id}`,
-    labels: ["ubuntu-latest"],
-    runner_id: 1,
-    runner_name: "GitHub Actions 1",
-    runner_group_id: 1,
-    runner_group_name: "GitHub Actions",
-    workflow_name: run.name,
-    head_branch: run.suite.branch,
-  };
-}
-
 export function showCommitStatus(world: World, repository: Repository, status: CommitStatus) {
   const createdAt = status.createdAt.toISOString();
   return {

@@ -18,7 +18,7 @@ export function showReview(world: World, repository: Repository, review: StoredR
     pull_request_url: pullUrl,
     author_association: showAssociation(repository, review.author),
     _links: { html: { href: page }, pull_request: { href: pullUrl } },
-    ...(review.submittedAt && { submitted_at: review.submittedAt.toISOString() }),
+    submitted_at: review.submittedAt.toISOString(),
     commit_id: review.commit,
   };
 }
