@@ -25,6 +25,7 @@ export default defineConfig({
   test: {
     include: mutationTests ?? ["test/**/*.test.ts"],
     globalSetup: mutationTests ? [] : "test/support/global-setup.ts",
+    ...(mutationTests && { provide: { postgresFolder: process.env.GOLEM_FORGE_MUTATION_POSTGRES } }),
     // A busy machine is slow, and a wait that succeeds costs nothing.
     testTimeout: 300_000,
     hookTimeout: 300_000,

@@ -4,21 +4,28 @@
  * found and the score of each area, which is the share of killed mutants. Writes reports to `reports/mutation`. Exits
  * with 1 if a score is below 85 %.
  *
- * usage: npm run mutate -- [area…] [--sample N] [--concurrency N]
+ * usage: npm run mutate -- [area…] [--sample N [--part I]] [--concurrency N]
  *
  * --sample N  changes only every Nth block of 20 lines, on average. The hash of its location selects a block, so the
  *             selection is always the same.
+ * --part I    changes the Ith of the N samples, so that parts 1 to N are a complete run.
  */
 import { createHash } from "node:crypto";
-import { glob, readFile } from "node:fs/promises";
+import { chmodSync, mkdtempSync, rmSync } from "node:fs";
+import { glob, readFile, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { Stryker } from "@stryker-mutator/core";
+import { postgresPrograms, startPostgresServer } from "../test/support/postgres-server.ts";
 
 interface Area {
   /** Globs of the code to change. */
   code: string[];
   /** Globs of the tests to run. Tests that start processes or servers would take too long. */
   tests: string[];
+  /** Starts one PostgreSQL server for all tests, if it is installed. */
+  needsPostgres?: boolean;
 }
 
 const areas: Record<string, Area> = {
@@ -45,6 +52,18 @@ const areas: Record<string, Area> = {
       "test/runtime/effects/{children,execute-tool,person-calls,post-requests,post-to-thread}.test.ts",
     ],
   },
+  authorization: {
+    code: [
+      "src/bot/deliveries/{incoming-comment,handle-comment,handler}.ts",
+      "src/bot/commands/{execute-command,thread-command}.ts",
+      "src/bot/github/{read-answers,conversation}.ts",
+    ],
+    tests: [
+      "test/bot/commands/thread-command.test.ts",
+      "test/bot/deliveries/{handle-comment,handle-access,handle-review,receive-delivery}.test.ts",
+      "test/bot/github/{conversation,open-github}.test.ts",
+    ],
+  },
   redaction: {
     code: ["src/text/{redact,sanitize,visible-text}.ts"],
     tests: ["test/text/{redact,sanitize,untrusted,visible-text}.test.ts"],
@@ -54,11 +73,13 @@ const areas: Record<string, Area> = {
     tests: ["test/sandbox/{git-sandbox,push,find-renames,merge-file,zones,workspace,paths}.test.ts"],
   },
   store: {
-    code: ["src/runtime/store/*.ts", "src/runtime/store/{memory,sqlite}/*.ts"],
+    code: ["src/runtime/store/*.ts", "src/runtime/store/sqlite/*.ts"],
     tests: [
-      "test/runtime/store/{apply-decision,sqlite-store,store-model,git-store,unreadable-data,unusable-database}.test.ts",
+      "test/runtime/store/{apply-decision,sqlite-store,store-model,git-store,stored-rows}.test.ts",
+      "test/runtime/store/{unreadable-data,unusable-database}.test.ts",
       "test/terminal/database-commands.test.ts",
     ],
+    needsPostgres: true,
   },
 };
 
@@ -67,8 +88,17 @@ const blockLines = 20;
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { sample: { type: "string", default: "1" }, concurrency: { type: "string", default: "1" } },
+  options: {
+    sample: { type: "string", default: "1" },
+    part: { type: "string", default: "1" },
+    concurrency: { type: "string", default: "1" },
+  },
 });
+const [sample, part, concurrency] = [values.sample, values.part, values.concurrency].map(Number) as [
+  number,
+  number,
+  number,
+];
 
 const unknown = positionals.filter((name) => !(name in areas));
 if (unknown.length > 0) {
@@ -79,6 +109,7 @@ if (unknown.length > 0) {
 const rows: string[] = [];
 for (const [name, area] of Object.entries(areas)) {
   if (positionals.length > 0 && !positionals.includes(name)) continue;
+  if (area.needsPostgres && postgresPrograms) process.env.GOLEM_FORGE_MUTATION_POSTGRES ??= await startPostgres();
   const { killed, mutants, score } = await mutate(name, area);
   rows.push(`| ${name} | ${killed} of ${mutants} | ${score.toFixed(1)} % |`);
   if (score < minScore) process.exitCode = 1;
@@ -90,8 +121,8 @@ async function mutate(name: string, { code, tests }: Area) {
   // Stryker's option `testFiles` is not used, because it disables mutants in code that runs when a module is loaded.
   process.env.GOLEM_FORGE_MUTATION_TESTS = tests.join(" ");
   const stryker = new Stryker({
-    mutate: await blocksOf(code, Number(values.sample)),
-    concurrency: Number(values.concurrency),
+    mutate: await blocksOf(code),
+    concurrency,
     htmlReporter: { fileName: `${report}.html` },
     jsonReporter: { fileName: `${report}.json` },
   });
@@ -102,15 +133,29 @@ async function mutate(name: string, { code, tests }: Area) {
   return { killed, mutants, score: mutants === 0 ? 100 : (100 * killed) / mutants };
 }
 
+/** Starts a server that stops with this process, for `newDatabase` of the tests. Returns its folder. */
+async function startPostgres(): Promise<string> {
+  const folder = mkdtempSync(join(tmpdir(), "golem-mutate-"));
+  chmodSync(folder, 0o755);
+  const { pid, url } = await startPostgresServer(join(folder, "server"));
+  process.once("exit", () => {
+    process.kill(pid, "SIGQUIT");
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+  });
+  for (const signal of ["SIGHUP", "SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(1));
+  await writeFile(join(folder, "ready"), url("postgres"));
+  return folder;
+}
+
 /** Returns the files for Stryker's option `mutate` or, with `sample` above 1, the ranges of lines in them. */
-async function blocksOf(globs: string[], sample: number): Promise<string[]> {
+async function blocksOf(globs: string[]): Promise<string[]> {
   const files = (await Array.fromAsync(glob(globs))).sort();
   if (sample === 1) return files;
   const blocks = await Promise.all(
     files.map(async (file) => {
       const lines = (await readFile(file, "utf8")).split("\n").length;
       const starts = Array.from({ length: Math.ceil(lines / blockLines) }, (_, index) => index * blockLines + 1);
-      const chosen = starts.filter((line) => hash(`${file}:${line}`) % sample === 0);
+      const chosen = starts.filter((line) => hash(`${file}:${line}`) % sample === part - 1);
       return chosen.map((line) => `${file}:${line}-${line + blockLines - 1}`);
     }),
   );

@@ -7,7 +7,7 @@ import pg from "pg";
 import { inject } from "vitest";
 import { postgresPrograms, startPostgresServer } from "./postgres-server.ts";
 
-/** False where PostgreSQL is not installed, and in mutation tests, which start no server. */
+/** False where PostgreSQL is not installed, and in mutation tests of areas that do not need it. */
 export const hasSharedServer = postgresPrograms !== undefined && inject("postgresFolder") !== undefined;
 
 /** Returns the address of a new, empty database. All test files share one server, which the first one starts. */

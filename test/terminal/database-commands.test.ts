@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, readFile, rm, stat, truncate, writeFile } from "node:fs/promises";
+import { copyFile, mkdtemp, open, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -29,6 +29,14 @@ beforeEach(async () => {
   path = join(folder, "forge.db");
 });
 afterEach(() => rm(folder, { recursive: true, force: true }));
+
+/** Overwrites everything after the first pages of a database. */
+async function damage(database: string): Promise<void> {
+  const file = await open(database, "r+");
+  const { size } = await file.stat();
+  await file.write(Buffer.alloc(size - 16_384, 0xa5), 0, size - 16_384, 16_384);
+  await file.close();
+}
 
 /** Runs `golem db …` in the folder and returns its exit code and everything it printed. */
 function db(...args: string[]): Promise<{ code: number; text: string }> {
@@ -170,13 +178,29 @@ describe("golem db backup and restore", () => {
     expect(await readFile(join(folder, "taken"), "utf8")).toBe("mine");
 
     expect(await db("restore", "taken")).toMatchObject({ code: 2, text: expect.stringContaining("cannot be read") });
-    await db("backup", "half");
-    await truncate(join(folder, "half"), 20_000);
-    expect(await db("restore", "half")).toMatchObject({
+    await db("backup", "broken");
+    await damage(join(folder, "broken"));
+    const before = await readFile(path);
+    expect(await db("restore", "broken")).toMatchObject({
       code: 2,
-      text: expect.stringMatching(/is damaged|cannot be read/),
+      text: expect.stringMatching(/broken is damaged: /),
     });
+    expect(await readFile(path)).toEqual(before);
     expect((await readdir(folder)).filter((name) => /incoming|replaced/.test(name))).toEqual([]);
+  });
+
+  test("leave no file when the database is damaged", async () => {
+    const store = await openSqliteStore(path);
+    await fill(store);
+    await store.close();
+    await damage(path);
+
+    expect(await db("backup", "forge.backup")).toMatchObject({
+      code: 2,
+      text: expect.stringMatching(/The backup \S+forge.backup could not be written: .*malformed\./),
+    });
+
+    expect((await readdir(folder)).filter((name) => name.includes("backup"))).toEqual([]);
   });
 });
 
@@ -238,6 +262,15 @@ describe.skipIf(!hasSharedServer)("over PostgreSQL, golem db", () => {
       text: expect.stringContaining("is in use by another Golem Forge process"),
     });
     await store.close();
+    const incomplete = join(folder, "incomplete.db");
+    await copyFile(path, incomplete);
+    const database = new DatabaseSync(incomplete);
+    database.exec("pragma foreign_keys = off; delete from specs where run_id = 'r2'");
+    database.close();
+    expect(await db("copy", "--from", incomplete, "--to", url)).toMatchObject({
+      code: 2,
+      text: expect.stringContaining("Nothing was copied: of the 2 rows of runs, 1 arrived."),
+    });
 
     const copied = await db("copy", "--from", `sqlite:${path}`, "--to", url);
 
@@ -259,16 +292,24 @@ describe.skipIf(!hasSharedServer)("over PostgreSQL, golem db", () => {
   test("does not copy while a replica uses the target", async () => {
     const url = await newDatabase();
     await (await openSqliteStore(path)).close();
-    const options = { onError: () => {} };
-    const { store, dispatch } = await openSharedStore({ url, runsPerRepository: undefined }, options);
     const target = { process: async () => {}, notify: () => false, revokeLease: () => {}, sweep: async () => {} };
-    await dispatch.attach(target);
+    const startReplica = async () => {
+      const replica = await openSharedStore({ url, runsPerRepository: undefined }, { onError: () => {} });
+      await replica.dispatch.attach(target);
+      return replica;
+    };
+    const replicas = [await startReplica()];
 
     const refused = await db("copy", "--from", path, "--to", url);
+    replicas.push(await startReplica());
+    const refusedAgain = await db("copy", "--from", path, "--to", url);
 
     expect(refused).toMatchObject({ code: 2, text: expect.stringContaining("in use by a Golem Forge process") });
-    await dispatch.detach(async () => {});
-    await store.close();
+    expect(refusedAgain).toMatchObject({ code: 2, text: expect.stringContaining("in use by 2 Golem Forge processes") });
+    for (const { store, dispatch } of replicas) {
+      await dispatch.detach(async () => {});
+      await store.close();
+    }
   });
 
   test("backs up and restores with pg_dump, and shows no password", async () => {

@@ -2,10 +2,12 @@ import { execFile, spawnSync } from "node:child_process";
 import { mkdtemp, open, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { promisify } from "node:util";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { DatabaseError, UserError } from "#domain/errors.ts";
 import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
+import { connectionOf, GroupCommits, problemOf } from "#runtime/store/sqlite/sqlite-connection.ts";
 import { said, sampleRun } from "../../support/store-samples.ts";
 
 /** Mounts a file system of two megabytes in a namespace of its own, and runs a command there. */
@@ -108,4 +110,60 @@ describe("a damaged file", () => {
     await expect(store.ping()).rejects.toThrow("is damaged");
     await store.close();
   });
+});
+
+test.each([
+  [8, "The database forge.db is read-only. Give this process the right to write to the file and its folder."],
+  [
+    10,
+    "The database forge.db cannot be read or written: disk I/O error. Check its disk, and the limits of this process.",
+  ],
+  [
+    11,
+    "The database forge.db is damaged: disk I/O error. Stop the server, and restore a backup with golem db restore.",
+  ],
+  [13, "The disk of the database forge.db is full. Free some space."],
+  [14, "The database forge.db cannot be opened. Check that its folder exists and that this process may use it."],
+  [26, "The database forge.db cannot be opened: it is damaged, or another kind of file."],
+])("SQLite's error %i, and each of its extended codes, is explained", (code, sentence) => {
+  for (const errcode of [code, code | (3 << 8)]) {
+    const error = Object.assign(new Error("disk I/O error"), { errcode });
+
+    const problem = problemOf(error, "forge.db");
+
+    expect(problem).toBeInstanceOf(DatabaseError);
+    expect(problem?.message).toContain(sentence);
+    expect(problem?.cause).toBe(error);
+  }
+});
+
+test("an error that neither the file nor its disk has caused is not explained", () => {
+  expect(problemOf(Object.assign(new Error("database is locked"), { errcode: 5 }), "forge.db")).toBeUndefined();
+  expect(problemOf(new Error("no such table: runs"), "forge.db")).toBeUndefined();
+  expect(problemOf({ errcode: 13 }, "forge.db")).toBeUndefined();
+});
+
+test("a full database rejects the writes of its turn, is reported until it has space, and then works again", async () => {
+  const database = new DatabaseSync(path);
+  database.exec("pragma journal_mode = wal; create table texts (text)");
+  const lock = { close: vi.fn() };
+  const sql = connectionOf(database, lock, path);
+  const commits = new GroupCommits(sql);
+  const add = (bytes: number) =>
+    commits.write(() => sql.run("insert into texts values (:text)", { text: "x".repeat(bytes) }));
+  const countPages = () => Number(database.prepare("pragma page_count").get()?.page_count);
+  database.exec(`pragma max_page_count = ${countPages() + 20}`);
+
+  const outcomes = await Promise.allSettled([add(1), add(1_000_000), add(2)]);
+
+  expect(outcomes).toMatchObject([
+    { status: "rejected", reason: expect.any(DatabaseError) },
+    { status: "rejected", reason: { message: expect.stringContaining("is full"), cause: { errcode: 13 } } },
+    { status: "fulfilled", value: 1 },
+  ]);
+  expect(sql.exists("select 1 from texts where text = 'xx'")).toBe(true);
+  expect(sql.exists("select 1 from texts where text = 'x'")).toBe(false);
+  sql.ping();
+  await commits.close();
+  expect(lock.close).toHaveBeenCalled();
 });
