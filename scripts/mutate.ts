@@ -70,7 +70,7 @@ const areas: Record<string, Area> = {
   },
   sandbox: {
     code: ["src/sandbox/{push-changes,merge-branch,merge-file,zones}.ts"],
-    tests: ["test/sandbox/{git-sandbox,push,find-renames,merge-file,zones,workspace,paths}.test.ts"],
+    tests: ["test/sandbox/{git-sandbox,push,find-renames,merge-branch,merge-file,zones,workspace,paths}.test.ts"],
   },
   store: {
     code: ["src/runtime/store/*.ts", "src/runtime/store/sqlite/*.ts"],

@@ -2,6 +2,7 @@ import { chmod, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { UserError } from "#domain/errors.ts";
+import { assertPushableBranch } from "#sandbox/push-changes.ts";
 import { pushAll, type SandboxWorld, startSandboxWorld } from "../support/sandbox-world.ts";
 
 let world: SandboxWorld;
@@ -84,24 +85,46 @@ test("a later push continues from the first with all changes", async () => {
   expect(await repository.git("ls-tree", "-r", "--name-only", "golem/1")).toBe("a\nb\nc\n");
 });
 
-test.each(["main", "MAIN", "HEAD", "", "a..b", "x.lock", "-f", "a b", "refs/heads/\u0007"])(
-  "a push to %j is refused",
-  async (branch) => {
-    const repository = await world.repositoryWith({ a: "1" });
-    const sandbox = await world.open(repository);
-    await sandbox.write("b", "2");
+test.each([
+  ...[
+    "main",
+    "MAIN",
+    "trunk",
+    "",
+    "HEAD",
+    "-f",
+    "a".repeat(201),
+    "a\u0007",
+    "a b",
+    "a~1",
+    "a^",
+    "a:b",
+    "a?",
+    "a*",
+    "a[b",
+  ],
+  ...["a\\b", "a..b", "a@{1}", "a//b", "/a", "a/", ".a", "a/.b", "a.", "a./b", "a.lock", "a.lock/b"],
+])("no run pushes to %j", (branch) => {
+  expect(() => assertPushableBranch(branch, { base: "main", default: "trunk" })).toThrow(UserError);
+});
 
-    await expect(pushAll(sandbox, branch)).rejects.toBeInstanceOf(UserError);
+test.each(["golem/1", "main/2", "HEAD/1", "a-f", "a.b/c@d", "x.locked", "\u00fc", "a".repeat(200)])(
+  "a run may push to %j",
+  (branch) => {
+    assertPushableBranch(branch, { base: "main", default: undefined });
+    assertPushableBranch(branch, { base: undefined, default: "main" });
   },
 );
 
-test("a push to the default branch is refused even when the run is based on another", async () => {
+test("a push to the base or the default branch is refused", async () => {
   const repository = await world.repositoryWith({ a: "1" });
   await repository.commit({ branch: "topic", files: { b: "2" } });
   const sandbox = await world.open(repository, { at: { branch: "topic" } });
   await sandbox.write("c", "3");
 
-  await expect(pushAll(sandbox, "main")).rejects.toThrow("A run can only push to its own branch, not to main.");
+  for (const branch of ["main", "topic"]) {
+    await expect(pushAll(sandbox, branch)).rejects.toThrow(`A run can only push to its own branch, not to ${branch}.`);
+  }
 });
 
 test("an existing branch, or one that someone else moved, is not changed", async () => {
