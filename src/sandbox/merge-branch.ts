@@ -68,7 +68,9 @@ export async function mergeInto(
   const trees = { before: treeOf(store, mergeBase), after: treeOf(store, commit) };
   const differences = await compareTrees(store, { ...trees, name: `The branch ${name}` });
   const own = await ownDifferences(base, layer, { before: trees.before, name });
-  const removed = new Set(differences.filter(({ after }) => !after).map(({ path }) => path));
+  const kept = new Set(own.filter(({ after }) => after).map(({ path }) => path));
+  const gone = differences.filter(({ path, after }) => !after && !kept.has(path));
+  const removed = new Set(gone.map(({ path }) => path));
   const merge: Merge = { plan, store, layer, name, removed, done: new Set() };
   const yielder = new EventLoopYielder();
   await mergeRenames(merge, differences, own);
@@ -195,8 +197,8 @@ interface Merge {
   layer: Layer;
   /** The name of the merged branch. */
   name: string;
-  /** The paths that the merged branch removed. */
-  removed: ReadonlySet<string>;
+  /** The paths that the merge removes. */
+  removed: Set<string>;
   /** The paths whose result is decided. */
   done: Set<string>;
 }
@@ -217,6 +219,7 @@ async function mergeRenames(
     const ownTo = ownRenames.get(from);
     const [before, after] = [theirsByPath.get(from)?.before, theirsByPath.get(to)?.after];
     if (change.after && !ownByPath.has(to)) {
+      merge.removed.add(from);
       await mergeOne(merge, { path: to, before, theirs: after, ours: from });
       merge.plan.edits.push({ path: from, content: undefined, mode: "100644" });
     } else if (ownTo === to) await mergeOne(merge, { path: to, before, theirs: after, ours: to });

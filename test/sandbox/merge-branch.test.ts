@@ -10,6 +10,8 @@ import { encodePack, encodeTree } from "#sandbox/git-objects.ts";
 import { mergeInto } from "#sandbox/merge-branch.ts";
 import { ObjectStore } from "#sandbox/object-store.ts";
 import { createOverlay } from "#sandbox/overlay.ts";
+import { foldersAbove } from "#sandbox/paths.ts";
+import { buildTree } from "#sandbox/push-changes.ts";
 import type { GitFile } from "../support/git-server.ts";
 import { propertyRuns } from "../support/property-runs.ts";
 
@@ -118,16 +120,19 @@ async function merge(sides: Sides, isCommitted: boolean) {
       if (was?.mode !== mode || !was.content.equals(content)) overlay.write("repository", path, content, mode);
     }
   }
-  const merged = { name: "topic", commit: theirs, mergeBase };
-  const { edits, conflicts } = await mergeInto(base, overlay.layers.repository, merged);
-  const result = new Map(items);
-  for (const { path } of edits) result.delete(path);
-  for (const { path, content, mode } of edits) if (content) result.set(path, { content, mode });
+  const layer = overlay.layers.repository;
+  const { edits, conflicts } = await mergeInto(base, layer, { name: "topic", commit: theirs, mergeBase });
+  for (const { path, content } of edits) if (!content) overlay.remove("repository", path);
+  for (const { path, content, mode } of edits) if (content) overlay.write("repository", path, content, mode);
+  // No file is also a folder, even if the rest of the merge conflicts.
+  const broken = layer.changed().filter((path) => layer.treeEntry(path) && layer.namesIn(path).length > 0);
+  const covered = layer
+    .changed()
+    .filter((path) => layer.treeEntry(path) && foldersAbove(path).some((folder) => layer.treeEntry(folder)));
+  expect([...broken, ...covered]).toEqual([]);
   return {
-    tree: conflicts.length === 0 ? addTree([...result]) : undefined,
+    tree: conflicts.length === 0 ? (await buildTree(base, layer, layer.changed())).tree : undefined,
     conflicts: conflicts.map(({ path, kind }) => `${kind} ${path}`).sort(),
-    contents: conflicts.map(({ content }) => content),
-    merged: edits.map(({ path }) => path).sort(),
   };
 }
 
@@ -180,6 +185,11 @@ const clean: Record<string, Sides> = {
     base: renamed,
     ours: { "src/b.txt": null, "lib/other.txt": lines("b", [1]) },
     theirs: { "src/b.txt": lines("b", [9]) },
+  },
+  "a change of a file that they moved into a folder of its name": {
+    base: { page: lines("a") },
+    ours: { page: lines("a", [3]) },
+    theirs: { "page/index": lines("a", [20], "theirs") },
   },
   "a change of both sides to a file that both renamed": {
     base: renamed,
@@ -262,6 +272,12 @@ const conflicting: Record<string, Sides & { conflicts: string[] }> = {
     ours: { a: { link: "c" } },
     theirs: { "a/b/c": "1" },
     conflicts: ["other a/b/c"],
+  },
+  "a changed file that they replaced by a folder": {
+    base: { a: lines("a") },
+    ours: { a: lines("a", [3]) },
+    theirs: { "a/b": "2" },
+    conflicts: ["deleted a", "other a/b"],
   },
   "a file that they renamed and we removed": {
     base: renamed,

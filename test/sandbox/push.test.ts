@@ -28,13 +28,14 @@ test("native git sees exactly the commit that was requested", async () => {
   await sandbox.write("assets/deep/logo.png", binary);
   await sandbox.write("tool", "#!/bin/sh\n", { executable: true });
   await sandbox.remove("src/drop/only.ts");
-  const pushed = await pushAll(sandbox, "golem/1", { message: "Say hello\n\nFully." });
+  const author = { name: " A <Golem>\n", email: "golem@exam>ple.com" };
+  const pushed = await pushAll(sandbox, "golem/1", { message: "Say hello\n\nFully.", author });
 
   const show = (await repository.git("show", "--raw", "--format=%P%n%an <%ae> %at%n%cn %ct%n%B", pushed.commit)).trim();
   expect(show.split("\n").map((line) => line.replace(/ [0-9a-f]{7,} [0-9a-f]{7,} /, " "))).toEqual([
     sandbox.base.commit,
-    "Golem <golem@example.com> 1750000000",
-    "Golem 1750000000",
+    "A  Golem <golem@exam ple.com> 1750000000",
+    "A  Golem 1750000000",
     "Say hello",
     "",
     "Fully.",
@@ -75,8 +76,10 @@ test("a later push continues from the first with all changes", async () => {
 
   await sandbox.write("c", "3");
   await sandbox.write("a", "one");
-  const second = await pushAll(sandbox, "golem/1", { expectedTip: first.commit });
+  const author = { name: "<>", email: "" };
+  const second = await pushAll(sandbox, "golem/1", { expectedTip: first.commit, author });
 
+  expect(await repository.git("log", "-1", "--format=%an <%ae>", "golem/1")).toBe("Golem Forge <>\n");
   expect((await repository.git("rev-list", "golem/1")).trim().split("\n")).toEqual([
     second.commit,
     first.commit,
