@@ -177,6 +177,7 @@ async function walkHistory(store: ObjectStore, { from, exclude, path, limit }: H
   const yielder = new EventLoopYielder();
   const excluded = exclude === undefined ? undefined : await ancestorsOf(store, exclude);
   const versions = path === undefined ? undefined : new PathVersions(store, path);
+  const isRelevant = (oid: string) => oid === exclude || !excluded?.commits.has(oid);
   const queue = new CommitQueue();
   queue.add({ oid: from, commit: readCommit(store, from) });
   let isComplete = excluded?.isComplete ?? true;
@@ -189,10 +190,10 @@ async function walkHistory(store: ObjectStore, { from, exclude, path, limit }: H
       continue;
     }
     const { oid, commit } = next;
-    const isTouched = versions === undefined || touches(store, commit, versions);
-    if (isTouched === undefined) isComplete = false;
-    if (isTouched) entries.push(toLogEntry(store, oid));
-    for (const parent of commit.parents) queue.add({ oid: parent, commit: readCommit(store, parent) });
+    const step = versions ? followPath(store, { commit, versions, isRelevant }) : { ...commit, isListed: true };
+    if (step === undefined) isComplete = false;
+    if (step?.isListed) entries.push(toLogEntry(store, oid));
+    for (const parent of step?.parents ?? commit.parents) queue.add({ oid: parent, commit: readCommit(store, parent) });
     if (yielder.isDue) await yielder.turn();
   }
   return { entries, isComplete };
@@ -234,19 +235,30 @@ export class CommitQueue {
   }
 }
 
-/** True if a commit changed a path compared with each of its parents; undefined if a commit or tree is missing. */
-function touches(store: ObjectStore, commit: CommitLinks, versions: PathVersions): boolean | undefined {
+/**
+ * Decides as `git log` does for a path: the commit is listed if it changed the path, and only the first parent with the
+ * same version is followed, which leaves out branches that did not contribute to it. Undefined if a commit or tree is missing.
+ */
+function followPath(
+  store: ObjectStore,
+  { commit, versions, isRelevant }: { commit: CommitLinks; versions: PathVersions; isRelevant(oid: string): boolean },
+): { isListed: boolean; parents: readonly string[] } | undefined {
   const own = versions.in(commit.tree);
   if (own === undefined) return undefined;
-  if (commit.parents.length === 0) return own !== "";
+  if (commit.parents.length === 0) return { isListed: own !== "", parents: [] };
 
+  const differs = new Map<string, boolean>();
   for (const oid of commit.parents) {
     const parent = readCommit(store, oid);
     const before = parent && versions.in(parent.tree);
     if (before === undefined) return undefined;
-    if (before === own) return false;
+    if (before === own && isRelevant(oid)) return { isListed: false, parents: [oid] };
+    differs.set(oid, before !== own);
   }
-  return true;
+  // An excluded parent decides only if all of them are excluded.
+  const relevant = commit.parents.filter(isRelevant);
+  const isListed = (relevant.length > 0 ? relevant : commit.parents).some((oid) => differs.get(oid));
+  return { isListed, parents: commit.parents };
 }
 
 /** Looks up one path in many trees. Remembers the result of each tree, since most commits do not change the path's folders. */

@@ -38,22 +38,35 @@ test("the log lists commits older than the fetched one, newest first", async () 
 
 test("the log of a path lists the same commits as git log", async () => {
   const repository = await world.repositoryWith({});
-  const commit = (index: number, files: Record<string, string | null>) =>
-    repository.commit({ files, message: `${index}`, at: minutes(index) });
+  const commit = (
+    index: number,
+    files: Record<string, string | null>,
+    more: { branch?: string; parent?: string } = {},
+  ) => repository.commit({ files, message: `${index}`, at: minutes(index), ...more });
   await commit(0, { "src/a": "1", b: "1" });
-  await commit(1, { b: "2" });
+  const fork = await commit(1, { b: "2" });
   await commit(2, { "src/a": "2" });
-  await commit(3, { "src/c": "1" });
-  await commit(4, { "src/a": null });
-  await commit(5, { b: "3" });
+  // The merged branch made the same change, so it did not contribute to src/a.
+  const side = await commit(3, { "src/a": "2" }, { branch: "side", parent: fork });
+  const who = ["-c", "user.name=Bo", "-c", "user.email=bo@example.com"];
+  const merge = await repository.git(...who, "commit-tree", "main^{tree}", "-p", "main", "-p", side, "-m", "Merge");
+  await repository.git("update-ref", "refs/heads/main", merge.trim());
+  await commit(4, { "src/c": "1" });
+  await commit(5, { "src/a": null });
+  await commit(6, { b: "3" });
   const sandbox = await world.open(repository);
 
-  const messages = async (path: string) =>
-    (await sandbox.log({ limit: 10, path })).commits.map(({ message }) => message);
+  const ours = async (path: string, exclude?: string) =>
+    (await sandbox.log({ limit: 10, path, ...(exclude && { exclude }) })).commits.map(({ commit }) => commit);
+  const native = async (path: string, range = "main") =>
+    (await repository.git("log", "--format=%H", range, "--", path)).split("\n").filter(Boolean);
 
-  expect(await messages("src/a")).toEqual(["4", "2", "0"]);
-  expect(await messages("/src")).toEqual(["4", "3", "2", "0"]);
-  expect(await messages("nowhere")).toEqual([]);
+  expect(await ours("src/a")).toEqual(await native("src/a"));
+  expect(await ours("src/a")).toHaveLength(3);
+  expect(await ours("/src")).toEqual(await native("src"));
+  expect(await ours("src/a", fork)).toEqual(await native("src/a", `${fork}..main`));
+  expect(await ours("src/a", side)).toEqual(await native("src/a", `${side}..main`));
+  expect(await ours("nowhere")).toEqual([]);
 });
 
 test("git can apply the diff to the base", async () => {
