@@ -124,7 +124,10 @@ async function planUndo(
       });
     const reversals = path === undefined ? all : withMovedFiles(all, path);
     if (reversals.length === 0) continue;
-    for (const reversal of reversals) await refuseChanged(workspace, reversal);
+    for (const reversal of reversals) {
+      await refuseLinks(workspace, reversal);
+      await refuseChanged(workspace, reversal);
+    }
     return { step, reversals };
   }
   throw new ToolError(
@@ -155,6 +158,17 @@ function withMovedFiles(all: readonly Reversal[], path: string): Reversal[] {
 
 function hasContent(content: Uint8Array | undefined, other: Uint8Array | undefined): boolean {
   return content !== undefined && other !== undefined && Buffer.from(content).equals(other);
+}
+
+/** Throws for a link or submodule that a merge changed: a workspace can only restore the links of the base. */
+async function refuseLinks(workspace: Workspace, { path, before, after }: Reversal): Promise<void> {
+  const isPlain = (change: StoredChange | undefined) => change?.mode !== "120000" && change?.mode !== "160000";
+  const isBaseLink = async () => before.mode === "120000" && hasContent(before.content, await workspace.readBase(path));
+  if (isPlain(after) && (isPlain(before) || (await isBaseLink()))) return;
+  throw new ToolError(`${path} is a link or submodule that a merge changed, which undo cannot restore.`, {
+    code: "NOT_A_FILE",
+    suggestion: "Restore it to the base commit with git_discard, and undo other files one by one, with path.",
+  });
 }
 
 async function refuseChanged(workspace: Workspace, { path, after }: Reversal): Promise<void> {

@@ -1,8 +1,11 @@
 import { z } from "zod";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
-import type { Change, Workspace } from "#domain/workspace.ts";
+import type { Change } from "#domain/workspace.ts";
+import { modeLines, modeOf } from "#sandbox/diff-file.ts";
 import { EventLoopYielder } from "#sandbox/event-loop.ts";
+import { isWithin } from "#sandbox/paths.ts";
+import type { FileVersions } from "#sandbox/preview-files.ts";
 import { quoted } from "#text/visible-text.ts";
 import { compareTexts, previewChanges, unifiedDiff } from "#toolsets/filesystem/file-changes.ts";
 import { decodeText } from "#toolsets/filesystem/text-file.ts";
@@ -95,7 +98,7 @@ export function createGitDiscardTool({ sandbox, workspace }: ToolServices): Name
     preview: async ({ paths }) => {
       const folders = paths.map((path) => workspace.resolve(path));
       const lost = (await sandbox.changedFiles()).filter(({ path }) =>
-        folders.some((folder) => folder === "" || path === folder || path.startsWith(`${folder}/`)),
+        folders.some((folder) => isWithin(path, folder)),
       );
       return previewChanges(lost.map(({ path, before, after }) => ({ path, before: after, after: before })));
     },
@@ -113,7 +116,7 @@ const gitDiffInput = z.object({
 type GitDiffInput = z.infer<typeof gitDiffInput>;
 
 /** Shows the run's changes as a unified diff against the base commit. */
-export function createGitDiffTool({ workspace }: ToolServices): NamedTool<GitDiffInput, ToolResult> {
+export function createGitDiffTool({ sandbox, workspace }: ToolServices): NamedTool<GitDiffInput, ToolResult> {
   return {
     name: "git_diff",
     description: "Show the changes of this run as a unified diff against the base commit.",
@@ -122,7 +125,8 @@ export function createGitDiffTool({ workspace }: ToolServices): NamedTool<GitDif
     needsApproval: false,
     manualExecution: { mode: "both", label: "Show the changes", category: "Git" },
     execute: async ({ path }) => {
-      const diffs = await diffChanges(workspace, path);
+      const root = workspace.resolve(path ?? "");
+      const diffs = await diffChanges((await sandbox.changedFiles()).filter((file) => isWithin(file.path, root)));
       const diff = diffs.map((file) => file.diff).join("");
       const summary = diffs.length === 0 ? "No changes" : summarizeDiffs(diffs);
       const files = diffs.map(({ path, status, additions, deletions }) => ({ path, status, additions, deletions }));
@@ -147,31 +151,35 @@ export interface ChangeDiff extends Change {
   diff: string;
 }
 
-/** Returns a diff against the base commit for each changed file at or below `path`. */
-export async function diffChanges(workspace: Workspace, path = ""): Promise<ChangeDiff[]> {
-  const root = workspace.resolve(path);
-  const changes = (await workspace.changes()).filter(
-    (change) => root === "" || change.path === root || change.path.startsWith(`${root}/`),
-  );
+/** Returns a diff for each changed file. */
+export async function diffChanges(files: readonly FileVersions[]): Promise<ChangeDiff[]> {
   const diffs: ChangeDiff[] = [];
   const yielder = new EventLoopYielder();
-  for (const change of changes) {
+  for (const file of files) {
     if (yielder.isDue) await yielder.turn();
-    diffs.push(await diffChange(workspace, change));
+    diffs.push(await diffChange(file));
   }
   return diffs;
 }
 
-async function diffChange(workspace: Workspace, change: Change): Promise<ChangeDiff> {
-  const { path, status } = change;
-  const before = status === "added" ? undefined : await workspace.readBase(path);
-  const after = status === "deleted" ? undefined : await workspace.readBytes(path);
-  const [old, text] = [before && decodeText(before)?.text, after && decodeText(after)?.text];
+async function diffChange({ path, before, after }: FileVersions): Promise<ChangeDiff> {
+  const change: Change = { path, status: before ? (after ? "modified" : "deleted") : "added" };
+  const [old, text] = [before && decodeText(before.content)?.text, after && decodeText(after.content)?.text];
+  const header = modeHeader({ path, before, after });
   if ((before && old === undefined) || (after && text === undefined)) {
-    return { ...change, additions: 0, deletions: 0, diff: `Binary file ${path}: ${after?.length ?? 0} bytes\n` };
+    const diff = `${header}Binary file ${path}: ${after?.content.length ?? 0} bytes\n`;
+    return { ...change, additions: 0, deletions: 0, diff };
   }
   const compared = await compareTexts({ path, before: old, after: text });
-  return { ...change, additions: compared.additions, deletions: compared.deletions, diff: unifiedDiff(compared) };
+  const { additions, deletions } = compared;
+  return { ...change, additions, deletions, diff: header + unifiedDiff(compared) };
+}
+
+/** Returns the header of a diff in git's format if the file is or was anything else than an ordinary file, otherwise `""`. */
+function modeHeader({ path, before, after }: FileVersions): string {
+  if ([before, after].every((version) => !version || modeOf(version) === "100644")) return "";
+  const lines = modeLines(before, after);
+  return lines.length === 0 ? "" : [`diff --git a/${path} b/${path}`, ...lines, ""].join("\n");
 }
 
 /** `2 files changed, +3 −1`. */

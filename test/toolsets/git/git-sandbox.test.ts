@@ -169,6 +169,26 @@ test("file tools, including undo, work on a real repository", async () => {
   await expect(call("write_file", { path: "../x", content: "" })).rejects.toMatchObject({ code: "INVALID_PATH" });
 });
 
+test("git_diff shows modes, links and submodules, and undo refuses those that a merge changed", async () => {
+  const { call, sandbox, history } = await world();
+  const [link, submodule] = [{ link: "b.txt" }, { submodule: "1".repeat(40) }];
+  await repository.commit({ files: { link, submodule, "a.txt": "theirs\n" } });
+  await sandbox.write("b.txt", "b\n", { executable: true });
+  await call("git_pull", {});
+  const files = await toolsetWorld(filesystemToolset, { sandbox, services: { history: () => history } });
+
+  const { llmContent } = await call("git_diff", {});
+
+  expect(llmContent).toContain("diff --git a/b.txt b/b.txt\nold mode 100644\nnew mode 100755\n");
+  expect(llmContent).toContain("new file mode 120000\n--- /dev/null\n+++ b/link\n@@ -0,0 +1,1 @@\n+b.txt\n");
+  expect(llmContent).toContain(`new file mode 160000\n--- /dev/null\n+++ b/submodule\n@@ -0,0 +1,1 @@\n+Subproject`);
+  for (const path of [undefined, "link", "submodule"]) {
+    await expect(files.call("undo", { path })).rejects.toThrow("which undo cannot restore");
+  }
+  await files.call("undo", { path: "a.txt" });
+  expect(Buffer.from(await sandbox.readBytes("a.txt")).toString()).toBe("1\n2\n3\n4\n5\n");
+});
+
 test("search skips symbolic links and submodules", async () => {
   const { call, sandbox } = await world(searchToolset);
   await repository.commit({
