@@ -1,12 +1,13 @@
 import { EventLoopYielder } from "#sandbox/event-loop.ts";
 
-/** A file with the lines that contain a term of the query. */
+/** A file that has a term of the query in a line or in its path. */
 export interface CandidateFile {
   path: string;
   /** Bytes of the whole file. */
   size: number;
-  lines: readonly string[];
-  /** True if the lines are known to be ASCII, which makes counting faster. */
+  /** The lines that contain a term. Lines between them change nothing. */
+  text: string;
+  /** True if the text is known to be ASCII, which makes counting faster. */
   isAscii?: boolean;
 }
 
@@ -43,7 +44,7 @@ interface Weighted {
   weight: number;
 }
 
-/** A file with what its rank depends on, which takes much less memory than its lines. */
+/** A file with what its rank depends on, which takes much less memory than its text. */
 interface CountedFile {
   path: string;
   size: number;
@@ -57,7 +58,7 @@ interface CountedFile {
 
 /**
  * Ranks files by relevance, best first, among `total` files. Files that match no term are left out. Yields to the event
- * loop. The lines of each candidate are needed only until the next one is asked for.
+ * loop. The text of each candidate is needed only until the next one is asked for.
  */
 export async function rankFiles(
   candidates: Iterable<CandidateFile>,
@@ -67,16 +68,9 @@ export async function rankFiles(
   const counter = new TermCounter(terms);
   const yielder = new EventLoopYielder({ signal });
   const counted: CountedFile[] = [];
-  for (const { path, size, lines, isAscii } of candidates) {
+  for (const { path, size, text, isAscii } of candidates) {
     if (yielder.isDue) await yielder.turn();
-    const names = codeSymbols(lines, path).map(({ name }) => name);
-    counted.push({
-      path,
-      size,
-      counts: counter.count(lines, isAscii),
-      inPath: counter.count([path]),
-      names: names.filter((name) => counter.matchesName(name)),
-    });
+    counted.push({ path, size, inPath: counter.count(path), ...counter.scan(text, path, isAscii) });
   }
   const averageSize = counted.reduce((sum, { size }) => sum + size, 0) / Math.max(1, counted.length);
   const weights = terms.map((_, at) => {
@@ -100,38 +94,82 @@ export async function rankFiles(
 }
 
 const maxKnownWords = 100_000;
-const asciiLine = /^\p{ASCII}*$/u;
+const asciiText = /^\p{ASCII}*$/u;
 const isAsciiWordPart = Uint8Array.from({ length: 128 }, (_, code) =>
   /[A-Za-z0-9_$]/.test(String.fromCharCode(code)) ? 1 : 0,
 );
 
-/** Counts the terms of a query in lines of code. Splits only the words that contain a term, and each of them once. */
+/** How often each term of a query occurs in a text, by its position in the query, and the names of matching definitions. */
+type Found = Pick<CountedFile, "counts" | "names"> & { counts: number[]; names: string[] };
+
+/** Counts the terms of a query in code. Splits only the words that contain a term, and each of them once. */
 export class TermCounter {
   readonly #terms: readonly string[];
   /** Any of the terms. */
   readonly #occurrence: RegExp;
-  /** The positions of the terms in each word. */
   readonly #termsByWord = new Map<string, readonly number[]>();
+  /** The terms in each term, for words that are one: looking these up in the map would take twice the time. */
+  readonly #termsInTerms: readonly (readonly number[])[];
   readonly #names = new Map<string, boolean>();
 
   constructor(terms: readonly string[]) {
     this.#terms = terms;
     this.#occurrence = new RegExp(terms.map((term) => term.replaceAll("$", "\\$")).join("|"), "gi");
+    this.#termsInTerms = terms.map((term) => this.#termsIn(term));
   }
 
-  /** Returns how often each term occurs in the lines. */
-  count(lines: readonly string[], isAscii = false): number[] {
-    const counts = this.#terms.map(() => 0);
-    for (const line of lines) {
-      // In other scripts, lower-casing may change the length, or follow other rules than RegExp's.
-      if (isAscii || asciiLine.test(line)) this.#countAscii(line, counts);
-      else for (const word of line.match(identifier) ?? []) this.#countWord(word, counts);
+  /** Returns how often each term occurs in a text. */
+  count(text: string): readonly number[] {
+    return this.scan(text, "").counts;
+  }
+
+  /** Counts the terms in a part of a file, and finds the definitions whose name is a term or has one as a part. */
+  scan(text: string, path: string, isAscii = asciiText.test(text)): Found {
+    const found: Found = { counts: this.#terms.map(() => 0), names: [] };
+    if (isAscii) {
+      this.#scanAscii(text, path, found);
+      return found;
     }
-    return counts;
+    for (const line of text.split("\n")) {
+      if (asciiText.test(line)) this.#scanAscii(line, path, found);
+      else {
+        // In other scripts, lower-casing may change the length, or follow other rules than RegExp's.
+        for (const word of line.match(identifier) ?? [])
+          for (const position of this.#termsIn(word)) found.counts[position] = (found.counts[position] ?? 0) + 1;
+        this.#addNames(line, path, found);
+      }
+    }
+    return found;
+  }
+
+  #scanAscii(text: string, path: string, found: Found): void {
+    const occurrence = this.#occurrence;
+    const isProse = prosePath.test(path);
+    /** The end of the last line whose definitions were read. */
+    let readTo = -1;
+    occurrence.lastIndex = 0;
+    while (occurrence.test(text)) {
+      let end = occurrence.lastIndex;
+      // The occurrence has no other characters, so its last one is in the word.
+      let start = end - 1;
+      while (start > 0 && isAsciiWordPart[text.charCodeAt(start - 1)]) start--;
+      while (end < text.length && isAsciiWordPart[text.charCodeAt(end)]) end++;
+      const term = this.#terms.findIndex((term) => term.length === end - start && text.startsWith(term, start));
+      const positions = this.#termsInTerms[term] ?? this.#termsIn(text.slice(start, end));
+      for (const position of positions) found.counts[position] = (found.counts[position] ?? 0) + 1;
+      occurrence.lastIndex = end;
+      if (end <= readTo || !(isProse || mayBeDeclared(text, start, end))) continue;
+      readTo = lineEndAfter(text, end);
+      this.#addNames(text.slice(text.lastIndexOf("\n", start) + 1, readTo), path, found);
+    }
+  }
+
+  #addNames(line: string, path: string, { names }: Found): void {
+    for (const { name } of codeSymbols([line], path)) if (this.#matchesName(name)) names.push(name);
   }
 
   /** True if the name of a definition is a term, or one of its parts is. */
-  matchesName(name: string): boolean {
+  #matchesName(name: string): boolean {
     let matches = this.#names.get(name);
     if (matches === undefined) {
       const parts = [name.toLowerCase(), ...splitIdentifier(name)];
@@ -142,29 +180,48 @@ export class TermCounter {
     return matches;
   }
 
-  #countAscii(text: string, counts: number[]): void {
-    const occurrence = this.#occurrence;
-    occurrence.lastIndex = 0;
-    while (occurrence.test(text)) {
-      let end = occurrence.lastIndex;
-      // The occurrence has no other characters, so its last one is in the word.
-      let start = end - 1;
-      while (start > 0 && isAsciiWordPart[text.charCodeAt(start - 1)]) start--;
-      while (end < text.length && isAsciiWordPart[text.charCodeAt(end)]) end++;
-      this.#countWord(text.slice(start, end), counts);
-      occurrence.lastIndex = end;
-    }
-  }
-
-  #countWord(word: string, counts: number[]): void {
+  /** Returns the positions of the terms in a word. */
+  #termsIn(word: string): readonly number[] {
     let found = this.#termsByWord.get(word);
     if (!found) {
       found = codeTerms(word).flatMap((term) => (this.#terms.includes(term) ? [this.#terms.indexOf(term)] : []));
       if (this.#termsByWord.size >= maxKnownWords) this.#termsByWord.clear();
       this.#termsByWord.set(word, found);
     }
-    for (const term of found) counts[term] = (counts[term] ?? 0) + 1;
+    return found;
   }
+}
+
+/** A fast check that leaves out nearly all uses of a word: false if no definition in its line has this word as its name. */
+function mayBeDeclared(text: string, start: number, end: number): boolean {
+  let before = start - 1;
+  while (before >= 0 && isBlank(text.charCodeAt(before))) before--;
+  if (text[before] === ")" || text[before] === "*") return true;
+  const wordEnd = before + 1;
+  while (before >= 0 && isAsciiKeywordPart(text.charCodeAt(before))) before--;
+  const isWord = before < 0 || text[before] === "\n" || isBlank(text.charCodeAt(before));
+  if (isWord && keywords.has(text.slice(before + 1, wordEnd))) return true;
+
+  let next = end;
+  while (isBlank(text.charCodeAt(next))) next++;
+  if (text[next] !== "(") return false;
+  let last = lineEndAfter(text, next) - 1;
+  while (isBlank(text.charCodeAt(last))) last--;
+  return text[last] === "{";
+}
+
+function lineEndAfter(text: string, at: number): number {
+  const end = text.indexOf("\n", at);
+  return end === -1 ? text.length : end;
+}
+
+/** White space that can be within a line. */
+function isBlank(code: number): boolean {
+  return code === 0x20 || (code >= 0x09 && code <= 0x0d && code !== 0x0a);
+}
+
+function isAsciiKeywordPart(code: number): boolean {
+  return (code >= 0x61 && code <= 0x7a) || code === 0x5f || code === 0x21;
 }
 
 function saturated(count: number, relativeLength: number): number {
@@ -227,6 +284,7 @@ const maxSymbolLineLength = 400;
 const namePart = "([\\p{L}_$][\\p{L}\\p{N}_$]*)";
 const keyword =
   "function|class|interface|type|enum|struct|trait|impl|union|record|protocol|namespace|module|mod|object|def|fn|fun|func|sub|proc|const|let|var|val|static|macro_rules!";
+const keywords = new Set(keyword.split("|"));
 const modifier =
   "export|default|declare|public|private|protected|internal|abstract|final|sealed|static|async|override|readonly|pub|unsafe|extern|partial|virtual|inline|open|data|suspend|get|set";
 // Each alternative in a loop ends in white space, so there is only one way to match a line (no backtracking).
@@ -235,6 +293,7 @@ const declaration = new RegExp(
   "uy",
 );
 const method = new RegExp(`^\\s+(?:(?:${modifier})\\s+)*[*#]?${namePart}\\s*\\([^;{}]*\\)[^;=]*\\{\\s*$`, "u");
+const prosePath = /\.(md|mdx|markdown|rst|txt)$/i;
 const heading = /^#{1,6}\s+(.{1,120})$/;
 const controlKeywords = new Set([
   "if",
@@ -252,7 +311,7 @@ const controlKeywords = new Set([
 
 /** Finds definitions in common languages line by line, and headings in Markdown. */
 export function codeSymbols(lines: readonly string[], path: string): CodeSymbol[] {
-  const isProse = /\.(md|mdx|markdown|rst|txt)$/i.test(path);
+  const isProse = prosePath.test(path);
   const symbols: CodeSymbol[] = [];
   for (const [index, text] of lines.entries()) {
     if (text.length > maxSymbolLineLength) continue;

@@ -97,12 +97,13 @@ function* findCandidates(
   for (const path of paths) {
     const match = matches.get(path);
     const lowered = path.toLowerCase();
-    if (match) yield { path, size: match.text.length, ...matchingLines(match) };
-    else if (terms.some((term) => lowered.includes(term))) yield { path, size: 0, lines: [] };
+    if (match) yield { path, size: match.text.length, ...matchingText(match) };
+    else if (terms.some((term) => lowered.includes(term))) yield { path, size: 0, text: "" };
   }
 }
 
-function matchingLines({ text, lineStarts }: FileMatches): Pick<CandidateFile, "lines" | "isAscii"> {
+/** Returns the lines that contain a term. Those of an ASCII file are one string, with the lines between them. */
+function matchingText({ text, lineStarts }: FileMatches): Pick<CandidateFile, "text" | "isAscii"> {
   const bytes = Buffer.from(text.buffer, text.byteOffset, text.length);
   const endOf = (start: number) => {
     const end = bytes.indexOf(newline, start);
@@ -110,14 +111,8 @@ function matchingLines({ text, lineStarts }: FileMatches): Pick<CandidateFile, "
   };
   const [first = 0, last = 0] = [lineStarts[0], lineStarts.at(-1)];
   const all = bytes.subarray(first, endOf(last));
-  // Cutting one string into lines takes less time than decoding each line.
-  if (!isAscii(all)) return { lines: lineStarts.map((start) => bytes.toString("utf8", start, endOf(start))) };
-  const decoded = all.toString("latin1");
-  const lines = lineStarts.map((start) => {
-    const end = decoded.indexOf("\n", start - first);
-    return decoded.slice(start - first, end === -1 ? undefined : end);
-  });
-  return { lines, isAscii: true };
+  if (isAscii(all)) return { text: all.toString("latin1"), isAscii: true };
+  return { text: lineStarts.map((start) => bytes.toString("utf8", start, endOf(start))).join("\n") };
 }
 
 interface LinesOptions {
@@ -141,7 +136,7 @@ async function withLines(
   for (const [at, line] of lines.entries()) {
     if (yielder.isDue) await yielder.turn();
     for (const { name } of codeSymbols([line], path)) if (names.has(name)) defined.push({ name, line: at + 1 });
-    const count = counter.count([line]).filter(Boolean).length;
+    const count = counter.count(line).filter(Boolean).length;
     if (count > 0) matching.push({ line: at + 1, terms: count });
   }
   matching.sort((a, b) => b.terms - a.terms || a.line - b.line);
