@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { searchToolset } from "#toolsets/registry.ts";
-import { codeSymbols, codeTerms, splitIdentifier } from "#toolsets/search/rank-files.ts";
+import { codeSymbols, codeTerms, splitIdentifier, TermCounter } from "#toolsets/search/rank-files.ts";
 import { runSpec, toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
 
 const files = {
@@ -85,8 +85,15 @@ test.each([
   ["pub fn open(path: &str) -> File {", "open"],
   ["class Gate:", "Gate"],
   ["const answer = 42;", "answer"],
+  ["function * walk(tree) {", "walk"],
+  ["  *items() {", "items"],
+  ["  #next () {\r", "next"],
+  ["macro_rules! check {", "check"],
+  ["const größe = 1;", "größe"],
 ])("%s defines %s", (line, name) => {
   expect(codeSymbols([line], "a.code")).toEqual([{ name, line: 1 }]);
+  const text = `use of ${name}\n${line}\nlast`;
+  expect(new TermCounter([name.toLowerCase()]).scan(text, "a.code")).toEqual({ counts: [2], names: [name] });
 });
 
 test.each(["  if (x) {", "  for (const a of b) {", "  call(x);", "  return (a) => {"])(
