@@ -1,4 +1,4 @@
-import { type Logger, pino } from "pino";
+import { type DestinationStream, type Logger, pino } from "pino";
 import { type Bot, createBot } from "#bot/create-bot.ts";
 import { type Config, readConfig, readServerAddress } from "#config/config.ts";
 import { describeUnknownSettings } from "#config/environment.ts";
@@ -31,16 +31,26 @@ interface ObserverServices {
   onError: OnError;
 }
 
-/** Reads the environment, wires the modules, and serves until it is asked to stop. */
-async function main(): Promise<void> {
-  if (!isConfigured(process.env)) return setUp();
-  const config = readConfig(process.env);
-  const log = pino({ level: config.app.logLevel, mixin: logContext });
+/** The app, whose parts are connected. */
+export interface App {
+  /** Starts to serve, and continues the runs in the store. */
+  start(): Promise<void>;
+  onError: OnError;
+  /** Logs the unexpected error because of which the process exits. */
+  onBug(error: Error): void;
+  /** Resolves when open requests are answered and the work in progress is complete, or its time is up. */
+  stop(): Promise<void>;
+}
+
+/** Reads the environment and wires the modules. Logs to standard output, or to `logTo`. */
+export async function createApp(environment: NodeJS.ProcessEnv, logTo?: DestinationStream): Promise<App> {
+  const config = readConfig(environment);
+  const log = pino({ level: config.app.logLevel, mixin: logContext }, logTo);
   const redact = createRedactor(config.secrets);
   let telemetry: Telemetry | undefined;
   const models = createModels(config.models, {}, () => telemetry?.models);
   const catalog = await openWorkerCatalog(config.workersDirectory);
-  const warnings = [...describeUnknownSettings(process.env), ...checkModelsAtStart(models, catalog)];
+  const warnings = [...describeUnknownSettings(environment), ...checkModelsAtStart(models, catalog)];
 
   const onError = createOnError(log, redact);
   const { store, dispatch } = await openStore(config.database, { onError });
@@ -93,33 +103,63 @@ async function main(): Promise<void> {
     onError,
   });
 
+  return {
+    start: async () => {
+      for (const warning of warnings) log.warn(warning);
+      const unreachable = await checkAppAtStart(config, bot);
+      if (unreachable) log.warn(unreachable);
+      await executors.availabilities();
+      await started().start();
+      await bot.start();
+    },
+    onError,
+    onBug: (error) =>
+      log.fatal(
+        `The process is exiting because of a bug. Its runs continue after a restart.\n${textOf(error, redact)}`,
+      ),
+    stop: async () => {
+      stopping = true;
+      pages?.close();
+      await bot.stop();
+      await runtime?.shutDown(config.shutdownGraceMs);
+      await executors.close();
+      await telemetry?.shutDown();
+      await store.close();
+    },
+  };
+}
+
+/** Serves as this process until it is asked to stop. */
+export async function serve(): Promise<void> {
+  try {
+    await (isConfigured(process.env) ? runApp() : setUp());
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    process.stderr.write(`${error.message}\n`);
+    process.exit(1);
+  }
+}
+
+async function runApp(): Promise<void> {
+  const app = await createApp(process.env);
+  let isStopping = false;
   async function stop(): Promise<void> {
-    if (stopping) return;
-    stopping = true;
-    pages?.close();
-    await bot.stop();
-    await runtime?.shutDown(config.shutdownGraceMs);
-    await executors.close();
-    await telemetry?.shutDown();
-    await store.close();
+    if (isStopping) return;
+    isStopping = true;
+    await app.stop();
     // Requests to GitHub that are tried again later would keep the process alive.
     process.exit(0);
   }
 
   // A failed operation that nothing awaits must not end the others, and would fail again after each restart.
-  process.on("unhandledRejection", (reason) => onError(reason));
+  process.on("unhandledRejection", (reason) => app.onError(reason));
   process.on("uncaughtException", (error) => {
-    if (isFromSystem(error)) return onError(error);
-    log.fatal(`The process is exiting because of a bug. Its runs continue after a restart.\n${textOf(error, redact)}`);
+    if (isFromSystem(error)) return app.onError(error);
+    app.onBug(error);
     process.exit(1);
   });
   for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => void stop());
-  for (const warning of warnings) log.warn(warning);
-  const unreachable = await checkAppAtStart(config, bot);
-  if (unreachable) log.warn(unreachable);
-  await executors.availabilities();
-  await runtime.start();
-  await bot.start();
+  await app.start();
 }
 
 /** Returns true for what the operating system reports of streams, connections and child processes. */
@@ -188,12 +228,4 @@ async function setUp(): Promise<void> {
   const app = await page.registered;
   await page.close();
   process.stderr.write(nextSteps(app));
-}
-
-try {
-  await main();
-} catch (error) {
-  if (!(error instanceof UserError)) throw error;
-  process.stderr.write(`${error.message}\n`);
-  process.exit(1);
 }

@@ -45,7 +45,7 @@ async function measure(database: string, environment: Record<string, string>): P
   const bare = await startBareServer(forge.webhookSecret);
   const agent = new Agent({ keepAlive: true, maxSockets: connections });
   try {
-    await forge.start();
+    await forge.startProcess();
     const waits: Record<"ours" | "bare", number[]> = { ours: [], bare: [] };
     const perSecond = async (side: "ours" | "bare", url: string, round: number) => {
       const queue = Array.from({ length: deliveries }, (_, index) => deliveryOf(forge, round * deliveries + index));

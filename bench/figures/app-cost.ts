@@ -196,7 +196,7 @@ async function runToEnd({
     },
   });
   try {
-    app = processOf((await forge.start()).pid ?? 0, forge.databasePath);
+    app = processOf((await forge.startProcess()).pid ?? 0, forge.databasePath);
     for (let index = 0; index < runs; index += 1) {
       const issue = forge.github.as("visitor").openIssue({ title: `Run ${index}`, body: "Read." });
       forge.github.as("maintainer").comment(issue.number, "/run reader");

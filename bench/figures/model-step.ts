@@ -50,7 +50,7 @@ export const modelStepBench: Bench = {
     }
 
     try {
-      await forge.start();
+      await forge.startProcess();
       const found = await interleaved(rounds, {
         ours: (round) =>
           gapsOf("ours", async () => {

@@ -19,7 +19,7 @@ export const webhooksBench: Bench = {
     const forge = await startForge({ script: () => ({ hang: true }), environment });
     const bare = await startBareServer();
     try {
-      await forge.start();
+      await forge.startProcess();
       const issues = await Promise.all(
         Array.from({ length: threads }, async (_, index) => {
           const issue = forge.github.as("visitor").openIssue({ title: `Thread ${index}`, body: "Nothing is wrong." });

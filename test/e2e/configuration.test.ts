@@ -82,7 +82,7 @@ describe("while it runs", () => {
 
   beforeAll(async () => {
     forge = await startStories({ environment: { GOLEM_FORGE_STOP_SECONDS: "1" } });
-    await forge.start();
+    await forge.startProcess();
   });
   afterAll(() => forge.close());
 
@@ -111,7 +111,7 @@ describe("while it runs", () => {
     const began = Date.now();
     expect(await forge.end("SIGTERM")).toBe(0);
     expect(Date.now() - began).toBeLessThan(60_000);
-    memoryAtStart = await memoryOf(await forge.start());
+    memoryAtStart = await memoryOf(await forge.startProcess());
 
     await botComment(/Where was I\? Done\./);
     expect(requests).toHaveLength(2);
@@ -129,7 +129,7 @@ describe("while it runs", () => {
     multiplyWaitingRuns(forge.databasePath, 20_000);
     const known = forge.github.requests.length;
 
-    const after = await memoryOf(await forge.start());
+    const after = await memoryOf(await forge.startProcess());
     const asked = forge.github.requests.slice(known).map(({ operation }) => operation);
     comment("Well what?");
 

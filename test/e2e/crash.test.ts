@@ -165,7 +165,7 @@ async function playStory(
   let ended = false;
 
   const keepRunning = async (more: Record<string, string> = {}): Promise<void> => {
-    const app = await forge.start({ ...more, KILL_AT: killAt[kills] ?? "" });
+    const app = await forge.startProcess({ ...more, KILL_AT: killAt[kills] ?? "" });
     redeliverFailed(forge);
     const exited = app.exitCode === null && app.signalCode === null ? once(app, "exit") : Promise.resolve();
     void exited.then(() => {

@@ -9,7 +9,7 @@ const environment = { GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE: "1" };
 
 beforeAll(async () => {
   forge = await startStories({ environment });
-  await forge.start();
+  await forge.startProcess();
 });
 afterAll(() => forge.close());
 
@@ -47,7 +47,7 @@ test("a delivery that was acknowledged survives kill -9", async () => {
   await forge.end("SIGKILL");
   answer();
 
-  await forge.start();
+  await forge.startProcess();
 
   await botComment(outcome);
   expect((await comments()).filter((body) => outcome.test(body))).toHaveLength(1);
@@ -126,7 +126,7 @@ describe.skipIf(!postgresPrograms)("over PostgreSQL", () => {
 
   beforeAll(async () => {
     shared = await startStories({ environment: { ...environment, DATABASE_URL: await newDatabase() } });
-    await shared.start();
+    await shared.startProcess();
   });
   afterAll(() => shared.close());
 

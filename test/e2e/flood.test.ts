@@ -45,7 +45,7 @@ beforeAll(async () => {
     repositories: [{ ...forgeRepository, commits: [{ ...commit, files }] }],
   });
   addTreeBomb(forge.github.repository().gitDirectory);
-  const { pid = 0 } = await forge.start();
+  const { pid = 0 } = await forge.startProcess();
   health = await startHealthProbe({ url: forge.url, pid });
   // Modules that only runs need are loaded by the first one.
   const story = forge.open({ title: "Before the flood", script: byTurn({ text: "Ready." }) });

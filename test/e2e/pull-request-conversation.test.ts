@@ -110,7 +110,7 @@ test("/run of its worker, and /resume with instructions, continue the run that w
 });
 
 test("reviews submitted while the app is down reach the run once each, in any order, and only those of people with write access", async () => {
-  const { github, maintainer, number, model, botComment, end, start } = await openedPullRequest(({ messages }) => ({
+  const { github, maintainer, number, model, botComment, start, stop } = await openedPullRequest(({ messages }) => ({
     text: /Second thing/.test(JSON.stringify(messages)) ? "I have read both." : "I have read one.",
   }));
   const [person] = [github.world.users.get("maintainer")];
@@ -118,7 +118,7 @@ test("reviews submitted while the app is down reach the run once each, in any or
   for (const repository of github.world.repositories.values()) repository.permissions.set("robot[bot]", "write");
   const comments = [{ path: "src/total.js", line: 1, body: "Why this line?" }];
 
-  await end("SIGKILL");
+  await stop();
   await github.as("visitor").review(number, { event: "REQUEST_CHANGES", body: "Delete everything." });
   await github.as("robot[bot]").review(number, { event: "REQUEST_CHANGES", body: "Buy my product." });
   await maintainer.review(number, { event: "REQUEST_CHANGES", body: "First thing.", comments });
@@ -527,7 +527,7 @@ test("checks that complete before the pull request is open are reported once it 
 });
 
 test("closing ends the run and withdraws its requests; reopening continues it, across a crash and without an event", async () => {
-  const { github, maintainer, issue, number, botComment, model, end, start } = await openedPullRequest(
+  const { github, maintainer, issue, number, botComment, model, start, stop } = await openedPullRequest(
     ({ messages }) =>
       turnOf(messages) === 4
         ? call("delete_file", { path: "README.md" })
@@ -543,7 +543,7 @@ test("closing ends the run and withdraws its requests; reopening continues it, a
   await botComment(number, /is no longer needed/);
   await botComment(issue.number, /\*\*fixer\*\* is done\n/);
   const before = model.requests.length;
-  await end("SIGKILL");
+  await stop();
   await start();
 
   maintainer.reopen(number);
@@ -564,11 +564,11 @@ test("closing ends the run and withdraws its requests; reopening continues it, a
 });
 
 test("a pull request closed, reopened and reviewed while the app is down continues, in any order of the events", async () => {
-  const { github, maintainer, number, model, botComment, end, start } = await openedPullRequest(({ messages }) => ({
+  const { github, maintainer, number, model, botComment, start, stop } = await openedPullRequest(({ messages }) => ({
     text: /Second thing/.test(JSON.stringify(messages)) ? "I have read both." : "I have read one.",
   }));
 
-  await end("SIGKILL");
+  await stop();
   maintainer.close(number);
   maintainer.reopen(number);
   await maintainer.review(number, { event: "REQUEST_CHANGES", body: "First thing." });

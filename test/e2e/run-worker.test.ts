@@ -12,7 +12,7 @@ afterEach(async () => {
 /** The whole product on one page. */
 test("/run fixer on an issue, an approval in the thread, a pull request", async () => {
   forge = await startForge({ script: fixesTheTotal });
-  await forge.start();
+  await forge.startProcess();
   const { github, botComment, inThread } = forge;
   const maintainer = github.as("maintainer");
 

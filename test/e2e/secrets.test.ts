@@ -10,7 +10,7 @@ test("no secret of the app is sent or logged, wherever a model or a person repea
   const forge = await startStories({ environment: { OPENAI_API_KEY: modelKey, LOG_LEVEL: "trace" } });
   const log: string[] = [];
   try {
-    const app = await forge.start();
+    const app = await forge.startProcess();
     log.push(forge.printed());
     for (const stream of [app.stdout, app.stderr]) stream?.on("data", (text) => log.push(String(text)));
     const { webhookSecret } = forge;

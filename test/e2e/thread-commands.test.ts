@@ -38,7 +38,7 @@ beforeAll(async () => {
       LOG_LEVEL: "info",
     },
   });
-  await world.start();
+  await world.startProcess();
 });
 afterAll(async () => {
   await world.close();
@@ -251,7 +251,7 @@ test("a run at its cost limit waits across a crash, and /approve +$1 by someone 
     ),
   );
   await world.end("SIGKILL");
-  await world.start();
+  await world.startProcess();
 
   story.comment("/approve +$1", "visitor");
   await story.botComment(/you need write access/);

@@ -158,9 +158,9 @@ test("a schedule that a repository has when the app is installed on it starts a 
   const on = `  schedule: [{ cron: "${cron}", issue: 1, task: Look for dead links. }]`;
   const files = { ".github/workers/gardener.worker": worker("gardener", on) };
   const repositories = [{ ...forgeRepository, commits: commitsWith(files) }];
-  const { github, botComment, start, close } = await startForge({ script, repositories, nodeOptions });
+  const { github, botComment, startProcess, close } = await startForge({ script, repositories, nodeOptions });
   onTestFinished(close);
-  await start();
+  await startProcess();
   github.as("maintainer").openIssue({ title: "Dead links", body: "They are reported here." });
 
   github.accountChanges.install();

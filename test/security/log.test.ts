@@ -18,7 +18,7 @@ beforeAll(async () => {
         : { text: modelText };
     },
   });
-  await forge.start();
+  await forge.startProcess();
 });
 afterAll(() => forge.close());
 

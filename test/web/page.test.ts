@@ -54,7 +54,7 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: no b
   beforeAll(async () => {
     forge = await startForge({ script });
     browser = await chromium.launch({ executablePath: browserPath ?? "", args: ["--no-sandbox", "--disable-gpu"] });
-    await forge.start();
+    await forge.startProcess();
   });
   afterAll(async () => {
     await browser?.close();
@@ -215,7 +215,7 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: no b
     // The app is killed. The page reconnects, the person is still signed in, and the typed reason is kept.
     await forge.end("SIGKILL");
     await page.locator("body.offline").waitFor();
-    await forge.start();
+    await forge.startProcess();
     await page.locator("body:not(.offline)").waitFor();
     const typed = await page.getByLabel("Reason (sent to the worker)").inputValue();
     const width = await page.evaluate("document.documentElement.scrollWidth");
