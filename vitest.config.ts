@@ -4,7 +4,7 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 /** Long files first, so that no worker is alone with one at the end; and while the workers are small: a process that has
  * grown takes ten times as long to start another. */
 const longFirst = [
-  ...["/e2e/replicas", "/e2e/crash", "/e2e/github-limits", "/e2e/", "/playground/demo", "/executors/", "linear-time"],
+  ...["/system/replicas", "/system/crash", "/system/", "/e2e/", "/toolsets/custom", "/executors/", "linear-time"],
   ...["/web/page", "/toolsets/", "/playground/", "/web/", "/sandbox/", "/runtime/"],
 ];
 

@@ -1,11 +1,10 @@
 import { Writable } from "node:stream";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { addUser } from "#playground/github/create-world.ts";
 import type { SnapshotComment } from "#playground/github/snapshot.ts";
-import type { ModelReply } from "#playground/model/model-server.ts";
 import type { CommandContext } from "#terminal/golem/command-context.ts";
 import { audit } from "#terminal/golem/database-commands.ts";
-import { byTurn, call, messageText, type Script } from "../support/forge-stories.ts";
+import { byTurn, call, type Script } from "../support/forge-stories.ts";
 import { approvalIdIn, forgeRepository } from "../support/forge-world.ts";
 import { type SharedForge, shareForge } from "../support/shared-forge.ts";
 
@@ -208,73 +207,4 @@ test("a tool command is confirmed only while the comment that shows the call is 
 
   maintainer.comment(number, command);
   await botComment(number, /`git_push`, run by maintainer/);
-});
-
-describe("three calls that ask at once, with ids that a provider repeats", () => {
-  const paths = ["a", "b", "c"].map((name) => `.github/${name}.yml`);
-  const asksThree = (content: string): ModelReply => ({
-    calls: paths.map((path, index) => ({ id: `call_${index}`, name: "write_file", args: { path, content } })),
-  });
-  const script: Script = (request) => {
-    const answers = request.messages.filter(({ role }) => role === "tool").length;
-    if (answers === 0) return asksThree("one");
-    return answers === 3 ? asksThree("two") : { text: "Done." };
-  };
-
-  test("answers out of order reach their own calls across kill -9", async () => {
-    const { forge, github, number } = await started("{}\n", script);
-    const answer = async (command: string, id: string | undefined, reason = "") => {
-      github.as("maintainer").comment(number, `/${command} ${id} ${reason}`);
-      await forge.botComment(number, new RegExp(`(Approved|Denied) by maintainer[\\s\\S]*approval \`${id}\``));
-    };
-    const crash = async () => {
-      await forge.end("SIGKILL");
-      await forge.start();
-    };
-
-    const first = await requestsFor(forge, number, "one");
-    await answer("approve", first.get(".github/c.yml"));
-    await crash();
-    await answer("deny", first.get(".github/a.yml"), "because a is not ours");
-    await answer("approve", first.get(".github/b.yml"));
-    const second = await requestsFor(forge, number, "two");
-    await answer("deny", second.get(".github/c.yml"), "because c is done");
-    await answer("approve", second.get(".github/b.yml"));
-    await crash();
-    await answer("deny", second.get(".github/a.yml"), "because a is not ours");
-    await forge.botComment(number, /Done\./);
-
-    const results =
-      forge.model.requests
-        .at(-1)
-        ?.messages.filter(({ role }) => role === "tool")
-        .map(messageText) ?? [];
-    expect(results.map((text) => /not ours|is done/.exec(text)?.[0] ?? "written")).toEqual([
-      "not ours",
-      "written",
-      "written",
-      "not ours",
-      "written",
-      "is done",
-    ]);
-  });
-
-  /** The approval ids of the three requests, by the path that each would write. */
-  async function requestsFor({ inThread }: SharedForge, number: number, content: string): Promise<Map<string, string>> {
-    return inThread(
-      number,
-      ({ comments }) => {
-        const asking = comments.filter(
-          ({ body }) => body.includes("asks for approval") && body.includes(`+${content}`),
-        );
-        const found = asking.map((comment) => [pathIn(comment.body), approvalIdIn(comment)] as const);
-        return found.length === 3 ? new Map(found) : undefined;
-      },
-      `three requests to write ${content}`,
-    );
-  }
-
-  function pathIn(body: string): string {
-    return paths.find((path) => body.includes(`File **\`${path}\``)) ?? "";
-  }
 });

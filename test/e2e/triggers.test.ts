@@ -136,13 +136,13 @@ test("a mention in a comment on a line of a pull request starts the default work
 });
 
 /**
- * Returns the minute that begins in eight seconds on a clock that is at most 30 seconds off, and the option that sets this
+ * Returns the minute that begins in fifteen seconds on a clock that is at most 30 seconds off, and the option that sets this
  * clock in Node.
  */
 function aboutToStrike(): { cron: string; nodeOptions: string[] } {
   const ahead = 60_000 - (Date.now() % 60_000);
-  const shift = ahead > 38_000 ? ahead - 68_000 : ahead - 8_000;
-  const due = new Date(Date.now() + shift + 8_000);
+  const shift = ahead > 45_000 ? ahead - 75_000 : ahead - 15_000;
+  const due = new Date(Date.now() + shift + 15_000);
   const clock = `const Real = Date; globalThis.Date = class extends Real {
     constructor(...given) { given.length > 0 ? super(...given) : super(Real.now() + ${shift}); }
     static now() { return Real.now() + ${shift}; }

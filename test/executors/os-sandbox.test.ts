@@ -386,40 +386,6 @@ describe.skipIf(!availability.available)("limits of a command in the OS sandbox:
     expect(stderr + stopped).toMatch(/MemoryError|memory/);
   });
 
-  test("the memory of all processes together", async () => {
-    const { exitCode, stopped } = await sh(
-      "for i in 1 2 3 4; do python3 -c 'import time; x = bytearray(b\"1\") * (500 * 1024 * 1024); time.sleep(30)' & done; wait",
-      { timeoutMs: 20_000 },
-    );
-
-    expect(stopped ?? `exit code ${exitCode}`).toMatch(/memory|exit code 1/);
-  }, 30_000);
-
-  test.each(["/tmp", "/dev/shm"])("space in %s", async (folder) => {
-    const { stdout } = await sh(
-      `for i in $(seq 20); do head -c 8M /dev/zero > ${folder}/f$i || echo full; done 2>/dev/null; du -sm ${folder} | cut -f1`,
-    );
-
-    expect(stdout).toContain("full");
-    expect(Number(stdout.trim().split("\n").at(-1))).toBeLessThanOrEqual(limits.temporaryMb);
-  });
-
-  test("space in the tree and in its home", async () => {
-    const { stopped } = await sh("while true; do i=$((i+1)); head -c 20M /dev/zero > ~/f$i; done", {
-      timeoutMs: 15_000,
-    });
-
-    expect(stopped).toMatch(/more than 96 MB/);
-  });
-
-  test("the number of files", async () => {
-    const { stopped } = await python("i = 0\nwhile True:\n    open(f'/home/golem/{i}', 'w').close(); i += 1", {
-      timeoutMs: 20_000,
-    });
-
-    expect(stopped).toMatch(/more than 3000 files/);
-  }, 25_000);
-
   test("output, of which the beginning and the end are kept", async () => {
     const { stopped, stdout, truncated } = await sh("yes 0123456789", { outputBytes: 1_000, timeoutMs: 10_000 });
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { chooseModel } from "#playground/demo/demo-options.ts";
+import { chooseModel, parseDemoOptions } from "#playground/demo/demo-options.ts";
 
 test.each([
   ["nothing is configured: the scripted model", undefined, {}, undefined],
@@ -24,4 +24,21 @@ test.each([
   ],
 ])("%s", (_, asked, environment, model) => {
   expect(chooseModel(asked, environment)).toEqual(model);
+});
+
+test.each([
+  [["--storry"], "Unknown option --storry. Did you mean --story?"],
+  [["story"], 'Unexpected argument "story". Try --help.'],
+  [["--port", "many"], "--port must be a number from 0 to 65535, such as --port 4000."],
+  [["--port"], "--port must be a number from 0 to 65535, such as --port 4000."],
+  [["--model", "gpt"], "--model must be provider:model, such as --model anthropic:claude-haiku-4-5."],
+])("%j is refused with an explanation", (args, message) => {
+  expect(() => parseDemoOptions(args)).toThrow(message);
+});
+
+test.each([
+  [["--port", "4100", "--story"], { port: 4100, story: true, model: undefined, help: false }],
+  [["--model=openai:gpt-5", "-h"], { port: undefined, story: false, model: "openai:gpt-5", help: true }],
+])("%j is parsed", (args, options) => {
+  expect(parseDemoOptions(args)).toEqual(options);
 });

@@ -52,7 +52,7 @@ const health: Promise<string>[] = [];
 
 beforeAll(async () => {
   world = await startStories({ repositories: [repository("shop", "{}"), repository("ruled", rules)] });
-  await world.start();
+  await world.startProcess();
   timer = setInterval(() => {
     const { promise, resolve } = Promise.withResolvers<string>();
     const request = get(`${world.url}/healthz`, { agent: false }, (response) => {

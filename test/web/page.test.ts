@@ -1,182 +1,20 @@
-import { existsSync, readFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import { type Browser, chromium, type Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { fixScript } from "../support/fix-story.ts";
-import { type Forge, type ForgeOptions, startForge } from "../support/forge-world.ts";
-
-const browserPath = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find((path) =>
-  existsSync(path),
-);
-
-/** Fixes the bug, and asks again with another title when the pull request is denied. Asks a question if the task says so. */
-const script: ForgeOptions["script"] = (request) => {
-  const { messages } = request;
-  if (JSON.stringify(messages).includes("Ask first")) {
-    const answer = messages.at(-1);
-    if (answer?.role === "tool") return { text: `The answer was ${JSON.stringify(answer.content)}.` };
-    return { calls: [{ name: "ask_user", args: { question: "Which *color*?", options: ["Red", "Green"] } }] };
-  }
-  return JSON.stringify(messages.at(-1)).includes("Say what was wrong")
-    ? { calls: [{ name: "open_pull_request", args: { title: "The total was one too high", body: "One too many." } }] }
-    : fixScript(request);
-};
-
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-
-/**
- * Describes the visible elements in their order: colors and texts, and for blocks the place and the width. Leaves out what
- * depends on the fonts of a machine: heights, and the widths of texts.
- */
-const describeLayout = `(() => {
-  const blocks = "nav, header, main, aside, section, article, pre, textarea, .changes, .runs li";
-  const texts = "h1, h2, button, .button, .badge, summary, label";
-  const lines = ["document " + document.documentElement.scrollWidth + " wide"];
-  for (const element of document.querySelectorAll(blocks + ", " + texts)) {
-    if (!element.checkVisibility({ visibilityProperty: true }) || element.matches(".skip")) continue;
-    const { left, width } = element.getBoundingClientRect();
-    const { color, backgroundColor } = getComputedStyle(element);
-    const copy = element.cloneNode(true);
-    for (const changing of copy.querySelectorAll("code, time")) changing.textContent = "…";
-    const name = element.tagName.toLowerCase() + (element.classList.length > 0 ? "." + element.classList[0] : "");
-    const place = element.matches(blocks) ? " at " + Math.round(left) + ", " + Math.round(width) + " wide" : "";
-    const text = element.matches(texts) ? " " + JSON.stringify(copy.textContent.replace(/\\s+/g, " ").replace(/ · [\\d.]+ s/, "").trim()) : "";
-    lines.push(name + place + text + " " + color + " on " + backgroundColor);
-  }
-  return lines;
-})()`;
+import { type Forge, startForge } from "../support/forge-world.ts";
+import { browserPath, startBrowser, violationsOn } from "../support/test-browser.ts";
 
 describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: no browser is installed)"}`, () => {
   let forge: Forge;
-  let browser: Browser;
-  const problems: string[] = [];
+  let browser: Awaited<ReturnType<typeof startBrowser>>;
 
   beforeAll(async () => {
-    forge = await startForge({ script });
-    browser = await chromium.launch({ executablePath: browserPath ?? "", args: ["--no-sandbox", "--disable-gpu"] });
+    forge = await startForge({ script: fixScript });
+    browser = await startBrowser();
     await forge.startProcess();
   });
   afterAll(async () => {
     await browser?.close();
     await forge?.close();
-  });
-
-  async function openPage(options: Parameters<Browser["newPage"]>[0]): Promise<Page> {
-    const page = await browser.newPage(options);
-    page.setDefaultTimeout(120_000);
-    page.on("pageerror", (error) => problems.push(error.message));
-    page.on("console", (message) => {
-      // The test interrupts the connection.
-      if (message.type() === "error" && !/ERR_(?:CONNECTION|INCOMPLETE)/.test(message.text()))
-        problems.push(message.text());
-    });
-    return page;
-  }
-
-  /** The violations of accessibility rules that axe finds in the light theme, and of contrast in the dark one. */
-  async function violationsOn(page: Page): Promise<string[]> {
-    const check = async (options: string, program = "") =>
-      (await page.evaluate(`(() => { ${program}; return axe.run(${options}).then(({ violations }) =>
-        violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => id + ": " + html)))})()`)) as string[];
-    await page.emulateMedia({ colorScheme: "light" });
-    const found = await check("", axe);
-    await page.emulateMedia({ colorScheme: "dark" });
-    return [...found, ...(await check('{ runOnly: ["color-contrast"] }'))];
-  }
-
-  test("axe reports nothing on the pages of a run that waits and of one that has ended, on the list, and after signing out", async () => {
-    const { github, botComment } = forge;
-    const issue = github.as("visitor").openIssue({ title: "One too many", body: "Two items give 3." });
-    github.as("maintainer").comment(issue.number, "/run fixer");
-    const request = await botComment(issue.number, /asks for approval/);
-    const address = /\[Watch this run\]\(([^)]+)\)/.exec(request.body)?.[1] ?? "";
-    const violations: Record<string, string[]> = {};
-
-    const page = await openPage({ viewport: { width: 1280, height: 900 } });
-    await page.goto(`${new URL(address).origin}/`);
-    violations.welcome = await violationsOn(page);
-    await page.getByRole("link", { name: "Sign in with GitHub" }).click();
-    await page.getByRole("link", { name: "maintainer" }).click();
-    await page.getByRole("link", { name: "One too many" }).first().waitFor();
-    violations.list = await violationsOn(page);
-    await page.goto(address);
-    violations.waiting = await violationsOn(page);
-    await page.getByLabel("Viewed: src/total.js").check();
-    const folded = await page.locator(".approval .diff").isHidden();
-    await page.getByLabel("Reason (sent to the worker)").fill("Say what was wrong");
-    await page.getByRole("button", { name: "Deny" }).click();
-    // Screen readers are told about the next request.
-    await page.getByRole("status").filter({ hasText: "fixer asks for approval" }).waitFor();
-    await page.locator("summary", { hasText: "Cancel" }).click();
-    await page.getByRole("button", { name: "Cancel all workers" }).click();
-    await page.locator(".badge", { hasText: "Cancelled" }).waitFor();
-    violations.ended = await violationsOn(page);
-    await page.setViewportSize({ width: 390, height: 844 });
-    violations.phone = await violationsOn(page);
-    await page.getByRole("button", { name: "Sign out" }).click();
-    await page.getByText("You're signed out.").waitFor();
-    violations.signedOut = await violationsOn(page);
-    await page.getByRole("link", { name: "Back to the run" }).click();
-    await page.getByRole("heading", { name: "One too many" }).waitFor();
-    await page.close();
-
-    expect(folded).toBe(true);
-    expect(violations).toEqual({ welcome: [], list: [], waiting: [], ended: [], phone: [], signedOut: [] });
-    expect(problems).toEqual([]);
-  });
-
-  test("a person answers a question with one of its buttons", async () => {
-    const { github, botComment } = forge;
-    const issue = github.as("visitor").openIssue({ title: "A color", body: "It needs one." });
-    github.as("maintainer").comment(issue.number, "/run fixer Ask first");
-    const status = await botComment(issue.number, /is waiting for you/);
-    const address = /\[Watch this run\]\(([^)]+)\)/.exec(status.body)?.[1] ?? "";
-
-    const page = await openPage({ viewport: { width: 390, height: 844 } });
-    await page.goto(address);
-    await page.getByRole("link", { name: "Sign in with GitHub" }).first().click();
-    await page.getByRole("link", { name: "maintainer" }).click();
-    await page.locator("#latest").waitFor({ state: "attached" });
-    await page.getByRole("button", { name: "Green" }).click();
-
-    expect((await botComment(issue.number, /The answer was/)).body).toContain("Green");
-    await page.close();
-    expect(problems).toEqual([]);
-  });
-
-  test("the pages have the layout and the colors of the pictures in the documentation", async () => {
-    const { github, botComment } = forge;
-    const issue = github.as("visitor").openIssue({ title: "Pictured", body: "Two items give 3." });
-    github.as("maintainer").comment(issue.number, "/run fixer");
-    const request = await botComment(issue.number, /asks for approval/);
-    const address = /\[Watch this run\]\(([^)]+)\)/.exec(request.body)?.[1] ?? "";
-    const page = await openPage({ viewport: { width: 1440, height: 900 } });
-    await page.goto(address);
-    await page.getByRole("link", { name: "Sign in with GitHub" }).first().click();
-    await page.getByRole("link", { name: "maintainer" }).click();
-    await page.getByRole("button", { name: "Approve", exact: true }).waitFor();
-
-    const layouts: string[] = [];
-    const pages = { "waiting run": address, runs: `${new URL(address).origin}/runs?text=Pictured` };
-    for (const [name, url] of Object.entries(pages)) {
-      await page.goto(url);
-      await page.locator("h1").waitFor();
-      for (const width of [390, 768, 1440]) {
-        for (const colorScheme of ["light", "dark"] as const) {
-          await page.setViewportSize({ width, height: 900 });
-          await page.emulateMedia({ colorScheme });
-          layouts.push(
-            `## ${name}, ${width} px, ${colorScheme}`,
-            ...((await page.evaluate(describeLayout)) as string[]),
-            "",
-          );
-        }
-      }
-    }
-    await page.close();
-
-    // If a change is intended: update the file with `vitest -u`, and the pictures with `node scripts/screenshots.ts`.
-    await expect(layouts.join("\n")).toMatchFileSnapshot("../../docs/images/layout.txt");
   });
 
   test("a person opens a run from its thread, signs in, approves on a phone, and watches it finish", async () => {
@@ -187,7 +25,7 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: no b
     const address = /\[Watch this run\]\(([^)]+)\)/.exec(request.body)?.[1] ?? "";
 
     // Without JavaScript the page shows the current state.
-    const plain = await openPage({ javaScriptEnabled: false });
+    const plain = await browser.openPage({ javaScriptEnabled: false });
     await plain.goto(address);
     await plain.getByRole("heading", { name: /asks for approval/ }).waitFor();
     await plain.getByText("+export const total = (items) => items.length;").first().waitFor();
@@ -202,7 +40,7 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: no b
     await plain.getByText("You're signed out.").waitFor();
     await plain.close();
 
-    const page = await openPage({ viewport: { width: 390, height: 844 } });
+    const page = await browser.openPage({ viewport: { width: 390, height: 844 } });
     await page.goto(address);
     await page.locator(".badge", { hasText: "Waiting for approval" }).waitFor();
     await page.getByRole("link", { name: "Sign in with GitHub" }).first().click();
@@ -239,10 +77,10 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: no b
     await page.getByRole("link", { name: "All runs" }).click();
 
     // The browser reports the page that does not exist.
-    expect(problems.splice(0)).toEqual([expect.stringContaining("404")]);
+    expect(browser.problems.splice(0)).toEqual([expect.stringContaining("404")]);
     expect(violations).toEqual([]);
     expect([width, ends, typed]).toEqual([390, 0, "still typing"]);
-    expect(problems).toEqual([]);
+    expect(browser.problems).toEqual([]);
     expect(github.unknownRequests()).toEqual([]);
     // An open page does not keep the app from stopping.
     expect(await forge.end("SIGTERM")).toBe(0);

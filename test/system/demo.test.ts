@@ -4,7 +4,6 @@ import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { parseDemoOptions } from "#playground/demo/demo-options.ts";
 
 const script = fileURLToPath(new URL("../../playground/demo.ts", import.meta.url));
 
@@ -81,21 +80,4 @@ test("a missing git is reported in a sentence", async () => {
 
   expect(output().trim()).toBe("The demo needs git, which is not installed or not in your PATH.");
   expect(code).toBe(1);
-});
-
-test.each([
-  [["--storry"], "Unknown option --storry. Did you mean --story?"],
-  [["story"], 'Unexpected argument "story". Try --help.'],
-  [["--port", "many"], "--port must be a number from 0 to 65535, such as --port 4000."],
-  [["--port"], "--port must be a number from 0 to 65535, such as --port 4000."],
-  [["--model", "gpt"], "--model must be provider:model, such as --model anthropic:claude-haiku-4-5."],
-])("%j is refused with an explanation", (args, message) => {
-  expect(() => parseDemoOptions(args)).toThrow(message);
-});
-
-test.each([
-  [["--port", "4100", "--story"], { port: 4100, story: true, model: undefined, help: false }],
-  [["--model=openai:gpt-5", "-h"], { port: undefined, story: false, model: "openai:gpt-5", help: true }],
-])("%j is parsed", (args, options) => {
-  expect(parseDemoOptions(args)).toEqual(options);
 });

@@ -14,8 +14,8 @@ import { stripTypeScriptTypes } from "node:module";
 import { dirname, join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { golemWorld } from "./support/golem-world.ts";
-import { privateKey } from "./support/test-github.ts";
+import { golemWorld } from "../support/golem-world.ts";
+import { privateKey } from "../support/test-github.ts";
 
 const run = promisify(execFile);
 // Below this checkout's packages, so that the dependencies are found as npm would have installed them.

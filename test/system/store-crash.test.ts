@@ -11,7 +11,7 @@ import { UserError } from "#domain/errors.ts";
 import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { requireRun, type Store } from "#runtime/store/store.ts";
 
-const script = fileURLToPath(new URL("../../support/store-crash-child.ts", import.meta.url));
+const script = fileURLToPath(new URL("../support/store-crash-child.ts", import.meta.url));
 const kills = process.env.CRASH_SWEEP === "all" ? 40 : 5;
 
 let folder: string;

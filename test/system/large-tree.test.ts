@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createGrepTool } from "#toolsets/search/grep.ts";
 import { createSearchCodeTool } from "#toolsets/search/search-code.ts";
-import type { GitRepository } from "../../support/git-server.ts";
-import { longestTurnMs } from "../../support/longest-turn.ts";
-import { type SandboxWorld, startSandboxWorld } from "../../support/sandbox-world.ts";
-import { toolContext } from "../../support/toolset-world.ts";
+import type { GitRepository } from "../support/git-server.ts";
+import { longestTurnMs } from "../support/longest-turn.ts";
+import { type SandboxWorld, startSandboxWorld } from "../support/sandbox-world.ts";
+import { toolContext } from "../support/toolset-world.ts";
 
 /** Without turns in between, each operation would take more than a second. The garbage collector takes some of this, too. */
 const maxBlockedMs = 300;

@@ -1,12 +1,14 @@
 import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
-import { beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import type { RequestRecord } from "#playground/github/request-log.ts";
+import type { ModelReply } from "#playground/model/model-server.ts";
 import { actionRepository, startActionWorld } from "../support/action-world.ts";
 import { type CrashSchedule, playSchedule, scheduleOf } from "../support/crash-schedule.ts";
 import { changesScript, fixScript, playChanges, playFix, playReview, reviewScript } from "../support/fix-story.ts";
-import { type Forge, startForge } from "../support/forge-world.ts";
+import { messageText, type Script } from "../support/forge-stories.ts";
+import { approvalIdIn, type Forge, startForge } from "../support/forge-world.ts";
 import { postgresPrograms, whyNoPostgres } from "../support/postgres-server.ts";
 import { newDatabase } from "../support/shared-postgres.ts";
 
@@ -127,6 +129,80 @@ describe("kill -9 loses no work and never posts twice", { timeout: 60 * 60_000 }
       expect(fix, `killed ${JSON.stringify(point)}`).toEqual(undisturbed.fix);
     });
   });
+});
+
+describe("three calls that ask at once, with ids that a provider repeats", () => {
+  const paths = ["a", "b", "c"].map((name) => `.github/${name}.yml`);
+  const asksThree = (content: string): ModelReply => ({
+    calls: paths.map((path, index) => ({ id: `call_${index}`, name: "write_file", args: { path, content } })),
+  });
+  const script: Script = (request) => {
+    const answers = request.messages.filter(({ role }) => role === "tool").length;
+    if (answers === 0) return asksThree("one");
+    return answers === 3 ? asksThree("two") : { text: "Done." };
+  };
+
+  test("answers out of order reach their own calls across kill -9", async () => {
+    const forge = await startForge({ script });
+    onTestFinished(forge.close);
+    await forge.startProcess();
+    const { github } = forge;
+    const { number } = github.as("visitor").openIssue({ title: "Three files", body: "Write them." });
+    github.as("maintainer").comment(number, "/run fixer");
+    const answer = async (command: string, id: string | undefined, reason = "") => {
+      github.as("maintainer").comment(number, `/${command} ${id} ${reason}`);
+      await forge.botComment(number, new RegExp(`(Approved|Denied) by maintainer[\\s\\S]*approval \`${id}\``));
+    };
+    const crash = async () => {
+      await forge.end("SIGKILL");
+      await forge.startProcess();
+    };
+
+    const first = await requestsFor(forge, number, "one");
+    await answer("approve", first.get(".github/c.yml"));
+    await crash();
+    await answer("deny", first.get(".github/a.yml"), "because a is not ours");
+    await answer("approve", first.get(".github/b.yml"));
+    const second = await requestsFor(forge, number, "two");
+    await answer("deny", second.get(".github/c.yml"), "because c is done");
+    await answer("approve", second.get(".github/b.yml"));
+    await crash();
+    await answer("deny", second.get(".github/a.yml"), "because a is not ours");
+    await forge.botComment(number, /Done\./);
+
+    const results =
+      forge.model.requests
+        .at(-1)
+        ?.messages.filter(({ role }) => role === "tool")
+        .map(messageText) ?? [];
+    expect(results.map((text) => /not ours|is done/.exec(text)?.[0] ?? "written")).toEqual([
+      "not ours",
+      "written",
+      "written",
+      "not ours",
+      "written",
+      "is done",
+    ]);
+  });
+
+  /** The approval ids of the three requests, by the path that each would write. */
+  async function requestsFor({ inThread }: Forge, number: number, content: string): Promise<Map<string, string>> {
+    return inThread(
+      number,
+      ({ comments }) => {
+        const asking = comments.filter(
+          ({ body }) => body.includes("asks for approval") && body.includes(`+${content}`),
+        );
+        const found = asking.map((comment) => [pathIn(comment.body), approvalIdIn(comment)] as const);
+        return found.length === 3 ? new Map(found) : undefined;
+      },
+      `three requests to write ${content}`,
+    );
+  }
+
+  function pathIn(body: string): string {
+    return paths.find((path) => body.includes(`File **\`${path}\``)) ?? "";
+  }
 });
 
 async function everyPoint(database: Database): Promise<Story[]> {
