@@ -34,7 +34,7 @@ const blocks = documents.flatMap((file) =>
 const blocksOf = (language: string) => blocks.filter((block) => block.language === language);
 
 test("every language of an example has a check", () => {
-  // The TypeScript examples are compiled and run by test/package.test.ts and the tests of their documents.
+  // The TypeScript examples are compiled and run by test/system/package.test.ts and the tests of their documents.
   expect([...new Set(blocks.map(({ language }) => language))].sort()).toEqual(["markdown", "sh", "ts", "yaml"]);
 });
 
