@@ -287,7 +287,7 @@ function activityOf(
     case "awaitingChild":
       return "Waiting for another worker.";
     case "awaitingBudget":
-      return "The cost limit is used up. Raise it with /approve +$1, or end the run with /cancel.";
+      return "The cost limit is used up. Raise it with /approve +$2, or end the run with /cancel.";
     case "awaitingReview":
       return `Waiting for review of #${run.pullRequest}.${checks ? ` ${checks}` : ""}`;
     case "awaitingMessage":
