@@ -6,8 +6,9 @@ import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { FileMode } from "#domain/preview.ts";
 import { readBaseSync } from "#sandbox/base.ts";
+import { submoduleVersion } from "#sandbox/diff-file.ts";
 import { encodePack, encodeTree } from "#sandbox/git-objects.ts";
-import { mergeInto } from "#sandbox/merge-branch.ts";
+import { compareFiles, mergeInto } from "#sandbox/merge-branch.ts";
 import { ObjectStore } from "#sandbox/object-store.ts";
 import { createOverlay } from "#sandbox/overlay.ts";
 import { foldersAbove } from "#sandbox/paths.ts";
@@ -130,8 +131,16 @@ async function merge(sides: Sides, isCommitted: boolean) {
     .changed()
     .filter((path) => layer.treeEntry(path) && foldersAbove(path).some((folder) => layer.treeEntry(folder)));
   expect([...broken, ...covered]).toEqual([]);
+  const { tree, files } = await buildTree(base, layer, layer.changed());
+  // The listed files are what the tree changes.
+  const listed = new Map(isCommitted ? items : before);
+  for (const { path, mode, content } of files) {
+    if (content) listed.set(path, { mode, content: Buffer.from(content) });
+    else listed.delete(path);
+  }
+  expect(addTree([...listed])).toBe(tree);
   return {
-    tree: conflicts.length === 0 ? (await buildTree(base, layer, layer.changed())).tree : undefined,
+    tree: conflicts.length === 0 ? tree : undefined,
     conflicts: conflicts.map(({ path, kind }) => `${kind} ${path}`).sort(),
   };
 }
@@ -381,4 +390,19 @@ describe.each([true, false])("with our changes committed: %s", (isCommitted) => 
 
 test("git reports the same stories as conflicts", () => {
   expect(Object.entries(conflicting).filter(([, sides]) => trees.get(sides) !== undefined)).toEqual([]);
+});
+
+test("the files that differ between two trees are listed with both versions", async () => {
+  const treeOf = (files: Record<string, GitFile>) => addTree([...change(new Map(), files)]);
+  const before = treeOf({ a: "1", "d/same": "2", gone: "3", link: { link: "a" }, tool: script("4") });
+  const after = treeOf({ a: "5", "d/same": "2", link: { link: "d" }, module: { submodule: oneCommit }, tool: "4" });
+  const version = (text: string, more = {}) => ({ content: Buffer.from(text), executable: false, ...more });
+
+  expect(await compareFiles(store, before, after)).toEqual([
+    { path: "a", before: version("1"), after: version("5") },
+    { path: "gone", before: version("3"), after: undefined },
+    { path: "link", before: version("a", { isLink: true }), after: version("d", { isLink: true }) },
+    { path: "module", before: undefined, after: submoduleVersion(oneCommit) },
+    { path: "tool", before: version("4", { executable: true }), after: version("4") },
+  ]);
 });

@@ -25,6 +25,8 @@ export const heldSecret = "hunter2-hunter2-hunter2";
 
 export interface WebWorldOptions {
   github?: FakeGitHubOptions;
+  /** The repositories that the deployment serves. Default: all. */
+  repositories?: string[];
   /** False if the deployment has no OAuth client. */
   signIn?: boolean;
   /** The address of GitHub for OAuth requests, and the client registered there. */
@@ -35,7 +37,14 @@ export interface WebWorldOptions {
 }
 
 /** Starts an HTTP server for run pages, over a real store and the runtime's real interface. No scheduler executes the runs. */
-async function webWorld({ github: githubOptions, signIn = true, githubUrl, client, port = 0 }: WebWorldOptions) {
+async function webWorld({
+  github: githubOptions,
+  repositories,
+  signIn = true,
+  githubUrl,
+  client,
+  port = 0,
+}: WebWorldOptions) {
   const store = await openSqliteStore(":memory:");
   const { github, permissions, issue } = fakeGitHub({
     permissions: { mia: "admin", tom: "read" },
@@ -47,6 +56,10 @@ async function webWorld({ github: githubOptions, signIn = true, githubUrl, clien
     getPermission: async (login: string) => {
       if (outage.active) throw new Error("GitHub does not answer");
       return github.getPermission(login);
+    },
+    getRepository: async () => {
+      if (outage.active) throw new Error("GitHub does not answer");
+      return github.getRepository();
     },
   });
   const clock = { offset: 0 };
@@ -78,7 +91,7 @@ async function webWorld({ github: githubOptions, signIn = true, githubUrl, clien
         webUrl: at,
         apiUrl: `${at}/api/v3`,
         writeIntervalMs: 0,
-        repositories: undefined,
+        repositories,
         allowAppComments: false,
       },
     },

@@ -1,7 +1,8 @@
 import { Hono } from "hono";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { freePort } from "#playground/github/listen.ts";
-import { createSealedCookies, sessionCookie } from "#web/sessions.ts";
+import { deriveKey } from "#web/run-links.ts";
+import { createSealedCookies, createSessions, sessionCookie } from "#web/sessions.ts";
 import { TestGitHub } from "../support/test-github.ts";
 import { webWorlds } from "../support/web-world.ts";
 
@@ -27,16 +28,17 @@ async function beginSignIn(from?: string) {
   });
   await made.startRun("abc1");
   const path = from ?? made.pathOf("abc1");
-  const sent = await made.get(`/runs/-/sign-in?to=${encodeURIComponent(path)}`);
-  const cookie = sent.headers.get("set-cookie")?.split(";")[0] ?? "";
-  const chosen = await fetch(`${sent.headers.get("location")}&as=contributor`, { redirect: "manual" });
-  const back = new URL(chosen.headers.get("location") ?? "");
+  const begin = async () => {
+    const sent = await made.get(`/runs/-/sign-in?to=${encodeURIComponent(path)}`);
+    const cookie = sent.headers.get("set-cookie")?.split(";")[0] ?? "";
+    const chosen = await fetch(`${sent.headers.get("location")}&as=contributor`, { redirect: "manual" });
+    return { sent, cookie, back: new URL(chosen.headers.get("location") ?? "") };
+  };
   return {
     ...made,
+    ...(await begin()),
     path,
-    sent,
-    cookie,
-    back,
+    begin,
     comeBack: (url: URL, header: Record<string, string>) => made.get(`${url.pathname}${url.search}`, header),
   };
 }
@@ -50,6 +52,7 @@ test("signing in with GitHub leads back to the run, and the token is revoked", a
 
   expect(new URL(sent.headers.get("location") ?? "").searchParams.get("redirect_uri")).not.toContain("abc1");
   expect([returned.status, returned.headers.get("location")]).toEqual([303, path]);
+  expect(returned.headers.getSetCookie()).toContainEqual(expect.stringMatching(/^golem-forge-sign-in=; Max-Age=0;/));
   expect(session).toMatch(/; Max-Age=7200; Path=\/; HttpOnly; SameSite=Lax$/);
   expect(page.text).toContain("signed in as contributor");
   expect(github.requests.slice(-2).map(({ operation, status }) => [operation, status])).toEqual([
@@ -104,6 +107,38 @@ describe("sign-in fails", () => {
     expect((await comeBack(withParameter(back, "state", state), { cookie })).status).toBe(400);
   });
 
+  test("for an account that is not a person's", async () => {
+    const { back, cookie, comeBack } = await beginSignIn();
+    const restore = github.onRequest(({ operation }) =>
+      operation === "GET /user" ? { status: 200, body: { login: "octo", id: 5, type: "Organization" } } : undefined,
+    );
+
+    const answer = await comeBack(back, { cookie });
+    restore();
+
+    expect(answer).toMatchObject({ status: 400, text: expect.stringContaining("Only user accounts can sign in.") });
+  });
+
+  test("while eight others wait for GitHub, and not after that", async () => {
+    const { begin, comeBack } = await beginSignIn();
+    const signIn = async () => {
+      const { back, cookie } = await begin();
+      return comeBack(back, { cookie });
+    };
+    const { promise: answered, resolve: answer } = Promise.withResolvers<undefined>();
+    const restore = github.onRequest(({ operation }) => (operation === "GET /user" ? answered : undefined));
+    const attempts = Array.from({ length: 9 }, signIn);
+
+    const first = await Promise.race(attempts);
+    answer(undefined);
+    const statuses = (await Promise.all(attempts)).map(({ status }) => status);
+    restore();
+
+    expect(first).toMatchObject({ status: 400, text: expect.stringContaining("Too many people are signing in.") });
+    expect(statuses.toSorted()).toEqual([...Array.from({ length: 8 }, () => 303), 400]);
+    expect((await signIn()).status).toBe(303);
+  });
+
   test("ten minutes later", async () => {
     const { back, cookie, comeBack, clock } = await beginSignIn();
     clock.offset = 10 * 60_000 + 1;
@@ -121,19 +156,38 @@ test.each(["https://evil.example/", "//evil.example", "/runs/abc1", "/runs/abc1/
   },
 );
 
-test("signing out ends the session and links back to the run", async () => {
+test("signing out ends the session and links back to the run, and to no other site", async () => {
   const { startRun, url, signedIn, pathOf } = await world();
   await startRun("abc1");
   const { cookie, form } = signedIn("mia");
+  const signOut = (to: string) =>
+    fetch(`${url}/runs/-/sign-out`, {
+      method: "POST",
+      headers: { cookie, origin: url },
+      body: new URLSearchParams({ form, to }),
+    });
 
-  const answer = await fetch(`${url}/runs/-/sign-out`, {
-    method: "POST",
-    headers: { cookie, origin: url },
-    body: new URLSearchParams({ form, to: pathOf("abc1") }),
-  });
+  const answer = await signOut(pathOf("abc1"));
 
   expect(answer.headers.get("set-cookie")).toMatch(/^golem-forge-session=; Max-Age=0;/);
   expect(await answer.text()).toContain(`href="${pathOf("abc1")}">Back to the run`);
+  expect(await (await signOut("https://evil.example/")).text()).not.toContain("evil.example");
+});
+
+test("a cookie counts only as its own kind, and a form only in its own session", async () => {
+  const key = Buffer.from("a key");
+  const cookies = createSealedCookies({ key, secure: false, now: Date.now });
+  const { current, formKey } = createSessions(cookies, key);
+  const mia = { login: "mia", id: 3, nonce: "n" };
+  const app = new Hono().get("/", (c) => c.text(current(c)?.login ?? "nobody"));
+  const loginWith = async (kind: string) => {
+    const cookie = `golem-forge-session=${cookies.seal({ ...sessionCookie, name: kind }, mia)}`;
+    return (await app.request("/", { headers: { cookie } })).text();
+  };
+
+  expect([await loginWith("session"), await loginWith("sign-in")]).toEqual(["mia", "nobody"]);
+  expect(new Set([mia, { ...mia, id: 4 }, { ...mia, nonce: "m" }].map(formKey)).size).toBe(3);
+  expect(deriveKey("a secret", "forms")).not.toEqual(deriveKey("a secret", "cookies"));
 });
 
 test("over HTTPS, cookies are bound to the host and sent only securely", async () => {

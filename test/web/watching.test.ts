@@ -168,6 +168,13 @@ test("pages cannot be cached, framed or indexed, send no referrer, and run only 
   expect(text).not.toMatch(/<script(?![^>]*src="\/runs\/-\/assets\/(?:run|changes).js")|\sstyle=|\son\w+=|<style/);
 });
 
+test("a run of a repository that the deployment no longer serves is not shown", async () => {
+  const { startRun, get, pathOf } = await world({ repositories: ["octo/other"] });
+  await startRun("abc1");
+
+  expect((await get(pathOf("abc1"))).status).toBe(404);
+});
+
 describe("a private repository", () => {
   const github = { private: true };
 
@@ -183,8 +190,23 @@ describe("a private repository", () => {
     expect((await as("tom")).status).toBe(200);
 
     permissions.tom = "none";
+    clock.offset = 40_000;
+    expect((await as("tom")).status).toBe(200);
+    // An answer is used for a minute, however often the page is read.
     clock.offset = 61_000;
     expect((await as("tom")).status).toBe(403);
+  });
+
+  test("is what a repository counts as while GitHub does not say", async () => {
+    const { startRun, get, pathOf, outage } = await world();
+    await startRun("abc1");
+
+    outage.active = true;
+    const during = await get(pathOf("abc1"));
+    outage.active = false;
+    const after = await get(pathOf("abc1"));
+
+    expect([during.status, after.status]).toEqual([401, 200]);
   });
 
   test("cannot be read while GitHub does not answer, and can be again right afterwards", async () => {
