@@ -74,9 +74,9 @@ export class ActiveRun {
     return this.#workspace ?? this.#keep(this.#environment.openWorkspace(this.spec, base, signal));
   }
 
+  /** Returns the tools. Their history of calls is that of the log when it was last read. */
   async tools(signal: AbortSignal): Promise<Toolbox> {
     const workspace = await this.workspace(signal);
-    await this.log();
     const toolbox = this.#toolbox ?? workspace.openToolbox(() => finishedCalls(this.#events));
     this.#toolbox = toolbox;
     toolbox.catch(() => {

@@ -299,11 +299,15 @@ export class RunSession {
     if (effect.queue !== "status") this.#host.clearProblem(this.runId);
     observer.effectCompleted(effect, result);
     const { run, events = [], effects = [] } = result;
-    const affected = [effect, ...events, ...effects].map(({ runId }) => runId);
-    const woken = new Set([...affected, ...(run ? [run.spec.id] : [])]);
+    const woken = new Set([...events, ...effects].map(({ runId }) => runId));
+    if (run) woken.add(run.spec.id);
     // Its inbox has just been applied, and this queue continues by itself.
-    if (completed.advanced && woken.delete(this.runId)) {
-      for (const queue of queues) if (queue !== effect.queue) this.#startQueue(queue);
+    if (completed.advanced) {
+      woken.delete(this.runId);
+      const requested = [...effects, ...(applied?.advance.effects ?? [])];
+      for (const queue of queues) {
+        if (queue !== effect.queue && requested.some((one) => one.queue === queue)) this.#startQueue(queue);
+      }
     }
     for (const runId of woken) wake(runId);
     return this.#unlessDraining(completed.claimed);
@@ -313,6 +317,7 @@ export class RunSession {
   async #unlessDraining(effect: Effect | undefined): Promise<Effect | undefined> {
     if (!effect || (!this.#host.isDraining() && !this.#leaseRevoked)) return effect;
     await this.#host.store.postponeEffect(effect.key, effect.dueAt, { isUncounted: true });
+    this.#host.wake(this.runId);
     return undefined;
   }
 

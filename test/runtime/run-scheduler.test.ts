@@ -443,6 +443,18 @@ test("a run whose lease was revoked writes nothing more, even if its work ignore
   expect(errors).toEqual([]);
 });
 
+test("an effect that adds nothing to the run causes no further reads of its inbox and queues", async () => {
+  const { store, start, scheduler, performed } = schedulerWorld();
+  const [inbox, claim] = [vi.spyOn(store, "inbox"), vi.spyOn(store, "claimEffect")];
+
+  await start(sampleEffect("r1", "k1"), sampleEffect("r1", "k2", { request: { kind: "calls.review" } }));
+  await scheduler.idle();
+
+  expect(performed).toEqual(["model.call", "calls.review"]);
+  expect(inbox).toHaveBeenCalledOnce();
+  expect(claim.mock.calls.map(([, queue]) => queue).sort()).toEqual(["status", "thread", "work", "work"]);
+});
+
 test("an effect that is next when the process is stopping is not performed, and does not count as attempted", async () => {
   const { store, start, scheduler, performed } = schedulerWorld({
     "model.call": async () => ({ afterCommit: () => void scheduler.drain(0) }),
