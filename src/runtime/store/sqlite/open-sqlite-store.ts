@@ -195,8 +195,7 @@ class Tables {
     const now = Date.now();
     if (deliveryId !== undefined) {
       const delivery = { guid: deliveryId, part: "" };
-      if (this.deliveries.resultOf(delivery) !== undefined) return false;
-      this.deliveries.add({ ...delivery, result: null, now });
+      if (!this.deliveries.add({ ...delivery, result: null, now })) return false;
     }
 
     if (run) this.#addRun(run);
@@ -207,9 +206,7 @@ class Tables {
 
   saveDelivery(delivery: NewDelivery): boolean {
     const now = Date.now();
-    const known = { guid: delivery.key, part: "" };
-    if (this.deliveries.resultOf(known) !== undefined) return false;
-    this.deliveries.add({ ...known, result: null, now });
+    if (!this.deliveries.add({ guid: delivery.key, part: "", result: null, now })) return false;
     this.pendingDeliveries.insert(delivery, now);
     return true;
   }

@@ -29,11 +29,13 @@ export class DeliveriesTable {
     return this.#sql.get(Result, sql, { guid, part })?.result;
   }
 
-  add({ guid, part, result, now }: { guid: string; part: string; result: string | null; now: number }): void {
-    this.#sql.run(
+  /** Returns false if the part is stored already. */
+  add({ guid, part, result, now }: { guid: string; part: string; result: string | null; now: number }): boolean {
+    const added = this.#sql.run(
       "insert into deliveries (guid, part, result, received_at) values (:guid, :part, :result, :now) on conflict do nothing",
       { guid, part, result, now },
     );
+    return added > 0;
   }
 
   /** Removes a batch of the oldest deliveries that were stored before this time. Returns their number. */
