@@ -213,18 +213,29 @@ function requestedSearch(
 
 function promptOf(
   { instructions, messages }: ModelRequest,
-  { callOptions, cacheMark }: Provider,
+  { callOptions, cacheMark, escapesErrors }: Provider,
   search: ProviderSearch | undefined,
 ) {
   const mark = cacheMark && { providerOptions: cacheMark };
   return {
     // Providers refuse empty instructions.
     ...(instructions.trim() && { instructions: { role: "system" as const, content: instructions, ...mark } }),
-    messages: messages.map(
-      (message, index): ModelMessage => (index === messages.length - 1 ? { ...message, ...mark } : message),
-    ),
+    messages: messages
+      .map((message) => (escapesErrors ? withPlainErrors(message) : message))
+      .map((message, index): ModelMessage => (index === messages.length - 1 ? { ...message, ...mark } : message)),
     providerOptions: mergeOptions(callOptions, search?.callOptions),
   };
+}
+
+/** Makes the texts of failed calls ordinary results, which are sent as they are. Each text says itself that the call failed. */
+function withPlainErrors(message: ModelMessage): ModelMessage {
+  if (message.role !== "tool") return message;
+  const content = message.content.map((part) =>
+    part.type === "tool-result" && part.output.type === "error-text"
+      ? { ...part, output: { ...part.output, type: "text" as const } }
+      : part,
+  );
+  return { ...message, content };
 }
 
 /** Replaces attached files by their names. */

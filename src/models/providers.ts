@@ -25,6 +25,8 @@ export interface Provider {
    * other servers are tried.
    */
   refusedFiles?: Set<string>;
+  /** True if the provider's package sends the text of a failed call as JSON, whose escaped lines are hard to read. */
+  escapesErrors?: true;
   /** Undefined if the provider has no web search. */
   createSearch?: CreateProviderSearch;
   /** Loads the provider's package and returns a model. */
@@ -83,6 +85,7 @@ function openai({ apiKey, baseUrl }: Config["models"]["openai"]): Provider {
     apiKey,
     baseUrl: url,
     problem: credentialsIn(baseUrl, "OPENAI_BASE_URL") ?? missing(apiKey, "OPENAI_API_KEY"),
+    escapesErrors: true,
     // Responses stored at OpenAI expire, and a run may wait for days.
     ...(isOpenAI && {
       callOptions: { openai: { store: false } },

@@ -44,8 +44,8 @@ async function failureOf(answer: Promise<unknown>): Promise<ModelFailure> {
   return error;
 }
 
-function resultOf(callId: string, value: string): ModelMessage {
-  const output = { type: "text" as const, value };
+function resultOf(callId: string, value: string, type: "text" | "error-text" = "text"): ModelMessage {
+  const output = { type, value };
   return { role: "tool", content: [{ type: "tool-result", toolCallId: callId, toolName: "read_file", output }] };
 }
 
@@ -274,10 +274,20 @@ describe("OpenAI", () => {
     ]);
     const proxied = { ...config, openai: { apiKey: "k", baseUrl: "http://proxy.test/v1" } };
 
-    const answer = await ask("openai:some-model", { config: proxied });
+    const toolCall = { type: "tool-call" as const, toolCallId: "1", toolName: "read_file", input: { path: "a" } };
+    const text = "Error: There is no a.\nCall glob.";
+    const messages: ModelMessage[] = [
+      { role: "user", content: "Read a" },
+      { role: "assistant", content: [toolCall] },
+      resultOf("1", text, "error-text"),
+    ];
+
+    const answer = await ask("openai:some-model", { config: proxied, messages });
 
     expect(answer).toMatchObject({ text: "Hello.", cost: undefined });
     expect(seen[0]?.body).not.toHaveProperty("store");
+    // Lines are not escaped, as the package would do with an error.
+    expect(seen[0]?.body).toMatchObject({ messages: [{}, {}, {}, { role: "tool", content: text }] });
   });
 
   test("whose connection ends without a finish reason has sent an incomplete answer", async () => {
