@@ -12,18 +12,27 @@ interface TreeFile {
   oid: string;
 }
 
+/** The indexes of bases, since every run on a base needs the same one. */
+const indexes = new WeakMap<GitFolderBase, Promise<Buffer>>();
+
+type GitFolderBase = Pick<Base, "commit" | "tree" | "store">;
+
+function indexOf(base: GitFolderBase): Promise<Buffer> {
+  const index = indexes.get(base) ?? readTrees(base.store, base.tree).then(({ files }) => encodeIndex(files));
+  indexes.set(base, index);
+  index.catch(() => indexes.delete(base));
+  return index;
+}
+
 /**
  * Creates the `.git` of a base for a copy of its files: one commit, whose index has these files. It has no remote, no
  * credentials and no hooks. The contents of the base must be loaded.
  */
-export function createGitFolder(
-  { commit, tree, store }: Pick<Base, "commit" | "tree" | "store">,
-  branch: string,
-): GitFolder {
+export function createGitFolder(base: GitFolderBase, branch: string): GitFolder {
+  const { commit, tree, store } = base;
   return {
     commit,
     async files() {
-      const { files } = await readTrees(store, tree);
       const isBranchName = /^[\w][\w./+@-]*$/.test(branch) && !/\.\.|\/\/|@\{|\.lock(\/|$)|[/.]$|\/\./.test(branch);
       const refs = isBranchName ? [`refs/heads/${branch}`, `refs/remotes/origin/${branch}`] : [];
       const text = (path: string, content: string) => ({ path, content: Buffer.from(content) });
@@ -32,7 +41,7 @@ export function createGitFolder(
         text("config", config),
         text("shallow", `${commit}\n`),
         ...refs.map((ref) => text(ref, `${commit}\n`)),
-        { path: "index", content: await encodeIndex(files) },
+        { path: "index", content: await indexOf(base) },
       ];
     },
     async *pack() {

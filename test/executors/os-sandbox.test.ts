@@ -16,7 +16,8 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { afterAll, afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import type { ExecRequest, ExecResult, ExecSession } from "#executors/executor.ts";
-import { groupFamilies, removeAbandonedGroups } from "#executors/os/control-group.ts";
+import { defaultGuestLimits } from "#executors/os/bubblewrap.ts";
+import { controlGroup, groupFamilies, removeAbandonedGroups } from "#executors/os/control-group.ts";
 import { createOsExecutor } from "#executors/os/os-executor.ts";
 import { processTree, startedAt } from "#executors/os/process-tree.ts";
 import { openSandbox } from "#sandbox/open-sandbox.ts";
@@ -39,6 +40,9 @@ const limits = {
 process.env.GOLEM_TEST_SECRET = "secret-of-the-host";
 const executor = createOsExecutor({ directory, limits });
 const availability = await executor.probe();
+const group = controlGroup("test", { ...defaultGuestLimits, ...limits });
+const hasControlGroup = group !== undefined;
+group?.remove();
 const files = { "README.md": "# Sums\n", "src/add.py": "def add(a, b):\n    return a + b\n" };
 
 let sessions: ExecSession[] = [];
@@ -380,10 +384,19 @@ describe.skipIf(!availability.available)("limits of a command in the OS sandbox:
   });
 
   test("the memory of one process", async () => {
-    const { exitCode, stderr, stopped } = await python("x = bytearray(1500 * 1024 * 1024)");
+    const { exitCode, stderr, stopped } = await python("x = bytearray(b'1') * (1500 * 1024 * 1024)");
 
     expect(exitCode).not.toBe(0);
     expect(stderr + stopped).toMatch(/MemoryError|memory/);
+  });
+
+  test.each([
+    [3_000, hasControlGroup ? 0 : 1],
+    [5_000, 1],
+  ])("the %i MB that a process reserves without using them", async (megabytes, expected) => {
+    const reserve = `import mmap; mmap.mmap(-1, ${megabytes} << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)`;
+
+    expect((await python(reserve)).exitCode).toBe(expected);
   });
 
   test("output, of which the beginning and the end are kept", async () => {

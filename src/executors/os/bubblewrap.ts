@@ -47,6 +47,8 @@ export interface CommandOptions {
   /** Additional mounts, as arguments of bubblewrap. */
   mounts?: readonly string[];
   limits: GuestLimits;
+  /** True if a control group limits the memory of all processes together. */
+  hasControlGroup: boolean;
   env: Record<string, string>;
   /** Relative to the tree. */
   cwd: string;
@@ -138,11 +140,18 @@ function environment(variables: Record<string, string>): string[] {
   return Object.entries(variables).flatMap(([name, value]) => ["--setenv", name, value]);
 }
 
-function resourceLimits({ limits, timeoutMs }: CommandOptions): string[] {
+/**
+ * Programs reserve more memory than they use: V8 for each of Yarn's threads, and parsers of JavaScript 6 GB at once. Where
+ * a control group limits what is used, a single process may reserve this many times as much.
+ */
+const reservedTimes = 4;
+
+function resourceLimits({ limits, timeoutMs, hasControlGroup }: CommandOptions): string[] {
   const cpuSeconds = Math.ceil(timeoutMs / 1_000) * 8 + 5;
+  const dataMb = limits.memoryMb * (hasControlGroup ? reservedTimes : 1);
   return [
     "/usr/bin/prlimit",
-    `--data=${limits.memoryMb * 1_048_576}`,
+    `--data=${dataMb * 1_048_576}`,
     `--nproc=${limits.processes}`,
     `--nofile=${limits.openFiles}`,
     `--fsize=${Math.ceil(limits.diskMb / 4) * 1_048_576}`,

@@ -318,6 +318,7 @@ export class OsSession implements ExecSession {
           proxy: proxyFolder,
           mounts,
           limits,
+          hasControlGroup: prepared.group !== undefined,
           env: request.env ?? {},
           cwd: request.cwd ?? "",
           timeoutMs,

@@ -92,7 +92,7 @@ export function startWatchdog(
 
   const timer = setInterval(() => {
     if (treeMemoryMb(pid) > limits.memoryMb || group?.ranOutOfMemory())
-      onExcess(`It used more than ${limits.memoryMb} MB of memory and was stopped.`);
+      onExcess(`It used more than ${limits.memoryMb} MB of memory (GOLEM_FORGE_SANDBOX_MEMORY_MB) and was stopped.`);
     const now = freeSpace(folders[0] ?? "/");
     const isDue = before.bytes - now.bytes > decrease.bytes || before.files - now.files > decrease.files;
     // What other programs free must not hide what this one writes.
