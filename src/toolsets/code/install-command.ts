@@ -1,6 +1,7 @@
 import { posix } from "node:path";
 import { ToolError } from "#domain/errors.ts";
 import type { ExecResult } from "#executors/executor.ts";
+import { withoutProgress } from "#toolsets/run-command.ts";
 import { isArchive, type PackageManager } from "./install-files.ts";
 
 export interface InstallRequest {
@@ -48,7 +49,9 @@ const hosts: Record<PackageManager, string[]> = {
 };
 
 /** The hosts of all public registries. */
-export const registryHosts = [...new Set([...Object.values(hosts).flat(), "rubygems.org", "index.rubygems.org"])];
+export const registryHosts = [
+  ...new Set([...Object.values(hosts).flat(), "npm.jsr.io", "rubygems.org", "index.rubygems.org"]),
+];
 
 /**
  * Returns the command that installs packages without running any of their scripts. Throws a ToolError for a name that
@@ -318,6 +321,23 @@ const toolchains = [
   { programs: /^(php|composer)$/, name: "PHP with Composer" },
   { programs: /^dotnet$/, name: "the .NET SDK" },
 ];
+
+/**
+ * Lines that do not say why an installation failed: single packages, warnings (those of Yarn have numbers), requests, and
+ * frames of the package manager itself.
+ */
+const saysLittle =
+  /^\s*(?:[│╭╰+-]|Progress: |\[?(?:npm )?warn(?:ing)?\b|gyp (?:info|http|verb)|\d+: 0x|at .*(?:\.yarn\/releases\/|node:|worker eval)|➤ YN00(?:02|13|19|60|85|86):)/i;
+const maxLineLength = 300;
+
+/** Keeps the last lines of a package manager's output that say something, each once. */
+export function endOfInstallation(text: string, maxLines: number): string {
+  const lines = withoutProgress(text)
+    .split("\n")
+    .filter((line) => /\w/.test(line) && !saysLittle.test(line.slice(0, maxLineLength)))
+    .map((line) => (line.length > maxLineLength ? `${line.slice(0, maxLineLength)}…` : line));
+  return [...new Set(lines)].slice(-maxLines).join("\n");
+}
 
 /** Explains what to do about a missing program or package, in one sentence; undefined if none was missing. */
 export function describeMissingProgram({

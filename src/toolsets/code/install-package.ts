@@ -8,17 +8,12 @@ import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { quoted } from "#text/visible-text.ts";
 import { baseFiles, findSetup, type ProjectSetup, presentFiles } from "#toolsets/project-setup.ts";
-import {
-  commandResult,
-  executorsOf,
-  type FinishedCommand,
-  runCommand,
-  withoutProgress,
-} from "#toolsets/run-command.ts";
+import { commandResult, executorsOf, type FinishedCommand, runCommand } from "#toolsets/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import type { CodeConfig } from "./code-config.ts";
 import {
   describeMissingProgram,
+  endOfInstallation,
   installCommand,
   limitYarnMemory,
   packageRequirementsOf,
@@ -237,19 +232,14 @@ async function execute(input: Input, context: ToolContext, settings: CodeConfig,
 /** The lines that say how an installation ended. */
 const maxEndLines = { succeeded: 3, failed: 30 };
 
-/** Keeps the end of a package manager's output, without progress, warnings and single packages. */
-function endOf(text: string, maxLines: number): string {
-  const lines = withoutProgress(text).split("\n");
-  const said = lines.filter(
-    (line) => /\w/.test(line) && !/^\s*(?:[│╭╰+-]|Progress: |\[?(?:npm )?warn(?:ing)?\b)/i.test(line),
-  );
-  return said.slice(-maxLines).join("\n");
-}
-
 function withMissingProgram(ran: FinishedCommand, command: string): ToolResult {
   const { exitCode, stdout, stderr } = ran.result;
   const maxLines = exitCode === 0 ? maxEndLines.succeeded : maxEndLines.failed;
-  const short = { ...ran.result, stdout: endOf(stdout, maxLines), stderr: endOf(stderr, maxLines) };
+  const short = {
+    ...ran.result,
+    stdout: endOfInstallation(stdout, maxLines),
+    stderr: endOfInstallation(stderr, maxLines),
+  };
   const { llmContent } = commandResult({ ...ran, result: short }, command);
   const missing = describeMissingProgram(ran.result);
   return { ...commandResult(ran, command), llmContent: missing ? `${missing}\n${llmContent}` : llmContent };

@@ -84,9 +84,31 @@ async function execute(
   });
   const { stdout, stderr } = ran.result;
   const summary = await readReport({ report: runner.report, stdout, stderr }, { signal: context.abortSignal });
-  const said = [...(summary?.failures.map(({ error }) => error) ?? []), stderr.slice(-shownOutput)].join("\n");
+  const said = [
+    ...(summary?.failures.map(({ name, error }) => `${name}\n${error}`) ?? []),
+    ...[stdout, stderr].map((output) => output.slice(-shownOutput)),
+  ].join("\n");
   const note = ran.result.exitCode === 0 ? "" : await describeSubmodules(services.workspace, said);
-  return report({ ...runner, reason: `${runner.reason} ${note}`.trim() }, ran, summary);
+  const toRoot = await pathsFromRoot(services.workspace, folder, said);
+  return report({ ...runner, reason: `${runner.reason} ${note}`.trim() }, ran, summary, toRoot);
+}
+
+/** A file with a line or a test, as runners print it: relative to the folder in which they run, or only its name, as go does. */
+const mentionedFile = /(?<![\w@./-])(?:[\w@.-]+\/)*[\w@.-]+\.[a-z]{1,4}(?=::?\w)/gi;
+const maxMentionedFiles = 100;
+
+/** Returns a function that makes the paths of mentioned files relative to the root. */
+async function pathsFromRoot(workspace: Workspace, folder: string, output: string): Promise<(text: string) => string> {
+  const mentioned = new Set([...output.matchAll(mentionedFile)].slice(0, maxMentionedFiles).map(([path]) => path));
+  const names = new Set([...mentioned].map((path) => posix.basename(path)));
+  const files = (await workspace.paths()).filter((path) => names.has(posix.basename(path)));
+  const fromRoot = new Map<string, string>();
+  for (const path of mentioned) {
+    const inFolder = posix.join(folder, path);
+    const found = files.includes(inFolder) ? [inFolder] : files.filter((file) => `/${file}`.endsWith(`/${path}`));
+    if (found.length === 1 && found[0] !== undefined) fromRoot.set(path, found[0]);
+  }
+  return (text) => text.replace(mentionedFile, (path) => fromRoot.get(path) ?? path);
 }
 
 /** The folders with a manifest that a suggestion names. */
@@ -188,12 +210,14 @@ function report(
   runner: TestRunner,
   { result, applied: taken }: FinishedCommand,
   summary: TestSummary | undefined,
+  toRoot: (text: string) => string,
 ): ToolResult {
+  const readable = (text: string) => showHidden(relativePaths(toRoot(text)));
   const headline = summary ? countsOf(summary) : "No summary could be read from the output";
   const failures =
     summary?.failures.slice(0, shownFailures).map(({ name, error }, at) => {
       const shown = at < shownWhole ? error : error.split("\n").slice(0, linesOfOthers).join("\n");
-      return `✗ ${showHidden(relativePaths(name))}\n${indent(showHidden(relativePaths(shown)))}`;
+      return `✗ ${readable(name)}\n${indent(readable(shown))}`;
     }) ?? [];
   const more = (summary?.failures.length ?? 0) - shownFailures;
   const needsOutput = !summary || (result.exitCode !== 0 && failures.length === 0);
@@ -202,7 +226,7 @@ function report(
     ...failures,
     more > 0 ? `… and ${more} more failures.` : "",
     describeMissingProgram({ ...result, stderr: summary ? failures.join("\n") : result.stderr }) ?? "",
-    needsOutput ? `stdout:\n${tail(result.stdout)}\nstderr:\n${tail(result.stderr)}` : "",
+    needsOutput ? `stdout:\n${readable(tail(result.stdout))}\nstderr:\n${readable(tail(result.stderr))}` : "",
     describeChanges(taken),
   ];
   const value = {
@@ -249,7 +273,7 @@ function tail(text: string): string {
   // Truncated first, so that the cost depends only on what is shown.
   const lines = withoutProgress(text.slice(-4 * shownOutput)).split("\n");
   const own = lines.filter((line) => !isForeignFrame(line.trimStart()) && !saysLittle.test(line)).join("\n");
-  const plain = showHidden(relativePaths(own)).trim();
+  const plain = own.trim();
   return plain.length > shownOutput ? `…${plain.slice(-shownOutput)}` : plain || "(nothing)";
 }
 

@@ -4,7 +4,7 @@ import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { DeploymentPolicy, sandboxTools } from "#config/deployment-policy.ts";
 import { createExecutors } from "#executors/create-executors.ts";
 import { findFormatter } from "#toolsets/code/format-code.ts";
-import { describeMissingProgram } from "#toolsets/code/install-command.ts";
+import { describeMissingProgram, endOfInstallation } from "#toolsets/code/install-command.ts";
 import { findTestRunner } from "#toolsets/code/test-runner.ts";
 import { codeToolset } from "#toolsets/registry.ts";
 import { memoryWorkspace } from "../../support/memory-workspace.ts";
@@ -159,6 +159,32 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
       /✗ adds\n {4}--run --reporter=json packages\/a\/\n {8}at run \(packages\/a\/a\.js:1:1\)$/m,
     );
     expect(llmContent).not.toContain("node_modules");
+  });
+
+  test("runners that print paths relative to their own folder are understood, and so are names without a folder", async () => {
+    const script = [
+      "const err = { message: 'test/a.test.js:3:1 b_test.go:7 lib/twice.js:1 test/other.js:2 missing.js:4' };",
+      "console.log(JSON.stringify({ stats: { passes: 0, failures: 1 }, failures: [{ fullTitle: 'test/a.test.js::adds', err }] }));",
+    ].join("\n");
+    const { call } = await world({
+      files: {
+        "packages/a/package.json": JSON.stringify({ scripts: { test: "node bin/mocha" } }),
+        "packages/a/bin/mocha": script,
+        "packages/a/test/a.test.js": "",
+        "test/a.test.js": "",
+        "test/other.js": "",
+        "pkg/sub/b_test.go": "",
+        "one/lib/twice.js": "",
+        "two/lib/twice.js": "",
+      },
+    });
+
+    const { llmContent } = await call("run_tests", { path: "packages/a" });
+
+    expect(llmContent).toContain("✗ packages/a/test/a.test.js::adds");
+    expect(llmContent).toContain(
+      "packages/a/test/a.test.js:3:1 pkg/sub/b_test.go:7 lib/twice.js:1 test/other.js:2 missing.js:4",
+    );
   });
 
   test("programs of the repository's toolchains come first in the PATH, and cannot be changed", async () => {
@@ -546,6 +572,36 @@ describe("the test runner and the formatter of a project", () => {
 
     if (said) expect(sentence).toContain(said);
     else expect(sentence).toBeUndefined();
+  });
+
+  test("the end of a failed installation has its errors without warnings, packages, requests and frames, each once", () => {
+    const output = [
+      "Progress: resolved 1, reused 0",
+      "+ left-pad 1.0.0",
+      "npm warn deprecated x@1.0.0",
+      "➤ YN0060: │ a is listed by your project with version 2",
+      "➤ YN0001: │ Error: Couldn't allocate enough memory",
+      "    at ZipFS.writeFileSync ([worker eval]:1:313468)",
+      "    at h (/workspace/.yarn/releases/yarn-4.4.1.cjs:147:23028)",
+      "    at build (/workspace/scripts/build.js:3:1)",
+      "gyp http GET https://nodejs.org/headers",
+      "gyp ERR! not ok",
+      "12: 0x7fb44cf26b50 __clone [libc.so.6]",
+      "info There appears to be trouble with your network connection.",
+      "info There appears to be trouble with your network connection.",
+      `var bundled = ${"x".repeat(1_000)}`,
+    ].join("\n");
+
+    const lines = endOfInstallation(output, 30).split("\n");
+
+    expect(lines).toEqual([
+      "➤ YN0001: │ Error: Couldn't allocate enough memory",
+      "    at build (/workspace/scripts/build.js:3:1)",
+      "gyp ERR! not ok",
+      "info There appears to be trouble with your network connection.",
+      `var bundled = ${"x".repeat(286)}…`,
+    ]);
+    expect(endOfInstallation(output, 1)).toBe(lines.at(-1));
   });
 
   test.each([
