@@ -1,6 +1,7 @@
 import { ToolError } from "#domain/errors.ts";
 import { compareLines, splitWithEndings } from "./diff-file.ts";
 import { EventLoopYielder, runInTurns } from "./event-loop.ts";
+import { findRenames } from "./find-renames.ts";
 import type { CommitLinks } from "./git-objects.ts";
 import {
   CommitQueue,
@@ -12,6 +13,7 @@ import {
   releaseHistory,
   toLogEntry,
 } from "./history.ts";
+import { compareTrees, treeOf } from "./merge-branch.ts";
 import type { ObjectStore } from "./object-store.ts";
 import type { Remote } from "./remote.ts";
 import type { BlamedRange, BlameOptions } from "./sandbox.ts";
@@ -26,6 +28,9 @@ interface BlameRequest extends BlameOptions {
 /** Larger files, and versions beyond these limits, are not compared. Their lines may be older than the reported commit. */
 const maxFileBytes = 1024 ** 2;
 const maxVersions = 500;
+/** The number of renames that are followed, and of deleted files whose contents are compared to find one. */
+const maxRenames = 10;
+const maxRenameSources = 500;
 
 /** A requested line: its index in the current file, and in the version being searched. */
 interface TracedLine {
@@ -35,18 +40,29 @@ interface TracedLine {
 
 type BlamedLine = Pick<BlamedRange, "commit" | "mayBeOlder">;
 
+/** A commit that added a file, which may have had another path in the parent. */
+interface PossibleRename {
+  commit: string;
+  parent: string;
+  path: string;
+}
+
 interface Search {
   store: ObjectStore;
-  /** The versions of the file. */
-  file: PathVersions;
+  /** The versions of the file, by the path it had. */
+  files: Map<string, PathVersions>;
+  /** The earlier path by commit and path; `""` for a file that was not renamed there. */
+  renames: ReadonlyMap<string, string>;
+  unknownRenames: Map<string, PossibleRename>;
   blamed: Map<number, BlamedLine>;
   compared: number;
   yielder: EventLoopYielder;
 }
 
 /**
- * Blames lines as `git blame` does, without following renames: each line is passed on to a parent that contains it, and
- * belongs to the commit where none does. Fetches history and versions of the file in steps, only as far as needed.
+ * Blames lines as `git blame` does: each line is passed on to a parent that contains it, under its earlier path if the
+ * file was renamed, and belongs to the commit where none does. Fetches history and versions of the file in steps, only
+ * as far as needed.
  */
 export async function readBlame(
   baseStore: ObjectStore,
@@ -60,27 +76,78 @@ export async function readBlame(
   if (!tip || !new PathVersions(store, path).in(tip.tree)) {
     throw new ToolError(`${path} is not in the base commit: this run created it.`, { code: "FILE_NOT_FOUND" });
   }
-  let ranges = await searchHistory(store, request);
+  const renames = new Map<string, string>();
+  let { ranges, unknownRenames } = await searchHistory(store, request, renames);
   for (const depth of pathDepths) {
     if (ranges.every(({ mayBeOlder }) => !mayBeOlder)) break;
-    const result = await deepen(cache, connectRemote(), [from], { depth, path });
-    await fetchVersions(store, connectRemote(), request);
-    ranges = await searchHistory(store, request);
+    let result: Awaited<ReturnType<typeof deepen>> = "deepened";
+    for (const known of new Set([path, ...renames.values()])) {
+      if (known === "") continue;
+      result = await deepen(cache, connectRemote(), [from], { depth, path: known });
+      await fetchVersions(store, connectRemote(), { from, path: known });
+    }
+    ({ ranges, unknownRenames } = await searchHistory(store, request, renames));
+    while (unknownRenames.size > 0 && renames.size < maxRenames) {
+      for (const [key, rename] of unknownRenames) {
+        const source = (await findSource(store, connectRemote(), rename)) ?? "";
+        renames.set(key, source);
+        if (source === "") continue;
+        await deepen(cache, connectRemote(), [from], { depth, path: source });
+        await fetchVersions(store, connectRemote(), { from, path: source });
+      }
+      ({ ranges, unknownRenames } = await searchHistory(store, request, renames));
+    }
     if (result === "complete") break;
   }
   releaseHistory(baseStore);
   return ranges;
 }
 
+/** Returns the path that a file had before a commit renamed it; undefined if the commit created the file. */
+async function findSource(
+  store: ObjectStore,
+  remote: Remote,
+  { commit, parent, path }: PossibleRename,
+): Promise<string | undefined> {
+  const trees = await remote.fetch({ wants: [commit, parent], depth: 1, without: "blobs" });
+  if (trees.kind === "refused") return undefined;
+  await store.addPack(trees.pack);
+  const compared = { before: treeOf(store, parent), after: treeOf(store, commit), name: "The history" };
+  const differences = await compareTrees(store, compared);
+  const added = differences.flatMap(({ path, before, after }) => (!before && after ? [{ path, oid: after.oid }] : []));
+  const own = added.find((file) => file.path === path);
+  if (!own) return undefined;
+
+  const others = new Set(added.filter((file) => file !== own).map(({ oid }) => oid));
+  const deleted = differences.flatMap(({ path, before, after }) =>
+    before?.mode.startsWith("100") && !after ? [{ path, oid: before.oid }] : [],
+  );
+  // A file with the content of another added one was renamed to that one.
+  const sources = deleted.filter(({ oid }) => oid === own.oid || !others.has(oid));
+  const isSame = sources.some(({ oid }) => oid === own.oid);
+  const wants = [own, ...sources].map(({ oid }) => oid).filter((oid) => !store.has(oid));
+  if (!isSame && sources.length <= maxRenameSources && wants.length > 0) {
+    const contents = await remote.fetch({ wants: [...new Set(wants)], depth: 1 });
+    if (contents.kind === "pack") await store.addPack(contents.pack);
+  }
+  const read = (oid: string) => store.read(oid)?.data;
+  const renames = await findRenames({ deleted: sources, added: [own], relevant: { has: () => true }, read });
+  return renames.keys().next().value;
+}
+
 /** Fetches the contents that the file had in the known commits, newest first. */
-async function fetchVersions(store: ObjectStore, remote: Remote, { from, path }: BlameRequest): Promise<void> {
+async function fetchVersions(
+  store: ObjectStore,
+  remote: Remote,
+  { from, path }: Pick<BlameRequest, "from" | "path">,
+): Promise<void> {
   const yielder = new EventLoopYielder();
-  const file = new PathVersions(store, path);
+  const files = new Map<string, PathVersions>();
   const versions = new Set<string>();
   const queue = new CommitQueue();
   queue.add({ oid: from, commit: readCommit(store, from) });
   for (let next = queue.take(); next?.commit && versions.size < maxVersions; next = queue.take()) {
-    const oid = versionIn(file, next.commit);
+    const oid = versionIn({ store, files }, path, next.commit);
     if (oid) versions.add(oid);
     for (const parent of next.commit.parents) queue.add({ oid: parent, commit: readCommit(store, parent) });
     if (yielder.isDue) await yielder.turn();
@@ -91,14 +158,17 @@ async function fetchVersions(store: ObjectStore, remote: Remote, { from, path }:
   if (result.kind === "pack") await store.addPack(result.pack);
 }
 
-/** Blames the lines using the known commits and contents. */
+/** Blames the lines using the known commits, contents and renames. */
 async function searchHistory(
   store: ObjectStore,
   { from, path, content, start, end }: BlameRequest,
-): Promise<BlamedRange[]> {
+  renames: ReadonlyMap<string, string>,
+): Promise<{ ranges: BlamedRange[]; unknownRenames: Map<string, PossibleRename> }> {
   const search: Search = {
     store,
-    file: new PathVersions(store, path),
+    files: new Map(),
+    renames,
+    unknownRenames: new Map(),
     blamed: new Map(),
     compared: 0,
     yielder: new EventLoopYielder(),
@@ -106,22 +176,33 @@ async function searchHistory(
   const now = await linesOf(content, search.yielder);
   const asked = now.slice(start - 1, end).map((_, index) => ({ asked: start - 1 + index, at: start - 1 + index }));
   const base = readCommit(store, from);
-  const before = base && (await readVersion(search, base));
+  const before = base && (await readVersion(search, path, base));
   const committed = before === undefined ? [] : (await passLines(asked, now, before, search.yielder)).passed;
 
-  const suspects = new Map<string, TracedLine[]>([[from, committed]]);
+  const suspects = new Map([[from, new Map([[path, committed]])]]);
   const queue = new CommitQueue();
   queue.add({ oid: from, commit: base });
   for (let next = queue.take(); next?.commit; next = queue.take()) {
-    const lines = suspects.get(next.oid) ?? [];
+    const files = suspects.get(next.oid);
     suspects.delete(next.oid);
-    for (const [parent, passed] of await passToParents(search, next.oid, next.commit, lines)) {
-      suspects.set(parent, [...(suspects.get(parent) ?? []), ...passed]);
-      queue.add({ oid: parent, commit: readCommit(store, parent) });
+    for (const [file, lines] of files ?? []) {
+      for (const { parent, path, passed } of await passToParents(search, next.oid, next.commit, file, lines)) {
+        const waiting = suspects.get(parent) ?? new Map<string, TracedLine[]>();
+        suspects.set(parent, waiting.set(path, [...(waiting.get(path) ?? []), ...passed]));
+        // A parent whose date is wrong may have been searched before.
+        queue.addAgain({ oid: parent, commit: readCommit(store, parent) });
+      }
     }
     if (search.yielder.isDue) await search.yielder.turn();
   }
-  return toRanges(asked, search.blamed);
+  return { ranges: toRanges(asked, search.blamed), unknownRenames: search.unknownRenames };
+}
+
+/** Lines that a parent contains, and the path of the file there. */
+interface PassedLines {
+  parent: string;
+  path: string;
+  passed: TracedLine[];
 }
 
 /** Returns the lines that each parent contains. Records the others as changed by this commit. */
@@ -129,35 +210,52 @@ async function passToParents(
   search: Search,
   oid: string,
   commit: CommitLinks,
+  path: string,
   lines: readonly TracedLine[],
-): Promise<Map<string, TracedLine[]>> {
-  const own = versionIn(search.file, commit);
-  const parents = commit.parents.map((parent) => {
-    const known = readCommit(search.store, parent);
-    return { oid: parent, commit: known, version: known && versionIn(search.file, known) };
-  });
+): Promise<PassedLines[]> {
+  const own = versionIn(search, path, commit);
+  const { parents, isUnknown } = parentVersions(search, oid, commit, path);
   const same = parents.find(({ version }) => version && version === own);
-  if (same) return new Map([[same.oid, [...lines]]]);
+  if (same) return [{ parent: same.oid, path: same.path, passed: [...lines] }];
 
-  const passed = new Map<string, TracedLine[]>();
-  const text = await readVersion(search, commit);
-  let [rest, mayBeOlder] = [[...lines], false];
+  const found: PassedLines[] = [];
+  const text = await readVersion(search, path, commit);
+  let [rest, mayBeOlder] = [[...lines], isUnknown];
   for (const parent of parents) {
     if (rest.length === 0) break;
     if (parent.version === "") continue;
     const before =
-      parent.commit && search.compared < maxVersions ? await readVersion(search, parent.commit) : undefined;
+      parent.commit && search.compared < maxVersions
+        ? await readVersion(search, parent.path, parent.commit)
+        : undefined;
     if (text === undefined || before === undefined) {
       mayBeOlder = true;
       continue;
     }
     search.compared += 1;
     const result = await passLines(rest, text, before, search.yielder);
-    if (result.passed.length > 0) passed.set(parent.oid, result.passed);
+    if (result.passed.length > 0) found.push({ parent: parent.oid, path: parent.path, passed: result.passed });
     rest = result.kept;
   }
   for (const { asked } of rest) search.blamed.set(asked, { commit: toLogEntry(search.store, oid), mayBeOlder });
-  return passed;
+  return found;
+}
+
+/** Returns the version of the file in each parent. If none has the file, it may have another path in the first one. */
+function parentVersions(search: Search, oid: string, { parents }: CommitLinks, path: string) {
+  const versionAt = (parent: string, file: string) => {
+    const commit = readCommit(search.store, parent);
+    return { oid: parent, commit, path: file, version: commit && versionIn(search, file, commit) };
+  };
+  const versions = parents.map((parent) => versionAt(parent, path));
+  const [first] = parents;
+  if (first === undefined || versions.some(({ version }) => version !== "")) {
+    return { parents: versions, isUnknown: false };
+  }
+  const key = `${oid} ${path}`;
+  const source = search.renames.get(key);
+  if (source === undefined) search.unknownRenames.set(key, { commit: oid, parent: first, path });
+  return { parents: source ? [versionAt(first, source)] : [], isUnknown: source === undefined };
 }
 
 /** Separates the lines that an older version contains from the others. */
@@ -183,13 +281,15 @@ async function passLines(
   return { passed, kept };
 }
 
-/** Returns the object id of the file in a commit; `""` if it does not exist there, undefined if a tree is missing. */
-function versionIn(file: PathVersions, { tree }: CommitLinks): string | undefined {
+/** Returns the object id of a file in a commit; `""` if it does not exist there, undefined if a tree is missing. */
+function versionIn({ store, files }: Pick<Search, "store" | "files">, path: string, { tree }: CommitLinks) {
+  const file = files.get(path) ?? new PathVersions(store, path);
+  files.set(path, file);
   return file.in(tree)?.replace(/^\d+ /, "");
 }
 
-async function readVersion(search: Search, commit: CommitLinks): Promise<string[] | undefined> {
-  const oid = versionIn(search.file, commit);
+async function readVersion(search: Search, path: string, commit: CommitLinks): Promise<string[] | undefined> {
+  const oid = versionIn(search, path, commit);
   const object = oid ? search.store.read(oid) : undefined;
   return object?.type === "blob" && object.data.length <= maxFileBytes
     ? linesOf(object.data, search.yielder)

@@ -230,6 +230,13 @@ export class CommitQueue {
     this.#queue.splice(at === -1 ? this.#queue.length : at, 0, next);
   }
 
+  /** Adds a commit that may have been taken before. */
+  addAgain(next: QueuedCommit): void {
+    if (this.#queue.some(({ oid }) => oid === next.oid)) return;
+    this.#seen.delete(next.oid);
+    this.add(next);
+  }
+
   take(): QueuedCommit | undefined {
     return this.#queue.shift();
   }

@@ -115,6 +115,50 @@ test("blame deepens the history in steps until it has the commits of all lines",
   expect(perLine(ranges)).toEqual(await nativeBlame(repository, "a.txt"));
 });
 
+test("blame follows renames as git does", async () => {
+  const other = numbered(30, (line) => `other ${line}`);
+  const repository = await world.repositoryWith({ "lib/a.txt": numbered(30), "lib/other.txt": other });
+  const edited = (text: string, ...lines: number[]) =>
+    numbered(30, (line) => (lines.includes(line) ? `${text} ${line}` : `line ${line}`));
+  const commit = (index: number, files: Record<string, string | null>) =>
+    repository.commit({ files, message: `${index}`, at: minutes(index) });
+  await commit(1, { "lib/a.txt": edited("first", 3) });
+  await commit(2, { "lib/a.txt": null, "lib/other.txt": null, "src/b.txt": edited("first", 3), "src/c.txt": other });
+  await commit(3, { "src/b.txt": edited("first", 3, 9) });
+  await commit(4, { "src/b.txt": null, "src/d.txt": edited("first", 3, 9, 20), unrelated: "x" });
+  const sandbox = await world.open(repository);
+
+  const ranges = await sandbox.blame({ path: "src/d.txt", start: 1, end: 30 });
+
+  const native = await nativeBlame(repository, "src/d.txt");
+  expect(new Set(native).size).toBe(4);
+  expect(perLine(ranges)).toEqual(native);
+  expect(ranges.some(({ mayBeOlder }) => mayBeOlder)).toBe(false);
+});
+
+test("a commit with a date before that of its parent keeps the lines that come from the parent", async () => {
+  const repository = await world.repositoryWith({});
+  const commit = (index: number, changed: readonly number[], more: { branch?: string; parent?: string } = {}) =>
+    repository.commit({
+      files: { a: numbered(20, (line) => (changed.includes(line) ? `changed ${line}` : `line ${line}`)) },
+      at: minutes(index),
+      ...more,
+    });
+  await commit(1, []);
+  const fork = await commit(8, [2, 7]);
+  const early = await commit(3, [2, 5, 7], { branch: "early", parent: fork });
+  const late = await commit(10, [2, 15], { branch: "late", parent: fork });
+  await commit(11, [2, 5, 7, 15], { branch: "tree" });
+  const who = ["-c", "user.name=Bo", "-c", "user.email=bo@example.com"];
+  const merge = await repository.git(...who, "commit-tree", "tree^{tree}", "-p", late, "-p", early, "-m", "Merge");
+  await repository.git("update-ref", "refs/heads/main", merge.trim());
+  const sandbox = await world.open(repository);
+
+  const ranges = await sandbox.blame({ path: "a", start: 1, end: 20 });
+
+  expect(perLine(ranges)).toEqual(await nativeBlame(repository, "a"));
+});
+
 test("git_blame lists ranges of lines with their commits, marked as untrusted", async () => {
   const repository = await repositoryWithHistory();
   const { call } = await toolsetWorld(gitToolset, { sandbox: await world.open(repository) });
