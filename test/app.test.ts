@@ -29,7 +29,7 @@ test("the AI SDK and what else only runs need is not loaded when the app starts"
 
   expect([...packages.keys()]).toContain("zod");
   const lazy = [...packages].filter(([name]) =>
-    /^(?:ai|@ai-sdk\/.*|@modelcontextprotocol\/.*|undici|just-bash|isomorphic-git|probot)$/.test(name),
+    /^(?:ai|@ai-sdk\/.*|@modelcontextprotocol\/.*|undici|just-bash|isomorphic-git)$/.test(name),
   );
   expect(lazy).toEqual([]);
 });

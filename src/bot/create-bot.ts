@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { setTimeout as wait } from "node:timers/promises";
-import { verify } from "@octokit/webhooks-methods";
 import { type Logger, pino } from "pino";
+import type { Probot } from "probot";
 import { DeliveryProcessor } from "#bot/deliveries/process-deliveries.ts";
 import { createReceiveDelivery } from "#bot/deliveries/receive-delivery.ts";
 import { Redelivery } from "#bot/deliveries/redeliver-missed.ts";
@@ -78,8 +78,9 @@ export function createBot({
   const threads = createThreads({ config, appId: config.app.appId, openGitHub, runs, deliveries, pages, log });
   const { services, processor } = threads;
   const redelivery = new Redelivery({ rest, ready, log, inBackground: services.inBackground });
+  const loadProbot = createProbotLoader(config, logger);
   const receive = createReceiveDelivery({
-    verify: (body, signature) => verify(config.app.webhookSecret, body, signature),
+    verify: async (body, signature) => (await loadProbot()).webhooks.verify(body, signature),
     scope: services,
     store: deliveries,
     onStored: () => processor.notify(),
@@ -108,6 +109,8 @@ export function createBot({
     idle: () => processor.idle(),
     start: async () => {
       const address = await server.start();
+      // Loaded before the first delivery, which does not have to wait for it then.
+      services.inBackground(loadProbot());
       const url = `http://${address.host}:${address.port}`;
       processor.start();
       log.info(`Listening on ${url}${webhookPath}.`);
@@ -193,7 +196,21 @@ export function createThreads(options: ThreadsOptions): Threads {
   };
 }
 
-/** Creates a log without the secrets. */
+/** A log without the secrets. */
+/** Returns a function that loads Probot, which takes longer than the rest of the start, once. */
+function createProbotLoader({ app, github }: Pick<Config, "app" | "github">, log: Logger): () => Promise<Probot> {
+  let loading: Promise<Probot> | undefined;
+  return () => {
+    loading ??= import("probot").then(async (module) => {
+      const { appId, privateKey, webhookSecret: secret } = app;
+      const probot = new module.Probot({ appId, privateKey, secret, baseUrl: github.apiUrl, log });
+      await probot.ready();
+      return probot;
+    });
+    return loading;
+  };
+}
+
 export function createLog({ log }: { log: Pick<Logger, "info" | "error"> }, secrets: readonly string[]) {
   const redact = createRedactor(secrets);
   return {
