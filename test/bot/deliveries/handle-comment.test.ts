@@ -612,6 +612,90 @@ describe("decisions", () => {
   });
 });
 
+describe("each command", () => {
+  test("asks the runs for one thing, in the name of the person who commented", async () => {
+    const person = { by: "ada", byId: world.idOf("ada"), deliveryId: commentKey(77) };
+    const origin = {
+      ...world.thread,
+      isPullRequest: false,
+      requestedBy: "ada",
+      requestedById: world.idOf("ada"),
+      commentId: 77,
+    };
+    const seen = expect.objectContaining({ at: eventTime });
+    const expected: [body: string, name: keyof RecordingRuns, ...args: object[]][] = [
+      ["/approve +$2", "raiseCostLimit", { ...person, amount: 2 }],
+      ["/approve R1 +$2.50", "raiseCostLimit", { ...person, amount: 2.5, runId: "r1" }],
+      ["/revoke k7mq because it is late", "revokeApproval", { ...person, target: "k7mq", note: "it is late" }],
+      ["/revoke k7mq", "revokeApproval", { ...person, target: "k7mq" }],
+      ["/stop", "requestStop", person],
+      ["/resume", "requestResume", person],
+      ["/resume with the other file", "requestResume", { ...person, text: "with the other file" }],
+      ["/cancel", "requestCancel", person],
+      ["/retry", "retry", { ...person, origin, seen }],
+      ["/clear", "clearConversation", person],
+      ["/model openai:b", "changeModel", { ...person, model: "openai:b" }],
+      ["/exit", "requestExit", person],
+      ["/diff", "showChanges", person],
+      ["/undo", "runToolCommand", { ...person, commentId: 77, command: parseToolCommand("/tool undo_push") }],
+    ];
+
+    for (const [body, name, ...args] of expected) {
+      runs[name].mockClear();
+      await world.comment({ body, comment: { id: 77 } });
+      expect(runs[name], body).toHaveBeenCalledExactlyOnceWith(world.thread, ...args);
+    }
+    expect(runs.startRun).not.toHaveBeenCalled();
+    expect(runs.decideApprovals).not.toHaveBeenCalled();
+  });
+
+  test("that only asks is answered", async () => {
+    runs.raiseCostLimit.mockResolvedValueOnce(undefined);
+    const answers: [body: string, answer: RegExp][] = [
+      ["/approve +$2", /The cost limit was raised\./],
+      ["/approve +$2", /The cost limit is now \S*7\.00\. The run continues\./],
+      ["/run", /`\/run fixer`/],
+      ["/model", /openai:a[\s\S]*openai:b/],
+      ["/model openai:b", /The next model calls use `openai:b`\./],
+      ["/clear", /The conversation was cleared\./],
+      ["/cost", /fixer/],
+      ["/log", /fixer/],
+    ];
+
+    for (const [body, answer] of answers) {
+      await world.comment({ body });
+      expect(world.replies.at(-1), body).toMatch(answer);
+    }
+    runs.status.mockResolvedValue([]);
+    await world.comment({ body: "/log" });
+    expect(world.replies.at(-1)).toContain("No worker has been started in this thread yet.");
+  });
+
+  test("about a pull request concerns the one that the thread's run has opened", async () => {
+    const { hub } = world;
+    await hub.push({ branch: "patch", message: "Change", author: "ada", at: new Date(), files: { "sum.js": "2\n" } });
+    const pull = await hub.as("ada").openPullRequest({ title: "A change", head: "patch", base: "main", draft: true });
+    const say = async (body: string, event: CommentEvent = {}) => {
+      await world.comment({ body, ...event, comment: { id: 77 } });
+      return world.replies.at(-1);
+    };
+
+    expect(await say("/ready")).toContain("No worker has opened a pull request in this thread yet.");
+    expect(await say("/update")).toContain("No running worker of this thread has opened a pull request.");
+    runs.status.mockResolvedValue([sampleView({ pullRequest: pull.number })]);
+    expect(await say("/ready")).toMatch(/#\S*2 is ready for review\./);
+    await say("/update");
+
+    expect((await hub.snapshot())["octo/shop"]?.pulls[0]?.pull?.draft).toBe(false);
+    expect(runs.requestBaseMerge).toHaveBeenCalledExactlyOnceWith(
+      { ...world.thread, thread: pull.number },
+      { base: "main", reason: "@ada asked for this.", replyThread: 1, deliveryId: commentKey(77) },
+    );
+    hub.as("ada").close(pull.number);
+    expect(await say("/ready")).toMatch(/Pull request #\S*2 is not open\./);
+  });
+});
+
 describe("replies", () => {
   test("a mistyped command is answered with a suggestion, and nothing is done", async () => {
     await world.comment({ body: "/aprove k7mq" });
