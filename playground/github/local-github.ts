@@ -59,6 +59,8 @@ export class LocalGitHub {
   readonly #watchers = new Set<() => void>();
   #directory = "";
   #notice: string;
+  /** The content after the latest change, for all callers of `until`. */
+  #afterChange: Promise<GitHubSnapshot> | undefined;
 
   /** Starts the server. Throws a UserError if the port is taken. */
   static async start(options: LocalGitHubOptions): Promise<LocalGitHub> {
@@ -77,6 +79,7 @@ export class LocalGitHub {
       emit: (event) => this.#webhooks.emit(event),
       emitInstallationEvent: (event) => this.#webhooks.emitInstallationEvent(event),
       notify: () => {
+        this.#afterChange = undefined;
         for (const watcher of this.#watchers) watcher();
       },
     });
@@ -242,15 +245,18 @@ export class LocalGitHub {
   ): Promise<T> {
     const timeout = AbortSignal.timeout(timeoutMs);
     let changed = Promise.withResolvers<void>();
+    let snapshot = this.snapshot();
     const stopWatching = this.watch(() => changed.resolve());
     timeout.addEventListener("abort", () => changed.resolve(), { once: true });
     try {
       for (;;) {
         changed = Promise.withResolvers<void>();
-        const found = find(await this.snapshot());
+        const found = find(await snapshot);
         if (found !== undefined) return found;
         if (timeout.aborted) throw onTimeout();
         await changed.promise;
+        this.#afterChange ??= this.snapshot();
+        snapshot = this.#afterChange;
       }
     } finally {
       stopWatching();

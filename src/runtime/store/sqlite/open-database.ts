@@ -183,12 +183,10 @@ export function assertOwnDatabase(database: DatabaseSync, path: string): void {
 }
 
 function migrate(database: DatabaseSync): void {
-  const version = readPragma(database, "user_version");
-  for (const [step, sql] of [...sqliteMigrations.entries()].slice(version)) {
-    database.exec(
-      `begin immediate; ${sql}; pragma application_id = ${applicationId}; pragma user_version = ${step + 1}; commit`,
-    );
-  }
+  const steps = sqliteMigrations.slice(readPragma(database, "user_version"));
+  if (steps.length === 0) return;
+  const marks = `pragma application_id = ${applicationId}; pragma user_version = ${sqliteMigrations.length}`;
+  database.exec(`begin immediate; ${steps.join(";\n")}; ${marks}; commit`);
 }
 
 function hasTables(database: DatabaseSync): boolean {
