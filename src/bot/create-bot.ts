@@ -13,7 +13,7 @@ import type { OpenGitHub } from "#domain/github.ts";
 import type { RunSpec, RunView } from "#domain/run.ts";
 import type { FrontEnd } from "#runtime/front-end.ts";
 import type { Runs } from "#runtime/runs.ts";
-import type { DeliveryStore } from "#runtime/store/store.ts";
+import type { DeliveryStore } from "#runtime/store/delivery-store.ts";
 import { createRedactor } from "#text/redact.ts";
 import { createSanitizer } from "#text/sanitize.ts";
 import type { HandlerServices } from "./deliveries/handler.ts";

@@ -1,16 +1,20 @@
 import type { z } from "zod";
 import type { ForeignTool } from "#compat/adapt-tool.ts";
 import type { Config } from "#config/config.ts";
+import { UserError } from "#domain/errors.ts";
+import { isTextMediaType } from "#domain/events.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { createModels } from "#models/create-models.ts";
-import { ModelFailure, type Models } from "#models/models.ts";
+import { ModelFailure, type Models, modelMatches } from "#models/models.ts";
+import type { AttachedFile } from "#runtime/start/attachments.ts";
 import type { ToolEvents } from "#toolsets/tool-events.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import type { ApprovalCallback, ApprovalController, ApprovalMode } from "#ui/approval-controller.ts";
 import type { InterruptSignal } from "#ui/interrupt-signal.ts";
 import type { RuntimeEventCallback } from "#ui/runtime-events.ts";
 import type { UIEventBus } from "#ui/ui-event-bus.ts";
+import type { RunEnd } from "./run-reporter.ts";
 
 /** A worker: a definition with defaults for what is left out, the text of a `.worker` file, or the path of one or of a program. */
 export type WorkerSource = z.input<typeof WorkerDefinition> | string;
@@ -143,4 +147,54 @@ function settingsOf(environment: NodeJS.ProcessEnv): ModelSettings {
     google: { apiKey: value("GOOGLE_GENERATIVE_AI_API_KEY") },
     compatible: { apiKey: value("OPENAI_COMPATIBLE_API_KEY"), baseUrl: value("OPENAI_COMPATIBLE_BASE_URL") },
   };
+}
+
+export function resultOf({ outcome, usage, cost }: RunEnd, toolCallCount: number): RunResult {
+  const spent = {
+    toolCallCount,
+    tokens: { input: usage.inputTokens, output: usage.outputTokens },
+    ...(cost > 0 && { cost }),
+  };
+  switch (outcome.kind) {
+    case "answered":
+      return { success: true, response: outcome.text, ...spent };
+    case "interrupted":
+    case "cancelled":
+      return { success: true, response: "[Interrupted]", ...spent };
+    case "limited":
+    case "failed":
+      return { success: false, error: outcome.reason, ...spent };
+  }
+}
+
+export function checkWhole(option: Record<string, number | undefined>, least: number): void {
+  for (const [name, value] of Object.entries(option)) {
+    if (value === undefined || (Number.isInteger(value) && value >= least)) continue;
+    throw new UserError(`${name} is a whole number from ${least} on, and not ${value}.`);
+  }
+}
+
+export function checkUnchanged({ name }: WorkerDefinition, limits: Record<string, number | undefined>): void {
+  for (const [option, value] of Object.entries(limits)) {
+    if (value !== undefined) throw new UserError(`${name} is locked: ${option} cannot replace a limit of its file.`);
+  }
+}
+
+export function checkCompatible(
+  { name, compatible_models: patterns }: WorkerDefinition,
+  model: string | undefined,
+): void {
+  if (model === undefined || modelMatches(patterns, model)) return;
+  throw new UserError(
+    `The model ${model} is not compatible with the worker ${name}, which works with ${patterns?.join(", ")}.`,
+  );
+}
+
+export function toFile({ name = "attachment", mimeType, data }: RunAttachment): AttachedFile {
+  return { name, mediaType: mimeType, bytes: bytesOf(data, mimeType) };
+}
+
+function bytesOf(data: RunAttachment["data"], mimeType: string): Buffer {
+  if (typeof data === "string") return Buffer.from(data, isTextMediaType(mimeType) ? "utf8" : "base64");
+  return data instanceof ArrayBuffer ? Buffer.from(data) : Buffer.from(data.buffer, data.byteOffset, data.byteLength);
 }

@@ -1,14 +1,16 @@
 import { randomUUID } from "node:crypto";
-import { type Approval, isRevocable } from "#domain/approval.ts";
+import { type Approval, canonicalJson, isRevocable } from "#domain/approval.ts";
 import { UserError } from "#domain/errors.ts";
 import type { RunEvent } from "#domain/events.ts";
 import type { RunSpec } from "#domain/run.ts";
+import type { WorkerDefinition } from "#domain/worker.ts";
 import type { Models } from "#models/models.ts";
 import { initialRun } from "#runtime/apply-events.ts";
 import { createRunHost, type RunHost } from "#runtime/create-runtime.ts";
+import { callsAwaitingAnswer, readableTree } from "#runtime/open-questions.ts";
 import type { RunEnvironment } from "#runtime/run-environment.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
-import { type NewEffect, type RunRow, readable, requireRun, type Store } from "#runtime/store/store.ts";
+import { type NewEffect, requireRun, type Store } from "#runtime/store/store.ts";
 import { readView } from "#runtime/views/read-view.ts";
 import type { ApprovalController } from "#ui/approval-controller.ts";
 import type { RuntimeUI } from "#ui/runtime-ui.ts";
@@ -28,6 +30,25 @@ export interface ProgramHostOptions {
 const approvalMs = 10 * 365 * 24 * 60 * 60_000;
 /** The time to wait for running work when the host is closed. */
 const closeGraceMs = 2_000;
+
+/** A placeholder, since there is no thread. It is never shown to a model or a person. */
+export const localOrigin = { installationId: 0, owner: "local", repo: "local", thread: 1, isPullRequest: false };
+
+/** Returns the spec of a new root run of a worker. */
+export function rootSpec(worker: WorkerDefinition, { depth, model }: { depth: number; model: string }): RunSpec {
+  const id = `run-${randomUUID().slice(0, 8)}`;
+  return {
+    id,
+    rootId: id,
+    depth,
+    workerPath: worker.name,
+    worker,
+    workerSource: "deployment",
+    model,
+    origin: { ...localOrigin, requestedBy: person },
+    createdAt: Date.now(),
+  };
+}
 
 /** Runs the workers of a program on the runtime that also runs them on GitHub, one root at a time. */
 export class ProgramHost {
@@ -182,10 +203,8 @@ export class ProgramHost {
 /** Returns effects that post every open approval and question of a tree again, because the previous posts are lost. */
 async function reopenRequests(store: Store, rootId: string): Promise<NewEffect[]> {
   const approvals = (await store.approvalsOf(rootId)).filter(({ status }) => status === "pending");
-  const questions = (await withDescendants(store, await requireRun(store, rootId))).flatMap(({ id, snapshot }) =>
-    snapshot.context.openCalls
-      .filter(({ answeredBy, status }) => answeredBy === "person" && status === "running")
-      .map(({ callId }) => ({ runId: id, callId })),
+  const questions = (await readableTree(store, await requireRun(store, rootId))).flatMap((run) =>
+    callsAwaitingAnswer(run).map((callId) => ({ runId: run.id, callId })),
   );
   const suffix = `again/${Date.now()}`;
   return [
@@ -200,7 +219,20 @@ async function reopenRequests(store: Store, rootId: string): Promise<NewEffect[]
   ];
 }
 
-async function withDescendants(store: Store, run: RunRow): Promise<RunRow[]> {
-  const children = (await store.childrenOf(run.id)).map(readable);
-  return [run, ...(await Promise.all(children.map((child) => withDescendants(store, child)))).flat()];
+/** Revokes an approval, or lists the ones that can be revoked. */
+export async function revokeFromBus(host: ProgramHost, id: string | undefined, ui: RuntimeUI): Promise<void> {
+  try {
+    if (id !== undefined) {
+      const { id: revoked, tool } = await host.revokeApproval(id);
+      ui.showStatus("info", `${revoked} was revoked: identical calls of ${tool} ask again.`);
+      return;
+    }
+    const approvals = await host.revocableApprovals();
+    if (approvals.length === 0) ui.showStatus("info", "There is no approval that can be revoked.");
+    for (const { id, workerPath, tool, args } of approvals) {
+      ui.showStatus("info", `${id}: ${tool} of ${workerPath}, ${canonicalJson(args).slice(0, 200)}`);
+    }
+  } catch (error) {
+    ui.showStatus("error", error instanceof Error ? error.message : String(error));
+  }
 }

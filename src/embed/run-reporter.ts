@@ -3,7 +3,7 @@ import type { LoggedEvent, ModelCall, RunEvent } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { RunOutcome, RunSpec, TokenUsage } from "#domain/run.ts";
 import type { NamedTool } from "#domain/tool.ts";
-import { canRetry, retryDelay } from "#machines/worker-machine.ts";
+import { canRetry, retryDelay } from "#machines/worker-context.ts";
 import type { LiveOutput } from "#runtime/live-output.ts";
 import type { RunObserver } from "#runtime/run-observer.ts";
 import { failedResult, interruptedResult } from "#toolsets/tool-result.ts";

@@ -1,16 +1,14 @@
-import { randomUUID } from "node:crypto";
 import { adaptTool } from "#compat/adapt-tool.ts";
-import { canonicalJson } from "#domain/approval.ts";
 import { UserError } from "#domain/errors.ts";
-import { type Attachment, isTextMediaType, type RunEvent } from "#domain/events.ts";
+import type { Attachment, RunEvent } from "#domain/events.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { type Models, modelMatches } from "#models/models.ts";
+import type { Models } from "#models/models.ts";
 import { initialRun, stateName } from "#runtime/apply-events.ts";
 import { modelFor } from "#runtime/start/admit-worker.ts";
-import { type AttachedFile, checkAttachments } from "#runtime/start/attachments.ts";
+import { checkAttachments } from "#runtime/start/attachments.ts";
 import { type MemoryStore, openMemoryStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { readable, type Store } from "#runtime/store/store.ts";
 import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
@@ -20,24 +18,26 @@ import { InterruptError } from "#ui/interrupt-signal.ts";
 import { createRuntimeUI, type RuntimeUI } from "#ui/runtime-ui.ts";
 import type { Unsubscribe } from "#ui/ui-event-bus.ts";
 import {
+  checkCompatible,
+  checkUnchanged,
+  checkWhole,
   chooseModels,
   type RunAttachment,
   type RunInput,
   type RunResult,
+  resultOf,
+  toFile,
   type WorkerRuntimeOptions,
 } from "./options.ts";
 import type { Program } from "./program.ts";
 import { changeTracking, ProgramEnvironment, withDepth, withoutToolsets } from "./program-environment.ts";
 import { approveOnBus, person } from "./program-front-end.ts";
-import { ProgramHost } from "./program-host.ts";
+import { localOrigin, ProgramHost, revokeFromBus, rootSpec } from "./program-host.ts";
 import { readWorker } from "./read-worker.ts";
 import { type RunEnd, RunReporter } from "./run-reporter.ts";
 import { showDiff, summarizeChanges } from "./show-changes.ts";
 
 const nothingUsed: Pick<RunResult, "toolCallCount" | "tokens"> = { toolCallCount: 0, tokens: { input: 0, output: 0 } };
-
-/** A placeholder, since there is no thread. It is never shown to a model or a person. */
-export const localOrigin = { installationId: 0, owner: "local", repo: "local", thread: 1, isPullRequest: false };
 
 /** The resources that `initialize` opens. */
 interface Session {
@@ -431,84 +431,4 @@ export class WorkerRuntime {
     });
     return spec.id;
   }
-}
-
-function rootSpec(worker: WorkerDefinition, { depth, model }: { depth: number; model: string }): RunSpec {
-  const id = `run-${randomUUID().slice(0, 8)}`;
-  return {
-    id,
-    rootId: id,
-    depth,
-    workerPath: worker.name,
-    worker,
-    workerSource: "deployment",
-    model,
-    origin: { ...localOrigin, requestedBy: person },
-    createdAt: Date.now(),
-  };
-}
-
-function resultOf({ outcome, usage, cost }: RunEnd, toolCallCount: number): RunResult {
-  const spent = {
-    toolCallCount,
-    tokens: { input: usage.inputTokens, output: usage.outputTokens },
-    ...(cost > 0 && { cost }),
-  };
-  switch (outcome.kind) {
-    case "answered":
-      return { success: true, response: outcome.text, ...spent };
-    case "interrupted":
-    case "cancelled":
-      return { success: true, response: "[Interrupted]", ...spent };
-    case "limited":
-    case "failed":
-      return { success: false, error: outcome.reason, ...spent };
-  }
-}
-
-function checkWhole(option: Record<string, number | undefined>, least: number): void {
-  for (const [name, value] of Object.entries(option)) {
-    if (value === undefined || (Number.isInteger(value) && value >= least)) continue;
-    throw new UserError(`${name} is a whole number from ${least} on, and not ${value}.`);
-  }
-}
-
-function checkUnchanged({ name }: WorkerDefinition, limits: Record<string, number | undefined>): void {
-  for (const [option, value] of Object.entries(limits)) {
-    if (value !== undefined) throw new UserError(`${name} is locked: ${option} cannot replace a limit of its file.`);
-  }
-}
-
-function checkCompatible({ name, compatible_models: patterns }: WorkerDefinition, model: string | undefined): void {
-  if (model === undefined || modelMatches(patterns, model)) return;
-  throw new UserError(
-    `The model ${model} is not compatible with the worker ${name}, which works with ${patterns?.join(", ")}.`,
-  );
-}
-
-/** Revokes an approval, or lists the ones that can be revoked. */
-async function revokeFromBus(host: ProgramHost, id: string | undefined, ui: RuntimeUI): Promise<void> {
-  try {
-    if (id !== undefined) {
-      const { id: revoked, tool } = await host.revokeApproval(id);
-      ui.showStatus("info", `${revoked} was revoked: identical calls of ${tool} ask again.`);
-      return;
-    }
-    const approvals = await host.revocableApprovals();
-    if (approvals.length === 0) ui.showStatus("info", "There is no approval that can be revoked.");
-    for (const { id, workerPath, tool, args } of approvals) {
-      ui.showStatus("info", `${id}: ${tool} of ${workerPath}, ${canonicalJson(args).slice(0, 200)}`);
-    }
-  } catch (error) {
-    ui.showStatus("error", error instanceof Error ? error.message : String(error));
-  }
-}
-
-function toFile({ name = "attachment", mimeType, data }: RunAttachment): AttachedFile {
-  return { name, mediaType: mimeType, bytes: bytesOf(data, mimeType) };
-}
-
-function bytesOf(data: RunAttachment["data"], mimeType: string): Buffer {
-  if (typeof data === "string") return Buffer.from(data, isTextMediaType(mimeType) ? "utf8" : "base64");
-  return data instanceof ArrayBuffer ? Buffer.from(data) : Buffer.from(data.buffer, data.byteOffset, data.byteLength);
 }

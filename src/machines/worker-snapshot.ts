@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { RunState } from "#domain/run.ts";
-import { WorkerContext, type workerMachine } from "./worker-machine.ts";
+import { WorkerContext } from "./worker-context.ts";
+import type { workerMachine } from "./worker-machine.ts";
 
 /** The format of stored snapshots. Raise it when a state or a context field changes its meaning. */
 export const snapshotVersion = 1;

@@ -3,7 +3,6 @@ import { OutageError, UserError } from "#domain/errors.ts";
 import type { RunEvent } from "#domain/events.ts";
 import type { ReportedLocation } from "#domain/github.ts";
 import { branchOf, type RunState, type RunView, shortId } from "#domain/run.ts";
-import { UnreadableDataError } from "#domain/stored-data.ts";
 import { RunStarter } from "#runtime/start/start-run.ts";
 import { TriggeredRuns } from "#runtime/start/triggered-runs.ts";
 import { resolveLocation } from "#runtime/store/resolve-location.ts";
@@ -12,7 +11,8 @@ import { cleanText } from "#text/untrusted.ts";
 import { redisplayEffects, stateName } from "./apply-events.ts";
 import { decideApprovals, pendingApprovals, revokeApproval } from "./decide-approvals.ts";
 import type { ToolReply } from "./front-end.ts";
-import { lastPushedCommit, questionAskedId, questionName, questionOf, reportedDigests } from "./read-log.ts";
+import { findQuestion } from "./open-questions.ts";
+import { lastPushedCommit, reportedDigests } from "./read-log.ts";
 import {
   changeModel,
   clearConversation,
@@ -75,7 +75,7 @@ export class RunService implements Runs {
     if (!newest) return false;
 
     const readableRuns = live.filter((run) => !run.unreadable).map(readable);
-    const question = mayAnswer ? await this.#oldestQuestion(readableRuns, commentId) : undefined;
+    const question = mayAnswer ? await findQuestion(this.#options.store, readableRuns, commentId) : undefined;
     const event: RunEvent = question
       ? { type: "question.answered", callId: question.callId, text: cleanText(text).text, by, byId, via }
       : await this.#composeMessage(newest, { thread, by, byId, via, text });
@@ -397,57 +397,12 @@ export class RunService implements Runs {
     await store.ingest({ deliveryId, events });
     for (const { runId } of events) scheduler.wake(runId);
   }
-
-  /** Returns the question that was asked first, in any run of these trees, of those that were posted before a comment. */
-  async #oldestQuestion(roots: readonly RunRow[], commentId: number | undefined): Promise<OpenQuestion | undefined> {
-    const runs = (await Promise.all(roots.map((root) => this.#withDescendants(root)))).flat();
-    const questions = (await Promise.all(runs.map((run) => this.#openQuestions(run)))).flat();
-    for (const question of questions.sort((a, b) => a.askedId - b.askedId)) {
-      if (commentId === undefined) return question;
-      const post = await this.#options.store.findPost(question.name);
-      if (!post) throw new OutageError("A question of this thread is still being posted.");
-      // Its author had not seen a question that was posted later.
-      if (post.commentId < commentId) return question;
-    }
-    return undefined;
-  }
-
-  async #openQuestions({ id, snapshot }: RunRow): Promise<OpenQuestion[]> {
-    const open = snapshot.context.openCalls.filter(
-      ({ answeredBy, status }) => answeredBy === "person" && status === "running",
-    );
-    if (open.length === 0) return [];
-    const log = await this.#options.store.log(id).catch(rethrowForPeople);
-    return open.map(({ callId }) => {
-      const { step } = questionOf(log, callId);
-      return { runId: id, callId, name: questionName(id, step, callId), askedId: questionAskedId(log, callId) };
-    });
-  }
-
-  async #withDescendants(run: RunRow): Promise<RunRow[]> {
-    const children = await this.#options.store.childrenOf(run.id);
-    const descendants = children.filter((child) => !child.unreadable).map(readable);
-    return [run, ...(await Promise.all(descendants.map((child) => this.#withDescendants(child)))).flat()];
-  }
-}
-
-interface OpenQuestion {
-  runId: string;
-  callId: string;
-  /** The name of its post. */
-  name: string;
-  /** The id of the event that presented it to people. */
-  askedId: number;
 }
 
 /** True while a call that pushes to the run's branch is being executed. */
 function isPushing({ context }: RunRow["snapshot"]): boolean {
   const pushes = ["open_pull_request", "update_pull_request"];
   return context.openCalls.some(({ tool, status }) => status === "running" && pushes.includes(tool));
-}
-
-function rethrowForPeople(error: unknown): never {
-  throw error instanceof UnreadableDataError ? new UserError(error.message, { cause: error }) : error;
 }
 
 function stateOf(run: StoredRun): RunState | undefined {

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { emptyLedger, type LedgerEntry, verifyEntry } from "#domain/ledger.ts";
 import { textPreview } from "#domain/preview.ts";
+import type { DeliveryQuery } from "#runtime/store/delivery-store.ts";
 import {
-  type DeliveryQuery,
   type HourlyUsage,
   type NextStep,
   readable,

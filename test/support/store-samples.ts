@@ -2,7 +2,7 @@ import type { Approval } from "#domain/approval.ts";
 import type { RunEvent } from "#domain/events.ts";
 import type { RunSpec } from "#domain/run.ts";
 import { WorkerDefinition } from "#domain/worker.ts";
-import type { WorkerContext } from "#machines/worker-machine.ts";
+import type { WorkerContext } from "#machines/worker-context.ts";
 import type { WorkerSnapshot } from "#machines/worker-snapshot.ts";
 import type { Advance, HourlyUsage, NewEffect, NewRun } from "#runtime/store/store.ts";
 

@@ -6,7 +6,7 @@ import { defaultPolicy } from "#config/deployment-policy.ts";
 import type { Approval } from "#domain/approval.ts";
 import type { RunEvent } from "#domain/events.ts";
 import type { RunSpec } from "#domain/run.ts";
-import type { WorkerContext } from "#machines/worker-machine.ts";
+import type { WorkerContext } from "#machines/worker-context.ts";
 import type { WorkerSnapshot } from "#machines/worker-snapshot.ts";
 import { initialRun } from "#runtime/apply-events.ts";
 import { createLiveOutput } from "#runtime/live-output.ts";

@@ -3,7 +3,7 @@ import type { CommentLinks } from "#bot/render/render-status.ts";
 import type { OpenGitHub, RepositoryRef } from "#domain/github.ts";
 import type { RunView } from "#domain/run.ts";
 import type { Runs, ThreadRef } from "#runtime/runs.ts";
-import type { DeliveryStore } from "#runtime/store/store.ts";
+import type { DeliveryStore } from "#runtime/store/delivery-store.ts";
 import type { ThreadPayload } from "./payloads.ts";
 
 /** The deliveries that concern this deployment. */

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { isOutage } from "#bot/github/refusals.ts";
 import { DatabaseError, OutageError, UserError } from "#domain/errors.ts";
 import { LeaseLostError, startStopwatch, withLease, withLogContext } from "#domain/work-context.ts";
-import { type Delivery, type DeliveryQuery, type DeliveryStore, tenantsOf } from "#runtime/store/store.ts";
+import { type Delivery, type DeliveryQuery, type DeliveryStore, tenantsOf } from "#runtime/store/delivery-store.ts";
 import {
   attemptsBeforeNotice,
   type DeliveryContext,

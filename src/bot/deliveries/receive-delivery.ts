@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { DeliveryStore } from "#runtime/store/store.ts";
+import type { DeliveryStore } from "#runtime/store/delivery-store.ts";
 import type { DeliveryScope } from "./handler.ts";
 import { findHandler } from "./handlers.ts";
 

@@ -1,4 +1,5 @@
 import { UserError } from "#domain/errors.ts";
+import type { RepositoryApi } from "./repository-api.ts";
 
 /** A file that someone attached to an issue, a pull request or a comment. */
 export interface AttachmentLink {
@@ -151,4 +152,17 @@ async function readBody(response: Response, maxBytes: number): Promise<Buffer> {
     if (error instanceof UserError) throw error;
     throw new UserError("GitHub did not send it in time", { cause: error });
   }
+}
+
+/** Asks for `body_html` besides `body`. */
+const rendered = { accept: "application/vnd.github.full+json", timeoutMs: 8_000, maxRetries: 0 };
+
+/** Returns the texts of a thread as GitHub renders them. */
+export async function renderThread(api: RepositoryApi, issue_number: number): Promise<string> {
+  const thread = "GET /repos/{owner}/{repo}/issues/{issue_number}";
+  const [issue, pages] = await Promise.all([
+    api.call(thread, { issue_number }, rendered),
+    api.callPages(`${thread}/comments`, { issue_number }, rendered),
+  ]);
+  return [issue, ...pages.flat()].map(({ body_html }) => body_html ?? "").join("\n");
 }

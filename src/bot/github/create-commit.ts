@@ -16,7 +16,7 @@ const unsafeText = /[^\P{Cc}\t\n\r]|\ufeff/u;
  * Creates a commit without an author, a committer or a signature of our own: GitHub then signs it as the App, and shows it
  * as verified.
  */
-export async function createCommit(
+export async function createSignedCommit(
   api: RepositoryApi,
   { message, parents, tree, baseTree, files }: NewCommit,
 ): Promise<string> {

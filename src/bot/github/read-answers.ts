@@ -1,6 +1,7 @@
 import type { Endpoints } from "@octokit/types";
 import { z } from "zod";
-import type { Account, Issue, IssueDetails, Permission, PullRequest, ReviewComment } from "#domain/github.ts";
+import type { Account, Comment, Issue, IssueDetails, Permission, PullRequest, ReviewComment } from "#domain/github.ts";
+import type { IsOwnCheck } from "./commit-checks.ts";
 
 type Data<E extends keyof Endpoints> = Endpoints[E]["response"]["data"];
 
@@ -90,6 +91,33 @@ export function readPullRequest(data: PullRequestData): PullRequest {
     ...("mergeable" in data && data.mergeable !== null ? { mergeable: data.mergeable } : {}),
     head: { branch: data.head.ref, commit: data.head.sha, fromFork: data.head.repo?.id !== data.base.repo.id },
     base: { branch: data.base.ref, commit: data.base.sha },
+  };
+}
+
+/** The identity of this deployment on GitHub. */
+export interface Identity {
+  /** Undefined if others also act with the App that the token belongs to. */
+  appId: number | undefined;
+  /** The login that comments have. */
+  ownLogin: () => Promise<string>;
+  isOwnCheck: IsOwnCheck;
+}
+
+export async function readComment(
+  comment: Data<"GET /repos/{owner}/{repo}/issues/{issue_number}/comments">[number],
+  { appId, ownLogin }: Identity,
+): Promise<Comment> {
+  const author = comment.user?.login ?? "ghost";
+  const byApp = comment.performed_via_github_app?.id;
+  const isOwnLogin = async () => author.endsWith("[bot]") && author === (await ownLogin());
+  return {
+    id: Number(comment.id),
+    body: comment.body ?? "",
+    author,
+    authorId: comment.user ? Number(comment.user.id) : undefined,
+    createdAt: new Date(comment.created_at),
+    updatedAt: new Date(comment.updated_at),
+    own: byApp === undefined || appId === undefined ? await isOwnLogin() : byApp === appId,
   };
 }
 

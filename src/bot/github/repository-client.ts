@@ -1,6 +1,5 @@
-import { ZodError } from "zod";
 import { withRetries } from "#domain/async-work.ts";
-import { OutageError, UserError } from "#domain/errors.ts";
+import { UserError } from "#domain/errors.ts";
 import {
   type Account,
   type Check,
@@ -24,15 +23,9 @@ import {
   type StateChange,
 } from "#domain/github.ts";
 import { hasMarker, markerOf } from "#text/comment-marker.ts";
-import { downloadAttachment, findAttachments, findSignedUrl, HiddenAttachment } from "./attachments.ts";
-import {
-  type IsOwnCheck,
-  postCheckRun,
-  readAnnotations,
-  readCommitChecks,
-  readJobLog,
-  readRequiredChecks,
-} from "./commit-checks.ts";
+import { findAccount, isTeamMember, readPermissionOf } from "./accounts.ts";
+import { downloadAttachment, findAttachments, findSignedUrl, HiddenAttachment, renderThread } from "./attachments.ts";
+import { postCheckRun, readAnnotations, readCommitChecks, readJobLog, readRequiredChecks } from "./commit-checks.ts";
 import {
   findLinkedIssues,
   postReview,
@@ -41,34 +34,28 @@ import {
   readReviewThreads,
   readStateChange,
 } from "./conversation.ts";
-import { createCommit } from "./create-commit.ts";
+import { createSignedCommit } from "./create-commit.ts";
 import type { DotGitHubReader } from "./dot-github-reader.ts";
 import type { RepositoryTokens } from "./installation-tokens.ts";
-import { type PullRequestData, readIssue, readPermission, readPullRequest, readReviewComment } from "./read-answers.ts";
 import {
-  hasNoDrafts,
-  httpStatusOf,
-  isInvalidField,
-  isOutage,
-  mayNotOpenPullRequests,
-  undefinedIfMissing,
-} from "./refusals.ts";
-import type { RepositoryApi, ResponseData } from "./repository-api.ts";
+  type Identity,
+  type PullRequestData,
+  readComment,
+  readIssue,
+  readPullRequest,
+  readReviewComment,
+} from "./read-answers.ts";
+import { hasNoDrafts, httpStatusOf, isInvalidField, mayNotOpenPullRequests, undefinedIfMissing } from "./refusals.ts";
+import type { RepositoryApi } from "./repository-api.ts";
 
 /** A delivery or an effect reads everything below `.github` at one point in time. */
 const defaultMaxAgeMs = 1_000;
-
-/** For questions about people, who wait for the answer. */
-const accountOptions = { timeoutMs: 8_000, maxRetries: 1, priority: "high" as const };
 
 /** A reaction that is added twice is there once. */
 const reactionOptions = { maxRetries: 3, priority: "optional" as const };
 
 /** A comparison lists this many files at most. */
 const maxComparedFiles = 300;
-
-/** Asks for `body_html` besides `body`. */
-const rendered = { accept: "application/vnd.github.full+json", timeoutMs: 8_000, maxRetries: 0 };
 
 interface RepositoryClientOptions {
   repository: RepositoryRef;
@@ -78,15 +65,6 @@ interface RepositoryClientOptions {
   identity: Identity;
   webUrl: string;
   redact: (text: string) => string;
-}
-
-/** The identity of this deployment on GitHub. */
-export interface Identity {
-  /** Undefined if others also act with the App that the token belongs to. */
-  appId: number | undefined;
-  /** The login that comments have. */
-  ownLogin: () => Promise<string>;
-  isOwnCheck: IsOwnCheck;
 }
 
 /** One repository on GitHub. Every text it sends is redacted. */
@@ -113,62 +91,20 @@ export class RepositoryClient implements GitHub {
     this.#redact = redact;
   }
 
-  async getPermission(login: string, id?: number): Promise<Permission> {
-    try {
-      const permission = await this.#askPermission({ login, id });
-      if (permission !== undefined || id === undefined) return permission ?? "none";
-      const present = await this.#presentLogin(id);
-      return (present !== undefined && (await this.#askPermission({ login: present, id }))) || "none";
-    } catch (error) {
-      if (!isOutage(error) && !(error instanceof ZodError)) return "none";
-      const { owner, repo } = this.repository;
-      throw new OutageError(`GitHub did not say whether ${login} has write access to ${owner}/${repo}.`, {
-        cause: error,
-        ...(error instanceof OutageError && { retryAt: error.retryAt }),
-      });
-    }
+  getPermission(login: string, id?: number): Promise<Permission> {
+    return readPermissionOf(this.#api, this.repository, { login, id });
   }
 
   async confirmPermission(login: string, signal: AbortSignal, id?: number): Promise<Permission> {
     return withRetries(() => this.getPermission(login, id), { signal });
   }
 
-  async findAccount(login: string): Promise<{ login: string; id: number } | undefined> {
-    const request = this.#api.call("GET /users/{username}", { username: login }, accountOptions);
-    const account = await undefinedIfMissing(asOutage(request, `who ${login} is`));
-    return account && { login: account.login, id: Number(account.id) };
+  findAccount(login: string): Promise<{ login: string; id: number } | undefined> {
+    return findAccount(this.#api, login);
   }
 
-  async isTeamMember(team: string, person: Account): Promise<boolean> {
-    const login = person.id === undefined ? person.login : await this.#presentLogin(person.id);
-    if (login === undefined) return false;
-    const [name = "", org = await this.#api.owner()] = team.replace(/^@/, "").split("/").toReversed();
-    const endpoint = "GET /orgs/{org}/teams/{team_slug}/memberships/{username}";
-    const request = this.#api.call(endpoint, { org, team_slug: name, username: login }, accountOptions);
-    try {
-      const membership = await undefinedIfMissing(asOutage(request, `whether ${login} is in ${org}/${name}`));
-      return membership?.state === "active";
-    } catch (error) {
-      if (!(error instanceof GitHubRefusal) || error.status !== 403) throw error;
-      throw new UserError(
-        `GitHub does not let this app read the members of @${org}/${name}. The app needs the organization permission "Members: read".`,
-        { cause: error },
-      );
-    }
-  }
-
-  /** The login that an account has now; undefined for one that was deleted. */
-  async #presentLogin(id: number): Promise<string | undefined> {
-    const request = this.#api.call("GET /user/{account_id}", { account_id: id }, accountOptions);
-    return (await undefinedIfMissing(asOutage(request, `who has the account ${id}`)))?.login;
-  }
-
-  /** Undefined when the login is not that of the account. */
-  async #askPermission(account: Account): Promise<Permission | undefined> {
-    const endpoint = "GET /repos/{owner}/{repo}/collaborators/{username}/permission";
-    const asked = this.#api.call(endpoint, { username: account.login }, accountOptions);
-    const answer = await undefinedIfMissing(asked);
-    return answer === undefined ? undefined : readPermission(answer, account);
+  isTeamMember(team: string, person: Account): Promise<boolean> {
+    return isTeamMember(this.#api, team, person);
   }
 
   async isPerson(login: string): Promise<boolean> {
@@ -207,27 +143,27 @@ export class RepositoryClient implements GitHub {
     const endpoint = "GET /repos/{owner}/{repo}/issues/{issue_number}/comments";
     const query = since && { since: since.toISOString() };
     const pages = await this.#api.callPages(endpoint, { issue_number: number, ...query });
-    return Promise.all(pages.flat().map((comment) => this.#readComment(comment)));
+    return Promise.all(pages.flat().map((comment) => readComment(comment, this.#identity)));
   }
 
   async getComment(commentId: number): Promise<Comment | undefined> {
     const endpoint = "GET /repos/{owner}/{repo}/issues/comments/{comment_id}";
     const data = await undefinedIfMissing(this.#api.call(endpoint, { comment_id: commentId }));
-    return data && this.#readComment(data);
+    return data && readComment(data, this.#identity);
   }
 
   async createComment(number: number, body: CommentBody, priority?: RequestPriority): Promise<Comment> {
     const endpoint = "POST /repos/{owner}/{repo}/issues/{issue_number}/comments";
     const prepare = () => this.#prepareBody(body);
     const data = await this.#api.call(endpoint, { issue_number: number, body: "" }, { priority, prepare });
-    return { ...(await this.#readComment(data)), own: true };
+    return { ...(await readComment(data, this.#identity)), own: true };
   }
 
   async updateComment(commentId: number, body: CommentBody, priority?: RequestPriority): Promise<Comment> {
     const endpoint = "PATCH /repos/{owner}/{repo}/issues/comments/{comment_id}";
     const prepare = () => this.#prepareBody(body);
     const data = await this.#api.call(endpoint, { comment_id: commentId, body: "" }, { priority, prepare });
-    return { ...(await this.#readComment(data)), own: true };
+    return { ...(await readComment(data, this.#identity)), own: true };
   }
 
   async deleteComment(commentId: number): Promise<void> {
@@ -287,25 +223,12 @@ export class RepositoryClient implements GitHub {
       return await downloadAttachment(url, source, options);
     } catch (error) {
       if (!(error instanceof HiddenAttachment)) throw error;
-      const html = this.#renderedThreads.get(thread) ?? this.#renderThread(thread);
+      const html = this.#renderedThreads.get(thread) ?? renderThread(this.#api, thread);
       this.#renderedThreads.set(thread, html);
       const signed = findSignedUrl(url, await html, { webUrl });
       if (signed === undefined) throw error;
       return downloadAttachment(signed, source, options);
     }
-  }
-
-  /** Returns the texts of a thread as GitHub renders them. */
-  async #renderThread(number: number): Promise<string> {
-    const [issue, pages] = await Promise.all([
-      this.#api.call("GET /repos/{owner}/{repo}/issues/{issue_number}", { issue_number: number }, rendered),
-      this.#api.callPages(
-        "GET /repos/{owner}/{repo}/issues/{issue_number}/comments",
-        { issue_number: number },
-        rendered,
-      ),
-    ]);
-    return [issue, ...pages.flat()].map(({ body_html }) => body_html ?? "").join("\n");
   }
 
   async getPullRequest(number: number): Promise<PullRequest | undefined> {
@@ -495,25 +418,7 @@ export class RepositoryClient implements GitHub {
   }
 
   createCommit(commit: NewCommit): Promise<string> {
-    return createCommit(this.#api, commit);
-  }
-
-  async #readComment(
-    comment: ResponseData<"GET /repos/{owner}/{repo}/issues/{issue_number}/comments">[number],
-  ): Promise<Comment> {
-    const author = comment.user?.login ?? "ghost";
-    const { appId } = this.#identity;
-    const byApp = comment.performed_via_github_app?.id;
-    const isOwnLogin = async () => author.endsWith("[bot]") && author === (await this.ownLogin());
-    return {
-      id: Number(comment.id),
-      body: comment.body ?? "",
-      author,
-      authorId: comment.user ? Number(comment.user.id) : undefined,
-      createdAt: new Date(comment.created_at),
-      updatedAt: new Date(comment.updated_at),
-      own: byApp === undefined || appId === undefined ? await isOwnLogin() : byApp === appId,
-    };
+    return createSignedCommit(this.#api, commit);
   }
 
   /** Reads a pull request, unless it belongs to another repository that took over the name. */
@@ -527,10 +432,3 @@ export class RepositoryClient implements GitHub {
 /** The instructions for a repository in which jobs may not open pull requests. */
 export const pullRequestSetting =
   'This repository does not let GitHub Actions open pull requests. An administrator can turn on "Allow GitHub Actions to create and approve pull requests" under Settings → Actions → General → Workflow permissions.';
-
-/** Turns an outage into an OutageError that names the question GitHub did not answer. */
-function asOutage<T>(answer: Promise<T>, question: string): Promise<T> {
-  return answer.catch((error) => {
-    throw isOutage(error) ? new OutageError(`GitHub did not say ${question}.`, { cause: error }) : error;
-  });
-}

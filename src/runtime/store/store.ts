@@ -8,6 +8,7 @@ import type { WorkerSnapshot } from "#machines/worker-snapshot.ts";
 import type { ShownRequest } from "#runtime/front-end.ts";
 import type { RuntimeEffect } from "#runtime/runtime-effect.ts";
 import type { StepChanges } from "#sandbox/sandbox.ts";
+import type { DeliveryStore } from "./delivery-store.ts";
 
 /**
  * The queues of a run. Each performs one effect at a time, in order: `work` does the job, `thread` posts what people
@@ -247,63 +248,11 @@ export interface Post {
   shown?: ShownRequest | undefined;
 }
 
-/** A webhook delivery to process. */
-export interface NewDelivery {
-  /** Identifies the delivery by its signed content. A second one with this key is not stored. */
-  key: string;
-  /**
-   * Deliveries of one queue are processed one at a time, in order of arrival. Its name begins with the installation and,
-   * after a space, the repository, such as `7 11#3` for a thread.
-   */
-  queue: string;
-  /** JSON. */
-  content: unknown;
-}
-
-export interface Delivery extends NewDelivery {
-  receivedAt: number;
-  /** The number of claims, including this one. Above 1, it may already have been processed. */
-  attempts: number;
-  /** The number of times its processing failed for another reason than an outage. */
-  failures: number;
-}
-
-/** Selects the deliveries to claim. */
-export interface DeliveryQuery {
-  /** Unless completed, the claimed deliveries are due again after this time. */
-  leaseMs: number;
-  limit: number;
-  /** Installations and repositories, as queues begin with them, of which no delivery is claimed. */
-  except?: { installations: readonly string[]; repositories: readonly string[] };
-}
-
-/** Returns the installation and the repository that the name of a queue begins with. */
-export function tenantsOf(queue: string): { installation: string; repository: string } {
-  return { installation: queue.split(" ", 1)[0] ?? "", repository: queue.split("#", 1)[0] ?? "" };
-}
-
 /** The times before which data has expired; milliseconds since 1970. */
 export interface ExpiredData {
   /** Undefined if the logs of all runs are kept. */
   runsEndedBefore: number | undefined;
   deliveriesBefore: number;
-}
-
-/**
- * Webhook deliveries between their acknowledgement and their processing. When they are due is decided by one clock: that of
- * the database, if several processes share it.
- */
-export interface DeliveryStore {
-  /** Stores a delivery. Returns false if its key is known. */
-  saveDelivery(delivery: NewDelivery): Promise<boolean>;
-  /** Claims deliveries that are due and the oldest of their queues, those that have been due for longest first. */
-  claimDeliveries(query: DeliveryQuery): Promise<Delivery[]>;
-  /** Makes a claimed delivery due again after this time, to keep the claim or to retry. */
-  postponeDelivery(key: string, delayMs: number, options?: { hasFailed?: boolean }): Promise<void>;
-  /** Removes a processed delivery. Its key stays known. */
-  completeDelivery(key: string): Promise<void>;
-  /** Returns the milliseconds until the next delivery is due; at most 0 if one is due now. */
-  nextDeliveryInMs(): Promise<number | undefined>;
 }
 
 /** Clocks of processes that share a store may differ by this. */

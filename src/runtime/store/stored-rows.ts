@@ -11,12 +11,12 @@ import { stateName } from "#runtime/apply-events.ts";
 import { ShownRequest } from "#runtime/front-end.ts";
 import { RuntimeEffect } from "#runtime/runtime-effect.ts";
 import type { StoredChange } from "#sandbox/sandbox.ts";
+import type { Delivery } from "./delivery-store.ts";
 import type {
   Advance,
   Backlog,
   DailyCost,
   DecisionResult,
-  Delivery,
   Effect,
   EffectProblem,
   EffectQueue,

@@ -1,7 +1,7 @@
 import type { LoggedEvent, RunEvent } from "#domain/events.ts";
 import type { Task } from "#domain/result.ts";
 import { type OpenCall, phaseOf, type RunOutcome, type RunSpec, type RunState, type TokenUsage } from "#domain/run.ts";
-import { retryDelay } from "#machines/worker-machine.ts";
+import { retryDelay } from "#machines/worker-context.ts";
 import type { WorkerSnapshot } from "#machines/worker-snapshot.ts";
 import { stateName } from "#runtime/apply-events.ts";
 import type { EffectProblem, StoredRun } from "#runtime/store/store.ts";

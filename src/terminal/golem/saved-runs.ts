@@ -3,7 +3,7 @@ import { existsSync, readdirSync, rmSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { basename, join } from "node:path";
 import { UserError } from "#domain/errors.ts";
-import { localOrigin } from "#embed/worker-runtime.ts";
+import { localOrigin } from "#embed/program-host.ts";
 import { DatabaseInUseError, OlderDatabaseError } from "#runtime/store/sqlite/open-database.ts";
 import { openSqliteStore, openSqliteStoreReadOnly } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { type RunRow, readable, type Store } from "#runtime/store/store.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test, vi } from "vitest";
 import { UserError } from "#domain/errors.ts";
 import type { RunEvent } from "#domain/events.ts";
-import type { WorkerContext } from "#machines/worker-machine.ts";
+import type { WorkerContext } from "#machines/worker-context.ts";
 import { Postponed } from "#runtime/effects/effect-handler.ts";
 import {
   postAnswer,

@@ -1,6 +1,7 @@
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import type { Dispatch } from "#runtime/dispatch.ts";
-import type { NewDelivery, Post, Store } from "#runtime/store/store.ts";
+import type { NewDelivery } from "#runtime/store/delivery-store.ts";
+import type { Post, Store } from "#runtime/store/store.ts";
 import { PostColumns, readPost, TimerColumns } from "#runtime/store/stored-rows.ts";
 import { advance, type Completion, completeEffects, touchedRuns } from "./advance.ts";
 import { readBacklog, readInboxes, readLedger, readLog, selectDailyCosts } from "./append-only-tables.ts";

@@ -1,5 +1,6 @@
 import { z } from "zod";
-import type { Delivery, DeliveryQuery, NewDelivery, Store } from "#runtime/store/store.ts";
+import type { Delivery, DeliveryQuery, NewDelivery } from "#runtime/store/delivery-store.ts";
+import type { Store } from "#runtime/store/store.ts";
 import { DeliveryColumns, readDelivery } from "#runtime/store/stored-rows.ts";
 import { appendEvents } from "./append-only-tables.ts";
 import { addEffects } from "./effects.ts";

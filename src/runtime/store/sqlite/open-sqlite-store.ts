@@ -10,6 +10,7 @@ import {
   executionDraft,
   expire,
 } from "#runtime/store/apply-decision.ts";
+import type { NewDelivery } from "#runtime/store/delivery-store.ts";
 import {
   type Advance,
   type Backlog,
@@ -19,7 +20,6 @@ import {
   type EffectCompletion,
   type Execution,
   type ExpiredData,
-  type NewDelivery,
   type NewRun,
   type NextStep,
   type Post,

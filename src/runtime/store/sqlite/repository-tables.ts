@@ -1,7 +1,8 @@
 import { z } from "zod";
 import type { ReportedLocation, RepositoryLocation } from "#domain/github.ts";
+import type { Delivery, DeliveryQuery, NewDelivery } from "#runtime/store/delivery-store.ts";
 import { resolveLocation } from "#runtime/store/resolve-location.ts";
-import type { DailyCost, Delivery, DeliveryQuery, HourlyUsage, NewDelivery } from "#runtime/store/store.ts";
+import type { DailyCost, HourlyUsage } from "#runtime/store/store.ts";
 import {
   BacklogColumns,
   DailyCostColumns,

@@ -1,0 +1,78 @@
+import { ZodError } from "zod";
+import { OutageError, UserError } from "#domain/errors.ts";
+import { type Account, GitHubRefusal, type Permission, type RepositoryRef } from "#domain/github.ts";
+import { readPermission } from "./read-answers.ts";
+import { isOutage, undefinedIfMissing } from "./refusals.ts";
+import type { RepositoryApi } from "./repository-api.ts";
+
+/** For questions about people, who wait for the answer. */
+const accountOptions = { timeoutMs: 8_000, maxRetries: 1, priority: "high" as const };
+
+/** See `GitHub.getPermission`. */
+export async function readPermissionOf(
+  api: RepositoryApi,
+  { owner, repo }: RepositoryRef,
+  { login, id }: Account,
+): Promise<Permission> {
+  try {
+    const permission = await askPermission(api, { login, id });
+    if (permission !== undefined || id === undefined) return permission ?? "none";
+    const present = await presentLogin(api, id);
+    return (present !== undefined && (await askPermission(api, { login: present, id }))) || "none";
+  } catch (error) {
+    if (!isOutage(error) && !(error instanceof ZodError)) return "none";
+    throw new OutageError(`GitHub did not say whether ${login} has write access to ${owner}/${repo}.`, {
+      cause: error,
+      ...(error instanceof OutageError && { retryAt: error.retryAt }),
+    });
+  }
+}
+
+/** See `GitHub.findAccount`. */
+export async function findAccount(
+  api: RepositoryApi,
+  login: string,
+): Promise<{ login: string; id: number } | undefined> {
+  const request = api.call("GET /users/{username}", { username: login }, accountOptions);
+  const account = await undefinedIfMissing(asOutage(request, `who ${login} is`));
+  return account && { login: account.login, id: Number(account.id) };
+}
+
+/** See `GitHub.isTeamMember`. */
+export async function isTeamMember(api: RepositoryApi, team: string, person: Account): Promise<boolean> {
+  const login = person.id === undefined ? person.login : await presentLogin(api, person.id);
+  if (login === undefined) return false;
+  const [name = "", org = await api.owner()] = team.replace(/^@/, "").split("/").toReversed();
+  const endpoint = "GET /orgs/{org}/teams/{team_slug}/memberships/{username}";
+  const request = api.call(endpoint, { org, team_slug: name, username: login }, accountOptions);
+  try {
+    const membership = await undefinedIfMissing(asOutage(request, `whether ${login} is in ${org}/${name}`));
+    return membership?.state === "active";
+  } catch (error) {
+    if (!(error instanceof GitHubRefusal) || error.status !== 403) throw error;
+    throw new UserError(
+      `GitHub does not let this app read the members of @${org}/${name}. The app needs the organization permission "Members: read".`,
+      { cause: error },
+    );
+  }
+}
+
+/** Returns the login that an account has now; undefined for one that was deleted. */
+async function presentLogin(api: RepositoryApi, id: number): Promise<string | undefined> {
+  const request = api.call("GET /user/{account_id}", { account_id: id }, accountOptions);
+  return (await undefinedIfMissing(asOutage(request, `who has the account ${id}`)))?.login;
+}
+
+/** Returns undefined if the login is not that of the account. */
+async function askPermission(api: RepositoryApi, account: Account): Promise<Permission | undefined> {
+  const endpoint = "GET /repos/{owner}/{repo}/collaborators/{username}/permission";
+  const answer = await undefinedIfMissing(api.call(endpoint, { username: account.login }, accountOptions));
+  return answer === undefined ? undefined : readPermission(answer, account);
+}
+
+/** Turns an outage into an OutageError that names the question GitHub did not answer. */
+function asOutage<T>(answer: Promise<T>, question: string): Promise<T> {
+  return answer.catch((error) => {
+    throw isOutage(error) ? new OutageError(`GitHub did not say ${question}.`, { cause: error }) : error;
+  });
+}
