@@ -5,168 +5,41 @@ import { lockClass } from "./postgres/replicas.ts";
 import { openSqliteConnection } from "./sqlite/open-database.ts";
 import type { SqliteConnection } from "./sqlite/sqlite-connection.ts";
 
-type ColumnType = "text" | "json" | "bigint" | "double precision" | "boolean" | "bytea" | "integer";
-
 interface Table {
   name: string;
-  columns: Record<string, ColumnType>;
-  /** Selects these columns from SQLite, in the order of insertion. */
-  select: string;
+  /** Selects the rows from SQLite, in the order of insertion and with the columns of PostgreSQL. Default: all rows. */
+  select?: string;
   /** The column with a PostgreSQL sequence. */
   counter?: string;
 }
 
 /** Ordered so that each row comes after the rows it refers to. */
 export const tables: readonly Table[] = [
-  {
-    name: "repositories",
-    columns: {
-      id: "bigint",
-      installation_id: "bigint",
-      owner_id: "bigint",
-      owner: "text",
-      repo: "text",
-      since: "double precision",
-    },
-    select: "select * from repositories order by id",
-  },
+  { name: "repositories" },
   {
     name: "runs",
-    columns: {
-      number: "bigint",
-      id: "text",
-      root_id: "text",
-      parent_id: "text",
-      repository_id: "bigint",
-      owner: "text",
-      repo: "text",
-      thread: "integer",
-      pull_request: "integer",
-      requested_by: "text",
-      created_at: "double precision",
-      updated_at: "double precision",
-      status: "text",
-      state: "text",
-      version: "integer",
-      change_sets: "integer",
-      last_event: "bigint",
-      last_seen_event: "bigint",
-      log_removed_at: "double precision",
-      snapshot: "json",
-      spec: "json",
-    },
     // PostgreSQL compares names in lower case, while SQLite ignores case.
     select: `select runs.rowid as number, runs.*, spec, lower(owner) as owner, lower(repo) as repo,
       lower(requested_by) as requested_by from runs join specs on run_id = id order by runs.rowid`,
     counter: "number",
   },
-  {
-    name: "deliveries",
-    columns: { guid: "text", part: "text", result: "json", received_at: "double precision" },
-    select: "select * from deliveries",
-  },
-  {
-    name: "pending_deliveries",
-    columns: {
-      number: "bigint",
-      key: "text",
-      queue: "text",
-      content: "json",
-      received_at: "double precision",
-      due_at: "double precision",
-      attempts: "integer",
-      failures: "integer",
-    },
-    select: "select * from pending_deliveries order by number",
-    counter: "number",
-  },
-  {
-    name: "events",
-    columns: { id: "bigint", run_id: "text", at: "double precision", dedupe: "text", event: "json" },
-    select: "select * from events order by id",
-    counter: "id",
-  },
-  {
-    name: "usage",
-    columns: {
-      hour: "integer",
-      run_id: "text",
-      root_id: "text",
-      worker: "text",
-      repository_id: "bigint",
-      installation_id: "bigint",
-      owner: "text",
-      repo: "text",
-      model_calls: "bigint",
-      input_tokens: "bigint",
-      output_tokens: "bigint",
-      cached_input_tokens: "bigint",
-      cost: "double precision",
-    },
-    select: "select * from usage",
-  },
-  { name: "inbox", columns: { run_id: "text", event_id: "bigint" }, select: "select * from inbox" },
-  {
-    name: "effects",
-    columns: {
-      id: "bigint",
-      key: "text",
-      run_id: "text",
-      queue: "text",
-      kind: "text",
-      input: "json",
-      due_at: "double precision",
-      requested_at: "double precision",
-      attempts: "integer",
-      claimed: "boolean",
-      repeat: "boolean",
-      problem: "text",
-    },
-    select: "select * from effects order by id",
-    counter: "id",
-  },
-  {
-    name: "timers",
-    columns: { run_id: "text", timer: "text", due_at: "double precision" },
-    select: "select * from timers",
-  },
-  {
-    name: "approvals",
-    columns: {
-      number: "bigint",
-      id: "text",
-      run_id: "text",
-      root_id: "text",
-      status: "text",
-      expires_at: "double precision",
-      approval: "json",
-    },
-    select: "select * from approvals order by number",
-    counter: "number",
-  },
-  {
-    name: "posts",
-    columns: { name: "text", comment_id: "bigint", updated_at: "double precision", shown: "text" },
-    select: "select * from posts",
-  },
-  { name: "blobs", columns: { hash: "bytea", content: "bytea" }, select: "select hash, content from blobs" },
-  {
-    name: "change_sets",
-    columns: { id: "bigint", run_id: "text", step: "text" },
-    select: "select * from change_sets order by id",
-    counter: "id",
-  },
+  { name: "deliveries" },
+  { name: "pending_deliveries", select: "select * from pending_deliveries order by number", counter: "number" },
+  { name: "events", select: "select * from events order by id", counter: "id" },
+  { name: "usage" },
+  { name: "inbox" },
+  { name: "effects", select: "select * from effects order by id", counter: "id" },
+  { name: "timers" },
+  { name: "approvals", select: "select * from approvals order by number", counter: "number" },
+  { name: "posts" },
+  { name: "blobs", select: "select hash, content from blobs" },
+  { name: "change_sets", select: "select * from change_sets order by id", counter: "id" },
   {
     name: "changes",
-    columns: { change_set: "bigint", position: "integer", path: "text", mode: "text", blob: "bytea" },
     select: `select change_set, row_number() over (partition by change_set order by changes.id) as position, path, mode,
       hash as blob from changes left join blobs on blobs.id = changes.blob order by change_set, changes.id`,
   },
-  {
-    name: "ledger",
-    columns: { number: "bigint", hash: "text", entry: "text" },
-    select: "select * from ledger order by number",
-  },
+  { name: "ledger", select: "select * from ledger order by number" },
 ];
 
 const maxRows = 500;
@@ -174,6 +47,7 @@ const maxBytes = 4 * 1024 * 1024;
 
 const Count = z.object({ rows: z.number() });
 const Id = z.object({ id: z.number() });
+const Column = z.object({ name: z.string(), type: z.string() });
 
 /** The number of copied rows by table. */
 export type CopiedRows = Record<string, number>;
@@ -207,7 +81,8 @@ async function copyTables(source: SqliteConnection, sql: Sql): Promise<CopiedRow
     throw new UserError(`The target is not empty: its table ${name} has rows. Create a new database for the copy.`);
   }
   for (const table of tables) {
-    for (const batch of batchesOf(source, table)) await insert(sql, table, batch);
+    const types = await columnTypes(sql, table.name);
+    for (const batch of batchesOf(source, table)) await insert(sql, table.name, types, batch);
     if (table.counter !== undefined) await setCounter(sql, table.name, table.counter);
     copied[table.name] = await compareCounts(source, sql, table.name);
   }
@@ -240,7 +115,7 @@ async function countRows(sql: Pick<PostgresConnection, "query">, name: string): 
 
 type Row = Record<string, unknown>;
 
-function* batchesOf(source: SqliteConnection, { select }: Table): Generator<Row[]> {
+function* batchesOf(source: SqliteConnection, { name, select = `select * from ${name}` }: Table): Generator<Row[]> {
   let batch: Row[] = [];
   let bytes = 0;
   for (const row of source.rows(select)) {
@@ -256,16 +131,37 @@ function* batchesOf(source: SqliteConnection, { select }: Table): Generator<Row[
   if (batch.length > 0) yield batch;
 }
 
-async function insert(sql: Sql, { name, columns }: Table, rows: readonly Row[]): Promise<void> {
-  const names = Object.keys(columns);
-  const types = Object.values(columns).map((type, index) => `$${index + 1}::${type}[]`);
+/** Returns the types of a table's columns in PostgreSQL. */
+async function columnTypes(sql: Sql, table: string): Promise<ReadonlyMap<string, string>> {
+  const columns = await sql.query(
+    Column,
+    `select attname as name, format_type(atttypid, null) as type from pg_attribute
+      where attrelid = $1::text::regclass and attnum > 0 and not attisdropped`,
+    [table],
+  );
+  return new Map(columns.map(({ name, type }) => [name, type]));
+}
+
+async function insert(
+  sql: Sql,
+  table: string,
+  types: ReadonlyMap<string, string>,
+  rows: readonly Row[],
+): Promise<void> {
+  const columns = Object.keys(rows[0] ?? {}).map((name) => {
+    const type = types.get(name);
+    if (type === undefined) throw new Error(`The table ${table} has no column ${name} in PostgreSQL.`);
+    return { name, type };
+  });
+  const arrays = columns.map(({ type }, index) => `$${index + 1}::${type}[]`);
   await sql.run(
-    `insert into ${name} (${names.join(", ")}) overriding system value select * from unnest(${types.join(", ")})`,
-    Object.entries(columns).map(([column, type]) => rows.map((row) => toPostgres(row[column], type))),
+    `insert into ${table} (${columns.map(({ name }) => name).join(", ")}) overriding system value
+      select * from unnest(${arrays.join(", ")})`,
+    columns.map(({ name, type }) => rows.map((row) => toPostgres(row[name], type))),
   );
 }
 
-function toPostgres(value: unknown, type: ColumnType): unknown {
+function toPostgres(value: unknown, type: string): unknown {
   if (type === "boolean") return value === 1;
   if (value instanceof Uint8Array) return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
   return value ?? null;

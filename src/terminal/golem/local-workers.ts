@@ -12,7 +12,6 @@ import type { CommandContext } from "./command-context.ts";
 
 export interface LocalWorker {
   worker: WorkerDefinition;
-  /** The path of the worker file. */
   path: string;
   /** True if the file is part of the checkout. */
   isOwn: boolean;
@@ -92,7 +91,6 @@ function undefinedIfMissing(cause: unknown, path: string): undefined {
   throw code === undefined ? cause : new UserError(`${path} cannot be read (${code}).`, { cause });
 }
 
-/** Returns the output of `golem workers`. */
 export async function listWorkers({ cwd, env, output }: CommandContext): Promise<string> {
   const { workersDirectory } = readLocalConfig(env);
   const root = await findRoot(cwd).catch((error) => {

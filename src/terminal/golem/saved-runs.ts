@@ -42,7 +42,9 @@ export class SavedRuns {
 
   /** Opens a new run, or one to resume. Rejects with a UserError if another process uses it or it cannot be saved. */
   async open(id: string): Promise<SavedRun> {
-    for (const other of this.ids()) if (other !== id && this.#isExpired(other)) this.delete(other);
+    const expiredBefore = Date.now() - retentionMs;
+    const expired = this.ids().filter((other) => other !== id && this.#modifiedAt(`${other}.db`) < expiredBefore);
+    for (const other of expired) this.delete(other);
     const store = await openSqliteStore(this.#database(id)).catch((error) => {
       if (!(error instanceof DatabaseInUseError)) throw error;
       throw new UserError(`The run ${id} is open in another terminal.`, { cause: error });
@@ -83,7 +85,6 @@ export class SavedRuns {
     );
   }
 
-  /** Deletes a run. */
   delete(id: string): void {
     for (const suffix of [".db", ".db-wal", ".db-shm", ".db.lock", ".base"]) {
       rmSync(join(this.#folder, id + suffix), { force: true });
@@ -98,10 +99,6 @@ export class SavedRuns {
   #modifiedAt(name: string): number {
     const files = [name, `${name}-wal`].map((file) => statSync(join(this.#folder, file), { throwIfNoEntry: false }));
     return Math.max(...files.map((file) => file?.mtimeMs ?? 0));
-  }
-
-  #isExpired(id: string): boolean {
-    return this.#modifiedAt(`${id}.db`) < Date.now() - retentionMs;
   }
 }
 

@@ -19,7 +19,6 @@ export interface Terminal {
    * `commands`, slash commands are executed instead of returned.
    */
   ask(question: string, options?: { commands?: boolean; isProse?: boolean }): Promise<string | undefined>;
-  /** Returns a signal that Ctrl+C aborts. */
   interruptSignal(): AbortSignal;
   /** Makes the next Ctrl+C count as the first one again. */
   resetInterrupt(): void;
