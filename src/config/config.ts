@@ -62,7 +62,6 @@ export interface Config {
   approvalTimeoutMs: number;
   /** How long data is kept; `runMs` is undefined where the logs of all runs are kept. */
   retention: { runMs: number | undefined; deliveryMs: number };
-  /** Runs per hour. */
   runsPerHour: { person: number; repository: number };
   statusIntervalMs: number;
   shutdownGraceMs: number;

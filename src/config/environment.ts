@@ -75,8 +75,21 @@ export function secretsIn(environment: Record<string, string | undefined>): stri
   return found.filter((value) => value !== "");
 }
 
-/** The environment variables of the server, with their defaults. The names follow Probot and the AI SDK's providers. */
-export const Environment = z.object({
+/** The variables that are needed before an App is configured: the listening address and the GitHub in use. */
+const serverVariables = {
+  PORT: integer(0, 65_535).default(3000).describe("a number from 0 to 65535"),
+  HOST: z.string().default("localhost"),
+  WEBHOOK_PATH: z.string().startsWith("/").default("/api/github/webhooks").describe("a path that begins with /"),
+  GHE_HOST: z
+    .string()
+    .regex(/^(\[[0-9a-f:]+\]|[^\s/:@]+)(:\d{1,5})?$/i)
+    .optional()
+    .describe("a host name without https:// and path, such as github.example.com"),
+  GHE_PROTOCOL: z.enum(["http", "https"]).default("https"),
+};
+
+/** The variables of the App, and of the database and the pages of its server. */
+const appVariables = {
   APP_ID: z
     .string()
     .regex(/^\d+$/)
@@ -84,23 +97,26 @@ export const Environment = z.object({
   PRIVATE_KEY: optionalSecret(),
   PRIVATE_KEY_PATH: z.string().optional(),
   WEBHOOK_SECRET: z.string().register(secretVariables, wholeValue),
-  PORT: integer(0, 65_535).default(3000).describe("a number from 0 to 65535"),
-  HOST: z.string().default("localhost"),
-  WEBHOOK_PATH: z.string().startsWith("/").default("/api/github/webhooks").describe("a path that begins with /"),
-  LOG_LEVEL: z.enum(["trace", "debug", "info", "warn", "error", "fatal", "silent"]).default("info"),
-  GHE_HOST: z
-    .string()
-    .regex(/^(\[[0-9a-f:]+\]|[^\s/:@]+)(:\d{1,5})?$/i)
-    .optional()
-    .describe("a host name without https:// and path, such as github.example.com"),
-  GHE_PROTOCOL: z.enum(["http", "https"]).default("https"),
   WEBHOOK_PROXY_URL: optionalUrl(),
   /** The public URL of this server. Run pages are off without it. */
   GOLEM_FORGE_URL: optional(origin),
   /** The App's OAuth client. People sign in on run pages with it. */
   GITHUB_CLIENT_ID: z.string().optional(),
   GITHUB_CLIENT_SECRET: optionalSecret(),
+  DATABASE_URL: z
+    .string()
+    .refine((text) => /^(file:|sqlite:|[./])/.test(text) || readPostgresUrl(text) !== undefined)
+    .default("file:./data/golem-forge.db")
+    .describe(
+      "the path of a SQLite file, such as file:./data/golem-forge.db, or postgres://user:password@host:5432/database, with the password percent-encoded",
+    )
+    .register(secretVariables, { extract: (value) => readPostgresUrl(value)?.passwords ?? [] }),
+  /** Concurrent runs per repository, across all replicas. Default: unlimited. */
+  GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE: optional(integer(1, 1_000_000).describe("a whole number of 1 or more")),
+};
 
+/** The variables that also apply on a developer's machine. */
+const localVariables = {
   GOLEM_FORGE_MODEL: z
     .string()
     .regex(/^[a-z][a-z0-9-]*:.+$/)
@@ -114,52 +130,10 @@ export const Environment = z.object({
   /** An OpenAI-compatible endpoint, such as a local model server. Its models are named `compatible:<name>`. */
   OPENAI_COMPATIBLE_BASE_URL: optionalUrl(),
   OPENAI_COMPATIBLE_API_KEY: optionalSecret(),
-
-  DATABASE_URL: z
-    .string()
-    .refine((text) => /^(file:|sqlite:|[./])/.test(text) || readPostgresUrl(text) !== undefined)
-    .default("file:./data/golem-forge.db")
-    .describe(
-      "the path of a SQLite file, such as file:./data/golem-forge.db, or postgres://user:password@host:5432/database, with the password percent-encoded",
-    )
-    .register(secretVariables, { extract: (value) => readPostgresUrl(value)?.passwords ?? [] }),
-
   /** The folder of the deployment's workers. Default: the included workers. */
   GOLEM_FORGE_WORKERS: z.string().optional(),
   /** The file of the deployment's policy. Default: the built-in policy. */
   GOLEM_FORGE_POLICY: z.string().optional(),
-  /** The repositories that are served. Default: all repositories on which the App is installed. */
-  GOLEM_FORGE_REPOSITORIES: optional(repositories),
-  GOLEM_FORGE_ALLOW_APP_COMMENTS: z
-    .enum(["true", "false"])
-    .default("false")
-    .transform((text) => text === "true"),
-  /** The repositories whose `tools.ts` may run. Default: none. */
-  GOLEM_FORGE_CUSTOM_TOOLS_FROM: optional(repositories),
-  /** Hours until an unanswered approval request expires. */
-  GOLEM_FORGE_APPROVAL_HOURS: number
-    .pipe(z.number().positive().max(720))
-    .default(72)
-    .describe("a number of hours, above 0 and at most 720"),
-  /** Days to keep the log, files and approvals of a run after it has ended. Default: always. */
-  GOLEM_FORGE_KEEP_RUN_DAYS: optional(
-    number.pipe(z.number().positive().max(36_500)).describe("a number of days, above 0"),
-  ),
-  /** Days in which a repeated delivery is recognized. GitHub can repeat one for three days. */
-  GOLEM_FORGE_KEEP_DELIVERY_DAYS: integer(4, 3_650).default(30).describe("a whole number of days, 4 or more"),
-  /** Runs per person and hour. */
-  GOLEM_FORGE_RUNS_PER_HOUR: integer(1, 1_000_000).default(20).describe("a whole number of 1 or more"),
-  /** Seconds to finish work after SIGTERM. The rest is resumed at the next start. */
-  GOLEM_FORGE_STOP_SECONDS: integer(0, 3_600).default(20).describe("a whole number of seconds, at most 3600"),
-  /** Runs per repository and hour. */
-  GOLEM_FORGE_REPOSITORY_RUNS_PER_HOUR: integer(1, 1_000_000).default(100).describe("a whole number of 1 or more"),
-  /** Concurrent runs per repository, across all replicas. Default: unlimited. */
-  GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE: optional(integer(1, 1_000_000).describe("a whole number of 1 or more")),
-  /** Minimum milliseconds between two edits of a status comment. */
-  GOLEM_FORGE_STATUS_INTERVAL_MS: milliseconds.default(4_000).describe(String(milliseconds.description)),
-  /** Milliseconds between two writes to GitHub. Default: the pace that GitHub recommends. */
-  GOLEM_FORGE_WRITE_INTERVAL_MS: optional(milliseconds),
-
   /** `off` never runs code of a repository on this machine. */
   GOLEM_FORGE_SANDBOX: z.enum(["auto", "off"]).default("auto"),
   /** The uid of sandboxed code if this process is root. No other process may use it. */
@@ -187,7 +161,40 @@ export const Environment = z.object({
   BRAVE_API_KEY: optionalSecret(),
   TAVILY_API_KEY: optionalSecret(),
   EXA_API_KEY: optionalSecret(),
+};
 
+/** The variables of every deployment: servers and jobs. */
+const deploymentVariables = {
+  LOG_LEVEL: z.enum(["trace", "debug", "info", "warn", "error", "fatal", "silent"]).default("info"),
+  /** The repositories that are served. Default: all repositories on which the App is installed. */
+  GOLEM_FORGE_REPOSITORIES: optional(repositories),
+  GOLEM_FORGE_ALLOW_APP_COMMENTS: z
+    .enum(["true", "false"])
+    .default("false")
+    .transform((text) => text === "true"),
+  /** The repositories whose `tools.ts` may run. Default: none. */
+  GOLEM_FORGE_CUSTOM_TOOLS_FROM: optional(repositories),
+  /** Hours until an unanswered approval request expires. */
+  GOLEM_FORGE_APPROVAL_HOURS: number
+    .pipe(z.number().positive().max(720))
+    .default(72)
+    .describe("a number of hours, above 0 and at most 720"),
+  /** Days to keep the log, files and approvals of a run after it has ended. Default: always. */
+  GOLEM_FORGE_KEEP_RUN_DAYS: optional(
+    number.pipe(z.number().positive().max(36_500)).describe("a number of days, above 0"),
+  ),
+  /** Days in which a repeated delivery is recognized. GitHub can repeat one for three days. */
+  GOLEM_FORGE_KEEP_DELIVERY_DAYS: integer(4, 3_650).default(30).describe("a whole number of days, 4 or more"),
+  /** Runs per person and hour. */
+  GOLEM_FORGE_RUNS_PER_HOUR: integer(1, 1_000_000).default(20).describe("a whole number of 1 or more"),
+  /** Seconds to finish work after SIGTERM. The rest is resumed at the next start. */
+  GOLEM_FORGE_STOP_SECONDS: integer(0, 3_600).default(20).describe("a whole number of seconds, at most 3600"),
+  /** Runs per repository and hour. */
+  GOLEM_FORGE_REPOSITORY_RUNS_PER_HOUR: integer(1, 1_000_000).default(100).describe("a whole number of 1 or more"),
+  /** Minimum milliseconds between two edits of a status comment. */
+  GOLEM_FORGE_STATUS_INTERVAL_MS: milliseconds.default(4_000).describe(String(milliseconds.description)),
+  /** Milliseconds between two writes to GitHub. Default: the pace that GitHub recommends. */
+  GOLEM_FORGE_WRITE_INTERVAL_MS: optional(milliseconds),
   /** The token that a scrape of `/metrics` has to send as `Authorization: Bearer <token>`. Without it there is no `/metrics`. */
   GOLEM_FORGE_METRICS_TOKEN: optional(z.string().min(16).describe("a secret of at least 16 characters")).register(
     secretVariables,
@@ -214,65 +221,24 @@ export const Environment = z.object({
   OTEL_METRIC_EXPORT_INTERVAL: integer(1, 3_600_000).default(60_000).describe("a whole number of milliseconds"),
   /** `true` turns traces and metrics off. */
   OTEL_SDK_DISABLED: z.enum(["true", "false"]).default("false"),
-});
+};
+
+/** The environment variables of the server, with their defaults. The names follow Probot and the AI SDK's providers. */
+export const Environment = z.object({ ...appVariables, ...serverVariables, ...localVariables, ...deploymentVariables });
 export type Environment = z.infer<typeof Environment>;
 
 /** The variables that apply on a developer's machine. The others are not validated there. */
-export const LocalEnvironment = Environment.pick({
-  GOLEM_FORGE_MODEL: true,
-  GOLEM_FORGE_POLICY: true,
-  ANTHROPIC_API_KEY: true,
-  ANTHROPIC_BASE_URL: true,
-  OPENAI_API_KEY: true,
-  OPENAI_BASE_URL: true,
-  GOOGLE_GENERATIVE_AI_API_KEY: true,
-  OPENAI_COMPATIBLE_BASE_URL: true,
-  OPENAI_COMPATIBLE_API_KEY: true,
-  GOLEM_FORGE_WORKERS: true,
-  GOLEM_FORGE_SANDBOX: true,
-  GOLEM_FORGE_SANDBOX_UID: true,
-  GOLEM_FORGE_SANDBOX_DIRECTORY: true,
-  GOLEM_FORGE_SANDBOX_TOOL_PATHS: true,
-  GOLEM_FORGE_SANDBOX_MEMORY_MB: true,
-  GOLEM_FORGE_SANDBOX_DISK_MB: true,
-  GOLEM_FORGE_PRIVATE_REGISTRIES: true,
-  GOLEM_FORGE_REMOTE_SANDBOX: true,
-  GOLEM_FORGE_WEB_PRIVATE_HOSTS: true,
-  SEARXNG_URL: true,
-  BRAVE_API_KEY: true,
-  TAVILY_API_KEY: true,
-  EXA_API_KEY: true,
-});
+export const LocalEnvironment = z.object(localVariables);
 export type LocalEnvironment = z.infer<typeof LocalEnvironment>;
 
 /** The variables of the listening address and of the GitHub in use. They are needed before an App is configured. */
-export const ServerEnvironment = Environment.pick({
-  PORT: true,
-  HOST: true,
-  WEBHOOK_PATH: true,
-  GHE_HOST: true,
-  GHE_PROTOCOL: true,
-});
+export const ServerEnvironment = z.object(serverVariables);
 export type ServerEnvironment = z.infer<typeof ServerEnvironment>;
 
 /** The variables of a job of GitHub Actions. The runner sets those that begin with `GITHUB_`, but for the token. */
-export const ActionEnvironment = Environment.omit({
-  APP_ID: true,
-  PRIVATE_KEY: true,
-  PRIVATE_KEY_PATH: true,
-  WEBHOOK_SECRET: true,
-  PORT: true,
-  HOST: true,
-  WEBHOOK_PATH: true,
-  GHE_HOST: true,
-  GHE_PROTOCOL: true,
-  WEBHOOK_PROXY_URL: true,
-  GOLEM_FORGE_URL: true,
-  GITHUB_CLIENT_ID: true,
-  GITHUB_CLIENT_SECRET: true,
-  DATABASE_URL: true,
-  GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE: true,
-}).extend({
+export const ActionEnvironment = z.object({
+  ...localVariables,
+  ...deploymentVariables,
   GITHUB_TOKEN: z.string().register(secretVariables, wholeValue),
   GITHUB_REPOSITORY: z
     .string()
