@@ -13,7 +13,6 @@ interface Applied {
   ledger?: LedgerDraft;
 }
 
-/** Applies an answer to an approval. */
 export function applyDecision(approval: Approval | undefined, decision: Decision): Applied {
   if (!approval) return { result: { kind: "unknown" } };
   if (approval.status !== "pending") return { result: { kind: "settled", approval } };

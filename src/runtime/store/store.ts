@@ -79,7 +79,6 @@ export interface RunRow extends RunSummaryRow {
   snapshot: WorkerSnapshot;
   /** Incremented by every advance. */
   version: number;
-  /** The number of stored change sets. */
   changeSets: number;
 }
 
@@ -353,7 +352,6 @@ export interface Store extends DeliveryStore {
     dueAt: number,
     options?: { isUncounted?: boolean; problem?: EffectProblem },
   ): Promise<void>;
-  /** Returns the problem of the next effect in one of the run's queues. */
   effectProblem(runId: string): Promise<EffectProblem | undefined>;
 
   /** Returns the runs with an unseen event or a due effect at that time. */

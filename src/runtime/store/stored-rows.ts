@@ -30,6 +30,21 @@ import type {
 /** The number of deliveries that one transaction removes, so that others do not wait for long. */
 export const maxRemovedDeliveries = 500;
 
+/**
+ * Selects the root of a tree that ended before a time and has no effects left, and one of its children whose log was not
+ * removed. The arguments are the placeholders of the time and of the root.
+ */
+export const expiredRun = {
+  root: (endedBefore: string) => `select id from runs as root
+    where parent_id is null and status = 'done' and log_removed_at is null and updated_at < ${endedBefore}
+      and not exists (select 1 from effects where run_id = root.id)
+      and not exists (select 1 from runs as child where child.root_id = root.id and child.parent_id is not null
+        and (child.status <> 'done' or exists (select 1 from effects where run_id = child.id)))
+    order by updated_at limit 1`,
+  child: (rootId: string) =>
+    `select id from runs where root_id = ${rootId} and parent_id is not null and log_removed_at is null limit 1`,
+};
+
 /** The delay before unreadable data is tried again: a newer release may be running by then. */
 export const unreadableRetryMs = 10 * 60_000;
 
@@ -337,7 +352,6 @@ export function countedState({ status, snapshot }: Pick<Advance, "status" | "sna
   return status === "waiting" ? stateName(snapshot) : "working";
 }
 
-/** The rows of a backlog. */
 export const BacklogColumns = {
   run: z.object({ state: z.string(), count: z.number() }),
   effects: z.object({

@@ -122,7 +122,6 @@ function load({ secret, scope }: GitStoreOptions, saved: RefState | undefined, h
   return { database: openRecordedDatabase({ image, changesets }), header, journalBytes, imageBytes: image.length };
 }
 
-/** See `openGitStore`. */
 export class GitStore {
   readonly store: Store;
   readonly dispatch: Dispatch;

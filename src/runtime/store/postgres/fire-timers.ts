@@ -12,11 +12,6 @@ import { lockRuns } from "./runs.ts";
 /** The number of timers and approvals handled in one transaction. */
 const batchSize = 500;
 
-interface FiredTimers {
-  runIds: string[];
-  hasMore: boolean;
-}
-
 const DueTimer = z.object({ runId: z.string() });
 const ExpiringApproval = z.object({ runId: z.string(), id: z.string() });
 
@@ -33,7 +28,7 @@ export async function bringForward(sql: Sql, now: number): Promise<Outcome<undef
  * Appends the events of due timers and expired approvals, earliest first. Each timer fires once, even if several
  * replicas do this at the same time. Timers and approvals that this release cannot read are left to another one.
  */
-export async function fireTimers(sql: Sql, now: number): Promise<Outcome<FiredTimers>> {
+export async function fireTimers(sql: Sql, now: number): Promise<Outcome<{ runIds: string[]; hasMore: boolean }>> {
   const names = TimerColumns.shape.timer.options;
   const [due, late] = await Promise.all([
     sql.query(

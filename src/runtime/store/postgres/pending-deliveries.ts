@@ -78,11 +78,6 @@ export async function nextDeliveryInMs(sql: Pick<Sql, "query">): Promise<number 
   return row?.due ?? undefined;
 }
 
-interface DeliveryPart {
-  guid: string;
-  part: string;
-}
-
 /** Stores a delivery. Returns false if it was already stored. */
 export async function ingest(sql: Sql, delivery: Parameters<Store["ingest"]>[0]): Promise<Outcome<boolean>> {
   const { deliveryId, run, events, effects = [] } = delivery;
@@ -100,7 +95,11 @@ export async function ingest(sql: Sql, delivery: Parameters<Store["ingest"]>[0])
 }
 
 /** Adds a delivery. Returns false if it is known. A concurrent transaction that adds the same one waits. */
-export async function addDelivery(sql: Sql, { guid, part }: DeliveryPart, now: number): Promise<boolean> {
+export async function addDelivery(
+  sql: Sql,
+  { guid, part }: { guid: string; part: string },
+  now: number,
+): Promise<boolean> {
   const added = await sql.run(
     "insert into deliveries (guid, part, received_at) values ($1, $2, $3) on conflict do nothing",
     [guid, part, now],

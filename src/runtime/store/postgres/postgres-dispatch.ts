@@ -5,12 +5,6 @@ import type { JobQueue, QueueJob, WaitingRun } from "./job-queue.ts";
 import type { PostgresConnection } from "./postgres-connection.ts";
 import { joinReplicas, type Release, type Replica, RunLeases } from "./replicas.ts";
 
-export interface PostgresDispatchOptions {
-  connection: PostgresConnection;
-  queue: JobQueue;
-  onError: (error: unknown) => void;
-}
-
 /** The interval for checking for dead replicas and, in case a notification was lost, for jobs. */
 const pollMs = 500;
 const heartbeatMs = 2_000;
@@ -46,7 +40,11 @@ export class PostgresDispatch implements Dispatch {
   #isDetached = false;
   readonly #timers: NodeJS.Timeout[] = [];
 
-  constructor({ connection, queue, onError }: PostgresDispatchOptions) {
+  constructor({
+    connection,
+    queue,
+    onError,
+  }: { connection: PostgresConnection; queue: JobQueue; onError: (error: unknown) => void }) {
     this.#connection = connection;
     this.#queue = queue;
     this.#leases = new RunLeases(connection, queue);
@@ -74,7 +72,7 @@ export class PostgresDispatch implements Dispatch {
     this.#target = target;
     await this.#join();
     this.#timers.push(setInterval(() => void this.#poll().catch(this.#onError), pollMs));
-    this.#timers.push(setInterval(() => void this.#sendHeartbeat().catch(this.#onError), heartbeatMs));
+    this.#timers.push(setInterval(() => void this.#renew([...this.#held.values()]).catch(this.#onError), heartbeatMs));
     this.#places?.start();
     await this.#reclaimAndAcquire([]);
   }
@@ -258,10 +256,6 @@ export class PostgresDispatch implements Dispatch {
     } finally {
       await this.#leases.giveBack(holder, runId);
     }
-  }
-
-  async #sendHeartbeat(): Promise<void> {
-    await this.#renew([...this.#held.values()]);
   }
 
   /** Sends a heartbeat for these leases. Revokes those that another replica has taken over. */

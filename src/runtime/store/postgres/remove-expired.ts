@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { ExpiredData } from "#runtime/store/store.ts";
-import { maxRemovedDeliveries } from "#runtime/store/stored-rows.ts";
+import { expiredRun, maxRemovedDeliveries } from "#runtime/store/stored-rows.ts";
 import type { Outcome, Sql } from "./postgres-connection.ts";
 import { lockRuns } from "./runs.ts";
 
@@ -36,21 +36,9 @@ export async function removeExpired(
 
 /** Returns a run of a tree that ended before this time and has no effects left. Children come before their root. */
 async function findExpired(sql: Sql, endedBefore: number): Promise<string | undefined> {
-  const [root] = await sql.query(
-    Id,
-    `select id from runs as root where parent_id is null and status = 'done' and log_removed_at is null
-        and updated_at < $1 and not exists (select 1 from effects where run_id = root.id)
-        and not exists (select 1 from runs as child where child.root_id = root.id and child.parent_id is not null
-          and (child.status <> 'done' or exists (select 1 from effects where run_id = child.id)))
-      order by updated_at limit 1`,
-    [endedBefore],
-  );
+  const [root] = await sql.query(Id, expiredRun.root("$1"), [endedBefore]);
   if (!root) return undefined;
-  const [child] = await sql.query(
-    Id,
-    "select id from runs where root_id = $1 and parent_id is not null and log_removed_at is null limit 1",
-    [root.id],
-  );
+  const [child] = await sql.query(Id, expiredRun.child("$1"), [root.id]);
   return child?.id ?? root.id;
 }
 

@@ -8,21 +8,15 @@ import {
   readApproval,
   serializeRecord,
 } from "#runtime/store/stored-rows.ts";
-import type { SqliteConnection } from "./sqlite-connection.ts";
+import { Table } from "./sqlite-connection.ts";
 
 const Count = z.object({ count: z.number() });
 const Due = z.object({ due: z.number() });
 
 /** The approvals. A status never becomes `pending` again. */
-export class ApprovalsTable {
-  readonly #sql: SqliteConnection;
-
-  constructor(sql: SqliteConnection) {
-    this.#sql = sql;
-  }
-
+export class ApprovalsTable extends Table {
   insert(approval: Approval): void {
-    this.#sql.run(
+    this.sql.run(
       `insert into approvals (id, run_id, root_id, status, expires_at, approval)
         values (:id, :runId, :rootId, :status, :expiresAt, :approval)`,
       {
@@ -37,12 +31,12 @@ export class ApprovalsTable {
   }
 
   find(id: string): Approval | undefined {
-    const row = this.#sql.get(ApprovalColumns, "select id, status, approval from approvals where id = :id", { id });
+    const row = this.sql.get(ApprovalColumns, "select id, status, approval from approvals where id = :id", { id });
     return row && readApproval(row);
   }
 
   ofRoot(rootId: string): Approval[] {
-    return this.#sql
+    return this.sql
       .all(ApprovalColumns, "select id, status, approval from approvals where root_id = :rootId order by number", {
         rootId,
       })
@@ -51,7 +45,7 @@ export class ApprovalsTable {
 
   /** Returns the rows of expired pending approvals, ordered by their expiry. */
   expired(now: number): z.infer<typeof ApprovalColumns>[] {
-    return this.#sql.all(
+    return this.sql.all(
       ApprovalColumns,
       "select id, status, approval from approvals where status = 'pending' and expires_at <= :now order by expires_at",
       { now },
@@ -59,24 +53,23 @@ export class ApprovalsTable {
   }
 
   countPending(): number {
-    return this.#sql.get(Count, "select count(*) as count from approvals where status = 'pending'")?.count ?? 0;
+    return this.sql.get(Count, "select count(*) as count from approvals where status = 'pending'")?.count ?? 0;
   }
 
   nextExpiry(): number | undefined {
-    return this.#sql.get(
+    return this.sql.get(
       Due,
       "select expires_at as due from approvals where status = 'pending' order by expires_at limit 1",
     )?.due;
   }
 
-  /** Postpones the expiry of a pending approval. */
   postponeExpiry(id: string, expiresAt: number): void {
-    this.#sql.run("update approvals set expires_at = :expiresAt where id = :id", { id, expiresAt });
+    this.sql.run("update approvals set expires_at = :expiresAt where id = :id", { id, expiresAt });
   }
 
   /** Stores a changed approval. */
   save(approval: Approval): void {
-    this.#sql.run("update approvals set status = :status, approval = :approval where id = :id", {
+    this.sql.run("update approvals set status = :status, approval = :approval where id = :id", {
       id: approval.id,
       status: approval.status,
       approval: serializeRecord(approval),
@@ -85,7 +78,7 @@ export class ApprovalsTable {
 
   /** Withdraws the pending approvals of a run, and returns those that this release can read. */
   withdraw(runId: string): Approval[] {
-    const rows = this.#sql.all(
+    const rows = this.sql.all(
       ApprovalColumns,
       `update approvals set status = 'withdrawn' where run_id = :runId and status = 'pending'
         returning id, status, approval`,
@@ -95,7 +88,7 @@ export class ApprovalsTable {
   }
 
   removeOf(runId: string): void {
-    this.#sql.run(
+    this.sql.run(
       "delete from approvals where run_id = :runId and root_id = (select root_id from runs where id = :runId)",
       { runId },
     );
@@ -103,21 +96,15 @@ export class ApprovalsTable {
 }
 
 /** The append-only ledger of approvals. Triggers refuse to change or delete an entry. */
-export class LedgerTable {
-  readonly #sql: SqliteConnection;
-
-  constructor(sql: SqliteConnection) {
-    this.#sql = sql;
-  }
-
+export class LedgerTable extends Table {
   append(drafts: readonly LedgerDraft[]): void {
     if (drafts.length === 0) return;
-    const last = this.#sql.get(
+    const last = this.sql.get(
       LedgerColumns,
       "select number, hash, entry from ledger where number = (select max(number) from ledger)",
     );
     for (const { number, hash, entry } of chainEntries(drafts, last)) {
-      this.#sql.run("insert into ledger (number, hash, entry) values (:number, :hash, :entry)", {
+      this.sql.run("insert into ledger (number, hash, entry) values (:number, :hash, :entry)", {
         number,
         hash,
         entry,
@@ -127,6 +114,6 @@ export class LedgerTable {
 
   read(after: number, limit: number): StoredLedgerEntry[] {
     const sql = "select number, hash, entry from ledger where number > :after order by number limit :limit";
-    return this.#sql.all(LedgerColumns, sql, { after, limit });
+    return this.sql.all(LedgerColumns, sql, { after, limit });
   }
 }

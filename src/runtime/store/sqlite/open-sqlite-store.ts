@@ -46,7 +46,7 @@ import { ChangesTable } from "./changes-table.ts";
 import { openMemoryConnection, openReadOnlyConnection, openSqliteConnection } from "./open-database.ts";
 import { DeliveriesTable, LocationsTable, PendingDeliveriesTable, UsageTable } from "./repository-tables.ts";
 import { EffectsTable, EventsTable, RunsTable } from "./run-tables.ts";
-import { GroupCommits, type SqliteConnection } from "./sqlite-connection.ts";
+import { GroupCommits, type SqliteConnection, Table } from "./sqlite-connection.ts";
 
 /**
  * Opens the store in a SQLite file, which is created with its folder if it does not exist. Only one process can use a
@@ -164,32 +164,17 @@ const Due = z.object({ due: z.number() });
 const isKnownTimer = `timer in (${TimerColumns.shape.timer.options.map((name) => `'${name}'`).join(", ")})`;
 
 /** The tables of the database, and the transactions that touch several of them. */
-class Tables {
-  readonly #sql: SqliteConnection;
-  readonly runs: RunsTable;
-  readonly events: EventsTable;
-  readonly effects: EffectsTable;
-  readonly approvals: ApprovalsTable;
-  readonly changes: ChangesTable;
-  readonly deliveries: DeliveriesTable;
-  readonly pendingDeliveries: PendingDeliveriesTable;
-  readonly locations: LocationsTable;
-  readonly ledger: LedgerTable;
-  readonly usage: UsageTable;
-
-  constructor(sql: SqliteConnection) {
-    this.#sql = sql;
-    this.runs = new RunsTable(sql);
-    this.events = new EventsTable(sql);
-    this.effects = new EffectsTable(sql);
-    this.approvals = new ApprovalsTable(sql);
-    this.changes = new ChangesTable(sql);
-    this.deliveries = new DeliveriesTable(sql);
-    this.pendingDeliveries = new PendingDeliveriesTable(sql);
-    this.locations = new LocationsTable(sql);
-    this.ledger = new LedgerTable(sql);
-    this.usage = new UsageTable(sql);
-  }
+class Tables extends Table {
+  readonly runs = new RunsTable(this.sql);
+  readonly events = new EventsTable(this.sql);
+  readonly effects = new EffectsTable(this.sql);
+  readonly approvals = new ApprovalsTable(this.sql);
+  readonly changes = new ChangesTable(this.sql);
+  readonly deliveries = new DeliveriesTable(this.sql);
+  readonly pendingDeliveries = new PendingDeliveriesTable(this.sql);
+  readonly locations = new LocationsTable(this.sql);
+  readonly ledger = new LedgerTable(this.sql);
+  readonly usage = new UsageTable(this.sql);
 
   ingest({ deliveryId, run, events, effects = [] }: Parameters<Store["ingest"]>[0]): boolean {
     const now = Date.now();
@@ -287,17 +272,17 @@ class Tables {
     const ofRunAhead =
       "due_at > :now and exists (select 1 from runs where id = run_id and updated_at > :now + :toleranceMs)";
     const values = { now, toleranceMs: clockToleranceMs };
-    this.#sql.run(`update effects set due_at = :now where claimed = 0 and ${ofRunAhead}`, values);
-    this.#sql.run(`update timers set due_at = :now where ${ofRunAhead}`, values);
+    this.sql.run(`update effects set due_at = :now where claimed = 0 and ${ofRunAhead}`, values);
+    this.sql.run(`update timers set due_at = :now where ${ofRunAhead}`, values);
   }
 
   fireTimers(now: number): string[] {
-    const due = this.#sql.all(
+    const due = this.sql.all(
       TimerColumns,
       `select run_id as runId, timer, due_at as dueAt from timers where due_at <= :now and ${isKnownTimer} order by due_at`,
       { now },
     );
-    this.#sql.run(`delete from timers where due_at <= :now and ${isKnownTimer}`, { now });
+    this.sql.run(`delete from timers where due_at <= :now and ${isKnownTimer}`, { now });
     for (const { runId, timer } of due) this.events.append({ runId, event: { type: "timer.due", timer } }, now);
 
     const expired = this.approvals.expired(now).flatMap((row) => this.#expire(row, now));
@@ -305,7 +290,7 @@ class Tables {
   }
 
   runsWithEvents(): string[] {
-    return this.#sql
+    return this.sql
       .all(Id, "select id from runs where last_event > last_seen_event and status <> 'done'")
       .map(({ id }) => id);
   }
@@ -320,7 +305,7 @@ class Tables {
   }
 
   nextDueAt(): number | undefined {
-    const timer = this.#sql.get(
+    const timer = this.sql.get(
       Due,
       `select due_at as due from timers where ${isKnownTimer} order by due_at limit 1`,
     )?.due;
@@ -329,7 +314,7 @@ class Tables {
   }
 
   findPost(name: string): Post | undefined {
-    const row = this.#sql.get(
+    const row = this.sql.get(
       PostColumns,
       "select comment_id as commentId, updated_at as updatedAt, shown from posts where name = :name",
       { name },
@@ -351,19 +336,19 @@ class Tables {
   forget(rootId: string): RunSpec | undefined {
     const root = this.runs.find(rootId);
     // Every other post is named after a run, and the ids of children begin with that of their root.
-    this.#sql.run(
+    this.sql.run(
       `delete from posts where instr(name, '/' || :rootId) > 0
         or name in (select 'approval/' || id from approvals where root_id = :rootId)`,
       { rootId },
     );
-    for (const { id: runId } of this.#sql.all(Id, "select id from runs where root_id = :rootId", { rootId })) {
-      this.#sql.run("delete from timers where run_id = :runId", { runId });
-      this.#sql.run("delete from effects where run_id = :runId", { runId });
+    for (const { id: runId } of this.sql.all(Id, "select id from runs where root_id = :rootId", { rootId })) {
+      this.sql.run("delete from timers where run_id = :runId", { runId });
+      this.sql.run("delete from effects where run_id = :runId", { runId });
       this.events.removeLog(runId);
       this.approvals.removeOf(runId);
       this.changes.remove(runId);
-      this.#sql.run("delete from specs where run_id = :runId", { runId });
-      this.#sql.run("delete from runs where id = :runId", { runId });
+      this.sql.run("delete from specs where run_id = :runId", { runId });
+      this.sql.run("delete from runs where id = :runId", { runId });
     }
     return root && !root.unreadable ? root.spec : undefined;
   }
@@ -376,10 +361,10 @@ class Tables {
   /** A timer that is both cleared and set ends up set. */
   #setTimers({ runId, timers = {} }: Advance): void {
     for (const timer of timers.clear ?? []) {
-      this.#sql.run("delete from timers where run_id = :runId and timer = :timer", { runId, timer });
+      this.sql.run("delete from timers where run_id = :runId and timer = :timer", { runId, timer });
     }
     for (const { timer, dueAt } of timers.set ?? []) {
-      this.#sql.run(
+      this.sql.run(
         `insert into timers (run_id, timer, due_at) values (:runId, :timer, :dueAt)
           on conflict (run_id, timer) do update set due_at = excluded.due_at`,
         { runId, timer, dueAt },
@@ -388,7 +373,7 @@ class Tables {
   }
 
   #savePost({ name, commentId, shown }: NonNullable<EffectCompletion["posts"]>[number], now: number): void {
-    this.#sql.run(
+    this.sql.run(
       `insert into posts (name, comment_id, updated_at, shown) values (:name, :commentId, :now, :shown)
         on conflict (name) do update
           set comment_id = excluded.comment_id, updated_at = excluded.updated_at, shown = excluded.shown`,

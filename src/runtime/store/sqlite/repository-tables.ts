@@ -12,27 +12,21 @@ import {
   readDailyCosts,
   readDelivery,
 } from "#runtime/store/stored-rows.ts";
-import type { SqliteConnection } from "./sqlite-connection.ts";
+import { Table } from "./sqlite-connection.ts";
 
 const Result = z.object({ result: z.string().nullable() });
 
 /** The stored deliveries, with the result of each part, so that nothing is processed twice. */
-export class DeliveriesTable {
-  readonly #sql: SqliteConnection;
-
-  constructor(sql: SqliteConnection) {
-    this.#sql = sql;
-  }
-
+export class DeliveriesTable extends Table {
   /** Returns the stored result: null if there is none, undefined if the delivery is new. */
   resultOf({ guid, part }: { guid: string; part: string }): string | null | undefined {
     const sql = "select result from deliveries where guid = :guid and part = :part";
-    return this.#sql.get(Result, sql, { guid, part })?.result;
+    return this.sql.get(Result, sql, { guid, part })?.result;
   }
 
   /** Returns false if the part is stored already. */
   add({ guid, part, result, now }: { guid: string; part: string; result: string | null; now: number }): boolean {
-    const added = this.#sql.run(
+    const added = this.sql.run(
       "insert into deliveries (guid, part, result, received_at) values (:guid, :part, :result, :now) on conflict do nothing",
       { guid, part, result, now },
     );
@@ -41,7 +35,7 @@ export class DeliveriesTable {
 
   /** Removes a batch of the oldest deliveries that were stored before this time. Returns their number. */
   removeBefore(before: number, limit: number): number {
-    return this.#sql.run(
+    return this.sql.run(
       `delete from deliveries where (guid, part) in
         (select guid, part from deliveries where received_at < :before order by received_at limit :limit)`,
       { before, limit },
@@ -55,15 +49,9 @@ const ClaimedColumns = DeliveryColumns.extend({ number: z.number() });
 const NextDelivery = z.object({ due: z.number().nullable() });
 
 /** The deliveries that are waiting or being processed. */
-export class PendingDeliveriesTable {
-  readonly #sql: SqliteConnection;
-
-  constructor(sql: SqliteConnection) {
-    this.#sql = sql;
-  }
-
+export class PendingDeliveriesTable extends Table {
   insert({ key, queue, content }: NewDelivery, now: number): void {
-    this.#sql.run(
+    this.sql.run(
       "insert into pending_deliveries (key, queue, content, received_at) values (:key, :queue, :content, :now)",
       { key, queue, content: JSON.stringify(content), now },
     );
@@ -72,7 +60,7 @@ export class PendingDeliveriesTable {
   claim({ leaseMs, limit, except }: DeliveryQuery): Delivery[] {
     const { installations = [], repositories = [] } = except ?? {};
     const now = Date.now();
-    const rows = this.#sql.all(
+    const rows = this.sql.all(
       ClaimedColumns,
       `update pending_deliveries set due_at = :until, attempts = attempts + 1 where number in
         (select number from pending_deliveries as a where due_at <= :now and ${isFirst}
@@ -92,7 +80,7 @@ export class PendingDeliveriesTable {
   }
 
   postpone(key: string, delayMs: number, { hasFailed }: { hasFailed?: boolean } = {}): void {
-    this.#sql.run("update pending_deliveries set due_at = :dueAt, failures = failures + :failed where key = :key", {
+    this.sql.run("update pending_deliveries set due_at = :dueAt, failures = failures + :failed where key = :key", {
       key,
       dueAt: Date.now() + delayMs,
       failed: hasFailed ? 1 : 0,
@@ -100,35 +88,29 @@ export class PendingDeliveriesTable {
   }
 
   remove(key: string): void {
-    this.#sql.run("delete from pending_deliveries where key = :key", { key });
+    this.sql.run("delete from pending_deliveries where key = :key", { key });
   }
 
   nextInMs(): number | undefined {
     const sql = `select min(due_at) - :now as due from pending_deliveries as a where ${isFirst}`;
-    return this.#sql.get(NextDelivery, sql, { now: Date.now() })?.due ?? undefined;
+    return this.sql.get(NextDelivery, sql, { now: Date.now() })?.due ?? undefined;
   }
 
   count(): z.infer<typeof BacklogColumns.deliveries> | undefined {
     const sql = "select count(*) as waiting, min(received_at) as oldest from pending_deliveries";
-    return this.#sql.get(BacklogColumns.deliveries, sql);
+    return this.sql.get(BacklogColumns.deliveries, sql);
   }
 
   /** Makes every delivery due, since the process that claimed it has ended. */
   releaseAll(): void {
-    this.#sql.run("update pending_deliveries set due_at = 0 where due_at > 0");
+    this.sql.run("update pending_deliveries set due_at = 0 where due_at > 0");
   }
 }
 
 /** The current location of each repository, by its id. */
-export class LocationsTable {
-  readonly #sql: SqliteConnection;
-
-  constructor(sql: SqliteConnection) {
-    this.#sql = sql;
-  }
-
+export class LocationsTable extends Table {
   find(repositoryId: number): RepositoryLocation | undefined {
-    return this.#sql.get(
+    return this.sql.get(
       LocationColumns,
       `select id as repositoryId, installation_id as installationId, owner_id as ownerId, owner, repo, since
         from repositories where id = :repositoryId`,
@@ -143,13 +125,13 @@ export class LocationsTable {
     if (!resolved) return;
 
     const { location, name } = resolved;
-    this.#sql.run(
+    this.sql.run(
       `update runs set repository_id = :repositoryId
         where repository_id is null and owner = :owner and repo = :repo and created_at >= :since`,
       { repositoryId: reported.repositoryId, owner: name.owner, repo: name.repo, since: name.since },
     );
     if (location === known) return;
-    this.#sql.run(
+    this.sql.run(
       `insert into repositories (id, installation_id, owner_id, owner, repo, since)
         values (:repositoryId, :installationId, :ownerId, :owner, :repo, :since)
         on conflict (id) do update set installation_id = :installationId, owner_id = :ownerId, owner = :owner,
@@ -160,16 +142,10 @@ export class LocationsTable {
 }
 
 /** The model calls of each run and hour. They are kept when the run is deleted. */
-export class UsageTable {
-  readonly #sql: SqliteConnection;
-
-  constructor(sql: SqliteConnection) {
-    this.#sql = sql;
-  }
-
+export class UsageTable extends Table {
   add(runId: string, { origin, ...usage }: HourlyUsage): void {
     const { repositoryId = null, installationId, owner, repo } = origin;
-    this.#sql.run(
+    this.sql.run(
       `insert into usage (hour, run_id, root_id, worker, repository_id, installation_id, owner, repo,
           model_calls, input_tokens, output_tokens, cached_input_tokens, cost)
         values (:hour, :runId, :rootId, :worker, :repositoryId, :installationId, :owner, :repo,
@@ -186,7 +162,7 @@ export class UsageTable {
 
   daily(days: { from: string; to: string }): DailyCost[] {
     return readDailyCosts(
-      this.#sql.all(
+      this.sql.all(
         DailyCostColumns,
         `select usage.hour / 24 as day, worker, repository_id,
             max(coalesce(repositories.installation_id, usage.installation_id)) as installation_id,

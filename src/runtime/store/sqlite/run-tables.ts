@@ -18,6 +18,7 @@ import {
   countedState,
   EffectColumns,
   EventColumns,
+  expiredRun,
   NextEffectColumns,
   RunColumns,
   readEffect,
@@ -27,7 +28,7 @@ import {
   serializeRecord,
   serializeRequest,
 } from "#runtime/store/stored-rows.ts";
-import type { SqliteConnection } from "./sqlite-connection.ts";
+import { Table } from "./sqlite-connection.ts";
 
 const selectRuns = (spec = "spec") => `select runs.id, root_id, status, snapshot, version, change_sets, updated_at,
     ${spec} as spec, repository_id, installation_id, repositories.owner, repositories.repo, log_removed_at
@@ -39,19 +40,14 @@ const Count = z.object({ runs: z.number() });
 const Version = z.object({ version: z.number() });
 
 /** All runs. Their specs never change, and have their own table. */
-export class RunsTable {
-  readonly #sql: SqliteConnection;
+export class RunsTable extends Table {
   /** The specs read last, by the run's id. Every step reads its run, of which the spec is the largest part. */
   readonly #specs = new LRUCache<string, string>({ max: 500 });
-
-  constructor(sql: SqliteConnection) {
-    this.#sql = sql;
-  }
 
   /** Returns false if a run with this id exists. */
   insert({ spec, snapshot }: NewRun): boolean {
     const { repositoryId, owner, repo, thread, requestedBy } = spec.origin;
-    const inserted = this.#sql.run(
+    const inserted = this.sql.run(
       `insert into runs
         (id, root_id, parent_id, repository_id, owner, repo, thread, requested_by, created_at, updated_at, status, snapshot)
         values (:id, :rootId, :parentId, :repositoryId, :owner, :repo, :thread, :requestedBy, :at, :at, 'active', :snapshot)
@@ -71,18 +67,18 @@ export class RunsTable {
     );
     if (inserted === 0) return false;
 
-    this.#sql.run("insert into specs (run_id, spec) values (:id, :spec)", { id: spec.id, spec: serializeRecord(spec) });
+    this.sql.run("insert into specs (run_id, spec) values (:id, :spec)", { id: spec.id, spec: serializeRecord(spec) });
     return true;
   }
 
   find(id: string): StoredRun | undefined {
     const known = this.#specs.get(id);
     const select = selectRuns(known === undefined ? "spec" : "''");
-    const row = this.#sql.get(RunColumns, `${select} where runs.id = :id`, { id });
+    const row = this.sql.get(RunColumns, `${select} where runs.id = :id`, { id });
     if (!row) return undefined;
     const spec = known ?? row.spec;
     // What a transaction has inserted may be rolled back, and inserted again with other contents.
-    if (!this.#sql.inTransaction()) this.#specs.set(id, spec);
+    if (!this.sql.inTransaction()) this.#specs.set(id, spec);
     return readRun({ ...row, spec });
   }
 
@@ -104,7 +100,7 @@ export class RunsTable {
   }
 
   linkPullRequest(runId: string, number: number): void {
-    this.#sql.run("update runs set pull_request = :number where id = :runId", { runId, number });
+    this.sql.run("update runs set pull_request = :number where id = :runId", { runId, number });
   }
 
   childrenOf(runId: string): StoredRun[] {
@@ -148,11 +144,11 @@ export class RunsTable {
       condition += ` and ${column} = :${column}`;
     }
     const sql = `select count(*) as runs from runs where parent_id is null and ${condition}`;
-    return this.#sql.get(Count, sql, values)?.runs ?? 0;
+    return this.sql.get(Count, sql, values)?.runs ?? 0;
   }
 
   cost({ repositoryId, since }: Parameters<Store["costOfRuns"]>[0]): number {
-    const row = this.#sql.get(
+    const row = this.sql.get(
       Cost,
       `select coalesce(sum(json_extract(snapshot, '$.context.cost')), 0) as cost from runs
         where parent_id is null and created_at >= :since and (:repositoryId is null or repository_id = :repositoryId)`,
@@ -162,7 +158,7 @@ export class RunsTable {
   }
 
   costsOfWorker({ repositoryId, worker, limit }: Parameters<Store["costsOfWorker"]>[0]): number[] {
-    const rows = this.#sql.all(
+    const rows = this.sql.all(
       Cost,
       `select json_extract(snapshot, '$.context.cost') as cost from runs join specs on specs.run_id = runs.id
         where parent_id is null and repository_id = :repositoryId and status = 'done'
@@ -174,7 +170,7 @@ export class RunsTable {
   }
 
   countByState(): Backlog["runs"] {
-    return this.#sql.all(
+    return this.sql.all(
       BacklogColumns.run,
       `select coalesce(state, 'working') as state, count(*) as count from runs indexed by runs_by_state
         where status in ('active', 'waiting') group by coalesce(state, 'working') order by 1`,
@@ -186,37 +182,25 @@ export class RunsTable {
    * come before their root.
    */
   findExpired(endedBefore: number): string | undefined {
-    const root = this.#sql.get(
-      Id,
-      `select id from runs as root where parent_id is null and status = 'done' and log_removed_at is null
-          and updated_at < :endedBefore and not exists (select 1 from effects where run_id = root.id)
-          and not exists (select 1 from runs as child where child.root_id = root.id and child.parent_id is not null
-            and (child.status <> 'done' or exists (select 1 from effects where run_id = child.id)))
-        order by updated_at limit 1`,
-      { endedBefore },
-    );
+    const root = this.sql.get(Id, expiredRun.root(":endedBefore"), { endedBefore });
     if (!root) return undefined;
-    const child = this.#sql.get(
-      Id,
-      "select id from runs where root_id = :rootId and parent_id is not null and log_removed_at is null limit 1",
-      { rootId: root.id },
-    );
+    const child = this.sql.get(Id, expiredRun.child(":rootId"), { rootId: root.id });
     return child?.id ?? root.id;
   }
 
   markLogRemoved(runId: string, at: number): void {
-    this.#sql.run("update runs set log_removed_at = :at where id = :runId", { runId, at });
+    this.sql.run("update runs set log_removed_at = :at where id = :runId", { runId, at });
   }
 
   /** Returns false if the run has another version. Throws if the run does not exist. */
   isAt(runId: string, version: number): boolean {
-    const row = this.#sql.get(Version, "select version from runs where id = :runId", { runId });
+    const row = this.sql.get(Version, "select version from runs where id = :runId", { runId });
     if (!row) throw new Error(`There is no run ${runId}.`);
     return row.version === version;
   }
 
   advance({ runId, seen, snapshot, status }: Advance, now: number): void {
-    this.#sql.run(
+    this.sql.run(
       `update runs set version = version + 1, last_seen_event = max(last_seen_event, :seen), snapshot = :snapshot,
         status = :status, state = :state, updated_at = max(updated_at, :now) where id = :runId`,
       { runId, seen, snapshot: JSON.stringify(snapshot), status, state: countedState({ status, snapshot }), now },
@@ -224,33 +208,24 @@ export class RunsTable {
   }
 
   #select(condition: string, values: Record<string, string | number>): StoredRun[] {
-    return this.#sql.all(RunColumns, `${selectRuns()} where ${condition}`, values).map(readRun);
+    return this.sql.all(RunColumns, `${selectRuns()} where ${condition}`, values).map(readRun);
   }
 }
 
 /** The append-only logs of all runs, and the inboxes: the events that have not been consumed. */
-export class EventsTable {
-  readonly #sql: SqliteConnection;
-
-  constructor(sql: SqliteConnection) {
-    this.#sql = sql;
-  }
-
+export class EventsTable extends Table {
   /** Appends the event and makes its run due. Does nothing if the dedupe key is known. Throws if the run does not exist. */
   append({ runId, event, dedupe }: NewEvent, at: number): void {
-    if (dedupe !== undefined && this.#sql.exists("select 1 from events where dedupe = :dedupe", { dedupe })) return;
+    if (dedupe !== undefined && this.sql.exists("select 1 from events where dedupe = :dedupe", { dedupe })) return;
 
-    const id = this.#sql.insert(
-      "insert into events (run_id, at, dedupe, event) values (:runId, :at, :dedupe, :event)",
-      {
-        runId,
-        at,
-        dedupe: dedupe ?? null,
-        event: serializeRecord(event),
-      },
-    );
-    this.#sql.run("insert into inbox (run_id, event_id) values (:runId, :id)", { runId, id });
-    const updated = this.#sql.run(
+    const id = this.sql.insert("insert into events (run_id, at, dedupe, event) values (:runId, :at, :dedupe, :event)", {
+      runId,
+      at,
+      dedupe: dedupe ?? null,
+      event: serializeRecord(event),
+    });
+    this.sql.run("insert into inbox (run_id, event_id) values (:runId, :id)", { runId, id });
+    const updated = this.sql.run(
       "update runs set last_event = :id, updated_at = max(updated_at, :at) where id = :runId",
       { runId, id, at },
     );
@@ -258,7 +233,7 @@ export class EventsTable {
   }
 
   inbox(runId: string): LoggedEvent[] {
-    return this.#sql
+    return this.sql
       .all(
         EventColumns,
         `select events.id, at, event from inbox join events on events.id = inbox.event_id
@@ -269,7 +244,7 @@ export class EventsTable {
   }
 
   log(runId: string, after: number, limit: number | undefined): LoggedEvent[] {
-    return this.#sql
+    return this.sql
       .all(
         EventColumns,
         "select id, at, event from events where run_id = :runId and id > :after order by id limit :limit",
@@ -280,16 +255,16 @@ export class EventsTable {
   }
 
   removeLog(runId: string): void {
-    this.#sql.run("delete from inbox where run_id = :runId", { runId });
-    this.#sql.run("delete from events where run_id = :runId", { runId });
+    this.sql.run("delete from inbox where run_id = :runId", { runId });
+    this.sql.run("delete from events where run_id = :runId", { runId });
   }
 
   isInInbox(runId: string, eventId: number): boolean {
-    return this.#sql.exists("select 1 from inbox where run_id = :runId and event_id = :eventId", { runId, eventId });
+    return this.sql.exists("select 1 from inbox where run_id = :runId and event_id = :eventId", { runId, eventId });
   }
 
   removeFromInbox(runId: string, eventId: number): void {
-    this.#sql.run("delete from inbox where run_id = :runId and event_id = :eventId", { runId, eventId });
+    this.sql.run("delete from inbox where run_id = :runId and event_id = :eventId", { runId, eventId });
   }
 }
 
@@ -302,15 +277,9 @@ const Owner = z.object({ runId: z.string() });
 const NextEffect = z.object({ due: z.number() });
 
 /** The outbox: effects that were requested but have not been performed. */
-export class EffectsTable {
-  readonly #sql: SqliteConnection;
-
-  constructor(sql: SqliteConnection) {
-    this.#sql = sql;
-  }
-
+export class EffectsTable extends Table {
   insert({ key, runId, queue, request, dueAt }: NewEffect): void {
-    this.#sql.run(
+    this.sql.run(
       `insert into effects (key, run_id, queue, kind, input, due_at, requested_at)
         values (:key, :runId, :queue, :kind, :input, :dueAt, :now)
         on conflict (key) do update set repeat = 1 where claimed = 1`,
@@ -319,7 +288,7 @@ export class EffectsTable {
   }
 
   claim(runId: string, queue: EffectQueue, now: number): Effect | undefined {
-    const head = this.#sql.get(
+    const head = this.sql.get(
       Head,
       `select id, key, kind, input, due_at, attempts from effects
         where run_id = :runId and queue = :queue order by id limit 1`,
@@ -328,7 +297,7 @@ export class EffectsTable {
     if (!head || head.due_at > now) return undefined;
 
     const effect = readEffect({ ...head, attempts: head.attempts + 1 }, { runId, queue });
-    this.#sql.run("update effects set attempts = attempts + 1, claimed = 1, problem = null where id = :id", {
+    this.sql.run("update effects set attempts = attempts + 1, claimed = 1, problem = null where id = :id", {
       id: head.id,
     });
     return effect;
@@ -340,8 +309,8 @@ export class EffectsTable {
    */
   complete(key: string): string | undefined {
     const completed =
-      this.#sql.get(Owner, "delete from effects where key = :key and repeat = 0 returning run_id as runId", { key }) ??
-      this.#sql.get(
+      this.sql.get(Owner, "delete from effects where key = :key and repeat = 0 returning run_id as runId", { key }) ??
+      this.sql.get(
         Owner,
         `update effects set repeat = 0, claimed = 0, attempts = 0, due_at = 0 where key = :key
           returning run_id as runId`,
@@ -352,12 +321,12 @@ export class EffectsTable {
 
   removeKinds(runId: string, kinds: readonly string[]): void {
     for (const kind of kinds) {
-      this.#sql.run("delete from effects where run_id = :runId and kind = :kind", { runId, kind });
+      this.sql.run("delete from effects where run_id = :runId and kind = :kind", { runId, kind });
     }
   }
 
   postpone(key: string, dueAt: number, { isUncounted, problem }: Parameters<Store["postponeEffect"]>[2] = {}): void {
-    this.#sql.run(
+    this.sql.run(
       `update effects set due_at = :dueAt, claimed = 0, problem = :problem, attempts = attempts - :uncounted
         where key = :key`,
       { key, dueAt, problem: problem ? serializeRecord(problem) : null, uncounted: isUncounted ? 1 : 0 },
@@ -365,7 +334,7 @@ export class EffectsTable {
   }
 
   problemOf(runId: string): EffectProblem | undefined {
-    const next = this.#sql.all(
+    const next = this.sql.all(
       NextEffectColumns,
       `select key, kind, input, problem from effects where run_id = :runId and ${isNext}`,
       { runId },
@@ -375,13 +344,13 @@ export class EffectsTable {
 
   /** Returns the runs with an effect that can be performed. */
   dueRuns(now: number): string[] {
-    return this.#sql
+    return this.sql
       .all(Owner, `select run_id as runId from effects where due_at <= :now and ${isNext}`, { now })
       .map(({ runId }) => runId);
   }
 
   countByQueue(now: number): z.infer<typeof BacklogColumns.effects>[] {
-    return this.#sql.all(
+    return this.sql.all(
       BacklogColumns.effects,
       `select queue, count(*) filter (where claimed = 0 and due_at <= :now) as waiting,
           count(*) filter (where claimed = 1) as performing,
@@ -394,7 +363,7 @@ export class EffectsTable {
 
   /** Returns the time when the next postponed effect is due. */
   nextDueAt(): number | undefined {
-    return this.#sql.get(
+    return this.sql.get(
       NextEffect,
       `select due_at as due from effects where due_at > 0 and claimed = 0 and ${isNext} order by due_at limit 1`,
     )?.due;

@@ -139,6 +139,15 @@ export function readPragma(database: DatabaseSync, name: "user_version" | "appli
   return Number(database.prepare(`pragma ${name}`).get()?.[name]);
 }
 
+/** A table of the database, with its statements. */
+export abstract class Table {
+  protected readonly sql: SqliteConnection;
+
+  constructor(sql: SqliteConnection) {
+    this.sql = sql;
+  }
+}
+
 interface Member {
   resolve(): void;
   reject(error: unknown): void;
