@@ -4,7 +4,7 @@ import { parse } from "yaml";
 import { z } from "zod";
 import { createOctokit } from "#config/create-octokit.ts";
 import { actionWorkflowPath, findWorkflowNames, renderActionWorkflow } from "./action-workflow.ts";
-import type { DoctorCheck } from "./doctor-check.ts";
+import { type DoctorCheck, failure, warning } from "./doctor-check.ts";
 
 const Workflow = z.object({
   on: z.record(
@@ -39,7 +39,7 @@ export async function* runActionChecks(
   const workflow = readWorkflow(text);
   if (!workflow) {
     const fix = "Delete it, and run golem init --action.";
-    yield { name: "Workflow", status: "problem", detail: `${actionWorkflowPath} is not a valid workflow.`, fix };
+    yield failure("Workflow", `${actionWorkflowPath} is not a valid workflow.`, fix);
     return;
   }
   yield checkParts(workflow);
@@ -73,7 +73,7 @@ function checkParts({ on, permissions, concurrency }: Workflow): DoctorCheck {
   if (missing.length === 0)
     return { name, status: "ok", detail: `${actionWorkflowPath} has everything that the Action needs.` };
   const fix = "Add it, or delete the file and run golem init --action.";
-  return { name, status: "problem", detail: `${actionWorkflowPath} lacks ${missing.join(", ")}.`, fix };
+  return failure(name, `${actionWorkflowPath} lacks ${missing.join(", ")}.`, fix);
 }
 
 function checkAwaited({ on }: Workflow, names: readonly string[]): DoctorCheck {
@@ -82,7 +82,7 @@ function checkAwaited({ on }: Workflow, names: readonly string[]): DoctorCheck {
   const others = names.filter((other) => !awaited.includes(other));
   if (others.length === 0) return { name, status: "ok", detail: "The results of every workflow reach the workers." };
   const detail = `Workers do not learn when ${others.join(", ")} ends.`;
-  return { name, status: "warning", detail, fix: `Add the name under workflow_run in ${actionWorkflowPath}.` };
+  return warning(name, detail, `Add the name under workflow_run in ${actionWorkflowPath}.`);
 }
 
 /** Finds `owner/repo` in the environment of a job or in the checkout's remote. */
@@ -116,10 +116,10 @@ async function* checkSettings(
   const setting = PullRequestSetting.safeParse(permissions.data).data;
   if (!setting) {
     const detail = `It is not known whether jobs may open pull requests here: checking requires the token of an administrator in GITHUB_TOKEN.`;
-    yield { name, status: "warning", detail, fix: settingFix };
+    yield warning(name, detail, settingFix);
   } else if (setting.can_approve_pull_request_reviews) {
     yield { name, status: "ok", detail: "Jobs may open pull requests." };
-  } else yield { name, status: "problem", detail: "Jobs may not open pull requests.", fix: settingFix };
+  } else yield failure(name, "Jobs may not open pull requests.", settingFix);
 
   const texts = Object.values(jobs).flatMap(({ steps }) => steps.flatMap(({ env = {} }) => Object.values(env)));
   const secrets = texts.flatMap((text) => [...text.matchAll(/\$\{\{\s*secrets\.(\w+)\s*\}\}/g)].map(([, key]) => key));

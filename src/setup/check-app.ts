@@ -3,7 +3,7 @@ import { z } from "zod";
 import type { Config } from "#config/config.ts";
 import { UserError } from "#domain/errors.ts";
 import { readAppManifest } from "./app-manifest.ts";
-import { type DoctorCheck, ok } from "./doctor-check.ts";
+import { type DoctorCheck, failure, ok, warning } from "./doctor-check.ts";
 
 /** Sends requests as the app. */
 export interface AppClient {
@@ -33,12 +33,12 @@ export async function* checkApp(config: Config, deliveryTimeoutMs: number): Asyn
   const result = await identifyApp(client, config);
   if (result.kind === "unreachable") {
     const fix = "Check the network, a proxy, and GHE_HOST for an Enterprise Server.";
-    yield { name, status: "problem", detail: result.detail, fix };
+    yield failure(name, result.detail, fix);
     return;
   }
   yield checkClock(result.clockSkewMs);
   if (result.kind === "refused") {
-    yield { name, status: "problem", detail: result.detail, fix: result.fix };
+    yield failure(name, result.detail, result.fix);
     return;
   }
   const { app } = result;
@@ -93,12 +93,11 @@ async function identifyApp(client: AppClient, { app, github }: Config): Promise<
 function checkClock(skewMs: number): DoctorCheck {
   const name = "Clock";
   if (skewMs <= maxClockSkewMs) return ok(name, "It matches GitHub's.");
-  return {
+  return failure(
     name,
-    status: "problem",
-    detail: `This machine's clock is ${Math.round(skewMs / 1_000)} seconds off GitHub's.`,
-    fix: "Synchronize the clock (NTP): GitHub refuses tokens with a wrong time.",
-  };
+    `This machine's clock is ${Math.round(skewMs / 1_000)} seconds off GitHub's.`,
+    "Synchronize the clock (NTP): GitHub refuses tokens with a wrong time.",
+  );
 }
 
 /** Compares the App's permissions and events with those in app.yml. */
@@ -113,12 +112,11 @@ async function checkAccess(app: AppInfo, { github }: Config): Promise<DoctorChec
     permissions.length > 0 && `permissions ${permissions.join(", ")}`,
     events.length > 0 && `events ${events.join(", ")}`,
   ];
-  return {
+  return failure(
     name,
-    status: "problem",
-    detail: `The App lacks the ${missing.filter(Boolean).join(" and ")}.`,
-    fix: `Add them under ${settingsOf(app, github.webUrl)}/permissions, then accept them for each installation.`,
-  };
+    `The App lacks the ${missing.filter(Boolean).join(" and ")}.`,
+    `Add them under ${settingsOf(app, github.webUrl)}/permissions, then accept them for each installation.`,
+  );
 }
 
 function missingPermissions(needed: Record<string, string>, given: Record<string, string>): string[] {
@@ -147,13 +145,13 @@ async function* checkInstallations(client: AppClient, app: AppInfo): AsyncGenera
   const answer = await ask(client, "GET /app/installations", { per_page: 100 });
   if (answer.status !== 200) {
     const detail = `GitHub did not list them: ${answer.reason ?? `it answers ${answer.status}`}`;
-    yield { name, status: "warning", detail, fix: "Run golem doctor again." };
+    yield warning(name, detail, "Run golem doctor again.");
     return;
   }
   const installations = z.array(Installation).parse(answer.data);
   if (installations.length === 0) {
     const fix = `Install it on a repository: ${app.html_url}/installations/new`;
-    yield { name, status: "warning", detail: "The App is not installed anywhere yet.", fix };
+    yield warning(name, "The App is not installed anywhere yet.", fix);
     return;
   }
   yield ok(name, `${installations.length}${installations.length === 100 ? " or more" : ""}.`);
@@ -162,7 +160,7 @@ async function* checkInstallations(client: AppClient, app: AppInfo): AsyncGenera
     const owner = account?.login ?? "An installation";
     if (suspended_at) {
       const fix = `Unsuspend it: ${url}`;
-      yield { name, status: "warning", detail: `${owner} has suspended the App.`, fix };
+      yield warning(name, `${owner} has suspended the App.`, fix);
       continue;
     }
     // What the App itself lacks is reported once. An installation of a person has no permissions of an organization.
@@ -172,7 +170,7 @@ async function* checkInstallations(client: AppClient, app: AppInfo): AsyncGenera
     const missing = missingPermissions(needed, permissions).filter((permission) => !lacking.has(permission));
     if (missing.length === 0) continue;
     const detail = `${owner} has not granted ${missing.join(", ")}.`;
-    yield { name, status: "problem", detail, fix: `An owner has to accept the App's permissions: ${url}` };
+    yield failure(name, detail, `An owner has to accept the App's permissions: ${url}`);
   }
 }
 
@@ -193,30 +191,23 @@ async function checkWebhook(client: AppClient, { app }: Config, timeoutMs: numbe
   const name = "Webhook";
   const { url = "" } = Hook.parse((await ask(client, "GET /app/hook/config")).data ?? {});
   if (!url)
-    return {
-      name,
-      status: "problem",
-      detail: "The App has no webhook.",
-      fix: "Set its webhook URL and secret on the App's settings page.",
-    };
+    return failure(name, "The App has no webhook.", "Set its webhook URL and secret on the App's settings page.");
   if (!url.endsWith(app.webhookPath) && app.webhookProxy === undefined) {
-    return {
+    return failure(
       name,
-      status: "problem",
-      detail: `GitHub sends webhooks to ${url}, and this server receives them at ${app.webhookPath}.`,
-      fix: "Correct the webhook URL on the App's settings page, or WEBHOOK_PATH.",
-    };
+      `GitHub sends webhooks to ${url}, and this server receives them at ${app.webhookPath}.`,
+      "Correct the webhook URL on the App's settings page, or WEBHOOK_PATH.",
+    );
   }
   const list = async () => Deliveries.parse((await ask(client, "GET /app/hook/deliveries")).data ?? []);
   const before = await list();
   const sample = before.find(({ event }) => event === "ping") ?? before[0];
   if (!sample) {
-    return {
+    return warning(
       name,
-      status: "warning",
-      detail: "GitHub has sent no delivery yet, so there is none to try.",
-      fix: "Comment /help on an issue, then run golem doctor again.",
-    };
+      "GitHub has sent no delivery yet, so there is none to try.",
+      "Comment /help on an issue, then run golem doctor again.",
+    );
   }
   await ask(client, "POST /app/hook/deliveries/{delivery_id}/attempts", { delivery_id: sample.id });
   const deadline = Date.now() + timeoutMs;
@@ -226,12 +217,11 @@ async function checkWebhook(client: AppClient, { app }: Config, timeoutMs: numbe
     );
     if (attempt) return webhookResult(attempt, url);
     if (Date.now() > deadline) {
-      return {
+      return warning(
         name,
-        status: "warning",
-        detail: "GitHub did not report the delivery in time.",
-        fix: `Look at the App's recent deliveries, and try again.`,
-      };
+        "GitHub did not report the delivery in time.",
+        `Look at the App's recent deliveries, and try again.`,
+      );
     }
     await delay(Math.min(500, timeoutMs / 4));
   }
@@ -248,7 +238,7 @@ function webhookResult(
       ? "The secrets differ: set the same one on the App's settings page and in WEBHOOK_SECRET."
       : "Start the server, and make sure that GitHub can reach it: HOST=0.0.0.0, the port, TLS and the reverse proxy.";
   const detail = `${url} did not accept a ${event} delivery: ${code || status}.`;
-  return { name, status: "problem", detail, fix };
+  return failure(name, detail, fix);
 }
 
 /** Asks GitHub about a token that does not exist, which it answers only for the right client and secret. */
@@ -258,12 +248,12 @@ async function checkSignIn({ client_id: ownClient }: AppInfo, { page, github }: 
   if (!page.signIn) {
     const detail =
       "GITHUB_CLIENT_ID is not set: run pages cannot be used to approve, and show public repositories only.";
-    return { name, status: "warning", detail, fix: "Set it and GITHUB_CLIENT_SECRET, from the App's settings page." };
+    return warning(name, detail, "Set it and GITHUB_CLIENT_SECRET, from the App's settings page.");
   }
   const { clientId, clientSecret } = page.signIn;
   const fix = "Copy the client ID and a new client secret from the App's settings page.";
   if (ownClient !== undefined && ownClient !== clientId) {
-    return { name, status: "problem", detail: `The App's client ID is ${ownClient}, not ${clientId}.`, fix };
+    return failure(name, `The App's client ID is ${ownClient}, not ${clientId}.`, fix);
   }
   const authorization = `Basic ${Buffer.from(`${clientId}:${clientSecret}`).toString("base64")}`;
   try {
@@ -273,12 +263,11 @@ async function checkSignIn({ client_id: ownClient }: AppInfo, { page, github }: 
       body: JSON.stringify({ access_token: "gho_checked-by-golem-doctor" }),
       signal: AbortSignal.timeout(requestTimeoutMs),
     });
-    if ([401, 403].includes(status))
-      return { name, status: "problem", detail: "GitHub does not accept GITHUB_CLIENT_SECRET.", fix };
+    if ([401, 403].includes(status)) return failure(name, "GitHub does not accept GITHUB_CLIENT_SECRET.", fix);
     if ([404, 422].includes(status)) return ok(name, "GitHub accepts the client and its secret.");
-    return { name, status: "warning", detail: `It is not known whether people can sign in: GitHub answers ${status}.` };
+    return warning(name, `It is not known whether people can sign in: GitHub answers ${status}.`);
   } catch (error) {
-    return { name, status: "warning", detail: `It is not known whether people can sign in: ${reasonOf(error)}` };
+    return warning(name, `It is not known whether people can sign in: ${reasonOf(error)}`);
   }
 }
 

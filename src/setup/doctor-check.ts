@@ -10,3 +10,11 @@ export interface DoctorCheck {
 export function ok(name: string, detail: string): DoctorCheck {
   return { name, status: "ok", detail };
 }
+
+export function warning(name: string, detail: string, fix?: string): DoctorCheck {
+  return { name, status: "warning", detail, ...(fix !== undefined && { fix }) };
+}
+
+export function failure(name: string, detail: string, fix?: string): DoctorCheck {
+  return { name, status: "problem", detail, ...(fix !== undefined && { fix }) };
+}

@@ -9,7 +9,7 @@ import { openWorkerCatalog, type WorkerCatalog } from "#runtime/start/worker-cat
 import { openStore } from "#runtime/store/open-store.ts";
 import { DatabaseInUseError } from "#runtime/store/sqlite/open-database.ts";
 import { checkApp, reasonOf } from "./check-app.ts";
-import { type DoctorCheck, ok } from "./doctor-check.ts";
+import { type DoctorCheck, failure, ok, warning } from "./doctor-check.ts";
 
 export interface DoctorOptions {
   /** The time a webhook delivery may take to appear in GitHub's list. Default: 15 seconds. */
@@ -30,16 +30,11 @@ export async function* runChecks(
 ): AsyncGenerator<DoctorCheck> {
   const config = tryReadConfig(environment);
   if ("problem" in config) {
-    yield {
-      name: "Settings",
-      status: "problem",
-      detail: config.problem,
-      fix: "Run golem setup, or see docs/configuration.md.",
-    };
+    yield failure("Settings", config.problem, "Run golem setup, or see docs/configuration.md.");
     return;
   }
   const unknown = describeUnknownSettings(environment);
-  for (const detail of unknown) yield { name: "Settings", status: "warning", detail, fix: "Correct or remove it." };
+  for (const detail of unknown) yield warning("Settings", detail, "Correct or remove it.");
   if (unknown.length === 0) yield ok("Settings", "All settings are valid.");
   yield* guarded("GitHub App", checkApp(config, deliveryTimeoutMs));
   yield await checkPublicAddress(config);
@@ -53,7 +48,7 @@ async function* guarded(name: string, checks: AsyncIterable<DoctorCheck>): Async
   try {
     yield* checks;
   } catch (error) {
-    yield { name, status: "problem", detail: reasonOf(error) };
+    yield failure(name, reasonOf(error));
   }
 }
 
@@ -69,28 +64,21 @@ function tryReadConfig(environment: Record<string, string | undefined>): Config 
 async function checkPublicAddress({ page }: Config): Promise<DoctorCheck> {
   const name = "Public address";
   if (!page)
-    return {
+    return warning(
       name,
-      status: "warning",
-      detail: "GOLEM_FORGE_URL is not set: there are no run pages.",
-      fix: "Set it to this server's public address.",
-    };
+      "GOLEM_FORGE_URL is not set: there are no run pages.",
+      "Set it to this server's public address.",
+    );
   try {
     const response = await fetch(`${page.url}/healthz`, { signal: AbortSignal.timeout(requestTimeoutMs) });
     if (response.ok) return ok(name, `${page.url} answers.`);
-    return {
-      name,
-      status: "problem",
-      detail: `${page.url}/healthz answered ${response.status}.`,
-      fix: "Check the reverse proxy's target.",
-    };
+    return failure(name, `${page.url}/healthz answered ${response.status}.`, "Check the reverse proxy's target.");
   } catch (error) {
-    return {
+    return failure(
       name,
-      status: "problem",
-      detail: `${page.url} cannot be reached: ${reasonOf(error)}`,
-      fix: "Start the server, and check DNS, TLS and the reverse proxy.",
-    };
+      `${page.url} cannot be reached: ${reasonOf(error)}`,
+      "Start the server, and check DNS, TLS and the reverse proxy.",
+    );
   }
 }
 
@@ -139,24 +127,19 @@ async function* checkModels(config: Config, callModel: boolean): AsyncGenerator<
   const models = createModels(config.models);
   const catalog = await openWorkerCatalog(config.workersDirectory);
   for (const { problem } of catalog.invalidFiles) {
-    yield {
-      name: "Workers",
-      status: "problem",
-      detail: problem,
-      fix: "Correct the file: golem check names each problem.",
-    };
+    yield failure("Workers", problem, "Correct the file: golem check names each problem.");
   }
   const unusable = findUnusable(models, catalog);
   const model = models.defaultModel;
   const problem = model && models.findModelProblem(model);
   if (problem) {
-    yield { name, status: "problem", detail: problem };
+    yield failure(name, problem);
     return;
   }
   if (unusable.length > 0) {
     const detail = `${model ? "" : "GOLEM_FORGE_MODEL is not set. "}${describeUnusable(unusable)}`;
     const fix = `${modelFix} Or name models in all workers of GOLEM_FORGE_WORKERS.`;
-    yield { name, status: "problem", detail, fix };
+    yield failure(name, detail, fix);
   }
   if (!model) {
     if (unusable.length === 0) yield ok(name, "Every worker of the deployment names a model; none was called.");
@@ -211,6 +194,6 @@ async function* checkDatabase({ database }: Config): AsyncGenerator<DoctorCheck>
       database.kind === "sqlite"
         ? "Let the process write to the file and its folder, or set DATABASE_URL to another file."
         : "Check DATABASE_URL, and that the database server is running and can be reached from here.";
-    yield { name, status: "problem", detail: error.message, fix };
+    yield failure(name, error.message, fix);
   }
 }

@@ -8,7 +8,6 @@ export function isConfigured(environment: Record<string, string | undefined>): b
   return [APP_ID, PRIVATE_KEY, PRIVATE_KEY_PATH, WEBHOOK_SECRET].some(Boolean);
 }
 
-/** Returns the names of the variables that an env file sets. */
 export async function namesIn(file: string): Promise<string[]> {
   const text = await readFile(file, "utf8").catch(() => "");
   return [...text.matchAll(/^\s*(?:export\s+)?([A-Z][A-Z0-9_]*)\s*=/gm)].map(([, name = ""]) => name);
