@@ -101,7 +101,6 @@ export function setDraft(context: ActionContext, thread: PullThread, draft: bool
   emit(context, { event: "pull_request", action, thread });
 }
 
-/** Returns the files that a pull request changes. */
 export function changedFiles(repository: Repository, { pull }: PullThread): Promise<ChangedFile[]> {
   return diffFiles(repository.gitDirectory, pull.base.commit, pull.head.commit);
 }
@@ -130,7 +129,6 @@ export function requestReviewers(context: ActionContext, thread: PullThread, rev
   }
 }
 
-/** Returns the pull request with this number. */
 export function findPull(repository: Repository, number: number): PullThread | undefined {
   const thread = repository.threads.get(number);
   return thread && isPull(thread) ? thread : undefined;

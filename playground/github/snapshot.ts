@@ -6,66 +6,15 @@ import {
   type Reaction,
   type Repository,
   type StoredComment,
-  type StoredReview,
   type StoredReviewComment,
   type Thread,
   type World,
 } from "./world.ts";
 
-export interface SnapshotComment {
-  id: number;
-  author: string;
-  body: string;
-  /** `login content`, such as `golem-forge[bot] eyes`. */
-  reactions: string[];
-  createdAt: string;
-  updatedAt: string;
-}
-
-interface SnapshotReviewComment extends SnapshotComment {
-  path: string;
-  line: number | undefined;
-  side: "LEFT" | "RIGHT";
-  inReplyTo: number | undefined;
-  resolved: boolean;
-}
-
-interface SnapshotReview extends Pick<StoredReview, "id" | "state" | "body" | "commit"> {
-  author: string;
-  comments: SnapshotReviewComment[];
-}
-
-interface SnapshotPullRequest {
-  head: string;
-  commit: string;
-  base: string;
-  draft: boolean;
-  merged: boolean;
-  requestedReviewers: string[];
-  reviews: SnapshotReview[];
-}
-
-export interface SnapshotThread {
-  number: number;
-  title: string;
-  body: string;
-  author: string;
-  state: "open" | "closed";
-  labels: string[];
-  reactions: string[];
-  comments: SnapshotComment[];
-  pull?: SnapshotPullRequest;
-}
-
-interface RepositorySnapshot {
-  /** Commits by the short name of the branch. */
-  branches: Record<string, string>;
-  issues: SnapshotThread[];
-  pulls: SnapshotThread[];
-}
-
 /** The content of the local GitHub as plain JSON, by `owner/name`. */
-export type GitHubSnapshot = Record<string, RepositorySnapshot>;
+export type GitHubSnapshot = Record<string, Awaited<ReturnType<typeof snapshotRepository>>>;
+export type SnapshotThread = ReturnType<typeof snapshotThread>;
+export type SnapshotComment = ReturnType<typeof snapshotComment>;
 
 export async function takeSnapshot(world: World): Promise<GitHubSnapshot> {
   const repositories = [...world.repositories.values()];
@@ -73,17 +22,18 @@ export async function takeSnapshot(world: World): Promise<GitHubSnapshot> {
   return Object.fromEntries(await Promise.all(snapshots));
 }
 
-async function snapshotRepository(repository: Repository): Promise<RepositorySnapshot> {
+async function snapshotRepository(repository: Repository) {
   const heads = await branches(repository.gitDirectory);
   const threads = [...repository.threads.values()].map((thread) => snapshotThread(repository, thread));
   return {
+    /** Commits by the short name of the branch. */
     branches: Object.fromEntries([...heads].map(([ref, commit]) => [ref.replace(/^refs\/heads\//, ""), commit])),
     issues: threads.filter(({ pull }) => pull === undefined),
     pulls: threads.filter(({ pull }) => pull !== undefined),
   };
 }
 
-function snapshotThread(repository: Repository, thread: Thread): SnapshotThread {
+function snapshotThread(repository: Repository, thread: Thread) {
   const comments = [...repository.comments.values()].filter((comment) => comment.thread === thread.number);
   return {
     number: thread.number,
@@ -98,7 +48,7 @@ function snapshotThread(repository: Repository, thread: Thread): SnapshotThread 
   };
 }
 
-function snapshotPull(repository: Repository, { number, pull }: PullThread): SnapshotPullRequest {
+function snapshotPull(repository: Repository, { number, pull }: PullThread) {
   const reviews = [...repository.reviews.values()].filter((review) => review.thread === number);
   const comments = [...repository.reviewComments.values()];
   return {
@@ -119,7 +69,7 @@ function snapshotPull(repository: Repository, { number, pull }: PullThread): Sna
   };
 }
 
-function snapshotComment({ id, author, body, reactions, createdAt, updatedAt }: StoredComment): SnapshotComment {
+function snapshotComment({ id, author, body, reactions, createdAt, updatedAt }: StoredComment) {
   return {
     id,
     author: author.login,
@@ -130,11 +80,12 @@ function snapshotComment({ id, author, body, reactions, createdAt, updatedAt }: 
   };
 }
 
-function snapshotReviewComment(comment: StoredReviewComment): SnapshotReviewComment {
+function snapshotReviewComment(comment: StoredReviewComment) {
   const { path, line, side, inReplyTo, resolvedBy } = comment;
   return { ...snapshotComment(comment), path, line, side, inReplyTo, resolved: resolvedBy !== undefined };
 }
 
+/** Returns `login content`, such as `golem-forge[bot] eyes`. */
 function snapshotReaction({ by, content }: Reaction): string {
   return `${by.login} ${content}`;
 }

@@ -130,7 +130,6 @@ function describeAfter(run: TestRun): string {
     : `The tests did not run this time: ${run.why}.`;
 }
 
-/** Describes the test counts and the failed tests. */
 export function describeRun(run: TestRun): string {
   if (run.kind === "did not run") return run.why;
   const failed = run.failed.map((name) => `*${name}*`).join(", ");

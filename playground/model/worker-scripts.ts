@@ -17,7 +17,6 @@ interface Conversation {
 }
 
 interface Story {
-  /** The beginning of the worker's instructions. */
   instructions: string;
   /** Returns the turns. They are composed again for each request, with the results that the conversation contains so far. */
   turns: (conversation: Conversation) => Turn[];

@@ -33,12 +33,7 @@ export async function commitFiles(directory: string, commits: readonly CommitFil
     const tree =
       (await writeTree(directory, base, new Map(Object.entries(files)))) ??
       (await git.writeTree({ fs, gitdir: directory, tree: [] }));
-    const person = {
-      name: author,
-      email: `${author}@users.noreply.github.invalid`,
-      timestamp: Math.floor(at.getTime() / 1000),
-      timezoneOffset: 0,
-    };
+    const person = signatureOf(author, at);
     const oid = await git.writeCommit({
       fs,
       gitdir: directory,
@@ -49,6 +44,12 @@ export async function commitFiles(directory: string, commits: readonly CommitFil
     await writeFile(file, `${oid}\n`);
     heads.set(ref, oid);
   }
+}
+
+/** Returns the author or committer of a commit. */
+export function signatureOf(login: string, at: Date) {
+  const email = `${login}@users.noreply.github.invalid`;
+  return { name: login, email, timestamp: Math.floor(at.getTime() / 1000), timezoneOffset: 0 };
 }
 
 /** Writes the tree `base` with these changes. Resolves to undefined if the tree is empty. */

@@ -263,7 +263,6 @@ export function commitsBetween(directory: string, base: string, head: string): P
   });
 }
 
-/** The paths that a commit changed. */
 export interface CommitPaths {
   sha: string;
   added: string[];

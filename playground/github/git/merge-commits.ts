@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import fs from "node:fs";
 import git from "isomorphic-git";
 import { UserError } from "#domain/errors.ts";
+import { signatureOf } from "./commit-files.ts";
 import { isAncestor, readGitCommit } from "./git-repository.ts";
 import { executeGit, gitEnvironment } from "./run-git.ts";
 
@@ -36,12 +37,7 @@ export function writeCommit(
     isSigned = false,
   }: { tree: string; parents: string[]; message: string; login: string; isSigned?: boolean },
 ): Promise<string> {
-  const person = {
-    name: login,
-    email: `${login}@users.noreply.github.invalid`,
-    timestamp: Math.floor(Date.now() / 1000),
-    timezoneOffset: 0,
-  };
+  const person = signatureOf(login, new Date());
   const digest = createHash("sha256")
     .update(JSON.stringify([tree, parents, message, person]))
     .digest("base64");

@@ -11,7 +11,6 @@ import { describeWorld, threadListData, threadPageData } from "./page-data.ts";
 
 export interface PageServer {
   server: ServerContext;
-  /** The notice at the top of the page. */
   notice(): string;
   watch(listener: () => void): () => void;
 }

@@ -1,7 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
 import type { User } from "#playground/github/world.ts";
 
-/** The app's OAuth client. */
 export interface OAuthClient {
   clientId: string;
   clientSecret: string;
@@ -15,7 +14,6 @@ interface Grant {
   expiresAt: number;
 }
 
-/** The parameters of an authorization request. */
 export interface AuthorizeRequest {
   clientId: string;
   redirectUri: string;

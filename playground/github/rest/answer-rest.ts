@@ -152,12 +152,6 @@ async function catchApiError<T>(work: () => T | Promise<T>): Promise<T | ApiErro
   }
 }
 
-/** The operation for a request, with the parts of its path. */
-interface Route {
-  operation: RestOperation;
-  params: Record<string, string>;
-}
-
 const operations = [
   ...appOperations,
   ...checkOperations,
@@ -180,7 +174,10 @@ function specificity(path: string): number {
 }
 
 /** Finds the operation for a method and a path without `/api/v3`. */
-function findRoute(method: string, path: string): Route | undefined {
+function findRoute(
+  method: string,
+  path: string,
+): { operation: RestOperation; params: Record<string, string> } | undefined {
   for (const { operation, pattern } of routes) {
     const match = operation.method === method.toLowerCase() ? pattern.exec(path) : null;
     if (match) return { operation, params: decodeAll(match.groups ?? {}) };

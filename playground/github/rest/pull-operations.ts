@@ -91,7 +91,6 @@ export const pullOperations: RestOperation[] = [
   }),
 ];
 
-/** The pull request in the path. */
 export function requirePull(request: RepositoryRequest): PullThread {
   const thread = findPull(request.repository, numberIn(request, "pull_number"));
   if (!thread) throw notFound();

@@ -8,12 +8,10 @@ export function fullName(repository: Repository): string {
   return `${repository.owner.login}/${repository.name}`;
 }
 
-/** Returns the URL of the repository in the REST API. */
 export function apiUrl(world: World, repository: Repository): string {
   return `${world.url}/api/v3/repos/${fullName(repository)}`;
 }
 
-/** Returns the URL of the repository's pages. */
 export function pageUrl(world: World, repository: Repository): string {
   return `${world.url}/${fullName(repository)}`;
 }
