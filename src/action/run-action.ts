@@ -5,17 +5,13 @@ import { UserError } from "#domain/errors.ts";
 import { createRedactor } from "#text/redact.ts";
 import { createJobLog, Job, type JobLog, type JobOutcome } from "./job.ts";
 
-export interface ActionStreams {
-  output: Writable;
-}
-
 /**
  * Runs one job of the GitHub Action: delivers the job's event to the repository's workers, and continues their runs until
  * all of them are waiting or have ended. Resolves to the exit code.
  */
 export async function runAction(
   environment: Record<string, string | undefined>,
-  { output }: ActionStreams,
+  { output }: { output: Writable },
 ): Promise<number> {
   const log = createJobLog(output, createRedactor(secretsIn(environment)));
   try {

@@ -131,7 +131,6 @@ export function renderQuestion({ workerPath, text, end }: Question): string {
   }
 }
 
-/** Renders how a run ended. */
 export function renderOutcome(view: RunView, links: CommentLinks = {}): string {
   const worker = view.spec.worker.name;
   const name = `**${inline(worker)}**`;

@@ -50,7 +50,6 @@ export function textPreview(text: string, title = "What it would do"): Preview {
   return { sections: [{ kind: "text", title, text }] };
 }
 
-/** The text that a section shows. */
 export function textOf(section: PreviewSection): string {
   switch (section.kind) {
     case "text":

@@ -152,6 +152,21 @@ export function isWellKnown(value: ResultValue): value is WellKnownResultValue {
   return isWellKnownKind(value.kind);
 }
 
+type Row = Record<string, unknown>;
+
+/** True for a list of objects, which can be shown as a table. */
+export function isTable(data: unknown): data is Row[] {
+  const isRow = (row: unknown) => row !== null && typeof row === "object" && !Array.isArray(row);
+  return Array.isArray(data) && data.length > 0 && data.every(isRow);
+}
+
+/** Returns the name of an entry of a file list: a path, or an object with a path or a name. */
+export function fileNameOf(file: unknown): string {
+  const { path, name } = (file ?? {}) as { path?: unknown; name?: unknown };
+  const named = [file, path, name].find((one) => typeof one === "string");
+  return typeof named === "string" ? named : (JSON.stringify(file) ?? "");
+}
+
 /** The result of one tool call. A call succeeded if `error` is undefined. */
 export const ToolResult = z.object({
   /** The part for the model. */

@@ -159,7 +159,6 @@ export interface RunView {
   /** US dollars; undefined if the model's price is unknown. */
   cost?: number;
   openCalls: OpenCall[];
-  /** The pull request that the run opened. */
   pullRequest?: number;
   /** The thread that the conversation is in: where the last message, review or check result came from. */
   replyThread?: number;

@@ -56,7 +56,6 @@ const Schedule = z.strictObject({
   }),
   /** The number of an open issue. The run reports there, and posts nothing if there was nothing to do. */
   issue: z.number().int().positive(),
-  /** The task. */
   task: z.string().min(1).max(10_000),
 });
 export type Schedule = z.infer<typeof Schedule>;

@@ -24,7 +24,6 @@ export function logContext(): LogContext {
   return contexts.getStore() ?? {};
 }
 
-/** Returns the fields of the log lines of a run. */
 export function logFieldsOf({ id, rootId, worker, origin, delivery }: RunSpec): LogContext {
   return {
     run: id,

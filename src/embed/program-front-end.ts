@@ -172,7 +172,6 @@ export class ProgramFrontEnd implements FrontEnd {
   }
 }
 
-/** Converts an approval to a request for programs. */
 export function requestOf({ workerPath, callId, tool, args, reason, preview }: Approval): ApprovalRequest {
   const effect = canonicalJson({ workerPath, preview: boundPart(preview) });
   return {

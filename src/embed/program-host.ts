@@ -34,7 +34,6 @@ const closeGraceMs = 2_000;
 /** A placeholder, since there is no thread. It is never shown to a model or a person. */
 export const localOrigin = { installationId: 0, owner: "local", repo: "local", thread: 1, isPullRequest: false };
 
-/** Returns the spec of a new root run of a worker. */
 export function rootSpec(worker: WorkerDefinition, { depth, model }: { depth: number; model: string }): RunSpec {
   const id = `run-${randomUUID().slice(0, 8)}`;
   return {

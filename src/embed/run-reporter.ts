@@ -166,7 +166,6 @@ export class RunReporter implements RunObserver, LiveOutput {
     this.#runs.clear();
   }
 
-  /** Returns the number of tool calls of the worker. */
   toolCalls(spec: RunSpec): number {
     return this.#run(spec).toolCalls;
   }
@@ -348,7 +347,6 @@ function countAnswer(run: ReportedRun, { calls }: Extract<RunEvent, { type: "mod
   run.calls = [...calls];
 }
 
-/** Replaces the arguments of a reported call with the approved ones. */
 function showArguments(run: ReportedRun, { callId, args }: Pick<Approval, "callId" | "args">): void {
   run.calls = run.calls.map((call) => (call.callId === callId ? { ...call, args } : call));
 }

@@ -32,7 +32,6 @@ async function changedFiles(workspace: Workspace): Promise<FileVersions[]> {
   );
 }
 
-/** Shows the change of one file. */
 export async function showDiff(
   workspace: Workspace,
   ui: RuntimeUI,

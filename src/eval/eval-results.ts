@@ -56,16 +56,11 @@ export type EvalResult = z.infer<typeof EvalResult>;
 /** The report of SWE-bench's own evaluation. */
 const HarnessReport = z.looseObject({ submitted_ids: z.array(z.string()), resolved_ids: z.array(z.string()) });
 
-export interface ResultsFile {
-  plan: EvalPlan | undefined;
-  results: EvalResult[];
-}
-
 /**
  * Reads a results file, or the report of SWE-bench's evaluation. If an attempt has two results, the later one counts.
  * Ignores a truncated last line. Throws a UserError for anything else.
  */
-export function readResults(file: string): ResultsFile {
+export function readResults(file: string): { plan: EvalPlan | undefined; results: EvalResult[] } {
   if (!existsSync(file)) throw new UserError(`There is no ${file}.`);
   const text = readFileSync(file, "utf8");
   const report = HarnessReport.safeParse(readJson(text));

@@ -55,7 +55,6 @@ export const TaskFile = z.strictObject({
 /** Files that the worker must not see: a folder, or a patch of the repository. */
 export type HiddenFiles = { kind: "folder"; path: string } | { kind: "patch"; patch: string };
 
-/** A task that a worker is evaluated on. */
 export interface EvalTask extends Pick<z.infer<typeof TaskFile>, "worker" | "setup" | "checks" | "sandbox" | "rules"> {
   name: string;
   /** The text for the worker. */
@@ -79,7 +78,6 @@ function isRegularExpression(text: string): boolean {
   }
 }
 
-/** Returns the known fields at a path of a `task.yml`. */
 export function knownFieldsAt(path: readonly PropertyKey[]): readonly string[] {
   if (path.length === 0) return Object.keys(TaskFile.shape);
   if (path[0] === "rules") return Object.keys(Rules.shape);

@@ -40,7 +40,6 @@ export const WorkerContext = z.strictObject({
 });
 export type WorkerContext = z.infer<typeof WorkerContext>;
 
-/** The results of `open_pull_request` and `update_pull_request`. */
 const PullRequestResult = z.object({ data: z.object({ number: z.number() }) });
 
 /** An answer that does not match the output schema is asked for once more. */

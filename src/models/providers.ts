@@ -158,7 +158,6 @@ function withVersion(baseUrl: string | undefined): string | undefined {
 
 /** A provider's web search for a model call. */
 export interface ProviderSearch {
-  /** Loads the provider's package and creates the tool. */
   createTool(): Promise<Tool>;
   callOptions?: SharedV4ProviderOptions;
 }

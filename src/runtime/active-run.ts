@@ -168,7 +168,6 @@ export class ActiveRun {
   }
 }
 
-/** The log of the conversation that a run continues. */
 async function continuedLog(store: Store, { continues }: RunSpec): Promise<LoggedEvent[]> {
   const run = continues === undefined ? undefined : await store.findRun(continues);
   if (!run) return [];

@@ -8,7 +8,6 @@ import { snapshotVersion, type WorkerSnapshot } from "#machines/worker-snapshot.
 import type { Advance, EffectQueue, NewEffect, NewRun, RunRow, RunStatus } from "./store/store.ts";
 
 export interface AppliedEvents {
-  /** The run before the events. */
   run: RunRow;
   /** The events that were applied. */
   events: LoggedEvent[];

@@ -47,7 +47,6 @@ export interface RunHost {
   start(): Promise<void>;
   /** Waits at most this long for running effects. The others are resumed at the next start. */
   shutDown(graceMs: number): Promise<void>;
-  /** Returns the number of active runs. */
   activeRuns(): number;
   idle(): Promise<void>;
 }

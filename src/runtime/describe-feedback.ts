@@ -10,12 +10,6 @@ import {
   withoutMinimized,
 } from "#toolsets/github/pull-request.ts";
 
-interface SubmittedReview {
-  by: string;
-  number: number;
-  review: { id: number; state: string; body: string };
-}
-
 /** When the comments of a review have more characters than this, the others are shortened. */
 const maxCommentsLength = 60_000;
 const maxShortLength = 300;
@@ -25,7 +19,7 @@ const verbs: Record<string, string> = { changes_requested: "requests changes on"
 /** Describes a review and its comments by someone with write access, with what the model needs to answer each comment. */
 export async function describeReview(
   github: GitHub,
-  { by, number, review }: SubmittedReview,
+  { by, number, review }: { by: string; number: number; review: { id: number; state: string; body: string } },
 ): Promise<{ text: string; wakes: boolean }> {
   const [all, login] = await Promise.all([github.listReviewComments(number), github.ownLogin()]);
   const parts: string[] = [];

@@ -5,13 +5,11 @@ import { logFieldsOf } from "#domain/work-context.ts";
 import type { ModelRequest } from "#models/models.ts";
 import type { Advance, Effect, EffectCompletion, RunRow, Store } from "./store/store.ts";
 
-/** A transition of a run that has been stored. */
 export interface StoredTransition {
   /** The run before the events. */
   run: RunRow;
   /** The events that were applied. */
   events: readonly LoggedEvent[];
-  /** The run after them. */
   after: Pick<Advance, "snapshot" | "status" | "usage">;
 }
 

@@ -22,13 +22,11 @@ const maxClosedRuns = 200;
 
 type Requested = Parameters<Runs["requestExit"]>[1];
 
-/** See `Runs.requestExit`. */
 export async function requestExit(options: RunsOptions, thread: ThreadRef, request: Requested): Promise<void> {
   const { by, via } = request;
   await appendToNewest(options, thread, request, () => ({ type: "run.exit", by, via }));
 }
 
-/** See `Runs.retry`. */
 export async function retry(
   options: RunsOptions,
   starter: RunStarter,
@@ -58,7 +56,6 @@ export async function retry(
   await append(options, run, { type: "retry.requested", by, via }, deliveryId);
 }
 
-/** See `Runs.clearConversation`. */
 export async function clearConversation(options: RunsOptions, thread: ThreadRef, request: Requested): Promise<void> {
   const { by, via } = request;
   await appendToNewest(options, thread, request, ({ spec, snapshot }) => {
@@ -70,7 +67,6 @@ export async function clearConversation(options: RunsOptions, thread: ThreadRef,
   });
 }
 
-/** See `Runs.listModels`. */
 export async function listModels(
   options: RunsOptions,
   thread: ThreadRef,
@@ -84,7 +80,6 @@ export async function listModels(
   return { current, available: available.slice(0, maxListedModels) };
 }
 
-/** See `Runs.changeModel`. */
 export async function changeModel(
   options: RunsOptions,
   thread: ThreadRef,
@@ -114,7 +109,6 @@ function findModelProblem({ models, policy }: RunsOptions, { worker }: RunSpec, 
   }
 }
 
-/** See `Runs.raiseCostLimit`. */
 export async function raiseCostLimit(
   options: RunsOptions,
   thread: ThreadRef,
@@ -152,7 +146,6 @@ function severalWait(waiting: readonly RunRow[], amount: number): string {
   return `${waiting.length} runs in this thread wait for a higher cost limit. Name one: ${choices.join(", ")}.`;
 }
 
-/** See `Runs.showChanges`. */
 export async function showChanges(
   { store, scheduler }: RunsOptions,
   thread: ThreadRef,
@@ -206,7 +199,6 @@ async function append(
 const updateTask = (base: string) =>
   `Merge the branch ${base} into your pull request: call git_merge with the branch ${base}, with with_conflicts: true if there are conflicts, resolve them, run the tests, and push with update_pull_request.`;
 
-/** See `Runs.openPullRequests`. */
 export async function openPullRequests(
   { store }: RunsOptions,
   { installationId, repositoryId }: RepositoryRef,
@@ -217,7 +209,6 @@ export async function openPullRequests(
   return [...new Set(numbers.filter((number) => number !== undefined))];
 }
 
-/** See `Runs.closedPullRequests`. */
 export async function closedPullRequests({ store }: RunsOptions, { repositoryId }: RepositoryRef): Promise<number[]> {
   const latest = await store.latestRuns({ limit: maxClosedRuns });
   const numbers = latest.flatMap((run) => {
@@ -235,7 +226,6 @@ export function continuesWhenReopened(run: StoredRun, number: number): boolean {
   return isPullRequestClosed && pullRequest === number;
 }
 
-/** See `Runs.requestBaseMerge`. */
 export async function requestBaseMerge(
   { store, scheduler }: RunsOptions,
   thread: ThreadRef,

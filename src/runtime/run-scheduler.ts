@@ -39,7 +39,6 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
     this.#options = options;
   }
 
-  /** The number of runs in memory. */
   activeRuns(): number {
     return this.#sessions.size;
   }

@@ -42,7 +42,6 @@ interface PersonRequest {
   deliveryId?: string;
 }
 
-/** A request about one run. */
 interface RunRequest extends PersonRequest {
   /** A root run of the thread. Default: the newest or, where a request concerns several runs, all of them. */
   runId?: string;
@@ -172,7 +171,6 @@ export interface Runs {
   ): Promise<void>;
   /** Returns what was posted to ask for an approval, once it is known. */
   findRequest(approvalId: string): Promise<Post | undefined>;
-  /** Returns the numbers of the pull requests that live runs of a repository have opened or work on. */
   openPullRequests(repository: RepositoryRef): Promise<number[]>;
   /** Returns the numbers of the pull requests that were closed without merging, whose runs continue when they are reopened. */
   closedPullRequests(repository: RepositoryRef): Promise<number[]>;

@@ -180,7 +180,6 @@ export type MetricOf<Kind extends MetricDefinition["kind"]> = {
   [Name in MetricName]: (typeof metrics)[Name] extends { kind: Kind } ? Name : never;
 }[MetricName];
 
-/** The label values of a metric. */
 export type LabelsOf<Name extends MetricName> = Record<(typeof metrics)[Name]["labels"][number], string>;
 
 /** Returns the name under which Prometheus reads a metric; a histogram has `_bucket`, `_sum` and `_count` after it. */

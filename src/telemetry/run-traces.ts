@@ -21,7 +21,6 @@ import { attemptOutcome } from "./metrics.ts";
 
 interface RunTracesOptions {
   tracer: Tracer;
-  /** The id generator of the tracer's provider. */
   ids: OpenTelemetryIdGenerator;
   /** Decides which runs are traced. */
   sampler: Sampler;

@@ -34,19 +34,16 @@ const replacedMs = 5_000;
 /** The time at which each prompter's request was withdrawn while it was on screen. */
 const withdrawnAt = new WeakMap<Prompter, number>();
 
-interface AskOptions {
-  prompter: Prompter;
-  style: Style;
-  signal?: AbortSignal;
-}
-
 /**
  * Shows a request and asks for approval. Only a whole line counts: `y` or `yes` approves the call, `a` or `always` approves
  * equal calls of the session too, `e` or `edit` changes the arguments first, `n`, `no` and `d` (with a reason) deny. Every
  * other line denies, with the line as the reason, so that no sentence can approve. Input typed before the request was shown
  * is ignored, and so is an answer to a request that was withdrawn.
  */
-export async function askApproval(request: PromptedCall, { prompter, style, signal }: AskOptions): Promise<Answer> {
+export async function askApproval(
+  request: PromptedCall,
+  { prompter, style, signal }: { prompter: Prompter; style: Style; signal?: AbortSignal },
+): Promise<Answer> {
   return prompter.dialogue(async (ask) => {
     if (isReplacing(prompter)) await confirmReplacement(ask, signal);
     const described = describe(request, style, "─".repeat(Math.min(ruleLength, prompter.columns)));

@@ -1,6 +1,8 @@
 import {
   type CustomResultValue,
   type DisplayHints,
+  fileNameOf,
+  isTable,
   isWellKnown,
   type ResultValue,
   type Task,
@@ -52,7 +54,10 @@ function renderWellKnown(value: WellKnownResultValue, screen: Screen): string[] 
         ...printableLines(value.content),
       ];
     case "file_list":
-      return [headOf(value, `${value.count} in ${visible(value.path || "/")}`), ...value.files.map(nameOf)];
+      return [
+        headOf(value, `${value.count} in ${visible(value.path || "/")}`),
+        ...value.files.map((file) => oneLine(fileNameOf(file))),
+      ];
     case "json":
       return renderData(value.data, { preferredView: "code", ...value.display }, screen);
     case "terminal":
@@ -122,10 +127,6 @@ function scalar(value: unknown): string {
 
 type Row = Record<string, unknown>;
 
-function isTable(data: unknown): data is Row[] {
-  return Array.isArray(data) && data.length > 0 && data.every((row) => row !== null && typeof row === "object");
-}
-
 function renderTable(rows: readonly Row[]): string[] {
   const columns = [...new Set(rows.flatMap(Object.keys))].slice(0, maxColumns);
   const cells = [columns, ...rows.map((row) => columns.map((column) => row[column]))].map((line) =>
@@ -165,12 +166,6 @@ export function styleDiffLine(line: string, style: Style): string {
   if (line.startsWith("@@")) return style("cyan", line);
   if (line.startsWith("+")) return style("green", line);
   return line.startsWith("-") ? style("red", line) : line;
-}
-
-function nameOf(file: unknown): string {
-  const { path, name } = (file ?? {}) as { path?: unknown; name?: unknown };
-  const named = [file, path, name].find((one) => typeof one === "string");
-  return oneLine(typeof named === "string" ? named : (JSON.stringify(file) ?? ""));
 }
 
 /** Splits text into lines without control sequences. */

@@ -54,7 +54,6 @@ export type CallReview =
 export interface ReviewState {
   /** The tools that the model and that people may call. */
   callable: Record<"model" | "person", readonly NamedTool[]>;
-  /** The tools the model is offered. */
   offered: readonly NamedTool[];
   find(name: string): NamedTool | undefined;
   schemas: ReadonlyMap<NamedTool, ToolSchemas>;

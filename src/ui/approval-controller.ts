@@ -134,7 +134,9 @@ export class ApprovalController {
     const { promise: ended, resolve } = Promise.withResolvers<ApprovalDecision>();
     const abort = () => resolve(denied("Approval request aborted"));
     const timer =
-      this.#timeoutMs === undefined ? undefined : setTimeout(() => resolve(this.#timedOut()), this.#timeoutMs);
+      this.#timeoutMs === undefined
+        ? undefined
+        : setTimeout(() => resolve(denied(`Approval request timed out after ${this.#timeoutMs} ms`)), this.#timeoutMs);
     signal?.addEventListener("abort", abort, { once: true });
     try {
       const answer = Promise.resolve().then(() => (this.#callback as ApprovalCallback)(withAllNames(request)));
@@ -143,10 +145,6 @@ export class ApprovalController {
       clearTimeout(timer);
       signal?.removeEventListener("abort", abort);
     }
-  }
-
-  #timedOut(): ApprovalDecision {
-    return denied(`Approval request timed out after ${this.#timeoutMs} ms`);
   }
 }
 

@@ -120,7 +120,6 @@ export function needsRun(command: string): boolean {
   return commands[command]?.needsRun === true;
 }
 
-/** The names of the commands that one front end offers. */
 export type RunCommandOf<FrontEnd extends CommandFrontEnd> = {
   [Name in RunCommandName]: FrontEnd extends (typeof runCommands)[Name]["frontEnds"][number] ? Name : never;
 }[RunCommandName];

@@ -93,7 +93,6 @@ export interface RuntimeUI {
   onGetDiff(handler: (requestId: string, path: string) => void): Unsubscribe;
 }
 
-/** Creates the runtime's side of a bus. */
 export function createRuntimeUI(bus: UIEventBus): RuntimeUI {
   async function requestApproval(
     asked: ApprovalAsked | ApprovalType,

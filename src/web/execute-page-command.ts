@@ -129,7 +129,6 @@ async function changeModel({ by, byId, spec, fields }: PageCommand, runs: Runs):
   return `The next model calls use ${model}.`;
 }
 
-/** Returns the open pull request of the run. */
 async function openPullRequest(
   { spec }: PageCommand,
   { runs, github }: { runs: Runs; github: GitHub },

@@ -131,7 +131,6 @@ export function renderEntriesPage(tree: RunTree, run: RunNode, page: EventsPage,
   return renderDocument({ title: pageTitle(tree), body, script: false, viewer, path });
 }
 
-/** Renders a page with one message and an optional link. */
 export function renderMessagePage({ message, link }: Pick<MessagePage, "message" | "link">): string {
   const body = html`<header><h1>Golem Forge</h1></header><main id="main" class="message"><p>${message}</p>${link && html`<p><a class="button" href="${link.href}">${link.text}</a></p>`}</main>`;
   return renderDocument({ title: "Golem Forge", body, script: false });

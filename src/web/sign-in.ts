@@ -124,13 +124,7 @@ interface SignInRoutesOptions {
   onError: (error: unknown) => void;
 }
 
-/** A form that a signed-in person submitted from one of our pages. */
-interface SubmittedForm {
-  session: Session;
-  fields: URLSearchParams;
-}
-
-export type FormVariables = { Variables: { form: SubmittedForm } };
+export type FormVariables = { Variables: { form: { session: Session; fields: URLSearchParams } } };
 
 /** The pages that a person can sign in from: a run, the list of runs, and the costs. */
 const returnPath = /^\/(?:costs|runs(?:\/[a-z0-9-]{1,40}\/[0-9a-f]{32})?)$/;

@@ -1,6 +1,8 @@
 import {
   type CustomResultValue,
   type DisplayHints,
+  fileNameOf,
+  isTable,
   isWellKnown,
   type ResultValue,
   type Task,
@@ -36,7 +38,7 @@ function renderWellKnown(value: WellKnownResultValue, repositoryUrl: string): Ht
     case "file_content":
       return html`<p class="file"><b>${value.path}</b> ${value.size} ${value.size === 1 ? "byte" : "bytes"}</p>${fold(value.content, display, (text) => renderCode(text, value.path))}`;
     case "file_list":
-      return html`<p class="file">${value.count} ${value.count === 1 ? "entry" : "entries"} in <b>${value.path || "/"}</b></p>${fold(value.files.map(nameOf).join("\n"), display, renderPre)}`;
+      return html`<p class="file">${value.count} ${value.count === 1 ? "entry" : "entries"} in <b>${value.path || "/"}</b></p>${fold(value.files.map(fileNameOf).join("\n"), display, renderPre)}`;
     case "json":
       return renderData(value.data, display, repositoryUrl);
     case "terminal":
@@ -69,7 +71,6 @@ export function tasksToHtml(tasks: readonly Task[]): Html {
     )}</ul>`;
 }
 
-/** Renders preformatted text. */
 export function renderPre(text: string): Html {
   return html`<pre>${text}</pre>`;
 }
@@ -82,13 +83,11 @@ function renderCode(text: string, path: string): Html {
     : renderPre(text);
 }
 
-/** Describes the number of lines of a text. */
 export function describeLines(text: string): string {
   const count = text.split("\n").length;
   return count === 1 ? "1 line" : `${count} lines`;
 }
 
-/** Renders data as indented JSON. */
 export function renderJson(data: unknown): Html {
   return renderPre(truncateText(JSON.stringify(data, null, 2) ?? "undefined", maxValueLength));
 }
@@ -134,21 +133,7 @@ function describeDiff({ isNew, action, stats, rejected }: Extract<WellKnownResul
   return html`${rejected && "not "}${change}${stats && html` <span class="added">+${stats.additions}</span> <span class="removed">−${stats.deletions}</span>`}`;
 }
 
-function nameOf(file: unknown): string {
-  const { path, name } = (file ?? {}) as { path?: unknown; name?: unknown };
-  const named = [file, path, name].find((one) => typeof one === "string");
-  return typeof named === "string" ? named : (JSON.stringify(file) ?? "");
-}
-
 type Row = Record<string, unknown>;
-
-function isTable(data: unknown): data is Row[] {
-  return (
-    Array.isArray(data) &&
-    data.length > 0 &&
-    data.every((row) => row !== null && typeof row === "object" && !Array.isArray(row))
-  );
-}
 
 function renderTable(rows: readonly Row[]): Html {
   const shown = rows.slice(0, maxRows);

@@ -45,7 +45,6 @@ export type ThreadCommand =
   | { kind: "direct"; line: string; mayBeForeign: boolean }
   /** `@golem-forge …`: a message to the thread's run, or a task for its default worker. */
   | { kind: "mention"; text: string }
-  /** Not a command. */
   | { kind: "text"; text: string };
 
 export type CommandOf<Kind extends ThreadCommand["kind"]> = Extract<ThreadCommand, { kind: Kind }>;

@@ -68,7 +68,6 @@ export function readIncomingReviewComment(payload: ReviewCommentPayload, deliver
   };
 }
 
-/** Reads the summary of a review. */
 export function readReviewSummary(payload: ReviewPayload): IncomingComment {
   const { review, pull_request: issue } = payload;
   return {

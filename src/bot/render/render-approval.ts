@@ -45,7 +45,6 @@ export function renderAltered({ id, workerPath }: Approval): string {
   );
 }
 
-/** The checkbox that approves a request. */
 export function checkboxOf(id: string): string {
   return `- [ ] Approve ${code(id)} exactly as shown`;
 }

@@ -14,7 +14,6 @@ const whenDone = {
   step: "when the current step is done",
 };
 
-/** Renders the reply to a person's command for a tool. */
 export function renderToolReply(reply: ToolReply): string {
   switch (reply.kind) {
     case "result":

@@ -1,6 +1,8 @@
 import {
   type CustomResultValue,
   type DisplayHints,
+  fileNameOf,
+  isTable,
   isWellKnown,
   type ResultValue,
   type Task,
@@ -39,7 +41,7 @@ function renderWellKnown(value: WellKnownResultValue): string | undefined {
     case "file_list":
       return paragraphs(
         `${count(value.count, "file")} in **${inline(value.path || "/")}**`,
-        block(value.files.map(nameOf).join("\n"), "text", display),
+        block(value.files.map(fileNameOf).join("\n"), "text", display),
       );
     case "json":
       return renderData(value.data, display);
@@ -101,22 +103,7 @@ function describeDiff({ isNew, action, stats, rejected }: Extract<WellKnownResul
   return `${rejected ? "not " : ""}${done}${lines}`;
 }
 
-function nameOf(file: unknown): string {
-  if (typeof file === "string") return file;
-  const { path, name } = (file ?? {}) as { path?: unknown; name?: unknown };
-  const named = [path, name].find((one) => typeof one === "string");
-  return typeof named === "string" ? named : (JSON.stringify(file) ?? "");
-}
-
 type Row = Record<string, unknown>;
-
-function isTable(data: unknown): data is Row[] {
-  return (
-    Array.isArray(data) &&
-    data.length > 0 &&
-    data.every((row) => row !== null && typeof row === "object" && !Array.isArray(row))
-  );
-}
 
 function renderTable(rows: readonly Row[]): string | undefined {
   const columns = [...new Set(rows.slice(0, maxRows).flatMap(Object.keys))].slice(0, maxColumns);

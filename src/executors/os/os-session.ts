@@ -40,7 +40,6 @@ import { proxiedCommand, startRegistryProxy } from "./registry-proxy.ts";
 import { dependencyFolders, homeFolders, isNodeModules, type SetupCache, writableFolders } from "./setup-cache.ts";
 import { type SpareTrees, treeLimits } from "./spare-trees.ts";
 
-/** The resources that all sessions share. */
 export interface SandboxResources {
   directory: string;
   etc: string;
@@ -55,7 +54,6 @@ export interface SandboxResources {
   canMountOverlays: boolean;
 }
 
-/** The writable folders of a command. */
 interface CommandFolders {
   tree: string;
   home: string;

@@ -27,7 +27,6 @@ export class RunStarter {
     this.#options = options;
   }
 
-  /** See `Runs.startRun`. */
   async start({
     origin,
     worker: named,
@@ -126,7 +125,6 @@ export class RunStarter {
   }
 }
 
-/** Returns the id of the run that a delivery starts. */
 export function runIdOf(deliveryId: string): string {
   return shortId(deliveryId, 8);
 }

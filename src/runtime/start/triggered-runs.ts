@@ -32,7 +32,6 @@ export class TriggeredRuns {
     this.#options = options;
   }
 
-  /** See `Runs.startTriggered`. */
   async start(event: TriggeredEvent): Promise<string[]> {
     const { origin } = event;
     const github = this.#options.openGitHub(origin);
@@ -56,7 +55,6 @@ export class TriggeredRuns {
     return isTrusted ? problems : [];
   }
 
-  /** See `Runs.listSchedules`. */
   async listSchedules(...[repository, options]: Parameters<Runs["listSchedules"]>): ReturnType<Runs["listSchedules"]> {
     const { workers, invalidFiles } = await this.#triggersOf(this.#options.openGitHub(repository), options);
     const schedules = workers.flatMap(({ worker, on }) =>
@@ -65,7 +63,6 @@ export class TriggeredRuns {
     return { schedules, invalidFiles };
   }
 
-  /** See `Runs.startScheduled`. */
   async startScheduled({
     repository,
     worker,

@@ -51,7 +51,6 @@ export interface WorkerCatalog {
   ): Promise<{
     worker: WorkerDefinition;
     source: RunSpec["workerSource"];
-    /** The path of a worker in the repository. */
     path?: string;
     /** The model of its program, for a worker that does not name one. */
     model?: string | undefined;
@@ -65,7 +64,6 @@ export interface WorkerCatalog {
   ): Promise<{ workers: WorkerTriggers[]; invalidFiles: InvalidFile[] }>;
   /** The folder of the deployment's workers. */
   readonly directory: string;
-  /** The deployment's workers. */
   readonly deploymentWorkers: readonly WorkerDefinition[];
   /** The deployment's files that cannot be used. The others can. */
   readonly invalidFiles: readonly InvalidFile[];

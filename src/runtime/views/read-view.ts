@@ -94,7 +94,7 @@ function lineOf({ event }: LoggedEvent): string[] {
       return [`Opened ${event.branch} at ${event.commit.slice(0, 7)}`];
     case "model.answered":
       return [
-        ...(event.searches ?? []).map(describeSearch),
+        ...(event.searches ?? []).map((search) => `The model's provider searched the web: ${firstLine(search)}`),
         ...(event.text ? [firstLine(event.text)] : []),
         ...(event.schemaProblem === undefined ? [] : [firstLine(`Not a valid answer: ${event.schemaProblem}`)]),
       ];
@@ -151,10 +151,6 @@ function lineOf({ event }: LoggedEvent): string[] {
     case "timer.due":
       return [];
   }
-}
-
-function describeSearch(search: string): string {
-  return `The model's provider searched the web: ${firstLine(search)}`;
 }
 
 function describeEnd({ tool, result }: { tool: string; result: ToolResult }): string {

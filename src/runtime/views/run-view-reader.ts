@@ -72,7 +72,6 @@ export interface RunTree {
 export interface EventsPage {
   /** Oldest first. */
   events: LoggedEvent[];
-  /** The number of earlier events. */
   earlier: number;
 }
 
@@ -275,7 +274,7 @@ export class RunViewReader {
       cached.calls.set(callId, {
         tool: this.#redact(tool),
         args: describeArguments(redacted),
-        input: inputOf(redacted),
+        input: truncateText(JSON.stringify(redacted, null, 2) ?? "", maxInputLength),
         question,
       });
     }
@@ -348,10 +347,6 @@ function describeArguments(args: unknown): string {
     typeof value === "string" ? value : `${name} ${(JSON.stringify(value) ?? "").slice(0, 2_000)}`.trim(),
   );
   return parts.join(" · ").replaceAll(/\s+/g, " ").slice(0, maxArgumentsLength);
-}
-
-function inputOf(args: unknown): string {
-  return truncateText(JSON.stringify(args, null, 2) ?? "", maxInputLength);
 }
 
 /** Returns the index of the first id that is not below the given one. */

@@ -56,11 +56,6 @@ export async function loadCustomTools(
   return Object.assign(loaded.tools, { close: loaded.close });
 }
 
-export interface LoadedModule {
-  tools: NamedTool[];
-  close(): Promise<void>;
-}
-
 /** Tool descriptions by module digest: an unchanged module is started only when a tool is called. */
 const descriptionsByDigest = new Map<string, ToolDescription[]>();
 const maxDescriptions = 200;
@@ -68,7 +63,7 @@ const maxDescriptions = 200;
 async function loadModule(
   module: ToolModule,
   { tools: names, approval, timeout = 60 }: Omit<CustomToolsetConfig, "module">,
-): Promise<LoadedModule> {
+): Promise<{ tools: NamedTool[]; close(): Promise<void> }> {
   const wanted = [...new Set(names)];
   const process = new ToolProcess(module, wanted);
   try {

@@ -282,7 +282,6 @@ function linesLike(content: string, oldText: string): number[] {
     .slice(0, maxListedPlaces);
 }
 
-/** Returns the content with all replacements applied. */
 export function applyReplacements(content: string, replacements: readonly Replacement[]): string {
   const parts: string[] = [];
   let from = 0;

@@ -49,7 +49,6 @@ function foldLine(line: string, { trailingSpace, punctuation }: Folding, hasEndi
   return trailingSpace ? text.replace(/[ \t]+$/, "") : text;
 }
 
-/** Maps an offset in a folded line to the original line. */
 function originalOffset(line: string, within: number, { punctuation }: Folding): number | undefined {
   if (!punctuation || foldPunctuation(line).length === line.length) return within;
   let folded = 0;

@@ -22,12 +22,6 @@ export type Pushed = z.infer<typeof Pushed>;
 const maxFiles = 100;
 const maxBytes = 4_000_000;
 
-export interface PushOptions {
-  services: ToolServices;
-  context: ToolContext;
-  message: string;
-}
-
 /** The commits that the next push of a run follows. */
 export interface PushParents {
   /** The commit that the branch is expected to be at; undefined before the run's first push to its own branch. */
@@ -36,7 +30,6 @@ export interface PushParents {
   merged: (MergedCommit & { branch: string })[];
 }
 
-/** Returns the parents of the push that follows these finished calls. */
 export function pushParents({ spec, sandbox, branch }: ToolServices, history: readonly FinishedCall[]): PushParents {
   // A run on someone's pull request continues from the commit it started from.
   const previous =
@@ -128,7 +121,15 @@ function bindingsOf(tree: string, { tip = "", merged }: PushParents): Record<str
  * Commits the run's changes to its own branch. A retry of the call creates the same commit: the parent is the commit
  * that earlier calls pushed, not the current tip of the branch, and the time is derived from the run and the step.
  */
-export async function pushChanges({ services, context, message }: PushOptions): Promise<Pushed> {
+export async function pushChanges({
+  services,
+  context,
+  message,
+}: {
+  services: ToolServices;
+  context: ToolContext;
+  message: string;
+}): Promise<Pushed> {
   const { sandbox, github, branch, spec } = services;
   const { parents, files, tree, isEmpty } = await planPush(services, context.abortSignal);
   assertAsApproved(files, bindingsOf(tree, parents), context.approved);

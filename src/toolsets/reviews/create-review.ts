@@ -36,7 +36,6 @@ const finding = z.object({
     .optional()
     .describe("The exact text that replaces these lines, without a code fence"),
 });
-/** The arguments of `create_review`. */
 export const ReviewInput = z.object({
   summary: z.string().trim().min(1).max(10_000).describe("The summary of the review, in Markdown"),
   findings: z.array(finding).max(30).default([]).describe("At most one per problem, each on lines of the diff"),

@@ -98,14 +98,11 @@ export function parseHunks(patch: string): DiffHunks {
   return hunks;
 }
 
-export interface LineRange {
-  startLine: number;
-  line: number;
-  side: DiffSide;
-}
-
 /** Returns the lines of a range, which must be in one hunk; undefined if they are not. */
-export function linesOf(hunks: DiffHunks, { startLine, line, side }: LineRange): string[] | undefined {
+export function linesOf(
+  hunks: DiffHunks,
+  { startLine, line, side }: { startLine: number; line: number; side: DiffSide },
+): string[] | undefined {
   const numberOf = ({ left, right }: DiffLine) => (side === "LEFT" ? left : right);
   for (const hunk of hunks) {
     const numbers = hunk.map(numberOf);

@@ -53,13 +53,10 @@ export function createGrepTool(workspace: Workspace): NamedTool<GrepInput, ToolR
   };
 }
 
-interface Scope {
-  workspace: Workspace;
-  limit: number;
-  signal: ToolContext["abortSignal"] | undefined;
-}
-
-async function searchFiles(args: GrepInput, { workspace, limit, signal }: Scope): Promise<GrepResult> {
+async function searchFiles(
+  args: GrepInput,
+  { workspace, limit, signal }: { workspace: Workspace; limit: number; signal: ToolContext["abortSignal"] | undefined },
+): Promise<GrepResult> {
   const search = openSearch(
     { pattern: args.pattern, literal: args.literal ?? false, ignoreCase: args.case_insensitive ?? false },
     { ...linesNeeded(args, limit), timeoutMs, signal },

@@ -115,16 +115,11 @@ function matchingText({ text, lineStarts }: FileMatches): Pick<CandidateFile, "t
   return { text: lineStarts.map((start) => bytes.toString("utf8", start, endOf(start))).join("\n") };
 }
 
-interface LinesOptions {
-  match: FileMatches | undefined;
-  signal: AbortSignal;
-}
-
 /** Adds the lines to show: definitions first, then the lines with the most terms. */
 async function withLines(
   { path, score, symbols }: RankedFile,
   terms: readonly string[],
-  { match, signal }: LinesOptions,
+  { match, signal }: { match: FileMatches | undefined; signal: AbortSignal },
 ) {
   const text = Buffer.from(match?.text ?? []).toString("utf8");
   const lines = text.split("\n");

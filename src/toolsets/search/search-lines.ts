@@ -11,7 +11,6 @@ export interface LineQuery {
   ignoreCase: boolean;
 }
 
-/** The matching lines of one file. */
 export interface FileMatches {
   path: string;
   /** The file as UTF-8, without a byte order mark. */

@@ -14,7 +14,6 @@ type Condition = Extract<CommandNode, { type: "ConditionalCommand" }>["expressio
 export type VariableValues = Map<string, CommandWord[] | undefined>;
 
 interface WordInspectorOptions {
-  /** The known values of variables. */
   known: VariableValues;
   /** Called with the commands of a substitution. Returns true if they print nothing but paths of the repository. */
   onScript(script: ScriptNode): boolean;
