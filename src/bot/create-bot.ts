@@ -196,7 +196,6 @@ export function createThreads(options: ThreadsOptions): Threads {
   };
 }
 
-/** A log without the secrets. */
 /** Returns a function that loads Probot, which takes longer than the rest of the start, once. */
 function createProbotLoader({ app, github }: Pick<Config, "app" | "github">, log: Logger): () => Promise<Probot> {
   let loading: Promise<Probot> | undefined;
@@ -211,6 +210,7 @@ function createProbotLoader({ app, github }: Pick<Config, "app" | "github">, log
   };
 }
 
+/** Creates a log without the secrets. */
 export function createLog({ log }: { log: Pick<Logger, "info" | "error"> }, secrets: readonly string[]) {
   const redact = createRedactor(secrets);
   return {
