@@ -18,6 +18,8 @@ export interface FinishedCommand {
 export interface RunCommandOptions {
   tier: Tier;
   request: ExecRequest;
+  /** False if the command's changes are dropped. Default: true. */
+  appliesChanges?: boolean;
   /** True if a person approved changes to a path that needs approval. */
   isApproved(path: string): boolean;
 }
@@ -25,7 +27,7 @@ export interface RunCommandOptions {
 /** Runs a command on the run's files and applies its changes. Throws a ToolError `UNAVAILABLE` if the tier is not available. */
 export async function runCommand(
   services: ToolServices,
-  { tier, request, isApproved }: RunCommandOptions,
+  { tier, request, appliesChanges = true, isApproved }: RunCommandOptions,
 ): Promise<FinishedCommand> {
   const { workspace, sandbox } = services;
   checkArguments(request.command, tier);
@@ -34,6 +36,7 @@ export async function runCommand(
   const cwd = await workingDirectory(services, request.cwd);
   const setup = tier === "os" && !request.isolated ? await findSetupKey(services) : undefined;
   const result = await session.exec(workspaceTree(workspace, sandbox), { ...request, cwd, ...(setup && { setup }) });
+  if (!appliesChanges) return { result, applied: { written: [], deleted: [], rejected: [] } };
   return { result, applied: await applyCommandChanges(result.changes, workspace, { isApproved }) };
 }
 
@@ -236,7 +239,7 @@ export function describeChanges({ written, deleted, rejected }: CommandChanges):
   return lines.filter((line) => line !== "").join("\n");
 }
 
-function listSome(paths: readonly string[]): string {
+export function listSome(paths: readonly string[]): string {
   const rest = paths.length - maxListed;
   return paths.slice(0, maxListed).join(", ") + (rest > 0 ? ` and ${rest} more` : "");
 }

@@ -4,12 +4,14 @@ import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
+import type { TreeChanges } from "#executors/executor.ts";
 import { GuardedChild } from "#executors/guarded-child.ts";
 import { showHidden } from "#text/visible-text.ts";
 import {
   describeChanges,
   describeEnd,
   type FinishedCommand,
+  listSome,
   runCommand,
   withoutProgress,
 } from "#toolsets/run-command.ts";
@@ -80,6 +82,8 @@ async function execute(
       signal: context.abortSignal,
       onOutput: (_, chunk) => context.output(chunk),
     },
+    // What tests write, such as reports or snapshots of a broken version, would otherwise end up in the pull request.
+    appliesChanges: args.some((arg) => updatesSnapshots.test(arg)),
     isApproved: () => false,
   });
   const { stdout, stderr } = ran.result;
@@ -110,6 +114,9 @@ async function pathsFromRoot(workspace: Workspace, folder: string, output: strin
   }
   return (text) => text.replace(mentionedFile, (path) => fromRoot.get(path) ?? path);
 }
+
+/** The options of jest, vitest, ava, go's golden files and pytest's plugins that ask for new snapshots. */
+const updatesSnapshots = /^--?(?:u|update[\w-]*|snapshot-update)(?:=.*)?$/;
 
 /** The folders with a manifest that a suggestion names. */
 const maxSuggestedFolders = 12;
@@ -213,7 +220,8 @@ function report(
   toRoot: (text: string) => string,
 ): ToolResult {
   const readable = (text: string) => showHidden(relativePaths(toRoot(text)));
-  const headline = summary ? countsOf(summary) : "No summary could be read from the output";
+  const soFar = result.timedOut || result.stopped ? " so far" : "";
+  const headline = summary ? `${countsOf(summary)}${soFar}` : "No summary could be read from the output";
   const failures =
     summary?.failures.slice(0, shownFailures).map(({ name, error }, at) => {
       const shown = at < shownWhole ? error : error.split("\n").slice(0, linesOfOthers).join("\n");
@@ -227,7 +235,7 @@ function report(
     more > 0 ? `… and ${more} more failures.` : "",
     describeMissingProgram({ ...result, stderr: summary ? failures.join("\n") : result.stderr }) ?? "",
     needsOutput ? `stdout:\n${readable(tail(result.stdout))}\nstderr:\n${readable(tail(result.stderr))}` : "",
-    describeChanges(taken),
+    describeChanges(taken) || describeDropped(result.changes),
   ];
   const value = {
     kind: "test.summary",
@@ -246,6 +254,11 @@ function report(
 
   const code = result.timedOut ? "TIMEOUT" : "EXECUTION_ERROR";
   return { llmContent: text, value, error: { type: "system_error", code, message: describeEnd(result) } };
+}
+
+function describeDropped({ written, deleted }: TreeChanges): string {
+  const paths = [...written.map(({ path }) => path), ...deleted];
+  return paths.length > 0 ? `Not kept, since tests wrote it: ${listSome(paths)}` : "";
 }
 
 function countsOf({ passed, failed, skipped }: TestSummary): string {

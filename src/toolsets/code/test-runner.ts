@@ -245,7 +245,7 @@ function nodeRunner(
     return { name: "vitest", command, report: "vitest", reason: because, acceptsFolder: true };
   }
   if (uses("jest")) {
-    const command = through("jest", { options: ["--json", "--ci"] });
+    const command = through("jest", { options: ["--json", "--ci", "--updateSnapshot=false"] });
     return { name: "jest", command, report: "jest", reason: because, acceptsFolder: true };
   }
   if (uses("mocha")) {

@@ -144,8 +144,6 @@ function fromJestJson(text: string): TestSummary | undefined {
 /** Parses what jest and vitest print for people: a line of totals for each run, and a section for each failure. */
 function fromJestText(text: string): TestSummary | undefined {
   const totals = [...text.matchAll(/^ *Tests:? {2,}(.{1,200})$/gm)].map(([, total = ""]) => total);
-  if (totals.length === 0) return undefined;
-
   const count = (word: string) =>
     totals.reduce((sum, total) => sum + Number(new RegExp(`(\\d+) ${word}\\b`).exec(total)?.[1] ?? 0), 0);
   const failures = new Map<string, string>();
@@ -155,6 +153,11 @@ function fromJestText(text: string): TestSummary | undefined {
     if (!failures.has(name.trim())) failures.set(name.trim(), firstLines(error));
   }
   const named = [...failures].map(([name, error]) => ({ name, error }));
+  if (totals.length === 0) {
+    // The run was stopped, such as at its timeout.
+    const passed = text.match(/^ {2,}[✓√] /gm)?.length ?? 0;
+    return named.length > 0 ? summary({ passed, failed: named.length, skipped: 0 }, named) : undefined;
+  }
   const skipped = count("skipped") + count("pending") + count("todo");
   return summary({ passed: count("passed"), failed: count("failed"), skipped }, named);
 }

@@ -161,6 +161,22 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
     expect(llmContent).not.toContain("node_modules");
   });
 
+  test("what tests write to the repository is dropped, unless the call asks for new snapshots", async () => {
+    const script = "for f in snapshot report.xml; do echo new >> $f; done; echo 1 passed; #";
+    const files = { "package.json": JSON.stringify({ scripts: { test: script } }), snapshot: "old\n" };
+    const { call, sandbox } = await world({ files });
+
+    const plain = await call("run_tests", {});
+    const again = await call("run_code", { language: "bash", code: "cat snapshot; ls" });
+
+    expect(plain.llmContent).toContain("Not kept, since tests wrote it: report.xml, snapshot");
+    expect(again.llmContent).toContain("stdout:\nold\npackage.json\nsnapshot\n");
+    expect(await sandbox.changes()).toEqual([]);
+    const updating = await call("run_tests", { args: ["--update-snapshots"] });
+    expect(updating.llmContent).toContain("Changed: report.xml, snapshot");
+    expect(sandbox.text("snapshot")).toBe("old\nnew\n");
+  });
+
   test("runners that print paths relative to their own folder are understood, and so are names without a folder", async () => {
     const script = [
       "const err = { message: 'test/a.test.js:3:1 b_test.go:7 lib/twice.js:1 test/other.js:2 missing.js:4' };",
@@ -312,6 +328,7 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
       "`touch made`",
       "--script-shell=/bin/touch",
       "new\nline",
+      "--update",
       "-rf",
       "*",
       "",
@@ -439,13 +456,13 @@ describe("the test runner and the formatter of a project", () => {
 
   test.each([
     ["mocha --require x 'spec/**/*.js'", "npm test --silent -- --reporter json"],
-    ["NODE_OPTIONS=--experimental-vm-modules jest", "npm test --silent -- --json --ci"],
+    ["NODE_OPTIONS=--experimental-vm-modules jest", "npm test --silent -- --json --ci --updateSnapshot=false"],
     ["tsc && vitest --dir spec", "npm test --silent -- --run --reporter=json"],
     ["vitest run && eslint .", "npx --no-install vitest run --reporter=json"],
-    ["jest --watch", "npx --no-install jest --json --ci"],
+    ["jest --watch", "npx --no-install jest --json --ci --updateSnapshot=false"],
     ["node --test --test-reporter=spec", "npm test --silent --"],
     ["node --test && echo done", "npm test --silent --"],
-    ["yarn lint && yarn jest --ci", "npx --no-install jest --ci --json"],
+    ["yarn lint && yarn jest --ci", "npx --no-install jest --ci --json --updateSnapshot=false"],
     ["pnpm lint && vitest run --typecheck", "npx --no-install vitest run --typecheck --run --reporter=json"],
     ["eslint . && prettier -c src && npx mocha -r ts-node", "npx --no-install mocha -r ts-node --reporter json"],
     ["npm run lint && mocha 'test/*.js'", "npm test --silent -- --reporter json"],

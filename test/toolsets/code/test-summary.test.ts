@@ -361,6 +361,29 @@ test("the output of node's spec reporter is understood, where a script asks for 
   expect(summary?.failures).toEqual([{ name: "bad one", error: expect.stringMatching(/^AssertionError.*1 == 2\n/) }]);
 });
 
+test("the failures that jest printed before it was stopped are listed", () => {
+  const text = [
+    "FAIL test/a.test.ts",
+    "  sums",
+    "    ✓ adds (2 ms)",
+    "  ● sums › subtracts",
+    "",
+    "    Expected 1, received 2",
+    "",
+    "      at Object.<anonymous> (test/a.test.ts:4:1)",
+  ].join("\n");
+
+  expect(summarizeTests("jest", "", text)).toEqual({
+    passed: 1,
+    failed: 1,
+    skipped: 0,
+    failures: [
+      { name: "sums › subtracts", error: "Expected 1, received 2\n\n  at Object.<anonymous> (test/a.test.ts:4:1)" },
+    ],
+  });
+  expect(summarizeTests("jest", "", "PASS test/a.test.ts\n")).toBeUndefined();
+});
+
 test("failures are read from unittest's stderr", () => {
   const line = (char: string) => char.repeat(70);
   const stderr = [
