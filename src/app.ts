@@ -106,9 +106,8 @@ export async function createApp(environment: NodeJS.ProcessEnv, logTo?: Destinat
   return {
     start: async () => {
       for (const warning of warnings) log.warn(warning);
-      const unreachable = await checkAppAtStart(config, bot);
+      const [unreachable] = await Promise.all([checkAppAtStart(config, bot), executors.availabilities()]);
       if (unreachable) log.warn(unreachable);
-      await executors.availabilities();
       await started().start();
       await bot.start();
     },
