@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import { findMergeBase } from "isomorphic-git";
 import { UserError } from "#domain/errors.ts";
 import type { FileMode } from "#domain/preview.ts";
@@ -432,5 +433,11 @@ function itemsOf(store: ObjectStore, tree: string | undefined): Map<string, Tree
   if (tree === undefined) return new Map();
   const object = store.read(tree);
   if (!object) throw new Error(`The tree ${tree} was not fetched.`);
-  return new Map(parseTree(object.data).map(({ name, mode, oid }) => [name.toString("utf8"), { mode, oid }]));
+  return new Map(parseTree(object.data).map(({ name, mode, oid }) => [nameOf(name), { mode, oid }]));
+}
+
+/** Returns a name as text; one that is not UTF-8 with escapes, as git prints it, so that it is never a path to write to. */
+function nameOf(name: Buffer): string {
+  if (isUtf8(name)) return name.toString("utf8");
+  return name.toString("latin1").replace(/[\x80-\xff]/g, (byte) => `\\${byte.charCodeAt(0).toString(8)}`);
 }

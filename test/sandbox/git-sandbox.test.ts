@@ -271,6 +271,31 @@ test("a merge that would change a read-only file changes nothing", async () => {
   expect(await sandbox.changes()).toEqual([]);
 });
 
+test("a file whose name is not UTF-8 is kept, and a merge that would change it changes nothing", async () => {
+  const repository = await world.repositoryWith({ a: "1" });
+  const who = "Ada <ada@example.com> 1700000060 +0000";
+  const change = (branch: string, from: string, line: string) =>
+    repository.feed(
+      `commit refs/heads/${branch}\ncommitter ${who}\ndata 1\nx\nfrom ${from}\n${line}\n`,
+      "fast-import",
+      "--quiet",
+    );
+  await change("main", "refs/heads/main^0", 'M 644 inline "caf\\351"\ndata 1\n1\n');
+  await change("renames", "main", "R a b");
+  await change("edits", "main", 'M 644 inline "caf\\351"\ndata 1\n2\n');
+  await change("adds", "main", 'M 644 inline "caf\\350"\ndata 1\n2\n');
+  const sandbox = await world.open(repository);
+
+  await expect(sandbox.mergeBranch("adds")).rejects.toThrow("caf\\\\350");
+  expect(await sandbox.mergeBranch("edits")).toMatchObject({ applied: false, conflicts: [{ path: "caf\\351" }] });
+  expect(await sandbox.changes()).toEqual([]);
+  await sandbox.mergeBranch("renames");
+  await pushAll(sandbox, "golem/kept");
+  expect(await repository.git("rev-parse", "golem/kept^{tree}")).toBe(
+    await repository.git("rev-parse", "renames^{tree}"),
+  );
+});
+
 test("a branch without common history is not merged", async () => {
   const repository = await world.repositoryWith({ a: "1" });
   await repository.commit({ branch: "other", files: { b: "1" }, orphan: true });
