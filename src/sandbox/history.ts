@@ -193,7 +193,8 @@ async function walkHistory(store: ObjectStore, { from, exclude, path, limit }: H
     const step = versions ? followPath(store, { commit, versions, isRelevant }) : { ...commit, isListed: true };
     if (step === undefined) isComplete = false;
     if (step?.isListed) entries.push(toLogEntry(store, oid));
-    for (const parent of step?.parents ?? commit.parents) queue.add({ oid: parent, commit: readCommit(store, parent) });
+    for (const parent of step?.parents ?? commit.parents)
+      queue.add({ oid: parent, commit: readCommit(store, parent), child: commit });
     if (yielder.isDue) await yielder.turn();
   }
   return { entries, isComplete };
@@ -215,9 +216,11 @@ async function ancestorsOf(store: ObjectStore, start: string): Promise<{ commits
 export interface QueuedCommit {
   oid: string;
   commit: CommitLinks | undefined;
+  /** A commit that it is a parent of, and thus not newer than. Places a missing commit, which comes last without it. */
+  child?: CommitLinks;
 }
 
-/** A queue of distinct commits by time, newest first. Missing commits come last. */
+/** A queue of distinct commits by time, newest first. */
 export class CommitQueue {
   readonly #queue: QueuedCommit[] = [];
   readonly #seen = new Set<string>();
@@ -225,7 +228,8 @@ export class CommitQueue {
   add(next: QueuedCommit): void {
     if (this.#seen.has(next.oid)) return;
     this.#seen.add(next.oid);
-    const time = ({ commit }: QueuedCommit) => commit?.committed.getTime() ?? Number.NEGATIVE_INFINITY;
+    const time = ({ commit, child }: QueuedCommit) =>
+      (commit ?? child)?.committed.getTime() ?? Number.NEGATIVE_INFINITY;
     const at = this.#queue.findIndex((queued) => time(queued) < time(next));
     this.#queue.splice(at === -1 ? this.#queue.length : at, 0, next);
   }

@@ -36,6 +36,24 @@ test("the log lists commits older than the fetched one, newest first", async () 
   expect((await sandbox.log({ limit: 100 })).commits).toHaveLength(8);
 });
 
+test("a later page of the log has the commits of a branch that is longer than the history that was fetched", async () => {
+  const repository = await world.repositoryWith({});
+  const commit = (branch: string, index: number, from = "") =>
+    `commit refs/heads/${branch}\ncommitter Ada <ada@example.com> ${1_700_000_000 + index} +0000\ndata 1\nx\n${from}\n`;
+  const sides = ["old", "new"].flatMap((side, sideIndex) =>
+    Array.from({ length: 60 }, (_, at) => commit(side, sideIndex * 100 + at)),
+  );
+  const merge = commit("main", 300, "from refs/heads/new\nmerge refs/heads/old\n");
+  await repository.feed([...sides, merge].join(""), "fast-import", "--quiet", "--force");
+  const sandbox = await world.open(repository);
+  await sandbox.log({ limit: 10 });
+
+  const { commits } = await sandbox.log({ limit: 30, skip: 40 });
+
+  const native = (await repository.git("log", "--format=%H", "--skip=40", "-30", "main")).trim().split("\n");
+  expect(commits.map(({ commit }) => commit)).toEqual(native);
+});
+
 test("the log of a path lists the same commits as git log", async () => {
   const repository = await world.repositoryWith({});
   const commit = (
