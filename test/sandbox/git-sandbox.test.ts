@@ -323,6 +323,7 @@ test("a branch without common history is not merged", async () => {
   await expect(sandbox.mergeBranch("other")).rejects.toThrow(/no common history/);
   expect(world.server.requests.slice(asked)).toHaveLength(2);
   const unknown = "0123456789".repeat(4);
+  await expect(sandbox.mergeBranch("main", { heads: [unknown] })).rejects.toThrow(/no common history/);
   await expect(sandbox.mergeBranch("main", { since: unknown })).rejects.toThrow(
     /^octo\/demo-\d+ did not send the commit 0123456789: .*not our ref/,
   );

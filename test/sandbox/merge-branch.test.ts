@@ -7,7 +7,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import type { FileMode } from "#domain/preview.ts";
 import { readBaseSync } from "#sandbox/base.ts";
 import { submoduleVersion } from "#sandbox/diff-file.ts";
-import { encodePack, encodeTree } from "#sandbox/git-objects.ts";
+import { encodePack, encodeTree, hashObject } from "#sandbox/git-objects.ts";
 import { compareFiles, mergeInto } from "#sandbox/merge-branch.ts";
 import { ObjectStore } from "#sandbox/object-store.ts";
 import { createOverlay } from "#sandbox/overlay.ts";
@@ -31,7 +31,8 @@ interface Sides {
   theirs: Changes;
 }
 
-const store = new ObjectStore();
+/** The objects of the commits that were fetched. */
+let store = new ObjectStore();
 
 function itemOf(file: GitFile): Item {
   if (typeof file === "string" || file instanceof Uint8Array) {
@@ -110,7 +111,8 @@ function mergeWithGit(stories: readonly Sides[]): (string | undefined)[] {
 
 /** Merges into working files over our commit or, if our changes are not committed, over the common commit. */
 async function merge(sides: Sides, isCommitted: boolean) {
-  const { mergeBase, ours, theirs } = addCommits(sides);
+  store = new ObjectStore();
+  const { mergeBase, ours, theirs } = addCommits(isCommitted ? sides : { ...sides, ours: {} });
   const [before, items] = [change(new Map(), sides.base), change(change(new Map(), sides.base), sides.ours)];
   const base = readBaseSync(store, isCommitted ? ours : mergeBase);
   const overlay = createOverlay(base, () => false);
@@ -123,6 +125,14 @@ async function merge(sides: Sides, isCommitted: boolean) {
   }
   const layer = overlay.layers.repository;
   const { edits, conflicts } = await mergeInto(base, layer, { name: "topic", commit: theirs, mergeBase });
+  const isDone = ({ path, content, mode }: (typeof edits)[number]) => {
+    const now = layer.treeEntry(path);
+    if (!content || !now) return !content && !now;
+    return (
+      now.mode === mode && now.oid === (mode === "160000" ? `${content}` : hashObject({ type: "blob", data: content }))
+    );
+  };
+  expect(edits.filter(isDone)).toEqual([]);
   for (const { path, content } of edits) if (!content) overlay.remove("repository", path);
   for (const { path, content, mode } of edits) if (content) overlay.write("repository", path, content, mode);
   // No file is also a folder, even if the rest of the merge conflicts.
@@ -242,6 +252,12 @@ const conflicting: Record<string, Sides & { conflicts: string[] }> = {
     base: { a: { link: "1" } },
     ours: { a: { link: "2" } },
     theirs: { a: null },
+    conflicts: ["other a"],
+  },
+  "a link that we changed and they replaced by a file elsewhere": {
+    base: { a: { link: "target" } },
+    ours: { a: { link: "2" } },
+    theirs: { a: null, b: "target" },
     conflicts: ["other a"],
   },
   "a link that we removed and they changed": {
