@@ -89,6 +89,14 @@ test.each([
   expect(git.clean && own?.content).toBe(git.content);
 });
 
+test.each([
+  ["with equal lines at both ends", "a\nsame\nx\nend\n", "a\nold\n", "a\nsame\ny\nend\n"],
+  ["without a line break at the end", "a\nx", "a\nold", "a\ny"],
+  ["of a changed and a removed line", "a\nx\nz\n", "a\nold\nz\n", "a\nz\n"],
+])("a conflict %s looks as in git", (_, ours, base, theirs) => {
+  expect(merge({ ours, base, theirs })).toEqual(gitMergeFile({ ours, base, theirs }));
+});
+
 test("files with many equal lines merge quickly", () => {
   const base = Array.from({ length: 100_000 }, (_, index) => `line ${index % 300}\n`).join("");
   const startedAt = performance.now();
