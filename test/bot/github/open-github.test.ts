@@ -323,6 +323,33 @@ describe("reading", () => {
     );
   });
 
+  test("the threads of reviews, with who resolved them, and the comments that people minimized", async () => {
+    await openPull("golem/1-c");
+    const { number } = (await github.findPullRequest("golem/1-c")) ?? { number: 0 };
+    const [path] = Object.keys(change("golem/1-c").files);
+    const remark = { path: path ?? "", line: 1, body: "Why?" };
+    const [open, done] = [
+      await hub.as("ada").reviewComment(number, remark),
+      await hub.as("ada").reviewComment(number, remark),
+    ];
+    hub.as("ada").resolve(done.id);
+    Object.assign(hub.repository().reviewComments.get(open.id) ?? {}, { minimized: "SPAM" });
+    const [spam] = [hub.as("mallory").comment(number, "Buy my pills."), hub.as("mallory").comment(number, "Hello.")];
+    spam.minimized = "SPAM";
+
+    expect(await github.listReviewThreads(number)).toEqual([
+      {
+        id: expect.any(String),
+        firstCommentId: open.id,
+        isResolved: false,
+        resolvedBy: undefined,
+        minimized: [open.id],
+      },
+      { id: expect.any(String), firstCommentId: done.id, isResolved: true, resolvedBy: "ada", minimized: [] },
+    ]);
+    expect(await github.listMinimizedComments({ number, isPullRequest: true })).toEqual([spam.id]);
+  });
+
   test("the one pull request of a branch, never a fork's of the same name", async () => {
     await hub.fork("mallory", "octo/sums");
     await hub.push({ ...change("golem/1-a"), author: "mallory" }, "mallory/sums");
