@@ -1,10 +1,13 @@
 import { existsSync } from "node:fs";
 import { mkdir, open, realpath } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
-import { DatabaseSync } from "node:sqlite";
+import type { DatabaseSync } from "node:sqlite";
 import { UserError } from "#domain/errors.ts";
 import { sqliteMigrations } from "./migrations.ts";
 import { connectionOf, problemOf, readPragma, type SqliteConnection } from "./sqlite-connection.ts";
+
+/** Loaded at first use: modules of custom tools import the public API as well, in a process that has no access to SQLite. */
+const sqlite = () => process.getBuiltinModule("node:sqlite");
 
 const memory = ":memory:";
 
@@ -45,7 +48,7 @@ export function openMemoryConnection(): SqliteConnection {
 
 /** Opens a database for reading, even while another process uses it. Throws a UserError if it cannot be read or is older. */
 export function openReadOnlyConnection(path: string): SqliteConnection {
-  const database = new DatabaseSync(path, { readOnly: true, timeout: 5_000 });
+  const database = new (sqlite().DatabaseSync)(path, { readOnly: true, timeout: 5_000 });
   try {
     assertOwnDatabase(database, path);
     if (readPragma(database, "user_version") < sqliteMigrations.length) {
@@ -81,7 +84,7 @@ export function openRecordedDatabase(saved?: {
   image: Uint8Array;
   changesets: readonly Uint8Array[];
 }): RecordedDatabase {
-  const database = new DatabaseSync(memory, { enableForeignKeyConstraints: true });
+  const database = new (sqlite().DatabaseSync)(memory, { enableForeignKeyConstraints: true });
   if (saved) {
     database.deserialize(saved.image);
     for (const changeset of saved.changesets) {
@@ -152,7 +155,7 @@ function reasonOf({ code, message }: NodeJS.ErrnoException): string {
 }
 
 function connect(path: string, lock: { close(): void }): SqliteConnection {
-  const database = new DatabaseSync(path, { timeout: 5_000, enableForeignKeyConstraints: true });
+  const database = new (sqlite().DatabaseSync)(path, { timeout: 5_000, enableForeignKeyConstraints: true });
   try {
     assertOwnDatabase(database, path);
     database.exec("pragma journal_mode = wal");
@@ -211,7 +214,7 @@ export class DatabaseInUseError extends UserError {
  */
 export function lockDatabase(path: string): { close(): void } {
   // A separate file rather than `locking_mode = exclusive`, so that backups can read the database while it is in use.
-  const lock = new DatabaseSync(`${path}.lock`);
+  const lock = new (sqlite().DatabaseSync)(`${path}.lock`);
   try {
     lock.exec("begin exclusive");
     return lock;
