@@ -1,4 +1,5 @@
-import { ToolError, type ToolErrorCode, type ToolErrorOptions, UserError } from "#domain/errors.ts";
+import { z } from "zod";
+import { ToolError, ToolErrorCode, type ToolErrorOptions, UserError } from "#domain/errors.ts";
 import {
   DiffResultValue,
   isWellKnown,
@@ -256,10 +257,19 @@ export function interruptedResult(tool: string, { started = true }: { started?: 
   };
 }
 
+/** An npm package of tools that throws a ToolError has another copy of the class than the bundle of the app. */
+const CopiedToolError = z.object({
+  name: z.enum(["ToolError", "BlockedError"]),
+  code: ToolErrorCode,
+  suggestion: z.string().optional(),
+});
+
 /** Converts a thrown value to the result of the call. */
 export function resultOfError(error: unknown): ToolResult {
   const message = error instanceof Error ? error.message || error.name : String(error);
   if (error instanceof ToolError) return failedResult(message, error);
+  const { code, suggestion } = CopiedToolError.safeParse(error).data ?? {};
+  if (code) return failedResult(message, { code, ...(suggestion && { suggestion }) });
   if (error instanceof UserError) return failedResult(message, { code: "EXECUTION_ERROR", type: "user_error" });
   return failedResult(message, { code: codeOf(error) });
 }

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { estimateTokens } from "#text/estimate-tokens.ts";
-import { truncateToTokens, withUnifiedDiff } from "#toolsets/tool-result.ts";
+import { resultOfError, truncateToTokens, withUnifiedDiff } from "#toolsets/tool-result.ts";
 
 test.each([
   [{ isNew: false, original: "a\nb\n", modified: "a\nc\n" }, "@@ -1,2 +1,2 @@\n a\n-b\n+c\n", 2],
@@ -63,4 +63,18 @@ test("a text of 20 MB is shortened in seconds", () => {
 
 test("a surrogate pair is never split", () => {
   expect(truncateToTokens("😀".repeat(5_000), 200).isWellFormed()).toBe(true);
+});
+
+test("a ToolError of another copy of golem-forge keeps its code and its suggestion", () => {
+  class ToolError extends Error {
+    override readonly name = "ToolError";
+    readonly code = "READ_ONLY";
+    readonly suggestion: unknown = undefined;
+  }
+  expect(resultOfError(new ToolError("Not here"))).toMatchObject({
+    error: { type: "permission_error", code: "READ_ONLY" },
+  });
+  expect(resultOfError(Object.assign(new ToolError("Not here"), { suggestion: "Try /tmp" }))).toMatchObject({
+    llmContent: "Error: Not here\nTry /tmp",
+  });
 });
