@@ -69,8 +69,15 @@ export async function rankFiles(
   const yielder = new EventLoopYielder({ signal });
   const counted: CountedFile[] = [];
   for (const { path, size, text, isAscii } of candidates) {
-    if (yielder.isDue) await yielder.turn();
-    counted.push({ path, size, inPath: counter.count(path), ...counter.scan(text, path, isAscii) });
+    const counts = terms.map(() => 0);
+    const names: string[] = [];
+    for (const part of partsOf(text)) {
+      if (yielder.isDue) await yielder.turn();
+      const found = counter.scan(part, path, isAscii);
+      for (const [at, count] of found.counts.entries()) counts[at] = (counts[at] ?? 0) + count;
+      names.push(...found.names);
+    }
+    counted.push({ path, size, inPath: counter.count(path), counts, names });
   }
   const averageSize = counted.reduce((sum, { size }) => sum + size, 0) / Math.max(1, counted.length);
   const weights = terms.map((_, at) => {
@@ -102,6 +109,17 @@ const isAsciiWordPart = Uint8Array.from({ length: 128 }, (_, code) =>
 /** How often each term of a query occurs in a text, by its position in the query, and the names of matching definitions. */
 type Found = Pick<CountedFile, "counts" | "names"> & { counts: number[]; names: string[] };
 
+const partLength = 100_000;
+
+/** Splits a text at line ends, into parts that take milliseconds to scan unless their lines are longer. */
+function* partsOf(text: string): Generator<string> {
+  for (let start = 0; start < text.length; ) {
+    const end = lineEndAfter(text, start + partLength);
+    yield text.slice(start, end);
+    start = end + 1;
+  }
+}
+
 /** Counts the terms of a query in code. Splits only the words that contain a term, and each of them once. */
 export class TermCounter {
   readonly #terms: readonly string[];
@@ -123,7 +141,7 @@ export class TermCounter {
     return this.scan(text, "").counts;
   }
 
-  /** Counts the terms in a part of a file, and finds the definitions whose name is a term or has one as a part. */
+  /** Counts the terms in whole lines of a file, and finds the definitions whose name is a term or has one as a part. */
   scan(text: string, path: string, isAscii = asciiText.test(text)): Found {
     const found: Found = { counts: this.#terms.map(() => 0), names: [] };
     if (isAscii) {
