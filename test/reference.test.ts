@@ -14,15 +14,14 @@ test("docs/worker.schema.json is generated from the code as it is: run node scri
   );
 });
 
+const validate = new Ajv({ strict: false, validateFormats: false }).compile(workerSchema());
+
 test.each(globSync("workers/*.worker"))("the JSON Schema accepts %s", (file) => {
   const [, frontMatter = ""] = readFileSync(file, "utf8").split(/^---$/m);
-  const validate = new Ajv({ strict: false, validateFormats: false }).compile(workerSchema());
 
   expect(validate(parse(frontMatter)), JSON.stringify(validate.errors)).toBe(true);
 });
 
 test("the JSON Schema refuses an unknown toolset", () => {
-  const validate = new Ajv({ strict: false, validateFormats: false }).compile(workerSchema());
-
   expect(validate({ name: "fixer", toolsets: { gti: {} } })).toBe(false);
 });

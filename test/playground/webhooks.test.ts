@@ -81,6 +81,7 @@ test("a failed delivery is listed with its status and can be redelivered with th
 test("a push names the files of its commits", async () => {
   world = await PlaygroundWorld.start();
   await commitTo(world.github, "main", { "one file.js": "1;\n", "b.js": "2;\n" });
+  await world.github.deliveriesSettled();
   await commitTo(world.github, "main", { "one file.js": "2;\n" });
   await world.github.deliveriesSettled();
 
