@@ -4,8 +4,18 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 /** Long files first, so that no worker is alone with one at the end; and while the workers are small: a process that has
  * grown takes ten times as long to start another. */
 const longFirst = [
-  ...["/system/replicas", "/system/crash", "/system/", "/e2e/", "/toolsets/custom", "/executors/", "linear-time"],
-  ...["/web/page", "/toolsets/", "/playground/", "/web/", "/sandbox/", "/runtime/"],
+  ...["/system/replicas", "/system/crash", "/system/", "/e2e/", "/eval/eval", "/terminal/golem", "/terminal/examples"],
+  ...[
+    "/toolsets/custom",
+    "/executors/",
+    "/web/page",
+    "/bot/",
+    "/toolsets/",
+    "/playground/",
+    "/web/",
+    "/sandbox/",
+    "/runtime/",
+  ],
 ];
 
 class LongFirst extends BaseSequencer {
@@ -30,8 +40,8 @@ export default defineConfig({
     testTimeout: 300_000,
     hookTimeout: 300_000,
     expect: { poll: { timeout: 120_000 } },
-    // Twice the cores of a small machine, because tests with real processes spend about half of their time waiting.
-    maxWorkers: 4,
+    // Three times the cores of a small machine, because tests with real processes and servers spend much of their time waiting.
+    maxWorkers: 6,
     // A shared machine can pause for seconds, and tests with real processes have deadlines. The report names retries.
     retry: process.env.CI && !mutationTests ? 2 : 0,
     // Loading the modules anew for each file took a third of the time; no file changes what another one sees.
