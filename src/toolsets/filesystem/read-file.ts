@@ -159,7 +159,8 @@ function showLines(path: string, text: string, { offset = 0, limit, column }: In
       suggestion: `Use an offset from 1 to ${total}, or a negative one to count from the end.`,
     });
   }
-  if (offset === 0 && limit === undefined && column === undefined && isLong(text, total)) return outline(path, text);
+  if (offset === 0 && limit === undefined && column === undefined && isLong(text, total))
+    return outline(path, text, total);
   const count = Math.min(limit ? limit : total, total - start);
   // Each line is at least one token.
   if (count > maxTokens) throw tooLarge({ estimate: Math.ceil(text.length / 4), lines: total, path, maxTokens });
@@ -180,10 +181,24 @@ function isLong(text: string, lines: number): boolean {
   return text.length > maxWholeLength || estimateTokens(text) > maxWholeTokens;
 }
 
+/** Characters. Longer files are data or generated, and a megabyte takes 30 ms. */
+const maxOutlinedLength = 1_000_000;
+
 /** Shows the start and the end of a long file and, of its middle, the first lines of its blocks. */
-function outline(path: string, text: string): string {
-  const lines = splitLines(text);
-  const tail = lines.length - tailLines;
+function outline(path: string, text: string, total: number): string {
+  const isOutlined = text.length <= maxOutlinedLength;
+  const others = isOutlined ? `, the last ${tailLines}, and an outline of the others` : ` and the last ${tailLines}`;
+  const range = `[${total} lines: the first ${headLines}${others}. Read the part you need with offset and limit; limit 0 shows everything.]`;
+  const tail = total - tailLines;
+  const shown = [
+    numberLines(linesOf(text, 0, headLines), 1),
+    ...(isOutlined ? outlinedLines(path, splitLines(text), tail) : []),
+    numberLines(linesOf(text, tail, tailLines), tail + 1),
+  ];
+  return `=== ${path} ===\n${range}\n${shown.join("\n")}`;
+}
+
+function outlinedLines(path: string, lines: readonly string[], tail: number): string[] {
   const isMarkdown = /\.(?:md|mdx|markdown)$/i.test(path);
   const begins = lines.flatMap((line, at) => {
     const isOutlined = isMarkdown ? /^#{1,4} \S/.test(line) : beginsBlock(line, lines[at + 1] ?? "");
@@ -192,13 +207,7 @@ function outline(path: string, text: string): string {
   // If there are too many, those in a class or a function are left out.
   const outer = begins.filter((at) => !/^\s/.test(lines[at] ?? ""));
   const outlined = (begins.length > maxOutlined ? outer : begins).slice(0, maxOutlined);
-  const range = `[${lines.length} lines: the first ${headLines}, the last ${tailLines}, and an outline of the others. Read the part you need with offset and limit; limit 0 shows everything.]`;
-  const shown = [
-    numberLines(lines.slice(0, headLines), 1),
-    ...outlined.map((at) => numberLines(lines.slice(at, at + 1), at + 1)),
-    numberLines(lines.slice(tail), tail + 1),
-  ];
-  return `=== ${path} ===\n${range}\n${shown.join("\n")}`;
+  return outlined.map((at) => numberLines(lines.slice(at, at + 1), at + 1));
 }
 
 const statement = /^(?:if|else|elif|for|while|switch|case|try|catch|except|finally|with|return|do|when|end)\b/;

@@ -95,6 +95,7 @@ test("a long file is shown by its start, its end and the declarations between, u
   const { call } = await world({
     "long.ts": functions.join("\n"),
     "long.md": "# Title\n\nSome words.\n".repeat(1_500),
+    "data.ts": functions.join("\n").repeat(50),
   });
 
   const { llmContent } = await call("read_file", { path: "long.ts" });
@@ -105,6 +106,10 @@ test("a long file is shown by its start, its end and the declarations between, u
   expect(lines).toContain("    85\texport function f21() {");
   expect(lines).not.toContain('    86\t  return "value 21 of many";');
   expect((await call("read_file", { path: "long.md" })).llmContent).toMatch(/\n {4}82\t# Title\n {4}85\t# Title\n/);
+  // Outlining megabytes would block other runs.
+  const data = String((await call("read_file", { path: "data.ts" })).llmContent).split("\n");
+  expect(data[1]).toMatch(/^\[\d+ lines: the first 80 and the last 20\. Read the part you need/);
+  expect(data).toHaveLength(2 + 80 + 20);
   // A line that was not shown has to be read before it is changed.
   const edit = { path: "long.ts", old_text: '"value 21 of many"', new_text: '"other"' };
   await expect(call("edit_file", edit)).rejects.toThrow("read line 86");
