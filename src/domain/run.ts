@@ -147,6 +147,11 @@ export const OpenCall = z.object({
 });
 export type OpenCall = z.infer<typeof OpenCall>;
 
+/** True for a question that a person has to answer. */
+export function isOpenQuestion({ answeredBy, status }: OpenCall): boolean {
+  return answeredBy === "person" && status === "running";
+}
+
 /** Everything a front end needs to show a run. Derived from the store alone. */
 export interface RunView {
   spec: RunSpec;

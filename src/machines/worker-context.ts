@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { RunEvent, Verdict } from "#domain/events.ts";
-import { OpenCall, SnapshotOutcome } from "#domain/run.ts";
+import { isOpenQuestion, OpenCall, SnapshotOutcome } from "#domain/run.ts";
 import { Limits } from "#domain/worker.ts";
 import type { EffectRequest } from "./effects.ts";
 
@@ -156,8 +156,7 @@ export function beginApproved(
 }
 
 export function closeQuestions({ openCalls }: WorkerContext): EffectRequest[] {
-  const questions = openCalls.filter(({ answeredBy, status }) => answeredBy === "person" && status === "running");
-  return questions.map(({ callId }) => ({ kind: "question.close", callId }));
+  return openCalls.filter(isOpenQuestion).map(({ callId }) => ({ kind: "question.close", callId }));
 }
 
 export function updateRequest({ approvalId }: { approvalId: string }): EffectRequest {

@@ -1,4 +1,5 @@
 import { OutageError, UserError } from "#domain/errors.ts";
+import { isOpenQuestion } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import { questionAskedId, questionName, questionOf } from "./read-log.ts";
 import { type RunRow, readable, type Store } from "./store/store.ts";
@@ -45,9 +46,7 @@ async function questionsOf(store: Store, run: RunRow): Promise<OpenQuestion[]> {
 
 /** Returns the ids of the calls that a person has to answer. */
 export function callsAwaitingAnswer({ snapshot }: RunRow): string[] {
-  return snapshot.context.openCalls
-    .filter(({ answeredBy, status }) => answeredBy === "person" && status === "running")
-    .map(({ callId }) => callId);
+  return snapshot.context.openCalls.filter(isOpenQuestion).map(({ callId }) => callId);
 }
 
 /** Returns a run and those below it that can be read. */

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { type Approval, approvalStats, describeApprovalStats, isRevocable } from "#domain/approval.ts";
-import { branchOf, type RunSpec } from "#domain/run.ts";
+import { branchOf, isOpenQuestion, type RunSpec } from "#domain/run.ts";
 import type { RunNode, RunTree, WritingCall } from "#runtime/views/run-view-reader.ts";
 import { type Html, html, markupOf } from "#text/html.ts";
 import { formKeyField, type PageContext } from "./page-context.ts";
@@ -232,7 +232,7 @@ function renderRetry(formKey: string, path: string): Html {
 /** Renders the open questions of a run, with buttons for the suggested answers. */
 function renderQuestions({ openCalls, calls, spec, outcome }: RunNode, context: PageContext): Html[] {
   if (outcome) return [];
-  const open = openCalls.filter(({ answeredBy, status }) => answeredBy === "person" && status === "running");
+  const open = openCalls.filter(isOpenQuestion);
   return open.map(({ callId }) => {
     const call = calls.get(callId);
     const { question = call?.args ?? "", options = [] } = call?.question ?? {};

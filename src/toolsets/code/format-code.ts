@@ -3,6 +3,7 @@ import { z } from "zod";
 import { ToolError } from "#domain/errors.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
+import { isWithin } from "#sandbox/paths.ts";
 import { commandResult, runCommand } from "#toolsets/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import type { CodeConfig } from "./code-config.ts";
@@ -83,7 +84,7 @@ async function pathsToFormat(
   }
   if (!formatter.formats) return [];
   const changed = (await workspace.changes())
-    .filter(({ path, status }) => status !== "deleted" && (project === "" || path.startsWith(`${project}/`)))
+    .filter(({ path, status }) => status !== "deleted" && isWithin(path, project))
     .map(({ path }) => path)
     .filter((path) => formatter.formats?.test(path));
   if (changed.length > 0) return changed;

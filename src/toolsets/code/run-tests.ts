@@ -104,6 +104,7 @@ const maxMentionedFiles = 100;
 /** Returns a function that makes the paths of mentioned files relative to the root. */
 async function pathsFromRoot(workspace: Workspace, folder: string, output: string): Promise<(text: string) => string> {
   const mentioned = new Set([...output.matchAll(mentionedFile)].slice(0, maxMentionedFiles).map(([path]) => path));
+  if (mentioned.size === 0) return (text) => text;
   const names = new Set([...mentioned].map((path) => posix.basename(path)));
   const files = (await workspace.paths()).filter((path) => names.has(posix.basename(path)));
   const fromRoot = new Map<string, string>();
