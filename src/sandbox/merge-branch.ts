@@ -436,7 +436,7 @@ function itemsOf(store: ObjectStore, tree: string | undefined): Map<string, Tree
   return new Map(parseTree(object.data).map(({ name, mode, oid }) => [nameOf(name), { mode, oid }]));
 }
 
-/** Returns a name as text; one that is not UTF-8 with escapes, as git prints it, so that it is never a path to write to. */
+/** Returns a name as text. Bytes that are not UTF-8 are escaped as git prints them: such a name is never written to. */
 function nameOf(name: Buffer): string {
   if (isUtf8(name)) return name.toString("utf8");
   return name.toString("latin1").replace(/[\x80-\xff]/g, (byte) => `\\${byte.charCodeAt(0).toString(8)}`);

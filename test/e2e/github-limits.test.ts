@@ -2,7 +2,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { fixScript, playFix } from "../support/fix-story.ts";
 import { startStories } from "../support/forge-stories.ts";
 
-test("one run costs GitHub no more than 20 requests to the API, of which most reads are answered with 304", async () => {
+test("one run makes at most 20 requests to GitHub's API, and most of its reads are answered with 304", async () => {
   const stories = await startStories({ environment: { GOLEM_FORGE_STATUS_INTERVAL_MS: "10000" } });
   onTestFinished(stories.close);
   await stories.start();

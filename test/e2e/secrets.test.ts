@@ -3,7 +3,7 @@ import { byTurn, call, inSequence, startStories } from "../support/forge-stories
 import { approvalIdIn } from "../support/forge-world.ts";
 import { privateKey } from "../support/test-github.ts";
 
-// Unlike any token format, so that it is recognized only because it is a secret of the app.
+// It has the format of no token, so only its being one of the app's secrets lets it be recognized.
 const modelKey = "quiet.words.that.open.the.model";
 
 test("no secret of the app is sent or logged, wherever a model or a person repeats it", async () => {

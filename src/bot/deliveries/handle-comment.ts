@@ -139,7 +139,7 @@ async function reportReopening({ comment, context, github }: Action): Promise<vo
   // The command was written before it was closed.
   if (change?.state !== "open") return;
   const repository = { name: thread.repo, owner: { login: thread.owner } };
-  // The key of the event itself, so that it has no effect when it arrives.
+  // The key of the event itself, so that its own delivery has no effect if it arrives later.
   const deliveryId = threadEventKey({ action: "reopened", repository }, thread.thread, change.at);
   await runs.reopenPullRequest(thread, { by: change.by?.login ?? "ghost", deliveryId });
   throw new OutageError(`The run of #${thread.thread} has not continued yet.`);
