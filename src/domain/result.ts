@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { isObject } from "#text/json-values.ts";
 import { ToolErrorCode, ToolErrorType } from "./errors.ts";
 
 /** Hints for front ends that have no component for a value. */
@@ -156,8 +157,7 @@ type Row = Record<string, unknown>;
 
 /** True for a list of objects, which can be shown as a table. */
 export function isTable(data: unknown): data is Row[] {
-  const isRow = (row: unknown) => row !== null && typeof row === "object" && !Array.isArray(row);
-  return Array.isArray(data) && data.length > 0 && data.every(isRow);
+  return Array.isArray(data) && data.length > 0 && data.every(isObject);
 }
 
 /** Returns the name of an entry of a file list: a path, or an object with a path or a name. */

@@ -32,7 +32,7 @@ export function hasMoreValues(json: Uint8Array, maxValues: number): boolean {
   return json.length > maxValues && new JsonValueCounter().add(json) > maxValues;
 }
 
-/** Parses the JSON object that a person gives as the arguments of a call. Returns undefined for anything else. */
+/** Parses a JSON object of moderate size, such as the arguments that a person gives. Returns undefined for anything else. */
 export function parseJsonObject(json: string): Record<string, unknown> | undefined {
   try {
     const value: unknown = JSON.parse(json);
@@ -42,6 +42,7 @@ export function parseJsonObject(json: string): Record<string, unknown> | undefin
   }
 }
 
-function isObject(value: unknown): value is Record<string, unknown> {
+/** True for an object of JSON: neither null nor a list. */
+export function isObject(value: unknown): value is Record<string, unknown> {
   return value !== null && typeof value === "object" && !Array.isArray(value);
 }

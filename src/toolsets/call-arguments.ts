@@ -4,6 +4,7 @@ import type { ToolResult } from "#domain/result.ts";
 import { describeSchemaIssue, type SchemaIssue } from "#domain/schema-issue.ts";
 import { parseArguments, type ToolSchema } from "#domain/tool-schema.ts";
 import { closestMatch } from "#text/closest-match.ts";
+import { isObject } from "#text/json-values.ts";
 import { failedResult } from "./tool-result.ts";
 
 /** `value` is passed to the tool; `args` are shown, stored and validated again. */
@@ -45,10 +46,6 @@ function unknownParameters(given: unknown, json: JsonSchema): string[] {
   const known = json.properties ? Object.keys(json.properties) : parametersOf(json).map(({ name }) => name);
   if (!json.properties && known.length === 0) return [];
   return Object.keys(given).filter((name) => !known.includes(name) && given[name] !== null);
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function ignoredResult(tool: string, schema: ToolSchema, ignored: string[]): Promise<ToolResult> {

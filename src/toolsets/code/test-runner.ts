@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { ToolError } from "#domain/errors.ts";
 import type { Workspace } from "#domain/workspace.ts";
+import { parseJsonObject } from "#text/json-values.ts";
 
 export type TestReport =
   | "tap"
@@ -188,7 +189,7 @@ const NxProject = z.object({ name: z.string(), targets: z.object({ test: z.unkno
 
 /** Returns the command that starts the `test` target of an Nx project. */
 function nxRunner(projectJson: string): TestRunner | undefined {
-  const project = NxProject.safeParse(parseJson(projectJson)).data;
+  const project = NxProject.safeParse(parseJsonObject(projectJson)).data;
   if (project?.targets.test === undefined) return undefined;
   return {
     name: "nx test",
@@ -197,14 +198,6 @@ function nxRunner(projectJson: string): TestRunner | undefined {
     report: "plain",
     reason: "project.json has a target `test`.",
   };
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 function nodeRunner(

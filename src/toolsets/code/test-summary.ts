@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { ChildHandler } from "#executors/serve-parent.ts";
+import { isObject } from "#text/json-values.ts";
 import { normalizeText } from "#text/visible-text.ts";
 import type { TestReport } from "./test-runner.ts";
 
@@ -113,7 +114,7 @@ function lastJson(text: string): Record<string, unknown> | undefined {
   ) {
     try {
       const value: unknown = JSON.parse(text.slice(start, text.lastIndexOf("}") + 1));
-      if (isRecord(value)) return value;
+      if (isObject(value)) return value;
     } catch {
       // This brace belonged to other output.
     }
@@ -165,11 +166,11 @@ function fromJestText(text: string): TestSummary | undefined {
 function fromMochaJson(text: string): TestSummary | undefined {
   const json = lastJson(text);
   const stats = json?.stats;
-  if (!json || !isRecord(stats) || typeof stats.passes !== "number" || typeof stats.failures !== "number")
+  if (!json || !isObject(stats) || typeof stats.passes !== "number" || typeof stats.failures !== "number")
     return undefined;
 
   const failures = records(json.failures).map((test) => {
-    const error = isRecord(test.err) ? textOf(test.err.stack) || textOf(test.err.message) : "";
+    const error = isObject(test.err) ? textOf(test.err.stack) || textOf(test.err.message) : "";
     return { name: textOf(test.fullTitle), error: firstLines(error) };
   });
   return summary({ passed: stats.passes, failed: stats.failures, skipped: numberOf(stats.pending) }, failures);
@@ -178,12 +179,12 @@ function fromMochaJson(text: string): TestSummary | undefined {
 function fromRspecJson(text: string): TestSummary | undefined {
   const json = lastJson(text);
   const counts = json?.summary;
-  if (!json || !isRecord(counts) || typeof counts.example_count !== "number") return undefined;
+  if (!json || !isObject(counts) || typeof counts.example_count !== "number") return undefined;
 
   const failures = records(json.examples)
     .filter(({ status }) => status === "failed")
     .map((example) => {
-      const error = isRecord(example.exception) ? textOf(example.exception.message) : "";
+      const error = isObject(example.exception) ? textOf(example.exception.message) : "";
       return { name: textOf(example.full_description), error: firstLines(error) };
     });
   // A file that failed to load has no examples.
@@ -435,18 +436,14 @@ function parseLine(line: string): Record<string, unknown> | undefined {
   if (!line.startsWith("{")) return undefined;
   try {
     const value: unknown = JSON.parse(line);
-    return isRecord(value) ? value : undefined;
+    return isObject(value) ? value : undefined;
   } catch {
     return undefined;
   }
 }
 
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 function records(value: unknown): Record<string, unknown>[] {
-  return Array.isArray(value) ? value.filter(isRecord) : [];
+  return Array.isArray(value) ? value.filter(isObject) : [];
 }
 
 function strings(value: unknown): string[] {
