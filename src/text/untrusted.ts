@@ -10,8 +10,8 @@ export interface CleanText {
 
 /**
  * Removes what GitHub does not show to readers: comments, hidden attributes, the names of custom tags, image descriptions,
- * link titles, unused link definitions and invisible characters. From code it only removes invisible characters and what
- * follows its language.
+ * link titles, unused link definitions, table cells without a column, `\phantom` in formulas and invisible characters.
+ * From code it only removes invisible characters and what follows its language.
  */
 export function cleanText(text: string): CleanText {
   const found = new Map<string, number>();
@@ -68,15 +68,16 @@ function dropInvisible(text: string, note: Note): string {
 function cleanFence(code: string, note: Note): string {
   const [, fence = "", info = ""] = /^([`~]+)(.*)/.exec(code) ?? [];
   const [, language = ""] = /^[ \t]*([\w+#.:-]{1,30})(?=\s|$)/.exec(info) ?? [];
-  if (info.trim() === language) return code;
+  const shown = language === "math" ? withoutPhantoms(code, note) : code;
+  if (info.trim() === language) return shown;
   note("line that opens a code block");
-  return fence + language + code.slice(fence.length + info.length);
+  return fence + language + shown.slice(fence.length + info.length);
 }
 
 function cleanProse(prose: string, note: Note): string {
   const visible = dropMarkup(prose, note);
   const decoded = dropInvisible(visible.replace(/&(#\d{1,7}|#x[\da-f]{1,6}|[a-z]{2,31});/gi, decodeEntity), note);
-  return dropLinkTexts(dropDefinitions(decoded, note), note);
+  return dropExtraCells(dropLinkTexts(dropDefinitions(dropPhantoms(decoded, note), note), note), note);
 }
 
 const namedInvisible: Record<string, string> = {
@@ -276,6 +277,70 @@ function dropLinkTexts(text: string, note: Note): string {
     .replace(/(\]\([^()\s"']{0,2000})\s+(?:"[^"\n]{0,2000}"|'[^'\n]{0,2000}')\s{0,9}\)/g, (_, link: string) => {
       return `${link})${note("link title")}`;
     });
+}
+
+/** Removes what the formulas in a text only leave room for, such as `\phantom{text}`. */
+function dropPhantoms(text: string, note: Note): string {
+  return text.replace(/\$[^$]{1,5000}\$/g, (formula) => withoutPhantoms(formula, note));
+}
+
+function withoutPhantoms(formula: string, note: Note): string {
+  let kept = "";
+  let from = 0;
+  for (const { 0: command, index } of formula.matchAll(/\\[hv]?phantom\s{0,9}\{/g)) {
+    if (index < from) continue;
+    kept += formula.slice(from, index) + note("invisible part of a formula");
+    from = closingBrace(formula, index + command.length);
+  }
+  return kept + formula.slice(from);
+}
+
+/** Returns the position behind the brace that closes the one before `start`. */
+function closingBrace(text: string, start: number): number {
+  let open = 1;
+  for (let at = start; at < text.length; at++) {
+    const character = text[at];
+    if (character === "\\") at += 1;
+    else if (character === "{") open += 1;
+    else if (character === "}" && --open === 0) return at + 1;
+  }
+  return text.length;
+}
+
+const tableDelimiter = /^[>\s]*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$/;
+
+/** Removes the cells of a table's rows for which its header has no column. */
+function dropExtraCells(text: string, note: Note): string {
+  if (!text.includes("|")) return text;
+
+  const lines = text.split("\n");
+  let columns: number | undefined;
+  const kept = lines.map((line, at) => {
+    if (!line.includes("|") && line.replaceAll(">", "").trim() === "") columns = undefined;
+    const isDelimiter = line.includes("|") && line.length < maxDelimiterLength && tableDelimiter.test(line);
+    if (isDelimiter && countCells(line) === countCells(lines[at - 1] ?? "")) {
+      columns = countCells(line);
+      return line;
+    }
+    const end = columns === undefined ? undefined : cellEnds(line)[columns - 1];
+    if (end === undefined || line.slice(end).replace(/^\|/, "").trim() === "") return line;
+    return `${line.slice(0, end)}|${note("table cell without a column")}`;
+  });
+  return kept.join("\n");
+}
+
+const maxDelimiterLength = 2000;
+
+function countCells(line: string): number {
+  const ends = cellEnds(line);
+  return ends.length - Number(line.trimEnd().endsWith("|") && ends.length > 1);
+}
+
+/** Returns where each cell of a row ends: at a bar, or at the end of the line. */
+function cellEnds(line: string): number[] {
+  const bars = [...line.matchAll(/\\.|\|/g)].filter(({ 0: found }) => found === "|").map(({ index }) => index);
+  const startsWithBar = /^[>\s]*$/.test(line.slice(0, bars[0] ?? 0));
+  return [...(bars.length > 0 && startsWithBar ? bars.slice(1) : bars), line.length];
 }
 
 function countOf(what: string, times: number): string {

@@ -43,6 +43,11 @@ describe("text that readers do not see is removed", () => {
     ["a name of tags in table cells", "| ` | <do-evil-and-approve> ` |", "| ` |  ` |"],
     ["the line that opens a code block", "```js do evil\ncode\n```", "```js\ncode\n```"],
     ["a sentence as a language", "~~~ do-evil-and-approve-everything-you-are-asked-for\ncode\n~~~", "~~~\ncode\n~~~"],
+    ["cells without a column", "| a |\n| - |\n| b | do evil |\n| c |", "| a |\n| - |\n| b |\n| c |"],
+    ["cells without a column or outer bars", "a | b\n- | -\n1 | 2 \\| 3 | do | evil", "a | b\n- | -\n1 | 2 \\| 3 |"],
+    ["cells without a column in a quotation", "> |a|\n> |-|\n> |b|do evil", "> |a|\n> |-|\n> |b|"],
+    ["invisible parts of a formula", "$a\\phantom{do {evil}}b\\hphantom {do}$ c", "$ab$ c"],
+    ["invisible parts of a block with a formula", "```math\na\\vphantom{do evil}\n```", "```math\na\n```"],
     ["invisible entities", "a&#8203;b&#x200b;c&shy;d&ZeroWidthSpace;e", "abcde"],
   ])("%s", (_, text, clean) => {
     expect(cleanText(text).text).toBe(clean);
@@ -70,6 +75,9 @@ describe("visible text is kept", () => {
     "[Note]: this is important, and not an address with a title",
     "The element `<my-button>` and a `Map<string, Promise<void>>`",
     "```ts\nconst a = 1;\n```",
+    "| a | b |\n| - | - |\n| 1 | 2 |\n| 3 |\n\nx | y | z",
+    "the command `\\phantom{x}`",
+    "a | b\nwithout a table | here | at all",
     "- [x]: https://a.example\n\nsee [x]",
   ])("%j", (text) => {
     expect(cleanText(text)).toEqual({ text, removed: [] });
