@@ -5,6 +5,14 @@ export async function timed(work: () => unknown): Promise<number> {
   return performance.now() - startedAt;
 }
 
+/** Returns the processor time of this process during the work, in milliseconds. */
+export async function cpuTime(work: () => unknown): Promise<number> {
+  const before = process.cpuUsage();
+  await work();
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1_000;
+}
+
 export function median(values: readonly number[]): number {
   return percentile(values, 0.5);
 }
