@@ -1,4 +1,6 @@
 import { isUtf8 } from "node:buffer";
+import { createHash } from "node:crypto";
+import { canonicalJson } from "#domain/approval.ts";
 import type { FileChange, NotShown, PreviewSection } from "#domain/preview.ts";
 import type { DiffHunk } from "#domain/result.ts";
 import { visibleLine } from "#text/visible-text.ts";
@@ -157,4 +159,10 @@ function sequenceLength(content: Uint8Array, at: number): number {
     (first === 0xf0 && second < 0x90) ||
     (first === 0xf4 && second > 0x8f);
   return isExcluded ? 0 : length;
+}
+
+/** Returns a digest of changes, which does not depend on their order. */
+export function digestOfChanges(changes: readonly FileChange[]): string {
+  const sorted = changes.toSorted((a, b) => (a.path < b.path ? -1 : 1));
+  return createHash("sha256").update(canonicalJson(sorted)).digest("hex");
 }

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { Workspace } from "#domain/workspace.ts";
@@ -24,7 +25,11 @@ export interface RunCommandOptions {
   isApproved(path: string): boolean;
 }
 
-/** Runs a command on the run's files and applies its changes. Throws a ToolError `UNAVAILABLE` if the tier is not available. */
+/**
+ * Runs a command on the run's files and applies its changes. A command with network gets a session of its own, in which
+ * nothing is left of earlier commands: no home folder, no ignored files and no settings of git. Throws a ToolError
+ * `UNAVAILABLE` if the tier is not available.
+ */
 export async function runCommand(
   services: ToolServices,
   { tier, request, appliesChanges = true, isApproved }: RunCommandOptions,
@@ -32,10 +37,15 @@ export async function runCommand(
   const { workspace, sandbox } = services;
   checkArguments(request.command, tier);
   const { sandboxTools: tools = [] } = services;
-  const session = await executorsOf(services).openSession(tier, sessionKey(services), { tools });
+  const executors = executorsOf(services);
+  const ownSession = request.network !== undefined && !request.isolated;
+  const key = ownSession ? `${sessionKey(services)} ${randomUUID()}` : sessionKey(services);
+  const session = await executors.openSession(tier, key, { tools });
   const cwd = await workingDirectory(services, request.cwd);
   const setup = tier === "os" && !request.isolated ? await findSetupKey(services) : undefined;
-  const result = await session.exec(workspaceTree(workspace, sandbox), { ...request, cwd, ...(setup && { setup }) });
+  const tree = workspaceTree(workspace, sandbox);
+  const ran = session.exec(tree, { ...request, cwd, ...(setup && { setup }) });
+  const result = await (ownSession ? ran.finally(() => executors.closeSession(tier, key)) : ran);
   if (!appliesChanges) return { result, applied: { written: [], deleted: [], rejected: [] } };
   return { result, applied: await applyCommandChanges(result.changes, workspace, { isApproved }) };
 }

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { ToolError, UserError } from "#domain/errors.ts";
 import { type Preview, textPreview } from "#domain/preview.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
+import { digestOfChanges, fileChange } from "#sandbox/preview-files.ts";
 import { matchesPattern } from "#text/path-pattern.ts";
 import { commandResult, runCommand } from "#toolsets/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
@@ -16,7 +17,10 @@ const inputSchema = z.object({
 });
 /** The input of a worker with allowed hosts. */
 const networkSchema = inputSchema.extend({
-  network: z.boolean().default(false).describe("Reach the worker's hosts over HTTPS; needs approval"),
+  network: z
+    .boolean()
+    .default(false)
+    .describe("Reach the worker's hosts over HTTPS, with `python3 -I`; needs approval"),
 });
 type Input = z.infer<typeof inputSchema> & Partial<z.infer<typeof networkSchema>>;
 
@@ -36,8 +40,7 @@ export function createRunCodeTool(settings: CodeConfig, services: ToolServices):
       network
         ? `The worker wants to run code that reaches ${hosts.join(", ")}. It can send what it reads in the repository.`
         : "The worker wants to run code.",
-    preview: ({ language, code, args, env, network }) =>
-      network ? previewCode({ language, code, args, env, hosts }) : undefined,
+    preview: async (input) => (input.network ? previewCode(input, hosts, services) : undefined),
     execute: (input, context) => execute(input, context, settings, services),
   };
 }
@@ -51,11 +54,13 @@ function allowedHosts({ network }: CodeConfig, { networkHosts = [] }: ToolServic
   );
 }
 
-interface NetworkCall extends Pick<Input, "language" | "code" | "args" | "env"> {
-  hosts: readonly string[];
-}
-
-function previewCode({ language, code, args, env, hosts }: NetworkCall): Preview {
+/** Shows the code, and names the changed files that it may start. The approval is bound to their contents. */
+async function previewCode(
+  { language, code, args, env }: Input,
+  hosts: readonly string[],
+  { sandbox }: ToolServices,
+): Promise<Preview> {
+  const changes = (await sandbox.outgoing()).map(fileChange);
   const text = (title: string, content: string) => textPreview(content, title).sections;
   return {
     sections: [
@@ -63,7 +68,11 @@ function previewCode({ language, code, args, env, hosts }: NetworkCall): Preview
       ...text(`Code in ${language}`, code),
       ...(args.length > 0 ? text("Arguments", JSON.stringify(args)) : []),
       ...(Object.keys(env).length > 0 ? text("Environment", JSON.stringify(env)) : []),
+      ...(changes.length > 0
+        ? text("Changed files that it can use", changes.map(({ kind, path }) => `${kind}: ${path}`).join("\n"))
+        : []),
     ],
+    bindings: { "changed files": digestOfChanges(changes) },
   };
 }
 
@@ -74,7 +83,8 @@ async function execute(
   services: ToolServices,
 ) {
   check(code, env);
-  const program = language === "python" ? ["python3", "-c", code] : ["bash", "-c", code, "bash"];
+  const program =
+    language === "python" ? ["python3", ...(network ? ["-I"] : []), "-c", code] : ["bash", "-c", code, "bash"];
   const ran = await runCommand(services, {
     tier: settings.tier,
     request: {

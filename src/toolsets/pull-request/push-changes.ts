@@ -1,11 +1,10 @@
-import { createHash } from "node:crypto";
 import { z } from "zod";
 import { canonicalJson } from "#domain/approval.ts";
 import { withTrailers } from "#domain/commit-trailers.ts";
 import { ToolError } from "#domain/errors.ts";
-import { changesIn, type FileChange, type Preview, type PreviewSection } from "#domain/preview.ts";
+import { changesIn, type Preview, type PreviewSection } from "#domain/preview.ts";
 import type { ToolContext } from "#domain/tool.ts";
-import { type FileVersions, fileChange } from "#sandbox/preview-files.ts";
+import { digestOfChanges, type FileVersions, fileChange } from "#sandbox/preview-files.ts";
 import { BranchMoved } from "#sandbox/push-changes.ts";
 import type { MergedCommit, PushPlan } from "#sandbox/sandbox.ts";
 import { isProtectedPath, previewChanges } from "#toolsets/filesystem/file-changes.ts";
@@ -236,9 +235,4 @@ function assertAsApproved(
     code: "STALE",
     suggestion: "Call the tool again to ask for approval of the current changes.",
   });
-}
-
-export function digestOfChanges(changes: readonly FileChange[]): string {
-  const sorted = changes.toSorted((a, b) => (a.path < b.path ? -1 : 1));
-  return createHash("sha256").update(canonicalJson(sorted)).digest("hex");
 }

@@ -2,13 +2,13 @@ import { z } from "zod";
 import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
+import { digestOfChanges } from "#sandbox/preview-files.ts";
 import { previewChanges } from "#toolsets/filesystem/file-changes.ts";
 import { ownPullRequest } from "#toolsets/github/pull-request.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import {
   authorOf,
   commitTime,
-  digestOfChanges,
   lastPushed,
   type Pushed,
   pushedBy,

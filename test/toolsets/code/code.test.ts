@@ -92,6 +92,33 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
     );
   });
 
+  test("approved code with network starts without what earlier calls left, and its request names the changed files", async () => {
+    const local = createExecutors({ os: { privateRegistries: ["127.0.0.1:1"] } });
+    onTestFinished(() => local.close());
+    const services = { executors: local, networkHosts: ["127.0.0.1:1"] };
+    const { call, preview } = await world({ config: { network: ["127.0.0.1:1"] }, services });
+    const plant = [
+      "import os, site",
+      "planted = \"print('planted')\\n\"",
+      "os.makedirs(site.getusersitepackages(), exist_ok=True)",
+      "open(site.getusersitepackages() + '/usercustomize.py', 'w').write(planted)",
+      "open(os.path.expanduser('~/.curlrc'), 'w').write('silent\\n')",
+      "open('json.py', 'w').write(planted)",
+      "os.makedirs('node_modules/tool', exist_ok=True)",
+      "open('node_modules/tool/index.js', 'w').write('')",
+    ].join("\n");
+    await call("run_code", { language: "python", code: plant });
+    const list = "import json, os\nprint(json.dumps([os.listdir(os.path.expanduser('~')), sorted(os.listdir('.'))]))";
+    const input = { language: "python", code: list };
+
+    expect((await call("run_code", input)).value).toMatchObject({ stdout: expect.stringContaining("planted") });
+    const asked = await preview("run_code", { ...input, network: true });
+    const approved = await call("run_code", { ...input, network: true });
+
+    expect(asked).toContain("added: json.py");
+    expect(approved.value).toMatchObject({ stdout: '[[".config"], ["json.py"]]\n', exitCode: 0 });
+  });
+
   test("tests are red, the file is edited, and they are green", async () => {
     const { call, sandbox } = await world({ files: project });
 
