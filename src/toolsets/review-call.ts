@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { type Approval, canonicalJson, coversCall } from "#domain/approval.ts";
 import { abandonOnAbort } from "#domain/async-work.ts";
-import { BlockedError, ToolError } from "#domain/errors.ts";
+import { BlockedError, OutageError, ToolError } from "#domain/errors.ts";
 import type { ModelCall } from "#domain/events.ts";
 import { type Preview, type PreviewSection, previewLength } from "#domain/preview.ts";
 import type { ToolResult } from "#domain/result.ts";
@@ -83,6 +83,8 @@ export async function reviewCall(
     const outcome = await abandonOnAbort(review, context.abortSignal);
     return outcome.abandoned ? refuse(interruptedResult(call.tool, { started: false })) : outcome.value;
   } catch (error) {
+    // The effect is tried again.
+    if (error instanceof OutageError) throw error;
     return refuse(resultOfError(error));
   }
 }
@@ -180,8 +182,9 @@ async function decide(
   const answeredBy = tool.answeredBy?.kind ?? "tool";
   const need = await approvalNeed(tool, value, context);
   if (need.kind === "refused") return refuse(need.result);
-  const mayRun = need.kind === "none" && !state.alwaysAsk.includes(tool.name);
-  if (mayRun) return { kind: "allow", answeredBy, args };
+  const names = [tool.name, ...(tool.aliases ?? [])];
+  if (need.kind === "none" && !state.alwaysAsk.some((name) => names.includes(name)))
+    return { kind: "allow", answeredBy, args };
 
   const shown = await previewOf(tool, value, context);
   if (shown.kind === "refused") return refuse(shown.result);
@@ -271,10 +274,7 @@ function blocked({ name }: NamedTool, { reason }: BlockedError): ToolResult {
   });
 }
 
-/**
- * Returns the preview of a call, without one if the preview merely fails. Refuses a call that cannot work before anyone
- * is asked.
- */
+/** Returns the preview of a call. Refuses a call whose preview fails: nobody could see what it would do. Throws an OutageError. */
 async function previewOf(
   tool: NamedTool,
   value: unknown,
@@ -283,8 +283,8 @@ async function previewOf(
   try {
     return { kind: "shown", preview: toPreview(await tool.preview?.(value, context)) };
   } catch (error) {
-    if (error instanceof ToolError) return { kind: "refused", result: resultOfError(error) };
-    return { kind: "shown", preview: undefined };
+    if (error instanceof OutageError) throw error;
+    return { kind: "refused", result: resultOfError(error) };
   }
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, test, vi } from "vitest";
 import { z } from "zod";
-import { BlockedError, ToolError } from "#domain/errors.ts";
+import { BlockedError, OutageError, ToolError } from "#domain/errors.ts";
 import { type Preview, textPreview } from "#domain/preview.ts";
 import { aCall, aContext, aTool, refusalOf, toolboxWorld } from "../support/toolbox-world.ts";
 
@@ -117,6 +117,21 @@ describe("approval", () => {
     expect(refusalOf(await late.review("read_file", { path: "../x" })).code).toBe("INVALID_PATH");
   });
 
+  test("a call whose preview fails is refused, or reviewed again after an outage, because nobody could see what it does", async () => {
+    const broken = await toolboxWorld([aTool({ needsApproval: true, preview: () => JSON.parse("{") })]);
+    const preview = () => Promise.reject(new OutageError("GitHub is not responding."));
+    const offline = await toolboxWorld([aTool({ needsApproval: true, preview })]);
+
+    expect(refusalOf(await broken.review("read_file", { path: "a" })).message).toContain("JSON");
+    await expect(offline.review("read_file", { path: "a" })).rejects.toThrow(OutageError);
+  });
+
+  test("a tool that the deployment's policy always asks for is also found by an alias", async () => {
+    const { review } = await toolboxWorld([aTool({ aliases: ["read"] })], { alwaysAsk: ["read"] });
+
+    expect((await review("read_file", { path: "a" })).kind).toBe("ask");
+  });
+
   test("a request carries the tool's reason and preview, or else names the worker and the tool", async () => {
     const { review } = await toolboxWorld([
       aTool({
@@ -129,7 +144,6 @@ describe("approval", () => {
       aTool({
         name: "odd",
         needsApproval: () => Promise.reject(new Error("no answer")),
-        preview: () => JSON.parse("{"),
       }),
     ]);
 
