@@ -18,7 +18,7 @@ export interface Requirement extends Pick<ApprovalRule, "permission" | "people" 
 }
 
 /** The parts of a call that rules apply to. */
-type RuledCall = Pick<Approval, "tool" | "toolName" | "workerPath" | "preview">;
+type RuledCall = Pick<Approval, "tool" | "toolName" | "toolAliases" | "workerPath" | "preview">;
 
 const anyone: Requirement = { permission: "write", required: 1, exclude: "nobody" };
 
@@ -35,16 +35,19 @@ export async function requirementsOf(
     const { permission, required, people, teams } = rule;
     const exclude = rule.exclude ?? (required > 1 ? "authors" : "nobody");
     if (!codeowners) return [{ permission, required, people, teams, exclude }];
-    return groups.map((group) => ({ ...group, permission, required, exclude }));
+    // Files without owners can be approved by anyone, with the rule's permission and number of people.
+    return groups.length > 0
+      ? groups.map((group) => ({ ...group, permission, required, exclude }))
+      : [{ permission, required, exclude }];
   });
   return requirements.length > 0 ? requirements : [anyone];
 }
 
 function appliesTo(
   { tools, paths, workers }: ApprovalRule,
-  { tool, toolName, workerPath, preview }: RuledCall,
+  { tool, toolName, toolAliases = [], workerPath, preview }: RuledCall,
 ): boolean {
-  const names = [tool, toolName].filter((name) => name !== undefined);
+  const names = [tool, toolName, ...toolAliases].filter((name) => name !== undefined);
   return (
     matchesSomePath(tools, names) &&
     matchesSomePath(workers, workerPath.split(" -> ")) &&
@@ -64,7 +67,7 @@ async function readCodeowners(repository: Pick<RepositoryAccess, "readFile">) {
   return undefined;
 }
 
-/** Returns the distinct groups of owners of the changed files. Files without owners need no specific approver. */
+/** Returns the distinct groups of owners of the changed files. Files without owners are in none. */
 async function ownerGroups({ preview }: RuledCall, ownersOf: ReturnType<typeof parseCodeowners> | undefined) {
   const groups = new Map<string, Pick<Requirement, "people" | "teams"> & { ownedPath: string }>();
   for (const { path } of changesIn(preview)) {

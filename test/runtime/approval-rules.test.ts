@@ -28,6 +28,8 @@ interface World {
   codeowners?: string;
   paths?: string[];
   tool?: string;
+  toolName?: string;
+  toolAliases?: string[];
   workerPath?: string;
   authors?: Account[];
   requester?: Account;
@@ -113,6 +115,12 @@ describe("a rule applies to calls", () => {
     const settings = rule("tools: [open_pull_request]");
 
     expect((await evaluate({ settings, ...call }, [person("ada")])).isMet).toBe(false);
+  });
+
+  test("also if the rule names an alias", async () => {
+    const call = { tool: "shell", toolName: "shell", toolAliases: ["bash"] };
+
+    expect((await evaluate({ settings: rule("tools: [bash]"), ...call }, [person("ada")])).isMet).toBe(false);
   });
 
   test("and all that apply have to be met", async () => {
@@ -210,6 +218,16 @@ describe("code owners", () => {
 
   test("are needed only for files that have owners", async () => {
     expect((await evaluate({ ...world, paths: ["open/a.js", "readme.md"] }, [person("ada")])).isMet).toBe(true);
+  });
+
+  test("of files without owners are anyone with the rule's permission, as many as it requires", async () => {
+    const settings = "approvals: [{ codeowners: true, required: 2, permission: maintain }]";
+    const { isMet, described } = await evaluate({ ...world, settings, paths: ["readme.md"] }, [person("mia")]);
+
+    expect({ isMet, described }).toEqual({
+      isMet: false,
+      described: ["2 people: Anyone with maintain access, but not @ada or others who wrote input to this run,"],
+    });
   });
 
   test("named by e-mail address cannot be identified, so nobody can approve", async () => {

@@ -40,7 +40,7 @@ export function reviewCalls(services: ReviewServices): EffectHandler<EffectOf<"c
         const context = run.callContext({ callId: call.callId, step, signal });
         const reviewed = await toolbox.review(call, context, remembered);
         const { callId, tool } = call;
-        const toolName = toolbox.find(tool)?.name ?? tool;
+        const { name: toolName = tool, aliases } = toolbox.find(tool) ?? {};
         const isTooLong = reviewed.kind === "ask" && !frontEnd.canShow(reviewed);
         const review = isTooLong ? refuseTooLong(toolName, reviewed) : reviewed;
         switch (review.kind) {
@@ -50,7 +50,7 @@ export function reviewCalls(services: ReviewServices): EffectHandler<EffectOf<"c
             break;
           }
           case "ask": {
-            const approval = await newApproval(call, { toolName, review });
+            const approval = await newApproval(call, { toolName, toolAliases: aliases && [...aliases], review });
             approvals.push(approval);
             verdicts.push({ kind: "ask", callId, tool, answeredBy: review.answeredBy, approvalId: approval.id });
             break;
@@ -87,22 +87,30 @@ type Question = Extract<CallReview, { kind: "ask" }>;
 function approvalsOf(
   { spec, repository }: ActiveRun,
   { step, baseCommit, store, now, approvalMs }: ReviewServices & { step: number; baseCommit: string },
-): (call: ModelCall, asked: { toolName: string; review: Question }) => Promise<Approval> {
+): (
+  call: ModelCall,
+  asked: Pick<Approval, "toolAliases"> & { toolName: string; review: Question },
+) => Promise<Approval> {
   // Read only if an approval is needed, which is rare.
   let reading: Promise<RepositorySettings> | undefined;
 
-  return async ({ callId, tool }, { toolName, review: { args, preview, reason } }) => {
+  return async ({ callId, tool }, { toolName, toolAliases, review: { args, preview, reason } }) => {
     const { id: runId, rootId, workerPath, origin } = spec;
     const { repositoryId, requestedBy } = origin;
     reading ??= readSettings(repository);
     const settings = await reading;
-    const requirements = await requirementsOf({ tool, toolName, workerPath, preview }, settings, repository);
+    const requirements = await requirementsOf(
+      { tool, toolName, toolAliases, workerPath, preview },
+      settings,
+      repository,
+    );
     const accounts = await resolveAccounts(requirements, repository);
     const subject = { runId, workerPath, callId, tool, args, baseCommit, preview };
     return {
       ...subject,
       id: await unusedId(store, `${runId}/${step}/${callId}`),
       toolName,
+      ...(toolAliases && { toolAliases }),
       rootId,
       ...(repositoryId !== undefined && { repositoryId }),
       digest: approvalDigest(subject),
