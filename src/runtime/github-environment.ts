@@ -103,11 +103,14 @@ function keysOf(store: Store): Parameters<typeof reportMissingPermission>[1]["ke
 }
 
 /** Returns the branch a run starts from; undefined for the default branch. */
-async function startBranch({ origin }: RunSpec, github: GitHub): Promise<string | undefined> {
+async function startBranch({ origin, isFork }: RunSpec, github: GitHub): Promise<string | undefined> {
   if (!origin.isPullRequest) return undefined;
 
   const pull = await github.getPullRequest(origin.thread);
   if (!pull) throw new UserError(`Pull request #${origin.thread} was not found.`);
+  if (pull.head.fromFork && !isFork) {
+    throw new UserError(`Pull request #${origin.thread} comes from a fork, which was not known when this run started.`);
+  }
   // A fork's branch is in another repository; GitHub keeps a copy of it here under this name.
   return pull.head.fromFork ? `refs/pull/${origin.thread}/head` : pull.head.branch;
 }

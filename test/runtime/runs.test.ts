@@ -29,6 +29,17 @@ test("a worker writes, requests an approval, and opens the pull request from its
   expect(await github.git("show", `golem/7-${id}:new.js`)).toContain("export const two = 2;");
 });
 
+test("a pull request that GitHub does not find is not taken for one from this repository", async () => {
+  const { runs } = await world({ script: turns() });
+  const started = runs.startRun({
+    origin: { ...origin, thread: 99, isPullRequest: true },
+    worker: "fixer",
+    text: "go",
+  });
+
+  await expect(started).rejects.toThrow("Pull request #99 was not found.");
+});
+
 test("the reason of a denial reaches the model", async () => {
   const { runs, approvalRequested, ended, model, github } = await world({
     script: turns(write, openPull, { text: "I left it." }),
@@ -604,10 +615,14 @@ describe("a run that cannot start is refused at once:", () => {
   });
 
   test("an empty task on an issue whose title has no visible characters", async () => {
-    const { runs } = await world({ script: turns(), github: { issue: { title: "\u200b", body: "" } } });
+    const { runs, github } = await world({ script: turns(), github: { issue: { title: "\u200b", body: "" } } });
 
     await expect(runs.startRun({ origin, worker: "fixer", text: " " })).rejects.toThrow("needs a task");
-    const pull = { ...origin, isPullRequest: true };
+
+    const files = { "sum.js": "export const sum = 2;\n" };
+    await github.hub.push({ branch: "work", message: "Two", author: "ada", at: new Date(), files });
+    const { number } = await github.hub.as("ada").openPullRequest({ title: "\u200b", head: "work", base: "main" });
+    const pull = { ...origin, thread: number, isPullRequest: true };
     expect(await runs.startRun({ origin: pull, worker: "reviewer", text: "" })).toMatchObject({
       workerPath: "reviewer",
     });

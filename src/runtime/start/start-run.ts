@@ -168,9 +168,12 @@ async function findPullRequest(
   github: GitHub,
   { isPullRequest, thread }: RunOrigin,
 ): Promise<Pick<RunSpec, "pullRequestBranch" | "pullRequestBase" | "isFork">> {
-  const pull = isPullRequest ? await github.getPullRequest(thread) : undefined;
-  if (pull?.head.fromFork) return { isFork: true };
-  if (!pull || pull.state === "closed") return {};
+  if (!isPullRequest) return {};
+
+  const pull = await github.getPullRequest(thread);
+  if (!pull) throw new UserError(`Pull request #${thread} was not found.`);
+  if (pull.head.fromFork) return { isFork: true };
+  if (pull.state === "closed") return {};
   const { defaultBranch } = await github.getRepository();
   if (pull.head.branch === defaultBranch) return {};
   return { pullRequestBranch: pull.head.branch, pullRequestBase: pull.base.branch };
