@@ -19,7 +19,7 @@ import { RestClient } from "#bot/github/rest-client.ts";
 import { inline } from "#bot/render/markdown.ts";
 import type { ActionConfig } from "#config/config.ts";
 import { UserError } from "#domain/errors.ts";
-import type { GitHub, RepositoryRef } from "#domain/github.ts";
+import { actionsLogin, type GitHub, type RepositoryRef } from "#domain/github.ts";
 import { LeaseLostError, withLease } from "#domain/work-context.ts";
 import { createExecutors } from "#executors/create-executors.ts";
 import { createModels } from "#models/create-models.ts";
@@ -34,7 +34,6 @@ export type JobOutcome = "waiting" | "lost" | "interrupted";
 /** The ref that holds the runs of a repository. */
 export const stateRef = "refs/golem-forge/state";
 
-const botLogin = "github-actions[bot]";
 /** The interval at which a running job looks for new comments. */
 const commentIntervalMs = 15_000;
 /** A job waits for work that is due within this time. The rest is left to a later job, which may start hours later. */
@@ -105,7 +104,7 @@ export class Job {
     });
     const identity = {
       appId: undefined,
-      ownLogin: async () => botLogin,
+      ownLogin: async () => actionsLogin,
       isOwnCheck: ({ app, name }: { app: { slug?: string | undefined } | null; name: string }) =>
         app?.slug === "github-actions" && name === job.name,
     };

@@ -4,6 +4,9 @@ import type { FileMode } from "./preview.ts";
 /** The version of the REST API that every request asks for. */
 export const githubApiVersion = "2022-11-28";
 
+/** The login of GitHub's own App, whose token the jobs of GitHub Actions use. */
+export const actionsLogin = "github-actions[bot]";
+
 /** A person's permission in a repository, as the API reports it. */
 export type Permission = "admin" | "maintain" | "write" | "triage" | "read" | "none";
 

@@ -1,7 +1,7 @@
 import { postComment } from "#bot/github/post-comment.ts";
 import { isOnlyTicked } from "#bot/github/posted-comment.ts";
 import { UserError } from "#domain/errors.ts";
-import { canWrite } from "#domain/github.ts";
+import { actionsLogin, canWrite } from "#domain/github.ts";
 import { defineHandler, ignoreThread, queueOf, threadOf } from "./handler.ts";
 import { isHuman } from "./incoming-comment.ts";
 import { EditedCommentPayload } from "./payloads.ts";
@@ -14,7 +14,11 @@ export const requestEdited = defineHandler(EditedCommentPayload, {
   queue: (payload) => queueOf(payload, payload.issue.number),
   ignore: (payload, scope) => {
     const { comment, sender, changes } = payload;
-    if (comment.performed_via_github_app?.id !== scope.appId) return "it is not a comment of this app";
+    const isOwn =
+      scope.appId === undefined
+        ? comment.user?.login === actionsLogin
+        : comment.performed_via_github_app?.id === scope.appId;
+    if (!isOwn) return "it is not a comment of this app";
     if (!sender || sender.id === comment.user?.id) return "the app edited it itself";
     if (changes?.body === undefined) return "its text is unchanged";
     return ignoreThread(payload, comment.updated_at, scope);

@@ -37,15 +37,19 @@ export function findAttachments(text: string, { webUrl }: Pick<AttachmentSource,
     if (!URL.canParse(url) || !isAttachment(new URL(url), webUrl)) return [];
     // Only the end of the text before the link is searched, so that the time is linear.
     const label = /\[([^\][\n]{1,200})\]\($/.exec(text.slice(Math.max(0, index - 204), index))?.[1];
-    const last = decodeURIComponent(
-      new URL(url).pathname
-        .split("/")
-        .at(-1)
-        ?.replace(/%(?![\da-f]{2})/gi, "%25") ?? "",
-    );
+    const last = decodeName(new URL(url).pathname.split("/").at(-1) ?? "");
     const name = (/\.\w{1,5}$/.test(last) ? last : (label ?? last)).replace(/[^\p{L}\p{N} ._-]/gu, "_");
     return [{ url, name: name.slice(-maxNameLength) || "file" }];
   });
+}
+
+/** Decodes the percent escapes of a file name, unless one of them is not valid. */
+function decodeName(name: string): string {
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return name;
+  }
 }
 
 function isAttachment(url: URL, webUrl: string): boolean {

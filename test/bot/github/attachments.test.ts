@@ -22,6 +22,7 @@ describe("attached files", () => {
       "![x](https://private-user-images.githubusercontent.com/1/2.png?jwt=a.b)",
       [{ name: "2.png", host: "private-user-images.githubusercontent.com" }],
     ],
+    ["https://github.com/user-attachments/files/1/%ff.txt", [{ name: "_ff.txt", host: "github.com" }]],
     ["https://github.com/octo/sums/issues/1 and https://github.com/user-attachments/other/1", []],
     ["http://github.com/user-attachments/assets/1f2e", []],
     ["https://github.com.evil.example/user-attachments/assets/1f2e", []],
