@@ -292,7 +292,7 @@ function fed(command: SimpleCommand, placeholder: string | undefined): SimpleCom
   // find prefixes each name with its starting folder, so the name cannot be an option.
   const mayBeOption = unknown || programName(source) !== "find";
   if (placeholder === undefined) {
-    return [{ ...command, words: [...words, { text: "", fixed: false, unknown, mayBeOption }] }];
+    return [{ ...command, words: [...words, { text: "", fixed: false, unknown, mayBeOption, mayBeSeveral: true }] }];
   }
   const filled = words.map((word) => {
     const at = word.text.indexOf(placeholder);
@@ -338,12 +338,18 @@ function fromText(command: SimpleCommand, script: CommandWord): SimpleCommand[] 
 }
 
 function unknown(command: SimpleCommand, text = ""): SimpleCommand {
-  return { ...command, words: [{ text, fixed: false, unknown: true, mayBeOption: true }] };
+  return { ...command, words: [{ text, fixed: false, unknown: true, mayBeOption: true, mayBeSeveral: true }] };
 }
 
 function joined(words: readonly CommandWord[]): CommandWord {
   const fixed = words.every((word) => word.fixed);
-  return { text: words.map(({ text }) => text).join(" "), fixed, unknown: !fixed, mayBeOption: !fixed };
+  return {
+    text: words.map(({ text }) => text).join(" "),
+    fixed,
+    unknown: !fixed,
+    mayBeOption: !fixed,
+    mayBeSeveral: !fixed,
+  };
 }
 
 function afterExec(command: SimpleCommand, args: readonly CommandWord[]): SimpleCommand[] {
@@ -351,9 +357,14 @@ function afterExec(command: SimpleCommand, args: readonly CommandWord[]): Simple
   for (let at = 0; at < args.length; at += 1) {
     const text = args[at]?.text ?? "";
     if (text === "-delete")
-      found.push({ ...command, words: [{ text: "rm", fixed: true, unknown: false, mayBeOption: false }] });
+      found.push({
+        ...command,
+        words: [{ text: "rm", fixed: true, unknown: false, mayBeOption: false, mayBeSeveral: false }],
+      });
     if (!/^-(exec|ok)(dir)?$/.test(text)) continue;
-    const length = args.slice(at + 1).findIndex((word) => word.text === ";" || word.text === "+");
+    const isEnd = ({ text }: CommandWord, index: number, rest: CommandWord[]) =>
+      text === ";" || (text === "+" && rest[index - 1]?.text === "{}");
+    const length = args.slice(at + 1).findIndex(isEnd);
     const end = length === -1 ? args.length : at + 1 + length;
     const source = { ...command, words: [command.words[0], ...args.slice(0, at)].filter((word) => word !== undefined) };
     found.push(...fed({ ...command, words: args.slice(at + 1, end), source }, "{}"));

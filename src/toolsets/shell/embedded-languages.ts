@@ -96,8 +96,14 @@ export function findAwkEffect(args: readonly CommandWord[]): ProgramEffect | und
     const word = args[at];
     if (!word) continue;
     const { text } = word;
-    if (/^-[Fv]$/.test(text)) at += 1;
-    else if (/^-[Fv]./.test(text) && !word.mayBeOption) continue;
+    const isValueNext = /^-[Fv]$/.test(text);
+    const value = isValueNext ? args[at + 1] : word;
+    // Several words would be a program.
+    if (text.startsWith("-") && value?.mayBeSeveral) {
+      return { reason: `${inCode(value.text.slice(0, 60))} may become several words`, word: value };
+    }
+    if (isValueNext) at += 1;
+    else if (/^-[Fv]./.test(text)) continue;
     else if (
       /^--(field-separator|assign|csv|posix|traditional|re-interval|sandbox)(=|$)/.test(text) &&
       text.includes("=") !== (text === "--csv")
@@ -119,7 +125,8 @@ function isPlainAwk(program: string): boolean {
   if (code === undefined || /\b(system|getline|close|fflush|ENVIRON|PROCINFO|SYMTAB|FUNCTAB)\b|@/.test(code))
     return false;
   if (/(?<!\|)\|(?!\|)/.test(code)) return false;
-  return !/\bprintf?\b[^;}\n]*>/.test(code);
+  // A statement continues on the next line after these.
+  return !/\bprintf?\b[^;}\n]*>/.test(code.replace(/([,&|?:{(])\s*\n/g, "$1 "));
 }
 
 /** Returns an awk program with its strings and patterns emptied; undefined if they cannot be identified reliably. */
@@ -127,11 +134,12 @@ function withoutLiterals(program: string): string | undefined {
   let code = "";
   for (let at = 0; at < program.length; at += 1) {
     const char = program[at] ?? "";
-    const isPattern = char === "/" && /(^|[(,{;!~&|\n])\s*$/.test(code.slice(-200));
+    const kind = char === "/" ? slashAfter(code) : undefined;
+    if (kind === "unclear" || (char === "\\" && /^\\\r?\n/.test(program.slice(at)))) return undefined;
     if (char === "#") {
       const end = program.indexOf("\n", at);
       at = (end === -1 ? program.length : end) - 1;
-    } else if (char === '"' || isPattern) {
+    } else if (char === '"' || kind === "pattern") {
       const end = endOfLiteral(program, at);
       if (end === undefined) return undefined;
       code += '""';
@@ -139,6 +147,14 @@ function withoutLiterals(program: string): string | undefined {
     } else code += char;
   }
   return code;
+}
+
+/** Whether a slash behind this code begins a pattern or divides. */
+function slashAfter(code: string): "pattern" | "division" | "unclear" {
+  const before = code.slice(-200).replace(/[ \t\r]+$/, "");
+  if (/(^|[(,{};!~&|\n=?:<>*%^])$/.test(before) || before === "") return "pattern";
+  if (/(^|[^\w$])(print|printf|return|in|else|do|case|delete|exit|getline)$/.test(before)) return "unclear";
+  return /[\w)\]"]$/.test(before) ? "division" : "unclear";
 }
 
 function endOfLiteral(text: string, start: number): number | undefined {

@@ -213,10 +213,12 @@ class ScriptInspector {
     const testsName = ["test", "["].includes(name) && args.some(({ text }) => text === "-v" || text === "-R");
     if (!setsNames && !setsName && !testsName) return;
     if (name === "let") throw new NotInspectable("it has arithmetic");
-    for (const { text, fixed } of args) {
-      if (!fixed || (/\[/.test(text) && /[$`]/.test(text))) {
+    for (const { text: word, fixed } of args) {
+      if (!fixed || (/\[/.test(word) && /[$`]/.test(word))) {
         throw new NotInspectable(`the names that ${name} sets are not known`);
       }
+      // A name may follow its option in the same word: `printf -vPATH`.
+      const text = word.replace(/^-[a-zA-Z]/, "");
       if (/^[A-Za-z_]\w*$/.test(text)) {
         this.#words.addValues(text, undefined);
         assigned.push({ name: text, value: undefined, isExported: false });

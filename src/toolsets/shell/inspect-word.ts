@@ -39,7 +39,7 @@ export class WordInspector {
 
   /** Inspects a word. Set `quoted` for the text of a here-document. */
   inspect(word: WordNode, { quoted = false } = {}): CommandWord {
-    const found: CommandWord = { text: "", fixed: true, mayBeOption: false, unknown: false };
+    const found: CommandWord = { text: "", fixed: true, mayBeOption: false, mayBeSeveral: false, unknown: false };
     for (const part of word.parts) this.#part(part, found, quoted);
     return found;
   }
@@ -68,6 +68,7 @@ export class WordInspector {
         break;
       case "CommandSubstitution":
         expand(word, "$(…)", { quoted, unknown: !this.#onScript(part.body) });
+        if (!quoted) word.mayBeSeveral = true;
         break;
       case "ProcessSubstitution":
         this.#onScript(part.body);
@@ -80,6 +81,7 @@ export class WordInspector {
       case "BraceExpansion":
         for (const item of part.items) if (item.type === "Word") this.#braceItem(item.word, word);
         expand(word, "{…}", { quoted: word.text !== "", unknown: false });
+        word.mayBeSeveral = true;
         break;
       case "TildeExpansion":
         expand(word, `~${part.user ?? ""}`, { quoted: true, unknown: true });
@@ -91,6 +93,7 @@ export class WordInspector {
           break;
         }
         expand(word, part.pattern, { quoted: word.text !== "", unknown: false });
+        word.mayBeSeveral = true;
         break;
       default:
         part satisfies never;
@@ -109,6 +112,7 @@ export class WordInspector {
       throw new NotInspectable("it has an expansion with a subscript");
     }
     if (operation) this.#operation(operation);
+    if (!quoted || /@/.test(parameter)) word.mayBeSeveral = true;
     const values = operation ? undefined : this.#known.get(parameter);
     const isNumber = /^[?$!#]$/.test(parameter) || operation?.type === "Length";
     if (isNumber || values?.every(isOrdinary)) expand(word, `$${parameter}`, { quoted: true, unknown: false });

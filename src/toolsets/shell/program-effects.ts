@@ -51,19 +51,28 @@ function wrapperEffect(
     if (/^[A-Za-z_]\w*=/.test(text) || text === "--") continue;
     if (!/^-./.test(text)) {
       if (left === 0) return undefined;
+      if (word.mayBeSeveral) return severalWords(name, word);
       left -= 1;
       continue;
     }
+    if (word.mayBeSeveral) return severalWords(name, word);
     const names = text.startsWith("--") ? [text.slice(2).split("=")[0] ?? ""] : [...text.slice(1)];
     for (const [index, option] of names.entries()) {
       if (valued.test(option)) {
         if (index === names.length - 1 && !text.includes("=")) at += 1;
+        const value = args[at];
+        if (value?.mayBeSeveral) return severalWords(name, value);
         break;
       }
       if (!flags.test(option)) return { reason: `${inCode(`${name} ${text.slice(0, 60)}`)} is not known here`, word };
     }
   }
   return undefined;
+}
+
+function severalWords(name: string, word: CommandWord): ProgramEffect {
+  const text = inCode(word.text.slice(0, 60) || "the input of xargs");
+  return { reason: `${text} may become several words, one of which ${inCode(name)} runs`, word };
 }
 
 /** True for a command that only reads files: it changes none and runs no other program. */
@@ -74,7 +83,10 @@ export function onlyReads(command: SimpleCommand): boolean {
   if (name === "git") return readsGit(args, command);
   if (name === "set") return args.every(({ text, fixed }) => fixed && /^([-+][eux]*o?|pipefail)$/.test(text));
   if (!readingPrograms.has(name) || effectOf(command)) return false;
-  const changesFile = { sed: { short: "i", long: ["in-place"], valued: "ef" }, yq: { short: "i", long: ["inplace"] } };
+  const changesFile = {
+    sed: { short: "i", long: ["in-place"], valued: "ef" },
+    yq: { short: "i", long: ["inplace"] },
+  };
   const options = name === "sed" || name === "yq" ? changesFile[name] : undefined;
   return !options || !riskyWord(args, options);
 }
@@ -205,7 +217,7 @@ function riskyWord(args: readonly CommandWord[], { short = "", long = [], valued
     if (mayBeOption) return word;
     if (text.startsWith("--")) {
       const [name = ""] = text.slice(2).split("=");
-      if (name.length > 1 && long.some((option) => option.startsWith(name))) return word;
+      if (name.length > 0 && long.some((option) => option.startsWith(name))) return word;
     } else if (text.startsWith("-")) {
       const letters = [...text.slice(1)];
       const end = letters.findIndex((letter) => valued.includes(letter));
@@ -283,7 +295,7 @@ const oneOperand = (name: string, valued: string): FindEffect => {
   const isValue = new RegExp(`^-[${valued}]$`);
   return (args) => {
     const operands = args.filter(({ text }, at) => !/^-./.test(text) && !isValue.test(args[at - 1]?.text ?? ""));
-    const second = operands.find((word, at) => at > 0 || word.mayBeOption);
+    const second = operands.find((word, at) => at > 0 || word.mayBeSeveral);
     return second && { reason: `${inCode(name)} writes to its second file`, word: second };
   };
 };
@@ -355,6 +367,12 @@ const findCompilerEffect: FindEffect = (args) =>
     ),
   );
 
+const findDateEffect: FindEffect = (args) => {
+  const isValue = (at: number) => /^(-[dfr]|--(date|file|reference))$/.test(args[at - 1]?.text ?? "");
+  const set = args.find(({ text }, at) => /^-[Ruh]*s|^--s/.test(text) || (/^\d+(\.\d+)?$/.test(text) && !isValue(at)));
+  return set && { reason: "it sets the clock", word: set };
+};
+
 const findFindEffect: FindEffect = (args) =>
   describe(
     "find",
@@ -375,8 +393,8 @@ const specialEffects = new Map<string, FindEffect>(
     zip: without("zip", { short: "T", long: ["test", "unzip-command"] }),
     unzip: without("unzip", { short: "K:" }),
     find: findFindEffect,
-    fd: without("fd", { short: "xX", long: ["exec", "exec-batch"], valued: "eEtdcSgj" }),
-    fdfind: without("fdfind", { short: "xX", long: ["exec", "exec-batch"], valued: "eEtdcSgj" }),
+    fd: without("fd", { short: "xX", long: ["exec", "exec-batch"], valued: "eEtdcSj" }),
+    fdfind: without("fdfind", { short: "xX", long: ["exec", "exec-batch"], valued: "eEtdcSj" }),
     rg: without("rg", { long: ["pre", "hostname-bin"], valued: "egtTmABCjMdfr" }),
     ag: without("ag", { long: ["pager"] }),
     sort: without("sort", {
@@ -385,10 +403,10 @@ const specialEffects = new Map<string, FindEffect>(
       valued: "ktS",
     }),
     split: without("split", { long: ["filter"] }),
-    shuf: without("shuf", { short: "o", long: ["output", "random-source"], valued: "ein" }),
+    shuf: without("shuf", { short: "o", long: ["output", "random-source"], valued: "in" }),
     uniq: oneOperand("uniq", "fsw"),
     xxd: oneOperand("xxd", "cglonsR"),
-    tree: without("tree", { short: "o", long: ["output"], valued: "PILH" }),
+    tree: without("tree", { short: "oR", long: ["output"], valued: "PILH" }),
     install: without("install", { short: "s", long: ["strip", "strip-program"] }),
     sed: findSedEffect,
     gsed: findSedEffect,
@@ -410,5 +428,10 @@ const specialEffects = new Map<string, FindEffect>(
     clang: findCompilerEffect,
     "clang++": findCompilerEffect,
     hash: without("hash", { short: "pl" }),
+    jobs: without("jobs", { short: "x" }),
+    diff3: without("diff3", { long: ["diff-program"] }),
+    cloc: without("cloc", { long: ["extract-with", "config"] }),
+    yq: without("yq", { short: "s", long: ["split-exp"] }),
+    date: findDateEffect,
   }),
 );

@@ -6,9 +6,9 @@ export const readingPrograms: ReadonlySet<string> = new Set(
   cat tac nl head tail wc cut paste tr rev fold fmt expand unexpand column comm join basename dirname realpath readlink
   pwd cd pushd popd dirs echo printf true false : seq sleep date cal uname whoami id groups arch nproc uptime free df du
   ls dir vdir tree stat file md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum base32 base64 basenc
-  od hexdump hd xxd strings cmp diff diff3 look tsort factor expr numfmt test [ grep egrep fgrep zgrep zcat rg ag fd
+  od hexdump hd xxd strings cmp diff diff3 look tsort factor expr numfmt test [ grep egrep fgrep zcat rg ag fd
   fdfind jq yq sort uniq shuf find sed gsed awk gawk mawk nawk which type hash wait exit return break continue shift
-  cloc tokei jobs command read env xargs timeout time nice
+  tokei jobs command read env xargs timeout time nice
 `),
 );
 
@@ -167,7 +167,7 @@ export const wrappers: ReadonlyMap<string, Wrapper> = new Map<string, Wrapper>([
   ["exec", wrapper(/^a$/, /^[cl]$/)],
   ["nohup", wrapper(none)],
   ["nice", wrapper(/^(n|adjustment)$/, /^\d$/)],
-  ["time", wrapper(/^(f|format|o|output)$/, /^(p|v|q|a|portability|verbose|quiet)$/)],
+  ["time", wrapper(/^(f|format)$/, /^(p|v|q|a|portability|verbose|quiet)$/)],
   ["timeout", wrapper(/^(k|s|kill-after|signal)$/, /^(v|foreground|preserve-status|verbose)$/, 1)],
   [
     "xargs",

@@ -3,8 +3,10 @@ export interface CommandWord {
   text: string;
   /** False if the shell replaces part of it: a variable, a substitution or a pattern. */
   fixed: boolean;
-  /** True if it may expand to an option or to several words. */
+  /** True if it may expand to an option. */
   mayBeOption: boolean;
+  /** True if it may expand to several words, or to none. */
+  mayBeSeveral: boolean;
   /** True if it may expand to any text, and so name any file. */
   unknown: boolean;
 }
