@@ -131,6 +131,8 @@ const protectedPatterns = [
   "**/{*.pth,*.cmake,cmakepresets.json,configure,configure.ac,makefile.{am,in},sconscript,wscript,gradle-wrapper.properties}",
   "**/{gradle.properties,global.json,dangerfile,dangerfile.*,fastfile,appfile,guardfile,nodemon.json,phpunit.xml{,.dist},default.nix,setup.hs,rebar.config,brewfile,skaffold.yaml,docker-bake.hcl}",
   "**/{turbo.json,nx.json,lerna.json,vercel.json,netlify.toml,wrangler.{toml,json,jsonc},serverless.{yml,yaml,ts,js},firebase.json,fly.toml,karma.conf.*,wdio.conf.*}",
+  "**/{project.json,angular.json,rush.json,moon.yml,simple-git-hooks.json,buck,*.bzl,snakefile,.drone.star,.rspec,.flake8,.gdbinit,.replit}",
+  "**/{fabfile.py,dodo.py,conanfile.{py,txt},cabal.project{,.*},*.cabal,stack.yaml,ansible.cfg,gradle/*.versions.toml}",
   // Dependencies: manifests and lockfiles.
   "**/{package.json,package.json5,package.yaml,package-lock.json,npm-shrinkwrap.json,yarn.lock,pnpm-lock.yaml,pnpm-workspace.yaml,bun.lock,bun.lockb}",
   "**/{deno.json,deno.jsonc,deno.lock,pyproject.toml,pipfile,pipfile.lock,poetry.lock,uv.lock,pdm.lock,environment.{yml,yaml}}",
@@ -138,6 +140,7 @@ const protectedPatterns = [
   "**/{gemfile,gemfile.lock,*.gemspec,composer.json,composer.lock,pom.xml,gradle.lockfile,mix.exs,mix.lock}",
   "**/{*.csproj,*.fsproj,*.vbproj,directory.*.props,directory.*.targets,packages.config,packages.lock.json,nuget.config}",
   "**/{package.swift,package.resolved,podfile,podfile.lock,pubspec.yaml,pubspec.lock,flake.nix,flake.lock,shell.nix}",
+  "**/{paket.dependencies,paket.lock,cartfile{,.*},conda-lock.yml,pixi.toml,pixi.lock}",
 ];
 
 const matchesProtected = picomatch(protectedPatterns, { dot: true, nocase: true });
