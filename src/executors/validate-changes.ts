@@ -32,9 +32,9 @@ export async function validateChanges(
 ): Promise<TreeChanges> {
   const changes: TreeChanges = { written: [], deleted: [], rejected: [], ignoredFiles: 0 };
   let spellings: Map<string, string> | undefined;
-  // Computed on demand, since most commands change nothing and a tree has many paths.
+  // Computed on demand, since most commands change nothing and a tree has many paths. Normalizing leaves ASCII as it is.
   const spelled = () => {
-    spellings ??= new Map([...known].map((path) => [path.normalize("NFC"), path]));
+    spellings ??= new Map([...known].filter((path) => !isAsciiPath(path)).map((path) => [path.normalize("NFC"), path]));
     return spellings;
   };
   let bytes = 0;
@@ -44,7 +44,7 @@ export async function validateChanges(
       changes.ignoredFiles += 1;
       continue;
     }
-    const problem = problemOf(change, { resolve, limits, bytes, count: changes.written.length, spelled });
+    const problem = problemOf(change, { resolve, known, limits, bytes, count: changes.written.length, spelled });
     if (problem) {
       changes.rejected.push({ path: printable(change.path), reason: problem });
       continue;
@@ -65,15 +65,22 @@ export async function validateChanges(
   return changes;
 }
 
+function isAsciiPath(path: string): boolean {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: this is the range of ASCII
+  return /^[\u0000-\u007f]*$/.test(path);
+}
+
 interface Progress {
   resolve(path: string): string;
+  known: ReadonlySet<string>;
   limits: ChangeLimits;
   bytes: number;
   count: number;
   spelled(): ReadonlyMap<string, string>;
 }
 
-function problemOf(change: ProposedChange, { resolve, limits, bytes, count, spelled }: Progress): string | undefined {
+function problemOf(change: ProposedChange, progress: Progress): string | undefined {
+  const { resolve, known, limits, bytes, count, spelled } = progress;
   const problem = pathProblem(change.path) ?? unresolvable(change.path, resolve);
   if (problem) return problem;
   if (change.kind === "special") return `is a ${change.what}`;
@@ -82,7 +89,8 @@ function problemOf(change: ProposedChange, { resolve, limits, bytes, count, spel
   if (change.size > limits.fileBytes) return tooLarge(limits.fileBytes);
   if (bytes + change.size > limits.totalBytes) return "comes after too many bytes of other changes";
   if (count >= limits.files) return `comes after ${limits.files} other changed files`;
-  const twin = spelled().get(change.path.normalize("NFC"));
+  const spelling = change.path.normalize("NFC");
+  const twin = spelled().get(spelling) ?? (known.has(spelling) ? spelling : undefined);
   return twin !== undefined && twin !== change.path
     ? "has the same name as another file, spelled otherwise"
     : undefined;

@@ -1,4 +1,5 @@
 import {
+  chmodSync,
   mkdirSync,
   mkdtempSync,
   realpathSync,
@@ -11,7 +12,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { GuestFolder } from "#executors/os/guest-folder.ts";
 import { validateChanges } from "#executors/validate-changes.ts";
 
@@ -109,6 +110,47 @@ describe.skipIf(process.platform !== "linux")("reading the changes of a command"
     expect(await guest.collect({ known, isIgnored: () => false })).toBeUndefined();
     if (limits.changes === 10)
       expect(await guest.collect({ known, isIgnored: (path) => /^f/.test(path) })).toHaveLength(12);
+  });
+
+  test.each<[string, string[], () => void]>([
+    ["a new file", ["file src/deep/new.ts"], () => writeFileSync(join(tree, "src/deep/new.ts"), "")],
+    ["a changed file", ["file src/deep/b.ts"], () => writeFileSync(join(tree, "src/deep/b.ts"), "SRC/deep/b.ts\n")],
+    ["a changed mode", ["file src/deep/b.ts"], () => chmodSync(join(tree, "src/deep/b.ts"), 0o755)],
+    ["a deleted file", ["gone src/deep/b.ts"], () => rmSync(join(tree, "src/deep/b.ts"))],
+    ["a deleted folder", ["gone src/deep/b.ts"], () => rmSync(join(tree, "src/deep"), { recursive: true })],
+    [
+      "a renamed folder",
+      ["file src/moved/b.ts", "gone src/deep/b.ts"],
+      () => renameSync(join(tree, "src/deep"), join(tree, "src/moved")),
+    ],
+    [
+      "a folder moved away and replaced by a link to it",
+      ["file deep/b.ts", "gone src/deep/b.ts", "special src/deep"],
+      () => {
+        renameSync(join(tree, "src/deep"), join(tree, "deep"));
+        symlinkSync("../deep", join(tree, "src/deep"));
+      },
+    ],
+    [
+      "a file moved over another",
+      ["file src/a.ts", "gone src/deep/b.ts"],
+      () => renameSync(join(tree, "src/deep/b.ts"), join(tree, "src/a.ts")),
+    ],
+  ])("finds %s in folders that it has visited before", async (_, expected, change) => {
+    const guest = await brought();
+    await guest.write({
+      write: [{ path: "src/deep/b.ts", content: Buffer.from("src/deep/b.ts\n"), executable: false }],
+      remove: [],
+    });
+    const collect = () => guest.collect({ known: new Set([...known, "src/deep/b.ts"]), isIgnored: () => false });
+    vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 60_000 });
+    onTestFinished(() => void vi.useRealTimers());
+    for (let visits = 0; visits < 2; visits += 1) expect(await collect()).toEqual([]);
+
+    change();
+
+    const found = (await collect())?.map(({ kind, path }) => `${kind} ${path}`);
+    expect(found?.sort()).toEqual(expected);
   });
 
   test("detects a change with the same size and an old time, and reads nothing of a huge file", async () => {

@@ -57,6 +57,7 @@ export class GuestFolder {
   readonly #user: SandboxUser;
   readonly #limits: WalkLimits;
   readonly #written = new Map<string, WrittenFile>();
+  readonly #visited = new Map<string, VisitedFolder>();
   #walks = 0;
   #hasGitFolder = false;
 
@@ -74,6 +75,7 @@ export class GuestFolder {
       this.#makeParents(path, made);
       const written = isLink ? this.#writeLink(path, content) : this.#writeFile(path, content, executable);
       this.#written.set(path, await written);
+      this.#visited.delete(parentOf(path));
       if (pause.isDue()) await pause.take();
     }
   }
@@ -111,6 +113,7 @@ export class GuestFolder {
     };
     for (let folder = walk.folders.pop(); folder !== undefined; folder = walk.folders.pop()) {
       walk.count.folders += 1;
+      if (await this.#isUnchanged(folder, walk)) continue;
       const open = openFolder(folder === "" ? this.#root : `${this.#root}/${folder}`);
       if (open === undefined) continue;
       try {
@@ -130,7 +133,9 @@ export class GuestFolder {
   adopt(other: GuestFolder): void {
     rmdirSync(this.#root);
     renameSync(other.#root, this.#root);
-    for (const [path, written] of other.#written) this.#written.set(path, { ...written, seenInWalk: 0 });
+    this.#walks = other.#walks;
+    for (const [path, written] of other.#written) this.#written.set(path, written);
+    for (const [folder, visited] of other.#visited) this.#visited.set(folder, visited);
   }
 
   async remove(): Promise<void> {
@@ -140,12 +145,34 @@ export class GuestFolder {
   /** Call this after the folder was emptied. */
   reset(): void {
     this.#written.clear();
+    this.#visited.clear();
     this.#hasGitFolder = false;
   }
 
+  /**
+   * Returns true if a folder has the same entries as when it was last visited, and all its files are the ones that were
+   * written. Its entries are not listed for that.
+   */
+  async #isUnchanged(folder: string, walk: Walk): Promise<boolean> {
+    const { count, folders, pause } = walk;
+    const visited = this.#visited.get(folder);
+    if (!visited || !isSameEntry(visited, lstatIfPresent(`${this.#root}/${folder}`))) return false;
+    for (const [path, written] of visited.files) {
+      if (pause.isDue()) await pause.take();
+      if (!isSameFile(written, lstatIfPresent(`${this.#root}/${path}`))) return false;
+      written.seenInWalk = this.#walks;
+    }
+    count.entries += visited.files.length + visited.folders.length;
+    folders.push(...visited.folders.filter((path) => isEntered(path, walk)));
+    return true;
+  }
+
   async #collectFolder(folder: string, open: number, walk: Walk): Promise<void> {
-    const { isIgnored, known, knownFolders, count, pause } = walk;
-    for (const name of namesInFolder(open)) {
+    const { isIgnored, known, count, pause } = walk;
+    const { dev, ino, ctimeMs } = fstatSync(open);
+    const visited: VisitedFolder = { dev, ino, ctimeMs, files: [], folders: [] };
+    const names = namesInFolder(open);
+    for (const name of names) {
       count.entries += 1;
       if (this.#isTooMuch(walk)) return;
       if (this.#hasGitFolder && folder === "" && name === ".git") continue;
@@ -156,17 +183,22 @@ export class GuestFolder {
       // and change time is the one that was written.
       if (written && isSameFile(written, lstatIfPresent(`${this.#root}/${path}`))) {
         written.seenInWalk = this.#walks;
+        visited.files.push([path, written]);
         continue;
       }
       const found = lstatIfPresent(`${throughDescriptor(open)}/${name}`);
       if (found?.isDirectory() && !pathProblem(path)) {
-        if (knownFolders.has(path) || !isIgnored(`${path}/`)) walk.folders.push(path);
+        visited.folders.push(path);
+        if (isEntered(path, walk)) walk.folders.push(path);
         continue;
       }
       if (written) written.seenInWalk = this.#walks;
       if (known.has(path) || !isIgnored(path)) count.changes += 1;
       walk.proposed.push(describeEntry(this.#root, path, found));
     }
+    const isOld = Date.now() - ctimeMs > minAgeMs;
+    if (isOld && names.length === visited.files.length + visited.folders.length) this.#visited.set(folder, visited);
+    else this.#visited.delete(folder);
   }
 
   #isTooMuch({ count }: Walk): boolean {
@@ -196,7 +228,7 @@ export class GuestFolder {
 
   /** Makes sure that every parent of a path is a real folder, and removes anything else in its place. */
   #makeParents(path: string, made: Set<string>): void {
-    const folder = path.slice(0, Math.max(0, path.lastIndexOf("/")));
+    const folder = parentOf(path);
     if (folder === "" || made.has(folder)) return;
     this.#makeParents(folder, made);
     const absolute = `${this.#root}/${folder}`;
@@ -213,6 +245,7 @@ export class GuestFolder {
 
   async #removeFile(path: string): Promise<void> {
     this.#written.delete(path);
+    this.#visited.delete(parentOf(path));
     // If a parent has become a link, the removal must not follow it out of the tree.
     if (await hasRealParents(this.#root, path)) await removeTree(`${this.#root}/${path}`);
   }
@@ -223,6 +256,15 @@ interface WrittenFile extends Pick<Stats, "dev" | "ino" | "size" | "mode" | "cti
   /** The number of the last walk that found it. */
   seenInWalk: number;
 }
+
+/** A folder that contained nothing but other folders and files as they were written. */
+interface VisitedFolder extends Pick<Stats, "dev" | "ino" | "ctimeMs"> {
+  files: [path: string, written: WrittenFile][];
+  folders: string[];
+}
+
+/** The change time of a younger folder could also be that of a later change, since the kernel's clock has ticks of 4 to 10 ms. */
+const minAgeMs = 100;
 
 function asWritten({ dev, ino, size, mode, ctimeMs }: Stats): WrittenFile {
   return { dev, ino, size, mode, ctimeMs, seenInWalk: 0 };
@@ -236,6 +278,10 @@ interface Walk extends CollectOptions {
   /** The folders that have not been visited. */
   folders: string[];
   count: WalkLimits;
+}
+
+function isEntered(folder: string, { isIgnored, knownFolders }: Walk): boolean {
+  return knownFolders.has(folder) || !isIgnored(`${folder}/`);
 }
 
 /**
@@ -290,15 +336,12 @@ function lstatIfPresent(path: string): Stats | undefined {
   }
 }
 
+function isSameEntry(seen: Pick<Stats, "dev" | "ino" | "ctimeMs">, found: Stats | undefined): found is Stats {
+  return found !== undefined && found.ctimeMs === seen.ctimeMs && found.ino === seen.ino && found.dev === seen.dev;
+}
+
 function isSameFile(written: WrittenFile, found: Stats | undefined): boolean {
-  return (
-    found !== undefined &&
-    found.ctimeMs === written.ctimeMs &&
-    found.ino === written.ino &&
-    found.size === written.size &&
-    found.mode === written.mode &&
-    found.dev === written.dev
-  );
+  return isSameEntry(written, found) && found.size === written.size && found.mode === written.mode;
 }
 
 function describeEntry(root: string, path: string, entry: Stats | undefined): ProposedChange {
@@ -374,6 +417,10 @@ export function foldersOf(paths: ReadonlySet<string>): Set<string> {
     }
   }
   return folders;
+}
+
+function parentOf(path: string): string {
+  return path.slice(0, Math.max(0, path.lastIndexOf("/")));
 }
 
 /** Returns the parent folders of a path, nearest first. */
