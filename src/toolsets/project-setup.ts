@@ -59,13 +59,18 @@ async function isShared({ spec, workspace, sandbox }: ToolServices): Promise<boo
   // A repository's name may later belong to another repository, so only repositories with an ID share data.
   if (sandbox.isOnDefaultBranch !== true || workspace !== sandbox || spec.origin.repositoryId === undefined)
     return false;
-  const changed = (await workspace.changes()).map(({ path }) => path);
-  const isInstalledFrom = (path: string) =>
-    ecosystems.some(({ lockfile, manifest }) => lockfile.test(path) || manifest.test(path));
-  if (changed.some(isInstalledFrom)) return false;
+  if (await changesDependencies(workspace)) return false;
   // A merge can replace a folder by a link, and then the base's files below it cannot be read.
-  const versions = changed.length === 0 ? [] : await sandbox.changedFiles();
+  const versions = (await workspace.changes()).length === 0 ? [] : await sandbox.changedFiles();
   return versions.every(({ before, after }) => !before?.isLink && !after?.isLink);
+}
+
+/** True if the run has changed a lockfile or a manifest. */
+async function changesDependencies(workspace: Workspace): Promise<boolean> {
+  const changes = await workspace.changes();
+  return changes.some(({ path }) =>
+    ecosystems.some(({ lockfile, manifest }) => lockfile.test(path) || manifest.test(path)),
+  );
 }
 
 function lockfilesAmong(paths: readonly string[]): string[] {
@@ -76,18 +81,44 @@ function lockfilesAmong(paths: readonly string[]): string[] {
   });
 }
 
+/** The keys of workspaces whose dependencies are those of the base, by what else the key depends on. */
+const baseKeys = new WeakMap<Workspace, Map<string, string>>();
+
+/** Each command needs the key, so the lockfiles are read and hashed only once unless the run changes them. */
 async function keyOf(
-  { spec: { origin }, workspace, sandboxTools = [] }: ToolServices,
+  { spec: { origin }, workspace, sandbox, sandboxTools = [] }: ToolServices,
   commands: readonly string[],
 ): Promise<string> {
   const { installationId, repositoryId, owner, repo } = origin;
   const repository = repositoryId ?? `${owner}/${repo}`.toLowerCase();
+  const prefix = JSON.stringify([
+    keyVersion,
+    installationId,
+    repository,
+    commands,
+    sandboxTools,
+    arch,
+    process.version,
+  ]);
+  if (await changesDependencies(workspace)) return hashLockfiles(workspace, prefix);
+
+  const keys = baseKeys.get(workspace) ?? new Map<string, string>();
+  baseKeys.set(workspace, keys);
+  const name = `${sandbox.base.commit} ${prefix}`;
+  const key = keys.get(name) ?? (await hashLockfiles(workspace, prefix));
+  // Another tool may have written a lockfile meanwhile.
+  if (!(await changesDependencies(workspace))) keys.set(name, key);
+  return key;
+}
+
+async function hashLockfiles(workspace: Workspace, prefix: string): Promise<string> {
   const hash = createHash("sha256");
-  const add = (...values: (string | Uint8Array)[]) => {
-    for (const value of values) hash.update(`${Buffer.byteLength(value as string)}:`).update(value);
-  };
-  add(JSON.stringify([keyVersion, installationId, repository, commands, sandboxTools, arch, process.version]));
-  for (const path of lockfilesAmong(await workspace.paths())) add(path, await workspace.readBytes(path));
+  const add = (value: string | Uint8Array) => hash.update(`${Buffer.byteLength(value)}:`).update(value);
+  add(prefix);
+  for (const path of lockfilesAmong(await workspace.paths())) {
+    add(path);
+    add(await workspace.readBytes(path));
+  }
   return hash.digest("hex");
 }
 

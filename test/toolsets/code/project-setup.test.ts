@@ -1,6 +1,6 @@
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import { createExecutors, type Executors } from "#executors/create-executors.ts";
 import { SetupCache } from "#executors/os/setup-cache.ts";
 import { codeToolset } from "#toolsets/registry.ts";
@@ -108,6 +108,11 @@ describe.skipIf(!available)("the setup commands of a project", () => {
         /stdout:\nv1 default branch\nown\nlocal\n(\.cache\n\.vite\n\.vite-temp\n\.vitest\n)?dep\nstderr/,
       );
       expect((await later.call("install_package", {})).llmContent).toContain("an earlier run prepared them");
+      const reads = vi.spyOn(later.sandbox, "readBytes");
+      expect(await later.bash(read)).toContain("stdout:\nv1 default branch\n");
+      expect(reads).not.toHaveBeenCalled();
+      await later.sandbox.write("package-lock.json", "v3 ");
+      expect(await later.bash(read)).toContain("No such file");
       expect(await (await run({ executors, repositoryId: 8 })).bash(read)).toContain("No such file");
     },
   );
