@@ -114,7 +114,8 @@ export function truncateResult(result: ToolResult, maxTokens: number): ToolResul
 }
 
 function truncateValue(value: ResultValue): ResultValue {
-  if (sizeOf(value) <= maxValueCharacters) return value;
+  // Texts that are too long are not converted to JSON, which would take a tenth of a second for 20 MB.
+  if (lengthOfTexts(value) <= maxValueCharacters && sizeOf(value) <= maxValueCharacters) return value;
   for (const limits of valueLimits) {
     const shorter = shorten(value, limits) as ResultValue;
     if (sizeOf(shorter) <= maxValueCharacters) return shorter;
@@ -125,6 +126,12 @@ function truncateValue(value: ResultValue): ResultValue {
 
 function sizeOf(value: unknown): number {
   return JSON.stringify(value).length;
+}
+
+function lengthOfTexts(value: unknown): number {
+  if (typeof value === "string") return value.length;
+  if (typeof value !== "object" || value === null) return 0;
+  return Object.values(value).reduce((sum: number, member) => sum + lengthOfTexts(member), 0);
 }
 
 function shorten(value: unknown, limits: (typeof valueLimits)[number]): unknown {

@@ -3,18 +3,11 @@ import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
+import { EventLoopYielder } from "#sandbox/event-loop.ts";
 import { estimateTokens } from "#text/estimate-tokens.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
 import type { FileToolOptions } from "./file-changes.ts";
-import {
-  countLineEndings,
-  decodeText,
-  isCallOf,
-  knownLines,
-  lfsPointerSize,
-  numberLines,
-  splitLines,
-} from "./text-file.ts";
+import { decodeText, isCallOf, knownLines, lfsPointerSize, numberLines, splitLines } from "./text-file.ts";
 
 const input = z.object({
   path: z.string().optional().describe("Relative to the root of the repository"),
@@ -120,11 +113,12 @@ async function readOne(given: string, args: Input, { workspace, options }: Reade
     path = workspace.resolve(given);
     const bytes = await workspace.readBytes(path);
     const { modified } = await workspace.stat(path);
+    const loop = new EventLoopYielder();
     const content = contentOf(bytes, path, args.encoding ?? "utf-8");
     const shown =
       args.encoding === "base64"
         ? `=== ${path} ===\n${content}`
-        : showLines(path, content, args, options.maxTokens ?? defaultMaxTokens);
+        : await showLines(path, content, args, { maxTokens: options.maxTokens ?? defaultMaxTokens, loop });
     return { path, shown, content, size: bytes.length, modified: modified.toISOString() };
   } catch (error) {
     if (!(error instanceof ToolError)) throw error;
@@ -150,8 +144,14 @@ function contentOf(bytes: Uint8Array, path: string, encoding: "utf-8" | "base64"
   });
 }
 
-function showLines(path: string, text: string, { offset = 0, limit, column }: Input, maxTokens: number): string {
-  const total = countLines(text);
+async function showLines(
+  path: string,
+  text: string,
+  { offset = 0, limit, column }: Input,
+  { maxTokens, loop }: { maxTokens: number; loop: EventLoopYielder },
+): Promise<string> {
+  const lines = await indexLines(text, loop);
+  const { total } = lines;
   const start = offset < 0 ? Math.max(0, total + offset) : Math.max(0, offset - 1);
   if (start > 0 && start >= total) {
     throw new ToolError(`${path} has ${total} lines; there is no line ${start + 1}.`, {
@@ -159,12 +159,11 @@ function showLines(path: string, text: string, { offset = 0, limit, column }: In
       suggestion: `Use an offset from 1 to ${total}, or a negative one to count from the end.`,
     });
   }
-  if (offset === 0 && limit === undefined && column === undefined && isLong(text, total))
-    return outline(path, text, total);
+  if (offset === 0 && limit === undefined && column === undefined && isLong(text, total)) return outline(path, lines);
   const count = Math.min(limit ? limit : total, total - start);
   // Each line is at least one token.
   if (count > maxTokens) throw tooLarge({ estimate: Math.ceil(text.length / 4), lines: total, path, maxTokens });
-  const chosen = linesOf(text, start, count);
+  const chosen = linesOf(lines, start, count);
   const heading = headingOf(path, { first: start + 1, last: start + chosen.length, total });
   if (chosen.length === 0) return `${heading}\n(the file is empty)`;
   const part = column === undefined || column === 1 ? "" : ` [from character ${column} of each line]`;
@@ -185,15 +184,16 @@ function isLong(text: string, lines: number): boolean {
 const maxOutlinedLength = 1_000_000;
 
 /** Shows the start and the end of a long file and, of its middle, the first lines of its blocks. */
-function outline(path: string, text: string, total: number): string {
+function outline(path: string, lines: IndexedLines): string {
+  const { text, total } = lines;
   const isOutlined = text.length <= maxOutlinedLength;
   const others = isOutlined ? `, the last ${tailLines}, and an outline of the others` : ` and the last ${tailLines}`;
   const range = `[${total} lines: the first ${headLines}${others}. Read the part you need with offset and limit; limit 0 shows everything.]`;
   const tail = total - tailLines;
   const shown = [
-    numberLines(linesOf(text, 0, headLines), 1),
+    numberLines(linesOf(lines, 0, headLines), 1),
     ...(isOutlined ? outlinedLines(path, splitLines(text), tail) : []),
-    numberLines(linesOf(text, tail, tailLines), tail + 1),
+    numberLines(linesOf(lines, tail, tailLines), tail + 1),
   ];
   return `=== ${path} ===\n${range}\n${shown.join("\n")}`;
 }
@@ -225,20 +225,38 @@ function beginsBlock(line: string, next: string): boolean {
   return opensBlock.test(line) && /^[\t ]/.test(next) && next.search(/\S/) > line.search(/\S/);
 }
 
-function countLines(text: string): number {
+/** A text with the positions of some of its lines, so that a part can be found without reading all of it. */
+interface IndexedLines {
+  text: string;
+  total: number;
+  /** The start of every `linesPerStart`th line. */
+  starts: number[];
+}
+
+const linesPerStart = 1_024;
+
+async function indexLines(text: string, loop: EventLoopYielder): Promise<IndexedLines> {
+  const starts = [0];
+  let total = 0;
+  for (let at = text.indexOf("\n"); at !== -1; at = text.indexOf("\n", at + 1)) {
+    total += 1;
+    if (total % linesPerStart !== 0) continue;
+    starts.push(at + 1);
+    if (loop.isDue) await loop.turn();
+  }
   const isLastComplete = text === "" || text === "\uFEFF" || text.endsWith("\n");
-  return countLineEndings(text) + (isLastComplete ? 0 : 1);
+  return { text, total: total + (isLastComplete ? 0 : 1), starts };
 }
 
 /** Returns some lines of a text without splitting all of it. */
-function linesOf(text: string, start: number, count: number): string[] {
-  const after = (from: number, lines: number) => {
-    let at = from;
-    for (let line = 0; line < lines && at < text.length; line += 1) at = text.indexOf("\n", at) + 1 || text.length;
+function linesOf({ text, starts }: IndexedLines, start: number, count: number): string[] {
+  const positionOf = (line: number) => {
+    let at = starts[Math.floor(line / linesPerStart)] ?? text.length;
+    for (let left = line % linesPerStart; left > 0 && at < text.length; left -= 1)
+      at = text.indexOf("\n", at) + 1 || text.length;
     return at;
   };
-  const from = after(0, start);
-  return splitLines(text.slice(from, after(from, count)));
+  return splitLines(text.slice(positionOf(start), positionOf(start + count)));
 }
 
 function headingOf(path: string, { first, last, total }: { first: number; last: number; total: number }): string {

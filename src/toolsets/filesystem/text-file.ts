@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import { ToolError } from "#domain/errors.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { isLfsPointer } from "#sandbox/workspace-view.ts";
@@ -59,15 +60,6 @@ function unmarkedUtf16(content: Uint8Array): TextEncoding | undefined {
   const many = sample.length * 0.45;
   if (zeros.odd >= many && zeros.even === 0) return "utf-16le";
   return zeros.even >= many && zeros.odd === 0 ? "utf-16be" : undefined;
-}
-
-function isUtf8(content: Uint8Array): boolean {
-  try {
-    new TextDecoder("utf-8", { fatal: true }).decode(content);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 function isControl(byte: number): boolean {

@@ -118,15 +118,14 @@ export interface GrepResult {
   notes: string[];
 }
 
-/** A file whose matches are shown. */
-interface ShownFile {
-  path: string;
-  lines: string[];
-  /** Indexes of the matching lines to show. */
-  matching: number[];
+/** A matching line: its number, from 1, and where it starts in the text. */
+interface MatchingLine {
+  number: number;
+  start: number;
 }
 
 const maxLineLength = 300;
+const [newline, carriageReturn] = [0x0a, 0x0d];
 
 /** Shows matching lines, with the requested context lines. */
 function contentResult({ files, notes }: GrepResult, args: GrepInput, limit: number): ToolResult {
@@ -137,9 +136,10 @@ function contentResult({ files, notes }: GrepResult, args: GrepInput, limit: num
   const matches: { path: string; line: number; text: string }[] = [];
   for (const file of files) {
     if (matches.length === limit) break;
-    const { path, lines, matching } = linesOf(file, limit - matches.length);
-    matches.push(...matching.map((at) => ({ path, line: at + 1, text: cut(lines[at] ?? "") })));
-    shown.push(...showLines({ path, lines, matching }, before, after));
+    const lines = matchingLines(file, limit - matches.length);
+    for (const { number, start } of lines)
+      matches.push({ path: file.path, line: number, text: lineAt(file.text, start).shown });
+    shown.push(...showLines(file, lines, { before, after }));
   }
   const summary = `${total} ${total === 1 ? "match" : "matches"} in ${describeFiles(files.length)}`;
   const more = total > matches.length ? [`… and ${total - matches.length} more; narrow the pattern or the path.`] : [];
@@ -154,38 +154,52 @@ function contentResult({ files, notes }: GrepResult, args: GrepInput, limit: num
   };
 }
 
-function linesOf({ path, text, lineStarts }: FileMatches, limit: number): ShownFile {
-  const lines = Buffer.from(text.buffer, text.byteOffset, text.length).toString("utf8").split("\n");
-  if (lines.at(-1) === "") lines.pop();
-  const matching: number[] = [];
-  let line = 0;
+function matchingLines({ text, lineStarts }: FileMatches, limit: number): MatchingLine[] {
+  let number = 1;
   let at = 0;
-  for (const start of lineStarts.slice(0, limit)) {
-    for (let next = text.indexOf(0x0a, at); next !== -1 && next < start; next = text.indexOf(0x0a, at)) {
-      line++;
-      at = next + 1;
-    }
-    matching.push(line);
-  }
-  return { path, lines: lines.map((shown) => (shown.endsWith("\r") ? shown.slice(0, -1) : shown)), matching };
+  return lineStarts.slice(0, limit).map((start) => {
+    for (; at < start; at++) if (text[at] === newline) number++;
+    return { number, start };
+  });
 }
 
 /** Shows a file's lines below its path, which takes half the tokens of the path on each line. */
-function showLines({ path, lines, matching }: ShownFile, before: number, after: number): string[] {
-  const matches = new Set(matching);
+function showLines(
+  { path, text }: FileMatches,
+  matching: readonly MatchingLine[],
+  { before, after }: { before: number; after: number },
+): string[] {
+  const matches = new Set(matching.map(({ number }) => number));
   const shown = [path];
-  let last = -1;
-  for (const at of matching) {
-    const from = Math.max(last + 1, at - before);
-    if (last >= 0 && from > last + 1 && before + after > 0) shown.push("--");
-    const to = Math.min(lines.length - 1, at + after);
-    for (let index = from; index <= to; index++) {
-      const mark = matches.has(index) ? ":" : "-";
-      shown.push(`${index + 1}${mark}${cut(lines[index] ?? "")}`);
+  let next = { number: 1, start: 0 };
+  for (const match of matching) {
+    const isGap = match.number - before > next.number;
+    if (isGap && shown.length > 1 && before + after > 0) shown.push("--");
+    let { number, start } = isGap ? lineBefore(text, match, before) : next;
+    for (; number <= match.number + after && start < text.length; number++) {
+      const line = lineAt(text, start);
+      shown.push(`${number}${matches.has(number) ? ":" : "-"}${line.shown}`);
+      start = line.end + 1;
     }
-    last = Math.max(last, to);
+    next = { number, start };
   }
   return shown;
+}
+
+/** Returns the line that is this many lines before another one. */
+function lineBefore(text: Uint8Array, { number, start }: MatchingLine, lines: number): MatchingLine {
+  let from = start;
+  for (let line = 0; line < lines; line++) from = from < 2 ? 0 : text.lastIndexOf(newline, from - 2) + 1;
+  return { number: number - lines, start: from };
+}
+
+function lineAt(text: Uint8Array, start: number): { shown: string; end: number } {
+  const found = text.indexOf(newline, start);
+  const end = found === -1 ? text.length : found;
+  const until = end > start && text[end - 1] === carriageReturn ? end - 1 : end;
+  // No character of a string takes more than three bytes.
+  const bytes = text.subarray(start, Math.min(until, start + 3 * (maxLineLength + 1)));
+  return { shown: cut(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("utf8")), end };
 }
 
 /** Lists the files with matches. */

@@ -26,6 +26,19 @@ test.each([
   expect((await call("read", { path: "a.txt", ...range })).llmContent).toBe(`=== a.txt ===\n${shown}`);
 });
 
+test("any part of a file of thousands of lines is found", async () => {
+  const lines = Array.from({ length: 2_100 }, (_, at) => (at % 3 === 0 ? "" : `line ${at + 1}`));
+  const { call } = await world({ "a.txt": lines.join("\r\n") });
+
+  for (const offset of [1, 1_023, 1_024, 1_025, 1_026, 2_047, 2_048, 2_049, 2_100]) {
+    const last = Math.min(offset + 1, lines.length);
+    const shown = lines.slice(offset - 1, last).map((line, at) => `${String(offset + at).padStart(6)}\t${line}`);
+    expect((await call("read_file", { path: "a.txt", offset, limit: 2 })).llmContent).toBe(
+      [`=== a.txt ===\n[Showing lines ${offset}-${last} of 2100 total lines]`, ...shown].join("\n"),
+    );
+  }
+});
+
 test("an offset past the end is refused with the number of lines", async () => {
   const { call } = await world({ "a.txt": "a\n" });
 
