@@ -1,5 +1,6 @@
 import { execFile } from "node:child_process";
-import { chmod, mkdtemp, readFile, rm } from "node:fs/promises";
+import { readFileSync, statfsSync } from "node:fs";
+import { chmod, mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -7,10 +8,18 @@ import { promisify } from "node:util";
 import type { TestProject } from "vitest/node";
 import { stopPostgresServer } from "./postgres-server.ts";
 
-/** Bundles the app. Provides a folder for one PostgreSQL server that all test files share, and stops it in the end. */
+/**
+ * Bundles the app. Keeps temporary files in memory if possible. Provides a folder for one PostgreSQL server that all test
+ * files share, and stops it in the end.
+ */
 export default async function setUp(project: TestProject): Promise<() => Promise<void>> {
-  const folder = await mkdtemp(join(tmpdir(), "golem-postgres-"));
-  await chmod(folder, 0o755);
+  const temporary = await mkdtemp(join(memoryFolder() ?? tmpdir(), "golem-tests-"));
+  // Other users, such as PostgreSQL's, need to get through it.
+  await chmod(temporary, 0o755);
+  // Vitest's workers inherit this.
+  process.env.TMPDIR = temporary;
+  const folder = join(temporary, "postgres");
+  await mkdir(folder);
   project.provide("postgresFolder", folder);
   const bundler = fileURLToPath(new URL("./bundle-app.ts", import.meta.url));
   const { stdout: app } = await promisify(execFile)(process.execPath, [bundler]);
@@ -24,6 +33,22 @@ export default async function setUp(project: TestProject): Promise<() => Promise
       const log = await readFile(join(folder, "server", "server.log"), "utf8");
       console.error(`PostgreSQL ended before the tests did. It said:\n${log.slice(-5_000)}`);
     }
-    await rm(folder, { recursive: true, force: true });
+    await rm(temporary, { recursive: true, force: true, maxRetries: 3 });
   };
+}
+
+/**
+ * Returns the folder of a file system in memory from which programs may be started, if this machine has one with enough
+ * space. On a disk, each commit of a database waits for milliseconds.
+ */
+function memoryFolder(): string | undefined {
+  const folder = "/dev/shm";
+  try {
+    const mounts = readFileSync("/proc/mounts", "utf8").split("\n");
+    const options = mounts.findLast((mount) => mount.split(" ")[1] === folder)?.split(" ")[3] ?? "noexec";
+    const { bavail, bsize } = statfsSync(folder);
+    return options.split(",").includes("noexec") || bavail * bsize < 4e9 ? undefined : folder;
+  } catch {
+    return undefined;
+  }
 }

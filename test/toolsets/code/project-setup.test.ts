@@ -12,11 +12,11 @@ const directory = mkdtempSync("/var/tmp/golem-setups-test-");
 chmodSync(directory, 0o711);
 const setups = new SetupCache(join(directory, "setups"));
 // A path with a space cannot be mounted as an overlay, so this tests a machine without overlays.
-const readOnly = createExecutors({ os: { setups: new SetupCache(join(directory, "read only")) } });
+const readOnly = createExecutors({ os: { directory, setups: new SetupCache(join(directory, "read only")) } });
 const tools = join(directory, "tools");
 mkdirSync(join(tools, "bin"), { recursive: true });
 writeFileSync(join(tools, "bin/yarn"), "#!/bin/sh\necho 4.9.1\n", { mode: 0o755 });
-const overlays = createExecutors({ os: { setups, toolPaths: [tools] } });
+const overlays = createExecutors({ os: { directory, setups, toolPaths: [tools] } });
 const { available, reason } = await overlays.availability("os");
 await readOnly.availability("os");
 afterAll(async () => {

@@ -431,11 +431,11 @@ test.each([
   `cat {${",".repeat(19_000)}`,
   "git ".repeat(100_000),
 ])("deeply nested input asks without long parsing", (line) => {
-  const started = performance.now();
+  const started = process.cpuUsage().user;
 
   expect(decide(line)).toBe("ask");
 
-  expect(performance.now() - started).toBeLessThan(20_000);
+  expect((process.cpuUsage().user - started) / 1_000).toBeLessThan(20_000);
 });
 
 test("a command that is not allowed never runs without asking, in any context", () => {
