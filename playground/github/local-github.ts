@@ -37,8 +37,6 @@ export interface LocalGitHubOptions {
   webhook?: WebhookTarget;
   /** The first one is the default for every method that takes a repository's name. */
   repositories?: readonly NewRepository[];
-  /** Holds the bare repositories. Default: a temporary folder, deleted by `close`. */
-  dataDirectory?: string;
   /** The lifetime of an installation token. Default: an hour. */
   tokenMs?: number;
   /** The rate limits to enforce. Default: none. */
@@ -114,7 +112,7 @@ export class LocalGitHub {
     const port = await listen(this.#server, this.#options.port ?? 0);
     this.world.url = `http://127.0.0.1:${port}`;
     // Created only now, so that a taken port leaves nothing behind.
-    this.#directory = this.#options.dataDirectory ?? (await mkdtemp(join(tmpdir(), "golem-forge-github-")));
+    this.#directory = await mkdtemp(join(tmpdir(), "golem-forge-github-"));
     for (const repository of this.#options.repositories ?? []) await this.createRepository(repository);
   }
 
@@ -307,7 +305,7 @@ export class LocalGitHub {
     this.#server.closeAllConnections();
     await new Promise((resolve) => this.#server.close(resolve));
     await this.#webhooks.settled();
-    if (!this.#options.dataDirectory) await rm(this.#directory, { recursive: true, force: true, maxRetries: 3 });
+    await rm(this.#directory, { recursive: true, force: true, maxRetries: 3 });
   }
 }
 

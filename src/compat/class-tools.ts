@@ -11,6 +11,7 @@ import type { Executors } from "#executors/create-executors.ts";
 import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
 import type { GitSandbox } from "#sandbox/sandbox.ts";
 import { estimateTokens } from "#text/estimate-tokens.ts";
+import { pluralize } from "#text/pluralize.ts";
 import { createFilesystemTools, type FilesystemToolsOptions } from "#toolsets/filesystem/filesystem-toolset.ts";
 import { decodeText, numberLines, splitLines } from "#toolsets/filesystem/text-file.ts";
 import { shellToolset } from "#toolsets/shell/shell-toolset.ts";
@@ -190,7 +191,7 @@ export class TaskWriteTool extends DisplayTool<{ tasks: Task[] }> {
 
   override formatParams({ tasks }: Record<string, unknown>): string {
     const count = Array.isArray(tasks) ? tasks.length : 0;
-    return `${count} ${count === 1 ? "task" : "tasks"}`;
+    return pluralize(count, "task");
   }
 }
 

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
+import { pluralize } from "#text/pluralize.ts";
 import { boundPart, boundState, isShownWhole, Preview } from "./preview.ts";
 
 /** The decision of policy about an operation: execute it, ask a person first, or never execute it. */
@@ -185,6 +186,6 @@ export function approvalStats(approvals: readonly Approval[]): ApprovalStats {
 /** Describes the statistics in one line; undefined when nothing was asked. */
 export function describeApprovalStats({ requested, answered, meanSecondsToAnswer }: ApprovalStats): string | undefined {
   if (requested === 0) return undefined;
-  const count = `${requested} ${requested === 1 ? "approval" : "approvals"} requested, ${answered} answered`;
+  const count = `${pluralize(requested, "approval")} requested, ${answered} answered`;
   return meanSecondsToAnswer === undefined ? count : `${count} after ${Math.round(meanSecondsToAnswer)} s on average`;
 }

@@ -164,9 +164,12 @@ export interface NewCheckRun {
   annotations: { path: string; startLine: number; line: number; title: string; message: string }[];
 }
 
+/** The reactions that this app adds: to a comment it handles, and to one it cannot act on. */
+export type Reaction = "eyes" | "confused";
+
 export type DiffSide = "LEFT" | "RIGHT";
 
-/** A comment on lines of a pull request's diff. */
+/** The last time a pull request was closed or reopened, and by whom. */
 export interface StateChange {
   state: "open" | "closed";
   /** Undefined if the account is gone. */
@@ -174,6 +177,7 @@ export interface StateChange {
   at: Date;
 }
 
+/** A comment on lines of a pull request's diff. */
 export interface ReviewComment {
   id: number;
   /** The review it belongs to. */
@@ -288,9 +292,9 @@ export interface GitHub {
   updateComment(commentId: number, body: CommentBody, priority?: RequestPriority): Promise<Comment>;
   deleteComment(commentId: number): Promise<void>;
   /** Adding the same reaction again has no effect. */
-  addReaction(commentId: number, reaction: "eyes" | "+1" | "-1" | "confused" | "rocket"): Promise<void>;
+  addReaction(commentId: number, reaction: Reaction): Promise<void>;
   /** Adds a reaction to the issue or pull request itself. */
-  addIssueReaction(number: number, reaction: "eyes" | "+1" | "-1" | "confused" | "rocket"): Promise<void>;
+  addIssueReaction(number: number, reaction: Reaction): Promise<void>;
   addLabels(number: number, labels: string[]): Promise<string[]>;
   /** Comments on the latest commit of the default branch that changed a file or folder, unless it has a comment of this name. */
   commentOnFile(path: string, comment: { name: string; body: string }): Promise<void>;

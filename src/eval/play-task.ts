@@ -12,6 +12,7 @@ import { applyChanges } from "#sandbox/checkout/apply-changes.ts";
 import { writePatch } from "#sandbox/checkout/export-changes.ts";
 import { type Checkout, type CheckoutChange, openCheckout } from "#sandbox/checkout/open-checkout.ts";
 import { matchesSomePath } from "#text/path-pattern.ts";
+import { pluralize } from "#text/pluralize.ts";
 import { ReviewInput } from "#toolsets/reviews/create-review.ts";
 import { parseHunks, renderHunks } from "#toolsets/reviews/pull-request-diff.ts";
 import type { InterruptSignal } from "#ui/interrupt-signal.ts";
@@ -180,7 +181,9 @@ function unmetReview(
   const signal = findings === 0 ? 1 : matched / findings;
   return [
     ...(found < faults ? [`${faults - found} of ${faults} planted faults were not found`] : []),
-    ...(signal < minSignal ? [`only ${matched} of ${findings} findings are about a planted fault`] : []),
+    ...(signal < minSignal
+      ? [`only ${matched} of ${pluralize(findings, "finding is", "findings are")} about a planted fault`]
+      : []),
   ];
 }
 

@@ -6,8 +6,6 @@ import type { SetupCache } from "./os/setup-cache.ts";
 import { createRemoteExecutor, type RemoteExecutorOptions } from "./remote/remote-executor.ts";
 
 export interface ExecutorsOptions {
-  /** The number of idle in-memory shells to keep ready. */
-  spareShells?: number;
   /** `false` disables the OS sandbox. */
   os?: OsExecutorOptions | false;
   /** A module that opens remote sandboxes. Default: none. */
@@ -42,7 +40,7 @@ const defaultIdleMs: Record<Tier, number> = { memory: 60_000, os: 10 * 60_000, r
 export function createExecutors(options: ExecutorsOptions = {}): Executors {
   const { idleMs, onAvailability } = options;
   const executors = new Map<Tier, Executor>();
-  executors.set("memory", createMemoryExecutor({ spares: options.spareShells }));
+  executors.set("memory", createMemoryExecutor());
   const { os = {} } = options;
   const setups = os === false ? undefined : (os.setups ?? setupCacheFor(os));
   if (os !== false) executors.set("os", createOsExecutor({ ...os, ...(setups && { setups }) }));

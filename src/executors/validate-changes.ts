@@ -1,3 +1,4 @@
+import { truncateLine } from "#text/truncate.ts";
 import type { GuestChange, TreeChanges } from "./executor.ts";
 
 /** A change that a sandbox reports for one path. It is not trusted. */
@@ -110,7 +111,7 @@ function tooLarge(limit: number): string {
 }
 
 function printable(path: string): string {
-  const short = path.length > 200 ? `${path.slice(0, 200)}…` : path;
+  const short = truncateLine(path, 200);
   // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is replaced
   return short.replace(/[\u0000-\u001f\u007f]/g, "\ufffd");
 }

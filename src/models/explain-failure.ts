@@ -1,5 +1,6 @@
 import { APICallError } from "ai";
 import { createRedactor } from "#text/redact.ts";
+import { truncateLine } from "#text/truncate.ts";
 import { ModelFailure } from "./models.ts";
 import type { Provider } from "./providers.ts";
 
@@ -190,7 +191,7 @@ function tidy(text: string, { apiKey }: Provider, limit: number): string {
     .replaceAll(/\b(sk|pk|key|AIza)[-_][\w*-]{8,}/g, "[secret removed]")
     .replaceAll(/\s+/g, " ")
     .trim();
-  return line.length > limit ? `${line.slice(0, limit - 1)}…` : line;
+  return truncateLine(line, limit);
 }
 
 /**

@@ -1,4 +1,5 @@
 import { ToolError } from "#domain/errors.ts";
+import { truncateLine } from "#text/truncate.ts";
 
 const maxPathBytes = 4_096;
 const maxNameBytes = 255;
@@ -71,7 +72,7 @@ export function isWithin(path: string, folder: string): boolean {
 }
 
 export function invalidPath(path: string, problem: string): ToolError {
-  const shown = JSON.stringify(path.length > 200 ? `${path.slice(0, 200)}…` : path);
+  const shown = JSON.stringify(truncateLine(path, 200));
   return new ToolError(`The path ${shown} cannot be used: ${problem}.`, {
     code: "INVALID_PATH",
     suggestion: "Use a path relative to the root of the repository, such as src/index.ts.",

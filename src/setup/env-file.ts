@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { access, readFile, rename, writeFile } from "node:fs/promises";
+import { parseEnv } from "node:util";
 import { UserError } from "#domain/errors.ts";
 
 /** True if any setting of a GitHub App is set. Then a missing one is a mistake rather than a first start. */
@@ -9,8 +10,7 @@ export function isConfigured(environment: Record<string, string | undefined>): b
 }
 
 export async function namesIn(file: string): Promise<string[]> {
-  const text = await readFile(file, "utf8").catch(() => "");
-  return [...text.matchAll(/^\s*(?:export\s+)?([A-Z][A-Z0-9_]*)\s*=/gm)].map(([, name = ""]) => name);
+  return Object.keys(parseEnv(await readIfPresent(file)));
 }
 
 /** Throws a UserError if the file already sets one of these variables. */
@@ -27,7 +27,7 @@ export async function assertNotSet(file: string, names: readonly string[]): Prom
  */
 export async function addToEnvFile(file: string, variables: Record<string, string>): Promise<void> {
   await assertNotSet(file, Object.keys(variables));
-  const before = await readFile(file, "utf8").catch(() => "");
+  const before = await readIfPresent(file);
   const lines = Object.entries(variables).map(([name, value]) => `${name}=${quote(value)}\n`);
   await replaceFile(file, `${before}${before === "" || before.endsWith("\n") ? "" : "\n"}${lines.join("")}`);
 }
@@ -40,6 +40,16 @@ export async function writeSecretFile(file: string, content: string): Promise<vo
   );
   if (exists) throw new UserError(`${file} already exists. Move it away, then try again.`);
   await writeFile(file, content, { mode: 0o600, flag: "wx" });
+}
+
+/** Returns an empty text only if the file does not exist: one that cannot be read must not be replaced. */
+async function readIfPresent(file: string): Promise<string> {
+  return readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return "";
+    throw new UserError(`${file} cannot be read (${error.code}). Make it readable, or choose another file.`, {
+      cause: error,
+    });
+  });
 }
 
 // Replaces the file atomically: if the process dies, the old file stays intact.

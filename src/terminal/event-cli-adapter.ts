@@ -1,4 +1,5 @@
 import type { Readable, Writable } from "node:stream";
+import { truncateLine } from "#text/truncate.ts";
 import type { DisplayEvents, UIEventBus, Unsubscribe } from "#ui/ui-event-bus.ts";
 import { askApproval, type PromptedCall } from "./ask-approval.ts";
 import { completableCommands, handleLine, type Screen } from "./handle-line.ts";
@@ -257,7 +258,7 @@ class TerminalAdapter implements EventCLIAdapter {
     // Half of the line is left for what a person types.
     const maxLength = Math.max(20, Math.floor(columnsOf(this.#output) / 2));
     const label = describeCall(call);
-    this.#showActivity(label.length > maxLength ? `${label.slice(0, maxLength - 1)}…` : label);
+    this.#showActivity(truncateLine(label, maxLength));
   }
 
   #showResult(shown: DisplayEvents["toolResult"]): void {

@@ -1,5 +1,6 @@
 import { UserError } from "#domain/errors.ts";
 import { closestMatch } from "#text/closest-match.ts";
+import { pluralize } from "#text/pluralize.ts";
 import {
   classifyCommand,
   isBuiltinCommand,
@@ -175,7 +176,7 @@ function listTools(tools: readonly ManualToolInfo[]): string[] {
 
 function describeStatus({ workers, context }: Screen): string[] {
   const lines = [...workers.values()].map(({ task, status, depth, model, tools = [] }) => {
-    const about = [model, tools.length > 0 && `${tools.length} tools`].filter(Boolean).join(", ");
+    const about = [model, tools.length > 0 && pluralize(tools.length, "tool")].filter(Boolean).join(", ");
     return `${"  ".repeat(depth)}${oneLine(task)}: ${status}${about ? ` (${oneLine(about)})` : ""}`;
   });
   const used = context ? [`Context: ${context.tokensUsed} of ${context.tokenLimit} tokens`] : [];

@@ -1,4 +1,5 @@
 import type { Writable } from "node:stream";
+import { truncateLine } from "#text/truncate.ts";
 import type { RuntimeEvent, RuntimeEventCallback } from "#ui/runtime-events.ts";
 import { createStyle, type Style } from "./style.ts";
 import { oneLine, printableLines } from "./value-to-text.ts";
@@ -92,7 +93,6 @@ function textOf(content: unknown): string {
   return typeof content === "string" ? content : (JSON.stringify(content) ?? "");
 }
 
-function cut(text: string, longest = 100): string {
-  const line = oneLine(text);
-  return line.length > longest ? `${line.slice(0, longest - 1)}…` : line;
+function cut(text: string, maxLength = 100): string {
+  return truncateLine(oneLine(text), maxLength);
 }

@@ -8,6 +8,8 @@ import {
   type Task,
   type WellKnownResultValue,
 } from "#domain/result.ts";
+import { pluralize } from "#text/pluralize.ts";
+import { truncateLine } from "#text/truncate.ts";
 import type { DisplayEvents, ToolResultStatus } from "#ui/ui-event-bus.ts";
 import { markdownToAnsi } from "./markdown-to-ansi.ts";
 import { type Style, type TextFormat, visible, visibleWithColors } from "./style.ts";
@@ -50,7 +52,7 @@ function renderWellKnown(value: WellKnownResultValue, screen: Screen): string[] 
       ];
     case "file_content":
       return [
-        headOf(value, `${visible(value.path)} (${value.size} ${value.size === 1 ? "byte" : "bytes"})`),
+        headOf(value, `${visible(value.path)} (${pluralize(value.size, "byte")})`),
         ...printableLines(value.content),
       ];
     case "file_list":
@@ -145,7 +147,7 @@ function renderTable(rows: readonly Row[]): string[] {
 function cellOf(value: unknown): string {
   if (value === undefined || value === null) return "";
   const text = oneLine(typeof value === "string" ? value : (JSON.stringify(value) ?? ""));
-  return text.length > maxCellLength ? `${text.slice(0, maxCellLength - 1)}…` : text;
+  return truncateLine(text, maxCellLength);
 }
 
 function describeDiff({
@@ -171,7 +173,7 @@ export function styleDiffLine(line: string, style: Style): string {
 /** Splits text into lines without control sequences. */
 export function printableLines(text: string): string[] {
   const lines = visible(text).replace(/\n$/, "").split("\n");
-  return lines.map((line) => (line.length > maxLineLength ? `${line.slice(0, maxLineLength)}…` : line));
+  return lines.map((line) => truncateLine(line, maxLineLength));
 }
 
 export function oneLine(text: string): string {
@@ -183,7 +185,7 @@ function shorten(lines: string[], { collapsed, maxHeight = defaultHeight }: Disp
   const rest = lines.length - height;
   // A note about one hidden line would take as much room as the line itself.
   if (rest <= 1) return lines;
-  return [...lines.slice(0, height), style("gray", `… ${rest} more lines`)];
+  return [...lines.slice(0, height), style("gray", `… ${pluralize(rest, "more line")}`)];
 }
 
 const maxParamsLength = 80;
@@ -204,7 +206,7 @@ export function renderCall(shown: ShownResult, { details, ...screen }: Screen & 
     return [renderPill(shown), ...branch(printableLines(why).slice(0, details ? 10 : 1))];
   }
   if (value?.kind === "task_list" && "tasks" in value) {
-    const count = `${value.tasks.length} ${value.tasks.length === 1 ? "task" : "tasks"}`;
+    const count = pluralize(value.tasks.length, "task");
     const pill = renderPill({ ...shown, args: { "": count } });
     return [pill, ...(details ? valueToText(value, screen).map((line) => ` ${line}`) : [])];
   }
@@ -236,10 +238,10 @@ function describeParams(args: Record<string, unknown>): string {
     entries.length === 1
       ? shortValue(entries[0]?.[1])
       : entries.map(([key, value]) => `${oneLine(key)}: ${shortValue(value)}`).join(", ");
-  return text.length > maxParamsLength ? `${text.slice(0, maxParamsLength - 1)}…` : text;
+  return truncateLine(text, maxParamsLength);
 }
 
 function shortValue(value: unknown): string {
   const text = oneLine(typeof value === "string" ? value : (JSON.stringify(value) ?? ""));
-  return text.length > 40 ? `${text.slice(0, 39)}…` : text;
+  return truncateLine(text, 40);
 }

@@ -3,6 +3,11 @@ import { splitCode } from "./markdown-code.ts";
 /** The distance within which a cut looks for the end of a word. Half a secret would no longer be recognized. */
 const maxWordLength = 4_096;
 
+/** Shortens a line to `maxLength` characters with an ellipsis at its end. Never cuts a character in half. */
+export function truncateLine(line: string, maxLength: number): string {
+  return line.length > maxLength ? `${line.slice(0, maxLength - 1).replace(/[\uD800-\uDBFF]$/, "")}…` : line;
+}
+
 /** Shortens a text to `limit` characters. Cuts whole words from the middle, and adds a line with the number of characters cut. */
 export function truncateText(text: string, limit: number): string {
   if (text.length <= limit) return text;

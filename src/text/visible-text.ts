@@ -1,3 +1,4 @@
+import { truncateLine } from "./truncate.ts";
 /**
  * Renders text so that every character is visible, for approval requests. Unlike `sanitize`, it neither removes characters
  * nor replaces them by a count: two texts that look the same are the same.
@@ -139,7 +140,7 @@ export function visibleName(name: string): string {
 /** Quotes a model's text within one of our sentences, so that it cannot continue the sentence. */
 export function quoted(text: string): string {
   const shown = visibleName(text.replace(/\s+/g, " ")).replace(/[“”]/g, "⟨quotation mark⟩");
-  return `“${shown.length > maxQuotedLength ? `${shown.slice(0, maxQuotedLength).toWellFormed()}…` : shown}”`;
+  return `“${truncateLine(shown, maxQuotedLength)}”`;
 }
 
 /** Formats part of a command as inline code for one of our sentences. The text cannot close the code. */

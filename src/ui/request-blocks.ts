@@ -1,4 +1,5 @@
 import { type FileChange, type Preview, type PreviewSection, textPreview } from "#domain/preview.ts";
+import { pluralize } from "#text/pluralize.ts";
 import {
   describeScripts,
   maxVisibleColumns,
@@ -98,7 +99,7 @@ function describeChange({ path, kind, oldMode, newMode, oldBlob, newBlob, size }
     oldMode && newMode && oldMode !== newMode ? `mode ${oldMode} → ${newMode}` : `mode ${newMode ?? oldMode}`;
   const special = describeMode(newMode);
   const blobs = [oldBlob, newBlob].filter((id) => id !== undefined).map((id) => id.slice(0, 10));
-  const bytes = kind === "deleted" ? undefined : `${size.toLocaleString("en-US")} ${size === 1 ? "byte" : "bytes"}`;
+  const bytes = kind === "deleted" ? undefined : pluralize(size, "byte");
   const details = [kind, special, modes, `blob ${blobs.join(" → ")}`, bytes, describeScripts(path)];
   return details.filter(Boolean).join(", ");
 }

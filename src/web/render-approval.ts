@@ -2,6 +2,7 @@ import { type Approval, answersOf } from "#domain/approval.ts";
 import { isShownWhole } from "#domain/preview.ts";
 import { type FileToShow, renderChanges } from "#text/changes/render-changes.ts";
 import { type Html, html } from "#text/html.ts";
+import { pluralize } from "#text/pluralize.ts";
 import { escapeInvisible, replaceHidden } from "#text/visible-text.ts";
 import { type RequestBlock, requestBlocks } from "#ui/request-blocks.ts";
 import { formKeyField, type PageContext } from "./page-context.ts";
@@ -44,7 +45,7 @@ ${renderRevokeForm(approval, context)}
 /** Renders who has to approve and who has approved, if one answer is not enough. */
 function renderProgress({ quorums = [] }: Approval): Html | undefined {
   if (quorums.length < 2 && quorums.every(({ required }) => required === 1)) return undefined;
-  return html`<ul class="small">${quorums.map(({ who, required, by }) => html`<li><strong>${by.length} of ${required} ${required === 1 ? "approval" : "approvals"}</strong>${by.length > 0 && ` (by ${by.join(", ")})`}: ${who}</li>`)}</ul>`;
+  return html`<ul class="small">${quorums.map(({ who, required, by }) => html`<li><strong>${by.length} of ${pluralize(required, "approval")}</strong>${by.length > 0 && ` (by ${by.join(", ")})`}: ${who}</li>`)}</ul>`;
 }
 
 function renderRevokeForm({ id }: Approval, { path, viewer }: PageContext): Html | undefined {

@@ -3,7 +3,7 @@ import type { LoggedEvent, RunEvent, Verdict } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { CallLine, RunNode } from "#runtime/views/run-view-reader.ts";
 import { type Html, html, trusted } from "#text/html.ts";
-import { truncateText } from "#text/truncate.ts";
+import { truncateLine, truncateText } from "#text/truncate.ts";
 import { describeOutcome, describeSpan, formatDollars, renderTime, renderUsage } from "./render-numbers.ts";
 import {
   describeLines,
@@ -237,7 +237,7 @@ function renderResult(
   const input = call && call.input !== "" && call.input !== "{}";
   return {
     kind: error ? "failed" : isRead && by === undefined ? "read" : "tool",
-    who: html`<span aria-hidden="true">${error ? "✗" : icon}</span> ${by !== undefined && html`<b>${by}</b> ran `}<code>${tool}</code> <span class="arguments">${tasks === undefined && shorten(call?.args ?? "", maxArgumentsLength)}</span> <span class="result">${shown}${duration}</span>`,
+    who: html`<span aria-hidden="true">${error ? "✗" : icon}</span> ${by !== undefined && html`<b>${by}</b> ran `}<code>${tool}</code> <span class="arguments">${tasks === undefined && truncateLine(call?.args ?? "", maxArgumentsLength)}</span> <span class="result">${shown}${duration}</span>`,
     details: {
       isOpen: error !== undefined || links.length > 0 || (value.kind === "diff" && lengthOf(value) <= maxOpenLines),
       content: html`${links}${problem}${(!error || value.kind !== "text") && valueToHtml(value, repositoryUrl)}${input && html`<details class="small"><summary>Arguments</summary>${renderPre(call.input)}</details>`}`,
@@ -293,9 +293,5 @@ function renderChild(
 }
 
 function firstLine(text: string): string {
-  return shorten(text.trim().split("\n", 1)[0] ?? "", 160);
-}
-
-function shorten(line: string, limit: number): string {
-  return line.length > limit ? `${line.slice(0, limit - 1).toWellFormed()}…` : line;
+  return truncateLine(text.trim().split("\n", 1)[0] ?? "", 160);
 }

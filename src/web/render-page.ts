@@ -2,6 +2,7 @@ import type { ContentfulStatusCode } from "hono/utils/http-status";
 import type { LoggedEvent } from "#domain/events.ts";
 import type { EventsPage, RunNode, RunTree } from "#runtime/views/run-view-reader.ts";
 import { type Html, html, markupOf, trusted } from "#text/html.ts";
+import { truncateLine } from "#text/truncate.ts";
 import { formKeyField, type PageContext, type Viewer } from "./page-context.ts";
 import { groupReads, renderEntry } from "./render-entry.ts";
 import { renderTime } from "./render-numbers.ts";
@@ -68,7 +69,7 @@ function renderHeader({ spec }: RunNode, { context, status }: { context: PageCon
   const isWhole = task === undefined || (task.trim() === title && title.length <= maxTitleLength);
   return html`<header>
 <p class="place"><a href="${context.threadUrl}">${origin.owner}/${origin.repo}#${origin.thread}</a>${threadTitle !== title && html` ${threadTitle}`}</p>
-<h1>${title.length > maxTitleLength ? `${title.slice(0, maxTitleLength - 1)}…` : title}</h1>
+<h1>${truncateLine(title, maxTitleLength)}</h1>
 ${status}
 <div class="small">run <code>${id}</code>, started by ${origin.requestedBy} ${renderTime(createdAt, context.now)}</div>
 ${!isWhole && html`<details><summary>Task</summary><p class="task">${task}</p></details>`}

@@ -11,6 +11,7 @@ import {
 import { highlightLines, renderDiff, renderFileDiff } from "#text/changes/render-changes.ts";
 import { type Html, html, trusted } from "#text/html.ts";
 import { markdownToHtml } from "#text/markdown-to-html.ts";
+import { pluralize } from "#text/pluralize.ts";
 import { truncateText } from "#text/truncate.ts";
 import { showHidden } from "#text/visible-text.ts";
 
@@ -36,9 +37,9 @@ function renderWellKnown(value: WellKnownResultValue, repositoryUrl: string): Ht
     case "diff":
       return html`<p class="file"><b>${value.path}</b> ${describeDiff(value)}</p>${fold(value.diff ?? value.modified, display, (text) => (value.diff === undefined ? renderCode(text, value.path) : renderFileDiff(text, value.path)))}`;
     case "file_content":
-      return html`<p class="file"><b>${value.path}</b> ${value.size} ${value.size === 1 ? "byte" : "bytes"}</p>${fold(value.content, display, (text) => renderCode(text, value.path))}`;
+      return html`<p class="file"><b>${value.path}</b> ${pluralize(value.size, "byte")}</p>${fold(value.content, display, (text) => renderCode(text, value.path))}`;
     case "file_list":
-      return html`<p class="file">${value.count} ${value.count === 1 ? "entry" : "entries"} in <b>${value.path || "/"}</b></p>${fold(value.files.map(fileNameOf).join("\n"), display, renderPre)}`;
+      return html`<p class="file">${pluralize(value.count, "entry", "entries")} in <b>${value.path || "/"}</b></p>${fold(value.files.map(fileNameOf).join("\n"), display, renderPre)}`;
     case "json":
       return renderData(value.data, display, repositoryUrl);
     case "terminal":
@@ -85,7 +86,7 @@ function renderCode(text: string, path: string): Html {
 
 export function describeLines(text: string): string {
   const count = text.split("\n").length;
-  return count === 1 ? "1 line" : `${count} lines`;
+  return pluralize(count, "line");
 }
 
 export function renderJson(data: unknown): Html {
@@ -121,7 +122,7 @@ function fold(text: string, hints: DisplayHints = {}, render: (text: string) => 
   if (text.trim() === "") return undefined;
   const lines = text.split("\n");
   const height = hints.maxHeight !== undefined && hints.maxHeight >= 1 ? Math.floor(hints.maxHeight) : lines.length;
-  const rest = lines.length > height ? [`… ${lines.length - height} more lines`] : [];
+  const rest = lines.length > height ? [`… ${pluralize(lines.length - height, "more line")}`] : [];
   const shown = render(truncateText([...lines.slice(0, height), ...rest].join("\n"), maxValueLength));
   const isLong = height > maxOpenLines || text.length > maxValueLength / 4;
   const isFolded = hints.collapsed === true || (hints.collapsed === undefined && isLong);
@@ -140,7 +141,7 @@ function renderTable(rows: readonly Row[]): Html {
   const columns = [...new Set(shown.flatMap(Object.keys))].slice(0, maxColumns);
   const rest = rows.length - shown.length;
   return html`<div class="table"><table><thead><tr>${columns.map((column) => html`<th scope="col">${column}</th>`)}</tr></thead>
-<tbody>${shown.map((row) => html`<tr>${columns.map((column) => html`<td>${formatCell(row[column])}</td>`)}</tr>`)}</tbody></table></div>${rest > 0 && html`<p>… ${rest} more rows</p>`}`;
+<tbody>${shown.map((row) => html`<tr>${columns.map((column) => html`<td>${formatCell(row[column])}</td>`)}</tr>`)}</tbody></table></div>${rest > 0 && html`<p>… ${pluralize(rest, "more row")}</p>`}`;
 }
 
 function formatCell(value: unknown): string {

@@ -71,7 +71,7 @@ test("a thread of thousands of short comments takes one permission request per a
   expect(asked.map(({ path }) => path.split("/").at(-2)).sort()).toEqual(["fan-0", "fan-1", "fan-2"]);
   const [request] = model.requests;
   expect(JSON.stringify(request).length).toBeLessThan(100_000);
-  expect(JSON.stringify(request)).toContain("4900 earlier comments are left out");
+  expect(JSON.stringify(request)).toContain("4,900 earlier comments are left out");
 });
 
 test("a worker reads the issue and the comments as they were at the time of the command", async () => {

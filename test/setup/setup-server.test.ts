@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { lstat, mkdtemp, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { HttpResponse, http, passthrough } from "msw";
@@ -126,6 +126,15 @@ test("settings that are there already are never overwritten", async () => {
   expect(answer.status).toBe(400);
   expect(await answer.text()).toContain("already sets APP_ID");
   expect(await readFile(envFile, "utf8")).toBe("APP_ID=1\n");
+});
+
+test("an env file that cannot be read is not replaced", async () => {
+  await symlink(envFile, envFile);
+
+  const answer = await open(`/registered?code=good&state=${token()}`);
+
+  expect(await answer.text()).toContain(`${envFile} cannot be read (ELOOP)`);
+  expect((await lstat(envFile)).isSymbolicLink()).toBe(true);
 });
 
 test("a code that GitHub refuses writes nothing", async () => {

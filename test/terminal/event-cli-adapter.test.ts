@@ -409,7 +409,7 @@ describe("slash commands", () => {
   test.each([
     ["/help", /\/tool name -i/],
     ["/tools", /Git:\n {2}\/git_push {2}Push to Remote — Push commits/],
-    ["/status", /helper: running \(anthropic:claude-haiku-4-5, 1 tools\)\nContext: 10 of 100 tokens/],
+    ["/status", /helper: running \(anthropic:claude-haiku-4-5, 1 tool\)\nContext: 10 of 100 tokens/],
     ["/model", /The model is anthropic:claude-haiku-4-5/],
     ["/hepl", /There is no \/hepl\. Did you mean \/help\?/],
     ["/tool", /Name a tool/],

@@ -5,7 +5,7 @@ import { postComment } from "#bot/github/post-comment.ts";
 import { httpStatusOf } from "#bot/github/refusals.ts";
 import { inline } from "#bot/render/markdown.ts";
 import { OutageError, UserError } from "#domain/errors.ts";
-import { canWrite, type GitHub } from "#domain/github.ts";
+import { canWrite, type GitHub, type Reaction } from "#domain/github.ts";
 import { needsRun, parseToolCommand } from "#ui/run-commands.ts";
 import { startTriggered } from "./handle-triggers.ts";
 import {
@@ -314,7 +314,7 @@ async function reportProblem(
 }
 
 /** Reacts to the comment, best effort: failures are logged and ignored. */
-function react(reaction: "eyes" | "confused", action: Action): Promise<void> {
+function react(reaction: Reaction, action: Action): Promise<void> {
   const { context } = action;
   const reacting = sendReaction(reaction, action).catch((error: Error) => {
     context.log.info(`No reaction to delivery ${context.deliveryId}: ${error.message}`);
@@ -324,7 +324,7 @@ function react(reaction: "eyes" | "confused", action: Action): Promise<void> {
 }
 
 async function sendReaction(
-  reaction: "eyes" | "confused",
+  reaction: Reaction,
   { comment: { commentId, thread }, github }: Pick<Action, "comment" | "github">,
 ): Promise<void> {
   if (commentId === undefined) await github.addIssueReaction(thread.thread, reaction);

@@ -15,6 +15,7 @@ import {
   type Permission,
   type PullRequest,
   type PullRequestFile,
+  type Reaction,
   type RepositoryRef,
   type RequestPriority,
   type Review,
@@ -174,12 +175,12 @@ export class RepositoryClient implements GitHub {
     return { body: this.#redact(typeof body === "string" ? body : await body()) };
   }
 
-  async addReaction(commentId: number, content: Parameters<GitHub["addReaction"]>[1]): Promise<void> {
+  async addReaction(commentId: number, content: Reaction): Promise<void> {
     const endpoint = "POST /repos/{owner}/{repo}/issues/comments/{comment_id}/reactions";
     await this.#api.call(endpoint, { comment_id: commentId, content }, reactionOptions);
   }
 
-  async addIssueReaction(number: number, content: Parameters<GitHub["addIssueReaction"]>[1]): Promise<void> {
+  async addIssueReaction(number: number, content: Reaction): Promise<void> {
     const endpoint = "POST /repos/{owner}/{repo}/issues/{issue_number}/reactions";
     await this.#api.call(endpoint, { issue_number: number, content }, reactionOptions);
   }

@@ -1,4 +1,5 @@
-import { truncateText } from "#text/truncate.ts";
+import { pluralize } from "#text/pluralize.ts";
+import { truncateLine, truncateText } from "#text/truncate.ts";
 import { showHidden } from "#text/visible-text.ts";
 
 /** Escapes a text so that it is shown literally, on one line. */
@@ -53,7 +54,7 @@ function oneLine(text: string, limit: number): string {
   const line = showHidden(text.slice(0, 4 * limit))
     .replace(/\s+/g, " ")
     .trim();
-  return line.length > limit ? `${line.slice(0, limit - 1).toWellFormed()}…` : line;
+  return truncateLine(line, limit);
 }
 
 /** Returns the length of the longest run of a character. */
@@ -65,8 +66,8 @@ export function longestRunOf(text: string, character: string): number {
 }
 
 /** Returns the last item of a truncated list: the number of omitted items. Empty if none were omitted. */
-export function moreItems(left: number, what: string): string[] {
-  return left > 0 ? [`- … ${left} more ${what}`] : [];
+export function moreItems(left: number, noun: string): string[] {
+  return left > 0 ? [`- … ${pluralize(left, `more ${noun}`)}`] : [];
 }
 
 /** Formats a time to the minute: `2026-05-04 10:00 UTC`. */

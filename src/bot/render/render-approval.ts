@@ -1,5 +1,6 @@
 import { type Approval, answersOf, describeChannel } from "#domain/approval.ts";
 import { isShownWhole } from "#domain/preview.ts";
+import { pluralize } from "#text/pluralize.ts";
 import { escapeInvisible } from "#text/visible-text.ts";
 import { code, codeBlock, details, formatUtc, inline, paragraphs } from "./markdown.ts";
 import { layOutRequest, renderPrecedingComments } from "./render-request.ts";
@@ -55,7 +56,7 @@ function renderProgress({ quorums = [] }: Approval): string | undefined {
   return quorums
     .map(({ who, required, by }) => {
       const given = by.length > 0 ? ` (by ${by.map((login) => inline(login)).join(", ")})` : "";
-      return `- **${by.length} of ${required} ${required === 1 ? "approval" : "approvals"}**${given}: ${inline(who, 500)}`;
+      return `- **${by.length} of ${pluralize(required, "approval")}**${given}: ${inline(who, 500)}`;
     })
     .join("\n");
 }

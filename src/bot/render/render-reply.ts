@@ -1,5 +1,6 @@
 import type { Approval } from "#domain/approval.ts";
 import type { RunView } from "#domain/run.ts";
+import { pluralize } from "#text/pluralize.ts";
 import { runCommands } from "#ui/run-commands.ts";
 import { code, codeBlock, inline, paragraphs } from "./markdown.ts";
 import { type CommentLinks, formatCost, headline, renderLinks, renderPending, renderStatus } from "./render-status.ts";
@@ -64,7 +65,7 @@ export function renderLogReply(view: RunView, links: CommentLinks): string {
   return paragraphs(
     `### ${headline(view)}`,
     lines.length === 0 ? "It has done nothing yet." : codeBlock(lines.join("\n"), "text", 10_000),
-    left > 0 && `${left} earlier ${left === 1 ? "step is" : "steps are"} not shown.`,
+    left > 0 && `${pluralize(left, "earlier step is", "earlier steps are")} not shown.`,
     renderLinks(view, links),
   );
 }

@@ -1,4 +1,5 @@
 import { textOf } from "#domain/preview.ts";
+import { pluralize } from "#text/pluralize.ts";
 import { escapeInvisible } from "#text/visible-text.ts";
 import { type RequestContent, requestBlocks } from "#ui/request-blocks.ts";
 import { code, details, inline, longestRunOf, paragraphs } from "./markdown.ts";
@@ -94,7 +95,8 @@ function beginningsOf(texts: readonly Section[]): string[] {
   for (const [index, { text, ...rest }] of texts.entries()) {
     const beginning = renderSection({ ...rest, text: excerptOf(text) });
     length += beginning.length;
-    if (length > maxBodyLength) return [...beginnings, `… and ${texts.length - index} more sections, listed above.`];
+    if (length > maxBodyLength)
+      return [...beginnings, `… and ${pluralize(texts.length - index, "more section")}, listed above.`];
     beginnings.push(beginning);
   }
   return beginnings;
@@ -131,10 +133,7 @@ function renderSection({ heading, name, language, text, folded }: Section): stri
   const lines = text.split("\n").length;
   const isShort = !folded && lines <= maxOpenLines && text.length <= maxOpenLength;
   if (isShort) return paragraphs(heading ?? `${name}:`, block);
-  return paragraphs(
-    heading,
-    details(`${name} (${lines.toLocaleString("en-US")} ${lines === 1 ? "line" : "lines"})`, block),
-  );
+  return paragraphs(heading, details(`${name} (${pluralize(lines, "line")})`, block));
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { Approval } from "#domain/approval.ts";
 import { phaseOf, type RunView } from "#domain/run.ts";
+import { pluralize } from "#text/pluralize.ts";
 import { code, codeBlock, details, inline, moreItems, paragraphs } from "./markdown.ts";
 import { tasksToMarkdown } from "./value-to-markdown.ts";
 
@@ -93,7 +94,7 @@ function renderChildren(children: readonly RunView[], depth = 0): string | undef
     const below = depth < 8 ? renderChildren(child.children, depth + 1) : undefined;
     return below ? [line, below] : [line];
   });
-  return [...lines, ...moreItems(children.length - maxChildren, "workers").map((line) => indent + line)].join("\n");
+  return [...lines, ...moreItems(children.length - maxChildren, "worker").map((line) => indent + line)].join("\n");
 }
 
 /** Lists the pending approvals with the commands that answer them. */
@@ -105,7 +106,7 @@ export function renderPending(pending: readonly Approval[]): string | undefined 
       ({ id, workerPath, tool }) =>
         `- ${inline(workerPath)} → ${code(tool)}: ${code(`/approve ${id}`)} or ${code(`/deny ${id} reason`)}`,
     );
-  return ["**Waiting for approval**", "", ...lines, ...moreItems(pending.length - 20, "approvals")].join("\n");
+  return ["**Waiting for approval**", "", ...lines, ...moreItems(pending.length - 20, "approval")].join("\n");
 }
 
 function renderNumbers(view: RunView): string {
@@ -116,7 +117,7 @@ function numbersOf({ steps, usage, cost }: RunView): string {
   const tokens = `${compactNumber.format(usage.inputTokens)} tokens in, ${compactNumber.format(usage.outputTokens)} out`;
   const money =
     cost === undefined ? (steps > 0 ? " · not priced; the cost limit does not apply" : "") : ` · ${formatCost(cost)}`;
-  return `${steps} ${steps === 1 ? "step" : "steps"} · ${tokens}${money}`;
+  return `${pluralize(steps, "step")} · ${tokens}${money}`;
 }
 
 /** Says what runs of this worker usually cost, while the run itself has cost nothing yet. */
@@ -147,11 +148,8 @@ function renderLog(log: readonly string[]): string | undefined {
   if (log.length === 0) return undefined;
   const left = log.length - maxLogLines;
   const lines = log.slice(-maxLogLines).map((line) => line.slice(0, 300).replace(/\s+/g, " "));
-  const all = left > 0 ? [`… ${left} earlier lines`, ...lines] : lines;
-  return details(
-    `Log (${log.length} ${log.length === 1 ? "line" : "lines"})`,
-    codeBlock(all.join("\n"), "text", 15_000),
-  );
+  const all = left > 0 ? [`… ${pluralize(left, "earlier line")}`, ...lines] : lines;
+  return details(`Log (${pluralize(log.length, "line")})`, codeBlock(all.join("\n"), "text", 15_000));
 }
 
 function renderHints({ outcome, state }: RunView): string | undefined {

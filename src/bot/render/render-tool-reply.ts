@@ -1,4 +1,5 @@
 import type { ToolReply } from "#runtime/front-end.ts";
+import { pluralize } from "#text/pluralize.ts";
 import type { ManualToolField, ManualToolInfo } from "#ui/form-fields.ts";
 import { code, codeBlock, details, inline, moreItems, paragraphs } from "./markdown.ts";
 import { layOutRequest, renderPrecedingComments } from "./render-request.ts";
@@ -75,9 +76,9 @@ function renderChanges({ by, diff }: Extract<ToolReply, { kind: "changes" }>): s
       ? "The diff is truncated. The run page and the pull request show all of it."
       : undefined;
   return paragraphs(
-    `### 📄 Changes so far: ${files} ${files === 1 ? "file" : "files"}`,
+    `### 📄 Changes so far: ${pluralize(files, "file")}`,
     note,
-    details(`Diff (${lines} lines)`, codeBlock(diff, "diff", maxDiffLength)),
+    details(`Diff (${pluralize(lines, "line")})`, codeBlock(diff, "diff", maxDiffLength)),
   );
 }
 
@@ -97,7 +98,7 @@ function renderForm({ name, label, description, fields }: ManualToolInfo): strin
     `### 🔧 ${inline(label)}`,
     inline(description, 1_000),
     rows.length > 0 && ["| option | value | required | description |", "|---|---|---|---|", ...rows].join("\n"),
-    moreItems(fields.length - maxFields, "options").join(""),
+    moreItems(fields.length - maxFields, "option").join(""),
     "To run it, comment:",
     codeBlock([`/tool ${name}`, ...fields.filter(({ required }) => required).map(example)].join(" "), "", 5_000),
   );
@@ -142,7 +143,7 @@ function renderList(tools: readonly ManualToolInfo[]): string {
   return paragraphs(
     "### 🔧 Tools that people can call",
     ...lists,
-    moreItems(tools.length - maxTools, "tools").join(""),
+    moreItems(tools.length - maxTools, "tool").join(""),
     "`/tool <name> -i` shows a tool's options.",
   );
 }

@@ -8,6 +8,7 @@ import {
   type Task,
   type WellKnownResultValue,
 } from "#domain/result.ts";
+import { pluralize } from "#text/pluralize.ts";
 import { blockquote, codeBlock, details, inline, moreItems, paragraphs } from "./markdown.ts";
 
 /** The maximum number of characters of one value in a comment. */
@@ -35,12 +36,12 @@ function renderWellKnown(value: WellKnownResultValue): string | undefined {
       );
     case "file_content":
       return paragraphs(
-        `**${inline(value.path)}**, ${count(value.size, "byte")}`,
+        `**${inline(value.path)}**, ${pluralize(value.size, "byte")}`,
         block(value.content, languageOf(value.path), display),
       );
     case "file_list":
       return paragraphs(
-        `${count(value.count, "file")} in **${inline(value.path || "/")}**`,
+        `${pluralize(value.count, "file")} in **${inline(value.path || "/")}**`,
         block(value.files.map(fileNameOf).join("\n"), "text", display),
       );
     case "json":
@@ -76,7 +77,7 @@ function block(content: string, language: string, hints: DisplayHints = {}): str
 
   const lines = content.split("\n");
   const height = hints.maxHeight !== undefined && hints.maxHeight >= 1 ? Math.floor(hints.maxHeight) : lines.length;
-  const rest = lines.length > height ? [`… ${lines.length - height} more lines`] : [];
+  const rest = lines.length > height ? [`… ${pluralize(lines.length - height, "more line")}`] : [];
   const shown = codeBlock(
     [...lines.slice(0, height), ...rest].join("\n"),
     plainLanguage(hints.language) ?? language,
@@ -84,7 +85,7 @@ function block(content: string, language: string, hints: DisplayHints = {}): str
   );
   const isLong = height > maxOpenLines || content.length > maxValueLength / 4;
   return hints.collapsed === true || (hints.collapsed === undefined && isLong)
-    ? details(`Show (${count(lines.length, "line")})`, shown)
+    ? details(`Show (${pluralize(lines.length, "line")})`, shown)
     : shown;
 }
 
@@ -113,7 +114,7 @@ function renderTable(rows: readonly Row[]): string | undefined {
   const body = rows.slice(0, maxRows).map((row) => line(columns.map((column) => cellOf(row[column]))));
   const left = rows.length - maxRows;
   const table = [line(columns), `|${columns.map(() => "---|").join("")}`, ...body].join("\n");
-  return paragraphs(table, left > 0 && `… ${left} more rows`);
+  return paragraphs(table, left > 0 && `… ${pluralize(left, "more row")}`);
 }
 
 function cellOf(value: unknown): string {
@@ -121,15 +122,11 @@ function cellOf(value: unknown): string {
   return typeof value === "string" ? value : (JSON.stringify(value) ?? "");
 }
 
-function count(number: number, what: string): string {
-  return `${number.toLocaleString("en-US")} ${what}${number === 1 ? "" : "s"}`;
-}
-
 const maxTasks = 50;
 
 /** Renders a list of tasks with their status. */
 export function tasksToMarkdown(tasks: readonly Task[]): string {
-  return [...tasks.slice(0, maxTasks).map(renderTask), ...moreItems(tasks.length - maxTasks, "tasks")].join("\n");
+  return [...tasks.slice(0, maxTasks).map(renderTask), ...moreItems(tasks.length - maxTasks, "task")].join("\n");
 }
 
 function renderTask({ content, activeForm, status }: Task): string {

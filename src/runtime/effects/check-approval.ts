@@ -17,6 +17,7 @@ import { readBaseCommit } from "#runtime/read-log.ts";
 import { readSettings } from "#runtime/run-environment.ts";
 import { applyExecution } from "#runtime/store/apply-decision.ts";
 import { requireRun } from "#runtime/store/store.ts";
+import { pluralize } from "#text/pluralize.ts";
 import type { CallContext } from "#toolsets/review-call.ts";
 import type { Toolbox } from "#toolsets/toolbox.ts";
 import { type EffectServices, Postponed } from "./effect-handler.ts";
@@ -110,7 +111,7 @@ async function checkApprovers(
   const missing = counted.find(({ by, required }) => by.length < required);
   if (!missing) return;
   const { problem, who, required, by } = missing;
-  throw notRun(problem?.replace(/\.$/, "") ?? `it has ${by.length} of ${required} approvals by ${who}`);
+  throw notRun(problem?.replace(/\.$/, "") ?? `it has ${by.length} of ${pluralize(required, "approval")} by ${who}`);
 }
 
 /** Asks GitHub for a person's permission. Throws `Postponed` if GitHub does not respond, which is not a refusal. */

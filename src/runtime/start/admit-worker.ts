@@ -43,7 +43,8 @@ export async function admitWorker(
   const { worker, source, model: ofProgram } = await catalog.find(name, repository);
   checkAllowed(worker, settings);
   if (isFork) checkOnlyReads(worker);
-  const [{ resolveToolsets }, { findOfferedToolProblems }] = await loadToolsets();
+  // Loaded only now: the program starts without the modules that only runs need.
+  const { resolveToolsets, findOfferedToolProblems } = await import("#toolsets/open-toolbox.ts");
   resolveToolsets(worker);
   const [problem] = await findOfferedToolProblems(worker);
   if (problem) throw new UserError(`${worker.name} cannot be used: offered_tools: ${problem.message}`);
@@ -64,11 +65,6 @@ export async function admitWorker(
     source,
     model: chosen,
   };
-}
-
-/** Loads the modules that only runs need, after the program has started. */
-function loadToolsets() {
-  return Promise.all([import("#toolsets/open-toolbox.ts"), import("#toolsets/open-toolbox.ts")]);
 }
 
 function checkAllowed({ name }: WorkerDefinition, { workers }: RepositorySettings): void {

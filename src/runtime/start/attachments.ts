@@ -2,6 +2,7 @@ import { UserError } from "#domain/errors.ts";
 import { type Attachment, isTextMediaType } from "#domain/events.ts";
 import type { GitHub } from "#domain/github.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
+import { pluralize } from "#text/pluralize.ts";
 import { cleanText, wrapUntrusted } from "#text/untrusted.ts";
 
 type Policy = NonNullable<WorkerDefinition["attachment_policy"]>;
@@ -47,7 +48,7 @@ export function findPolicyProblem(policy: Policy, files: readonly AttachedFile[]
 }
 
 function count(files: number): string {
-  return files === 1 ? "1 attachment" : `${files} attachments`;
+  return pluralize(files, "attachment");
 }
 
 function plainSuffix(suffix: string): string {

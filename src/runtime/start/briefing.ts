@@ -4,6 +4,7 @@ import { type Account, type Comment, canWrite, type GitHub, type Issue, type Iss
 import type { RunOrigin } from "#domain/run.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
 import type { SeenIssue } from "#runtime/runs.ts";
+import { pluralize } from "#text/pluralize.ts";
 import { cleanText, wrapUntrusted } from "#text/untrusted.ts";
 import { describeDetails } from "#toolsets/github/issues.ts";
 import { readAttachments } from "./attachments.ts";
@@ -126,7 +127,8 @@ async function earlierComments(
     texts.unshift(wrapUntrusted(text, `comment by @${comment.author}, ${await permission}`));
   }
   const left = comments.length - texts.length;
-  const shown = left > 0 ? [`(${left} earlier comments are left out.)`, ...texts] : texts;
+  const shown =
+    left > 0 ? [`(${pluralize(left, "earlier comment is", "earlier comments are")} left out.)`, ...texts] : texts;
   return { texts: shown, bodies, authors: [...authors.values()] };
 }
 

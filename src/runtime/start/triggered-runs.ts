@@ -9,6 +9,7 @@ import { readSettings } from "#runtime/run-environment.ts";
 import type { Runs } from "#runtime/runs.ts";
 import type { RunsOptions } from "#runtime/runs-options.ts";
 import { matchesPattern } from "#text/path-pattern.ts";
+import { pluralize } from "#text/pluralize.ts";
 import type { RunStarter } from "./start-run.ts";
 import { type InvalidFile, orInvalid, type WorkerTriggers } from "./worker-catalog.ts";
 
@@ -127,7 +128,7 @@ export class TriggeredRuns {
     const recent = runs.filter(({ spec }) => spec.origin.trigger !== undefined && spec.createdAt > now() - hourMs);
     if (recent.length < policy.triggered_runs_per_hour) return false;
     throw new UserError(
-      `events started ${recent.length} runs here in the last hour, which is the limit. Comment \`/run ${worker}\` to start it anyway.`,
+      `events started ${pluralize(recent.length, "run")} here in the last hour, which is the limit. Comment \`/run ${worker}\` to start it anyway.`,
     );
   }
 

@@ -5,6 +5,7 @@ import { isScheduled, nothingToDo, type RunView } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import { foldForward } from "#runtime/read-log.ts";
 import type { EffectProblem, Store, StoredRun } from "#runtime/store/store.ts";
+import { truncateLine } from "#text/truncate.ts";
 import {
   addToSummary,
   currentSpec,
@@ -162,8 +163,7 @@ function summaryOf({ value, llmContent }: ToolResult): string {
 }
 
 function firstLine(text: string): string {
-  const line = text.trim().split("\n", 1)[0] ?? "";
-  return line.length > 160 ? `${line.slice(0, 159)}…` : line;
+  return truncateLine(text.trim().split("\n", 1)[0] ?? "", 160);
 }
 
 /**

@@ -9,6 +9,7 @@ import { findModelNameProblem } from "#models/models.ts";
 import { findRoot } from "#sandbox/checkout/open-checkout.ts";
 import { visible, writeWrapped } from "#terminal/style.ts";
 import { closestMatch } from "#text/closest-match.ts";
+import { pluralize } from "#text/pluralize.ts";
 import { positionInYaml } from "#text/read-yaml.ts";
 import { findOfferedToolProblems, resolveToolsets } from "#toolsets/open-toolbox.ts";
 import { callableBy } from "#toolsets/workers/workers-toolset.ts";
@@ -41,8 +42,8 @@ export async function checkFiles(given: readonly string[], context: CommandConte
       writeWrapped(output, visible(`${relative(cwd, file) || file}:${line}:${column}: ${message}\n`));
     }
   }
-  const checked = files.length === 1 ? "1 file" : `${files.length} files`;
-  const found = problemCount === 1 ? "1 problem" : `${problemCount} problems`;
+  const checked = pluralize(files.length, "file");
+  const found = pluralize(problemCount, "problem");
   output.write(`${found} in ${checked}.\n`);
   return problemCount > 0 ? exitCodes.failed : exitCodes.answered;
 }

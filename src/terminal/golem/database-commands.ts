@@ -17,6 +17,7 @@ import type { Store } from "#runtime/store/store.ts";
 import { costsToCsv, readDays, sumBy } from "#runtime/views/daily-costs.ts";
 import { runGit } from "#sandbox/checkout/run-git.ts";
 import { oneLine } from "#terminal/value-to-text.ts";
+import { pluralize } from "#text/pluralize.ts";
 import { type CommandContext, exitCodes, parseWords, refuseArguments, type Words } from "./command-context.ts";
 
 /** The database of a server, as reached from this machine. */
@@ -144,7 +145,9 @@ async function copy({ positionals, options }: Words, context: CommandContext): P
   try {
     const { head, problem } = await readVerified(store, () => {});
     if (problem !== undefined) throw new UserError(`The copy is complete, but its ledger is not intact: ${problem}`);
-    context.output.write(`All rows were copied and counted; the ledger is intact: ${head.number} entries.\n`);
+    context.output.write(
+      `All rows were copied and counted; the ledger is intact: ${pluralize(head.number, "entry", "entries")}.\n`,
+    );
   } finally {
     await store.close();
   }
@@ -168,7 +171,7 @@ async function check({ positionals, options }: Words, context: CommandContext): 
   const store = await openServerStore(checked);
   try {
     const { head, problem } = await readVerified(store, () => {});
-    const ledger = problem ?? `The database is intact. Its ledger has ${head.number} entries.`;
+    const ledger = problem ?? `The database is intact. Its ledger has ${pluralize(head.number, "entry", "entries")}.`;
     context.output.write(`${ledger}\n`);
     return problem === undefined ? exitCodes.answered : exitCodes.failed;
   } finally {
@@ -215,10 +218,14 @@ async function verifyLedger(database: ServerDatabase, context: CommandContext): 
   try {
     const { head, problem } = await readVerified(store, () => {});
     if (problem === undefined) {
-      context.output.write(`The ledger is intact: ${head.number} entries, the last with hash ${head.hash}.\n`);
+      context.output.write(
+        `The ledger is intact: ${pluralize(head.number, "entry", "entries")}, the last with hash ${head.hash}.\n`,
+      );
       return exitCodes.answered;
     }
-    context.output.write(`${problem}\nThe ${head.number} entries before it are intact.\n`);
+    context.output.write(
+      `${problem}\nThe ${pluralize(head.number, "entry before it is", "entries before it are")} intact.\n`,
+    );
     return exitCodes.failed;
   } finally {
     await store.close();

@@ -7,6 +7,7 @@ import { commitOnBranch, writePatch } from "#sandbox/checkout/export-changes.ts"
 import type { Checkout, CheckoutChange } from "#sandbox/checkout/open-checkout.ts";
 import { isYes } from "#terminal/prompter.ts";
 import { oneLine, printableLines, styleDiffLine } from "#terminal/value-to-text.ts";
+import { pluralize } from "#text/pluralize.ts";
 import type { CommandContext } from "./command-context.ts";
 import type { DeliveryChoice } from "./run-request.ts";
 import { checkoutName, stateFolder } from "./saved-runs.ts";
@@ -65,7 +66,7 @@ const question = "[a]pply / [d]iff / [b]ranch / [p]atch [file] / [x] discard: ";
 
 async function askFor(changes: readonly CheckoutChange[], given: DeliverChanges): Promise<DeliveryResult | undefined> {
   const { terminal, backup } = given;
-  const count = `${changes.length} ${changes.length === 1 ? "file is" : "files are"} changed in memory only.`;
+  const count = `${pluralize(changes.length, "file is", "files are")} changed in memory only.`;
   if (terminal.isInteractive) terminal.print("", count);
   for (;;) {
     const typed = await terminal.ask(question);
@@ -204,7 +205,7 @@ async function commit(
   else {
     const rest = changes.length - taken.length;
     terminal.print(
-      `The worker staged only these; ${rest} more ${rest === 1 ? "file is" : "files are"} in the patch ${oneLine(backup.path)}`,
+      `The worker staged only these; ${pluralize(rest, "more file is", "more files are")} in the patch ${oneLine(backup.path)}`,
     );
   }
   return { kind: "branch", branch, commit };

@@ -22,6 +22,7 @@ import { type Checkout, openCheckout } from "#sandbox/checkout/open-checkout.ts"
 import { isTerminal } from "#terminal/style.ts";
 import { oneLine } from "#terminal/value-to-text.ts";
 import { closestMatch } from "#text/closest-match.ts";
+import { pluralize } from "#text/pluralize.ts";
 import { type ApprovalCallback, ApprovalController, type ApprovalMode } from "#ui/approval-controller.ts";
 import type { CommandContext } from "./command-context.ts";
 import type { LocalWorker, LocalWorkers } from "./local-workers.ts";
@@ -218,7 +219,7 @@ export function startupLines(
 ): string[] {
   const { worker, isOwn } = chosen;
   const at = checkout.head ? ` at ${checkout.head.slice(0, 7)}` : "";
-  const files = `${checkout.fileCount.toLocaleString("en")} ${checkout.fileCount === 1 ? "file" : "files"}`;
+  const files = pluralize(checkout.fileCount, "file");
   const from = isOwn && !program ? " (of this checkout)" : "";
   const approvesAll = yes.includes("all") || program?.config.approval.mode === "approve_all";
   const preApproved = approvesAll ? "all tools" : yes.map(oneLine).join(", ");

@@ -13,6 +13,8 @@ import { runGit } from "#sandbox/checkout/run-git.ts";
 import { isYes } from "#terminal/prompter.ts";
 import { visible } from "#terminal/style.ts";
 import { createTraceFormatter } from "#terminal/trace-formatter.ts";
+import { pluralize } from "#text/pluralize.ts";
+import { truncateLine } from "#text/truncate.ts";
 import type { RuntimeEvent, RuntimeEventCallback } from "#ui/runtime-events.ts";
 import { createRuntimeUI } from "#ui/runtime-ui.ts";
 import { type CommandContext, exitCodes } from "./command-context.ts";
@@ -244,11 +246,11 @@ function commitMessage(worker: string, task: string): string {
   const text = visible(task).trim();
   const [first = ""] = text.split("\n");
   const subject = `${worker}: ${first}`;
-  return subject.length <= 72 && first === text ? `${subject}\n` : `${subject.slice(0, 71)}…\n\n${text}\n`;
+  return subject.length <= 72 && first === text ? `${subject}\n` : `${truncateLine(subject, 72)}\n\n${text}\n`;
 }
 
 function describeUsage({ toolCallCount, tokens: { input, output }, cost }: ConversationEnd): string {
-  const calls = `${toolCallCount} ${toolCallCount === 1 ? "tool call" : "tool calls"}`;
+  const calls = pluralize(toolCallCount, "tool call");
   const tokens = `${(input + output).toLocaleString("en")} tokens`;
   return [calls, tokens, ...(cost === undefined ? [] : [`$${cost.toFixed(4)}`])].join(", ");
 }

@@ -7,6 +7,7 @@ import { type RunRow, readable, type Store } from "#runtime/store/store.ts";
 import { readView } from "#runtime/views/read-view.ts";
 import { createStyle, type Style, visible } from "#terminal/style.ts";
 import { oneLine } from "#terminal/value-to-text.ts";
+import { truncateLine } from "#text/truncate.ts";
 import type { CommandContext } from "./command-context.ts";
 import { isDelivered, turnsOf } from "./saved-runs.ts";
 import { findSurroundings } from "./surroundings.ts";
@@ -149,7 +150,7 @@ function linesOfEvent(
 
 function callLine(tool: string, args: unknown): string {
   const text = oneLine(JSON.stringify(args) ?? "");
-  return `${oneLine(tool)} ${text.length > maxArguments ? `${text.slice(0, maxArguments)}…` : text}`;
+  return `${oneLine(tool)} ${truncateLine(text, maxArguments)}`;
 }
 
 function resultLines(tool: string, args: unknown, { error, value, llmContent }: ToolResult, paint: Style): string[] {

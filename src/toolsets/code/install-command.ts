@@ -1,6 +1,7 @@
 import { posix } from "node:path";
 import { ToolError } from "#domain/errors.ts";
 import type { ExecResult } from "#executors/executor.ts";
+import { truncateLine } from "#text/truncate.ts";
 import { withoutProgress } from "#toolsets/run-command.ts";
 import { isArchive, type PackageManager } from "./install-files.ts";
 
@@ -335,7 +336,7 @@ export function endOfInstallation(text: string, maxLines: number): string {
   const lines = withoutProgress(text)
     .split("\n")
     .filter((line) => /\w/.test(line) && !saysLittle.test(line.slice(0, maxLineLength)))
-    .map((line) => (line.length > maxLineLength ? `${line.slice(0, maxLineLength)}…` : line));
+    .map((line) => truncateLine(line, maxLineLength));
   return [...new Set(lines)].slice(-maxLines).join("\n");
 }
 

@@ -6,6 +6,7 @@ import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import type { TreeChanges } from "#executors/executor.ts";
 import { GuardedChild } from "#executors/guarded-child.ts";
+import { pluralize } from "#text/pluralize.ts";
 import { showHidden } from "#text/visible-text.ts";
 import {
   describeChanges,
@@ -233,7 +234,7 @@ function report(
   const llmContent = [
     `${runner.name}: ${headline}. ${describeEnd(result)} ${runner.reason}`,
     ...failures,
-    more > 0 ? `… and ${more} more failures.` : "",
+    more > 0 ? `… and ${pluralize(more, "more failure")}.` : "",
     describeMissingProgram({ ...result, stderr: summary ? failures.join("\n") : result.stderr }) ?? "",
     needsOutput ? `stdout:\n${readable(tail(result.stdout))}\nstderr:\n${readable(tail(result.stderr))}` : "",
     describeChanges(taken) || describeDropped(result.changes),

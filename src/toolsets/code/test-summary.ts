@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { ChildHandler } from "#executors/serve-parent.ts";
 import { isObject } from "#text/json-values.ts";
+import { truncateLine } from "#text/truncate.ts";
 import { normalizeText } from "#text/visible-text.ts";
 import type { TestReport } from "./test-runner.ts";
 
@@ -85,7 +86,7 @@ function firstLines(text: string): string {
   const indent = Math.min(...indents);
   return kept
     .map((line) => line.slice(indent))
-    .map((line) => (line.length > maxLineLength ? `${line.slice(0, maxLineLength)}…` : line))
+    .map((line) => truncateLine(line, maxLineLength))
     .join("\n")
     .trim();
 }

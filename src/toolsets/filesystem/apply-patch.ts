@@ -3,6 +3,7 @@ import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
+import { pluralize } from "#text/pluralize.ts";
 import { applyHunks } from "./apply-hunks.ts";
 import {
   applyFileChanges,
@@ -96,7 +97,7 @@ async function resultOf(files: readonly PatchedFile[]): Promise<ToolResult> {
     value: {
       kind: "filesystem.patch",
       data: { files: values.map(({ path, action, stats }) => ({ path, action, stats })), diff },
-      summary: `Changed ${values.length} files`,
+      summary: `Changed ${pluralize(values.length, "file")}`,
       preview: diff,
       display: { preferredView: "code", language: "diff" },
     },

@@ -2,6 +2,7 @@ import { z } from "zod";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Entry, Workspace } from "#domain/workspace.ts";
+import { pluralize } from "#text/pluralize.ts";
 import { type FileToolOptions, isProtectedPath } from "./file-changes.ts";
 import { decodeText, lfsPointerSize, splitLines } from "./text-file.ts";
 
@@ -28,7 +29,7 @@ export function createFileInfoTool(
       const llmContent = known
         .flatMap(([name, value]) => (value === undefined ? [] : [`${name}: ${value}`]))
         .join("\n");
-      return { llmContent, value: { kind: "json", data, summary: `${path}: ${type}, ${size} bytes` } };
+      return { llmContent, value: { kind: "json", data, summary: `${path}: ${type}, ${pluralize(size, "byte")}` } };
     },
   };
 }
@@ -91,7 +92,7 @@ export function createListFilesTool(
       const visible = includeHidden ? entries : entries.filter((entry) => !isHidden(entry.path, root));
       const files = visible.slice(0, maxShownEntries).map((entry) => describe(entry, root));
       const directory = root === "" ? "/" : root;
-      const summary = `${visible.length} ${visible.length === 1 ? "entry" : "entries"} in ${directory}`;
+      const summary = `${pluralize(visible.length, "entry", "entries")} in ${directory}`;
       const more = visible.length - files.length;
       const hidden = entries.length - visible.length;
       const notes = [

@@ -5,6 +5,7 @@ import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { EventLoopYielder } from "#sandbox/event-loop.ts";
 import { estimateTokens } from "#text/estimate-tokens.ts";
+import { pluralize } from "#text/pluralize.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
 import type { FileToolOptions } from "./file-changes.ts";
 import { decodeText, isCallOf, knownLines, lfsPointerSize, numberLines, splitLines } from "./text-file.ts";
@@ -93,7 +94,7 @@ async function readFiles(args: Input, reader: Reader): Promise<ToolResult> {
     value: {
       kind: "filesystem.files",
       data: files.map(({ path, content, size, problem }) => ({ path, content, size, problem: problem?.message })),
-      summary: `Read ${files.length} files (${size} bytes)`,
+      summary: `Read ${pluralize(files.length, "file")} (${pluralize(size, "byte")})`,
       display: { preferredView: "code", collapsed: true },
     },
   };
@@ -103,7 +104,7 @@ function resultOfOne({ path, shown, content, size, modified }: ReadResult, isRep
   const llmContent = isRepeated
     ? `${path} is unchanged since you read it: the content above is still current. Call read_file again if you cannot see it.`
     : shown;
-  const summary = isRepeated ? `${path} is unchanged` : `Read ${path} (${size} bytes)`;
+  const summary = isRepeated ? `${path} is unchanged` : `Read ${path} (${pluralize(size, "byte")})`;
   return { llmContent, value: { kind: "file_content", path, content, size, ...(modified && { modified }), summary } };
 }
 
@@ -154,7 +155,7 @@ async function showLines(
   const { total } = lines;
   const start = offset < 0 ? Math.max(0, total + offset) : Math.max(0, offset - 1);
   if (start > 0 && start >= total) {
-    throw new ToolError(`${path} has ${total} lines; there is no line ${start + 1}.`, {
+    throw new ToolError(`${path} has ${pluralize(total, "line")}; there is no line ${start + 1}.`, {
       code: "INVALID_ARGUMENTS",
       suggestion: `Use an offset from 1 to ${total}, or a negative one to count from the end.`,
     });
@@ -262,7 +263,7 @@ function linesOf({ text, starts }: IndexedLines, start: number, count: number): 
 function headingOf(path: string, { first, last, total }: { first: number; last: number; total: number }): string {
   const range =
     first === 1 && last >= total
-      ? `[${total} line${total === 1 ? "" : "s"}]`
+      ? `[${pluralize(total, "line")}]`
       : `[Showing lines ${first}-${last} of ${total} total lines]`;
   return `=== ${path} ===\n${range}`;
 }

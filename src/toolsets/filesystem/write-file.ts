@@ -3,6 +3,7 @@ import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
+import { pluralize } from "#text/pluralize.ts";
 import { quoted } from "#text/visible-text.ts";
 import {
   compareTexts,
@@ -52,7 +53,7 @@ export function createWriteFileTool(
       refuseBlocked({ tool, workspace, operation: "write", path, zones: options.zoneApprovalConfig });
       await workspace.write(path, content);
 
-      const summary = `${isNew ? "Created" : "Overwrote"} ${path} (${content.length} bytes)`;
+      const summary = `${isNew ? "Created" : "Overwrote"} ${path} (${pluralize(content.length, "byte")})`;
       const value = text
         ? { ...diffResult(await compareTexts({ path, ...text })), bytesWritten: content.length, summary }
         : { kind: "text" as const, content: summary, summary };

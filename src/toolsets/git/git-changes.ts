@@ -6,6 +6,7 @@ import { modeLines, modeOf } from "#sandbox/diff-file.ts";
 import { EventLoopYielder } from "#sandbox/event-loop.ts";
 import { isWithin } from "#sandbox/paths.ts";
 import type { FileVersions } from "#sandbox/preview-files.ts";
+import { pluralize } from "#text/pluralize.ts";
 import { quoted } from "#text/visible-text.ts";
 import { compareTexts, previewChanges, unifiedDiff } from "#toolsets/filesystem/file-changes.ts";
 import { decodeText } from "#toolsets/filesystem/text-file.ts";
@@ -69,7 +70,7 @@ export function createGitStageTool({ sandbox }: ToolServices): NamedTool<StageIn
     execute: async ({ paths, unstage = false }) => {
       const changed = unstage ? await sandbox.unstage(paths) : await sandbox.stage(paths);
       const status = await sandbox.staged();
-      const summary = `${unstage ? "Unstaged" : "Staged"} ${changed.length} ${changed.length === 1 ? "file" : "files"}`;
+      const summary = `${unstage ? "Unstaged" : "Staged"} ${pluralize(changed.length, "file")}`;
       const lines = [
         ...status.staged.map((path) => `staged   ${path}`),
         ...status.unstaged.map((path) => `unstaged ${path}`),
@@ -186,5 +187,5 @@ function modeHeader({ path, before, after }: FileVersions): string {
 function summarizeDiffs(diffs: readonly ChangeDiff[]): string {
   const additions = diffs.reduce((sum, diff) => sum + diff.additions, 0);
   const deletions = diffs.reduce((sum, diff) => sum + diff.deletions, 0);
-  return `${diffs.length} ${diffs.length === 1 ? "file" : "files"} changed, +${additions} −${deletions}`;
+  return `${pluralize(diffs.length, "file")} changed, +${additions} −${deletions}`;
 }

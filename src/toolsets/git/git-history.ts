@@ -3,6 +3,7 @@ import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { BlamedRange } from "#sandbox/sandbox.ts";
+import { pluralize } from "#text/pluralize.ts";
 import { wrapUntrusted } from "#text/untrusted.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 
@@ -43,7 +44,7 @@ export function createGitLogTool({ sandbox, workspace }: ToolServices): NamedToo
         ({ commit, date, author, message }) =>
           `${commit.slice(0, 7)} ${date.slice(0, 10)} ${author}: ${message.trim()}`,
       );
-      const summary = `${commits.length} ${commits.length === 1 ? "commit" : "commits"}`;
+      const summary = pluralize(commits.length, "commit");
       // Commit messages and author names are written by anyone whose commit was merged.
       const listed = commits.length === 0 ? "No commits." : wrapUntrusted(lines.join("\n"), "commit messages");
       const note =
@@ -81,7 +82,7 @@ export function createGitBranchesTool({ sandbox, branch }: ToolServices): NamedT
         name === base ? " (this run's base)" : name === branch ? " (this run's branch)" : "";
       const lines = branches.map(({ name, commit }) => `${name} ${commit.slice(0, 7)}${note(name)}`);
       const more = lines.length > maxBranches ? [`… and ${lines.length - maxBranches} more.`] : [];
-      const summary = `${branches.length} ${branches.length === 1 ? "branch" : "branches"}`;
+      const summary = pluralize(branches.length, "branch", "branches");
       return {
         llmContent: [`${summary}:`, ...lines.slice(0, maxBranches), ...more].join("\n"),
         value: { kind: "git.branches", data: { branches, base, own: branch }, summary, preview: lines.join("\n") },
@@ -111,12 +112,9 @@ export function createGitBlameTool({ sandbox, workspace }: ToolServices): NamedT
       const resolved = workspace.resolve(path);
       const count = countLines(await workspace.readBytes(resolved));
       if (start > count || asked < start) {
-        throw new ToolError(
-          `${resolved} has ${count} ${count === 1 ? "line" : "lines"}, and not ${start} to ${asked}.`,
-          {
-            code: "INVALID_ARGUMENTS",
-          },
-        );
+        throw new ToolError(`${resolved} has ${pluralize(count, "line")}, and not ${start} to ${asked}.`, {
+          code: "INVALID_ARGUMENTS",
+        });
       }
       const end = Math.min(asked, count, start + maxLines - 1);
       const ranges = await sandbox.blame({ path: resolved, start, end });

@@ -4,6 +4,7 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import type { MergeResult } from "#sandbox/sandbox.ts";
+import { pluralize } from "#text/pluralize.ts";
 import { quoted } from "#text/visible-text.ts";
 import { filesAt, previewChanges } from "#toolsets/filesystem/file-changes.ts";
 import { decodeText, splitLines } from "#toolsets/filesystem/text-file.ts";
@@ -92,9 +93,11 @@ function mergeResult(name: string, { commit, mergeBase, merged, conflicts, appli
 
 function summarize(name: string, count: { merged: number; conflicts: number; applied: boolean }): string {
   if (count.conflicts > 0) {
-    return `${count.applied ? "Merged" : "Could not merge"} ${name}: ${count.conflicts} ${count.conflicts === 1 ? "conflict" : "conflicts"}`;
+    return `${count.applied ? "Merged" : "Could not merge"} ${name}: ${pluralize(count.conflicts, "conflict")}`;
   }
-  return count.merged === 0 ? `${name} has no new commits` : `Merged ${name}: ${count.merged} files changed`;
+  return count.merged === 0
+    ? `${name} has no new commits`
+    : `Merged ${name}: ${pluralize(count.merged, "file")} changed`;
 }
 
 const conflictsInput = z.object({
@@ -115,9 +118,7 @@ export function createGitCheckConflictsTool({ workspace }: ToolServices): NamedT
       const conflicts: { path: string; line: number }[] = [];
       for (const file of paths) conflicts.push(...(await conflictsIn(workspace, file)));
       const summary =
-        conflicts.length === 0
-          ? "No conflict markers"
-          : `${conflicts.length} ${conflicts.length === 1 ? "conflict" : "conflicts"} left`;
+        conflicts.length === 0 ? "No conflict markers" : `${pluralize(conflicts.length, "conflict")} left`;
       const lines = conflicts.map(({ path, line }) => `${path}:${line}`);
       return {
         llmContent: [`${summary}.`, ...lines].join("\n"),

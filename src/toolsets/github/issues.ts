@@ -6,6 +6,7 @@ import type { Comment, Issue, IssueDetails } from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { postMarker } from "#text/comment-marker.ts";
+import { pluralize } from "#text/pluralize.ts";
 import { untrustedText } from "#text/untrusted.ts";
 import { quoted } from "#text/visible-text.ts";
 import { configuredApproval } from "#toolsets/approval-settings.ts";
@@ -78,7 +79,7 @@ export function createListIssuesTool({ github }: ToolServices): NamedTool<ListIs
     execute: async ({ state = "open", labels, limit = 30 }) => {
       const issues = await github.listIssues({ state, limit, ...(labels ? { labels } : {}) });
       const lines = issues.map(({ number, title, labels: names }) => `#${number} [${names.join(", ")}] ${title}`);
-      const summary = `${issues.length} ${issues.length === 1 ? "issue" : "issues"}`;
+      const summary = pluralize(issues.length, "issue");
       return {
         llmContent:
           issues.length === 0 ? "No issues." : `${summary}.\n${untrustedText(lines.join("\n"), "issue titles")}`,
@@ -144,11 +145,11 @@ export function createReadThreadTool({ github, spec }: ToolServices): NamedTool<
       const comments = all.slice(-limit);
       const earlier = all.length - comments.length;
       const shown = comments.map((comment) => describe(comment, spec.createdAt));
-      const summary = `${all.length} ${all.length === 1 ? "comment" : "comments"} on #${spec.origin.thread}`;
+      const summary = `${pluralize(all.length, "comment")} on #${spec.origin.thread}`;
       return {
         llmContent: [
           `${summary}.`,
-          ...(earlier > 0 ? [`(${earlier} earlier comments are not shown)`] : []),
+          ...(earlier > 0 ? [`(${pluralize(earlier, "earlier comment is", "earlier comments are")} not shown)`] : []),
           ...shown,
         ].join("\n\n"),
         value: {

@@ -10,6 +10,7 @@ import {
 } from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
+import { pluralize } from "#text/pluralize.ts";
 import { untrustedText } from "#text/untrusted.ts";
 import { lastPushed } from "#toolsets/pull-request/push-changes.ts";
 import { lastReviewedCommit } from "#toolsets/reviews/findings.ts";
@@ -235,7 +236,7 @@ export function createReadChecksTool({ github, sandbox, history }: ToolServices)
         .filter((check) => !isFailed(check))
         .map(({ name, status, conclusion }) => `${name}: ${conclusion ?? status}`);
       const details = await describeFailedChecks(github, failed);
-      const summary = `${checks.length} checks on ${commit.slice(0, 7)}: ${failed.length} failed, ${unfinished.length} not finished`;
+      const summary = `${pluralize(checks.length, "check")} on ${commit.slice(0, 7)}: ${failed.length} failed, ${unfinished.length} not finished`;
       const missing = [...missingPermissions, ...details.missingPermissions].map(
         (permission) => `The app lacks the permission ${permission}, so what needs it is not shown.`,
       );

@@ -12,6 +12,7 @@ import { Agent, fetch as undiciFetch } from "undici";
 import { z } from "zod";
 import { isPublicAddress, publicAddresses, type Resolve } from "#executors/public-address.ts";
 import { JsonValueCounter } from "#text/json-values.ts";
+import { pluralize } from "#text/pluralize.ts";
 import { readJsonLines } from "#toolsets/read-json-lines.ts";
 import type { ServerSettings } from "./server-settings.ts";
 
@@ -301,7 +302,7 @@ class ProgramTransport implements MCPTransport {
     if (this.#skippedCount === 0) return undefined;
     const lines = this.#skipped.splice(0).map((line) => JSON.stringify(line));
     const more = this.#skippedCount - lines.length;
-    const count = this.#skippedCount === 1 ? "1 line" : `${this.#skippedCount} lines`;
+    const count = pluralize(this.#skippedCount, "line");
     this.#skippedCount = 0;
     return `skipped ${count} on stdout that are not MCP messages: ${lines.join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
   }

@@ -6,6 +6,8 @@ import { ToolError } from "#domain/errors.ts";
 import { canWrite, type GitHub, GitHubRefusal, type PullRequest, type ReviewComment } from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
+import { pluralize } from "#text/pluralize.ts";
+import { truncateLine } from "#text/truncate.ts";
 import { configuredApproval } from "#toolsets/approval-settings.ts";
 import { threadsOf } from "#toolsets/github/pull-request.ts";
 import type { FinishedCall, ToolServices } from "#toolsets/toolset.ts";
@@ -306,7 +308,7 @@ export function withEvidenceSection(
   const parts = [
     "### What was run",
     ["| command | result |", "|---|---|", ...rows.slice(-maxCommands)].join("\n"),
-    ...(left > 0 ? [`${left} earlier ${left === 1 ? "command is" : "commands are"} left out.`] : []),
+    ...(left > 0 ? [`${pluralize(left, "earlier command is", "earlier commands are")} left out.`] : []),
     ...(repaired.length > 0
       ? [["Failed before the change, and passes now:", "", ...repaired.map((name) => `- ${code(name)}`)].join("\n")]
       : []),
@@ -349,5 +351,5 @@ function code(text: string): string {
     .replace(/<!--|-->|[`|\s]+/g, " ")
     .replace(/ +/g, " ")
     .trim();
-  return `\`${plain.length > 150 ? `${plain.slice(0, 149).toWellFormed()}…` : plain || " "}\``;
+  return `\`${truncateLine(plain, 150) || " "}\``;
 }

@@ -13,6 +13,7 @@ import type { ToolResult } from "#domain/result.ts";
 import { isRunBranch } from "#domain/run.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { postMarker } from "#text/comment-marker.ts";
+import { pluralize } from "#text/pluralize.ts";
 import { configuredApproval } from "#toolsets/approval-settings.ts";
 import { ownPullRequest } from "#toolsets/github/pull-request.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
@@ -64,7 +65,8 @@ export function createCreateReviewTool(
       "Review the pull request: one summary, and findings on lines of its diff. Findings that are already open are not repeated, and nothing is posted when a later review finds nothing new.",
     inputSchema: ReviewInput,
     needsApproval: configuredApproval(tool, approval),
-    approvalReason: ({ findings }) => `The worker wants to post a review with ${findings.length} comments.`,
+    approvalReason: ({ findings }) =>
+      `The worker wants to post a review with ${pluralize(findings.length, "comment")}.`,
     preview: async ({ summary, findings, fixed }) => {
       const pull = await ownPullRequest(services);
       checkFindings(findings, await github.readDiff(pull.number), pull.number);
@@ -199,7 +201,7 @@ function describe({
     ...(gone.length > 0 ? [`resolved ${gone.map(({ key }) => key).join(", ")}`] : []),
   ];
   const posted = url
-    ? `Reviewed #${pull.number} with ${added.length} new ${added.length === 1 ? "comment" : "comments"}`
+    ? `Reviewed #${pull.number} with ${pluralize(added.length, "new comment")}`
     : `Nothing new on #${pull.number}: no review was posted`;
   const summary = [posted, ...changes].join("; ");
   const data = {
@@ -241,7 +243,7 @@ async function reportCheckRun(
     name: `golem-forge: ${spec.worker.name}`,
     key: postMarker(context.idempotencyKey),
     conclusion: findings.length === 0 ? "success" : blocks ? "failure" : "neutral",
-    title: findings.length === 1 ? "1 finding" : `${findings.length} findings`,
+    title: pluralize(findings.length, "finding"),
     summary: sanitize(summary),
     annotations: findings
       .filter(({ side }) => side === "RIGHT")

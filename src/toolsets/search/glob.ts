@@ -5,6 +5,7 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { ContentChunk, Workspace } from "#domain/workspace.ts";
 import { EventLoopYielder } from "#sandbox/event-loop.ts";
+import { pluralize } from "#text/pluralize.ts";
 
 const input = z.object({
   pattern: z.string().min(1).describe("Such as src/**/*.ts, relative to path"),
@@ -33,7 +34,7 @@ export function createGlobTool(workspace: Workspace): NamedTool<Input, ToolResul
       );
 
       const shown = found.slice(0, limit);
-      const summary = `${found.length} ${found.length === 1 ? "file matches" : "files match"} ${pattern}`;
+      const summary = `${pluralize(found.length, "file matches", "files match")} ${pattern}`;
       const more = found.length > limit ? [`… and ${found.length - limit} more; narrow the pattern.`] : [];
       const hint = found.length === 0 && !pattern.includes("/") ? [`Use **/${pattern} to search all folders.`] : [];
       return {

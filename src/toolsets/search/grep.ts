@@ -3,6 +3,8 @@ import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
+import { pluralize } from "#text/pluralize.ts";
+import { truncateLine } from "#text/truncate.ts";
 import { filterPaths, globFilter, listPathsBelow, readContents } from "./glob.ts";
 import { RegexError } from "./regex/parse-regex.ts";
 import { type FileMatches, type LineQuery, LineSearch, type LineSearchOptions, SearchTimeout } from "./search-lines.ts";
@@ -141,7 +143,7 @@ function contentResult({ files, notes }: GrepResult, args: GrepInput, limit: num
       matches.push({ path: file.path, line: number, text: lineAt(file.text, start).shown });
     shown.push(...showLines(file, lines, { before, after }));
   }
-  const summary = `${total} ${total === 1 ? "match" : "matches"} in ${describeFiles(files.length)}`;
+  const summary = `${pluralize(total, "match", "matches")} in ${describeFiles(files.length)}`;
   const more = total > matches.length ? [`… and ${total - matches.length} more; narrow the pattern or the path.`] : [];
   return {
     llmContent: total === 0 ? nothing(args, notes) : [`${summary}:`, ...shown, ...more, ...notes].join("\n"),
@@ -199,7 +201,8 @@ function lineAt(text: Uint8Array, start: number): { shown: string; end: number }
   const until = end > start && text[end - 1] === carriageReturn ? end - 1 : end;
   // No character of a string takes more than three bytes.
   const bytes = text.subarray(start, Math.min(until, start + 3 * (maxLineLength + 1)));
-  return { shown: cut(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("utf8")), end };
+  const line = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("utf8");
+  return { shown: truncateLine(line, maxLineLength), end };
 }
 
 /** Lists the files with matches. */
@@ -217,8 +220,8 @@ function fileResult({ files, notes }: GrepResult, args: GrepInput, limit: number
 function countResult({ files, notes }: GrepResult, args: GrepInput, limit: number): ToolResult {
   const counts = files.map(({ path, count }) => ({ path, count }));
   const shown = counts.slice(0, limit);
-  const more = counts.length > limit ? [`… and ${counts.length - limit} more files.`] : [];
-  const summary = `${countOf(files)} matches in ${describeFiles(files.length)}`;
+  const more = counts.length > limit ? [`… and ${pluralize(counts.length - limit, "more file")}.`] : [];
+  const summary = `${pluralize(countOf(files), "match", "matches")} in ${describeFiles(files.length)}`;
   const lines = shown.map(({ path, count }) => `${path}:${count}`);
   return {
     llmContent: files.length === 0 ? nothing(args, notes) : [`${summary}:`, ...lines, ...more, ...notes].join("\n"),
@@ -228,5 +231,4 @@ function countResult({ files, notes }: GrepResult, args: GrepInput, limit: numbe
 
 const nothing = ({ pattern }: GrepInput, notes: string[]) => [`Nothing matches ${pattern}.`, ...notes].join("\n");
 const countOf = (files: FileMatches[]) => files.reduce((sum, { count }) => sum + count, 0);
-const describeFiles = (count: number) => `${count} ${count === 1 ? "file" : "files"}`;
-const cut = (line: string) => (line.length > maxLineLength ? `${line.slice(0, maxLineLength)}…` : line);
+const describeFiles = (count: number) => pluralize(count, "file");

@@ -5,6 +5,7 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { EventLoopYielder } from "#sandbox/event-loop.ts";
+import { pluralize } from "#text/pluralize.ts";
 import { filterPaths, globFilter, listPathsBelow, readContents } from "./glob.ts";
 import {
   type CandidateFile,
@@ -63,7 +64,7 @@ export function createSearchCodeTool(workspace: Workspace): NamedTool<Input, Too
       const shown = results.map(({ path, lines }) =>
         [path, ...lines.map(({ line, text }) => `  ${line}: ${text}`)].join("\n"),
       );
-      const summary = `${ranked.length} ${ranked.length === 1 ? "file matches" : "files match"} ${query}`;
+      const summary = `${pluralize(ranked.length, "file matches", "files match")} ${query}`;
       const more = ranked.length > limit ? [`… and ${ranked.length - limit} more that match less.`] : [];
       return {
         llmContent: ranked.length === 0 ? `Nothing matches ${query}.` : [`${summary}:`, ...shown, ...more].join("\n"),

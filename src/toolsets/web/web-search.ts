@@ -2,6 +2,7 @@ import { z } from "zod";
 import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
+import { pluralize } from "#text/pluralize.ts";
 import { cleanText, wrapUntrusted } from "#text/untrusted.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { containsSecret, createSafeFetch, type SafeRequest, type SearchProvider } from "./safe-fetch.ts";
@@ -162,7 +163,7 @@ function searchResult(query: string, provider: string, results: SearchHit[]): To
     value: {
       kind: "web.results",
       data: { results },
-      summary: `${results.length} results for "${query}"`,
+      summary: `${pluralize(results.length, "result")} for "${query}"`,
       preview: list.slice(0, 600),
       display: { preferredView: "table" },
     },

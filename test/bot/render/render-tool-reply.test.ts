@@ -58,7 +58,7 @@ describe("a result is shown by its kind", () => {
     ],
     [{ kind: "text", content: "**bold**", display: { preferredView: "markdown" } }, "> **bold**"],
     [{ kind: "text", content: "x", display: { collapsed: true } }, "<details>\n<summary>Show (1 line)</summary>"],
-    [{ kind: "text", content: "1\n2\n3", display: { maxHeight: 2 } }, "```text\n1\n2\n… 1 more lines\n```"],
+    [{ kind: "text", content: "1\n2\n3", display: { maxHeight: 2 } }, "```text\n1\n2\n… 1 more line\n```"],
   ])("%j", (value, shown) => {
     expect(show(value)).toContain(shown);
   });

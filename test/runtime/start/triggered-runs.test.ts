@@ -51,7 +51,7 @@ test("events start no more runs in a thread and hour than the policy allows", as
   await label();
   await ended();
 
-  expect(await label()).toEqual([expect.stringContaining("events started 1 runs here in the last hour")]);
+  expect(await label()).toEqual([expect.stringContaining("events started 1 run here in the last hour")]);
   expect(await started()).toHaveLength(1);
 });
 

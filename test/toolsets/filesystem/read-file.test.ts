@@ -42,7 +42,7 @@ test("any part of a file of thousands of lines is found", async () => {
 test("an offset past the end is refused with the number of lines", async () => {
   const { call } = await world({ "a.txt": "a\n" });
 
-  await expect(call("read_file", { path: "a.txt", offset: 9 })).rejects.toThrow("a.txt has 1 lines");
+  await expect(call("read_file", { path: "a.txt", offset: 9 })).rejects.toThrow("a.txt has 1 line;");
 });
 
 test("several files are read in one call, and a missing one does not hide the others", async () => {

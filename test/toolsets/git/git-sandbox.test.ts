@@ -94,7 +94,7 @@ test("git_pull merges new commits of the base and keeps the run's changes", asyn
 
   const { llmContent } = await call("git_pull", {});
 
-  expect(llmContent).toContain("Merged main: 1 files changed.");
+  expect(llmContent).toContain("Merged main: 1 file changed.");
   expect(Buffer.from(await sandbox.readBytes("a.txt")).toString()).toBe("one\n2\n3\n4\nfive\n");
   expect(await asks("git_pull", {})).toBe(false);
 });
