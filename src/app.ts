@@ -87,7 +87,7 @@ export async function createApp(environment: NodeJS.ProcessEnv, logTo?: Destinat
     runs: () => started().runs,
     deliveries: store,
     ready: async () => {
-      if (stopping) throw new UserError("shutting down");
+      if (stopping) throw new UserError("Shutting down.");
       return checkStore(store, dispatch);
     },
   });

@@ -33,8 +33,8 @@ export type {
   RunAttachment,
   RunInput,
   RunResult,
-  WorkerCatalogue,
   WorkerRuntimeOptions,
   WorkerSource,
+  WorkerSources,
 } from "./embed/options.ts";
 export type { ModelAnswer, ModelRequest, Models } from "./models/models.ts";

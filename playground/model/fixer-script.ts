@@ -201,7 +201,7 @@ function reportTests({ before, after }: Tests): string {
   ].join("\n");
 }
 
-/** Completes the last task, then summarises the result. */
+/** Completes the last task, then summarizes the result. */
 function conclude(
   messages: readonly ChatMessage[],
   result: string,

@@ -89,8 +89,8 @@ function placeOf(matches: string, text: string): string {
 
 function triager({ result }: Conversation): Turn[] {
   const found = result("grep");
-  const labelled = result("add_labels");
-  const denied = denialReason(labelled) !== undefined;
+  const labeled = result("add_labels");
+  const denied = denialReason(labeled) !== undefined;
   return [
     { text: "I'll look for the code that the issue describes.", calls: [search, readTests] },
     ...(found === "" || found.includes(bug)
@@ -107,7 +107,7 @@ function triager({ result }: Conversation): Turn[] {
           {
             text: denied
               ? `This is a bug in ${placeOf(found, bug)}. I did not add the label, because that was denied.`
-              : `This is a bug in ${placeOf(found, bug)}. ${labelled}`,
+              : `This is a bug in ${placeOf(found, bug)}. ${labeled}`,
           },
         ]
       : [{ text: alreadyFixed }]),

@@ -277,8 +277,8 @@ export class Job {
   async #findMissed(): Promise<void> {
     const { repository, api, state, runtime } = this.#parts;
     const isKnown = (key: string) => state.store.hasDelivery(key);
-    const numbers = await runtime.runs.openPullRequests(repository);
-    const closed = await runtime.runs.closedPullRequests(repository);
+    const numbers = await runtime.runs.listOpenPullRequests(repository);
+    const closed = await runtime.runs.listClosedPullRequests(repository);
     const missed = [
       ...(await findMissedReviews({ api, repository, isKnown }, numbers)),
       ...(await findMissedReopenings({ api, repository, isKnown }, closed)),
@@ -309,7 +309,7 @@ export class Job {
 interface WaitingWorkflowsOptions {
   api: RepositoryApi;
   github: GitHub;
-  runs: Pick<Runs, "openPullRequests">;
+  runs: Pick<Runs, "listOpenPullRequests">;
   repository: RepositoryRef;
   notes: GitStore["notes"];
 }
@@ -325,7 +325,7 @@ async function reportWaitingWorkflows({
   repository,
   notes,
 }: WaitingWorkflowsOptions): Promise<void> {
-  const pulls = await runs.openPullRequests(repository);
+  const pulls = await runs.listOpenPullRequests(repository);
   const noteOf = (number: number) => `${workflowsNote}${number}`;
   for (const note of notes.keys()) {
     if (note.startsWith(workflowsNote) && !pulls.some((number) => noteOf(number) === note)) {

@@ -124,7 +124,7 @@ export function renderQuestion({ workerPath, text, end }: Question): string {
       );
     case "withdrawn":
       return paragraphs(
-        "### ⏹️ Withdrawn: the run was stopped or has ended",
+        "### ⏹️ Withdrawn: the run was paused or has ended",
         `${who} had asked:`,
         blockquote(text, maxSettledLength),
       );

@@ -192,7 +192,7 @@ export function readActionConfig(environment: Record<string, string | undefined>
   const secret = env.GOLEM_FORGE_STATE_SECRET ?? modelKey;
   if (secret === undefined) {
     throw new UserError(
-      "The environment is not valid:\n  - No key of a model is set. Add it to the secrets of the repository (Settings → Secrets and variables → Actions) and to env: in the workflow, or set GOLEM_FORGE_STATE_SECRET for a model without a key",
+      "The environment is not valid:\n  - No model API key is set. Add it to the secrets of the repository (Settings → Secrets and variables → Actions) and to env: in the workflow, or set GOLEM_FORGE_STATE_SECRET for a model without a key",
     );
   }
   return {

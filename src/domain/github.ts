@@ -41,8 +41,8 @@ export function isSameAccount(one: Account, two: Account): boolean {
 export type RequestPriority = "high" | "normal" | "low" | "optional";
 
 /** GitHub refused a request. Repeating it has no effect until someone changes something on GitHub. */
-export class GitHubRefusal extends UserError {
-  override readonly name = "GitHubRefusal";
+export class GitHubRefusalError extends UserError {
+  override readonly name = "GitHubRefusalError";
   /** 403, 404, 410 or 451; 422 for a branch that does not exist, and for people who cannot review. */
   readonly status: number;
 
@@ -335,7 +335,7 @@ export interface GitHub {
   ): Promise<{ id: number; url: string }>;
   listReviewThreads(number: number): Promise<ReviewThread[]>;
   setThreadResolved(threadId: string, resolved: boolean): Promise<void>;
-  /** Throws a GitHubRefusal with status 422 for people whom GitHub does not accept as reviewers. */
+  /** Throws a GitHubRefusalError with status 422 for people whom GitHub does not accept as reviewers. */
   requestReviewers(number: number, logins: string[]): Promise<void>;
   /** The files that a pull request changes. */
   readDiff(number: number): Promise<PullRequestFile[]>;

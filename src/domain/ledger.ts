@@ -83,7 +83,7 @@ export const emptyLedger: LedgerHead = { number: 0, hash: firstPrevious };
 /** Checks the entry that has to follow the given head. Returns the entry, or what is wrong with it. */
 export function verifyEntry(head: LedgerHead, { number, hash, entry }: StoredLedgerEntry): LedgerEntry | string {
   if (number !== head.number + 1) return `Entry ${head.number + 1} is missing.`;
-  if (createHash("sha256").update(entry).digest("hex") !== hash) return `Entry ${number} does not have its hash.`;
+  if (createHash("sha256").update(entry).digest("hex") !== hash) return `Entry ${number} does not match its hash.`;
   const parsed = LedgerEntry.safeParse(parseJson(entry));
   if (!parsed.success) return `Entry ${number} cannot be read.`;
   if (parsed.data.number !== number) return `Entry ${number} carries the number ${parsed.data.number}.`;

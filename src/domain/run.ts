@@ -187,7 +187,7 @@ export type RunPhase =
   | "awaitingBudget"
   | "awaitingReview"
   | "awaitingMessage"
-  | "stopped";
+  | "paused";
 
 /** Classifies a run by its outcome or, while it is live, by its state. A run with an open pull request waits for a review. */
 export function phaseOf({
@@ -212,7 +212,7 @@ export function phaseOf({
     case "idle":
       return pullRequest === undefined ? "awaitingMessage" : "awaitingReview";
     case "interrupted":
-      return "stopped";
+      return "paused";
     case "callingModel":
     case "evaluatingAnswer":
     case "reviewing":

@@ -6,7 +6,7 @@ import { isTextMediaType } from "#domain/events.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { createModels } from "#models/create-models.ts";
-import { ModelFailure, type Models, modelMatches } from "#models/models.ts";
+import { ModelFailureError, type Models, modelMatches } from "#models/models.ts";
 import type { AttachedFile } from "#runtime/start/attachments.ts";
 import type { ToolEvents } from "#toolsets/tool-events.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
@@ -20,7 +20,7 @@ import type { RunEnd } from "./run-reporter.ts";
 export type WorkerSource = z.input<typeof WorkerDefinition> | string;
 
 /** The workers that may be called, by name, or a function that finds one. */
-export type WorkerCatalogue =
+export type WorkerSources =
   | Readonly<Record<string, WorkerSource>>
   | ((name: string) => WorkerSource | undefined | Promise<WorkerSource | undefined>);
 
@@ -67,7 +67,7 @@ export interface WorkerRuntimeOptions {
   /** Web access beyond the public web: a search provider, hosts of a private network. */
   web?: ToolServices["web"];
   /** The workers that it and its callees may call, if their `workers` toolset allows it. Default: those of its program. */
-  workers?: WorkerCatalogue;
+  workers?: WorkerSources;
   /** The folder that holds the worker's `tools.ts`. Default: that of the worker's file. */
   workerDirectory?: string;
   /** The folder of the program: the modules of its workers may be anywhere in it. Default: the folder of each worker. */
@@ -131,9 +131,9 @@ function withFailures(models: Models): Models {
     findToolProblem: (model, tool) => models.findToolProblem(model, tool),
     call: (request) =>
       models.call(request).catch((error) => {
-        if (error instanceof ModelFailure || request.signal.aborted) throw error;
+        if (error instanceof ModelFailureError || request.signal.aborted) throw error;
         const message = error instanceof Error ? error.message : String(error);
-        throw new ModelFailure(message, { retryable: false, cause: error });
+        throw new ModelFailureError(message, { retryable: false, cause: error });
       }),
   };
 }
@@ -170,7 +170,7 @@ export function resultOf({ outcome, usage, cost }: RunEnd, toolCallCount: number
 export function checkWhole(option: Record<string, number | undefined>, least: number): void {
   for (const [name, value] of Object.entries(option)) {
     if (value === undefined || (Number.isInteger(value) && value >= least)) continue;
-    throw new UserError(`${name} is a whole number from ${least} on, and not ${value}.`);
+    throw new UserError(`${name} must be a whole number of at least ${least}, but is ${value}.`);
   }
 }
 

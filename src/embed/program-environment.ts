@@ -12,8 +12,8 @@ import { openToolbox, resolveToolsets } from "#toolsets/open-toolbox.ts";
 import type { ToolEvents } from "#toolsets/tool-events.ts";
 import type { Toolbox } from "#toolsets/toolbox.ts";
 import type { FinishedCall, ToolServices } from "#toolsets/toolset.ts";
-import type { WorkerCatalogue } from "./options.ts";
-import { findWorker, listCatalogue } from "./read-worker.ts";
+import type { WorkerSources } from "./options.ts";
+import { findWorker, listWorkers } from "./read-worker.ts";
 
 export interface ProgramEnvironmentOptions {
   store: Store;
@@ -24,7 +24,7 @@ export interface ProgramEnvironmentOptions {
   storesChanges: boolean;
   tools: readonly NamedTool[];
   toolEvents: ToolEvents | undefined;
-  catalogue: WorkerCatalogue | undefined;
+  sources: WorkerSources | undefined;
   maxDelegationDepth: number | undefined;
   omitToolsets: readonly string[];
   briefing: string | undefined;
@@ -57,14 +57,14 @@ export class ProgramEnvironment implements RunEnvironment {
   #rootHistory: () => readonly FinishedCall[] = () => [];
 
   constructor(options: ProgramEnvironmentOptions) {
-    const { catalogue, maxDelegationDepth, omitToolsets } = options;
+    const { sources, maxDelegationDepth, omitToolsets } = options;
     this.#options = options;
     this.catalog = {
       find: async (name) => {
-        const { worker } = await findWorker(catalogue, name);
+        const { worker } = await findWorker(sources, name);
         return { worker: withDepth(withoutToolsets(worker, omitToolsets), maxDelegationDepth), source: "deployment" };
       },
-      list: () => listCatalogue(catalogue, []),
+      list: () => listWorkers(sources, []),
     };
   }
 
@@ -126,8 +126,8 @@ export class ProgramEnvironment implements RunEnvironment {
       // Closed together with the environment.
       return { ...(await this.openRootToolbox()), close: async () => {} };
     }
-    const { catalogue, toolEvents } = this.#options;
-    const { directory } = await findWorker(catalogue, spec.worker.name);
+    const { sources, toolEvents } = this.#options;
+    const { directory } = await findWorker(sources, spec.worker.name);
     return openToolbox(
       spec.worker,
       { ...this.#services(spec, workspace, history), ...(directory !== undefined && { workerDirectory: directory }) },
@@ -136,7 +136,7 @@ export class ProgramEnvironment implements RunEnvironment {
   }
 
   #services(spec: RunSpec, workspace: Workspace, history: () => readonly FinishedCall[]): ToolServices {
-    const { catalogue, root, services, programDirectory } = this.#options;
+    const { sources, root, services, programDirectory } = this.#options;
     const tracking = changeTracking(workspace);
     return {
       spec,
@@ -147,7 +147,7 @@ export class ProgramEnvironment implements RunEnvironment {
       branch: tracking.base.branch,
       history,
       workers: async () => {
-        const listed = await listCatalogue(catalogue, allowedWorkers(spec));
+        const listed = await listWorkers(sources, allowedWorkers(spec));
         const { name } = root.worker;
         // Includes the root, so that calling it is refused as circular and not as unknown.
         return listed.some((worker) => worker.name === name) ? listed : [...listed, { name }];

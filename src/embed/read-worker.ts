@@ -6,7 +6,7 @@ import { compileOutputSchema } from "#domain/output-schema.ts";
 import { parseWorker, WorkerDefinition, withOutputSchema } from "#domain/worker.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import { describeProblems } from "#text/read-yaml.ts";
-import type { WorkerCatalogue, WorkerSource } from "./options.ts";
+import type { WorkerSource, WorkerSources } from "./options.ts";
 import { openProgram, type Program } from "./program.ts";
 
 export interface ReadWorker {
@@ -39,24 +39,24 @@ function completed(worker: WorkerDefinition, folder: string): WorkerDefinition {
 }
 
 /** Finds a worker by name. Rejects with a UserError that lists the known names. */
-export async function findWorker(catalogue: WorkerCatalogue | undefined, name: string): Promise<ReadWorker> {
-  const source = await lookUp(catalogue, name);
+export async function findWorker(sources: WorkerSources | undefined, name: string): Promise<ReadWorker> {
+  const source = await lookUp(sources, name);
   if (source !== undefined) return readWorker(source);
 
-  const names = namesOf(catalogue);
+  const names = namesOf(sources);
   const near = closestMatch(name, names);
   const hint = near ? ` Did you mean ${near}?` : "";
   const list = names.length > 0 ? ` Known workers: ${names.join(", ")}.` : "";
   throw new UserError(`There is no worker ${JSON.stringify(name)} here.${hint}${list}`);
 }
 
-/** Lists the workers of a catalogue. A catalogue that is a function is called with the wanted names. */
-export async function listCatalogue(
-  catalogue: WorkerCatalogue | undefined,
+/** Lists the workers that may be called. A function of the program is called with the wanted names. */
+export async function listWorkers(
+  sources: WorkerSources | undefined,
   wanted: readonly string[],
 ): Promise<{ name: string; description?: string }[]> {
-  const names = typeof catalogue === "function" ? wanted : distinctNames(catalogue, wanted);
-  const found = await Promise.all(names.map(async (name) => ({ name, source: await lookUp(catalogue, name) })));
+  const names = typeof sources === "function" ? wanted : distinctNames(sources, wanted);
+  const found = await Promise.all(names.map(async (name) => ({ name, source: await lookUp(sources, name) })));
   return found.flatMap(({ name, source }) => {
     if (source === undefined) return [];
     const { description } = readWorker(source).worker;
@@ -64,23 +64,23 @@ export async function listCatalogue(
   });
 }
 
-async function lookUp(catalogue: WorkerCatalogue | undefined, name: string): Promise<WorkerSource | undefined> {
-  if (typeof catalogue === "function") return catalogue(name);
-  return catalogue && Object.hasOwn(catalogue, name) ? catalogue[name] : undefined;
+async function lookUp(sources: WorkerSources | undefined, name: string): Promise<WorkerSource | undefined> {
+  if (typeof sources === "function") return sources(name);
+  return sources && Object.hasOwn(sources, name) ? sources[name] : undefined;
 }
 
-/** Returns the names in a catalogue. If a source has several names, returns its first one and those that are wanted. */
+/** Returns the names of the workers. If a source has several names, returns its first one and those that are wanted. */
 function distinctNames(
-  catalogue: Readonly<Record<string, WorkerSource>> | undefined,
+  sources: Readonly<Record<string, WorkerSource>> | undefined,
   wanted: readonly string[],
 ): string[] {
-  const entries = Object.entries(catalogue ?? {});
+  const entries = Object.entries(sources ?? {});
   const first = new Map(entries.toReversed().map(([name, source]) => [source, name]));
   return entries.filter(([name, source]) => wanted.includes(name) || first.get(source) === name).map(([name]) => name);
 }
 
-function namesOf(catalogue: WorkerCatalogue | undefined): string[] {
-  return typeof catalogue === "object" ? Object.keys(catalogue) : [];
+function namesOf(sources: WorkerSources | undefined): string[] {
+  return typeof sources === "object" ? Object.keys(sources) : [];
 }
 
 function checked(definition: Exclude<WorkerSource, string>): WorkerDefinition {

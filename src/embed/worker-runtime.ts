@@ -126,7 +126,7 @@ export class WorkerRuntime {
       storesChanges: this.#memory === undefined,
       tools: Object.values(tools).map(adaptTool),
       toolEvents,
-      catalogue: workers,
+      sources: workers,
       maxDelegationDepth,
       omitToolsets,
       briefing,

@@ -13,7 +13,13 @@ import type { TokenUsage } from "#domain/run.ts";
 import { estimateTokens } from "#text/estimate-tokens.ts";
 import { type CallTimeouts, type CallWatch, guardedFetch, watchCall } from "./call-timeouts.ts";
 import { explainFailure } from "./explain-failure.ts";
-import { type ModelAnswer, ModelFailure, type ModelRequest, type ModelTelemetry, parseModelName } from "./models.ts";
+import {
+  type ModelAnswer,
+  ModelFailureError,
+  type ModelRequest,
+  type ModelTelemetry,
+  parseModelName,
+} from "./models.ts";
 import { offerTools } from "./offer-tools.ts";
 import { costOf } from "./prices.ts";
 import { findSearch, type Provider, type ProviderSearch } from "./providers.ts";
@@ -33,7 +39,7 @@ interface ProviderResponse {
   rawFinishReason: string | undefined;
 }
 
-/** Calls a provider's model, and throws a ModelFailure if there is no complete answer. */
+/** Calls a provider's model, and throws a ModelFailureError if there is no complete answer. */
 export async function callProvider(
   request: ModelRequest,
   provider: Provider,
@@ -193,10 +199,10 @@ function lengthOf(part: object): number {
   return [text, delta].reduce<number>((sum, piece) => sum + (typeof piece === "string" ? piece.length : 0), 0);
 }
 
-function answerTooLong({ label }: Provider): ModelFailure {
+function answerTooLong({ label }: Provider): ModelFailureError {
   const limit = maxAnswerLength.toLocaleString("en-US");
   // Not retryable: the answer has already cost a lot.
-  return new ModelFailure(`${label} sent more than ${limit} characters in one answer. The answer was cut off.`, {
+  return new ModelFailureError(`${label} sent more than ${limit} characters in one answer. The answer was cut off.`, {
     retryable: false,
   });
 }
@@ -267,21 +273,26 @@ function isIncomplete({ finishReason, rawFinishReason }: Omit<ProviderResponse, 
   return finishReason === "other" && rawFinishReason === undefined;
 }
 
-function incompleteAnswer({ label }: Provider, reason: string | undefined): ModelFailure {
-  return new ModelFailure(`${label} sent an incomplete answer${reason ? ` (${reason})` : ""}.`, { retryable: true });
+function incompleteAnswer({ label }: Provider, reason: string | undefined): ModelFailureError {
+  return new ModelFailureError(`${label} sent an incomplete answer${reason ? ` (${reason})` : ""}.`, {
+    retryable: true,
+  });
 }
 
 function toAnswer(response: ProviderResponse, request: ModelRequest, provider: Provider): ModelAnswer {
   const { finishReason, parts } = response;
   if (finishReason === "content-filter") {
-    throw new ModelFailure(`${provider.label} withheld the answer: its content filter refused this conversation.`, {
-      retryable: false,
-    });
+    throw new ModelFailureError(
+      `${provider.label} withheld the answer: its content filter refused this conversation.`,
+      {
+        retryable: false,
+      },
+    );
   }
   const { text, calls, messages, searches } = readAnswer(parts, callIdsIn(request.messages));
   if (text.trim() === "" && calls.length === 0) {
     const why = finishReason === "length" ? ": it reached its output limit before it wrote any text" : "";
-    throw new ModelFailure(`${provider.label} gave an empty answer${why}.`, { retryable: true });
+    throw new ModelFailureError(`${provider.label} gave an empty answer${why}.`, { retryable: true });
   }
   const usage = toUsage(response.usage, request, messages);
   const billed = {

@@ -1,4 +1,4 @@
-import { ModelFailure } from "./models.ts";
+import { ModelFailureError } from "./models.ts";
 
 /** The time that a provider may stay silent, in milliseconds. */
 export interface CallTimeouts {
@@ -11,7 +11,7 @@ export interface CallTimeouts {
 }
 
 export interface CallWatch {
-  /** Aborted with the caller's reason, or with a ModelFailure after a timeout. */
+  /** Aborted with the caller's reason, or with a ModelFailureError after a timeout. */
   signal: AbortSignal;
   /** Reports that a part of the answer has arrived. */
   recordActivity(): void;
@@ -26,7 +26,7 @@ export function watchCall(
   provider: string,
 ): CallWatch {
   const controller = new AbortController();
-  const timeOut = (message: string) => controller.abort(new ModelFailure(message, { retryable: true }));
+  const timeOut = (message: string) => controller.abort(new ModelFailureError(message, { retryable: true }));
   const onAbort = () => controller.abort(caller.reason);
   caller.addEventListener("abort", onAbort, { once: true });
 
@@ -102,18 +102,18 @@ function reportActivity(onActivity: () => void): TransformStream<Uint8Array, Uin
   });
 }
 
-function redirected({ provider, urlVariable }: GuardedFetchOptions, location: string | null): ModelFailure {
+function redirected({ provider, urlVariable }: GuardedFetchOptions, location: string | null): ModelFailureError {
   const target = location && URL.canParse(location) ? ` to ${new URL(location).host}` : "";
   const advice = urlVariable ? ` Set ${urlVariable} to the URL it redirects to.` : "";
-  return new ModelFailure(`${provider} answered with a redirect${target}, which is not followed.${advice}`, {
+  return new ModelFailureError(`${provider} answered with a redirect${target}, which is not followed.${advice}`, {
     retryable: false,
   });
 }
 
-function notAStream({ provider, urlVariable }: GuardedFetchOptions, isPage: boolean): ModelFailure {
+function notAStream({ provider, urlVariable }: GuardedFetchOptions, isPage: boolean): ModelFailureError {
   const received = isPage ? "a web page instead of JSON" : "a document instead of a stream of events";
   const advice = urlVariable
     ? `Check ${urlVariable}: it should be the root of an API, often ending in /v1.`
     : "A proxy may be answering in its place.";
-  return new ModelFailure(`${provider} answered with ${received}. ${advice}`, { retryable: false });
+  return new ModelFailureError(`${provider} answered with ${received}. ${advice}`, { retryable: false });
 }

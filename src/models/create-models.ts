@@ -1,6 +1,6 @@
 import type { Config } from "#config/config.ts";
 import type { CallTimeouts } from "./call-timeouts.ts";
-import { findModelNameProblem, ModelFailure, type Models, type ModelTelemetry, parseModelName } from "./models.ts";
+import { findModelNameProblem, ModelFailureError, type Models, type ModelTelemetry, parseModelName } from "./models.ts";
 import { findSearch, type Provider, providers } from "./providers.ts";
 
 const defaultTimeouts: CallTimeouts = { firstMs: 5 * 60_000, idleMs: 2 * 60_000, totalMs: 30 * 60_000 };
@@ -29,7 +29,7 @@ export function createModels(
       given.signal.throwIfAborted();
       const provider = known.get(parseModelName(given.model).provider);
       const problem = findProblem(known, given.model);
-      if (!provider || problem) throw new ModelFailure(problem ?? "", { retryable: false });
+      if (!provider || problem) throw new ModelFailureError(problem ?? "", { retryable: false });
 
       const { callProvider } = await import("./call-provider.ts");
       return callProvider(given, provider, { limits, telemetry: telemetry() });

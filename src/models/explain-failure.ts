@@ -1,7 +1,7 @@
 import { APICallError } from "ai";
 import { createRedactor } from "#text/redact.ts";
 import { truncateLine } from "#text/truncate.ts";
-import { ModelFailure } from "./models.ts";
+import { ModelFailureError } from "./models.ts";
 import type { Provider } from "./providers.ts";
 
 /** The known facts about an error, from an HTTP response, a stream event or the network. */
@@ -21,16 +21,16 @@ interface Explanation {
   retryable: boolean;
 }
 
-/** Turns any error of a model call into a ModelFailure with a message for people, without keys and passwords. */
-export function explainFailure(error: unknown, provider: Provider, model: string): ModelFailure {
-  if (error instanceof ModelFailure) return error;
+/** Turns any error of a model call into a ModelFailureError with a message for people, without keys and passwords. */
+export function explainFailure(error: unknown, provider: Provider, model: string): ModelFailureError {
+  if (error instanceof ModelFailureError) return error;
 
   const facts = factsOf(error);
   const explain = facts.status === undefined ? explainConnectionError : explainStatus;
   const { sentence, retryable } = explainRefusal(facts, provider, model) ?? explain(facts, provider);
   const retryAfterMs = retryable ? retryAfter(facts.headers, facts.body) : undefined;
   // Without a cause: the SDK's error contains the whole request, and its message may quote the key.
-  return new ModelFailure(tidy(sentence, provider, 600), {
+  return new ModelFailureError(tidy(sentence, provider, 600), {
     retryable,
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
   });

@@ -45,8 +45,8 @@ export interface ModelAnswer {
 }
 
 /** A model call failed. The message is written for people. */
-export class ModelFailure extends Error {
-  override readonly name = "ModelFailure";
+export class ModelFailureError extends Error {
+  override readonly name = "ModelFailureError";
   readonly retryable: boolean;
   /** The delay that the provider asked for. */
   readonly retryAfterMs: number | undefined;
@@ -78,7 +78,7 @@ export interface Models {
   findModelProblem(model: string): string | undefined;
   /** Explains why the model's provider cannot run a tool with its settings; undefined if it can. */
   findToolProblem(model: string, tool: ServerSideTool): string | undefined;
-  /** Calls a model once, without retries and without executing tools. Throws ModelFailure, or the signal's reason if aborted. */
+  /** Calls a model once, without retries and without executing tools. Throws ModelFailureError, or the signal's reason if aborted. */
   call(request: ModelRequest): Promise<ModelAnswer>;
 }
 

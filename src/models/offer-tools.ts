@@ -1,7 +1,7 @@
 import { asSchema, type JSONSchema7, jsonSchema, type Tool, type ToolSet } from "ai";
 import type { NamedTool } from "#domain/tool.ts";
 import { estimateTokens } from "#text/estimate-tokens.ts";
-import { ModelFailure } from "./models.ts";
+import { ModelFailureError } from "./models.ts";
 
 const converted = new WeakMap<NamedTool, Tool>();
 
@@ -17,7 +17,7 @@ export async function offerTools(tools: readonly NamedTool[]): Promise<ToolSet> 
 
 const sizes = new WeakMap<NamedTool, number>();
 
-/** Estimates the tokens of the tools' definitions in a request. Throws ModelFailure like `offerTools`. */
+/** Estimates the tokens of the tools' definitions in a request. Throws ModelFailureError like `offerTools`. */
 export async function estimateToolTokens(tools: readonly NamedTool[]): Promise<number> {
   let total = 0;
   for (const tool of tools) {
@@ -42,7 +42,7 @@ async function inputSchemaOf(tool: NamedTool): Promise<JSONSchema7> {
     return schema.type === undefined ? { ...schema, type: "object" } : schema;
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    throw new ModelFailure(
+    throw new ModelFailureError(
       `The tool ${tool.name} cannot be used: its input schema cannot be converted to JSON Schema (${why}).`,
       { retryable: false, cause: error },
     );

@@ -98,11 +98,16 @@ async function evaluate(
     throw new UserError(`${approval.id} needs the approval of several people, so leave out session.`);
   }
   // The run updates the request itself once it is decided.
-  return { isPartial, revision: approval.revision ?? 0, quorums, effects: isPartial ? [showAgain(approval)] : [] };
+  return {
+    isPartial,
+    revision: approval.revision ?? 0,
+    quorums,
+    effects: isPartial ? [refreshRequestEffect(approval)] : [],
+  };
 }
 
-/** Updates the posted request. */
-function showAgain({ id, runId }: Approval): NewEffect {
+/** Returns the effect that updates the posted request. */
+function refreshRequestEffect({ id, runId }: Approval): NewEffect {
   return {
     key: `${runId}/approval/${id}/show`,
     runId,
@@ -119,7 +124,7 @@ export async function revokeApproval(
 ): Promise<Approval> {
   const approvals = await approvalsOf({ store }, thread);
   const approval = approvals.find(({ id }) => id === target.toLowerCase());
-  if (!approval) throw new UserError(`There is no approval ${target} in this thread.`);
+  if (!approval) throw new UserError(`There is no request ${target} in this thread.`);
   const result = await store.revokeApproval({
     approvalId: approval.id,
     by,
@@ -128,7 +133,7 @@ export async function revokeApproval(
     note: note && cleanText(note).text,
     deliveryId,
     now: now(),
-    effects: [showAgain(approval)],
+    effects: [refreshRequestEffect(approval)],
   });
   scheduler.wake(approval.runId);
   if (result.kind === "revoked") return result.approval;
@@ -136,13 +141,13 @@ export async function revokeApproval(
 }
 
 function notRevocable(id: string, result: DecisionResult): UserError {
-  if (result.kind === "unknown") return new UserError(`There is no approval ${id}.`);
+  if (result.kind === "unknown") return new UserError(`There is no request ${id} in this thread.`);
   const { status, decidedBy } = result.approval;
   switch (status) {
     case "pending":
-      return new UserError(`You have not approved ${id}. To refuse it, comment /deny ${id}.`);
+      return new UserError(`${id} has not been approved. To deny it, comment \`/deny ${id}\`.`);
     case "used":
-      return new UserError(`It is too late to revoke ${id}: the call has begun. /stop stops the run.`);
+      return new UserError(`It is too late to revoke ${id}: the call has begun. \`/stop\` pauses the run.`);
     case "revoked":
       return new UserError(`${id} has been revoked already.`);
     case "denied":
@@ -150,7 +155,7 @@ function notRevocable(id: string, result: DecisionResult): UserError {
     case "expired":
       return new UserError(`${id} expired, so there is nothing to revoke.`);
     case "withdrawn":
-      return new UserError(`${id} was withdrawn when its run was stopped, so there is nothing to revoke.`);
+      return new UserError(`${id} was withdrawn when its run was paused or ended, so there is nothing to revoke.`);
     case "approved":
       return new UserError(`${id} could not be revoked. Try again.`);
   }
@@ -199,7 +204,7 @@ function matchTarget(approvals: readonly Approval[], target: string | undefined)
     const named = approvals.find(({ id }) => id === target.toLowerCase());
     if (named) return [named];
     const note = pending.length === 0 ? " Nothing is waiting for approval." : "";
-    throw new UserError(`There is no approval ${target} in this thread.${note}`);
+    throw new UserError(`There is no request ${target} in this thread.${note}`);
   }
   if (pending.length === 0) throw new UserError("Nothing in this thread is waiting for approval.");
   return pending;
@@ -267,7 +272,7 @@ function toDecision(
 }
 
 function alreadySettled(id: string, result: DecisionResult): UserError {
-  const notFound = new UserError(`There is no approval ${id}.`);
+  const notFound = new UserError(`There is no request ${id} in this thread.`);
   if (result.kind === "unknown") return notFound;
   const { status, decidedBy } = result.approval;
   switch (status) {
@@ -279,7 +284,7 @@ function alreadySettled(id: string, result: DecisionResult): UserError {
     case "expired":
       return new UserError(`${id} expired before anyone answered.`);
     case "withdrawn":
-      return new UserError(`${id} is no longer needed: its run was stopped.`);
+      return new UserError(`${id} is no longer needed: its run was paused or has ended.`);
     case "revoked":
       return new UserError(`${id} was revoked by @${result.approval.revoked?.by}.`);
     case "pending":

@@ -98,7 +98,7 @@ export function createGitHubEnvironment({
 function keysOf(store: Store): Parameters<typeof reportMissingPermission>[1]["keys"] {
   return {
     hasRecorded: (key) => store.hasDelivery(key),
-    record: (key) => store.ingest({ deliveryId: key, events: [] }).then(() => undefined),
+    recordKey: (key) => store.ingest({ deliveryId: key, events: [] }).then(() => undefined),
   };
 }
 

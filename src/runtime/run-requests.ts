@@ -8,6 +8,7 @@ import { modelMatches } from "#models/models.ts";
 import { pricedModels } from "#models/prices.ts";
 import { modelFor } from "#runtime/start/admit-worker.ts";
 import { type RunStarter, remainingBudget, runIdOf } from "#runtime/start/start-run.ts";
+import { noWorkerRunning } from "#ui/run-commands.ts";
 import { stateName } from "./apply-events.ts";
 import { checkApprover } from "./decide-approvals.ts";
 import { chosenModel } from "./read-log.ts";
@@ -27,17 +28,17 @@ export async function requestExit(options: RunsOptions, thread: ThreadRef, reque
   await appendToNewest(options, thread, request, () => ({ type: "run.exit", by, via }));
 }
 
-export async function retry(
+export async function requestRetry(
   options: RunsOptions,
   starter: RunStarter,
   thread: ThreadRef,
-  { origin, seen, ...request }: Parameters<Runs["retry"]>[1],
+  { origin, seen, ...request }: Parameters<Runs["requestRetry"]>[1],
 ): Promise<void> {
   const { by, via, deliveryId, runId } = request;
   const known = deliveryId === undefined ? undefined : runIdOf(deliveryId);
   // When a delivery is processed again, the run that it has started is not retried.
   const run = (await options.store.runsOfThread(thread)).find(({ id }) => id === (runId ?? id) && id !== known);
-  if (!run) throw new UserError("No worker has been started in this thread yet. Start one with /run.");
+  if (!run) throw new UserError(noWorkerRunning);
   if (run.unreadable) throw new UserError(run.unreadable.message);
 
   const { spec, snapshot, status } = run;
@@ -47,7 +48,7 @@ export async function retry(
     return;
   }
   const state = stateName(snapshot);
-  if (state === "interrupted") throw new UserError(`${spec.worker.name} is stopped. Continue with /resume.`);
+  if (state === "interrupted") throw new UserError(`${spec.worker.name} is paused. Continue it with \`/resume\`.`);
   if (state !== "retrying") {
     throw new UserError(
       `${spec.worker.name} has not failed, so there is nothing to try again. /status shows what it is doing.`,
@@ -153,7 +154,7 @@ export async function showChanges(
 ): Promise<void> {
   if (deliveryId !== undefined && (await store.hasDelivery(deliveryId))) return;
   const [newest] = await store.runsOfThread(thread);
-  if (!newest) throw new UserError("No worker has been started in this thread yet. Start one with /run.");
+  if (!newest) throw new UserError(noWorkerRunning);
   const callId = `by-${shortId(deliveryId ?? randomUUID(), 8)}`;
   const request = { kind: "changes.show" as const, callId, by, thread: thread.thread };
   const effect: NewEffect = { key: `${newest.id}/${callId}`, runId: newest.id, queue: "thread", request };
@@ -180,7 +181,7 @@ async function newestLive(
 ): Promise<RunRow> {
   const live = (await store.runsOfThread(thread)).filter(({ status }) => status !== "done");
   const newest = live.find(({ id }) => id === (runId ?? id));
-  if (!newest) throw new UserError("No worker is running here. Start one with /run.");
+  if (!newest) throw new UserError(noWorkerRunning);
   if (newest.unreadable) throw new UserError(newest.unreadable.message);
   return newest;
 }
@@ -199,7 +200,7 @@ async function append(
 const updateTask = (base: string) =>
   `Merge the branch ${base} into your pull request: call git_merge with the branch ${base}, with with_conflicts: true if there are conflicts, resolve them, run the tests, and push with update_pull_request.`;
 
-export async function openPullRequests(
+export async function listOpenPullRequests(
   { store }: RunsOptions,
   { installationId, repositoryId }: RepositoryRef,
 ): Promise<number[]> {
@@ -209,7 +210,10 @@ export async function openPullRequests(
   return [...new Set(numbers.filter((number) => number !== undefined))];
 }
 
-export async function closedPullRequests({ store }: RunsOptions, { repositoryId }: RepositoryRef): Promise<number[]> {
+export async function listClosedPullRequests(
+  { store }: RunsOptions,
+  { repositoryId }: RepositoryRef,
+): Promise<number[]> {
   const latest = await store.latestRuns({ limit: maxClosedRuns });
   const numbers = latest.flatMap((run) => {
     const { pullRequest } = run.unreadable ? {} : run.snapshot.context;

@@ -2,7 +2,7 @@ import { withLease } from "#domain/work-context.ts";
 import type { ActiveRun } from "./active-run.ts";
 import { statusEffect } from "./apply-events.ts";
 import type { Dispatch, DispatchTarget } from "./dispatch.ts";
-import { type EffectHandler, type EffectHandlers, Postponed } from "./effects/effect-handler.ts";
+import { type EffectHandler, type EffectHandlers, PostponedError } from "./effects/effect-handler.ts";
 import type { RunObserver } from "./run-observer.ts";
 import { RunSession } from "./run-session.ts";
 import type { Store } from "./store/store.ts";
@@ -84,9 +84,9 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
       const result = await withLease(confirmLease, () => handler.perform(status, active, new AbortController().signal));
       await store.completeEffect({ key: status.key, ...result });
     } catch (error) {
-      const until = error instanceof Postponed ? error.until : now();
-      await store.postponeEffect(status.key, until, { isUncounted: error instanceof Postponed });
-      if (!(error instanceof Postponed)) throw error;
+      const until = error instanceof PostponedError ? error.until : now();
+      await store.postponeEffect(status.key, until, { isUncounted: error instanceof PostponedError });
+      if (!(error instanceof PostponedError)) throw error;
     } finally {
       await active.close();
     }

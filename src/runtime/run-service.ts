@@ -8,6 +8,7 @@ import { TriggeredRuns } from "#runtime/start/triggered-runs.ts";
 import { resolveLocation } from "#runtime/store/resolve-location.ts";
 import { readView } from "#runtime/views/read-view.ts";
 import { cleanText } from "#text/untrusted.ts";
+import { noWorkerRunning } from "#ui/run-commands.ts";
 import { redisplayEffects, stateName } from "./apply-events.ts";
 import { decideApprovals, pendingApprovals, revokeApproval } from "./decide-approvals.ts";
 import type { ToolReply } from "./front-end.ts";
@@ -16,14 +17,14 @@ import { lastPushedCommit, reportedDigests } from "./read-log.ts";
 import {
   changeModel,
   clearConversation,
-  closedPullRequests,
   continuesWhenReopened,
+  listClosedPullRequests,
   listModels,
-  openPullRequests,
+  listOpenPullRequests,
   raiseCostLimit,
   requestBaseMerge,
   requestExit,
-  retry,
+  requestRetry,
   showChanges,
 } from "./run-requests.ts";
 import type { InstallationScope, Runs, ThreadRef } from "./runs.ts";
@@ -48,12 +49,13 @@ export class RunService implements Runs {
   readonly decideApprovals: Runs["decideApprovals"] = (...decision) => decideApprovals(this.#options, ...decision);
   readonly revokeApproval: Runs["revokeApproval"] = (...request) => revokeApproval(this.#options, ...request);
   readonly pendingApprovals: Runs["pendingApprovals"] = (thread) => pendingApprovals(this.#options, thread);
-  readonly openPullRequests: Runs["openPullRequests"] = (repository) => openPullRequests(this.#options, repository);
-  readonly closedPullRequests: Runs["closedPullRequests"] = (repository) =>
-    closedPullRequests(this.#options, repository);
+  readonly listOpenPullRequests: Runs["listOpenPullRequests"] = (repository) =>
+    listOpenPullRequests(this.#options, repository);
+  readonly listClosedPullRequests: Runs["listClosedPullRequests"] = (repository) =>
+    listClosedPullRequests(this.#options, repository);
   readonly requestBaseMerge: Runs["requestBaseMerge"] = (...request) => requestBaseMerge(this.#options, ...request);
   readonly requestExit: Runs["requestExit"] = (...request) => requestExit(this.#options, ...request);
-  readonly retry: Runs["retry"] = (...request) => retry(this.#options, this.#starter, ...request);
+  readonly requestRetry: Runs["requestRetry"] = (...request) => requestRetry(this.#options, this.#starter, ...request);
   readonly clearConversation: Runs["clearConversation"] = (...request) => clearConversation(this.#options, ...request);
   readonly listModels: Runs["listModels"] = (...request) => listModels(this.#options, ...request);
   readonly changeModel: Runs["changeModel"] = (...request) => changeModel(this.#options, ...request);
@@ -168,18 +170,18 @@ export class RunService implements Runs {
     return reports;
   }
 
-  async closePullRequest(
+  async pullRequestClosed(
     thread: ThreadRef,
-    { by, merged, commit, deliveryId }: Parameters<Runs["closePullRequest"]>[1],
+    { by, merged, commit, deliveryId }: Parameters<Runs["pullRequestClosed"]>[1],
   ): Promise<boolean> {
     const runs = await this.#runsOfPullRequest(thread);
     const event: RunEvent = { type: "pull_request.closed", number: thread.thread, merged, by, commit };
     return (await this.#appendToEach(runs, [event], deliveryId)).length > 0;
   }
 
-  async reopenPullRequest(
+  async pullRequestReopened(
     thread: ThreadRef,
-    { by, deliveryId }: Parameters<Runs["reopenPullRequest"]>[1],
+    { by, deliveryId }: Parameters<Runs["pullRequestReopened"]>[1],
   ): Promise<void> {
     const runs = await this.#runsOfPullRequest(thread);
     await this.#appendToEach(runs, [{ type: "pull_request.reopened", number: thread.thread, by }], deliveryId);
@@ -211,7 +213,7 @@ export class RunService implements Runs {
   ): Promise<string[]> {
     if (await this.#isKnown(deliveryId)) return [];
     const running = (await this.#liveRuns(thread, runId)).filter((run) => stateOf(run) !== "interrupted");
-    if (running.length === 0) throw new UserError("No worker is running here.");
+    if (running.length === 0) throw new UserError(noWorkerRunning);
     return this.#appendToEach(running, [{ type: "run.stop", by, via }], deliveryId);
   }
 
@@ -221,8 +223,8 @@ export class RunService implements Runs {
   ): Promise<string[]> {
     if (await this.#isKnown(deliveryId)) return [];
     const live = await this.#liveRuns(thread, runId);
-    const stopped = live.filter((run) => stateOf(run) === "interrupted");
-    if (stopped.length === 0) {
+    const paused = live.filter((run) => stateOf(run) === "interrupted");
+    if (paused.length === 0) {
       const unreadable = live.find((run) => run.unreadable)?.unreadable;
       if (unreadable) throw new UserError(unreadable.message);
       // A run that waits for a review goes on with what it is told.
@@ -230,15 +232,15 @@ export class RunService implements Runs {
       if (text && (await this.deliverMessage(thread, message))) return [];
       throw new UserError(
         live.length > 0
-          ? "No worker is stopped here. Comment to tell the worker what to do."
-          : "No worker is stopped here. Start one with /run.",
+          ? "No worker is paused in this thread. Comment to tell the worker what to do."
+          : noWorkerRunning,
       );
     }
     const message = text ? cleanText(text).text : "";
     const events: RunEvent[] = message
       ? [{ type: "message.received", kind: "comment", text: message, by, byId, via }]
       : [];
-    return this.#appendToEach(stopped, [...events, { type: "run.resume", by, via }], deliveryId);
+    return this.#appendToEach(paused, [...events, { type: "run.resume", by, via }], deliveryId);
   }
 
   async requestCancel(
@@ -247,7 +249,7 @@ export class RunService implements Runs {
   ): Promise<string[]> {
     if (await this.#isKnown(deliveryId)) return [];
     const live = await this.#liveRuns(thread, runId);
-    if (live.length === 0) throw new UserError("No worker is running here.");
+    if (live.length === 0) throw new UserError(noWorkerRunning);
     return this.#appendToEach(live, [{ type: "run.cancel", by, via }], deliveryId);
   }
 
@@ -300,9 +302,7 @@ export class RunService implements Runs {
     if (await this.#isKnown(deliveryId)) return;
     const { store, scheduler } = this.#options;
     const newest = (await store.runsOfThread(thread)).find(({ id }) => id === (wanted ?? id));
-    if (!newest) {
-      throw new UserError("No worker has been started in this thread yet, so there are no tools. Start one with /run.");
-    }
+    if (!newest) throw new UserError(noWorkerRunning);
     const runId = newest.id;
     const callId = `by-${shortId(deliveryId ?? randomUUID(), 8)}`;
     const key = `${runId}/${callId}`;
@@ -323,7 +323,7 @@ export class RunService implements Runs {
     scheduler.wake(runId);
   }
 
-  async record(key: string): Promise<void> {
+  async recordKey(key: string): Promise<void> {
     await this.#options.store.ingest({ deliveryId: key, events: [] });
   }
 
@@ -341,7 +341,7 @@ export class RunService implements Runs {
     return runs.some(isLive) ? "live" : "ended";
   }
 
-  async status(thread: ThreadRef): Promise<RunView[]> {
+  async listRunViews(thread: ThreadRef): Promise<RunView[]> {
     const { store } = this.#options;
     const runs = (await store.runsOfThread(thread)).slice(0, maxShownRuns);
     const views = await Promise.all(runs.map(({ id }) => readView(store, id)));
@@ -353,7 +353,7 @@ export class RunService implements Runs {
     return catalog.list(openGitHub(thread));
   }
 
-  view(runId: string): Promise<RunView | undefined> {
+  findRunView(runId: string): Promise<RunView | undefined> {
     return readView(this.#options.store, runId);
   }
 

@@ -6,7 +6,12 @@ import { UnreadableDataError } from "#domain/stored-data.ts";
 import { LeaseLostError, logFieldsOf, withLease, withLogContext } from "#domain/work-context.ts";
 import type { ActiveRun } from "./active-run.ts";
 import { type AppliedEvents, applyEvents, isInterruptible } from "./apply-events.ts";
-import { type EffectHandler, type EffectHandlers, type EffectResult, Postponed } from "./effects/effect-handler.ts";
+import {
+  type EffectHandler,
+  type EffectHandlers,
+  type EffectResult,
+  PostponedError,
+} from "./effects/effect-handler.ts";
 import type { RunObserver } from "./run-observer.ts";
 import { type Effect, type EffectQueue, type RunRow, readable, type Store } from "./store/store.ts";
 import { unreadableRetryMs } from "./store/stored-rows.ts";
@@ -143,7 +148,7 @@ export class RunSession {
     return active;
   }
 
-  /** Performs later effects with the repository's present installation and name, if these have changed. */
+  /** Performs later effects with the repository's current installation and name, if these have changed. */
   async #followLocation({ origin }: RunSpec): Promise<void> {
     const active = await this.#active.catch(() => undefined);
     if (!active) return;
@@ -245,7 +250,7 @@ export class RunSession {
         await active.discardWorkspace();
         return undefined;
       }
-      if (error instanceof Postponed) {
+      if (error instanceof PostponedError) {
         await this.#postpone(effect, error);
         return undefined;
       }
@@ -329,7 +334,7 @@ export class RunSession {
       reason,
       cause,
       isCounted = false,
-    }: Pick<Postponed, "until" | "reason" | "cause"> & { isCounted?: boolean },
+    }: Pick<PostponedError, "until" | "reason" | "cause"> & { isCounted?: boolean },
   ): Promise<void> {
     const { store, showProblem, onError } = this.#host;
     const problem = reason === undefined ? undefined : { kind: "postponed" as const, reason };

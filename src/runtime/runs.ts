@@ -151,7 +151,7 @@ export interface Runs {
     pushed: { commit: string; branches: readonly string[] },
   ): Promise<({ thread: number } & ChecksReport)[]>;
   /** Ends the runs that opened this pull request. Returns false when there are none. */
-  closePullRequest(
+  pullRequestClosed(
     thread: ThreadRef,
     closed: PersonRequest & {
       merged: boolean;
@@ -160,7 +160,7 @@ export interface Runs {
     },
   ): Promise<boolean>;
   /** Continues the runs that ended when this pull request was closed without merging. */
-  reopenPullRequest(thread: ThreadRef, reopened: PersonRequest): Promise<void>;
+  pullRequestReopened(thread: ThreadRef, reopened: PersonRequest): Promise<void>;
   /**
    * Posts a request of this thread again in its current state, because somebody edited its comment. One that was altered
    * is posted in a new comment, so that only answers written from then on decide it.
@@ -171,9 +171,9 @@ export interface Runs {
   ): Promise<void>;
   /** Returns what was posted to ask for an approval, once it is known. */
   findRequest(approvalId: string): Promise<Post | undefined>;
-  openPullRequests(repository: RepositoryRef): Promise<number[]>;
+  listOpenPullRequests(repository: RepositoryRef): Promise<number[]>;
   /** Returns the numbers of the pull requests that were closed without merging, whose runs continue when they are reopened. */
-  closedPullRequests(repository: RepositoryRef): Promise<number[]>;
+  listClosedPullRequests(repository: RepositoryRef): Promise<number[]>;
   /** Asks the live runs that opened this pull request to merge its base branch. */
   requestBaseMerge(
     thread: ThreadRef,
@@ -188,7 +188,7 @@ export interface Runs {
   ): Promise<void>;
   /** Stops the thread's live runs and their children, which can be resumed. Returns the ids of the runs. */
   requestStop(thread: ThreadRef, request: RunRequest): Promise<string[]>;
-  /** Resumes the thread's stopped runs, with a message if there is one. Returns the ids of the runs. */
+  /** Resumes the thread's paused runs, with a message if there is one. Returns the ids of the runs. */
   requestResume(thread: ThreadRef, request: RunRequest & { text?: string }): Promise<string[]>;
   /** Ends the thread's live runs for good. Returns the ids of the runs. */
   requestCancel(thread: ThreadRef, request: RunRequest): Promise<string[]>;
@@ -198,7 +198,7 @@ export interface Runs {
    * Retries what the thread's newest run failed to do: its model call immediately, or its whole task if the run has
    * ended. Throws for a run that has not failed.
    */
-  retry(thread: ThreadRef, request: RunRequest & Pick<StartRequest, "origin" | "seen">): Promise<void>;
+  requestRetry(thread: ThreadRef, request: RunRequest & Pick<StartRequest, "origin" | "seen">): Promise<void>;
   /** Drops the conversation of the thread's newest live run, but not its files. Throws while the run is working. */
   clearConversation(thread: ThreadRef, request: PersonRequest): Promise<void>;
   /** Returns the model of the thread's newest live run, and the models with a known price that it may use. */
@@ -236,7 +236,7 @@ export interface Runs {
    */
   refreshReachable(where: InstallationScope, locations: readonly ReportedLocation[]): Promise<void>;
   /** Records a key for a month, across restarts. */
-  record(key: string): Promise<void>;
+  recordKey(key: string): Promise<void>;
   hasRecorded(key: string): Promise<boolean>;
   /**
    * Returns the state of the thread's runs. Cheap enough to call for every comment. `isOpen`: what happened in the thread
@@ -245,9 +245,9 @@ export interface Runs {
    */
   threadActivity(thread: ThreadRef, options?: { isOpen?: boolean }): Promise<"none" | "ended" | "live">;
   /** Returns the thread's root runs, newest first, with their children. */
-  status(thread: ThreadRef): Promise<RunView[]>;
+  listRunViews(thread: ThreadRef): Promise<RunView[]>;
   pendingApprovals(thread: ThreadRef): Promise<Approval[]>;
   /** Returns the workers that can be started in this repository. */
   listWorkers(thread: ThreadRef): Promise<{ name: string; description?: string }[]>;
-  view(runId: string): Promise<RunView | undefined>;
+  findRunView(runId: string): Promise<RunView | undefined>;
 }

@@ -34,8 +34,8 @@ interface PushTarget extends Pick<PushRequest, "branch" | "expectedTip" | "signa
 }
 
 /** Someone else has pushed to the branch. */
-export class BranchMoved extends UserError {
-  override readonly name = "BranchMoved";
+export class BranchMovedError extends UserError {
+  override readonly name = "BranchMovedError";
 }
 
 /**
@@ -91,7 +91,7 @@ function branchMoved(
   }
   if (!expectedTip)
     return new UserError(`The branch ${branch} already exists in ${name}, at ${tip.slice(0, 10)}. ${change}`);
-  return new BranchMoved(
+  return new BranchMovedError(
     `The branch ${branch} of ${name} moved to ${tip.slice(0, 10)} because someone else pushed to it. ${change}`,
   );
 }

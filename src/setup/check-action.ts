@@ -81,7 +81,7 @@ function checkAwaited({ on }: Workflow, names: readonly string[]): DoctorCheck {
   const awaited = on.workflow_run?.workflows ?? [];
   const others = names.filter((other) => !awaited.includes(other));
   if (others.length === 0) return { name, status: "ok", detail: "The results of every workflow reach the workers." };
-  const detail = `Workers do not learn when ${others.join(", ")} ends.`;
+  const detail = `Workers are not notified when ${others.join(", ")} completes.`;
   return warning(name, detail, `Add the name under workflow_run in ${actionWorkflowPath}.`);
 }
 
@@ -115,7 +115,7 @@ async function* checkSettings(
   const permissions = await ask("GET /repos/{owner}/{repo}/actions/permissions/workflow");
   const setting = PullRequestSetting.safeParse(permissions.data).data;
   if (!setting) {
-    const detail = `It is not known whether jobs may open pull requests here: checking requires the token of an administrator in GITHUB_TOKEN.`;
+    const detail = `Could not check whether jobs may open pull requests here: checking requires the token of an administrator in GITHUB_TOKEN.`;
     yield warning(name, detail, settingFix);
   } else if (setting.can_approve_pull_request_reviews) {
     yield { name, status: "ok", detail: "Jobs may open pull requests." };
@@ -127,7 +127,7 @@ async function* checkSettings(
     const { status } = await ask(`GET /repos/{owner}/{repo}/actions/secrets/${secret}`);
     if (status === 200) yield { name: "Secret", status: "ok", detail: `${secret} is set.` };
     else {
-      const detail = status === 404 ? `${secret} is not set.` : `It is not known whether ${secret} is set.`;
+      const detail = status === 404 ? `${secret} is not set.` : `Could not check whether ${secret} is set.`;
       const fix = `Add it under Settings → Secrets and variables → Actions.`;
       yield { name: "Secret", status: status === 404 ? "problem" : "warning", detail, fix };
     }

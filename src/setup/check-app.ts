@@ -139,7 +139,7 @@ const Installation = z.object({
   suspended_at: z.string().nullish(),
 });
 
-/** Yields the number of installations, and each that is suspended or has not accepted the App's present permissions. */
+/** Yields the number of installations, and each that is suspended or has not accepted the App's current permissions. */
 async function* checkInstallations(client: AppClient, app: AppInfo): AsyncGenerator<DoctorCheck> {
   const name = "Installations";
   const answer = await ask(client, "GET /app/installations", { per_page: 100 });
@@ -265,9 +265,9 @@ async function checkSignIn({ client_id: ownClient }: AppInfo, { page, github }: 
     });
     if ([401, 403].includes(status)) return failure(name, "GitHub does not accept GITHUB_CLIENT_SECRET.", fix);
     if ([404, 422].includes(status)) return ok(name, "GitHub accepts the client and its secret.");
-    return warning(name, `It is not known whether people can sign in: GitHub answers ${status}.`);
+    return warning(name, `Could not check whether people can sign in: GitHub answers ${status}.`);
   } catch (error) {
-    return warning(name, `It is not known whether people can sign in: ${reasonOf(error)}`);
+    return warning(name, `Could not check whether people can sign in: ${reasonOf(error)}`);
   }
 }
 

@@ -7,7 +7,7 @@ import {
   type MetricProducer,
 } from "@opentelemetry/sdk-metrics";
 import { OutageError } from "#domain/errors.ts";
-import { Postponed } from "#runtime/effects/effect-handler.ts";
+import { PostponedError } from "#runtime/effects/effect-handler.ts";
 
 /** The definition of a metric for Prometheus and OpenTelemetry. */
 export interface MetricDefinition {
@@ -250,6 +250,7 @@ function definitions(): [MetricName, MetricDefinition][] {
 /** Names the outcome of an attempt at an effect that threw. */
 export function attemptOutcome(error: unknown, signal: AbortSignal): "interrupted" | "postponed" | "failed" {
   if (signal.aborted) return "interrupted";
-  if (error instanceof Postponed || (error instanceof OutageError && error.retryAt !== undefined)) return "postponed";
+  if (error instanceof PostponedError || (error instanceof OutageError && error.retryAt !== undefined))
+    return "postponed";
   return "failed";
 }

@@ -74,7 +74,7 @@ function headOf({ summary }: { summary?: string | undefined }, otherwise: string
 }
 
 function renderTerminal({ content, exitCode }: Extract<WellKnownResultValue, { kind: "terminal" }>, style: Style) {
-  // If colours are off, remove those of the command, too.
+  // If colors are off, remove those of the command, too.
   const isColoured = style("bold", "x") !== "x";
   const lines = content.replace(/\n$/, "").split("\n");
   const shown = lines.map((line) => (isColoured ? `${visibleWithColors(line)}\u001b[0m` : visible(line)));
@@ -82,11 +82,11 @@ function renderTerminal({ content, exitCode }: Extract<WellKnownResultValue, { k
 }
 
 const marks = { pending: "[ ]", in_progress: "[◐]", completed: "[✓]", cancelled: "[x]" } as const;
-const colours = { pending: "gray", in_progress: "yellow", completed: "green", cancelled: "red" } as const;
+const colors = { pending: "gray", in_progress: "yellow", completed: "green", cancelled: "red" } as const;
 
 function renderTask({ content, activeForm, status }: Task, style: Style): string {
   const text = status === "in_progress" ? activeForm || content : content;
-  return style(colours[status], `${marks[status]} ${oneLine(text)}`);
+  return style(colors[status], `${marks[status]} ${oneLine(text)}`);
 }
 
 function renderCustom({ data, preview, display }: CustomResultValue, screen: Screen): string[] {
@@ -162,7 +162,7 @@ function describeDiff({
   return `${visible(path)}: ${rejected ? "not " : ""}${done}${counted}`;
 }
 
-/** Colours a line of a unified diff. */
+/** Colors a line of a unified diff. */
 export function styleDiffLine(line: string, style: Style): string {
   if (/^(\+\+\+|---|diff |index )/.test(line)) return style("bold", line);
   if (line.startsWith("@@")) return style("cyan", line);
@@ -189,18 +189,18 @@ function shorten(lines: string[], { collapsed, maxHeight = defaultHeight }: Disp
 }
 
 const maxParamsLength = 80;
-const statusColours: Record<ToolResultStatus, TextFormat> = { success: "green", error: "red", interrupted: "yellow" };
+const statusColors: Record<ToolResultStatus, TextFormat> = { success: "green", error: "red", interrupted: "yellow" };
 
 /** Formats a call as `ToolName(params)`. */
 export function describeCall({ toolName, args = {} }: Pick<ShownResult, "toolName" | "args">): string {
   return `${oneLine(toolName)}(${describeParams(args)})`;
 }
 
-/** Renders a finished call: `● ToolName(params)` in the colour of its status, and the result below it after `└>`. */
+/** Renders a finished call: `● ToolName(params)` in the color of its status, and the result below it after `└>`. */
 export function renderCall(shown: ShownResult, { details, ...screen }: Screen & { details: boolean }): string[] {
   const { value, status, error } = shown;
   const { style } = screen;
-  const renderPill = (call: ShownResult) => style(statusColours[status], `● ${describeCall(call)}`);
+  const renderPill = (call: ShownResult) => style(statusColors[status], `● ${describeCall(call)}`);
   if (status !== "success") {
     const why = status === "interrupted" ? "interrupted" : (error ?? "failed");
     return [renderPill(shown), ...branch(printableLines(why).slice(0, details ? 10 : 1))];

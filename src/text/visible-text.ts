@@ -1,7 +1,7 @@
 import { truncateLine } from "./truncate.ts";
 /**
  * Renders text so that every character is visible, for approval requests. Unlike `sanitize`, it neither removes characters
- * nor replaces them by a count: two texts that look the same are the same.
+ * nor replaces them with a count: two texts that look the same are the same.
  *
  * Escapes are written as `⟨U+202E⟩`, or by name as `⟨CR⟩`. The brackets and the wrap mark are escaped, too, so that no text
  * can imitate an escape. Runs in linear time.

@@ -189,7 +189,7 @@ function add(token: Token | undefined, character: string): Token {
   return token ? { ...token, text: token.text + character } : { text: character, literal: false };
 }
 
-/** Phones replace the two hyphens of an option by one dash. */
+/** Phones replace the two hyphens of an option with one dash. */
 function finish(token: Token): Token {
   return token.literal ? token : { ...token, text: token.text.replace(/^[—–](?=[A-Za-z])/, "--") };
 }

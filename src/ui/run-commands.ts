@@ -55,7 +55,7 @@ export const runCommands = {
   },
   clear: {
     usage: "clear",
-    help: "drops the conversation with the worker and keeps its files",
+    help: "clears the conversation but keeps the worker's changes",
     frontEnds: ["thread"],
     needsRun: true,
   },
@@ -133,3 +133,6 @@ export function parseToolCommand(line: string): ParsedCommand {
   if (!parsed) throw new UserError("A command begins with a slash, such as `/tools`.");
   return parsed;
 }
+
+/** The reply to a command in a thread where no worker runs that it could be for. */
+export const noWorkerRunning = "No worker is running in this thread. Start one with `/run fixer`.";

@@ -80,7 +80,7 @@ export async function executePageCommand(
     case "retry": {
       await assertThreadIsOpen(spec, github);
       const { commentId: _, trigger: __, ...thread } = spec.origin;
-      await runs.retry(thread, {
+      await runs.requestRetry(thread, {
         ...request,
         origin: { ...thread, requestedBy: by, requestedById: byId },
       });
@@ -133,7 +133,7 @@ async function openPullRequest(
   { spec }: PageCommand,
   { runs, github }: { runs: Runs; github: GitHub },
 ): Promise<PullRequest> {
-  const view = await runs.view(spec.id);
+  const view = await runs.findRunView(spec.id);
   if (view?.pullRequest === undefined) throw new UserError("This run has not opened a pull request yet.");
   if (view.outcome) throw new UserError("This run has already ended.");
   const pull = await github.getPullRequest(view.pullRequest);

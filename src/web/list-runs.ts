@@ -23,7 +23,7 @@ const batchSize = 100;
 const stateNames = {
   waiting: "Waiting for people",
   working: "Working",
-  stopped: "Stopped",
+  paused: "Paused",
   done: "Done",
   failed: "Failed",
   cancelled: "Cancelled",
@@ -161,8 +161,8 @@ function stateOf(phase: RunPhase): StateName {
     case "awaitingReview":
     case "awaitingMessage":
       return "waiting";
-    case "stopped":
-      return "stopped";
+    case "paused":
+      return "paused";
     case "answered":
       return "done";
     case "failed":

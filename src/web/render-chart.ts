@@ -109,7 +109,7 @@ const stateLabels: Record<RunState, string> = {
   checkingLimits: "Checking limits",
   awaitingBudget: "Waiting for a higher cost limit",
   idle: "Waiting for a message",
-  interrupted: "Stopped",
+  interrupted: "Paused",
   ended: "Ended",
 };
 
@@ -133,8 +133,8 @@ export function statusOf(run: Pick<RunNode, "outcome" | "state" | "pullRequest">
       return { label: "Cancelled", icon: "⏹️", tone: "neutral" };
     case "awaitingReview":
       return { label: "Waiting for review", icon: "👀", tone: "waiting" };
-    case "stopped":
-      return { label: "Stopped", icon: "⏸️", tone: "neutral" };
+    case "paused":
+      return { label: "Paused", icon: "⏸️", tone: "neutral" };
     case "awaitingBudget":
       return { label: "Cost limit reached", icon: "💰", tone: "waiting" };
     case "awaitingMessage":

@@ -124,7 +124,7 @@ function contentOf(event: RunEvent, context: EntryContext): Entry | undefined {
     case "pull_request.reopened":
       return { kind: "person", who: html`<b>${event.by}</b> reopened #${event.number}` };
     case "run.stop":
-      return { kind: "person", who: html`⏸️ <b>${event.by}</b> stopped the run${describeChannel(event.via)}` };
+      return { kind: "person", who: html`⏸️ <b>${event.by}</b> paused the run${describeChannel(event.via)}` };
     case "run.resume":
       return { kind: "person", who: html`▶️ <b>${event.by}</b> resumed the run${describeChannel(event.via)}` };
     case "run.cancel":

@@ -208,12 +208,12 @@ function renderCommands({ outcome, state, pullRequest }: RunNode, { viewer, path
   const raise =
     state === "awaitingBudget" &&
     html`<form method="post" action="${path}/approve">${key}<label for="raise">Raise the cost limit by (US dollars)</label><input id="raise" name="raise" inputmode="decimal" value="1" maxlength="10" required><button class="primary">Raise the limit</button></form>`;
-  const isStopped = state === "interrupted";
-  const label = isStopped ? "Resume with instructions (optional)" : "Message the worker";
-  return html`${raise}${state === "retrying" && renderRetry(viewer.formKey, path)}<form method="post" action="${path}/${isStopped ? "resume" : "say"}">${key}
-<label for="text">${label}</label><textarea id="text" name="text" rows="2" maxlength="20000" ${isStopped ? "" : html`required`}></textarea>
-<button class="primary">${isStopped ? "Resume" : "Send"}</button></form>
-${!isStopped && html`<form method="post" action="${path}/stop">${key}<button>Stop</button> <span class="small">Pauses all workers in this thread; you can resume them.</span></form>`}
+  const isPaused = state === "interrupted";
+  const label = isPaused ? "Resume with instructions (optional)" : "Message the worker";
+  return html`${raise}${state === "retrying" && renderRetry(viewer.formKey, path)}<form method="post" action="${path}/${isPaused ? "resume" : "say"}">${key}
+<label for="text">${label}</label><textarea id="text" name="text" rows="2" maxlength="20000" ${isPaused ? "" : html`required`}></textarea>
+<button class="primary">${isPaused ? "Resume" : "Send"}</button></form>
+${!isPaused && html`<form method="post" action="${path}/stop">${key}<button>Stop</button> <span class="small">Pauses all workers in this thread; you can resume them.</span></form>`}
 ${
   pullRequest !== undefined &&
   html`<form method="post" action="${path}/update">${key}<button>Merge the base branch</button> <span class="small">Asks the worker to merge it into #${pullRequest}.</span></form>

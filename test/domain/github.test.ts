@@ -10,7 +10,7 @@ import {
 import {
   type Account,
   canWrite,
-  GitHubRefusal,
+  GitHubRefusalError,
   hasPermission,
   isSameAccount,
   type Permission,
@@ -95,7 +95,7 @@ test("errors keep their cause and their details", () => {
 
   expect(new OutageError("Down.", { cause, retryAt: 5 })).toMatchObject({ message: "Down.", cause, retryAt: 5 });
   expect(new OutageError("Down.").retryAt).toBeUndefined();
-  expect(new GitHubRefusal("No.", { status: 403, cause })).toMatchObject({ message: "No.", cause, status: 403 });
+  expect(new GitHubRefusalError("No.", { status: 403, cause })).toMatchObject({ message: "No.", cause, status: 403 });
   expect(new InvalidFileError("No.", [{ message: "x" }], { cause })).toMatchObject({
     problems: [{ message: "x" }],
     cause,

@@ -59,7 +59,7 @@ const stored = JSON.parse(second.entry) as LedgerEntry;
 test.each([
   ["an entry that is left out", third, "Entry 2 is missing."],
   ["an entry that is repeated", first, "Entry 2 is missing."],
-  ["a changed text", { ...second, entry: second.entry.replace("ada", "eve") }, "Entry 2 does not have its hash."],
+  ["a changed text", { ...second, entry: second.entry.replace("ada", "eve") }, "Entry 2 does not match its hash."],
   ["something else than JSON", forged("no"), "Entry 2 cannot be read."],
   ["another format", forged({ ...stored, version: 2 }), "Entry 2 cannot be read."],
   ["an unknown kind", forged({ ...stored, kind: "forged" }), "Entry 2 cannot be read."],

@@ -43,7 +43,7 @@ test.each<[RunState, RunPhase]>([
   ["awaitingChild", "awaitingChild"],
   ["awaitingBudget", "awaitingBudget"],
   ["idle", "awaitingMessage"],
-  ["interrupted", "stopped"],
+  ["interrupted", "paused"],
 ])("the phase of a run that is %s is %s", (state, phase) => {
   expect(phaseOf({ state })).toBe(phase);
   expect(phaseOf({ state, outcome: { kind: "cancelled" } })).toBe("cancelled");

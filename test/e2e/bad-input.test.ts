@@ -172,7 +172,7 @@ describe.concurrent("unusual issues", () => {
     await botComment(/Which one\?/);
 
     forge.github.as("maintainer").close(issue.number);
-    await botComment(/is stopped/);
+    await botComment(/is paused/);
     await botComment(/Withdrawn[\s\S]*Which one\?/);
     comment("/run fixer");
 
@@ -246,7 +246,7 @@ describe.concurrent("answers to a worker", () => {
     const otherId = approvalIdIn(await other.botComment(/asks for approval/));
 
     one.comment(`/approve ${otherId}`);
-    expect((await one.botComment(/There is no approval/)).body).toContain(`\`/approve ${id}\``);
+    expect((await one.botComment(/There is no request/)).body).toContain(`\`/approve ${id}\``);
     one.comment("/approve zzzz9");
     await one.botComment(/zzzz9/);
     one.comment(`/approve ${id}`);
@@ -316,7 +316,7 @@ describe.concurrent("answers to a worker", () => {
 
     comment("/stop");
 
-    const request = await botComment(/Withdrawn: the run was stopped/);
+    const request = await botComment(/Withdrawn: the run was paused or has ended/);
     expect(request.id).toBe(id);
     expect(request.body).not.toContain("/approve");
   });
@@ -332,9 +332,9 @@ describe.concurrent("answers to a worker", () => {
     await botComment(/Red or blue\?/);
 
     comment("/stop");
-    await botComment(/is stopped/);
+    await botComment(/is paused/);
     comment("/status");
-    await botComment(/is stopped[\s\S]*golem-forge:reply/);
+    await botComment(/is paused[\s\S]*golem-forge:reply/);
     await botComment(/^### ⏹️ Withdrawn[\s\S]*Red or blue\?/);
     comment("/resume take the blue one");
     await botComment(/Light or dark\?/);
@@ -349,7 +349,7 @@ describe.concurrent("answers to a worker", () => {
 
   test.each([
     ["locked", 403, "Unable to create comment because issue is locked.", /issue is locked/],
-    ["converted to a discussion, moved or deleted", 404, "Not Found", /cannot find this/],
+    ["converted to a discussion, moved or deleted", 404, "Not Found", /cannot find \/issues/],
   ])(
     "a worker that cannot ask because the issue is %s stops, says why, and asks again when it is resumed",
     async (...row) => {
@@ -368,7 +368,7 @@ describe.concurrent("answers to a worker", () => {
       });
       comment("/run fixer");
 
-      const stopped = await botComment(/\*\*fixer\*\* is stopped/);
+      const stopped = await botComment(/\*\*fixer\*\* is paused/);
       expect(stopped.body).toMatch(why);
       expect(stopped.body).toContain("The request of fixer could not be posted.");
       expect(refused).toBe(1);
@@ -379,26 +379,31 @@ describe.concurrent("answers to a worker", () => {
       comment("Blue.");
       await botComment(/Painted\./);
       await until(
-        ({ comments }) => comments.every(({ body }) => !/is stopped/.test(body)) || undefined,
+        ({ comments }) => comments.every(({ body }) => !/is paused/.test(body)) || undefined,
         "a status that is no longer stopped",
       );
     },
   );
 
   test("/cancel ends the run, and commands without a run say what is available", async () => {
-    const { comment, botComment } = forge.open({
+    const { comment, botComment, until } = forge.open({
       title: "Cancelled",
       script: byTurn(call("ask_user", { question: "Go on?" })),
     });
 
     comment("/status");
-    await botComment(/Nothing has been started/);
-    comment("/stop");
-    await botComment(/No worker is running/);
+    await botComment(/No worker is running.*`\/help` lists the workers/);
     comment("/approve");
     await botComment(/Nothing in this thread is waiting/);
-    comment("/resume");
-    await botComment(/No worker is stopped here/);
+    for (const [index, command] of ["/stop", "/resume"].entries()) {
+      comment(command);
+      await until(
+        ({ comments }) =>
+          comments.filter(({ body }) => /Start one with `\/run fixer`\.$/m.test(body)).length === index + 1 ||
+          undefined,
+        `a reply to ${command}`,
+      );
+    }
     comment("/help");
     await botComment(/\| `\/cancel` \|/);
     comment("/run");

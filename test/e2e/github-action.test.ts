@@ -32,6 +32,6 @@ test("without the model's key, the job says which secret is missing", async () =
   await expect.poll(() => runner.finished.length).toBe(1);
   expect(runner.finished[0]).toMatchObject({
     exitCode: 2,
-    output: expect.stringContaining("No key of a model is set"),
+    output: expect.stringContaining("No model API key is set"),
   });
 });

@@ -144,7 +144,7 @@ describe.concurrent("a model that", () => {
     await asked;
 
     comment("/stop");
-    await botComment(/\*\*fixer\*\* is stopped/);
+    await botComment(/\*\*fixer\*\* is paused/);
     comment("/resume");
 
     await botComment(/Finished thinking\./);

@@ -69,7 +69,7 @@ describe.skipIf(!postgresPrograms)("two replicas over one PostgreSQL database", 
 
     comment("/stop");
 
-    await botComment(/\*\*fixer\*\* is stopped/);
+    await botComment(/\*\*fixer\*\* is paused/);
     comment("/resume");
     await botComment(/Finished thinking\./);
   });

@@ -84,7 +84,7 @@ describe.concurrent("a waiting run", () => {
     await forge.github.createRepository({ ...forgeRepository, name: "renamed" });
     forge.github.as("visitor", "playground/renamed").openIssue({ title: "An impostor" });
     commentIn("playground/renamed", number, `/approve ${approvalIdIn(asked)}`);
-    await botCommentIn("playground/renamed", number, /There is no approval/);
+    await botCommentIn("playground/renamed", number, /There is no request/);
     commentIn("playground/anew", number, `/approve ${approvalIdIn(asked)}`);
     await botCommentIn("playground/anew", number, /Fixed\./);
 
@@ -103,7 +103,7 @@ describe.concurrent("a waiting run", () => {
     await botCommentIn(
       there,
       number,
-      /is stopped[\s\S]*(transferred from playground\/transferred to elsewhere|removed from this repository)/,
+      /is paused[\s\S]*(transferred from playground\/transferred to elsewhere|removed from this repository)/,
     );
     commentIn(there, number, `/approve ${approvalIdIn(asked)}`);
     await botCommentIn(there, number, /is no longer needed/);
@@ -180,7 +180,7 @@ test.each([
     leave();
     await forge.github.deliveriesSettled();
     comeBack();
-    expect((await botComment(/is stopped/)).body).toMatch(reason);
+    expect((await botComment(/is paused/)).body).toMatch(reason);
     comment("/resume");
     await until(
       ({ comments }) =>

@@ -86,7 +86,7 @@ test("commands for a run are left to other bots where no worker was started", as
     story.comment(command);
   }
   story.comment("/status");
-  await story.botComment(/Nothing has been started in this thread yet/);
+  await story.botComment(/No worker is running in this thread/);
 
   expect(await story.comments()).toHaveLength(1);
 });
@@ -132,7 +132,7 @@ test("/clear drops the conversation of a paused run and keeps its files", async 
   story.comment("/clear");
   await story.botComment(/is in the middle of its work/);
   story.comment("/stop");
-  await story.botComment(/\*\*fixer\*\* is stopped/);
+  await story.botComment(/\*\*fixer\*\* is paused/);
 
   story.comment("/clear");
   await story.botComment(/The conversation was cleared/);
@@ -172,7 +172,7 @@ test("a run that is stopped while the repository is being opened continues after
   story.comment("/run fixer");
   await story.botComment(/Opening the repository/);
   story.comment("/stop");
-  await story.botComment(/\*\*fixer\*\* is stopped/);
+  await story.botComment(/\*\*fixer\*\* is paused/);
   stopHolding();
   release(undefined);
 

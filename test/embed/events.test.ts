@@ -93,7 +93,7 @@ describe("a user interface on the bus", () => {
   test("answers questions of the worker", async () => {
     const { bus, of } = recordedBus();
     bus.on("inputPrompt", ({ requestId }) => bus.emit("userInput", { requestId, content: "blue" }));
-    const ask = { calls: [{ name: "ask_user", args: { question: "Which colour?", options: ["blue", "red"] } }] };
+    const ask = { calls: [{ name: "ask_user", args: { question: "Which color?", options: ["blue", "red"] } }] };
     const asking = { ...aWorker, toolsets: { ask: {} } };
     const { runtime, models } = await embedded([ask, "Blue."], { worker: asking, bus });
     const silent = await embedded([ask, "Any."], { worker: asking });
@@ -101,7 +101,7 @@ describe("a user interface on the bus", () => {
     await runtime.run("Paint");
     await silent.runtime.run("Paint");
 
-    expect(of("inputPrompt")).toMatchObject([{ prompt: "Which colour?\n- blue\n- red\n> " }]);
+    expect(of("inputPrompt")).toMatchObject([{ prompt: "Which color?\n- blue\n- red\n> " }]);
     expect(resultsIn(models.requests[1])[0]).toContain("answered: blue");
     expect(resultsIn(silent.models.requests[1])[0]).toContain("so nobody can answer");
   });

@@ -268,7 +268,9 @@ describe("the options of a runtime", () => {
     const below = new WorkerRuntime({ worker: aWorker, depth: 2 });
 
     expect([root.getDepth(), root.isRoot(), below.getDepth(), below.isRoot()]).toEqual([0, true, 2, false]);
-    expect(() => new WorkerRuntime({ worker: aWorker, depth: -1 })).toThrow(/depth is a whole number/);
+    expect(() => new WorkerRuntime({ worker: aWorker, depth: -1 })).toThrow(
+      /depth must be a whole number of at least 0/,
+    );
   });
 
   test("tools are offered to those who may call them", async () => {

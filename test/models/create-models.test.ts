@@ -7,7 +7,7 @@ import { z } from "zod";
 import type { NamedTool } from "#domain/tool.ts";
 import type { CallTimeouts } from "#models/call-timeouts.ts";
 import { createModels } from "#models/create-models.ts";
-import { type ModelAnswer, ModelFailure, type ModelRequest, type Models } from "#models/models.ts";
+import { type ModelAnswer, ModelFailureError, type ModelRequest, type Models } from "#models/models.ts";
 import { type ModelReply, type ModelServer, startModelServer, turnOf } from "#playground/model/model-server.ts";
 
 const open: ModelServer[] = [];
@@ -49,9 +49,9 @@ async function world(script: Script, settings: Partial<CallTimeouts> & { apiKey?
   open.push(server);
   const models = modelsAt(server.url, settings);
   const ask = (changes: Partial<ModelRequest> = {}): Promise<ModelAnswer> => models.call(request(changes));
-  const failure = async (changes: Partial<ModelRequest> = {}): Promise<ModelFailure> => {
+  const failure = async (changes: Partial<ModelRequest> = {}): Promise<ModelFailureError> => {
     const error: unknown = await ask(changes).catch((reason: unknown) => reason);
-    if (!(error instanceof ModelFailure)) throw new Error(`No ModelFailure but ${String(error)}`);
+    if (!(error instanceof ModelFailureError)) throw new Error(`No ModelFailureError but ${String(error)}`);
     return error;
   };
   return { server, ask, failure };

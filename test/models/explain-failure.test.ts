@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { explainFailure } from "#models/explain-failure.ts";
-import { ModelFailure } from "#models/models.ts";
+import { ModelFailureError } from "#models/models.ts";
 import { providers } from "#models/providers.ts";
 
 const secret = "a-key-that-must-not-leak";
@@ -47,8 +47,8 @@ test("two refused addresses of one host give one sentence", () => {
   expect(failure.message).toContain("models.example:8443 refused the connection");
 });
 
-test("a ModelFailure is returned unchanged", () => {
-  const failure = new ModelFailure("It is Sunday.", { retryable: true, retryAfterMs: 5 });
+test("a ModelFailureError is returned unchanged", () => {
+  const failure = new ModelFailureError("It is Sunday.", { retryable: true, retryAfterMs: 5 });
 
   expect(explain(failure)).toBe(failure);
 });

@@ -5,7 +5,7 @@ import { z } from "zod";
 import type { Config } from "#config/config.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { createModels } from "#models/create-models.ts";
-import { ModelFailure, type ModelRequest } from "#models/models.ts";
+import { ModelFailureError, type ModelRequest } from "#models/models.ts";
 import { providerServer } from "../support/provider-server.ts";
 
 const { use, streaming } = providerServer();
@@ -38,9 +38,9 @@ function ask(model: string, changes: Partial<ModelRequest> & { config?: Config["
   });
 }
 
-async function failureOf(answer: Promise<unknown>): Promise<ModelFailure> {
+async function failureOf(answer: Promise<unknown>): Promise<ModelFailureError> {
   const error = await answer.catch((reason: unknown) => reason);
-  if (!(error instanceof ModelFailure)) throw new Error(`No ModelFailure but ${String(error)}`);
+  if (!(error instanceof ModelFailureError)) throw new Error(`No ModelFailureError but ${String(error)}`);
   return error;
 }
 

@@ -56,7 +56,7 @@ test("it says first that it is a scripted model and why", async () => {
   expect(messages[1]?.content).toMatch(/^I am a scripted model: no API key is configured/);
 });
 
-test("it reads, plans, edits, reviews, proposes a pull request and summarises the result", async () => {
+test("it reads, plans, edits, reviews, proposes a pull request and summarizes the result", async () => {
   const { calls, text } = await converse({ answer: () => opened });
 
   expect(new Set(calls.map(({ name }) => name))).toEqual(new Set(everyTool));
@@ -108,7 +108,7 @@ describe("running the tests", () => {
       "no OS sandbox (it needs Linux, and this is darwin)",
     ],
     [JSON.stringify({ error: "unavailable: no OS sandbox" }), "no OS sandbox"],
-    ["There is no test runner I know in the repository.", "There is no test runner I know in the repository"],
+    ["No supported test runner was found in the repository.", "No supported test runner was found in the repository"],
     [
       "node --test: 2 passed, 0 failed. Killed after 60 s: it did not end within its timeout.",
       "node --test: 2 passed, 0 failed. Killed after 60 s: it did not end within its timeout",

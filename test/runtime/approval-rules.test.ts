@@ -165,7 +165,7 @@ describe("people are compared by id", () => {
     expect((await evaluate({ settings: "approvers: [2]" }, [person("mia")])).isMet).toBe(false);
   });
 
-  test("the requester is recognised under another login", async () => {
+  test("the requester is recognized under another login", async () => {
     const [problem] = (await evaluate({ settings: "second_person: true" }, [{ login: "lovelace", id: 1 }])).problems;
 
     expect(problem).toContain("requires approval by a second person");

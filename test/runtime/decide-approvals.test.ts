@@ -92,7 +92,7 @@ test("a delivery that was interrupted after some decisions continues with the ot
 
 describe("the target", () => {
   test.each([
-    ["the id of no approval", { target: "zz" }, "There is no approval zz in this thread."],
+    ["the id of no approval", { target: "zz" }, "There is no request zz in this thread."],
     ["nothing, with several pending", {}, "Several requests are waiting."],
     ["changed arguments for several", { target: "all", changedArgs: {} }, "apply to one approval only"],
     ["an id, in a comment older than the request", { target: "a1", commentId: 10 }, "was posted after your comment"],
@@ -163,7 +163,7 @@ test.each([
   ["used", "a1 was already approved by @ada."],
   ["denied", "a1 was already denied by @ada."],
   ["expired", "a1 expired before anyone answered."],
-  ["withdrawn", "a1 is no longer needed: its run was stopped."],
+  ["withdrawn", "a1 is no longer needed: its run was paused or has ended."],
   ["revoked", "a1 was revoked by @tom."],
 ] as const)("a request that is %s already is not decided again", async (status, message) => {
   const revoked = { by: "tom", at: 1 };
@@ -322,7 +322,7 @@ test("an answer to a request that has been removed decides nothing", async () =>
   const { decide, store, events } = await approvalWorld(["a1"]);
   vi.spyOn(store, "findApproval").mockResolvedValueOnce(undefined);
 
-  await expect(decide({ target: "a1" })).rejects.toThrow("There is no approval a1.");
+  await expect(decide({ target: "a1" })).rejects.toThrow("There is no request a1 in this thread.");
   expect(await events()).toEqual([]);
 });
 
@@ -363,7 +363,7 @@ test("without open requests are answered with a comment that says so", async () 
 
   await expect(decide({})).rejects.toThrow("Nothing in this thread is waiting for approval.");
   await expect(decide({ target: "zz" })).rejects.toThrow(
-    "There is no approval zz in this thread. Nothing is waiting for approval.",
+    "There is no request zz in this thread. Nothing is waiting for approval.",
   );
 });
 
@@ -404,7 +404,7 @@ describe("a revocation", () => {
   });
 
   test.each([
-    ["pending", "You have not approved a1."],
+    ["pending", "a1 has not been approved."],
     ["used", "It is too late to revoke a1"],
     ["revoked", "a1 has been revoked already."],
     ["denied", "a1 was denied by @ada"],
@@ -420,7 +420,7 @@ describe("a revocation", () => {
     const { options } = await approvalWorld(["a1"]);
 
     await expect(revokeApproval(options, thread, { ...revocation, target: "zz" })).rejects.toThrow(
-      "There is no approval zz in this thread.",
+      "There is no request zz in this thread.",
     );
   });
 });

@@ -40,7 +40,7 @@ describe("a tool that a person calls", () => {
     expect(await github.git("show", `golem/7-${id}:new.js`)).toBe("export const two = 2;\n");
     expect(shown.filter(({ kind }) => kind === "tool")).toHaveLength(2);
     expect((await store.log(id)).filter(({ event }) => event.type === "tool.invoked")).toHaveLength(1);
-    const view = await runs.view(id);
+    const view = await runs.findRunView(id);
     expect(view?.outcome).toEqual({ kind: "answered", text: "Written." });
     expect(view?.log.at(-1)).toMatch(/^@ada ran git_push: Pushed [0-9a-f]{7} to golem\/7-/);
   });
@@ -86,7 +86,7 @@ describe("a tool that a person calls", () => {
       kind: "refused",
       message: expect.stringContaining("This run can only push to its own branch"),
     });
-    expect((await runs.view(id))?.log.at(-1)).not.toContain("git_push");
+    expect((await runs.findRunView(id))?.log.at(-1)).not.toContain("git_push");
   });
 
   test("waits for a thinking model, says so at once, and shows its result in the same comment", async () => {
@@ -143,7 +143,7 @@ test("a command in a thread without runs is refused", async () => {
   const { runs } = await world({ script: turns() });
 
   await expect(runs.runToolCommand(origin, { by: "ada", command: parseToolCommand("/tool git_push") })).rejects.toThrow(
-    "No worker has been started",
+    "No worker is running in this thread",
   );
 });
 

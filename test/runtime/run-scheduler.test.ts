@@ -5,7 +5,7 @@ import type { RunEvent } from "#domain/events.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import { confirmLease } from "#domain/work-context.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
-import { type EffectHandler, type EffectHandlers, Postponed } from "#runtime/effects/effect-handler.ts";
+import { type EffectHandler, type EffectHandlers, PostponedError } from "#runtime/effects/effect-handler.ts";
 import { combineObservers } from "#runtime/run-observer.ts";
 import { RunScheduler } from "#runtime/run-scheduler.ts";
 import type { RuntimeEffect } from "#runtime/runtime-effect.ts";
@@ -258,7 +258,7 @@ describe("an effect that is postponed", () => {
     const cause = new Error("GitHub is down.");
     const { start, store, clock, scheduler, errors, performed } = schedulerWorld({
       "tool.execute": async () => {
-        throw new Postponed(clock.now + 30_000, { reason: "GitHub did not answer.", cause });
+        throw new PostponedError(clock.now + 30_000, { reason: "GitHub did not answer.", cause });
       },
     });
 
@@ -282,7 +282,7 @@ test("the same reason is shown again once something of the run was performed in 
     "tool.execute": async ({ key }) => {
       attempts.push(key);
       if (attempts.filter((other) => other === key).length > 1) return {};
-      throw new Postponed(clock.now + 30_000, { reason: "GitHub did not answer.", cause: new Error(key) });
+      throw new PostponedError(clock.now + 30_000, { reason: "GitHub did not answer.", cause: new Error(key) });
     },
   });
   const request = { kind: "tool.execute" as const, callId: "c" };
@@ -603,7 +603,7 @@ describe("a run that waits for its turn", () => {
   });
 
   test("shows its status later if it was shown just now, or could not be", async () => {
-    const later = await showWaiting(new Postponed(1_500));
+    const later = await showWaiting(new PostponedError(1_500));
     const failed = await showWaiting(new Error("Bad gateway."));
 
     expect([later.shown, later.dueAt]).toEqual([undefined, 1_500]);

@@ -272,7 +272,7 @@ test("an approval cannot be decided in another thread", async () => {
 
   await expect(
     runs.decideApprovals({ ...origin, thread: 8 }, { by: "ada", target: id, approve: true }),
-  ).rejects.toThrow("There is no approval");
+  ).rejects.toThrow("There is no request");
 });
 
 test("a run ends at its limit and says which", async () => {
@@ -395,7 +395,7 @@ describe("stop", () => {
     await waitUntilShown(({ view }) => view.state === "interrupted");
 
     await expect(runs.decideApprovals(origin, { by: "ada", target: id, approve: true })).rejects.toThrow(
-      "its run was stopped",
+      "its run was paused",
     );
     expect(await github.pulls()).toEqual([]);
   });
@@ -403,7 +403,7 @@ describe("stop", () => {
   test("is refused when no worker is running", async () => {
     const { runs } = await world({ script: turns() });
 
-    await expect(runs.requestStop(origin, { by: "ada" })).rejects.toThrow("No worker is running here.");
+    await expect(runs.requestStop(origin, { by: "ada" })).rejects.toThrow("No worker is running in this thread.");
   });
 });
 
@@ -521,7 +521,7 @@ describe("a worker called by another one", () => {
     await runs.requestCancel(origin, { by: "ada" });
     await runtime.idle();
 
-    const view = await runs.view(id);
+    const view = await runs.findRunView(id);
     expect(view?.outcome).toEqual({ kind: "cancelled", by: "ada" });
     expect(view?.children[0]?.outcome?.kind).toBe("cancelled");
   });
@@ -704,7 +704,7 @@ describe("a repository", () => {
     expect(view.activity).toContain("transferred from octopus/sums to ada/sums");
     expect(view.spec.origin).toMatchObject({ owner: "ada", installationId: moved.installationId });
     await expect(runs.decideApprovals(numbered, { by: "ada", target: id, approve: true })).rejects.toThrow(
-      "its run was stopped",
+      "its run was paused",
     );
     expect(github.hub.repository().threads.size).toBe(7);
 

@@ -39,15 +39,15 @@ test("a review and a comment right after a pull request was closed and reopened 
   const pull = { ...issue, thread: opened.view.pullRequest ?? 0 };
   const review = { id: 1, state: "changes_requested", body: "Say more." };
 
-  await runs.closePullRequest(pull, { by: "ada", merged: false, commit: undefined });
+  await runs.pullRequestClosed(pull, { by: "ada", merged: false, commit: undefined });
   await made.waitUntilShown(({ kind, view: { state } }) => kind === "outcome" && state === "ended");
   expect(await runs.threadActivity(pull)).toBe("ended");
   expect(await runs.threadActivity(pull, { isOpen: true })).toBe("live");
   expect(await runs.threadActivity(issue, { isOpen: true })).toBe("ended");
   expect(await runs.deliverReview(pull, { by: "ada", review })).toBe(true);
-  await runs.reopenPullRequest(pull, { by: "ada" });
-  await runs.closePullRequest(pull, { by: "ada", merged: false, commit: undefined });
-  await runs.reopenPullRequest(pull, { by: "ada" });
+  await runs.pullRequestReopened(pull, { by: "ada" });
+  await runs.pullRequestClosed(pull, { by: "ada", merged: false, commit: undefined });
+  await runs.pullRequestReopened(pull, { by: "ada" });
   expect(await runs.deliverMessage(pull, { by: "ada", text: "And hurry." })).toBe(true);
 
   const read = () => JSON.stringify(model.requests.at(-1)?.messages);

@@ -44,7 +44,7 @@ test("a run whose state a newer release has written is shown as stopped, and con
   const view = await stopped();
   await runtime.idle();
 
-  expect(view.activity).toMatch(/^Stopped\. The state of the run was stored by a newer release of Golem Forge/);
+  expect(view.activity).toMatch(/^Paused\. The state of the run was stored by a newer release of Golem Forge/);
   expect(view.spec).toMatchObject({ id, worker: { name: "fixer" } });
   expect(errors).toEqual([expect.any(UnreadableDataError)]);
   expect(model.requests).toHaveLength(1);
@@ -74,7 +74,7 @@ test("a run with an event of a newer release is shown as stopped, and nothing of
 
   wake();
 
-  expect((await stopped()).activity).toMatch(/^Stopped\. Event 900 was stored by a newer release/);
+  expect((await stopped()).activity).toMatch(/^Paused\. Event 900 was stored by a newer release/);
   await runtime.idle();
   expect(model.requests).toHaveLength(1);
   expect(errors).toEqual([expect.any(UnreadableDataError)]);

@@ -49,7 +49,7 @@ describe("the output of a command is posted", () => {
       url: [...canary].map((letter) => (/\w/.test(letter) ? letter : encodeURIComponent(letter))).join(""),
       backwards: [...canary].reverse().join(""),
       hidden: [...canary].join("\u200B"),
-      coloured: `${canary.slice(0, 10)}\u001B[31m${canary.slice(10)}`,
+      colored: `${canary.slice(0, 10)}\u001B[31m${canary.slice(10)}`,
     };
 
     const { comment } = await shown('for f in *; do echo "$f: x$(cat $f)x"; done', files);

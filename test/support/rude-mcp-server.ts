@@ -32,7 +32,7 @@ const answer = (id: unknown, text: string) => ({
   result: { content: [{ type: "text", text }] },
 });
 
-const behaviours: Record<string, (id: number) => void> = {
+const behaviors: Record<string, (id: number) => void> = {
   noise: (id) => {
     process.stdout.write("debug: about to answer\n");
     write(answer(id, "noise"));
@@ -87,6 +87,6 @@ createInterface({ input: process.stdin }).on("line", (line) => {
     const serverInfo = { name: "rude", version: "1.0.0" };
     write({ jsonrpc: "2.0", id, result: { protocolVersion: "2025-06-18", capabilities: { tools: {} }, serverInfo } });
   } else if (method === "tools/list") write({ jsonrpc: "2.0", id, result: { tools } });
-  else if (method === "tools/call") (behaviours[params.name] ?? (() => write(answer(id, params.name))))(id);
+  else if (method === "tools/call") (behaviors[params.name] ?? (() => write(answer(id, params.name))))(id);
   else write({ jsonrpc: "2.0", id, error: { code: -32_601, message: "Method not found" } });
 });

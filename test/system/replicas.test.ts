@@ -156,7 +156,7 @@ describe.skipIf(!postgresPrograms)("a replica with a database of its own", () =>
     await expect.poll(readiness).toMatch(/^ready \(replica/);
     expect(await readiness()).not.toBe(before);
     // The delivery that failed in the meantime is requested again automatically.
-    await story.botComment(/\*\*fixer\*\* is stopped/);
+    await story.botComment(/\*\*fixer\*\* is paused/);
     isResumed = true;
     story.comment("/resume");
     await story.botComment(/Finished thinking\./);

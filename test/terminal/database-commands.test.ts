@@ -145,7 +145,7 @@ describe("golem db backup and restore", () => {
     });
     expect(await restored.findRun("later")).toBeUndefined();
     await restored.close();
-    const replaced = await openSqliteStore(/as it was before is (.*)\.\n/.exec(text)?.[1] ?? "");
+    const replaced = await openSqliteStore(/previous database is now (.*)\.\n/.exec(text)?.[1] ?? "");
     expect(await replaced.findRun("later")).toBeDefined();
     await replaced.close();
   });
@@ -212,7 +212,7 @@ test("golem db check finds a damaged table and a broken ledger", async () => {
 
   const database = new DatabaseSync(path);
   database.exec("drop trigger ledger_is_never_updated; update ledger set entry = '{}' where number = 2");
-  expect(await db("check")).toMatchObject({ code: 1, text: "Entry 2 does not have its hash.\n" });
+  expect(await db("check")).toMatchObject({ code: 1, text: "Entry 2 does not match its hash.\n" });
   database.exec("pragma foreign_keys = off; delete from runs where id = 'r1'");
   database.close();
   expect(await db("check")).toMatchObject({

@@ -121,12 +121,12 @@ describe("what a terminal shows", () => {
     };
 
     const piped = await shown(diff);
-    const coloured = await shown(diff, { isTTY: true });
+    const colored = await shown(diff, { isTTY: true });
 
     expect(piped).toContain("└> a.ts: changed, +1 −1\n   --- a\n   +++ b\n   @@ -1 +1 @@\n   -one\n   +two\n");
     expect(piped).not.toContain(esc);
-    expect(coloured).toContain(`${esc}[31m-one${esc}[39m`);
-    expect(coloured).toContain(`${esc}[32m+two${esc}[39m`);
+    expect(colored).toContain(`${esc}[31m-one${esc}[39m`);
+    expect(colored).toContain(`${esc}[32m+two${esc}[39m`);
   });
 
   test("Markdown is rendered on a terminal, and unchanged for a program", async () => {
@@ -304,12 +304,12 @@ describe("what a person enters", () => {
     vi.stubEnv("NO_COLOR", "1");
     const { bus, text, type, sees } = await terminalWorld({ isTTY: true });
 
-    const input = createRuntimeUI(bus).getUserInput("Which *colour*?\n\n- Red\n> ");
+    const input = createRuntimeUI(bus).getUserInput("Which *color*?\n\n- Red\n> ");
     await sees("> ");
     type("Red");
 
     expect(await input).toBe("Red");
-    expect(text()).toContain("Which colour?\n\n• Red\n");
+    expect(text()).toContain("Which color?\n\n• Red\n");
   });
 
   test("Ctrl+C interrupts, and withdraws the open request", async () => {

@@ -245,7 +245,7 @@ test("golem doctor names what the workflow and the settings of the repository la
 
   expect(await doctor({})).toMatchObject({
     code: 0,
-    text: expect.stringMatching(/It is not known .*\n.*"Allow GitHub Act/),
+    text: expect.stringMatching(/Could not check .*\n.*"Allow GitHub Act/),
   });
   writeFileSync(
     file,
@@ -258,7 +258,7 @@ test("golem doctor names what the workflow and the settings of the repository la
 
   expect(broken.code).toBe(1);
   expect(broken.text).toContain("lacks the permission contents: write, queue: max in its concurrency group.");
-  expect(broken.text).toContain("Workers do not learn when CI ends.");
+  expect(broken.text).toContain("Workers are not notified when CI completes.");
   expect(broken.text).toContain("Jobs may not open pull requests.");
   expect(broken.text).toContain("OPENAI_API_KEY is not set.");
   expect(await doctor(token)).toMatchObject({ code: 0, text: expect.not.stringMatching(/[!✗]/) });

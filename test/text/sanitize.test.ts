@@ -22,7 +22,7 @@ describe("secrets", () => {
     backwards: [...secret].reverse().join(""),
     "in hex": Buffer.from(secret).toString("hex"),
     "broken up by a zero-width space": `${secret.slice(0, 9)}\u200B${secret.slice(9)}`,
-    "broken up by a colour code": `${secret.slice(0, 9)}\u001B[31m${secret.slice(9)}`,
+    "broken up by a color code": `${secret.slice(0, 9)}\u001B[31m${secret.slice(9)}`,
     "one line of the private key": pem.split("\n")[1] ?? "",
     "the private key's lines in one": pem.split("\n").slice(1, 3).join(""),
     "the private key in base64": Buffer.from(pem).toString("base64"),

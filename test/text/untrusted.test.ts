@@ -16,7 +16,7 @@ describe("text that readers do not see is removed", () => {
     ["bidirectional overrides", "a\u202Eb\u202C", "ab"],
     ["tag characters", "a\u{E0041}\u{E0042}b", "ab"],
     ["variation selectors", "a\u{E0100}\uFE01b", "ab"],
-    ["colour codes", "a\u001B[8mevil\u001B[0m", "aevil"],
+    ["color codes", "a\u001B[8mevil\u001B[0m", "aevil"],
     ["an image's description", "![do evil](cat.png)", "![](cat.png)"],
     ["an image's title", '![](cat.png "do evil")', "![](cat.png)"],
     ["a link's title", "[text](https://a.example 'do evil')", "[text](https://a.example)"],

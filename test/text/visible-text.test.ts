@@ -208,8 +208,8 @@ test.each([
   ["one\n\n## two", "“one ## two”"],
   ["\u001b[2K\u202ex", "“⟨ESC⟩[2K⟨U+202E⟩x”"],
   ["a".repeat(300), `“${"a".repeat(300)}”`],
-  ["a".repeat(301), `“${"a".repeat(300)}…”`],
-  [`${"a".repeat(299)}🎉`, `“${"a".repeat(299)}\uFFFD…”`],
+  ["a".repeat(301), `“${"a".repeat(299)}…”`],
+  [`${"a".repeat(298)}🎉🎉`, `“${"a".repeat(298)}…”`],
 ])("%j is quoted as %j", (text, expected) => {
   expect(quoted(text)).toBe(expected);
 });
@@ -221,8 +221,8 @@ test("code in a sentence cannot be closed from inside", () => {
 describe("text for people", () => {
   test.each([
     ["line ends", "a\r\nb\rc\n", "a\nb\nc\n"],
-    ["a colour", "\u001B[1;31ma\u001B[0m", "a"],
-    ["a colour in its 8-bit form", "\u009B31ma", "a"],
+    ["a color", "\u001B[1;31ma\u001B[0m", "a"],
+    ["a color in its 8-bit form", "\u009B31ma", "a"],
     ["a window title", "\u001B]0;title\u0007a", "a"],
     ["a window title that ends with ST", "\u001B]0;title\u001B\\a", "a"],
     ["a device control string", "\u001BPq#0\u009Ca", "a"],

@@ -150,9 +150,9 @@ test("messages and stops from the page are recorded with the person's name and t
     { type: "message.received", kind: "comment", text: "use the other file", via: "page" },
     { type: "run.stop", by: "mia", via: "page" },
   ]);
-  expect((await runs.status(spec.origin))[0]?.log).toEqual([
+  expect((await runs.listRunViews(spec.origin))[0]?.log).toEqual([
     "@mia says on the run page: use the other file",
-    "Stopped by @mia on the run page",
+    "Paused by @mia on the run page",
   ]);
 });
 

@@ -79,10 +79,10 @@ test("the state chart shows every state of the machine, the current one and the 
     "Waiting for the model",
     "Checking tool calls",
     "Running tools",
-    "Stopped",
+    "Paused",
     "Ended",
   ]) {
     expect(chart).toContain(`>${state}</text>`);
   }
-  expect(chart).toContain("<b>Stop</b> leads to <b>Stopped</b> from every state");
+  expect(chart).toContain("<b>Stop</b> leads to <b>Paused</b> from every state");
 });

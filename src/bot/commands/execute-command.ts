@@ -17,7 +17,7 @@ import type { GitHub } from "#domain/github.ts";
 import type { RunView } from "#domain/run.ts";
 import type { Runs, ThreadRef } from "#runtime/runs.ts";
 import { redactDeep } from "#text/redact.ts";
-import { parseToolCommand, type RunCommandOf } from "#ui/run-commands.ts";
+import { noWorkerRunning, parseToolCommand, type RunCommandOf } from "#ui/run-commands.ts";
 import type { CommandOf } from "./thread-command.ts";
 
 /** A command that someone with write access gave. */
@@ -46,7 +46,7 @@ const handlers: { [Kind in AuthorizedCommand["kind"]]: Execute<Kind> } = {
   cancel: (_, { runs, thread, person }) => withoutReply(runs.requestCancel(thread, person)),
   retry: (_, { runs, comment, thread, person }) => {
     assertThreadOpen(comment);
-    return withoutReply(runs.retry(thread, { ...person, origin: originOf(comment), seen: comment.seen }));
+    return withoutReply(runs.requestRetry(thread, { ...person, origin: originOf(comment), seen: comment.seen }));
   },
   clear: async (_, { runs, thread, person }) => {
     await runs.clearConversation(thread, person);
@@ -59,16 +59,16 @@ const handlers: { [Kind in AuthorizedCommand["kind"]]: Execute<Kind> } = {
   },
   exit: (_, { runs, thread, person }) => withoutReply(runs.requestExit(thread, person)),
   status: async (_, { runs, thread, linksTo }) => {
-    const views = await runs.status(thread);
+    const views = await runs.listRunViews(thread);
     return renderStatusReply(views, await runs.pendingApprovals(thread), await Promise.all(views.map(linksTo)));
   },
   diff: (_, { runs, thread, person }) => withoutReply(runs.showChanges(thread, person)),
   log: async (_, { runs, thread, redact, linksTo }) => {
-    const [newest] = await runs.status(thread);
-    if (!newest) throw new UserError("No worker has been started in this thread yet. Start one with /run.");
+    const [newest] = await runs.listRunViews(thread);
+    if (!newest) throw new UserError(noWorkerRunning);
     return renderLogReply(redactDeep(newest, redact), await linksTo(newest));
   },
-  cost: async (_, { runs, thread }) => renderCosts(await runs.status(thread)),
+  cost: async (_, { runs, thread }) => renderCosts(await runs.listRunViews(thread)),
   ready,
   update,
   undo: callTool,
@@ -136,7 +136,7 @@ async function ready(
   _: CommandOf<"ready">,
   { github, runs, thread, comment: { isPullRequest } }: ThreadCommandContext,
 ): Promise<string> {
-  const opened = (await runs.status(thread)).find(({ pullRequest }) => pullRequest !== undefined)?.pullRequest;
+  const opened = (await runs.listRunViews(thread)).find(({ pullRequest }) => pullRequest !== undefined)?.pullRequest;
   const number = opened ?? (isPullRequest ? thread.thread : undefined);
   if (number === undefined) throw new UserError("No worker has opened a pull request in this thread yet.");
 
@@ -151,7 +151,9 @@ async function update(
   _: CommandOf<"update">,
   { github, runs, thread, person: { by, deliveryId } }: ThreadCommandContext,
 ): Promise<undefined> {
-  const live = (await runs.status(thread)).find(({ pullRequest, outcome }) => pullRequest !== undefined && !outcome);
+  const live = (await runs.listRunViews(thread)).find(
+    ({ pullRequest, outcome }) => pullRequest !== undefined && !outcome,
+  );
   const pull = live?.pullRequest === undefined ? undefined : await github.getPullRequest(live.pullRequest);
   if (!pull) throw new UserError("No running worker of this thread has opened a pull request.");
   const request = { base: pull.base.branch, reason: `@${by} asked for this.`, replyThread: thread.thread, deliveryId };

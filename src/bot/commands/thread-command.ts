@@ -15,7 +15,7 @@ export type ThreadCommand =
       /** US dollars to add to a run's cost limit, instead of approving a request. */
       budget?: number;
     }
-  /** The first word of the reason may be an approval id without a digit, which only the store can recognise. */
+  /** The first word of the reason may be an approval id without a digit, which only the store can recognize. */
   | { kind: "deny"; target: string | undefined; reason: string }
   | { kind: "revoke"; target: string; reason: string }
   | { kind: "resume"; text: string }
@@ -195,7 +195,7 @@ function joinLines({ rest, more }: Pick<CommandInput, "rest" | "more">): string 
   return [rest, more].filter(Boolean).join("\n");
 }
 
-/** Recognises a typing error: one letter wrong, two swapped, or two wrong in a longer word. */
+/** Recognizes a typing error: one letter wrong, two swapped, or two wrong in a longer word. */
 function nearestCommand(word: string): RunCommandName | undefined {
   const ranked = Object.keys(runCommands)
     .filter(isCommandName)

@@ -73,7 +73,7 @@ export const reviewCommentCreated = defineHandler(ReviewCommentPayload, {
   handle: async (payload, context) => {
     const comment = readIncomingReviewComment(payload, context.deliveryId);
     const { thread: number, ...repository } = comment.thread;
-    if ((await context.runs().openPullRequests(repository)).includes(number)) return;
+    if ((await context.runs().listOpenPullRequests(repository)).includes(number)) return;
     await handleMention(comment, payload.comment.pull_request_review_id ?? undefined, context);
   },
 });
@@ -93,8 +93,8 @@ export async function handleMention(
   await handleComment({ ...comment, key }, context);
   if (!starts) return;
   // If this delivery is processed again, the comment is not also a message to the run that it has started.
-  await context.runs().record(comment.key);
-  await context.runs().record(key);
+  await context.runs().recordKey(comment.key);
+  await context.runs().recordKey(key);
 }
 
 /** Returns the key of the run that a mention in a review has started. */
@@ -141,7 +141,7 @@ async function reportReopening({ comment, context, github }: Action): Promise<vo
   const repository = { name: thread.repo, owner: { login: thread.owner } };
   // The key of the event itself, so that its own delivery has no effect if it arrives later.
   const deliveryId = threadEventKey({ action: "reopened", repository }, thread.thread, change.at);
-  await runs.reopenPullRequest(thread, { by: change.by?.login ?? "ghost", deliveryId });
+  await runs.pullRequestReopened(thread, { by: change.by?.login ?? "ghost", deliveryId });
   throw new OutageError(`The run of #${thread.thread} has not continued yet.`);
 }
 
@@ -278,7 +278,7 @@ async function replyOnce(reason: string, markdown: string, action: Action): Prom
   const runs = action.context.runs();
   if (await runs.hasRecorded(key)) return void react("confused", action);
   await reply(markdown, action);
-  await runs.record(key);
+  await runs.recordKey(key);
 }
 
 /** Posts one reply per comment, however often the comment is delivered. */

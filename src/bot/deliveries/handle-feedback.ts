@@ -3,13 +3,21 @@ import { inline } from "#bot/render/markdown.ts";
 import { canWrite } from "#domain/github.ts";
 import { reportMissingPermission } from "#runtime/missing-permission.ts";
 import { handleMention, mentionKey } from "./handle-comment.ts";
-import { type DeliveryContext, defineHandler, ignoreThread, queueOf, threadOf } from "./handler.ts";
+import {
+  type DeliveryContext,
+  defineHandler,
+  ignoreThread,
+  queueOf,
+  repositoryOf,
+  repositoryQueue,
+  threadOf,
+} from "./handler.ts";
 import { ignoreAuthor, readReviewSummary } from "./incoming-comment.ts";
 import { CheckSuitePayload, ReviewPayload, StatusPayload, type ThreadPayload, WorkflowRunPayload } from "./payloads.ts";
 
 /** Reports the checks of a commit when a check suite of an App has completed. */
 export const checkSuiteCompleted = defineHandler(CheckSuitePayload, {
-  queue: (payload) => `${queueOf(payload, 0)} checks`,
+  queue: (payload) => `${repositoryQueue(payload)} checks`,
   ignore: (payload, scope) =>
     ignoreThread(payload, payload.check_suite.updated_at, scope) ??
     (scope.appId !== undefined && payload.check_suite.app?.id === scope.appId
@@ -24,7 +32,7 @@ export const checkSuiteCompleted = defineHandler(CheckSuitePayload, {
 
 /** Reports the checks of a commit when a workflow of GitHub Actions has completed. */
 export const workflowRunCompleted = defineHandler(WorkflowRunPayload, {
-  queue: (payload) => `${queueOf(payload, 0)} checks`,
+  queue: (payload) => `${repositoryQueue(payload)} checks`,
   ignore: (payload, scope) =>
     ignoreThread(payload, payload.workflow_run.updated_at, scope) ??
     (payload.workflow_run.conclusion === "action_required" ? "someone has to approve that it runs" : undefined) ??
@@ -37,7 +45,7 @@ export const workflowRunCompleted = defineHandler(WorkflowRunPayload, {
 
 /** Reports the checks of a commit when a commit status was set, as CI systems outside GitHub do. */
 export const statusSet = defineHandler(StatusPayload, {
-  queue: (payload) => `${queueOf(payload, 0)} checks`,
+  queue: (payload) => `${repositoryQueue(payload)} checks`,
   ignore: (payload, scope) =>
     ignoreThread(payload, payload.updated_at, scope) ?? (payload.state === "pending" ? "it is pending" : undefined),
   handle: (payload, context) =>
@@ -50,7 +58,7 @@ async function reportChecks(
   pushed: { commit: string; branches: string[] },
   context: DeliveryContext,
 ): Promise<void> {
-  const { thread: _, ...repository } = threadOf(payload, 0);
+  const repository = repositoryOf(payload);
   const reports = await context.runs().reportChecks(repository, pushed);
   for (const { thread, base, baseFailures, missingPermissions } of reports) {
     const github = context.openGitHub(repository);
@@ -108,7 +116,7 @@ async function reportEnded({ review, ...payload }: ReviewPayload, context: Deliv
   if (review.state.toLowerCase() !== "changes_requested") return;
   const { number } = payload.pull_request;
   const thread = threadOf(payload, number);
-  const ended = (await context.runs().status(thread)).find(({ pullRequest }) => pullRequest === number);
+  const ended = (await context.runs().listRunViews(thread)).find(({ pullRequest }) => pullRequest === number);
   const github = context.openGitHub(thread);
   if (!ended || !canWrite(await github.getPermission(review.user?.login ?? "ghost", review.user?.id))) return;
   // A mention starts a worker.

@@ -56,7 +56,7 @@ export const mergeCheckDue = defineHandler(MergeCheck, {
   queue: queueOfCheck,
   handle: async ({ repository, number, baseCommit }, { openGitHub, runs, attempts }) => {
     const retryAt = Date.now() + Math.min(1_000 * 2 ** (attempts - 1), maxPauseMs);
-    if (!(await runs().openPullRequests(repository)).includes(number)) {
+    if (!(await runs().listOpenPullRequests(repository)).includes(number)) {
       if (baseCommit !== undefined || attempts >= maxAttemptsForRun) return;
       // The run has ended with the pull request.
       if ((await openGitHub(repository).getPullRequest(number))?.state !== "open") return;

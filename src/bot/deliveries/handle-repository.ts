@@ -2,7 +2,7 @@ import { UserError } from "#domain/errors.ts";
 import type { ReportedLocation } from "#domain/github.ts";
 import { saveMergeCheck } from "./handle-merge-check.ts";
 import { mayChangeTriggers, updateTriggers } from "./handle-triggers.ts";
-import { type DeliveryContext, defineHandler, ignoreThread, queueOf, threadOf } from "./handler.ts";
+import { type DeliveryContext, defineHandler, ignoreThread, repositoryOf, repositoryQueue } from "./handler.ts";
 import {
   InstallationPayload,
   InstallationRepositoriesPayload,
@@ -28,8 +28,8 @@ export const repositoryMoved = defineHandler(RepositoryPayload, {
     if (serves(location)) return;
 
     const reason = `The repository is now called ${owner}/${repo}, which is not on the list of repositories that this app serves.`;
-    const reach = { installationId: installation.id, repositoryIds: [location.repositoryId] };
-    await runs().stopUnreachable(reach, { reason, deliveryId });
+    const scope = { installationId: installation.id, repositoryIds: [location.repositoryId] };
+    await runs().stopUnreachable(scope, { reason, deliveryId });
   },
 });
 
@@ -59,13 +59,14 @@ export const installationRestored = defineHandler(InstallationPayload, {
   queue: ({ installation }) => `${installation.id}`,
   handle: async ({ action, installation, repositories }, context) => {
     if (action === "unsuspend") await context.runs().refreshReachable({ installationId: installation.id }, []);
-    else await reach(installation, repositories, context);
+    else await refreshRepositories(installation, repositories, context);
   },
 });
 
 export const repositoriesAdded = defineHandler(InstallationRepositoriesPayload, {
   queue: ({ installation }) => `${installation.id}`,
-  handle: ({ installation, repositories_added }, context) => reach(installation, repositories_added, context),
+  handle: ({ installation, repositories_added }, context) =>
+    refreshRepositories(installation, repositories_added, context),
 });
 
 export const repositoriesRemoved = defineHandler(InstallationRepositoriesPayload, {
@@ -78,12 +79,12 @@ export const repositoriesRemoved = defineHandler(InstallationRepositoriesPayload
 });
 
 /** Shows pending requests in repositories that the app can reach now, and reads their triggers. */
-async function reach(
+async function refreshRepositories(
   installation: InstallationPayload["installation"],
   listed: ListedRepositories,
   context: DeliveryContext,
 ): Promise<void> {
-  const [scope, locations] = reachOf(installation, listed);
+  const [scope, locations] = scopeAndLocations(installation, listed);
   await context.runs().refreshReachable(scope, locations);
   for (const { repositoryId, owner, repo } of locations.filter(context.serves)) {
     try {
@@ -97,7 +98,10 @@ async function reach(
 }
 
 /** Returns the repositories of an installation with their locations. */
-function reachOf({ id: installationId, account }: InstallationPayload["installation"], listed: ListedRepositories) {
+function scopeAndLocations(
+  { id: installationId, account }: InstallationPayload["installation"],
+  listed: ListedRepositories,
+) {
   const locations = listed.map(
     ({ id, name }): ReportedLocation => ({
       repositoryId: id,
@@ -118,16 +122,16 @@ const branchPrefix = "refs/heads/";
  * default branch has changed.
  */
 export const branchPushed = defineHandler(PushPayload, {
-  queue: (payload) => `${queueOf(payload, 0)} push`,
+  queue: (payload) => `${repositoryQueue(payload)} push`,
   ignore: (payload, scope) => {
     if (payload.deleted || !payload.ref.startsWith(branchPrefix)) return "it does not move a branch";
     return ignoreThread(payload, undefined, scope);
   },
   handle: async (payload, context) => {
     const base = payload.ref.slice(branchPrefix.length);
-    const { thread: _, ...repository } = threadOf(payload, 0);
+    const repository = repositoryOf(payload);
     if (mayChangeTriggers(payload)) await updateTriggers(repository, context, { isChanged: true });
-    const own = await context.runs().openPullRequests(repository);
+    const own = await context.runs().listOpenPullRequests(repository);
     if (own.length === 0) return;
     // A person may have retargeted a pull request, so GitHub is asked for those that are based on the branch now.
     const based = await context.openGitHub(repository).listPullRequestsInto(base);

@@ -25,7 +25,7 @@ export const pullRequestClosed = defineHandler(PullRequestPayload, {
       // It was reopened before this was processed. An answer older than the event may be out of date.
       if (pull?.state === "open" && updated_at && pull.updatedAt && pull.updatedAt >= updated_at) return;
       const commit = merged ? pull?.mergeCommit : pull?.head.commit;
-      await runs.closePullRequest(thread, { by, merged, commit, deliveryId: `${key} of its run` });
+      await runs.pullRequestClosed(thread, { by, merged, commit, deliveryId: `${key} of its run` });
     }
     await endThread("requestStop", payload, payload.pull_request, context);
   },
@@ -39,7 +39,7 @@ export const pullRequestReopened = defineHandler(PullRequestPayload, {
     const { number, updated_at } = payload.pull_request;
     const key = threadEventKey(payload, number, updated_at) ?? context.deliveryId;
     const by = payload.sender?.login ?? "ghost";
-    await context.runs().reopenPullRequest(threadOf(payload, number), { by, deliveryId: key });
+    await context.runs().pullRequestReopened(threadOf(payload, number), { by, deliveryId: key });
     await startTriggered("pull_request", payload, payload.pull_request, context);
   },
 });

@@ -4,7 +4,7 @@ import { postComment } from "#bot/github/post-comment.ts";
 import { code, codeBlock, paragraphs } from "#bot/render/markdown.ts";
 import { settingsPath } from "#config/repository-settings.ts";
 import { UserError } from "#domain/errors.ts";
-import { GitHubRefusal, type RepositoryRef } from "#domain/github.ts";
+import { GitHubRefusalError, type RepositoryRef } from "#domain/github.ts";
 import { isRunBranch } from "#domain/run.ts";
 import { nextCronTime } from "#domain/trigger.ts";
 import type { Runs } from "#runtime/runs.ts";
@@ -120,10 +120,10 @@ async function reportInvalidFile(
   try {
     await openGitHub(repository).commentOnFile(path, { name: `invalid/${path}`, body });
   } catch (error) {
-    if (!(error instanceof GitHubRefusal)) throw error;
-    log.info(`${path} of ${owner}/${repo} is invalid, which GitHub does not let the app say there: ${error.message}`);
+    if (!(error instanceof GitHubRefusalError)) throw error;
+    log.info(`${path} of ${owner}/${repo} is invalid, and the comment about it was rejected: ${error.message}`);
   }
-  await runs().record(key);
+  await runs().recordKey(key);
 }
 
 /** Stores the next time after now. Times that were missed while the app was down are skipped. */

@@ -91,14 +91,17 @@ export function ignoreThread(
   return serves({ owner, repo }) ? undefined : `${owner}/${repo} is not on the list of repositories`;
 }
 
-export function threadOf({ installation, repository }: Omit<ThreadPayload, "action">, number: number): ThreadRef {
+export function repositoryOf({ installation, repository }: Omit<ThreadPayload, "action">): Omit<ThreadRef, "thread"> {
   return {
     ...(repository.id === undefined ? {} : { repositoryId: repository.id }),
     installationId: installation.id,
     owner: repository.owner.login,
     repo: repository.name,
-    thread: number,
   };
+}
+
+export function threadOf(payload: Omit<ThreadPayload, "action">, number: number): ThreadRef {
+  return { ...repositoryOf(payload), thread: number };
 }
 
 /** Identifies an event of a thread by signed fields alone; undefined where the payload has no time. */
@@ -111,9 +114,13 @@ export function threadEventKey(
 }
 
 /** Deliveries of one thread are processed in order. */
-export function queueOf({ installation, repository }: Omit<ThreadPayload, "action">, number: number): string {
-  const { id: repositoryId, owner, name: repo } = repository;
-  return queueIn({ installationId: installation.id, repositoryId, owner: owner.login, repo }, number);
+export function queueOf(payload: Omit<ThreadPayload, "action">, number: number): string {
+  return queueIn(repositoryOf(payload), number);
+}
+
+/** Returns the queue for events of a repository that belong to no thread. */
+export function repositoryQueue(payload: Omit<ThreadPayload, "action">): string {
+  return queueOf(payload, 0);
 }
 
 /** Returns the queue of a thread. Further words make it a queue of another kind; `tenantsOf` reads its beginning. */

@@ -103,12 +103,12 @@ export class WebhookServer {
   }
 
   async #isReady(): Promise<Answer> {
-    if (this.#stopping) return [503, "shutting down"];
+    if (this.#stopping) return [503, "Shutting down."];
     try {
       return [200, await this.#options.ready()];
     } catch (error) {
       const isExplained = error instanceof UserError || error instanceof DatabaseError;
-      return [503, isExplained ? error.message : "The database does not answer."];
+      return [503, isExplained ? error.message : "The database is not responding."];
     }
   }
 

@@ -1,6 +1,6 @@
 import { ZodError } from "zod";
 import { OutageError, UserError } from "#domain/errors.ts";
-import { type Account, GitHubRefusal, type Permission, type RepositoryRef } from "#domain/github.ts";
+import { type Account, GitHubRefusalError, type Permission, type RepositoryRef } from "#domain/github.ts";
 import { readPermission } from "./read-answers.ts";
 import { isOutage, undefinedIfMissing } from "./refusals.ts";
 import type { RepositoryApi } from "./repository-api.ts";
@@ -17,11 +17,11 @@ export async function readPermissionOf(
   try {
     const permission = await askPermission(api, { login, id });
     if (permission !== undefined || id === undefined) return permission ?? "none";
-    const present = await presentLogin(api, id);
-    return (present !== undefined && (await askPermission(api, { login: present, id }))) || "none";
+    const current = await currentLogin(api, id);
+    return (current !== undefined && (await askPermission(api, { login: current, id }))) || "none";
   } catch (error) {
     if (!isOutage(error) && !(error instanceof ZodError)) return "none";
-    throw new OutageError(`GitHub did not say whether ${login} has write access to ${owner}/${repo}.`, {
+    throw new OutageError(`Could not find out from GitHub whether ${login} has write access to ${owner}/${repo}.`, {
       cause: error,
       ...(error instanceof OutageError && { retryAt: error.retryAt }),
     });
@@ -40,7 +40,7 @@ export async function findAccount(
 
 /** See `GitHub.isTeamMember`. */
 export async function isTeamMember(api: RepositoryApi, team: string, person: Account): Promise<boolean> {
-  const login = person.id === undefined ? person.login : await presentLogin(api, person.id);
+  const login = person.id === undefined ? person.login : await currentLogin(api, person.id);
   if (login === undefined) return false;
   const [name = "", org = await api.owner()] = team.replace(/^@/, "").split("/").toReversed();
   const endpoint = "GET /orgs/{org}/teams/{team_slug}/memberships/{username}";
@@ -49,7 +49,7 @@ export async function isTeamMember(api: RepositoryApi, team: string, person: Acc
     const membership = await undefinedIfMissing(asOutage(request, `whether ${login} is in ${org}/${name}`));
     return membership?.state === "active";
   } catch (error) {
-    if (!(error instanceof GitHubRefusal) || error.status !== 403) throw error;
+    if (!(error instanceof GitHubRefusalError) || error.status !== 403) throw error;
     throw new UserError(
       `GitHub does not let this app read the members of @${org}/${name}. The app needs the organization permission "Members: read".`,
       { cause: error },
@@ -58,7 +58,7 @@ export async function isTeamMember(api: RepositoryApi, team: string, person: Acc
 }
 
 /** Returns the login that an account has now; undefined for one that was deleted. */
-async function presentLogin(api: RepositoryApi, id: number): Promise<string | undefined> {
+async function currentLogin(api: RepositoryApi, id: number): Promise<string | undefined> {
   const request = api.call("GET /user/{account_id}", { account_id: id }, accountOptions);
   return (await undefinedIfMissing(asOutage(request, `who has the account ${id}`)))?.login;
 }
@@ -66,13 +66,13 @@ async function presentLogin(api: RepositoryApi, id: number): Promise<string | un
 /** Returns undefined if the login is not that of the account. */
 async function askPermission(api: RepositoryApi, account: Account): Promise<Permission | undefined> {
   const endpoint = "GET /repos/{owner}/{repo}/collaborators/{username}/permission";
-  const answer = await undefinedIfMissing(api.call(endpoint, { username: account.login }, accountOptions));
-  return answer === undefined ? undefined : readPermission(answer, account);
+  const response = await undefinedIfMissing(api.call(endpoint, { username: account.login }, accountOptions));
+  return response === undefined ? undefined : readPermission(response, account);
 }
 
-/** Turns an outage into an OutageError that names the question GitHub did not answer. */
-function asOutage<T>(answer: Promise<T>, question: string): Promise<T> {
-  return answer.catch((error) => {
-    throw isOutage(error) ? new OutageError(`GitHub did not say ${question}.`, { cause: error }) : error;
+/** Turns an outage into an OutageError that names the open question. */
+function asOutage<T>(response: Promise<T>, question: string): Promise<T> {
+  return response.catch((error) => {
+    throw isOutage(error) ? new OutageError(`Could not find out from GitHub ${question}.`, { cause: error }) : error;
   });
 }

@@ -78,7 +78,7 @@ function isPlainHttps({ protocol, username, password }: URL): boolean {
 }
 
 /** The address of an attached file has answered 404, as it does to Apps in private repositories. */
-export class HiddenAttachment extends UserError {}
+export class HiddenAttachmentError extends UserError {}
 
 /**
  * Finds the address of an image in the HTML that GitHub rendered from the texts it is attached to: there, images of a private
@@ -140,7 +140,7 @@ async function request(
 async function readBody(response: Response, maxBytes: number): Promise<Buffer> {
   const tooLarge = () => new UserError(`it has more than ${maxBytes} bytes`);
   try {
-    if (response.status === 404) throw new HiddenAttachment(hidden);
+    if (response.status === 404) throw new HiddenAttachmentError(hidden);
     if (!response.ok || !response.body) throw new UserError(`GitHub answered ${response.status}`);
     if (Number(response.headers.get("content-length") ?? 0) > maxBytes) throw tooLarge();
     const chunks: Uint8Array[] = [];

@@ -2,7 +2,7 @@ import {
   type Check,
   type CheckAnnotation,
   type CommitChecks,
-  GitHubRefusal,
+  GitHubRefusalError,
   type NewCheckRun,
 } from "#domain/github.ts";
 import type { RepositoryApi, ResponseData } from "./repository-api.ts";
@@ -28,7 +28,7 @@ export async function readCommitChecks(
 ): Promise<CommitChecks> {
   const missingPermissions: string[] = [];
   const withoutPermission = (permission: string) => (error: unknown) => {
-    if (!(error instanceof GitHubRefusal) || error.status !== 403) throw error;
+    if (!(error instanceof GitHubRefusalError) || error.status !== 403) throw error;
     missingPermissions.push(permission);
     return [];
   };

@@ -1,7 +1,7 @@
 import { LRUCache } from "lru-cache";
 import { z } from "zod";
 import { gitPermissions } from "#bot/manifest.ts";
-import { GitHubRefusal, type RepositoryRef } from "#domain/github.ts";
+import { GitHubRefusalError, type RepositoryRef } from "#domain/github.ts";
 import { httpStatusOf, withRefusals } from "./refusals.ts";
 import type { RestClient } from "./rest-client.ts";
 
@@ -29,7 +29,7 @@ const TokenAnswer = z.object({
     .array(z.object({ name: z.string(), clone_url: z.string().optional(), owner: z.object({ login: z.string() }) }))
     .default([]),
 });
-/** Gives out tokens for repositories, and knows the repositories' present names. */
+/** Gives out tokens for repositories, and knows the repositories' current names. */
 export type RepositoryTokens = Pick<InstallationTokens, "get" | "discard" | "nameOf" | "confirmName">;
 
 /** The token of a job of GitHub Actions, which is valid for the job's repository until the job ends. */
@@ -102,7 +102,7 @@ export class InstallationTokens {
       }),
     ).catch((error: unknown) => {
       if (httpStatusOf(error) !== 422) throw error;
-      throw new GitHubRefusal(`The app is no longer installed on ${owner}/${repo} (422).`, {
+      throw new GitHubRefusalError(`The app is no longer installed on ${owner}/${repo} (422).`, {
         status: 404,
         cause: error,
       });
@@ -117,7 +117,7 @@ export class InstallationTokens {
   }
 }
 
-/** A name that is new here gets a new token, which says whether it is the present one. */
+/** A name that is new here gets a new token, which says whether it is the current one. */
 function keyOf({ installationId, repositoryId = 0, owner, repo }: RepositoryRef, access: Access): string {
   return `${installationId} ${repositoryId} ${owner}/${repo} ${access}`.toLowerCase();
 }

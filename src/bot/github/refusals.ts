@@ -1,7 +1,7 @@
 import { RequestError } from "@octokit/request-error";
 import { z } from "zod";
 import { OutageError } from "#domain/errors.ts";
-import { GitHubRefusal } from "#domain/github.ts";
+import { GitHubRefusalError } from "#domain/github.ts";
 
 /** The body of an answer that refuses a request. */
 const RefusedBody = z.object({
@@ -14,10 +14,10 @@ const RefusedBody = z.object({
 
 /** Returns the HTTP status of the answer that an error reports; undefined for an error that reports none. */
 export function httpStatusOf(error: unknown): number | undefined {
-  return error instanceof RequestError || error instanceof GitHubRefusal ? error.status : undefined;
+  return error instanceof RequestError || error instanceof GitHubRefusalError ? error.status : undefined;
 }
 
-/** Turns an answer that GitHub will repeat into a GitHubRefusal; throws every other error as it is. */
+/** Turns an answer that GitHub will repeat into a GitHubRefusalError; throws every other error as it is. */
 export async function withRefusals<T>(
   { owner, repo }: { owner: string; repo: string },
   ask: () => Promise<T>,
@@ -28,15 +28,21 @@ export async function withRefusals<T>(
     if (!(error instanceof RequestError) || isRateLimit(error)) throw error;
     const { status, message } = error;
     const name = `${owner}/${repo}`;
+    const path = pathOf(error);
     const refusal = {
-      403: `GitHub does not allow this app to do this in ${name} (403): ${message.replace(/ - https:.*$/s, "")}`,
-      404: `GitHub cannot find this in ${name}, or does not show it to this app (404). It may have been deleted or moved, or the app may no longer be installed there.`,
-      410: `This no longer exists in ${name} (410).`,
-      451: `GitHub has blocked this in ${name} for legal reasons (451).`,
+      403: `GitHub does not allow this app to request ${error.request.method} ${path} in ${name} (403): ${message.replace(/ - https:.*$/s, "")}`,
+      404: `GitHub cannot find ${path} in ${name}, or does not show it to this app (404). It may have been deleted or moved, or the app may no longer be installed there.`,
+      410: `${path} no longer exists in ${name} (410).`,
+      451: `GitHub has blocked ${path} in ${name} for legal reasons (451).`,
     }[status];
     if (!refusal) throw error;
-    throw new GitHubRefusal(refusal, { status, cause: error });
+    throw new GitHubRefusalError(refusal, { status, cause: error });
   }
+}
+
+/** Returns the path of the request, without the repository: `/issues/3/comments`. */
+function pathOf({ request }: RequestError): string {
+  return new URL(request.url).pathname.replace(/^.*?\/repos\/[^/]+\/[^/]+(?=\/)/, "");
 }
 
 /** True for an answer that asks for fewer requests. */

@@ -26,7 +26,7 @@ const GraphqlAnswer = z.object({
 /** The time for which a name counts as that of the repository it was confirmed to belong to. */
 const nameLifetimeMs = 60_000;
 
-/** Sends requests about one repository, by its present name and with a token that reaches no other. */
+/** Sends requests about one repository, by its current name and with a token that reaches no other. */
 export class RepositoryApi {
   readonly #rest: RestClient;
   readonly #tokens: RepositoryTokens;
@@ -59,7 +59,7 @@ export class RepositoryApi {
     return (await this.#send<E>(endpoint, parameters, options)).data;
   }
 
-  /** The present login of the repository's owner. */
+  /** The current login of the repository's owner. */
   async owner(): Promise<string> {
     await this.#tokens.get(this.#repository, "api");
     return this.#tokens.nameOf(this.#repository).owner;
@@ -163,8 +163,8 @@ export class RepositoryApi {
         const status = httpStatusOf(error);
         if (status === 404 && !route.startsWith("GET")) {
           await this.confirmName(0);
-          const present = this.#tokens.nameOf(repository);
-          if (present.owner === owner && present.repo === repo) throw error;
+          const current = this.#tokens.nameOf(repository);
+          if (current.owner === owner && current.repo === repo) throw error;
         } else if (status === 401) {
           // The token was revoked early. Where the app is no longer installed there is no new one.
           this.#tokens.discard(repository, "api");
@@ -198,7 +198,7 @@ export class RepositoryApi {
     return { data: data as ResponseData<E>, headers };
   }
 
-  /** Makes sure that the repository has had its name within `maxAgeMs`; a new token says the present one. */
+  /** Makes sure that the repository has had its name within `maxAgeMs`; a new token says the current one. */
   async confirmName(maxAgeMs: number = nameLifetimeMs): Promise<void> {
     const repository = this.#repository;
     if (repository.repositoryId === undefined) return;

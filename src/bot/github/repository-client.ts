@@ -8,7 +8,7 @@ import {
   type CommentBody,
   type CommitChecks,
   type GitHub,
-  GitHubRefusal,
+  GitHubRefusalError,
   type Issue,
   type NewCheckRun,
   type NewCommit,
@@ -25,7 +25,13 @@ import {
 } from "#domain/github.ts";
 import { hasMarker, markerOf } from "#text/comment-marker.ts";
 import { findAccount, isTeamMember, readPermissionOf } from "./accounts.ts";
-import { downloadAttachment, findAttachments, findSignedUrl, HiddenAttachment, renderThread } from "./attachments.ts";
+import {
+  downloadAttachment,
+  findAttachments,
+  findSignedUrl,
+  HiddenAttachmentError,
+  renderThread,
+} from "./attachments.ts";
 import { postCheckRun, readAnnotations, readCommitChecks, readJobLog, readRequiredChecks } from "./commit-checks.ts";
 import {
   findLinkedIssues,
@@ -223,7 +229,7 @@ export class RepositoryClient implements GitHub {
     try {
       return await downloadAttachment(url, source, options);
     } catch (error) {
-      if (!(error instanceof HiddenAttachment)) throw error;
+      if (!(error instanceof HiddenAttachmentError)) throw error;
       const html = this.#renderedThreads.get(thread) ?? renderThread(this.#api, thread);
       this.#renderedThreads.set(thread, html);
       const signed = findSignedUrl(url, await html, { webUrl });
@@ -256,11 +262,12 @@ export class RepositoryClient implements GitHub {
       return readPullRequest(await this.#api.call("POST /repos/{owner}/{repo}/pulls", { ...pull, ...text }));
     } catch (error) {
       if (pull.draft && hasNoDrafts(error)) return this.createPullRequest({ title, body, ...pull, draft: false });
-      if (mayNotOpenPullRequests(error)) throw new GitHubRefusal(pullRequestSetting, { status: 403, cause: error });
+      if (mayNotOpenPullRequests(error))
+        throw new GitHubRefusalError(pullRequestSetting, { status: 403, cause: error });
       if (!isInvalidField(error, "base")) throw error;
       const { owner, repo } = this.repository;
       const missing = `There is no branch ${pull.base} in ${owner}/${repo} (422).`;
-      throw new GitHubRefusal(missing, { status: 422, cause: error });
+      throw new GitHubRefusalError(missing, { status: 422, cause: error });
     }
   }
 
@@ -334,7 +341,7 @@ export class RepositoryClient implements GitHub {
     } catch (error) {
       if (httpStatusOf(error) !== 422) throw error;
       const message = `GitHub does not accept these reviewers: ${reviewers.join(", ")} (422).`;
-      throw new GitHubRefusal(message, { status: 422, cause: error });
+      throw new GitHubRefusalError(message, { status: 422, cause: error });
     }
   }
 

@@ -104,7 +104,7 @@ function decisionOf(approval: Approval): string {
     case "expired":
       return `⌛ Expired without an answer, ${formatUtc(expiresAt)}`;
     case "withdrawn":
-      return "⏹️ Withdrawn: the run was stopped";
+      return "⏹️ Withdrawn: the run was paused or has ended";
     case "pending":
       return "Waiting for an answer";
   }

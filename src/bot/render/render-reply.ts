@@ -1,7 +1,7 @@
 import type { Approval } from "#domain/approval.ts";
 import type { RunView } from "#domain/run.ts";
 import { pluralize } from "#text/pluralize.ts";
-import { runCommands } from "#ui/run-commands.ts";
+import { noWorkerRunning, runCommands } from "#ui/run-commands.ts";
 import { code, codeBlock, inline, paragraphs } from "./markdown.ts";
 import { type CommentLinks, formatCost, headline, renderLinks, renderPending, renderStatus } from "./render-status.ts";
 
@@ -33,7 +33,7 @@ export function renderStatusReply(
   pending: readonly Approval[],
   links: readonly CommentLinks[] = [],
 ): string {
-  if (views.length === 0) return "Nothing has been started in this thread yet. `/help` lists the workers.";
+  if (views.length === 0) return `${noWorkerRunning} \`/help\` lists the workers.`;
   const live = views.filter((view) => !view.outcome);
   const ended = views.filter((view) => view.outcome);
   const linksOf = (view: RunView) => links[views.indexOf(view)] ?? {};
@@ -72,7 +72,7 @@ export function renderLogReply(view: RunView, links: CommentLinks): string {
 
 /** Lists the costs and cost limits of the runs of a thread. */
 export function renderCosts(views: readonly RunView[]): string {
-  if (views.length === 0) return "Nothing has been started in this thread yet.";
+  if (views.length === 0) return noWorkerRunning;
   const rows = views.map(({ spec, cost, steps, usage }) => {
     const { worker, id, usualCost } = spec;
     const spent =

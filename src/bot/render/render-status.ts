@@ -70,8 +70,8 @@ export function headline(view: RunView): string {
       return `✅ ${worker} is done and is waiting for review`;
     case "awaitingBudget":
       return `💰 ${worker} has used up its cost limit`;
-    case "stopped":
-      return `⏸️ ${worker} is stopped`;
+    case "paused":
+      return `⏸️ ${worker} is paused`;
     case "awaitingMessage":
     case "awaitingAnswer":
       return `💬 ${worker} is waiting for you`;

@@ -23,7 +23,7 @@ fs.mkdirSync("/tmp", { recursive: true });
 const tree = loadedTree(fs);
 
 /** The current request. Commands of a shell that was created in advance look it up when they run. */
-let present:
+let current:
   | (Pick<ShellRequest, "head" | "outputBytes"> & { parent: Parent; written: number; stop: AbortController })
   | undefined;
 let ahead: { setting: string; bash: Bash } | undefined;
@@ -56,9 +56,9 @@ const customCommands = [
     fs,
     tree,
     get head() {
-      return present?.head ?? { commit: "", branch: "" };
+      return current?.head ?? { commit: "", branch: "" };
     },
-    ask: async (question) => present?.parent.ask(question),
+    ask: async (question) => current?.parent.ask(question),
   }),
   ...guardedDeletions(),
   ...unavailableCommands(),
@@ -94,17 +94,17 @@ function freshBash(request: Setting): Bash {
 
 for (const [stream, path] of Object.entries(outputFiles)) {
   fs.divert(path, (content) => {
-    if (!present) return;
-    present.written += content.length;
-    if (present.written > present.outputBytes) present.stop.abort();
-    else present.parent.send({ stream, content });
+    if (!current) return;
+    current.written += content.length;
+    if (current.written > current.outputBytes) current.stop.abort();
+    else current.parent.send({ stream, content });
   });
 }
 
 async function run(request: ShellRequest, parent: Parent): Promise<ShellReply> {
   const { head, outputBytes } = request;
   const stop = new AbortController();
-  present = { head, outputBytes, parent, written: 0, stop };
+  current = { head, outputBytes, parent, written: 0, stop };
   await tree.take(request.write, request.remove);
   const bash = freshBash(request);
   // Arguments become `$1` and so on, as in `bash -c script bash "$@"`. They are quoted and never interpreted.

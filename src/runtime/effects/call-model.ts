@@ -6,7 +6,13 @@ import { UserError } from "#domain/errors.ts";
 import type { LoggedEvent, ModelCall, RunEvent } from "#domain/events.ts";
 import { checkAnswer, type OutputSchema } from "#domain/output-schema.ts";
 import type { NamedTool } from "#domain/tool.ts";
-import { type InputPiece, type ModelAnswer, ModelFailure, type ModelRequest, type Models } from "#models/models.ts";
+import {
+  type InputPiece,
+  type ModelAnswer,
+  ModelFailureError,
+  type ModelRequest,
+  type Models,
+} from "#models/models.ts";
 import { estimateToolTokens } from "#models/offer-tools.ts";
 import { buildTranscript, failuresIn, fitTranscript, sizeOf } from "#runtime/model/transcript.ts";
 import { chosenModel, foldForward } from "#runtime/read-log.ts";
@@ -96,7 +102,7 @@ async function askModel(
     const answer = await models.call(announced(messages));
     return [...events, { type: "model.answered", ...checked(answer, outputSchema), lastSeenId }];
   } catch (error) {
-    if (!(error instanceof ModelFailure) || request.signal.aborted) throw error;
+    if (!(error instanceof ModelFailureError) || request.signal.aborted) throw error;
     const { message: reason, retryable, retryAfterMs } = error;
     return [...events, { type: "model.failed", reason, retryable, retryAfterMs }];
   }
@@ -198,7 +204,7 @@ type Compacted = Extract<RunEvent, { type: "conversation.compacted" }>;
 
 /**
  * Asks the model to summarize all but the latest steps of a long conversation. Returns undefined if the conversation is
- * short, if little would be saved, or if the model returned no summary. Throws ModelFailure.
+ * short, if little would be saved, or if the model returned no summary. Throws ModelFailureError.
  */
 async function compactConversation(
   models: Models,

@@ -20,7 +20,7 @@ import { requireRun } from "#runtime/store/store.ts";
 import { pluralize } from "#text/pluralize.ts";
 import type { CallContext } from "#toolsets/review-call.ts";
 import type { Toolbox } from "#toolsets/toolbox.ts";
-import { type EffectServices, Postponed } from "./effect-handler.ts";
+import { type EffectServices, PostponedError } from "./effect-handler.ts";
 
 export interface Grant {
   /** The approved arguments, with which the tool runs. */
@@ -48,7 +48,7 @@ interface ApprovedCall {
 /**
  * Checks an approval again right before execution, and marks it as used: it is for this call and was neither used nor
  * revoked, the call would still change what was shown, policy allows it, and the approvers may still approve. Throws a
- * NotRunError with the reason if one of these no longer holds, and `Postponed` while GitHub does not respond.
+ * NotRunError with the reason if one of these no longer holds, and `PostponedError` while GitHub does not respond.
  */
 export async function checkApproval(
   { store, now }: Pick<EffectServices, "store" | "now">,
@@ -114,7 +114,7 @@ async function checkApprovers(
   throw notRun(problem?.replace(/\.$/, "") ?? `it has ${by.length} of ${pluralize(required, "approval")} by ${who}`);
 }
 
-/** Asks GitHub for a person's permission. Throws `Postponed` if GitHub does not respond, which is not a refusal. */
+/** Asks GitHub for a person's permission. Throws `PostponedError` if GitHub does not respond, which is not a refusal. */
 export function askPermission(
   { repository }: Pick<ActiveRun, "repository">,
   { login, id }: Account,
@@ -127,7 +127,7 @@ export function askPermission(
   });
 }
 
-/** Returns the settings. Throws `Postponed` if GitHub does not respond. */
+/** Returns the settings. Throws `PostponedError` if GitHub does not respond. */
 export function readCurrentSettings(
   { repository }: Pick<ActiveRun, "repository">,
   { now, signal }: { now: () => number; signal: AbortSignal },
@@ -135,7 +135,7 @@ export function readCurrentSettings(
   return answered(() => readSettings(repository), { about: "what its settings are", now, signal });
 }
 
-/** Resolves to GitHub's response. Throws `Postponed` if there is none. An invalid file counts as a response. */
+/** Resolves to GitHub's response. Throws `PostponedError` if there is none. An invalid file counts as a response. */
 async function answered<T>(
   ask: () => Promise<T>,
   { about, now, signal }: { about: string; now: () => number; signal: AbortSignal },
@@ -144,7 +144,7 @@ async function answered<T>(
     return await ask();
   } catch (cause) {
     if (signal.aborted || cause instanceof UserError) throw cause;
-    throw new Postponed(now() + askAgainMs, { reason: `GitHub did not answer ${about}. Asking again.`, cause });
+    throw new PostponedError(now() + askAgainMs, { reason: `GitHub did not answer ${about}. Asking again.`, cause });
   }
 }
 

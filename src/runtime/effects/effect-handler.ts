@@ -10,7 +10,7 @@ import type { Effect, EffectCompletion, Store } from "#runtime/store/store.ts";
 /** Performs one kind of effect. After a crash it is called again for the same key, with `effect.attempts` above 1. */
 export interface EffectHandler<Request extends RuntimeEffect = RuntimeEffect> {
   /**
-   * Performs the effect and returns its result. Throws `Postponed` to be called again later, and the signal's reason if
+   * Performs the effect and returns its result. Throws `PostponedError` to be called again later, and the signal's reason if
    * it is aborted.
    */
   perform(effect: Effect<Request>, run: ActiveRun, signal: AbortSignal): Promise<EffectResult>;
@@ -43,7 +43,7 @@ export interface EffectServices {
 }
 
 /** Thrown by a handler that has not done anything yet and wants to be called again at `until`. */
-export class Postponed extends Error {
+export class PostponedError extends Error {
   /** Milliseconds since 1970. */
   readonly until: number;
   /** A sentence for people, if something outside this process has to respond first. */

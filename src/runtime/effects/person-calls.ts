@@ -19,7 +19,7 @@ import type { Toolbox } from "#toolsets/toolbox.ts";
 import { classifyCommand, isBuiltinCommand, isInteractive, type ParsedCommand } from "#ui/command.ts";
 import { argumentsFromOptions, extractManualToolInfo, getManualToolInfos } from "#ui/form-fields.ts";
 import { askPermission, readCurrentSettings } from "./check-approval.ts";
-import { type EffectHandler, type EffectResult, type EffectServices, Postponed } from "./effect-handler.ts";
+import { type EffectHandler, type EffectResult, type EffectServices, PostponedError } from "./effect-handler.ts";
 import { confirmationName } from "./post-to-thread.ts";
 import { interruptedCall } from "./tool-calls.ts";
 
@@ -145,7 +145,7 @@ async function isShown(
   if (!isUnchanged || request.kind === "tool.invoke") return true;
   const post = await store.findPost(confirmationName(runId, word));
   // It may be posted, and not stored yet.
-  if (!post && dueAt === 0) throw new Postponed(now() + 1_000);
+  if (!post && dueAt === 0) throw new PostponedError(now() + 1_000);
   const view = await readView(store, spec.rootId);
   if (!post?.shown || !view) return false;
   const { commentId = Number.POSITIVE_INFINITY } = request;

@@ -12,7 +12,7 @@ import {
   type EffectHandler,
   type EffectResult,
   type EffectServices,
-  Postponed,
+  PostponedError,
   post,
   postRequest,
 } from "./effect-handler.ts";
@@ -33,7 +33,7 @@ export function showStatus({
       const known = await store.findPost(name);
       // A time in the future comes from a clock that was ahead.
       const isRecent = known !== undefined && known.updatedAt <= now() && known.updatedAt + statusIntervalMs > now();
-      if (isRecent) throw new Postponed(known.updatedAt + statusIntervalMs);
+      if (isRecent) throw new PostponedError(known.updatedAt + statusIntervalMs);
 
       const view = await readView(store, runId, () => run.ownLog());
       if (!view) return {};

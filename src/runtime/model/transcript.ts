@@ -217,7 +217,7 @@ function userMessages(event: RunEvent): ModelMessage[] {
   if (event.type === "message.received") return [{ role: "user", content: contentOf(event) }];
   if (event.type === "guidance.read") return [{ role: "user", content: describeGuidance(event) }];
   if (event.type === "run.resume") {
-    return [{ role: "user", content: `@${event.by} stopped you before and now asks you to continue.` }];
+    return [{ role: "user", content: `@${event.by} paused you before and now asks you to continue.` }];
   }
   if (event.type === "pull_request.reviewed") return [{ role: "user", content: event.text }];
   if (event.type === "checks.completed" && !event.passed && event.text) return [{ role: "user", content: event.text }];
@@ -285,8 +285,8 @@ function interruptionOf(event: RunEvent): string | undefined {
   }
   if (event.type !== "run.stop") return undefined;
   return event.reason
-    ? `The run was stopped before this call finished. ${event.reason}`
-    : `@${event.by} stopped the run before this call finished.`;
+    ? `The run was paused before this call finished. ${event.reason}`
+    : `@${event.by} paused the run before this call finished.`;
 }
 
 function interruptedResult({ callId, tool }: ModelCall, message: string): ToolResultPart {

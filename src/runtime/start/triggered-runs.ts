@@ -76,7 +76,7 @@ export class TriggeredRuns {
     // Closing the issue pauses its schedule.
     if (issue && (issue.state === "closed" || issue.locked)) return;
     if (!policy.schedules.workers.some((pattern) => matchesPattern(pattern, worker))) {
-      throw new UserError(`the policy of this deployment does not allow ${worker} to run on a schedule.`);
+      throw new UserError(`The policy of this deployment does not allow ${worker} to run on a schedule.`);
     }
     const requestedBy = await github.ownLogin();
     const origin = { ...repository, thread: schedule.issue, isPullRequest: issue?.isPullRequest ?? false, requestedBy };
@@ -128,7 +128,7 @@ export class TriggeredRuns {
     const recent = runs.filter(({ spec }) => spec.origin.trigger !== undefined && spec.createdAt > now() - hourMs);
     if (recent.length < policy.triggered_runs_per_hour) return false;
     throw new UserError(
-      `events started ${pluralize(recent.length, "run")} here in the last hour, which is the limit. Comment \`/run ${worker}\` to start it anyway.`,
+      `Events started ${pluralize(recent.length, "run")} here in the last hour, which is the limit. Comment \`/run ${worker}\` to start it anyway.`,
     );
   }
 

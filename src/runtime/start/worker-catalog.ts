@@ -9,7 +9,7 @@ import {
   programConfigFiles,
 } from "#config/program-config.ts";
 import { UserError } from "#domain/errors.ts";
-import { type GitHub, GitHubRefusal } from "#domain/github.ts";
+import { type GitHub, GitHubRefusalError } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { Triggers } from "#domain/trigger.ts";
 import { parseWorker, type WorkerDefinition, withOutputSchema } from "#domain/worker.ts";
@@ -254,7 +254,7 @@ export async function orInvalid<T>(path: string, reading: Promise<T>): Promise<T
   try {
     return await reading;
   } catch (error) {
-    if (!(error instanceof UserError) || error instanceof GitHubRefusal) throw error;
+    if (!(error instanceof UserError) || error instanceof GitHubRefusalError) throw error;
     return { path, problem: error.message };
   }
 }

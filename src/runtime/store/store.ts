@@ -82,7 +82,7 @@ export interface RunRow extends RunSummaryRow {
   changeSets: number;
 }
 
-/** A run whose spec or snapshot this release cannot read. It is shown as stopped, and none of its effects are performed. */
+/** A run whose spec or snapshot this release cannot read. It is shown as paused, and none of its effects are performed. */
 export interface UnreadableRun extends RunSummaryRow {
   unreadable: UnreadableDataError;
   /** The readable parts of the spec, for display only; undefined if not even the origin can be read. */

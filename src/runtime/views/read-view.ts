@@ -144,7 +144,7 @@ function lineOf({ event }: LoggedEvent): string[] {
     case "cost_limit.raised":
       return [`@${event.by} raised the cost limit to $${event.limit.toFixed(2)}${describeChannel(event.via)}`];
     case "run.stop":
-      return [event.reason ? `Stopped: ${event.reason}` : `Stopped by @${event.by}${describeChannel(event.via)}`];
+      return [event.reason ? `Paused: ${event.reason}` : `Paused by @${event.by}${describeChannel(event.via)}`];
     case "run.resume":
       return [`Resumed by @${event.by}${describeChannel(event.via)}`];
     case "sandbox.failed":

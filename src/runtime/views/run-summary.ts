@@ -204,9 +204,9 @@ export interface RunProgress {
   removedLog: string | undefined;
 }
 
-/** Describes a run. A run that cannot be read, or that has unreadable data, is shown as stopped with the reason. */
+/** Describes a run. A run that cannot be read, or that has unreadable data, is shown as paused with the reason. */
 export function progressOf(run: StoredRun, summary: RunSummary, problem: EffectProblem | undefined): RunProgress {
-  if (run.unreadable) return { ...stopped(run.unreadable.message), ...noProgress };
+  if (run.unreadable) return { ...paused(run.unreadable.message), ...noProgress };
 
   const { snapshot, logRemovedAt } = run;
   const removedLog = logRemovedAt === undefined ? undefined : describeRemovedLog(logRemovedAt);
@@ -215,7 +215,7 @@ export function progressOf(run: StoredRun, summary: RunSummary, problem: EffectP
   const progress = { state, openCalls, pullRequest, consecutiveFailures };
   return {
     ...(problem?.kind === "unreadable"
-      ? stopped(problem.reason)
+      ? paused(problem.reason)
       : { state, activity: problem?.reason ?? activityOf(progress, summary) }),
     steps,
     tokens,
@@ -254,8 +254,8 @@ const noProgress = {
   removedLog: undefined,
 };
 
-function stopped(reason: string): Pick<RunProgress, "state" | "activity"> {
-  return { state: "interrupted", activity: `Stopped. ${reason}` };
+function paused(reason: string): Pick<RunProgress, "state" | "activity"> {
+  return { state: "interrupted", activity: `Paused. ${reason}` };
 }
 
 function toOutcome(outcome: WorkerSnapshot["context"]["outcome"], answer: string): RunOutcome | undefined {
@@ -292,10 +292,10 @@ function activityOf(
       return `Waiting for review of #${run.pullRequest}.${checks ? ` ${checks}` : ""}`;
     case "awaitingMessage":
       return "Waiting for the next message.";
-    case "stopped":
+    case "paused":
       return stopReason
-        ? `Stopped. ${stopReason} When this is resolved, continue with /resume.`
-        : "Stopped. Continue with /resume.";
+        ? `Paused. ${stopReason} When this is resolved, continue with /resume.`
+        : "Paused. Continue it with /resume.";
     case "working":
       return workOf(run, failure);
     case "answered":

@@ -19,7 +19,7 @@ export interface CommandContext {
 export const exitCodes = {
   /** The worker answered. */
   answered: 0,
-  /** The worker failed or reached a limit, or its changes could not be delivered as requested. */
+  /** The worker failed or reached a limit, or its changes could not be handled as requested. */
   failed: 1,
   /** The worker did not start: a wrong command, option, worker or setting. */
   misused: 2,

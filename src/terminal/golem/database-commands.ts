@@ -121,7 +121,7 @@ async function restore({ positionals, options }: Words, context: CommandContext)
   if (target.kind === "sqlite") {
     const replaced = await restoreDatabase(file, target.path);
     context.output.write(`Restored ${target.path} from ${file}.\n`);
-    if (replaced !== undefined) context.output.write(`The database as it was before is ${replaced}.\n`);
+    if (replaced !== undefined) context.output.write(`The previous database is now ${replaced}.\n`);
   } else {
     const { restoreDump } = await import("#runtime/store/postgres/dump.ts");
     await restoreDump(file, target.url);

@@ -123,7 +123,7 @@ Exit codes: 0 intact, 1 the first broken entry or a commit that the ledger does 
     usage: "db <action>",
     summary: "back up, restore, copy, check or compact the server's database",
     details: `  backup <file>                 write a copy to a new file, while the server runs
-  restore <file>                replace the database by a backup; the server must be stopped
+  restore <file>                replace the database with a backup; the server must be stopped
   copy --from sqlite:<file> --to postgres://…
                                 copy everything to an empty PostgreSQL database; the server must be stopped
   check                         check the database and its ledger of approvals

@@ -27,7 +27,7 @@ import { type ApprovalCallback, ApprovalController, type ApprovalMode } from "#u
 import type { CommandContext } from "./command-context.ts";
 import type { LocalWorker, LocalWorkers } from "./local-workers.ts";
 import type { ResumeRequest, RunFlags, RunRequest } from "./run-request.ts";
-import { changesOfTurns, isDelivered, type SavedRun, type SavedRuns, turnsOf } from "./saved-runs.ts";
+import { areChangesHandled, changesOfTurns, type SavedRun, type SavedRuns, turnsOf } from "./saved-runs.ts";
 import { findNamedWorker, findSurroundings } from "./surroundings.ts";
 import type { Terminal } from "./terminal.ts";
 
@@ -143,8 +143,10 @@ export async function prepareResume(request: ResumeRequest, context: CommandCont
     const last = turns.at(-1)?.spec;
     const resumed = last && (await readView(saved.store, last.id));
     if (!last || !resumed) throw new UserError(`The run ${id} was never started. Start a new one with golem run.`);
-    if (await isDelivered(saved.store)) {
-      throw new UserError(`The run ${id} has ended, and its changes were delivered. golem log ${id} shows it.`);
+    if (await areChangesHandled(saved.store)) {
+      throw new UserError(
+        `The run ${id} has ended, and you already decided what happens to its changes. golem log ${id} shows it.`,
+      );
     }
     const models = createModels(config.models);
     const model = chooseModel(last.worker, request.model ?? last.model, models);
@@ -190,7 +192,7 @@ async function save(savedRuns: SavedRuns, id: string): Promise<Pick<PreparedRun,
 async function newestUnfinished(savedRuns: SavedRuns): Promise<string> {
   for (const id of savedRuns.ids()) {
     const store = await savedRuns.read(id);
-    const isUnfinished = (await turnsOf(store)).length > 0 && !(await isDelivered(store));
+    const isUnfinished = (await turnsOf(store)).length > 0 && !(await areChangesHandled(store));
     await store.close();
     if (isUnfinished) return id;
   }

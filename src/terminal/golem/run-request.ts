@@ -2,7 +2,7 @@ import { UserError } from "#domain/errors.ts";
 import { type KnownOptions, parseWords } from "./command-context.ts";
 
 /** The destination of the changes. If undefined, asks; without a terminal, keeps them in a patch file. */
-export type DeliveryChoice = { kind: "apply" } | { kind: "patch"; file: string } | { kind: "branch" } | undefined;
+export type ChangesDestination = { kind: "apply" } | { kind: "patch"; file: string } | { kind: "branch" } | undefined;
 
 /** The options of `golem run` and `golem resume`. */
 export interface RunFlags {
@@ -14,7 +14,7 @@ export interface RunFlags {
   json: boolean;
   quiet: boolean;
   dryRun: boolean;
-  ending: DeliveryChoice;
+  ending: ChangesDestination;
 }
 
 export interface RunRequest extends RunFlags {
@@ -82,7 +82,7 @@ function readFlags(options: ReadonlyMap<string, (string | true)[]>): RunFlags {
   };
 }
 
-function readEnding(options: ReadonlyMap<string, (string | true)[]>): DeliveryChoice {
+function readEnding(options: ReadonlyMap<string, (string | true)[]>): ChangesDestination {
   const given = (["apply", "patch", "branch"] as const).filter((name) => options.has(name));
   const [kind] = given;
   if (given.length > 1) throw new UserError(`Choose one of ${given.map((name) => `--${name}`).join(" and ")}.`);

@@ -22,10 +22,10 @@ import { type ConversationEnd, converse } from "./converse.ts";
 import {
   type BackupPatch,
   createBackupPatch,
-  type DeliveryResult,
-  deliverChanges,
+  type HandledChanges,
+  handleChanges,
   printBackup,
-} from "./deliver-changes.ts";
+} from "./handle-changes.ts";
 import {
   checkPreApproved,
   createPreApproval,
@@ -37,7 +37,7 @@ import {
   startupLines,
 } from "./prepare-run.ts";
 import type { ResumeRequest, RunFlags, RunRequest } from "./run-request.ts";
-import { markDelivered, stateFolder, turnsOf } from "./saved-runs.ts";
+import { markChangesHandled, stateFolder, turnsOf } from "./saved-runs.ts";
 import { openTerminal, type Terminal } from "./terminal.ts";
 import { findCodeToTrust } from "./trusted-code.ts";
 
@@ -177,7 +177,7 @@ async function finish(end: ConversationEnd, task: string, started: StartedRun): 
   if (saved && end.code === exitCodes.interrupted) {
     terminal.print(terminal.paint("gray", `Continue this run with: golem resume ${id}`));
   }
-  const { done, asRequested } = await deliverChanges({
+  const { done, asRequested } = await handleChanges({
     ...started,
     ending: request.ending,
     isUnfinished: end.code !== exitCodes.answered,
@@ -186,14 +186,14 @@ async function finish(end: ConversationEnd, task: string, started: StartedRun): 
     branch: `golem/${id}`,
     message: commitMessage(chosen.worker.name, task),
   });
-  if (saved && isFinal(done, { end, backup })) await markDelivered(saved.store);
+  if (saved && isFinal(done, { end, backup })) await markChangesHandled(saved.store);
   const code = asRequested ? end.code : exitCodes.failed;
   json?.({ type: "result", id, ...reported, code, changes: done });
   return code;
 }
 
 /** False for a run that can be resumed: its changes are only in the backup, or it was interrupted without changes. */
-function isFinal(done: DeliveryResult, { end, backup }: { end: ConversationEnd; backup: BackupPatch }): boolean {
+function isFinal(done: HandledChanges, { end, backup }: { end: ConversationEnd; backup: BackupPatch }): boolean {
   switch (done.kind) {
     case "applied":
     case "branch":

@@ -19,7 +19,8 @@ export interface SavedRun {
 }
 
 const retentionMs = 90 * 24 * 60 * 60_000;
-const delivered = "changes delivered";
+/** The key under which the store of a run keeps that its changes were handled. */
+const handledKey = "changes delivered";
 
 /** Returns golem's folder in `XDG_STATE_HOME`, by default `~/.local/state`. */
 export function stateFolder({ env }: Pick<CommandContext, "env">): string {
@@ -112,10 +113,10 @@ export async function changesOfTurns(store: Store, turns: readonly RunRow[]): Pr
 }
 
 /** Records that the person has decided about the changes, which finishes the run. */
-export async function markDelivered(store: Store): Promise<void> {
-  await store.ingest({ deliveryId: delivered, events: [] });
+export async function markChangesHandled(store: Store): Promise<void> {
+  await store.ingest({ deliveryId: handledKey, events: [] });
 }
 
-export function isDelivered(store: Store): Promise<boolean> {
-  return store.hasDelivery(delivered);
+export function areChangesHandled(store: Store): Promise<boolean> {
+  return store.hasDelivery(handledKey);
 }

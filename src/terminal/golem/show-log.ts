@@ -9,7 +9,7 @@ import { createStyle, type Style, visible } from "#terminal/style.ts";
 import { oneLine } from "#terminal/value-to-text.ts";
 import { truncateLine } from "#text/truncate.ts";
 import type { CommandContext } from "./command-context.ts";
-import { isDelivered, turnsOf } from "./saved-runs.ts";
+import { areChangesHandled, turnsOf } from "./saved-runs.ts";
 import { findSurroundings } from "./surroundings.ts";
 
 const maxArguments = 200;
@@ -31,7 +31,7 @@ async function describeRun(id: string, store: Store, paint: Style): Promise<stri
     const [first, last] = [turns[0], turns.at(-1)];
     const view = last && (await readView(store, last.spec.id));
     if (!first || !view) return [];
-    const state = (await isDelivered(store)) ? "finished" : stateOf(view);
+    const state = (await areChangesHandled(store)) ? "finished" : stateOf(view);
     const date = new Date(view.updatedAt).toISOString().slice(0, 16).replace("T", " ");
     const line = [paint("bold", id), date, oneLine(first.spec.worker.name), state, await taskOf(store, first)];
     return [line.join("  ")];
@@ -45,7 +45,7 @@ async function describeRun(id: string, store: Store, paint: Style): Promise<stri
 }
 
 function stateOf({ state, outcome }: RunView): string {
-  if (outcome) return "ended, changes not delivered";
+  if (outcome) return "ended, changes not applied";
   if (state === "interrupted") return "interrupted";
   return state === "awaitingApproval" ? "waiting for approval" : "unfinished";
 }

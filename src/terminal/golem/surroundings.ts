@@ -4,7 +4,7 @@ import { readLocalConfig } from "#config/config.ts";
 import { mainWorkerFiles } from "#config/program-config.ts";
 import { parseRepositorySettings, type RepositorySettings, settingsPath } from "#config/repository-settings.ts";
 import { findProgram, isProgramFolder, openProgram, type Program } from "#embed/program.ts";
-import { findWorker, listCatalogue, readWorker } from "#embed/read-worker.ts";
+import { findWorker, listWorkers, readWorker } from "#embed/read-worker.ts";
 import { findRoot } from "#sandbox/checkout/open-checkout.ts";
 import type { CommandContext } from "./command-context.ts";
 import { checkoutFiles, type LocalWorkers, openLocalWorkers } from "./local-workers.ts";
@@ -90,15 +90,15 @@ async function programAt(program: Program, { env }: CommandContext): Promise<Sur
 
 /** Returns the workers of a program, by name or by the path of their file. */
 function workersOf({ workers }: Program): LocalWorkers {
-  const catalogue = Object.fromEntries(workers());
+  const sources = Object.fromEntries(workers());
   return {
     async find(name) {
       const path = isPath(name) ? name : workers().get(name);
-      const { worker } = path === undefined ? await findWorker(catalogue, name) : readWorker(path);
+      const { worker } = path === undefined ? await findWorker(sources, name) : readWorker(path);
       return { worker, path: path ?? "", isOwn: true };
     },
     async list() {
-      return (await listCatalogue(catalogue, [])).map((one) => ({ ...one, isOwn: true }));
+      return (await listWorkers(sources, [])).map((one) => ({ ...one, isOwn: true }));
     },
   };
 }

@@ -56,7 +56,7 @@ export function createInstallPackageTool(settings: CodeConfig, services: ToolSer
     manualExecution: { mode: "both", label: "Install packages", category: "Development" },
     approvalReason: ({ packages }) => {
       const what = packages.length > 0 ? packages.map(quoted).join(", ") : "the project's packages";
-      return `The worker wants to install ${what} into its sandbox. The package manager reaches its registry meanwhile.`;
+      return `The worker wants to install ${what} into its sandbox. While it runs, the package manager can connect to its registry.`;
     },
     preview: (input) => previewInstall(input, settings, services),
     execute: async (input, context) => {

@@ -64,7 +64,7 @@ async function execute(
 ): Promise<ToolResult> {
   const { folder, runner, only } = await findTests(services.workspace, path);
   if (!runner) {
-    throw new ToolError(`There is no test runner I know in ${folder || "the repository"}.`, {
+    throw new ToolError(`No supported test runner was found in ${folder || "the repository"}.`, {
       code: "UNAVAILABLE",
       suggestion: suggestFolders(await packageFolders(services.workspace)),
     });

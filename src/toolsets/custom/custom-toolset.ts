@@ -129,7 +129,7 @@ const Checked = z.union([
       .max(20),
   }),
 ]);
-const Judgement = z.object({ needed: z.boolean().nullish(), reason: z.string().max(2_000).nullish() });
+const Judgment = z.object({ needed: z.boolean().nullish(), reason: z.string().max(2_000).nullish() });
 
 export interface CustomToolOptions {
   approval: ApprovalConfig | undefined;
@@ -219,9 +219,9 @@ function ownApproval(name: string, ask: Ask): Pick<NamedTool, "needsApproval" | 
   };
 }
 
-async function judge(ask: Ask, args: unknown, context: ToolContext): Promise<z.infer<typeof Judgement>> {
+async function judge(ask: Ask, args: unknown, context: ToolContext): Promise<z.infer<typeof Judgment>> {
   try {
-    return Judgement.parse(await ask("judge", args, context));
+    return Judgment.parse(await ask("judge", args, context));
   } catch (error) {
     // A rule that could not be evaluated does not refuse the call: a person decides.
     if (error instanceof ToolError && ["TIMEOUT", "EXECUTION_ERROR", "UNAVAILABLE"].includes(error.code)) {

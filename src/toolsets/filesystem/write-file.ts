@@ -22,7 +22,7 @@ const input = z.object({
   encoding: z
     .enum(["utf-8", "base64"])
     .optional()
-    .describe("How content is encoded; default: text in the file's present encoding, utf-8 for a new file")
+    .describe("How content is encoded; default: text in the file's current encoding, utf-8 for a new file")
     .meta({ rare: true }),
   createDirs: z.boolean().optional().describe("Create missing parent directories; default true").meta({ rare: true }),
 });

@@ -49,7 +49,7 @@ export function createGitLogTool({ sandbox, workspace }: ToolServices): NamedToo
       const listed = commits.length === 0 ? "No commits." : wrapUntrusted(lines.join("\n"), "commit messages");
       const note =
         partDepth === undefined
-          ? "Older history was not read (at most 5,000 commits are), so there may be more commits."
+          ? "Only the latest 5,000 commits were read; older ones may match too."
           : `Only the newest ${partDepth} commits were searched. skip ${skip + commits.length} searches older ones.`;
       return {
         llmContent: isComplete ? listed : `${listed}\n${note}`,

@@ -3,7 +3,7 @@ import { ToolError } from "#domain/errors.ts";
 import {
   type Check,
   type GitHub,
-  GitHubRefusal,
+  GitHubRefusalError,
   type PullRequest,
   type ReviewComment,
   type ReviewThread,
@@ -267,7 +267,7 @@ export async function describeFailedChecks(
   for (const check of failed.slice(0, maxDetailedChecks)) {
     const { name, conclusion, summary, url } = check;
     const log = await readLog(github, check).catch((error) => {
-      if (!(error instanceof GitHubRefusal) || error.status !== 403) throw error;
+      if (!(error instanceof GitHubRefusalError) || error.status !== 403) throw error;
       missing.add("actions: read");
       return undefined;
     });

@@ -3,7 +3,7 @@ import type { ApprovalConfig } from "#domain/approval.ts";
 import { withRetries } from "#domain/async-work.ts";
 import { withApprovalsSection, withoutSectionMarks, withSection } from "#domain/commit-trailers.ts";
 import { ToolError } from "#domain/errors.ts";
-import { canWrite, type GitHub, GitHubRefusal, type PullRequest, type ReviewComment } from "#domain/github.ts";
+import { canWrite, type GitHub, GitHubRefusalError, type PullRequest, type ReviewComment } from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { pluralize } from "#text/pluralize.ts";
@@ -67,7 +67,7 @@ export function createOpenPullRequestTool(
           note: isNew && !pull.draft ? noDrafts : "",
         });
       } catch (error) {
-        const isForbidden = error instanceof GitHubRefusal && error.status === 403;
+        const isForbidden = error instanceof GitHubRefusalError && error.status === 403;
         throw new ToolError(`The branch ${branch} was pushed, but opening the pull request failed: ${reason(error)}`, {
           code: "UNAVAILABLE",
           suggestion: isForbidden
@@ -106,7 +106,7 @@ async function create(github: GitHub, pull: Parameters<GitHub["createPullRequest
   try {
     return await github.createPullRequest(pull);
   } catch (error) {
-    if (error instanceof GitHubRefusal && error.status === 422) {
+    if (error instanceof GitHubRefusalError && error.status === 422) {
       // The default branch may have been renamed since the run started.
       const { defaultBranch } = await github.getRepository();
       if (defaultBranch !== pull.base) return create(github, { ...pull, base: defaultBranch });

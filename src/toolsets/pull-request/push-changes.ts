@@ -5,7 +5,7 @@ import { ToolError } from "#domain/errors.ts";
 import { changesIn, type Preview, type PreviewSection } from "#domain/preview.ts";
 import type { ToolContext } from "#domain/tool.ts";
 import { digestOfChanges, type FileVersions, fileChange } from "#sandbox/preview-files.ts";
-import { BranchMoved } from "#sandbox/push-changes.ts";
+import { BranchMovedError } from "#sandbox/push-changes.ts";
 import type { MergedCommit, PushPlan } from "#sandbox/sandbox.ts";
 import { isProtectedPath, previewChanges } from "#toolsets/filesystem/file-changes.ts";
 import type { FinishedCall, ToolServices } from "#toolsets/toolset.ts";
@@ -152,7 +152,7 @@ export async function pushChanges({
     });
     return { commit, changes: digestOfChanges(changes) };
   } catch (error) {
-    if (!(error instanceof BranchMoved)) throw error;
+    if (!(error instanceof BranchMovedError)) throw error;
     throw new ToolError(error.message, {
       code: "CONFLICT",
       suggestion: `Take in the new commits: call git_merge with the branch ${branch}, then call this tool again.`,

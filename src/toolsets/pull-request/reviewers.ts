@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { ApprovalConfig } from "#domain/approval.ts";
 import { withRetries } from "#domain/async-work.ts";
 import { ToolError } from "#domain/errors.ts";
-import { type GitHub, GitHubRefusal, type ReviewComment } from "#domain/github.ts";
+import { type GitHub, GitHubRefusalError, type ReviewComment } from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { postMarker } from "#text/comment-marker.ts";
@@ -48,7 +48,7 @@ export function createRequestReviewTool(
 }
 
 function isUnacceptable(error: unknown): boolean {
-  return error instanceof GitHubRefusal && error.status === 422;
+  return error instanceof GitHubRefusalError && error.status === 422;
 }
 
 /**

@@ -3,7 +3,7 @@ import type { ApprovalConfig } from "#domain/approval.ts";
 import { withRetries } from "#domain/async-work.ts";
 import { ToolError } from "#domain/errors.ts";
 import {
-  GitHubRefusal,
+  GitHubRefusalError,
   type NewCheckRun,
   type NewReviewComment,
   type PullRequest,
@@ -255,7 +255,7 @@ async function reportCheckRun(
     await withRetries(() => github.createCheckRun(run), { signal: context.abortSignal });
     return `A check run shows ${run.title} on ${commit.slice(0, 7)}.`;
   } catch (error) {
-    if (!(error instanceof GitHubRefusal) || error.status !== 403) throw error;
+    if (!(error instanceof GitHubRefusalError) || error.status !== 403) throw error;
     await reportMissingPermission?.("checks: write");
     return "No check run was created: the app lacks the permission checks: write.";
   }

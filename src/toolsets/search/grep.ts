@@ -7,7 +7,13 @@ import { pluralize } from "#text/pluralize.ts";
 import { truncateLine } from "#text/truncate.ts";
 import { filterPaths, globFilter, listPathsBelow, readContents } from "./glob.ts";
 import { RegexError } from "./regex/parse-regex.ts";
-import { type FileMatches, type LineQuery, LineSearch, type LineSearchOptions, SearchTimeout } from "./search-lines.ts";
+import {
+  type FileMatches,
+  type LineQuery,
+  LineSearch,
+  type LineSearchOptions,
+  SearchTimeoutError,
+} from "./search-lines.ts";
 
 const contextLines = z.number().int().min(0).max(20).optional();
 const input = z.object({
@@ -71,7 +77,7 @@ async function searchFiles(
   try {
     for await (const chunk of readContents(workspace, searched)) await search.search(chunk);
   } catch (error) {
-    if (!(error instanceof SearchTimeout)) throw error;
+    if (!(error instanceof SearchTimeoutError)) throw error;
     notes.push(
       `Stopped after ${timeoutMs / 1_000} seconds, so matches may be missing. Limit the search with path or glob.`,
     );

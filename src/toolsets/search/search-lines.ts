@@ -29,8 +29,8 @@ export interface LineSearchOptions {
 }
 
 /** Thrown if a search takes longer than its `timeoutMs`. */
-export class SearchTimeout extends Error {
-  override readonly name = "SearchTimeout";
+export class SearchTimeoutError extends Error {
+  override readonly name = "SearchTimeoutError";
 }
 
 /** The paths of files with the same content. */
@@ -93,7 +93,7 @@ export class LineSearch {
     this.#deadline = performance.now() + options.timeoutMs;
   }
 
-  /** Searches the files of a chunk. Rejects with a SearchTimeout. */
+  /** Searches the files of a chunk. Rejects with a SearchTimeoutError. */
   async search({ bytes, files }: ContentChunk): Promise<void> {
     const plain: ContentChunk["files"][number][] = [];
     for (const file of files) {
@@ -219,7 +219,7 @@ export class LineSearch {
   }
 
   async #turn(): Promise<void> {
-    if (performance.now() > this.#deadline) throw new SearchTimeout();
+    if (performance.now() > this.#deadline) throw new SearchTimeoutError();
     await this.#yielder.turn();
   }
 }

@@ -25,7 +25,15 @@ beforeEach(async () => {
 
 /** Expects that nothing was recorded except the location of the repository, which each delivery reports. */
 function expectNothingDone() {
-  const questions = ["record", "hasRecorded", "threadActivity", "status", "pendingApprovals", "listWorkers", "view"];
+  const questions = [
+    "recordKey",
+    "hasRecorded",
+    "threadActivity",
+    "listRunViews",
+    "pendingApprovals",
+    "listWorkers",
+    "findRunView",
+  ];
   for (const [name, call] of Object.entries(runs)) {
     if (![...questions, "reportLocation", "startTriggered", "listSchedules"].includes(name))
       expect(call, name).not.toHaveBeenCalled();
@@ -129,12 +137,12 @@ describe("authorization", () => {
   test.each(["after the reply was posted", "before it was posted"])(
     "a refusal is replied to once when the process dies %s",
     async (when) => {
-      if (when.startsWith("after")) runs.record.mockRejectedValueOnce(new Error("the process died"));
+      if (when.startsWith("after")) runs.recordKey.mockRejectedValueOnce(new Error("the process died"));
       else runs.hasRecorded.mockRejectedValueOnce(new Error("the process died"));
 
       await world.comment({ login: "tom" });
 
-      await vi.waitFor(() => expect(runs.record).toHaveResolved(), { timeout: 60_000 });
+      await vi.waitFor(() => expect(runs.recordKey).toHaveResolved(), { timeout: 60_000 });
       await world.bot.idle();
       expect(world.replies).toEqual([expect.stringContaining("tom, you need write access")]);
       expect(world.reactions).toEqual([]);
@@ -582,7 +590,7 @@ describe("decisions", () => {
     });
   });
 
-  test("an id without digits is recognised by the pending approvals", async () => {
+  test("an id without digits is recognized by the pending approvals", async () => {
     runs.pendingApprovals.mockResolvedValue([sampleApproval({ id: "abcd" })]);
 
     await world.comment({ body: "/deny abcd because too risky" });
@@ -600,7 +608,7 @@ describe("decisions", () => {
   });
 
   test.each([
-    'There is no approval "zz9" in this thread.',
+    'There is no request "zz9" in this thread.',
     "k7mq was approved already, by @mia.",
     "k7mq expired before anyone answered. The worker was told.",
   ])("%j is the reply", async (message) => {
@@ -632,7 +640,7 @@ describe("each command", () => {
       ["/resume", "requestResume", person],
       ["/resume with the other file", "requestResume", { ...person, text: "with the other file" }],
       ["/cancel", "requestCancel", person],
-      ["/retry", "retry", { ...person, origin, seen }],
+      ["/retry", "requestRetry", { ...person, origin, seen }],
       ["/clear", "clearConversation", person],
       ["/model openai:b", "changeModel", { ...person, model: "openai:b" }],
       ["/exit", "requestExit", person],
@@ -666,9 +674,9 @@ describe("each command", () => {
       await world.comment({ body });
       expect(world.replies.at(-1), body).toMatch(answer);
     }
-    runs.status.mockResolvedValue([]);
+    runs.listRunViews.mockResolvedValue([]);
     await world.comment({ body: "/log" });
-    expect(world.replies.at(-1)).toContain("No worker has been started in this thread yet.");
+    expect(world.replies.at(-1)).toContain("No worker is running in this thread.");
   });
 
   test("about a pull request concerns the one that the thread's run has opened", async () => {
@@ -682,7 +690,7 @@ describe("each command", () => {
 
     expect(await say("/ready")).toContain("No worker has opened a pull request in this thread yet.");
     expect(await say("/update")).toContain("No running worker of this thread has opened a pull request.");
-    runs.status.mockResolvedValue([sampleView({ pullRequest: pull.number })]);
+    runs.listRunViews.mockResolvedValue([sampleView({ pullRequest: pull.number })]);
     expect(await say("/ready")).toMatch(/#\S*2 is ready for review\./);
     await say("/update");
 
@@ -779,7 +787,7 @@ test("every example payload that GitHub publishes is handled without a failure",
   );
   expect(examples.length).toBeGreaterThan(300);
 
-  runs.status.mockResolvedValue([]);
+  runs.listRunViews.mockResolvedValue([]);
 
   const statuses = new Set<number>();
   const recent = (example: object) =>

@@ -74,7 +74,7 @@ function lineComment(world: BotWorld) {
 
 test("a mention in a line comment reaches the run of the pull request once, with its review", async () => {
   const world = await startWorld();
-  world.runs.openPullRequests.mockResolvedValue([1]);
+  world.runs.listOpenPullRequests.mockResolvedValue([1]);
 
   await lineComment(world);
   await review(world, { state: "commented", body: "" });

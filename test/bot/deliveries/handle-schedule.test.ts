@@ -144,11 +144,11 @@ describe("invalid settings", () => {
   });
 
   test("do not keep the app from noticing conflicts with the pushed base", async () => {
-    runs.openPullRequests.mockResolvedValue([1]);
+    runs.listOpenPullRequests.mockResolvedValue([1]);
 
     await push();
 
-    expect(runs.openPullRequests).toHaveBeenCalled();
+    expect(runs.listOpenPullRequests).toHaveBeenCalled();
   });
 });
 

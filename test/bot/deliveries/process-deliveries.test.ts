@@ -228,7 +228,7 @@ test("deliveries are processed once the store answers again", async () => {
 
 test("failures while the database is away do not count, however long it is", async () => {
   const started = runs.startRun.getMockImplementation();
-  runs.startRun.mockRejectedValue(new DatabaseError("The database does not answer."));
+  runs.startRun.mockRejectedValue(new DatabaseError("The database is not responding."));
   await save("1");
   startProcessor();
 

@@ -31,7 +31,7 @@ describe("attached files", () => {
     ["https://evil.example/https://github.com/user-attachments/assets/1f2e", []],
     ["https://github.com:8443/user-attachments/assets/1f2e", []],
     ["https://objects.githubusercontent.com/a.png", []],
-  ])("are recognised by GitHub's own hosts: %s", (text, expected) => {
+  ])("are recognized by GitHub's own hosts: %s", (text, expected) => {
     const found = findAttachments(text, dotCom);
 
     expect(found.map(({ name, url }) => ({ name, host: new URL(url).host }))).toEqual(expected);

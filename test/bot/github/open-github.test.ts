@@ -45,17 +45,17 @@ describe("a refusal by GitHub is a sentence, and the request is not repeated", (
     [
       403,
       "Repository was archived so is read-only.",
-      /does not allow this app to do this in octo\/sums.*archived so is read-only/,
+      /does not allow this app to request .* in octo\/sums.*archived so is read-only/,
     ],
     [403, "Resource not accessible by integration - https://docs.github.com/rest", /not accessible by integration$/],
-    [404, "Not Found", /cannot find this in octo\/sums.*may no longer be installed there/],
-    [410, "This issue was deleted", /no longer exists in octo\/sums/],
+    [404, "Not Found", /cannot find \/issues\/1\/comments in octo\/sums.*may no longer be installed there/],
+    [410, "This issue was deleted", /^\/issues\/1\/comments no longer exists in octo\/sums/],
   ])("%i, %s", async (status, message, sentence) => {
     answer(createsComment, { status, body: { message } });
 
     const refusal = await github.createComment(1, "hello").catch((error) => error);
 
-    expect(refusal).toMatchObject({ name: "GitHubRefusal", status, message: expect.stringMatching(sentence) });
+    expect(refusal).toMatchObject({ name: "GitHubRefusalError", status, message: expect.stringMatching(sentence) });
     expect(refusal).toBeInstanceOf(UserError);
     expect(requestsFor(createsComment)).toHaveLength(1);
   });
@@ -137,7 +137,7 @@ describe("permissions", () => {
     answer(readsPermission, "drop");
 
     await expect(github.getPermission("ada")).rejects.toThrow(
-      "GitHub did not say whether ada has write access to octo/sums.",
+      "Could not find out from GitHub whether ada has write access to octo/sums.",
     );
   });
 
@@ -484,7 +484,9 @@ describe("a repository with an id", () => {
     hub.accountChanges.transferIssue(hub.repository(), 1, other);
 
     expect(await github.getIssue(1)).toBeUndefined();
-    await expect(github.createComment(1, "hello")).rejects.toThrow("This no longer exists in octo/sums (410).");
+    await expect(github.createComment(1, "hello")).rejects.toThrow(
+      "/issues/1/comments no longer exists in octo/sums (410).",
+    );
     expect(hub.requests.some(({ path }) => path.includes(`/repositories/${other.id}`))).toBe(false);
   });
 
@@ -520,7 +522,7 @@ describe("a repository with an id", () => {
       await github.listComments(1);
       hub.accountChanges.uninstall();
 
-      await expect(github.listComments(1)).rejects.toMatchObject({ name: "GitHubRefusal", status: 404 });
+      await expect(github.listComments(1)).rejects.toMatchObject({ name: "GitHubRefusalError", status: 404 });
     });
 
     test("is tried again later where a new one is not accepted either", async () => {

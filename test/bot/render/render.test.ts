@@ -70,7 +70,7 @@ describe("status", () => {
   });
 
   test.each<[RunState, string, string]>([
-    ["interrupted", "is stopped", "`/resume`"],
+    ["interrupted", "is paused", "`/resume`"],
     ["awaitingApproval", "is waiting for approval", "`/stop`"],
     ["awaitingAnswer", "is waiting for you", "`/stop`"],
     ["idle", "is waiting for you", "`/stop`"],
@@ -96,7 +96,7 @@ describe("status", () => {
   test("a log of thousands of lines shows its end", () => {
     const status = renderStatus(sampleView({ log: Array.from({ length: 5_000 }, (_, index) => `line ${index}`) }), []);
 
-    expect(status).toContain("… 4800 earlier lines");
+    expect(status).toContain("… 4,800 earlier lines");
     expect(status).toContain("line 4999");
     expect(status.length).toBeLessThan(20_000);
   });

@@ -3,7 +3,7 @@ import { approvalDigest } from "#domain/approval.ts";
 import { BlockedError, OutageError, ToolError } from "#domain/errors.ts";
 import { LeaseLostError, withLease } from "#domain/work-context.ts";
 import { notRun } from "#runtime/effects/check-approval.ts";
-import { Postponed } from "#runtime/effects/effect-handler.ts";
+import { PostponedError } from "#runtime/effects/effect-handler.ts";
 import { executeTool } from "#runtime/effects/tool-calls.ts";
 import { type EffectWorldOptions, effectWorld } from "../../support/effect-world.ts";
 import { aTool } from "../../support/toolbox-world.ts";
@@ -95,9 +95,9 @@ test("while GitHub does not answer, the call is postponed and neither runs nor i
   const outage = new OutageError("GitHub did not answer.");
   const { executeOnce, execute, clock } = await approved({ permission: () => Promise.reject(outage) });
 
-  const postponed: Postponed = await executeOnce().catch((error) => error);
+  const postponed: PostponedError = await executeOnce().catch((error) => error);
 
-  expect(postponed).toBeInstanceOf(Postponed);
+  expect(postponed).toBeInstanceOf(PostponedError);
   expect(postponed).toMatchObject({ until: clock.now + 30_000, cause: outage });
   expect(postponed.reason).toBe("GitHub did not answer whether @ada has write access. Asking again.");
   expect(execute).not.toHaveBeenCalled();

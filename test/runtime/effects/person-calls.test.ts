@@ -4,7 +4,7 @@ import { z } from "zod";
 import { BlockedError, OutageError, UserError } from "#domain/errors.ts";
 import { LeaseLostError, withLease } from "#domain/work-context.ts";
 import type { EffectResult } from "#runtime/effects/effect-handler.ts";
-import { Postponed } from "#runtime/effects/effect-handler.ts";
+import { PostponedError } from "#runtime/effects/effect-handler.ts";
 import { invokeTool, runToolCommand, writeToolCommand } from "#runtime/effects/person-calls.ts";
 import { confirmationName } from "#runtime/effects/post-to-thread.ts";
 import type { ToolReply } from "#runtime/front-end.ts";
@@ -224,7 +224,7 @@ describe("a call that has to be confirmed", () => {
     const postponed = await command(line).catch((error) => error);
     const later = await command(line, {}, { dueAt: clock.now });
 
-    expect(postponed).toBeInstanceOf(Postponed);
+    expect(postponed).toBeInstanceOf(PostponedError);
     expect(postponed.until).toBe(clock.now + 1_000);
     expect(replyOf(later)).toMatchObject({ kind: "confirm", isAltered: true });
     expect(execute).not.toHaveBeenCalled();
@@ -307,7 +307,7 @@ test.each(["command.run", "tool.invoke"])(
     const performed = kind === "tool.invoke" ? perform(invokeTool(services), effect(request)) : command("/git_push");
 
     const postponed = await performed.catch((error) => error);
-    expect(postponed).toBeInstanceOf(Postponed);
+    expect(postponed).toBeInstanceOf(PostponedError);
     expect(postponed).toMatchObject({
       until: clock.now + 30_000,
       reason: "GitHub did not answer whether @ada has write access. Asking again.",

@@ -2,7 +2,7 @@ import { describe, expect, test, vi } from "vitest";
 import { UserError } from "#domain/errors.ts";
 import type { RunEvent } from "#domain/events.ts";
 import type { WorkerContext } from "#machines/worker-context.ts";
-import { Postponed } from "#runtime/effects/effect-handler.ts";
+import { PostponedError } from "#runtime/effects/effect-handler.ts";
 import {
   postAnswer,
   postBudget,
@@ -37,7 +37,7 @@ async function showAfter(sinceEditMs: number): Promise<number | "shown"> {
   const { store, services, clock, effect, perform, posts } = await effectWorld();
   vi.spyOn(store, "findPost").mockResolvedValue({ commentId: 1, updatedAt: clock.now - sinceEditMs });
   const result = await perform(showStatus(services), effect({ kind: "status.show" })).catch((error) => error);
-  if (result instanceof Postponed) return result.until - clock.now;
+  if (result instanceof PostponedError) return result.until - clock.now;
   expect(posts.map(({ kind }) => kind)).toEqual(["status"]);
   return "shown";
 }

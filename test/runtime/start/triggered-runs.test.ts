@@ -33,7 +33,8 @@ async function sorterWorld({
       origin: { ...origin, requestedBy: by },
       deliveryId: `label ${count++}`,
     });
-  const started = async () => (await made.runs.status(origin)).filter(({ spec }) => spec.worker.name === "sorter");
+  const started = async () =>
+    (await made.runs.listRunViews(origin)).filter(({ spec }) => spec.worker.name === "sorter");
   return { ...made, label, started };
 }
 
@@ -51,7 +52,7 @@ test("events start no more runs in a thread and hour than the policy allows", as
   await label();
   await ended();
 
-  expect(await label()).toEqual([expect.stringContaining("events started 1 run here in the last hour")]);
+  expect(await label()).toEqual([expect.stringContaining("Events started 1 run here in the last hour")]);
   expect(await started()).toHaveLength(1);
 });
 
@@ -127,7 +128,7 @@ describe("a scheduled run", () => {
     await run();
     await runtime.idle();
 
-    expect(await runs.status(origin)).toMatchObject([
+    expect(await runs.listRunViews(origin)).toMatchObject([
       { state: "ended", spec: { origin: { requestedBy: "golem-forge[bot]" } } },
     ]);
     expect(JSON.stringify(model.requests[0]?.messages)).toContain("schedule: 0 6 * * *.\\nLook for dead links.");
@@ -152,7 +153,7 @@ describe("a scheduled run", () => {
     await run();
     await runtime.idle();
 
-    expect(await runs.status(origin)).toMatchObject([{ spec: { worker: { limits: { cost: 0.2 } } } }]);
+    expect(await runs.listRunViews(origin)).toMatchObject([{ spec: { worker: { limits: { cost: 0.2 } } } }]);
     await expect(run("fixer")).rejects.toThrow("does not allow fixer to run on a schedule");
   });
 
@@ -162,6 +163,6 @@ describe("a scheduled run", () => {
 
     await run();
 
-    expect(await runs.status(origin)).toEqual([]);
+    expect(await runs.listRunViews(origin)).toEqual([]);
   });
 });

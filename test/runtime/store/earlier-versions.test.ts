@@ -81,7 +81,7 @@ test("runs of a version whose state cannot be read any longer are shown as stopp
     expect(run.unreadable?.message).toMatch(/^The state of the run cannot be read: /);
     expect(await readView(store, run.id)).toMatchObject({
       state: "interrupted",
-      activity: expect.stringMatching(/^Stopped\./),
+      activity: expect.stringMatching(/^Paused\./),
     });
   }
   expect(await store.latestRuns({ limit: 10 })).toHaveLength(2);

@@ -220,7 +220,7 @@ describe("the file", () => {
 
   test("that is not a database, or cannot be created, is refused with a message for people", async () => {
     const text = join(folder, "notes.txt");
-    await writeFile(text, "These are notes, not a database, and long enough to be recognised as none. ".repeat(20));
+    await writeFile(text, "These are notes, not a database, and long enough to be recognized as none. ".repeat(20));
     const directory = join(folder, "directory");
     await mkdir(directory);
 

@@ -64,7 +64,7 @@ test("a missing file is refused with its code", async () => {
   await expect(call("read_file", {})).rejects.toMatchObject({ code: "INVALID_ARGUMENTS" });
 });
 
-test("binary files are recognised, and read as base64 on request", async () => {
+test("binary files are recognized, and read as base64 on request", async () => {
   const { call } = await world({ "a.png": new Uint8Array([137, 80, 0, 1]), "b.bin": new Uint8Array([0xe9, 2]) });
 
   await expect(call("read_file", { path: "a.png" })).rejects.toMatchObject({ code: "BINARY_FILE" });
@@ -83,7 +83,7 @@ test("a very long line is shown in parts, and the rest is read by column", async
   expect(rest.llmContent).toMatch(/\[from character 4001 of each line\]\n {5}1\tx{1000}END$/);
 });
 
-test("a Git LFS pointer is recognised with the size of its content", async () => {
+test("a Git LFS pointer is recognized with the size of its content", async () => {
   const { call } = await world({ "model.bin": lfsPointer });
 
   await expect(call("read_file", { path: "model.bin" })).rejects.toThrow("Git LFS pointer to 12345 bytes");

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { LineSearch, SearchTimeout } from "#toolsets/search/search-lines.ts";
+import { LineSearch, SearchTimeoutError } from "#toolsets/search/search-lines.ts";
 import { longestTurnMs } from "../../support/longest-turn.ts";
 import { propertyRuns } from "../../support/property-runs.ts";
 
@@ -120,7 +120,7 @@ test("a search that takes too long stops", async () => {
   );
 
   await expect(search.search({ bytes, files: [{ path: "a", start: 0, end: bytes.length }] })).rejects.toThrow(
-    SearchTimeout,
+    SearchTimeoutError,
   );
 });
 

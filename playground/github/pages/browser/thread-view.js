@@ -153,15 +153,15 @@ function postNode({ author, role, createdAt, edited, html, reactions, verdict },
   );
 }
 
-/** Inserts HTML that the server has rendered and sanitised. The content security policy is the second line of defence. */
+/** Inserts HTML that the server has rendered and sanitized. The content security policy is the second line of defense. */
 function markdown(html) {
   const body = element("div", { class: "markdown" });
   body.innerHTML = html;
-  for (const code of body.querySelectorAll("code.language-diff")) colourDiff(code);
+  for (const code of body.querySelectorAll("code.language-diff")) colorDiff(code);
   return body;
 }
 
-function colourDiff(code) {
+function colorDiff(code) {
   const lines = code.textContent.replace(/\n$/, "").split("\n");
   const kind = (line) =>
     /^(\+\+\+|---|diff |index )/.test(line) ? "meta" : { "+": "added", "-": "removed", "@": "hunk" }[line[0]];

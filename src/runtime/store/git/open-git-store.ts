@@ -247,7 +247,7 @@ export class GitStore {
     this.#sinceRenewed = renewed;
   }
 
-  /** Adds the changes since the last commit to the journal, or replaces the journal by an image. */
+  /** Adds the changes since the last commit to the journal, or replaces the journal with an image. */
   #addChanges(): void {
     const { secret, scope } = this.#options;
     const changes = this.#database.takeChanges();

@@ -9,22 +9,22 @@ import { isYes } from "#terminal/prompter.ts";
 import { oneLine, printableLines, styleDiffLine } from "#terminal/value-to-text.ts";
 import { pluralize } from "#text/pluralize.ts";
 import type { CommandContext } from "./command-context.ts";
-import type { DeliveryChoice } from "./run-request.ts";
+import type { ChangesDestination } from "./run-request.ts";
 import { checkoutName, stateFolder } from "./saved-runs.ts";
 import type { Terminal } from "./terminal.ts";
 
-/** The destination of the changes. */
-export type DeliveryResult =
+/** What has happened to the changes. */
+export type HandledChanges =
   | { kind: "nothing" }
   | { kind: "applied"; files: number }
   | { kind: "patch"; path: string }
   | { kind: "branch"; branch: string; commit: string }
   | { kind: "discarded" };
 
-export interface DeliverChanges {
+export interface ChangesToHandle {
   checkout: Checkout;
   backup: BackupPatch;
-  ending: DeliveryChoice;
+  ending: ChangesDestination;
   terminal: Terminal;
   context: CommandContext;
   branch: string;
@@ -38,10 +38,10 @@ export interface DeliverChanges {
 }
 
 /**
- * Delivers a worker's changes as the person chooses, now or with an option. If that is not possible, the changes stay in
+ * Applies, saves or discards a worker's changes as the person chooses, now or with an option. If that is not possible, the changes stay in
  * the backup patch, and `asRequested` is false.
  */
-export async function deliverChanges(given: DeliverChanges): Promise<{ done: DeliveryResult; asRequested: boolean }> {
+export async function handleChanges(given: ChangesToHandle): Promise<{ done: HandledChanges; asRequested: boolean }> {
   const { checkout, backup, ending, terminal, isUnfinished, isLeaving, isQuiet } = given;
   const changes = checkout.changes();
   if (changes.length === 0) {
@@ -64,7 +64,7 @@ export async function deliverChanges(given: DeliverChanges): Promise<{ done: Del
 
 const question = "[a]pply / [d]iff / [b]ranch / [p]atch [file] / [x] discard: ";
 
-async function askFor(changes: readonly CheckoutChange[], given: DeliverChanges): Promise<DeliveryResult | undefined> {
+async function askFor(changes: readonly CheckoutChange[], given: ChangesToHandle): Promise<HandledChanges | undefined> {
   const { terminal, backup } = given;
   const count = `${pluralize(changes.length, "file is", "files are")} changed in memory only.`;
   if (terminal.isInteractive) terminal.print("", count);
@@ -105,7 +105,7 @@ async function askFor(changes: readonly CheckoutChange[], given: DeliverChanges)
   }
 }
 
-function endingOf(word: string, rest: string): DeliveryChoice {
+function endingOf(word: string, rest: string): ChangesDestination {
   const letter = word[0]?.toLowerCase();
   if (letter === "a") return { kind: "apply" };
   return letter === "b" ? { kind: "branch" } : rest === "" ? undefined : { kind: "patch", file: rest };
@@ -113,10 +113,10 @@ function endingOf(word: string, rest: string): DeliveryChoice {
 
 /** Delivers the changes. If that fails, prints the reason and returns undefined. */
 async function carryOut(
-  ending: DeliveryChoice,
+  ending: ChangesDestination,
   changes: readonly CheckoutChange[],
-  given: DeliverChanges,
-): Promise<DeliveryResult | undefined> {
+  given: ChangesToHandle,
+): Promise<HandledChanges | undefined> {
   if (!ending) return leave(given);
   try {
     switch (ending.kind) {
@@ -138,8 +138,8 @@ async function carryOut(
 
 function apply(
   changes: readonly CheckoutChange[],
-  { checkout, terminal, backup }: DeliverChanges,
-): DeliveryResult | undefined {
+  { checkout, terminal, backup }: ChangesToHandle,
+): HandledChanges | undefined {
   const { applied, refused, failed } = applyChanges(checkout.root, changes);
   if (refused.length > 0) {
     complain(terminal, "Nothing was applied, because these do not match the files on disk:");
@@ -171,8 +171,8 @@ function apply(
 function writeTo(
   file: string,
   changes: readonly CheckoutChange[],
-  { terminal, backup, context }: DeliverChanges,
-): DeliveryResult | undefined {
+  { terminal, backup, context }: ChangesToHandle,
+): HandledChanges | undefined {
   const path = resolve(context.cwd, file);
   if (existsSync(path)) {
     complain(terminal, `${oneLine(path)} already exists: choose another file.`);
@@ -186,8 +186,8 @@ function writeTo(
 
 async function commit(
   changes: readonly CheckoutChange[],
-  { checkout, terminal, backup, branch, message }: DeliverChanges,
-): Promise<DeliveryResult> {
+  { checkout, terminal, backup, branch, message }: ChangesToHandle,
+): Promise<HandledChanges> {
   if (!checkout.isRepository) {
     throw new UserError(`${checkout.root} is not the root of a git repository, so there is no branch to commit to.`);
   }
@@ -212,7 +212,7 @@ async function commit(
 }
 
 /** Leaves the changes in the backup patch. */
-function leave({ backup, terminal }: DeliverChanges): DeliveryResult {
+function leave({ backup, terminal }: ChangesToHandle): HandledChanges {
   backup.save();
   printBackup(backup, terminal);
   return { kind: "patch", path: backup.path };
@@ -231,7 +231,7 @@ export interface BackupPatch {
   readonly path: string;
   /** Writes the changes made so far. Returns false when there are none. */
   save(): boolean;
-  /** Deletes the file: the changes were delivered or discarded. */
+  /** Deletes the file: the changes were applied, saved or discarded. */
   discard(): void;
 }
 
