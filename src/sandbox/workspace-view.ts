@@ -2,7 +2,7 @@ import { ToolError, type ToolErrorCode } from "#domain/errors.ts";
 import type { Change, ContentChunk, Entry, Workspace, ZoneRule } from "#domain/workspace.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import { type Base, readEntry } from "./base.ts";
-import { EventLoopYielder } from "./event-loop.ts";
+import { EventLoopYielder, runAtOnce, runInTurns, type Steps } from "./event-loop.ts";
 import { modeOfEntry, type Overlay, type TreeNode } from "./overlay.ts";
 import { folderOf, foldersAbove, followLinks, invalidPath, isWithin, parsePath } from "./paths.ts";
 import type { Zones } from "./zones.ts";
@@ -26,6 +26,11 @@ export function createWorkspaceView(
     if (!base.contents.isLoaded) await loadContents();
     return operation();
   }
+  /** Runs an operation that writes to new paths. */
+  async function writable<Result>(operation: () => Result): Promise<Result> {
+    await base.foldPaths();
+    return loaded(operation);
+  }
   /** Runs an operation on a file at once if its content is there, as most are after a branch has moved, and otherwise when all are. */
   async function loadedAt<Result>(path: string, operation: () => Result): Promise<Result> {
     const entry = base.entries.get(resolvePath(view, path));
@@ -41,11 +46,12 @@ export function createWorkspaceView(
       }),
     read: (path) => loadedAt(path, () => new TextDecoder().decode(read(view, path))),
     readBytes: (path) => loadedAt(path, () => read(view, path)),
-    write: (path, content, options) => loaded(() => write(view, resolvePath(view, path), content, options?.executable)),
+    write: (path, content, options) =>
+      writable(() => write(view, resolvePath(view, path), content, options?.executable)),
     remove: (path, options) => loaded(() => remove(view, resolvePath(view, path), options?.recursive ?? false)),
     move: (from, to, options) =>
-      loaded(() => move(view, resolvePath(view, from), resolvePath(view, to), options?.overwrite ?? false)),
-    list: (path, options) => loaded(() => list(view, path, options?.recursive ?? false)),
+      writable(() => move(view, resolvePath(view, from), resolvePath(view, to), options?.overwrite ?? false)),
+    list: async (path, options) => runInTurns(await loaded(() => list(view, path, options?.recursive ?? false))),
     paths: async () => filePaths(view),
     contents: async function* (paths) {
       await loaded(() => {});
@@ -124,10 +130,18 @@ function requireNode(view: View, path: string): TreeNode {
   );
 }
 
-function entriesBelow(view: View, folder: string): Entry[] {
-  return entriesIn(view, folder).flatMap((entry) =>
-    entry.type === "directory" ? [entry, ...entriesBelow(view, entry.path)] : [entry],
+/** Lists everything below a folder, sorted by path, one folder in each step. */
+function* entriesBelow(view: View, folder: string, found: Entry[] = []): Steps<Entry[]> {
+  // The entries of a folder have their place where its path with a slash has it.
+  const parts = entriesIn(view, folder).flatMap((entry): { at: string; entry?: Entry }[] =>
+    entry.type === "directory" ? [{ at: entry.path, entry }, { at: `${entry.path}/` }] : [{ at: entry.path, entry }],
   );
+  yield;
+  for (const { at, entry } of parts.sort((a, b) => (a.at < b.at ? -1 : 1))) {
+    if (entry) found.push(entry);
+    else yield* entriesBelow(view, at.slice(0, -1), found);
+  }
+  return found;
 }
 
 function entriesIn(view: View, folder: string): Entry[] {
@@ -200,13 +214,13 @@ function read(view: View, path: string): Uint8Array {
   return copyOf(view.overlay.layers[view.zones.spaceOf(found)].read(found)) ?? new Uint8Array();
 }
 
-function list(view: View, path: string, recursive: boolean): Entry[] {
+function* list(view: View, path: string, recursive: boolean): Steps<Entry[]> {
   const found = followLinksIn(view, resolvePath(view, path), true);
   const node = requireNode(view, found);
   if (node.type !== "directory") throw toolError("NOT_A_DIRECTORY", `${path} is not a folder.`, "Read it instead.");
 
-  const entries = recursive ? entriesBelow(view, found) : entriesIn(view, found);
-  return entries.sort((a, b) => (a.path < b.path ? -1 : 1));
+  if (recursive) return yield* entriesBelow(view, found);
+  return entriesIn(view, found).sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
 function filePaths({ overlay, zones }: View): string[] {
@@ -358,7 +372,7 @@ function remove(view: View, path: string, recursive: boolean): string[] {
 
 /** Lists every file and link below a folder. Throws when it contains a submodule. */
 function removableFiles(view: View, folder: string): string[] {
-  const entries = entriesBelow(view, folder).filter((entry) => entry.type !== "directory");
+  const entries = runAtOnce(entriesBelow(view, folder)).filter((entry) => entry.type !== "directory");
   const submodule = entries.find((entry) => entry.type === "submodule");
   if (submodule) throw submoduleError(submodule.path);
   return entries.map((entry) => entry.path);

@@ -57,6 +57,18 @@ test("a folder lists its direct entries, or everything below it, sorted by path"
   expect((await sandbox.stat("README.md")).modified).toEqual(new Date(1_700_000_000_000));
 });
 
+test("a recursive list is sorted by path, although names next to a folder sort before what is in it", async () => {
+  const paths = ["a!b", "a-b/c", "a/b", "a/b-c", "a/b0/d", "a/b0/x/f", "a0", "b"];
+  const sandbox = await world.open(await world.repositoryWith(Object.fromEntries(paths.map((path) => [path, path]))));
+  await sandbox.write("a.b/new", "new");
+  await sandbox.write("a/b!new", "new");
+
+  const listed = (await sandbox.list("", { recursive: true })).map(({ path }) => path);
+
+  const folders = ["a", "a-b", "a.b", "a/b0", "a/b0/x"];
+  expect(listed).toEqual([...paths, "a.b/new", "a/b!new", ...folders].sort());
+});
+
 test("a file counts as changed until its old content is written back", async () => {
   const sandbox = await open();
 

@@ -108,8 +108,7 @@ export function createListFilesTool(
 }
 
 function isHidden(path: string, root: string): boolean {
-  const below = root === "" ? path : path.slice(root.length + 1);
-  return below.split("/").some((name) => name.startsWith("."));
+  return path.includes("/.", root.length) || (root === "" && path.startsWith("."));
 }
 
 function describe({ path, type, size, modified }: Entry, root: string) {
