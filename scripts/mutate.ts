@@ -69,7 +69,7 @@ const areas: Record<string, Area> = {
     tests: ["test/text/{redact,sanitize,untrusted,visible-text}.test.ts"],
   },
   sandbox: {
-    code: ["src/sandbox/{push-changes,merge-branch,merge-file,zones}.ts"],
+    code: ["src/sandbox/{push-changes,merge-base,merge-branch,merge-file,zones}.ts"],
     tests: ["test/sandbox/{git-sandbox,push,find-renames,merge-branch,merge-file,zones,workspace,paths}.test.ts"],
   },
   store: {

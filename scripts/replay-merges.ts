@@ -2,12 +2,15 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { parseArgs } from "node:util";
 import { readBase } from "#sandbox/base.ts";
-import { mergeInto } from "#sandbox/merge-branch.ts";
+import { compareTrees } from "#sandbox/compare-trees.ts";
+import { findMergeBases, type MergeHistory } from "#sandbox/merge-base.ts";
+import { combineBases, mergeInto } from "#sandbox/merge-branch.ts";
 import { ObjectStore } from "#sandbox/object-store.ts";
-import { createOverlay } from "#sandbox/overlay.ts";
+import { createOverlay, modeOfEntry } from "#sandbox/overlay.ts";
 import { buildTree } from "#sandbox/push-changes.ts";
 
-// Repeats the merges in a repository's history with our merge and with `git merge-tree`, and lists the differences.
+// Repeats the merges in a repository's history with our merge and with `git merge-tree`, and lists the differences: in the
+// tree, and for conflicts in their paths, in their lines and in everything else.
 //
 // usage: node scripts/replay-merges.ts --repository ~/src/project --merges 300
 
@@ -16,6 +19,8 @@ const { values } = parseArgs({
     repository: { type: "string", default: "." },
     merges: { type: "string", default: "300" },
     skip: { type: "string", default: "0" },
+    /** Only these merge commits, separated by commas. */
+    only: { type: "string" },
   },
 });
 const folder = values.repository;
@@ -24,10 +29,13 @@ interface Merge {
   commit: string;
   ours: string;
   theirs: string;
-  base: string;
 }
 
-type Result = { tree: string } | { conflicts: string[] };
+interface Result {
+  /** The merged tree, with markers in the files that conflict. */
+  tree: string;
+  conflicts: string[];
+}
 
 async function git(args: readonly string[], input = ""): Promise<{ output: Buffer; code: number }> {
   const child = spawn("git", args, { cwd: folder, stdio: ["pipe", "pipe", "ignore"] });
@@ -42,67 +50,101 @@ async function git(args: readonly string[], input = ""): Promise<{ output: Buffe
 const lines = ({ output }: { output: Buffer }) => output.toString("utf8").split("\n").filter(Boolean);
 
 async function listMerges(): Promise<Merge[]> {
-  const options = ["--all", "--min-parents=2", "--max-parents=2", "--parents"];
-  const found = lines(await git(["rev-list", ...options, `--skip=${values.skip}`, `-${values.merges}`]));
-  const merges: Merge[] = [];
-  for (const line of found) {
+  const options = ["--min-parents=2", "--max-parents=2", "--parents"];
+  const chosen = values.only ? ["--no-walk", ...values.only.split(",")] : ["--all", `--skip=${values.skip}`];
+  const found = lines(await git(["rev-list", ...options, `-${values.merges}`, ...chosen]));
+  return found.map((line) => {
     const [commit = "", ours = "", theirs = ""] = line.split(" ");
-    const [base] = lines(await git(["merge-base", "--all", ours, theirs]));
-    if (base !== undefined) merges.push({ commit, ours, theirs, base });
-  }
-  return merges;
+    return { commit, ours, theirs };
+  });
 }
 
 /** The repository does not have all objects of a merge, as in a partial clone. */
 class IncompleteError extends Error {}
 
-/** Loads the files of a merge from a pack, as if a remote had sent them. */
-async function load({ ours, theirs, base }: Merge): Promise<ObjectStore> {
-  const store = new ObjectStore();
-  const wanted = [ours, theirs, base];
-  const trees = wanted.map((commit) => `${commit}^{tree}`);
-  const listed = await git(["rev-list", "--objects", "--no-object-names", ...trees]);
-  const objects = [...wanted, ...lines(listed), ""].join("\n");
-  const { output, code } = await git(["pack-objects", "--stdout", "-q"], objects);
-  if (listed.code !== 0 || code !== 0) throw new IncompleteError();
+async function loadPack(store: ObjectStore, objects: readonly string[]): Promise<void> {
+  const { output, code } = await git(["pack-objects", "--stdout", "-q"], [...objects, ""].join("\n"));
+  if (code !== 0) throw new IncompleteError();
   await store.addPack([output]);
-  return store;
 }
 
-async function mergeHere(merge: Merge): Promise<Result> {
-  const store = await load(merge);
-  const base = await readBase(store, merge.ours);
-  const overlay = createOverlay(base, () => false);
-  const { repository } = overlay.layers;
-  const plan = await mergeInto(base, repository, { name: "theirs", commit: merge.theirs, mergeBase: merge.base });
-  if (plan.conflicts.length > 0) return { conflicts: plan.conflicts.map(({ path }) => path) };
-  for (const { path, content } of plan.edits) if (!content) overlay.remove("repository", path);
-  for (const { path, content, mode } of plan.edits) if (content) overlay.write("repository", path, content, mode);
-  const paths = plan.edits.map(({ path }) => path);
-  return { tree: (await buildTree(base, repository, paths)).tree };
+/** Loads the files of a tree or commit from a pack, as if a remote had sent them. */
+async function loadFiles(store: ObjectStore, tree: string): Promise<void> {
+  const listed = await git(["rev-list", "--objects", "--no-object-names", tree]);
+  if (listed.code !== 0) throw new IncompleteError();
+  await loadPack(
+    store,
+    lines(listed).filter((oid) => !store.has(oid)),
+  );
 }
 
-async function mergeWithGit({ ours, theirs }: Merge): Promise<Result> {
-  const result = await git(["merge-tree", "--write-tree", "--name-only", "--no-messages", ours, theirs]);
-  const [tree = "", ...conflicts] = lines(result);
+const commits = new ObjectStore();
+await loadPack(commits, lines(await git(["rev-list", "--all"])));
+
+async function mergeHere({ ours, theirs }: Merge, store: ObjectStore): Promise<Result | undefined> {
+  const history: MergeHistory = {
+    store,
+    basesOf: async (left, right) => (await findMergeBases(store, left, right)).bases,
+    fetchFiles: (commit) => loadFiles(store, `${commit}^{tree}`),
+  };
+  const bases = await history.basesOf(ours, theirs);
+  if (bases.length === 0) return undefined;
+  for (const commit of [ours, theirs]) await history.fetchFiles(commit);
+  const mergeBase = await combineBases(history, bases);
+  const base = await readBase(store, ours);
+  const { repository } = createOverlay(base, () => false).layers;
+  const { edits, conflicts } = await mergeInto(base, repository, {
+    labels: { ours, theirs },
+    commit: theirs,
+    mergeBase,
+  });
+  const marked = conflicts.flatMap(({ path, content, executable }) =>
+    content ? [{ path, content: Buffer.from(content), mode: modeOfEntry({ type: "file", executable }) }] : [],
+  );
+  const all = [...edits, ...marked];
+  for (const { path, content } of all) if (!content) repository.remove(path);
+  for (const { path, content, mode } of all) if (content) repository.write(path, content, mode);
+  const paths = all.map(({ path }) => path);
+  const built = await buildTree(base, repository, paths);
+  for (const oid of built.added) store.add(built.store.read(oid) as never);
+  return { tree: built.tree, conflicts: conflicts.map(({ path }) => path).sort() };
+}
+
+async function mergeWithGit({ ours, theirs }: Merge): Promise<Result | undefined> {
+  const result = await git(["merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", ours, theirs]);
+  const [tree = "", ...conflicts] = result.output.toString("utf8").split("\0").filter(Boolean);
   // A merge with conflicts ends with 1; other codes are failures.
   if (result.code > 1) throw new IncompleteError();
-  return result.code === 0 ? { tree } : { conflicts };
+  return { tree, conflicts: conflicts.sort() };
 }
 
-function asResult(error: Error): Result | undefined {
-  return error instanceof IncompleteError ? undefined : { conflicts: [error.message] };
+/** Compares both results; undefined if they are equal. */
+async function difference(store: ObjectStore, own: Result, peer: Result): Promise<object | undefined> {
+  if (own.tree === peer.tree && own.conflicts.join() === peer.conflicts.join()) return undefined;
+  await loadFiles(store, peer.tree);
+  const differences = await compareTrees(store, { before: own.tree, after: peer.tree, name: "The merge" });
+  return { own: own.conflicts, peer: peer.conflicts, differing: differences.map(({ path }) => path) };
 }
 
-const counts = { clean: 0, conflicting: 0, different: 0, incomplete: 0 };
+function ignoreIncomplete(error: unknown): undefined {
+  if (!(error instanceof IncompleteError)) throw error;
+}
+
+const counts = { clean: 0, conflicting: 0, "other conflicts": 0, different: 0, incomplete: 0 };
 for (const merge of await listMerges()) {
-  const [own, peer] = await Promise.all([mergeHere(merge).catch(asResult), mergeWithGit(merge).catch(asResult)]);
-  if (!own || !peer) counts.incomplete++;
-  else if ("tree" in own && "tree" in peer && own.tree === peer.tree) counts.clean++;
-  else if ("conflicts" in own && "conflicts" in peer) counts.conflicting++;
+  const store = new ObjectStore({ below: commits });
+  const own = await mergeHere(merge, store).catch(ignoreIncomplete);
+  const peer = own && (await mergeWithGit(merge).catch(ignoreIncomplete));
+  if (!own || !peer) {
+    counts.incomplete++;
+    continue;
+  }
+  const found = await difference(store, own, peer);
+  const isClean = ({ conflicts }: Result) => conflicts.length === 0;
+  if (!found) counts[isClean(own) ? "clean" : "conflicting"]++;
   else {
-    counts.different++;
-    console.log(JSON.stringify({ ...merge, own, peer }));
+    counts[isClean(own) || isClean(peer) ? "different" : "other conflicts"]++;
+    console.log(JSON.stringify({ ...merge, ...found }));
   }
 }
 console.log(JSON.stringify(counts));

@@ -1,4 +1,5 @@
 import { ToolError } from "#domain/errors.ts";
+import { compareTrees, treeOf } from "./compare-trees.ts";
 import { compareLines, splitWithEndings } from "./diff-file.ts";
 import { EventLoopYielder, runInTurns } from "./event-loop.ts";
 import { findRenames } from "./find-renames.ts";
@@ -13,7 +14,6 @@ import {
   releaseHistory,
   toLogEntry,
 } from "./history.ts";
-import { compareTrees, treeOf } from "./merge-branch.ts";
 import type { ObjectStore } from "./object-store.ts";
 import type { Remote } from "./remote.ts";
 import type { BlamedRange, BlameOptions } from "./sandbox.ts";

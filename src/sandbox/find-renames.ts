@@ -1,4 +1,5 @@
 import { EventLoopYielder } from "./event-loop.ts";
+import { folderOf } from "./paths.ts";
 
 /** A plain file that one side of a comparison lacks. */
 export interface RenameCandidate {
@@ -49,6 +50,30 @@ export async function findRenames({ deleted, added, relevant, read }: RenameRequ
     taken.add(to);
   }
   return renames;
+}
+
+/**
+ * Finds renamed folders as git does: those that are gone, by the folder that most of their files moved to. `renames` has
+ * the new path of each file by the old one.
+ */
+export function findRenamedFolders(
+  renames: ReadonlyMap<string, string>,
+  isGone: (folder: string) => boolean,
+): Map<string, string> {
+  const counts = new Map<string, Map<string, number>>();
+  for (const [from, to] of renames) {
+    for (let [old, now] = [folderOf(from), folderOf(to)]; old !== now && isGone(old); ) {
+      const targets = counts.get(old) ?? new Map<string, number>();
+      counts.set(old, targets.set(now, (targets.get(now) ?? 0) + 1));
+      if (now === "" || nameOf(old) !== nameOf(now)) break;
+      [old, now] = [folderOf(old), folderOf(now)];
+    }
+  }
+  const folders = [...counts].flatMap(([old, targets]): [string, string][] => {
+    const [most, next] = [...targets].sort(([, a], [, b]) => b - a);
+    return most && most[1] !== next?.[1] ? [[old, most[0]]] : [];
+  });
+  return new Map(folders);
 }
 
 function findExactRenames(deleted: readonly RenameCandidate[], added: readonly RenameCandidate[]): Map<string, string> {

@@ -1,11 +1,19 @@
 import { isUtf8 } from "node:buffer";
-import { commonEnds, compareLines, DiffBudget, type Edit, splitWithEndings } from "./diff-file.ts";
+import { compareLines, DiffBudget, type Edit, splitWithEndings } from "./diff-file.ts";
 import type { Steps } from "./event-loop.ts";
 
 export interface MergedText {
   content: string;
   /** False when both sides changed the same lines; the content then has conflict markers. */
   clean: boolean;
+}
+
+/** The names of both sides in conflict markers. */
+export interface MergeLabels {
+  ours: string;
+  theirs: string;
+  /** 1 or more between merge bases, whose markers are longer the deeper they are. */
+  level?: number;
 }
 
 /** Lines of the base, from `start` to before `end`, that one side replaced. */
@@ -22,7 +30,7 @@ interface Change {
  */
 export function* mergeFile(
   { ours, base, theirs }: Record<"ours" | "base" | "theirs", Uint8Array>,
-  names: { ours: string; theirs: string },
+  labels: MergeLabels,
 ): Steps<MergedText | undefined> {
   if ([ours, base, theirs].some((content) => content.includes(0) || !isUtf8(content))) return undefined;
 
@@ -32,23 +40,57 @@ export function* mergeFile(
     yield* changesBy(yield* linesOf(ours), lines, budget),
     yield* changesBy(yield* linesOf(theirs), lines, budget),
   ];
-  const merged: string[] = [];
-  let clean = true;
+  const pieces: Piece[] = [];
   let at = 0;
   for (const region of regionsOf(own, other)) {
     yield;
-    merged.push(textOf(lines, at, region.start));
+    pieces.push({ kind: "same", lines: lines.slice(at, region.start) });
     const [left, right] = [applyChanges(lines, region, region.own), applyChanges(lines, region, region.other)];
     at = region.end;
-    if (region.own.length === 0 || region.other.length === 0 || left.join("") === right.join("")) {
-      merged.push((region.own.length === 0 ? right : left).join(""));
-      continue;
-    }
-    clean = false;
-    merged.push(conflict(left, right, names));
+    if (region.own.length === 0) pieces.push({ kind: "changed", lines: right });
+    else if (region.other.length === 0) pieces.push({ kind: "changed", lines: left });
+    else if (left.join("") === right.join("")) pieces.push({ kind: "same", lines: left });
+    else pieces.push(...(yield* splitConflict(left, right, budget)));
   }
-  merged.push(textOf(lines, at, lines.length));
-  return { content: merged.join(""), clean };
+  const merged = joinConflicts([...pieces, { kind: "same", lines: lines.slice(at) }]);
+  const clean = merged.every(({ kind }) => kind !== "conflict");
+  return { content: merged.map((piece) => textOf(piece, labels)).join(""), clean };
+}
+
+/** Lines that are in both sides, that one side changed, or that both changed differently. */
+type Piece =
+  | { kind: "same" | "changed"; lines: readonly string[] }
+  | { kind: "conflict"; left: readonly string[]; right: readonly string[] };
+
+/** Separates the lines of a conflict that are in both sides. */
+function* splitConflict(left: readonly string[], right: readonly string[], budget: DiffBudget): Steps<Piece[]> {
+  if (left.length === 0 || right.length === 0) return [{ kind: "conflict", left, right }];
+  const pieces: Piece[] = [];
+  let at = 0;
+  for (const { start, end, lines } of yield* changesBy(right, left, budget)) {
+    pieces.push({ kind: "same", lines: left.slice(at, start) });
+    pieces.push({ kind: "conflict", left: left.slice(start, end), right: lines });
+    at = end;
+  }
+  return [...pieces, { kind: "same", lines: left.slice(at) }];
+}
+
+const maxLinesBetween = 3;
+
+/** Makes one conflict of those that only a few lines separate. */
+function joinConflicts(pieces: readonly Piece[]): Piece[] {
+  const joined: Piece[] = [];
+  for (const piece of pieces) {
+    const [before, between] = [joined.at(-2), joined.at(-1)];
+    const isNear = between?.kind === "same" && between.lines.length <= maxLinesBetween;
+    if (piece.kind === "same" && between?.kind === "same")
+      joined.splice(-1, 1, { kind: "same", lines: [...between.lines, ...piece.lines] });
+    else if (piece.kind === "conflict" && before?.kind === "conflict" && isNear) {
+      const join = (side: "left" | "right") => [...before[side], ...between.lines, ...piece[side]];
+      joined.splice(-2, 2, { kind: "conflict", left: join("left"), right: join("right") });
+    } else joined.push(piece);
+  }
+  return joined;
 }
 
 function linesOf(content: Uint8Array): Steps<string[]> {
@@ -81,10 +123,6 @@ function slideDown(change: Change, base: readonly string[], limit: number): void
   change.start += count;
   change.end += count;
   if (lines.length > 0) change.lines = [...lines, ...base.slice(end, end + count)].slice(count);
-}
-
-function textOf(lines: readonly string[], start: number, end: number): string {
-  return lines.slice(start, end).join("");
 }
 
 function* toChanges(edits: readonly Edit[], lines: readonly string[]): Steps<Change[]> {
@@ -153,17 +191,16 @@ function applyChanges(
   return [...parts, base.slice(at, region.end)].flat();
 }
 
-/** Returns the lines of both sides between markers, without their common start and end. */
-function conflict(left: readonly string[], right: readonly string[], names: { ours: string; theirs: string }): string {
-  const { start, end } = commonEnds(left, right);
+/** Returns the lines of a piece; those of a conflict between markers. */
+function textOf(piece: Piece, { ours, theirs, level = 0 }: MergeLabels): string {
+  if (piece.kind !== "conflict") return piece.lines.join("");
+  const marker = (character: string) => character.repeat(7 + 2 * level);
   return [
-    textOf(left, 0, start),
-    `<<<<<<< ${names.ours}\n`,
-    closed(textOf(left, start, left.length - end)),
-    "=======\n",
-    closed(textOf(right, start, right.length - end)),
-    `>>>>>>> ${names.theirs}\n`,
-    textOf(left, left.length - end, left.length),
+    `${marker("<")} ${ours}\n`,
+    closed(piece.left.join("")),
+    `${marker("=")}\n`,
+    closed(piece.right.join("")),
+    `${marker(">")} ${theirs}\n`,
   ].join("");
 }
 

@@ -3,19 +3,12 @@ import { UserError } from "#domain/errors.ts";
 import type { FileChange } from "#domain/preview.ts";
 import type { Base } from "./base.ts";
 import { readBlame } from "./blame.ts";
+import { compareFiles, compareWithAll, findDropped, treeOf, versionOf } from "./compare-trees.ts";
 import { createGitFolder } from "./git-folder.ts";
 import { parseCommitLinks, parseTree } from "./git-objects.ts";
 import { readHistory } from "./history.ts";
-import {
-  compareFiles,
-  compareWithAll,
-  fetchCommit,
-  findDropped,
-  type MergePlan,
-  planMerge,
-  treeOf,
-  versionOf,
-} from "./merge-branch.ts";
+import { fetchCommit } from "./merge-base.ts";
+import { type MergePlan, planMerge } from "./merge-branch.ts";
 import { ObjectStore } from "./object-store.ts";
 import { fetchContents, openBase } from "./open-base.ts";
 import { createOverlay, modeOfEntry, type Overlay } from "./overlay.ts";
@@ -260,7 +253,7 @@ async function mergeBranch(
     kind,
     ...(content !== undefined && { content }),
   }));
-  return { commit, mergeBase: plan.mergeBase, merged: plan.edits.map(({ path }) => path), conflicts, applied };
+  return { commit, mergeBases: plan.mergeBases, merged: plan.edits.map(({ path }) => path), conflicts, applied };
 }
 
 /** Throws if the changes differ from those in the request. Compares the files byte by byte, right before the commit. */
@@ -278,8 +271,8 @@ async function assertContained(
   { commit, since }: MergedCommit,
   { base, built, remote }: { base: Base; built: BuiltTree; remote: Remote },
 ): Promise<void> {
-  const from = since ?? base.commit;
-  for (const needed of [from, commit]) await fetchCommit(base, remote, needed);
+  const from = since ?? [base.commit];
+  for (const needed of [...from, commit]) await fetchCommit(base, remote, needed);
   const dropped = await findDropped(built.store, { from, commit, tree: built.tree });
   if (dropped === undefined) return;
   throw new UserError(

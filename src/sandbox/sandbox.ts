@@ -122,8 +122,8 @@ export interface PushRequest {
 /** A commit whose changes were merged into the run's files. Nothing is pushed if one of them was dropped again. */
 export interface MergedCommit {
   commit: string;
-  /** The commit from which the merged changes are counted. Default: the base. */
-  since?: string | undefined;
+  /** The commits from which the merged changes are counted: its merge bases. Default: the base. */
+  since?: readonly string[] | undefined;
   /** True for a commit of the base branch: files that equal those of this commit are not listed as changes of the push. */
   isBase?: boolean;
 }
@@ -185,10 +185,11 @@ interface Branch {
 export interface MergeConflict {
   path: string;
   /**
-   * `content`: both changed the same lines. `deleted`: one side deleted it. `other`: a binary file, link or submodule, or
-   * both sides have different files under this name after a rename.
+   * `content`: both changed the same lines. `deleted`: one side deleted it. `folder`: one side added it to a folder that the
+   * other one renamed; it is moved to the new folder. `other`: a binary file, link or submodule, or both sides have different
+   * files under this name after a rename.
    */
-  kind: "content" | "deleted" | "other";
+  kind: "content" | "deleted" | "folder" | "other";
   /** For `content`: the file with conflict markers. */
   content?: string;
 }
@@ -210,7 +211,8 @@ export interface MergeOptions {
 export interface MergeResult {
   /** The commit that was merged in. */
   commit: string;
-  mergeBase: string;
+  /** The common commits from which the changes are counted, oldest first. */
+  mergeBases: readonly string[];
   /** The paths that merge without conflict. */
   merged: string[];
   conflicts: MergeConflict[];

@@ -225,9 +225,9 @@ test("a branch with changes to other lines and files merges cleanly", async () =
   const asked = world.server.requests.length;
   await sandbox.mergeBranch("topic");
 
-  // The branch and its history are asked for again. The files are there.
-  expect(world.server.requests.slice(asked)).toHaveLength(2);
-  expect(result).toMatchObject({ mergeBase: start, conflicts: [], applied: true });
+  // Only the branch is asked for again. Its history and files are there.
+  expect(world.server.requests.slice(asked)).toHaveLength(1);
+  expect(result).toMatchObject({ mergeBases: [start], conflicts: [], applied: true });
   expect(result.merged.toSorted()).toEqual(["gone", "new/file", "only", "run.sh", "text"]);
   expect(textOf(await sandbox.readBytes("text"))).toBe(numbered({ 2: "theirs\n", 15: "ours\n" }));
   expect(await sandbox.exists("gone")).toBe(false);
@@ -343,7 +343,65 @@ test("branches whose common commit is far back are merged", async () => {
   await repository.commit({ files: { text: numbered({ 2: "main\n" }) }, at: minutes(1) });
   const sandbox = await world.open(repository);
 
-  expect(await sandbox.mergeBranch("topic")).toMatchObject({ mergeBase: start, merged: ["other"], conflicts: [] });
+  expect(await sandbox.mergeBranch("topic")).toMatchObject({ mergeBases: [start], merged: ["other"], conflicts: [] });
+});
+
+/** Creates commits with fast-import, oldest first. Without `from`, a commit continues its branch. */
+async function importCommits(
+  repository: Awaited<ReturnType<typeof world.repositoryWith>>,
+  commits: readonly { branch: string; from?: string; merge?: string; files: Record<string, string> }[],
+): Promise<void> {
+  const texts = commits.map(({ branch, from, merge, files }, index) =>
+    [
+      ...[`commit refs/heads/${branch}`, `committer A <a@example.com> ${1_750_000_000 + index} +0000`, "data 1", "x"],
+      ...(from ? [`from ${from}`] : []),
+      ...(merge ? [`merge refs/heads/${merge}`] : []),
+      ...Object.entries(files).flatMap(([path, text]) => [`M 100644 inline ${path}`, `data ${text.length}`, text]),
+      "",
+    ].join("\n"),
+  );
+  await repository.feed(texts.join(""), "fast-import", "--quiet", "--force");
+}
+
+test("an old common commit is not taken for the merge base because the way to it is short", async () => {
+  const repository = await world.repositoryWith({ text: "0", other: "0" });
+  const start = (await repository.git("rev-parse", "main")).trim();
+  await importCommits(repository, [
+    { branch: "early", from: start, files: { early: "1" } },
+    { branch: "late", from: start, files: { late: "1" } },
+    { branch: "main", from: start, merge: "early", files: { text: "1", early: "1" } },
+    { branch: "topic", from: "refs/heads/main", files: { text: "0" } },
+    ...Array.from({ length: 120 }, (_, index) => ({ branch: "topic", files: { other: `${index}` } })),
+    { branch: "topic", merge: "late", files: { late: "1" } },
+  ]);
+  const sandbox = await world.open(repository);
+
+  const result = await sandbox.mergeBranch("topic");
+
+  expect(result).toMatchObject({ mergeBases: [sandbox.base.commit], merged: ["late", "other", "text"], conflicts: [] });
+  expect(textOf(await sandbox.readBytes("text"))).toBe("0");
+});
+
+test("of two branches that were merged into each other, later changes of both are kept, and can be pushed", async () => {
+  const repository = await world.repositoryWith({ theirs: "0", ours: "0" });
+  const start = (await repository.git("rev-parse", "main")).trim();
+  await importCommits(repository, [
+    { branch: "left", from: start, files: { theirs: "1" } },
+    { branch: "right", from: start, files: { ours: "1" } },
+    { branch: "main", from: "refs/heads/left", merge: "right", files: { ours: "0" } },
+    { branch: "topic", from: "refs/heads/right", merge: "left", files: { theirs: "0" } },
+  ]);
+  const mergeBases = (await repository.git("rev-parse", "left", "right")).trim().split("\n");
+  const commit = (await repository.git("rev-parse", "topic")).trim();
+  const sandbox = await world.open(repository);
+
+  const result = await sandbox.mergeBranch("topic");
+  const merged = [{ commit, since: result.mergeBases, isBase: true }];
+  const plan = await sandbox.planPush({ tip: undefined, merged });
+
+  expect(result).toMatchObject({ mergeBases, merged: ["theirs"], conflicts: [] });
+  expect(textOf(await sandbox.readBytes("theirs"))).toBe("0");
+  expect(plan.files).toEqual([]);
 });
 
 test("a second merge starts at what was merged first, and the next push lists only the run's own changes", async () => {
@@ -360,7 +418,7 @@ test("a second merge starts at what was merged first, and the next push lists on
   const merged = [first, second].map((commit) => ({ commit, isBase: true }));
   const plan = await sandbox.planPush({ tip: start, merged });
 
-  expect(result).toMatchObject({ mergeBase: first, conflicts: [], merged: ["other"], applied: true });
+  expect(result).toMatchObject({ mergeBases: [first], conflicts: [], merged: ["other"], applied: true });
   expect(textOf(await sandbox.readBytes("added"))).toBe("ours");
   expect(plan.files.map(({ path }) => path)).toEqual(["added", "text"]);
 });
@@ -400,7 +458,7 @@ test("links and submodules of the other branch are merged, stored and pushed as 
   const result = await merging.mergeBranch("topic");
   const stored = merging.pendingChanges("call-1");
   const sandbox = await world.open(repository, { changes: stored ? [stored] : [] });
-  const merged = [{ commit, since: parent }];
+  const merged = [{ commit, since: [parent] }];
   const plan = await sandbox.planPush({ tip: undefined, merged });
   await pushAll(sandbox, "golem/merged", { merged, tree: plan.tree });
 

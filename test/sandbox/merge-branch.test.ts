@@ -6,9 +6,11 @@ import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { FileMode } from "#domain/preview.ts";
 import { readBaseSync } from "#sandbox/base.ts";
+import { compareFiles } from "#sandbox/compare-trees.ts";
 import { submoduleVersion } from "#sandbox/diff-file.ts";
 import { encodePack, encodeTree, hashObject } from "#sandbox/git-objects.ts";
-import { compareFiles, mergeInto } from "#sandbox/merge-branch.ts";
+import { findMergeBases } from "#sandbox/merge-base.ts";
+import { combineBases, mergeInto } from "#sandbox/merge-branch.ts";
 import { ObjectStore } from "#sandbox/object-store.ts";
 import { createOverlay } from "#sandbox/overlay.ts";
 import { foldersAbove } from "#sandbox/paths.ts";
@@ -27,6 +29,8 @@ type Changes = Record<string, GitFile | null>;
 /** Two sides that each changed some files of a common commit. */
 interface Sides {
   base: Record<string, GitFile>;
+  /** Two changes of the common commit, each of which both sides merged before their own change. */
+  crossed?: [Changes, Changes] | undefined;
   ours: Changes;
   theirs: Changes;
 }
@@ -71,18 +75,34 @@ function addTree(items: readonly (readonly [path: string, item: Item])[]): strin
   return store.add({ type: "tree", data: encodeTree(lines) });
 }
 
+let seconds = 1_700_000_000;
+
 function addCommit(items: Items, ...parents: string[]): string {
-  const person = "Ada <ada@example.com> 1700000000 +0000";
+  seconds++;
+  const person = `Ada <ada@example.com> ${seconds} +0000`;
   const lines = [`tree ${addTree([...items])}`, ...parents.map((parent) => `parent ${parent}`)];
   const text = `${lines.join("\n")}\nauthor ${person}\ncommitter ${person}\n\nA commit\n`;
   return store.add({ type: "commit", data: Buffer.from(text) });
 }
 
-function addCommits({ base, ours, theirs }: Sides) {
-  const items = change(new Map(), base);
-  const mergeBase = addCommit(items);
-  const commitOf = (changes: Changes) => addCommit(change(items, changes), mergeBase);
-  return { mergeBase, ours: commitOf(ours), theirs: commitOf(theirs) };
+/** The files from which both sides begin. */
+function startOf({ base, crossed = [{}, {}] }: Sides): Items {
+  return crossed.reduce(change, change(new Map(), base));
+}
+
+function addCommits(sides: Sides) {
+  const items = change(new Map(), sides.base);
+  const first = addCommit(items);
+  const [left, right] = (sides.crossed ?? []).map((changes) => addCommit(change(items, changes), first));
+  const start = startOf(sides);
+  const commitOf = (changes: Changes, ...parents: string[]) => addCommit(change(start, changes), ...parents);
+  if (left === undefined || right === undefined)
+    return { start: first, ours: commitOf(sides.ours, first), theirs: commitOf(sides.theirs, first) };
+  return {
+    start: commitOf({}, left, right),
+    ours: commitOf(sides.ours, left, right),
+    theirs: commitOf(sides.theirs, right, left),
+  };
 }
 
 /** Merges the sides of all stories with one git process. Returns the merged trees; undefined for a conflict. */
@@ -97,7 +117,7 @@ function mergeWithGit(stories: readonly Sides[]): (string | undefined)[] {
     git(pack, "index-pack", "--stdin");
     const pairs = commits.map(({ ours, theirs }) => `${ours} ${theirs}\n`).join("");
     const options = ["--write-tree", "--stdin", "--name-only", "--no-messages"];
-    const parts = git(pairs, "-c", "merge.directoryRenames=false", "merge-tree", ...options).split("\0");
+    const parts = git(pairs, "merge-tree", ...options).split("\0");
     return stories.map(() => {
       const [status, tree] = parts.splice(0, 2);
       parts.splice(0, parts.indexOf("") + 1);
@@ -112,9 +132,10 @@ function mergeWithGit(stories: readonly Sides[]): (string | undefined)[] {
 /** Merges into working files over our commit or, if our changes are not committed, over the common commit. */
 async function merge(sides: Sides, isCommitted: boolean) {
   store = new ObjectStore();
-  const { mergeBase, ours, theirs } = addCommits(isCommitted ? sides : { ...sides, ours: {} });
-  const [before, items] = [change(new Map(), sides.base), change(change(new Map(), sides.base), sides.ours)];
-  const base = readBaseSync(store, isCommitted ? ours : mergeBase);
+  const { start, ours, theirs } = addCommits(sides);
+  const [before, items] = [startOf(sides), change(startOf(sides), sides.ours)];
+  const tip = isCommitted ? ours : start;
+  const base = readBaseSync(store, tip);
   const overlay = createOverlay(base, () => false);
   if (!isCommitted) {
     for (const path of before.keys()) if (!items.has(path)) overlay.remove("repository", path);
@@ -124,7 +145,10 @@ async function merge(sides: Sides, isCommitted: boolean) {
     }
   }
   const layer = overlay.layers.repository;
-  const { edits, conflicts } = await mergeInto(base, layer, { name: "topic", commit: theirs, mergeBase });
+  const basesOf = async (one: string, other: string) => (await findMergeBases(store, one, other)).bases;
+  const mergeBase = await combineBases({ store, basesOf, fetchFiles: async () => {} }, await basesOf(tip, theirs));
+  const labels = { ours: "this run", theirs: "topic" };
+  const { edits, conflicts } = await mergeInto(base, layer, { labels, commit: theirs, mergeBase });
   const isDone = ({ path, content, mode }: (typeof edits)[number]) => {
     const now = layer.treeEntry(path);
     if (!content || !now) return !content && !now;
@@ -163,7 +187,20 @@ function lines(name: string, changed: readonly number[] = [], word = "changed"):
 const [oneCommit, otherCommit] = ["1".repeat(40), "2".repeat(40)];
 const script = (content: string) => ({ content, executable: true });
 const renamed = { "a.txt": lines("a"), "src/b.txt": lines("b"), "c.txt": "c" };
+const folder = { "old/a": lines("a"), "old/in/b": lines("b") };
 const clean: Record<string, Sides> = {
+  "files added to folders that the other side split or kept": {
+    base: { ...folder, "kept/a": lines("c"), "kept/b": "b" },
+    ours: {
+      "old/a": null,
+      "old/in/b": null,
+      "new/a": lines("a"),
+      "other/b": lines("b"),
+      "kept/a": null,
+      "moved/a": lines("c"),
+    },
+    theirs: { "kept/c": "c" },
+  },
   "changes to other lines and files": {
     base: { text: lines("a"), only: "1", gone: "2", both: "3", same: "4" },
     ours: { text: lines("a", [5]), both: null, same: "5", mine: "6" },
@@ -346,6 +383,24 @@ const conflicting: Record<string, Sides & { conflicts: string[] }> = {
     theirs: { "a.txt": { link: "c.txt" } },
     conflicts: ["other new.txt"],
   },
+  "a file that they added to a folder that we renamed": {
+    base: folder,
+    ours: { "old/a": null, "old/in/b": null, "new/a": lines("a"), "new/in/b": lines("b", [3]) },
+    theirs: { "old/in/added": "added" },
+    conflicts: ["folder new/in/added"],
+  },
+  "a file that we added to a folder that they renamed": {
+    base: folder,
+    ours: { "old/in/added": "added" },
+    theirs: { "old/a": null, "old/in/b": null, a: lines("a"), "in/b": lines("b") },
+    conflicts: ["folder in/added"],
+  },
+  "a file that they added to a renamed folder, where we have another one": {
+    base: folder,
+    ours: { "old/a": null, "old/in/b": null, "new/a": lines("a"), "new/in/b": lines("b"), "new/c": "ours" },
+    theirs: { "old/c": "theirs" },
+    conflicts: ["folder new/c"],
+  },
 };
 
 /**
@@ -372,7 +427,18 @@ const changes = fc
   .tuple(files(3), fc.array(paths, { maxLength: 2 }))
   .map(([added, removed]): Changes => ({ ...Object.fromEntries(removed.map((path) => [path, null])), ...added }));
 const anySides: fc.Arbitrary<Sides> = fc.record({ base: files(5), ours: changes, theirs: changes });
-const random = fc.sample(anySides, { numRuns: propertyRuns(3_000), seed: 1 });
+/** Merge bases only change text files: for conflicts of other kinds between them, git invents names. */
+const textFiles = fc.dictionary(fc.constantFrom("a", "b", "d/a", "e/x/y", "e/z"), text, { maxKeys: 3 });
+const crossedSides: fc.Arbitrary<Sides> = fc.record({
+  base: textFiles,
+  crossed: fc.tuple(textFiles, textFiles),
+  ours: changes,
+  theirs: changes,
+});
+const random = [
+  ...fc.sample(anySides, { numRuns: propertyRuns(3_000), seed: 1 }),
+  ...fc.sample(crossedSides, { numRuns: propertyRuns(1_000), seed: 1 }),
+];
 
 const stories = [...Object.values(clean), ...Object.values(conflicting), ...random];
 let trees: Map<Sides, string | undefined>;

@@ -63,11 +63,12 @@ export function createGitPullTool(services: ToolServices): NamedTool<PullInput, 
   };
 }
 
-function mergeResult(name: string, { commit, mergeBase, merged, conflicts, applied }: MergeResult): ToolResult {
+function mergeResult(name: string, { commit, mergeBases, merged, conflicts, applied }: MergeResult): ToolResult {
   const data = {
     branch: name,
     commit,
-    mergeBase,
+    mergeBase: mergeBases.at(-1),
+    ...(mergeBases.length > 1 && { mergeBases }),
     merged,
     conflicts: conflicts.map(({ path, kind }) => ({ path, kind })),
     applied,
@@ -81,7 +82,12 @@ function mergeResult(name: string, { commit, mergeBase, merged, conflicts, appli
     conflicts.length === 0
       ? []
       : applied
-        ? ["Resolve the conflict markers in these files, then call git_check_conflicts."]
+        ? [
+            "Resolve the conflict markers in these files, then call git_check_conflicts.",
+            ...(conflicts.some(({ kind }) => kind === "folder")
+              ? ["Files marked (folder) were moved to a folder that was renamed. Check that they belong there."]
+              : []),
+          ]
         : [
             "Nothing was changed. Call the tool again with with_conflicts: true to get the files with conflict markers.",
           ];

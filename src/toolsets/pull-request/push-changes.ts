@@ -42,7 +42,7 @@ export function pushParents({ spec, sandbox, branch }: ToolServices, history: re
     merged: merges.map((merge) => ({
       commit: merge.commit,
       branch: merge.branch,
-      since: merge.mergeBase ?? (merge.branch === branch ? previous : undefined),
+      since: sinceOf(merge) ?? (merge.branch === branch && previous !== undefined ? [previous] : undefined),
       isBase: merge.branch === base && merge.branch !== branch,
     })),
   };
@@ -188,7 +188,13 @@ const Merged = z.object({
   applied: z.literal(true),
   /** Undefined for merges made before this field was added. */
   mergeBase: z.string().optional(),
+  /** All of them, if there are several. */
+  mergeBases: z.array(z.string()).optional(),
 });
+
+function sinceOf({ mergeBase, mergeBases }: z.infer<typeof Merged>): string[] | undefined {
+  return mergeBases ?? (mergeBase === undefined ? undefined : [mergeBase]);
+}
 
 /** Returns the merges among the finished calls, oldest first. */
 export function mergesIn(history: readonly FinishedCall[]): z.infer<typeof Merged>[] {
