@@ -56,7 +56,7 @@ const areas: Record<string, Area> = {
     code: [
       "src/bot/deliveries/{incoming-comment,handle-comment,handler}.ts",
       "src/bot/commands/{execute-command,thread-command}.ts",
-      "src/bot/github/{read-answers,conversation}.ts",
+      "src/bot/github/{read-responses,conversation}.ts",
     ],
     tests: [
       "test/bot/commands/thread-command.test.ts",

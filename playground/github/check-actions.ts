@@ -72,7 +72,7 @@ export function createCheckRun(
 }
 
 /** Changes a check run. A conclusion completes it, and the last run to complete completes its suite. */
-export function updateCheckRun(context: ActionContext, run: CheckRun, fields: CheckRunFields): void {
+function updateCheckRun(context: ActionContext, run: CheckRun, fields: CheckRunFields): void {
   const wasCompleted = run.status === "completed";
   applyFields(run, fields);
   if (run.status === "completed" && !wasCompleted) reportCompletion(context, run);
@@ -120,7 +120,7 @@ function worst(runs: CheckRun[]): Conclusion {
   return worstFirst.find((conclusion) => runs.some((run) => run.conclusion === conclusion)) ?? "success";
 }
 
-export function createStatus(
+function createStatus(
   context: ActionContext,
   {
     commit,

@@ -2,7 +2,7 @@ import { createPublicKey, generateKeyPairSync, type KeyObject, randomBytes, sign
 import { z } from "zod";
 import type { OAuthClient } from "./pages/oauth.ts";
 import { ApiError } from "./rest/api-error.ts";
-import type { App, AppPermissions, Installation, User } from "./world.ts";
+import type { AppPermissions, Installation, PlaygroundApp, User } from "./world.ts";
 
 export interface InstallationToken {
   value: string;
@@ -30,7 +30,7 @@ const tokenKey = generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey;
 
 /** Checks the app's signature, and issues and checks the tokens of its installations and users. */
 export class Credentials {
-  readonly #app: Pick<App, "id">;
+  readonly #app: Pick<PlaygroundApp, "id">;
   readonly #key: KeyObject;
   readonly #tokenMs: number;
   readonly #client: OAuthClient | undefined;
@@ -38,7 +38,7 @@ export class Credentials {
   readonly #users = new Map<string, User>();
 
   constructor(options: {
-    app: Pick<App, "id">;
+    app: Pick<PlaygroundApp, "id">;
     /** The app's key in PEM: the public half, or the private one it is derived from. */
     key: string;
     /** The lifetime of an installation token. */

@@ -254,7 +254,7 @@ export interface AppIdentity {
 }
 
 /** The app under test. */
-export interface App extends AppIdentity {
+export interface PlaygroundApp extends AppIdentity {
   bot: User;
 }
 
@@ -317,7 +317,7 @@ interface Attachment {
 export interface World {
   /** The base URL, without a trailing slash. */
   url: string;
-  app: App;
+  app: PlaygroundApp;
   /** The other apps by slug, such as `github-actions`. */
   otherApps: Map<string, AppIdentity>;
   users: Map<string, User>;

@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { z } from "zod";
+import { messageOf } from "#domain/errors.ts";
 import { estimateTokens } from "#text/estimate-tokens.ts";
 
 const ChatMessage = z.looseObject({
@@ -99,7 +100,7 @@ export async function startModelServer({ script, port = 0, log = () => {} }: Mod
 
   const server = createServer((request, response) => {
     route(request, response).catch((error: unknown) => {
-      const message = error instanceof Error ? error.message : String(error);
+      const message = messageOf(error);
       log(`error: ${message}`);
       if (response.headersSent) response.destroy();
       else sendError(response, { status: 500, message });

@@ -32,7 +32,7 @@ import { type GitStore, openGitStore } from "#runtime/store/git/open-git-store.t
 export type JobOutcome = "waiting" | "lost" | "interrupted";
 
 /** The ref that holds the runs of a repository. */
-export const stateRef = "refs/golem-forge/state";
+const stateRef = "refs/golem-forge/state";
 
 /** The interval at which a running job looks for new comments. */
 const commentIntervalMs = 15_000;

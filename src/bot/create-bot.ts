@@ -211,7 +211,7 @@ function createProbotLoader({ app, github }: Pick<Config, "app" | "github">, log
 }
 
 /** Creates a log without the secrets. */
-export function createLog({ log }: { log: Pick<Logger, "info" | "error"> }, secrets: readonly string[]) {
+function createLog({ log }: { log: Pick<Logger, "info" | "error"> }, secrets: readonly string[]) {
   const redact = createRedactor(secrets);
   return {
     info: (message: string) => log.info(redact(message)),

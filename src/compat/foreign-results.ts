@@ -110,7 +110,7 @@ export function fromOkResult(result: OkResult<unknown>): ToolResult {
 }
 
 /** Adds the names that other tool systems use for the members of a value. */
-export function withOtherNames(value: ResultValue): object {
+function withOtherNames(value: ResultValue): object {
   if (!isWellKnown(value)) return value;
   switch (value.kind) {
     case "diff":

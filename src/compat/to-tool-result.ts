@@ -1,5 +1,6 @@
 import { ToolErrorCode, ToolErrorType } from "#domain/errors.ts";
 import { type DisplayHints, isWellKnown, isWellKnownKind, ResultValue, ToolResult } from "#domain/result.ts";
+import { isObject } from "#text/json-values.ts";
 import { describeForModel, failedResult, toJsonValue } from "#toolsets/tool-result.ts";
 import { fromOkResult, fromReturnDisplay, type OkResult, type ToolResultDisplay } from "./foreign-results.ts";
 
@@ -19,7 +20,7 @@ function convert(returned: unknown): ToolResult {
   const output = toJsonValue(returned);
   if (output === undefined) return { llmContent: "Done.", value: { kind: "text", content: "Done." } };
   if (typeof output === "string") return { llmContent: output, value: { kind: "text", content: output } };
-  if (isFields(output)) {
+  if (isObject(output)) {
     const shaped = readShaped(output);
     if (shaped) return shaped;
   }
@@ -54,7 +55,7 @@ function readResult(output: Fields & Record<"llmContent", string>): ToolResult |
 }
 
 function readDisplay({ value, returnDisplay }: Fields): ResultValue | undefined {
-  if (isFields(value) && hasText(value, "kind")) return readValue(value);
+  if (isObject(value) && hasText(value, "kind")) return readValue(value);
   if (returnDisplay === undefined || returnDisplay === null) return undefined;
 
   try {
@@ -68,14 +69,14 @@ function readDisplay({ value, returnDisplay }: Fields): ResultValue | undefined 
 }
 
 function readError(error: unknown, fallback: string): NonNullable<ToolResult["error"]> {
-  const fields: Fields = isFields(error) ? error : { message: error };
+  const fields: Fields = isObject(error) ? error : { message: error };
   const { code, message, suggestion, details } = fields;
   const type = ToolErrorType.safeParse(fields.type);
   return failedResult(typeof message === "string" && message !== "" ? message : fallback, {
     code: ToolErrorCode.catch(ToolErrorCode.catch("EXECUTION_ERROR").parse(fields.type)).parse(code),
     ...(type.success && { type: type.data }),
     ...(typeof suggestion === "string" && { suggestion }),
-    ...(isFields(details) && { details }),
+    ...(isObject(details) && { details }),
   }).error;
 }
 
@@ -128,7 +129,7 @@ function isMarkdown(text: string): boolean {
 
 function isOkResult(output: Fields): output is Fields & OkResult<unknown> {
   if (output.ok === true) return Object.keys(output).length === 2 && "value" in output;
-  return output.ok === false && isFields(output.error) && typeof output.error.message === "string";
+  return output.ok === false && isObject(output.error) && typeof output.error.message === "string";
 }
 
 function fromValue(value: ResultValue): ToolResult {
@@ -137,8 +138,4 @@ function fromValue(value: ResultValue): ToolResult {
 
 function hasText<Key extends string>(output: Fields, key: Key): output is Fields & Record<Key, string> {
   return typeof output[key] === "string";
-}
-
-function isFields(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -7,6 +7,7 @@ import {
   ActionEnvironment,
   Environment,
   LocalEnvironment,
+  ModelEnvironment,
   readPostgresUrl,
   ServerEnvironment,
   secretsIn,
@@ -284,7 +285,12 @@ function withoutEmpty(environment: Record<string, string | undefined>): Record<s
   return Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== undefined && value !== ""));
 }
 
-function readModels(env: LocalEnvironment | ActionEnvironment): Config["models"] {
+/** Reads the settings of models. Throws a UserError that lists all problems. */
+export function readModelSettings(environment: Record<string, string | undefined>): Config["models"] {
+  return readModels(parseEnvironment(ModelEnvironment, withoutEmpty(environment)));
+}
+
+function readModels(env: ModelEnvironment): Config["models"] {
   return {
     default: env.GOLEM_FORGE_MODEL,
     anthropic: { apiKey: env.ANTHROPIC_API_KEY, baseUrl: env.ANTHROPIC_BASE_URL },

@@ -115,8 +115,7 @@ const appVariables = {
   GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE: optional(integer(1, 1_000_000).describe("a whole number of 1 or more")),
 };
 
-/** The variables that also apply on a developer's machine. */
-const localVariables = {
+const modelVariables = {
   GOLEM_FORGE_MODEL: z
     .string()
     .regex(/^[a-z][a-z0-9-]*:.+$/)
@@ -130,6 +129,11 @@ const localVariables = {
   /** An OpenAI-compatible endpoint, such as a local model server. Its models are named `compatible:<name>`. */
   OPENAI_COMPATIBLE_BASE_URL: optionalUrl(),
   OPENAI_COMPATIBLE_API_KEY: optionalSecret(),
+};
+
+/** The variables that also apply on a developer's machine. */
+const localVariables = {
+  ...modelVariables,
   /** The folder of the deployment's workers. Default: the included workers. */
   GOLEM_FORGE_WORKERS: z.string().optional(),
   /** The file of the deployment's policy. Default: the built-in policy. */
@@ -226,6 +230,10 @@ const deploymentVariables = {
 /** The environment variables of the server, with their defaults. The names follow Probot and the AI SDK's providers. */
 export const Environment = z.object({ ...appVariables, ...serverVariables, ...localVariables, ...deploymentVariables });
 export type Environment = z.infer<typeof Environment>;
+
+/** The variables of models, which also apply to programs. */
+export const ModelEnvironment = z.object(modelVariables);
+export type ModelEnvironment = z.infer<typeof ModelEnvironment>;
 
 /** The variables that apply on a developer's machine. The others are not validated there. */
 export const LocalEnvironment = z.object(localVariables);

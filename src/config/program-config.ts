@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { Limits, type WorkerDefinition } from "#domain/worker.ts";
+import { isObject } from "#text/json-values.ts";
 import { invalidFile, readYaml } from "#text/read-yaml.ts";
 
 /** The names of the configuration of a Golem Forge program, in the folder of its workers. */
@@ -65,7 +66,7 @@ export function applyProgramConfig(
 }
 
 function withCamelCase(value: unknown): unknown {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  if (!isObject(value)) return value;
   return Object.fromEntries(
     Object.entries(value).map(([key, member]) => [
       key.replace(/[_-]([a-z])/g, (_, letter: string) => letter.toUpperCase()),

@@ -1,4 +1,4 @@
-import { setTimeout as wait } from "node:timers/promises";
+import { setImmediate as nextTurn, setTimeout as wait } from "node:timers/promises";
 import { OutageError } from "./errors.ts";
 
 /** Runs tasks one at a time, in the order they were added. A task that fails does not stop the next one. */
@@ -83,4 +83,58 @@ export async function abandonOnAbort<T>(
     signal.removeEventListener("abort", abandon);
     clearTimeout(timer);
   }
+}
+
+/** Lets other work run from time to time during a long computation. */
+export class EventLoopYielder {
+  readonly #everyMs: number;
+  readonly #signal: AbortSignal | undefined;
+  #yieldedAt = performance.now();
+
+  /** `signal` ends the computation at the next turn. */
+  constructor({ everyMs = 15, signal }: { everyMs?: number; signal?: AbortSignal | undefined } = {}) {
+    this.#everyMs = everyMs;
+    this.#signal = signal;
+  }
+
+  /** Checked first, because awaiting each time would take longer than the work. */
+  get isDue(): boolean {
+    return performance.now() - this.#yieldedAt > this.#everyMs;
+  }
+
+  async turn(): Promise<void> {
+    this.#signal?.throwIfAborted();
+    await nextTurn();
+    this.#yieldedAt = performance.now();
+  }
+}
+
+/** A long computation, which pauses after each short step. */
+export type Steps<Result> = Generator<undefined, Result>;
+
+/** Runs a computation, and lets other work run from time to time. */
+export async function runInTurns<Result>(steps: Steps<Result>, loop = new EventLoopYielder()): Promise<Result> {
+  for (;;) {
+    const step = steps.next();
+    if (step.done) return step.value;
+    if (loop.isDue) await loop.turn();
+  }
+}
+
+/** Runs a computation where nothing else waits. */
+export function runAtOnce<Result>(steps: Steps<Result>): Result {
+  for (;;) {
+    const step = steps.next();
+    if (step.done) return step.value;
+  }
+}
+
+/** Rejects with the signal's reason as soon as it is aborted, without waiting for the work. */
+export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (!signal) return work;
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason);
+    signal.addEventListener("abort", abort, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
+  });
 }

@@ -139,3 +139,8 @@ export class BlockedError extends ToolError {
     this.reason = reason;
   }
 }
+
+/** Returns the message of anything that was thrown. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

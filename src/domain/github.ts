@@ -165,7 +165,7 @@ export interface NewCheckRun {
 }
 
 /** The reactions that this app adds: to a comment it handles, and to one it cannot act on. */
-export type Reaction = "eyes" | "confused";
+export type ReactionContent = "eyes" | "confused";
 
 export type DiffSide = "LEFT" | "RIGHT";
 
@@ -292,9 +292,9 @@ export interface GitHub {
   updateComment(commentId: number, body: CommentBody, priority?: RequestPriority): Promise<Comment>;
   deleteComment(commentId: number): Promise<void>;
   /** Adding the same reaction again has no effect. */
-  addReaction(commentId: number, reaction: Reaction): Promise<void>;
+  addReaction(commentId: number, reaction: ReactionContent): Promise<void>;
   /** Adds a reaction to the issue or pull request itself. */
-  addIssueReaction(number: number, reaction: Reaction): Promise<void>;
+  addIssueReaction(number: number, reaction: ReactionContent): Promise<void>;
   addLabels(number: number, labels: string[]): Promise<string[]>;
   /** Comments on the latest commit of the default branch that changed a file or folder, unless it has a comment of this name. */
   commentOnFile(path: string, comment: { name: string; body: string }): Promise<void>;

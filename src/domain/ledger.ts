@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
+import { parseJson } from "#text/json-values.ts";
 import { type Approval, Channel, canonicalJson } from "./approval.ts";
 /** One event in the life of an approval, as the ledger keeps it. */
 export const LedgerEntry = z.object({
@@ -89,12 +90,4 @@ export function verifyEntry(head: LedgerHead, { number, hash, entry }: StoredLed
   if (parsed.data.number !== number) return `Entry ${number} carries the number ${parsed.data.number}.`;
   if (parsed.data.previous !== head.hash) return `Entry ${number} does not follow entry ${head.number}.`;
   return parsed.data;
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -1,7 +1,7 @@
 import { runInNewContext } from "node:vm";
 import { z } from "zod";
 import { readYaml } from "#text/read-yaml.ts";
-import { UserError } from "./errors.ts";
+import { messageOf, UserError } from "./errors.ts";
 import { typesOf } from "./json-schema.ts";
 import { describeMismatch, valueAt } from "./schema-issue.ts";
 
@@ -31,7 +31,7 @@ export function compileOutputSchema(schema: OutputSchema, name: string): z.ZodTy
   try {
     return z.fromJSONSchema(schema as Parameters<typeof z.fromJSONSchema>[0]);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     throw new UserError(`${name} is not a JSON Schema that can be checked: ${reason}.`, { cause: error });
   }
 }
@@ -64,7 +64,7 @@ function parseJson(text: string): { value: unknown } | { problem: string } {
   try {
     return { value: JSON.parse(text) };
   } catch (error) {
-    return { problem: error instanceof Error ? error.message : String(error) };
+    return { problem: messageOf(error) };
   }
 }
 

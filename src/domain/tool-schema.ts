@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { asSchema, type FlexibleSchema } from "ai";
 import { z } from "zod";
+import { messageOf } from "./errors.ts";
 import type { JsonSchema } from "./json-schema.ts";
 import type { SchemaIssue } from "./schema-issue.ts";
 
@@ -113,7 +114,7 @@ function issuesOf(error: unknown): SchemaIssue[] {
   const { issues, cause } = (error ?? {}) as { issues?: unknown; cause?: { issues?: unknown } };
   const found = Array.isArray(issues) ? issues : cause?.issues;
   if (Array.isArray(found)) return found.map((issue) => ({ path: [], message: "is not valid", ...issue }));
-  return [{ path: [], message: error instanceof Error ? error.message : String(error) }];
+  return [{ path: [], message: messageOf(error) }];
 }
 
 function zodFrom(json: JsonSchema): z.ZodType {

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { isObject } from "#text/json-values.ts";
 import { invalidFile, positionInYaml, readYaml } from "#text/read-yaml.ts";
 import { ApprovalDecisionType } from "./approval.ts";
 import { UserError } from "./errors.ts";
@@ -236,7 +237,7 @@ export function positionInWorker(text: string, path: readonly PropertyKey[]): { 
 
 function parseFields(yaml: string, fileName: string): object {
   const fields = readYaml(yaml, `The front matter of ${fileName}`, frontMatterLine);
-  if (fields === null || typeof fields !== "object" || Array.isArray(fields)) {
+  if (!isObject(fields)) {
     throw new UserError(`The front matter of ${fileName} must be a list of fields such as "name: fixer".`);
   }
   return fields;

@@ -1,7 +1,7 @@
 import type { z } from "zod";
 import type { ForeignTool } from "#compat/adapt-tool.ts";
-import type { Config } from "#config/config.ts";
-import { UserError } from "#domain/errors.ts";
+import { type Config, readModelSettings } from "#config/config.ts";
+import { messageOf, UserError } from "#domain/errors.ts";
 import { isTextMediaType } from "#domain/events.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
 import type { Workspace } from "#domain/workspace.ts";
@@ -113,7 +113,7 @@ export type ModelSettings = {
 export function chooseModels(given: Models | ModelSettings | undefined): Models {
   if (given && "call" in given) return withFailures(given);
 
-  const { default: model, anthropic, openai, google, compatible } = given ?? settingsOf(process.env);
+  const { default: model, anthropic, openai, google, compatible } = given ?? readModelSettings(process.env);
   return createModels({
     default: model,
     anthropic: { apiKey: undefined, baseUrl: undefined, ...anthropic },
@@ -132,24 +132,13 @@ function withFailures(models: Models): Models {
     call: (request) =>
       models.call(request).catch((error) => {
         if (error instanceof ModelFailureError || request.signal.aborted) throw error;
-        const message = error instanceof Error ? error.message : String(error);
+        const message = messageOf(error);
         throw new ModelFailureError(message, { retryable: false, cause: error });
       }),
   };
 }
 
-function settingsOf(environment: NodeJS.ProcessEnv): ModelSettings {
-  const value = (name: string) => environment[name] || undefined;
-  return {
-    default: value("GOLEM_FORGE_MODEL"),
-    anthropic: { apiKey: value("ANTHROPIC_API_KEY"), baseUrl: value("ANTHROPIC_BASE_URL") },
-    openai: { apiKey: value("OPENAI_API_KEY"), baseUrl: value("OPENAI_BASE_URL") },
-    google: { apiKey: value("GOOGLE_GENERATIVE_AI_API_KEY") },
-    compatible: { apiKey: value("OPENAI_COMPATIBLE_API_KEY"), baseUrl: value("OPENAI_COMPATIBLE_BASE_URL") },
-  };
-}
-
-export function resultOf({ outcome, usage, cost }: RunEnd, toolCallCount: number): RunResult {
+export function toRunResult({ outcome, usage, cost }: RunEnd, toolCallCount: number): RunResult {
   const spent = {
     toolCallCount,
     tokens: { input: usage.inputTokens, output: usage.outputTokens },

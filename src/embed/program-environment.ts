@@ -13,7 +13,7 @@ import type { ToolEvents } from "#toolsets/tool-events.ts";
 import type { Toolbox } from "#toolsets/toolbox.ts";
 import type { FinishedCall, ToolServices } from "#toolsets/toolset.ts";
 import type { WorkerSources } from "./options.ts";
-import { findWorker, listWorkers } from "./read-worker.ts";
+import { findWorker, listKnownWorkers } from "./read-worker.ts";
 
 export interface ProgramEnvironmentOptions {
   store: Store;
@@ -64,7 +64,7 @@ export class ProgramEnvironment implements RunEnvironment {
         const { worker } = await findWorker(sources, name);
         return { worker: withDepth(withoutToolsets(worker, omitToolsets), maxDelegationDepth), source: "deployment" };
       },
-      list: () => listWorkers(sources, []),
+      list: () => listKnownWorkers(sources, []),
     };
   }
 
@@ -147,7 +147,7 @@ export class ProgramEnvironment implements RunEnvironment {
       branch: tracking.base.branch,
       history,
       workers: async () => {
-        const listed = await listWorkers(sources, allowedWorkers(spec));
+        const listed = await listKnownWorkers(sources, allowedWorkers(spec));
         const { name } = root.worker;
         // Includes the root, so that calling it is refused as circular and not as unknown.
         return listed.some((worker) => worker.name === name) ? listed : [...listed, { name }];

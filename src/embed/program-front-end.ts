@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { type Approval, approvalDigest, canonicalJson } from "#domain/approval.ts";
+import { messageOf } from "#domain/errors.ts";
 import type { RunEvent } from "#domain/events.ts";
 import { boundPart, isShownWhole } from "#domain/preview.ts";
 import type { RunView } from "#domain/run.ts";
@@ -134,7 +135,7 @@ export class ProgramFrontEnd implements FrontEnd {
   #request(request: ApprovalRequest, signal: AbortSignal): Promise<ApprovalDecision> {
     return this.#options.approvals.requestApproval(request, { signal }).catch((error) => ({
       approved: false,
-      note: `The approval could not be requested: ${error instanceof Error ? error.message : error}`,
+      note: `The approval could not be requested: ${messageOf(error)}`,
     }));
   }
 

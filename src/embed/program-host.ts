@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { type Approval, canonicalJson, isRevocable } from "#domain/approval.ts";
-import { UserError } from "#domain/errors.ts";
+import { messageOf, UserError } from "#domain/errors.ts";
 import type { RunEvent } from "#domain/events.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { WorkerDefinition } from "#domain/worker.ts";
@@ -195,7 +195,7 @@ export class ProgramHost {
 
   #fail(error: unknown): void {
     if (this.#current) this.#current.ended.reject(error);
-    else this.#reporter.status("error", error instanceof Error ? error.message : String(error));
+    else this.#reporter.status("error", messageOf(error));
   }
 }
 
@@ -232,6 +232,6 @@ export async function revokeFromBus(host: ProgramHost, id: string | undefined, u
       ui.showStatus("info", `${id}: ${tool} of ${workerPath}, ${canonicalJson(args).slice(0, 200)}`);
     }
   } catch (error) {
-    ui.showStatus("error", error instanceof Error ? error.message : String(error));
+    ui.showStatus("error", messageOf(error));
   }
 }

@@ -51,7 +51,7 @@ export async function findWorker(sources: WorkerSources | undefined, name: strin
 }
 
 /** Lists the workers that may be called. A function of the program is called with the wanted names. */
-export async function listWorkers(
+export async function listKnownWorkers(
   sources: WorkerSources | undefined,
   wanted: readonly string[],
 ): Promise<{ name: string; description?: string }[]> {

@@ -6,7 +6,8 @@ import type { NamedTool } from "#domain/tool.ts";
 import { canRetry, retryDelay } from "#machines/worker-context.ts";
 import type { LiveOutput } from "#runtime/live-output.ts";
 import type { RunObserver } from "#runtime/run-observer.ts";
-import { failedResult, interruptedResult } from "#toolsets/tool-result.ts";
+import { isObject } from "#text/json-values.ts";
+import { failedResult, interruptedResult, textResult } from "#toolsets/tool-result.ts";
 import type { ApprovalDecision } from "#ui/approval-controller.ts";
 import type { RuntimeEventCallback, RuntimeEventData } from "#ui/runtime-events.ts";
 import type { RuntimeUI } from "#ui/runtime-ui.ts";
@@ -357,10 +358,6 @@ function callOf({ calls, running }: ReportedRun, callId: string): ModelCall {
   );
 }
 
-function textResult(text: string): ToolResult {
-  return { llmContent: text, value: { kind: "text", content: text } };
-}
-
 function resultOfChild(outcome: RunOutcome): ToolResult {
   switch (outcome.kind) {
     case "answered":
@@ -375,6 +372,6 @@ function resultOfChild(outcome: RunOutcome): ToolResult {
 
 /** Returns the arguments as an object, since models also send other values. */
 export function asRecord(args: unknown): Record<string, unknown> {
-  if (args !== null && typeof args === "object" && !Array.isArray(args)) return args as Record<string, unknown>;
+  if (isObject(args)) return args;
   return args === undefined ? {} : { input: args };
 }

@@ -1,3 +1,4 @@
+import { messageOf } from "#domain/errors.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import type { FileVersions } from "#sandbox/preview-files.ts";
 import type { GitSandbox } from "#sandbox/sandbox.ts";
@@ -43,7 +44,7 @@ export async function showDiff(
     if (!before && !after) return ui.showStatus("error", `There is no ${path}.`);
     ui.showDiffContent(requestId, path, before && textOf(before), after ? textOf(after) : "", before === undefined);
   } catch (error) {
-    ui.showStatus("error", `${path} cannot be shown: ${error instanceof Error ? error.message : error}`);
+    ui.showStatus("error", `${path} cannot be shown: ${messageOf(error)}`);
   }
 }
 

@@ -1,5 +1,5 @@
 import { adaptTool } from "#compat/adapt-tool.ts";
-import { UserError } from "#domain/errors.ts";
+import { messageOf, UserError } from "#domain/errors.ts";
 import type { Attachment, RunEvent } from "#domain/events.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { NamedTool } from "#domain/tool.ts";
@@ -25,8 +25,8 @@ import {
   type RunAttachment,
   type RunInput,
   type RunResult,
-  resultOf,
   toFile,
+  toRunResult,
   type WorkerRuntimeOptions,
 } from "./options.ts";
 import type { Program } from "./program.ts";
@@ -309,7 +309,7 @@ export class WorkerRuntime {
       await this.#showChanges(workspace);
       const toolCallCount = this.#reporter.toolCalls(spec);
       this.#reporter.ended(spec, end);
-      return { outcome: end.outcome.kind, run: resultOf(end, toolCallCount) };
+      return { outcome: end.outcome.kind, run: toRunResult(end, toolCallCount) };
     } finally {
       this.#current = undefined;
       interruptSignal?.signal.removeEventListener("abort", interrupt);
@@ -406,7 +406,7 @@ export class WorkerRuntime {
       const isSent = await this.send(content);
       ui.showStatus("info", isSent ? "The worker reads your message before its next step." : "No worker is running.");
     } catch (error) {
-      ui.showStatus("error", error instanceof Error ? error.message : String(error));
+      ui.showStatus("error", messageOf(error));
     }
   }
 

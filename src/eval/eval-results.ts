@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { z } from "zod";
 import { UserError } from "#domain/errors.ts";
+import { parseJson } from "#text/json-values.ts";
 
 /** The plan of an evaluation. It is the first line of a results file, so that the evaluation can be resumed. */
 export const EvalPlan = z.object({
@@ -63,14 +64,14 @@ const HarnessReport = z.looseObject({ submitted_ids: z.array(z.string()), resolv
 export function readResults(file: string): { plan: EvalPlan | undefined; results: EvalResult[] } {
   if (!existsSync(file)) throw new UserError(`There is no ${file}.`);
   const text = readFileSync(file, "utf8");
-  const report = HarnessReport.safeParse(readJson(text));
+  const report = HarnessReport.safeParse(parseJson(text));
   if (report.success) return { plan: undefined, results: resultsOf(report.data) };
 
   const lines = text.split("\n");
   // A complete file ends with a line feed. Any text after the last one was being written when the process died.
   lines.pop();
   const entries = lines.map((line, index) => {
-    const entry = z.discriminatedUnion("kind", [EvalPlan, EvalResult]).safeParse(readJson(line));
+    const entry = z.discriminatedUnion("kind", [EvalPlan, EvalResult]).safeParse(parseJson(line));
     if (entry.success) return entry.data;
     throw new UserError(`${file}, line ${index + 1} is not a result of golem eval.`);
   });
@@ -94,14 +95,6 @@ function resultsOf({ submitted_ids, resolved_ids }: z.infer<typeof HarnessReport
       outcome: resolved.has(task) ? "solved" : "unsolved",
     }),
   );
-}
-
-function readJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** Statistics of a model's attempts at one task, or at all tasks. */

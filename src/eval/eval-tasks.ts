@@ -2,6 +2,7 @@ import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { z } from "zod";
 import { UserError } from "#domain/errors.ts";
+import { parseJson } from "#text/json-values.ts";
 import { invalidFile, readYaml } from "#text/read-yaml.ts";
 
 const pattern = z.string().refine(isRegularExpression, "It is not a valid regular expression");
@@ -33,7 +34,7 @@ const ReviewTask = z.strictObject({
 });
 
 /** The format of `task.yml`. */
-export const TaskFile = z.strictObject({
+const TaskFile = z.strictObject({
   description: z.string(),
   /** An included worker, or the path of a `.worker` file in the task's folder. */
   worker: z.string().default("fixer"),
@@ -78,7 +79,7 @@ function isRegularExpression(text: string): boolean {
   }
 }
 
-export function knownFieldsAt(path: readonly PropertyKey[]): readonly string[] {
+function knownFieldsAt(path: readonly PropertyKey[]): readonly string[] {
   if (path.length === 0) return Object.keys(TaskFile.shape);
   if (path[0] === "rules") return Object.keys(Rules.shape);
   return path[0] === "review" ? Object.keys(path[1] === "faults" ? Fault.shape : ReviewTask.shape) : [];
@@ -197,7 +198,7 @@ function readSweBench(file: string, options: SweBenchOptions): EvalTask[] {
   const lines = readFileSync(file, "utf8").split("\n");
   return lines.flatMap((line, index) => {
     if (line.trim() === "") return [];
-    const parsed = Row.safeParse(readJson(line));
+    const parsed = Row.safeParse(parseJson(line));
     if (!parsed.success) {
       throw new UserError(`${file}, line ${index + 1} is not a SWE-bench row: ${z.prettifyError(parsed.error)}`);
     }
@@ -249,19 +250,11 @@ function urlOf(repo: string, folder: string | undefined): string {
   return path;
 }
 
-function readJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
 /** Parses a list. SWE-bench Pro has lists in Python's format, with single quotes. */
 function readList(text: string, context: z.RefinementCtx): string[] {
   const items = [...text.matchAll(/'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"/g)];
   const asPython = () => items.map(([, single, double]) => (single ?? double ?? "").replaceAll(/\\(['"\\])/g, "$1"));
-  const list = z.array(z.string()).safeParse(readJson(text) ?? (/^\s*\[/.test(text) ? asPython() : undefined));
+  const list = z.array(z.string()).safeParse(parseJson(text) ?? (/^\s*\[/.test(text) ? asPython() : undefined));
   if (list.success) return list.data;
   context.addIssue({ code: "custom", message: "It is not a list of tests" });
   return z.NEVER;

@@ -1,5 +1,5 @@
 import { appendFileSync, writeFileSync } from "node:fs";
-import { UserError } from "#domain/errors.ts";
+import { messageOf, UserError } from "#domain/errors.ts";
 import { modelFor } from "#runtime/start/admit-worker.ts";
 import { type EvalPlan, EvalResult, keyOf } from "./eval-results.ts";
 import type { EvalTask } from "./eval-tasks.ts";
@@ -74,7 +74,7 @@ async function playOrReport({ task, model, attempt }: Attempt, host: EvalHost): 
     return { ...(await playTask(task, model, host)), attempt };
   } catch (error) {
     if (host.interruptSignal.interrupted) return undefined;
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     const crashed = { kind: "result", task: task.name, model, attempt, outcome: "crashed", reasons: [reason] };
     return EvalResult.parse(crashed);
   }

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { ToolError } from "#domain/errors.ts";
+import { messageOf, ToolError } from "#domain/errors.ts";
 import { readFrames, writeFrame } from "./frames.ts";
 import { spawnGuarded } from "./spawn-guarded.ts";
 
@@ -162,7 +162,7 @@ export class GuardedChild {
       const value = await this.#pending.call.answer?.(question);
       if (this.#alive) writeFrame(stdin, { answer: id, value });
     } catch (error) {
-      if (this.#alive) writeFrame(stdin, { answer: id, error: error instanceof Error ? error.message : String(error) });
+      if (this.#alive) writeFrame(stdin, { answer: id, error: messageOf(error) });
     } finally {
       this.#answering -= 1;
     }

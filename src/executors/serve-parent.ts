@@ -1,6 +1,7 @@
 import { Console } from "node:console";
 import process from "node:process";
 import { Writable } from "node:stream";
+import { messageOf } from "#domain/errors.ts";
 import { confine } from "./confine.ts";
 import { readFrames, writeFrame } from "./frames.ts";
 
@@ -50,7 +51,7 @@ function listen({ handle }: ChildHandler): void {
     try {
       writeFrame(process.stdout, { done: id, result: await handle(request, parent) });
     } catch (error) {
-      writeFrame(process.stdout, { done: id, error: error instanceof Error ? error.message : String(error) });
+      writeFrame(process.stdout, { done: id, error: messageOf(error) });
     }
   }
 

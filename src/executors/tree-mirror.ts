@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
-import { setImmediate as nextTurn } from "node:timers/promises";
 import ignorePackage from "ignore";
+import { EventLoopYielder } from "#domain/async-work.ts";
 import { ToolError } from "#domain/errors.ts";
 import type { Entry } from "#domain/workspace.ts";
 import type { TreeFile, TreeSource } from "./executor.ts";
@@ -105,9 +105,9 @@ export function createTreeMirror(
 
     const baseTime = await baseTimeOf(tree);
     const delta: Delta = { write: [], remove: [] };
-    const turns = new Turns();
+    const yielder = new EventLoopYielder({ everyMs: maxTurnMs });
     for (const path of candidates) {
-      if (turns.isDue) await turns.next();
+      if (yielder.isDue) await yielder.turn();
       if (!present.has(path)) {
         if (files.has(path) || stale.has(path)) delta.remove.push(path);
         continue;
@@ -127,9 +127,9 @@ export function createTreeMirror(
     stale.clear();
     for (const path of delta.links ?? []) links.add(path);
     for (const path of delta.remove) remove(path);
-    const turns = new Turns();
+    const yielder = new EventLoopYielder({ everyMs: maxTurnMs });
     for (const file of delta.write) {
-      if (turns.isDue) await turns.next();
+      if (yielder.isDue) await yielder.turn();
       add(file);
     }
     matcher = ignoredFiles(rules);
@@ -170,20 +170,6 @@ async function readBaseFile(tree: TreeSource, entry: Entry, baseTime: number): P
   return content && { path, content, executable, isModified: false };
 }
 
-/** Splits long work into turns of the event loop, so that it does not block the process. */
-class Turns {
-  #startedAt = performance.now();
-
-  get isDue(): boolean {
-    return performance.now() - this.#startedAt > maxTurnMs;
-  }
-
-  async next(): Promise<void> {
-    await nextTurn();
-    this.#startedAt = performance.now();
-  }
-}
-
 /** Reads all files of a tree, yielding to the event loop. Leaves out those for which `read` resolves to undefined. */
 async function allFiles(
   tree: TreeSource,
@@ -194,9 +180,9 @@ async function allFiles(
   checkSize(files.length, limits.files, "files");
   const write: MirroredFile[] = [];
   let bytes = 0;
-  const turns = new Turns();
+  const yielder = new EventLoopYielder({ everyMs: maxTurnMs });
   for (const entry of files) {
-    if (turns.isDue) await turns.next();
+    if (yielder.isDue) await yielder.turn();
     const file = await read(entry);
     if (!file) continue;
     bytes += file.content.length;

@@ -9,6 +9,7 @@ import {
   experimental_streamLanguageModelCall as streamLanguageModelCall,
   type ToolSet,
 } from "ai";
+import { unlessAborted } from "#domain/async-work.ts";
 import type { TokenUsage } from "#domain/run.ts";
 import { estimateTokens } from "#text/estimate-tokens.ts";
 import { type CallTimeouts, type CallWatch, guardedFetch, watchCall } from "./call-timeouts.ts";
@@ -56,14 +57,6 @@ export async function callProvider(
   } finally {
     watch.stop();
   }
-}
-
-/** Rejects with the signal's reason as soon as it is aborted, without waiting for the promise. */
-function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
-    promise.then(resolve, reject);
-  });
 }
 
 /** Sends attached files. A model that refuses them is called again with their names, as are later calls of that model. */

@@ -1,4 +1,5 @@
 import { asSchema, type JSONSchema7, jsonSchema, type Tool, type ToolSet } from "ai";
+import { messageOf } from "#domain/errors.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { estimateTokens } from "#text/estimate-tokens.ts";
 import { ModelFailureError } from "./models.ts";
@@ -41,7 +42,7 @@ async function inputSchemaOf(tool: NamedTool): Promise<JSONSchema7> {
     // Providers require a type at the top, which the schemas of some MCP servers lack.
     return schema.type === undefined ? { ...schema, type: "object" } : schema;
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
+    const why = messageOf(error);
     throw new ModelFailureError(
       `The tool ${tool.name} cannot be used: its input schema cannot be converted to JSON Schema (${why}).`,
       { retryable: false, cause: error },

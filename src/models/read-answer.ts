@@ -1,8 +1,10 @@
 import { randomInt } from "node:crypto";
 import type { AssistantContent, ContentPart, JSONValue, ModelMessage, ToolCallPart, ToolResultPart, ToolSet } from "ai";
 import { z } from "zod";
+import { messageOf } from "#domain/errors.ts";
 import type { ModelCall } from "#domain/events.ts";
 import { isTooComplex } from "#domain/json-schema.ts";
+import { isObject } from "#text/json-values.ts";
 
 type Part = ContentPart<ToolSet>;
 type CallPart = Extract<Part, { type: "tool-call" }>;
@@ -89,14 +91,14 @@ function describeInvalidJson(text: string): string {
   try {
     JSON.parse(text);
   } catch (error) {
-    return `The arguments are not valid JSON: ${error instanceof Error ? error.message : error}`;
+    return `The arguments are not valid JSON: ${messageOf(error)}`;
   }
   return "The arguments must be a JSON object without the keys __proto__ and constructor.";
 }
 
 function callToSendBack({ providerMetadata }: CallPart, { callId, tool, args }: ModelCall): ToolCallPart {
   // Providers refuse messages with tool inputs that are not objects.
-  const input = typeof args === "object" && args !== null && !Array.isArray(args) ? args : {};
+  const input = isObject(args) ? args : {};
   return { type: "tool-call", toolCallId: callId, toolName: tool, input, ...options(providerMetadata) };
 }
 

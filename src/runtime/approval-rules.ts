@@ -1,11 +1,11 @@
 import { codeownersPaths, parseCodeowners } from "#config/codeowners.ts";
 import { type ApprovalRule, approvalRules, type RepositorySettings } from "#config/repository-settings.ts";
 import { type Approval, answersOf, type Quorum } from "#domain/approval.ts";
+import { EventLoopYielder } from "#domain/async-work.ts";
 import type { RunEvent } from "#domain/events.ts";
 import { type Account, hasPermission, isSameAccount } from "#domain/github.ts";
 import { changesIn } from "#domain/preview.ts";
 import type { RunSpec } from "#domain/run.ts";
-import { EventLoopYielder } from "#sandbox/event-loop.ts";
 import { matchesSomePath } from "#text/path-pattern.ts";
 import type { RepositoryAccess } from "./run-environment.ts";
 import { readable, type Store } from "./store/store.ts";

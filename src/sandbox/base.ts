@@ -1,5 +1,5 @@
+import { runAtOnce, runInTurns, type Steps } from "#domain/async-work.ts";
 import { UserError } from "#domain/errors.ts";
-import { runAtOnce, runInTurns, type Steps } from "./event-loop.ts";
 import { isFolder, parseCommitLinks, parseTree } from "./git-objects.ts";
 import type { ObjectStore } from "./object-store.ts";
 import { folderOf, foldersAbove, foldPath, isGitName } from "./paths.ts";

@@ -1,7 +1,7 @@
+import { EventLoopYielder, runInTurns } from "#domain/async-work.ts";
 import { ToolError } from "#domain/errors.ts";
 import { compareTrees, treeOf } from "./compare-trees.ts";
 import { compareLines, splitWithEndings } from "./diff-file.ts";
-import { EventLoopYielder, runInTurns } from "./event-loop.ts";
 import { findRenames } from "./find-renames.ts";
 import type { CommitLinks } from "./git-objects.ts";
 import {

@@ -1,7 +1,7 @@
 import { isUtf8 } from "node:buffer";
+import { EventLoopYielder } from "#domain/async-work.ts";
 import { TreeBudget } from "./base.ts";
 import { type FileVersion, submoduleVersion } from "./diff-file.ts";
-import { EventLoopYielder } from "./event-loop.ts";
 import { isFolder, parseCommitLinks, parseTree } from "./git-objects.ts";
 import type { ObjectStore } from "./object-store.ts";
 import type { FileVersions } from "./preview-files.ts";
@@ -94,12 +94,12 @@ export async function findDropped(
 }
 
 function versionsOf(store: ObjectStore, { path, before, after }: TreeDifference): FileVersions {
-  const version = (file: TreeFile | undefined) => file && versionOf(contentOf(store, file), file.mode);
+  const version = (file: TreeFile | undefined) => file && toFileVersion(contentOf(store, file), file.mode);
   return { path, before: version(before), after: version(after) };
 }
 
 /** Returns a version of a file, a link or a submodule, whose content is its commit. */
-export function versionOf(content: Buffer, mode: string): FileVersion {
+export function toFileVersion(content: Buffer, mode: string): FileVersion {
   if (mode === "160000") return submoduleVersion(content.toString());
   return { content, executable: mode === "100755", ...(mode === "120000" && { isLink: true }) };
 }

@@ -1,8 +1,8 @@
 import { isUtf8 } from "node:buffer";
 import { diffArrays } from "diff";
+import type { Steps } from "#domain/async-work.ts";
 import type { FileMode } from "#domain/preview.ts";
 import type { DiffHunk } from "#domain/result.ts";
-import type { Steps } from "./event-loop.ts";
 
 export interface FileVersion {
   content: Uint8Array;

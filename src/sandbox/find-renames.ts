@@ -1,4 +1,4 @@
-import { EventLoopYielder } from "./event-loop.ts";
+import { EventLoopYielder } from "#domain/async-work.ts";
 import { folderOf } from "./paths.ts";
 
 /** A plain file that one side of a comparison lacks. */

@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { crc32, deflateSync } from "node:zlib";
+import { EventLoopYielder } from "#domain/async-work.ts";
 import type { GitFolder } from "#domain/workspace.ts";
 import type { Base } from "./base.ts";
-import { EventLoopYielder } from "./event-loop.ts";
 import { type GitObject, isFolder, parseTree } from "./git-objects.ts";
 import type { ObjectStore } from "./object-store.ts";
 

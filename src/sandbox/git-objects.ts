@@ -1,6 +1,6 @@
 import { createHash, hash } from "node:crypto";
 import { deflateSync } from "node:zlib";
-import { EventLoopYielder } from "./event-loop.ts";
+import { EventLoopYielder } from "#domain/async-work.ts";
 
 export interface GitObject {
   type: "commit" | "tree" | "blob" | "tag";

@@ -1,4 +1,4 @@
-import { EventLoopYielder } from "./event-loop.ts";
+import { EventLoopYielder } from "#domain/async-work.ts";
 import { type CommitLinks, findInTree, isFolder, parseCommit, parseCommitLinks } from "./git-objects.ts";
 import { ObjectStore } from "./object-store.ts";
 import type { Remote } from "./remote.ts";

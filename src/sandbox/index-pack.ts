@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { promisify } from "node:util";
 import { constants, inflateSync, inflate as inflateWithCallback } from "node:zlib";
+import { EventLoopYielder } from "#domain/async-work.ts";
 import { UserError } from "#domain/errors.ts";
-import { EventLoopYielder } from "./event-loop.ts";
 import { DeltaApplier, deltaResultSize, type GitObject } from "./git-objects.ts";
 
 /** The maximum sizes of a repository. The sizes in a pack cannot be trusted. */

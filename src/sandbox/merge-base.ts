@@ -1,7 +1,7 @@
+import { EventLoopYielder } from "#domain/async-work.ts";
 import { UserError } from "#domain/errors.ts";
 import type { Base } from "./base.ts";
 import { hasTree } from "./compare-trees.ts";
-import { EventLoopYielder } from "./event-loop.ts";
 import { type CommitLinks, parseCommitLinks } from "./git-objects.ts";
 import { readCommit } from "./history.ts";
 import { ObjectStore } from "./object-store.ts";

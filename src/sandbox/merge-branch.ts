@@ -1,8 +1,8 @@
+import { EventLoopYielder, runInTurns } from "#domain/async-work.ts";
 import { UserError } from "#domain/errors.ts";
 import type { FileMode } from "#domain/preview.ts";
 import { type Base, readBase } from "./base.ts";
 import { compareTrees, contentOf, isSameEntry, type TreeDifference, type TreeFile, treeOf } from "./compare-trees.ts";
-import { EventLoopYielder, runInTurns } from "./event-loop.ts";
 import { findRenamedFolders, findRenames } from "./find-renames.ts";
 import { PathVersions } from "./history.ts";
 import { addCommitOver, createMergeHistory, type MergeHistory } from "./merge-base.ts";

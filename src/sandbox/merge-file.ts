@@ -1,6 +1,6 @@
 import { isUtf8 } from "node:buffer";
+import type { Steps } from "#domain/async-work.ts";
 import { compareLines, DiffBudget, type Edit, splitWithEndings } from "./diff-file.ts";
-import type { Steps } from "./event-loop.ts";
 
 export interface MergedText {
   content: string;

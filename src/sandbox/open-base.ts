@@ -1,3 +1,4 @@
+import { unlessAborted } from "#domain/async-work.ts";
 import { OutageError, UserError } from "#domain/errors.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import { type Base, hasContents, readBase } from "./base.ts";
@@ -244,13 +245,4 @@ function sizeOf(kept: Iterable<{ base: Base }>): number {
   }
   for (const store of stores) bytes += store.bytes();
   return bytes;
-}
-
-function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (!signal) return work;
-  return new Promise((resolve, reject) => {
-    const abort = () => reject(signal.reason);
-    signal.addEventListener("abort", abort, { once: true });
-    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
-  });
 }

@@ -3,7 +3,7 @@ import { UserError } from "#domain/errors.ts";
 import type { FileChange } from "#domain/preview.ts";
 import type { Base } from "./base.ts";
 import { readBlame } from "./blame.ts";
-import { compareFiles, compareWithAll, findDropped, treeOf, versionOf } from "./compare-trees.ts";
+import { compareFiles, compareWithAll, findDropped, toFileVersion, treeOf } from "./compare-trees.ts";
 import { createGitFolder } from "./git-folder.ts";
 import { parseCommitLinks, parseTree } from "./git-objects.ts";
 import { readHistory } from "./history.ts";
@@ -229,7 +229,7 @@ async function previewMerge(
   const files = writes.map(({ path, content, mode }) => ({
     path,
     before: versionNow(overlay, path),
-    after: content && versionOf(content, mode),
+    after: content && toFileVersion(content, mode),
   }));
   return { commit, files };
 }

@@ -1,7 +1,7 @@
 import { Volume } from "memfs";
+import { EventLoopYielder } from "#domain/async-work.ts";
 import type { FileMode } from "#domain/preview.ts";
 import { type Base, type BaseEntry, readEntry } from "./base.ts";
-import { EventLoopYielder } from "./event-loop.ts";
 import { hashObject } from "./git-objects.ts";
 import { folderOf, foldersAbove, foldPath } from "./paths.ts";
 import type { Sandbox, StepChanges, StoredChange, StoredStep } from "./sandbox.ts";

@@ -1,11 +1,11 @@
 import { isUtf8 } from "node:buffer";
 import { createHash } from "node:crypto";
 import { canonicalJson } from "#domain/approval.ts";
+import { EventLoopYielder, runInTurns } from "#domain/async-work.ts";
 import type { FileChange, NotShown, PreviewSection } from "#domain/preview.ts";
 import type { DiffHunk } from "#domain/result.ts";
 import { visibleLine } from "#text/visible-text.ts";
 import { DiffBudget, diffLines, type FileVersion, hunkHeader, modeOf } from "./diff-file.ts";
-import { EventLoopYielder, runInTurns } from "./event-loop.ts";
 import { hashObject } from "./git-objects.ts";
 
 /** A file at the base and after the change; undefined where it does not exist. */

@@ -1,10 +1,9 @@
 import { createHash } from "node:crypto";
 import { packObjects, writeCommit } from "isomorphic-git";
-import { withRetries } from "#domain/async-work.ts";
+import { EventLoopYielder, withRetries } from "#domain/async-work.ts";
 import { UserError } from "#domain/errors.ts";
 import type { NewCommit } from "#domain/github.ts";
 import type { Base } from "./base.ts";
-import { EventLoopYielder } from "./event-loop.ts";
 import { encodeTree, type GitObject, isFolder, parseCommit, parseTree, type TreeItem } from "./git-objects.ts";
 import { createGitFs, gitdir, ObjectStore } from "./object-store.ts";
 import type { Layer } from "./overlay.ts";

@@ -13,6 +13,7 @@ import {
   trace,
 } from "@opentelemetry/api";
 import { type Sampler, SamplingDecision } from "@opentelemetry/sdk-trace";
+import { messageOf } from "#domain/errors.ts";
 import type { LoggedEvent } from "#domain/events.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { RunObserver, StoredTransition } from "#runtime/run-observer.ts";
@@ -115,7 +116,7 @@ export class RunTraces implements RunObserver {
   }
 
   #fail(span: Span, error: unknown): void {
-    const message = this.#options.redact(error instanceof Error ? error.message : String(error));
+    const message = this.#options.redact(messageOf(error));
     span.setStatus({ code: SpanStatusCode.ERROR, message });
   }
 }

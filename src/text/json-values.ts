@@ -32,14 +32,19 @@ export function hasMoreValues(json: Uint8Array, maxValues: number): boolean {
   return json.length > maxValues && new JsonValueCounter().add(json) > maxValues;
 }
 
-/** Parses a JSON object of moderate size, such as the arguments that a person gives. Returns undefined for anything else. */
-export function parseJsonObject(json: string): Record<string, unknown> | undefined {
+/** Parses JSON. Returns undefined if it is not valid. */
+export function parseJson(json: string): unknown {
   try {
-    const value: unknown = JSON.parse(json);
-    return isObject(value) && !isTooComplex(value) ? value : undefined;
+    return JSON.parse(json);
   } catch {
     return undefined;
   }
+}
+
+/** Parses a JSON object of moderate size, such as the arguments that a person gives. Returns undefined for anything else. */
+export function parseJsonObject(json: string): Record<string, unknown> | undefined {
+  const value = parseJson(json);
+  return isObject(value) && !isTooComplex(value) ? value : undefined;
 }
 
 /** True for an object of JSON: neither null nor a list. */

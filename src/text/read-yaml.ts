@@ -1,6 +1,6 @@
 import { isMap, isNode, isScalar, isSeq, LineCounter, type Node, parseDocument, visit, type YAMLError } from "yaml";
 import type { z } from "zod";
-import { InvalidFileError, UserError } from "#domain/errors.ts";
+import { InvalidFileError, messageOf, UserError } from "#domain/errors.ts";
 import { describeMismatch, valueAt } from "#domain/schema-issue.ts";
 import { closestMatch } from "./closest-match.ts";
 
@@ -31,7 +31,7 @@ export function readYaml(text: string, name: string, firstLine = 1): unknown {
   const options = { logLevel: "error", prettyErrors: false, uniqueKeys: false, lineCounter: lines } as const;
   const document = readSafely(() => parseDocument(text, options), name);
   const [error] = document.errors;
-  if (error) throw problem(messageOf(error), error.pos[0], error);
+  if (error) throw problem(describeYamlError(error), error.pos[0], error);
   const duplicate = findDuplicateKey(document);
   if (duplicate) throw problem(`The key "${duplicate.key}" occurs twice`, duplicate.position);
   // Aliases multiply: a few lines could expand to gigabytes.
@@ -84,7 +84,7 @@ function filePosition(lines: LineCounter, offset: number, firstLine: number): { 
   return { line: line + firstLine - 1, column: col };
 }
 
-function messageOf({ code, message }: YAMLError): string {
+function describeYamlError({ code, message }: YAMLError): string {
   if (code === "MULTIPLE_DOCS") return "Only one document is allowed, but a second one begins";
   if (message.startsWith("Maximum call stack")) return "It is nested too deeply";
   return message.replace(/^Missing closing (["'])quote$/, "The closing $1 is missing");
@@ -95,7 +95,7 @@ function readSafely<T>(read: () => T, name: string): T {
     return read();
   } catch (error) {
     if (error instanceof RangeError) throw new UserError(`${name} is nested too deeply.`, { cause: error });
-    const message = error instanceof Error ? error.message : String(error);
+    const message = messageOf(error);
     throw new UserError(`${name} is not valid YAML: ${message}`, { cause: error });
   }
 }

@@ -8,6 +8,11 @@ export function truncateLine(line: string, maxLength: number): string {
   return line.length > maxLength ? `${line.slice(0, maxLength - 1).replace(/[\uD800-\uDBFF]$/, "")}…` : line;
 }
 
+/** Returns the first line of a text that is not blank, shortened to `maxLength` characters. */
+export function firstLine(text: string, maxLength = 160): string {
+  return truncateLine(text.trim().split("\n", 1)[0] ?? "", maxLength);
+}
+
 /** Shortens a text to `limit` characters. Cuts whole words from the middle, and adds a line with the number of characters cut. */
 export function truncateText(text: string, limit: number): string {
   if (text.length <= limit) return text;

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { arch } from "node:process";
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { EventLoopYielder } from "#domain/async-work.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import type { TreeFile } from "#executors/executor.ts";
 import { readLinks } from "#executors/tree-mirror.ts";
@@ -127,9 +127,9 @@ export async function baseFiles(workspace: Workspace): Promise<TreeFile[]> {
   const changed = new Set((await workspace.changes()).map(({ path }) => path));
   const paths = new Set([...(await workspace.paths()), ...changed]);
   const files = await readLinks(workspace);
-  const turns = createTurns();
+  const yielder = new EventLoopYielder({ everyMs: maxTurnMs });
   for (const path of paths) {
-    await turns();
+    if (yielder.isDue) await yielder.turn();
     const content = await workspace.readBase(path);
     if (!content) continue;
     const executable = changed.has(path) ? isScript(content) : (await workspace.stat(path)).executable;
@@ -141,9 +141,9 @@ export async function baseFiles(workspace: Workspace): Promise<TreeFile[]> {
 /** Returns the run's current files. */
 export async function presentFiles(workspace: Workspace): Promise<TreeFile[]> {
   const files = await readLinks(workspace);
-  const turns = createTurns();
+  const yielder = new EventLoopYielder({ everyMs: maxTurnMs });
   for (const path of await workspace.paths()) {
-    await turns();
+    if (yielder.isDue) await yielder.turn();
     const { executable } = await workspace.stat(path);
     files.push({ path, content: await workspace.readBytes(path), executable });
   }
@@ -151,17 +151,6 @@ export async function presentFiles(workspace: Workspace): Promise<TreeFile[]> {
 }
 
 const maxTurnMs = 8;
-
-/** Returns a function that periodically yields to other work in the process. */
-function createTurns(): () => Promise<void> | undefined {
-  let since = performance.now();
-  return () => {
-    if (performance.now() - since < maxTurnMs) return undefined;
-    return nextTurn().then(() => {
-      since = performance.now();
-    });
-  };
-}
 
 function isScript(content: Uint8Array): boolean {
   return content[0] === 0x23 && content[1] === 0x21;

@@ -1,5 +1,5 @@
 import type { Readable } from "node:stream";
-import { EventLoopYielder } from "#sandbox/event-loop.ts";
+import { EventLoopYielder } from "#domain/async-work.ts";
 import { hasMoreValues } from "#text/json-values.ts";
 
 interface JsonLinesOptions {

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { type Approval, canonicalJson, coversCall } from "#domain/approval.ts";
-import { abandonOnAbort } from "#domain/async-work.ts";
+import { abandonOnAbort, EventLoopYielder } from "#domain/async-work.ts";
 import { BlockedError, OutageError, ToolError } from "#domain/errors.ts";
 import type { ModelCall } from "#domain/events.ts";
 import { type Preview, type PreviewSection, previewLength } from "#domain/preview.ts";
@@ -9,7 +9,6 @@ import type { OpenCall } from "#domain/run.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import type { ToolSchema } from "#domain/tool-schema.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { EventLoopYielder } from "#sandbox/event-loop.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import { createRedactor, redactDeep } from "#text/redact.ts";
 import { toPreview } from "#ui/request-blocks.ts";

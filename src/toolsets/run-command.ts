@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
+import { EventLoopYielder } from "#domain/async-work.ts";
 import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { defaultExecutors, type Executors } from "#executors/create-executors.ts";
 import type { ExecRequest, ExecResult, Tier, TreeChanges, TreeSource } from "#executors/executor.ts";
-import { EventLoopYielder } from "#sandbox/event-loop.ts";
 import type { GitSandbox } from "#sandbox/sandbox.ts";
 import { showHidden } from "#text/visible-text.ts";
 import { isProtectedPath } from "#toolsets/filesystem/file-changes.ts";

@@ -43,7 +43,7 @@ export async function withUnifiedDiff(result: ToolResult): Promise<ToolResult> {
   return { ...result, value };
 }
 
-function textResult(text: string): ToolResult {
+export function textResult(text: string): ToolResult {
   return { llmContent: text, value: { kind: "text", content: text } };
 }
 

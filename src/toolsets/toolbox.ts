@@ -1,7 +1,7 @@
 import { type JSONSchema7, jsonSchema } from "ai";
 import type { Approval } from "#domain/approval.ts";
 import { abandonOnAbort } from "#domain/async-work.ts";
-import { UserError } from "#domain/errors.ts";
+import { messageOf, UserError } from "#domain/errors.ts";
 import type { ModelCall } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
 import { describeSchemaIssue } from "#domain/schema-issue.ts";
@@ -159,7 +159,7 @@ async function compileSchemas(tool: NamedTool): Promise<ToolSchemas> {
       output: tool.outputSchema && (await compileSchema(tool.outputSchema)),
     };
   } catch (error) {
-    const reason = error instanceof Error ? error.message : error;
+    const reason = messageOf(error);
     throw new UserError(`The schema of the tool ${tool.name} is invalid: ${reason}`, { cause: error });
   }
 }

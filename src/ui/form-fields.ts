@@ -1,6 +1,6 @@
 import type { FlexibleSchema } from "ai";
 import type { z } from "zod";
-import { UserError } from "#domain/errors.ts";
+import { messageOf, UserError } from "#domain/errors.ts";
 import { choicesOf, type JsonSchema, type Parameter, parametersOf, typesOf } from "#domain/json-schema.ts";
 import { describeSchemaIssue } from "#domain/schema-issue.ts";
 import { getManualTools, type NamedTool } from "#domain/tool.ts";
@@ -241,7 +241,7 @@ function readNested(name: string, typed: string, types: string[]): unknown {
     try {
       return JSON.parse(typed);
     } catch (error) {
-      throw new UserError(`${name} is not valid JSON: ${error instanceof Error ? error.message : error}.`);
+      throw new UserError(`${name} is not valid JSON: ${messageOf(error)}.`);
     }
   }
   return types.includes("array") ? typed.split(",").map((item) => item.trim()) : typed;

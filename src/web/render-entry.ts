@@ -3,7 +3,7 @@ import type { LoggedEvent, RunEvent, Verdict } from "#domain/events.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { CallLine, RunNode } from "#runtime/views/run-view-reader.ts";
 import { type Html, html, trusted } from "#text/html.ts";
-import { truncateLine, truncateText } from "#text/truncate.ts";
+import { firstLine, truncateLine, truncateText } from "#text/truncate.ts";
 import { describeOutcome, describeSpan, formatDollars, renderTime, renderUsage } from "./render-numbers.ts";
 import {
   describeLines,
@@ -38,7 +38,7 @@ export function renderEntry({ id, at, event }: LoggedEvent, context: EntryContex
 }
 
 /** True for an entry of a read-only tool call. Such entries are grouped. */
-export function isReadEntry(markup: string): boolean {
+function isReadEntry(markup: string): boolean {
   return markup.startsWith('<li class="entry read"');
 }
 
@@ -290,8 +290,4 @@ function renderChild(
     who: html`${link}: ${describeOutcome(outcome)}`,
     body: html`${answer.trim() !== "" && html`<details><summary>Answer</summary>${renderMarkdownText(answer, repositoryUrl)}</details>`}<p class="numbers">${renderUsage({ usage, cost: cost ?? 0 })}</p>`,
   };
-}
-
-function firstLine(text: string): string {
-  return truncateLine(text.trim().split("\n", 1)[0] ?? "", 160);
 }

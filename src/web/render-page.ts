@@ -138,7 +138,7 @@ export function renderMessagePage({ message, link }: Pick<MessagePage, "message"
 }
 
 /** Returns the newest event of each transcript, as `run:event,run:event`. */
-export function cursorOf({ runs }: RunTree): string {
+function cursorOf({ runs }: RunTree): string {
   return runs.map(({ spec, newest }) => `${spec.id}:${newest}`).join(",");
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { parseCodeowners, unknownOwner } from "#config/codeowners.ts";
-import { EventLoopYielder } from "#sandbox/event-loop.ts";
+import { EventLoopYielder } from "#domain/async-work.ts";
 import { compilePathPattern } from "#text/path-pattern.ts";
 import { longestTurnMs } from "../support/longest-turn.ts";
 

@@ -155,19 +155,19 @@ describe.concurrent("a waiting run", () => {
 test.each([
   [
     "uninstalled",
-    /The app was uninstalled from playground/,
+    /This app was uninstalled from playground/,
     () => forge.github.accountChanges.uninstall(),
     () => forge.github.accountChanges.install(),
   ],
   [
     "suspended",
-    /The app was suspended by playground/,
+    /This app was suspended by playground/,
     () => forge.github.accountChanges.suspend(),
     () => forge.github.accountChanges.unsuspend(),
   ],
   [
     "removed from the repository",
-    /The app was removed from this repository/,
+    /This app was removed from this repository/,
     () => forge.github.accountChanges.removeRepository(forge.github.repository("playground/shop")),
     () => forge.github.accountChanges.addRepository(forge.github.repository("playground/shop")),
   ],

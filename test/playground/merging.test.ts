@@ -93,18 +93,16 @@ test("a draft is merged only after it is ready for review", async () => {
 
 test("a push that brings a pull request's commits to the base branch merges it", async () => {
   const { branch, pull_number } = await openPull({ "pushed.txt": "1" });
-  const { data: ref } = await octokit.rest.git.getRef({ ...shop, ref: `heads/${branch}` });
-  const { data: main } = await octokit.rest.git.getRef({ ...shop, ref: "heads/main" });
-  const { data: tree } = await octokit.rest.git.getCommit({ ...shop, commit_sha: ref.object.sha });
-  const parents = [main.object.sha, ref.object.sha];
+  const { data: head } = await octokit.rest.repos.getCommit({ ...shop, ref: branch });
+  const { data: main } = await octokit.rest.repos.getCommit({ ...shop, ref: "main" });
   const { data: merge } = await octokit.rest.git.createCommit({
     ...shop,
     message: "By hand",
-    tree: tree.tree.sha,
-    parents,
+    tree: head.commit.tree.sha,
+    parents: [main.sha, head.sha],
   });
 
-  await octokit.rest.git.updateRef({ ...shop, ref: "heads/main", sha: merge.sha });
+  await world.github.moveBranch("main", merge.sha, "maintainer");
 
   const { data } = await octokit.rest.pulls.get({ ...shop, pull_number });
   expect([data.merged, data.merge_commit_sha]).toEqual([true, merge.sha]);

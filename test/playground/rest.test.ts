@@ -91,8 +91,7 @@ test.each([
   const octokit = await world.client();
   await commitTo(world.github, "twice", { "twice.txt": `${Date.now()}` });
   await world.github.push({ branch: "same", message: "", author: "contributor", at: new Date(0), files: {} });
-  const { data: main } = await octokit.rest.git.getRef({ ...shop, ref: "heads/main" });
-  await octokit.rest.git.updateRef({ ...shop, ref: "heads/same", sha: main.object.sha, force: true });
+  await world.github.moveBranch("same", "main", "contributor");
   await octokit.rest.pulls.create({ ...shop, head: "twice", base: "main", title: "First" }).catch(() => undefined);
 
   const refused = octokit.rest.pulls.create({ ...shop, ...ends, title: "Second" });

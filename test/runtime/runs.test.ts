@@ -726,12 +726,14 @@ describe("a repository", () => {
     await approvalRequested();
 
     accountChanges.uninstall();
-    const gone = { reason: "The app was uninstalled from octo.", deliveryId: "d9" };
+    const gone = { reason: "This app was uninstalled from octo.", deliveryId: "d9" };
     await runs.stopUnreachable({ installationId: 2 }, gone);
     await runs.stopUnreachable({ installationId: 1 }, { ...gone, deliveryId: "d10" });
 
     const { view } = await waitUntilShown(({ view }) => view.state === "interrupted");
-    expect(view.activity).toContain("The app was uninstalled from octo. When this is resolved, continue with /resume.");
+    expect(view.activity).toContain(
+      "This app was uninstalled from octo. When this is resolved, continue with /resume.",
+    );
     accountChanges.install();
     accountChanges.addRepository(repository);
     const { installationId } = github.hub;

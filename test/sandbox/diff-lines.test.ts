@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { applyPatch } from "diff";
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { runAtOnce } from "#domain/async-work.ts";
 import { DiffBudget, diffFile, diffLines, hunkHeader } from "#sandbox/diff-file.ts";
-import { runAtOnce } from "#sandbox/event-loop.ts";
 import { propertyRuns } from "../support/property-runs.ts";
 
 const patchOf = (before: string, after: string, budget?: DiffBudget) =>

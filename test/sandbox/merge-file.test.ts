@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { runAtOnce } from "#sandbox/event-loop.ts";
+import { runAtOnce } from "#domain/async-work.ts";
 import { mergeFile } from "#sandbox/merge-file.ts";
 import { propertyRuns } from "../support/property-runs.ts";
 

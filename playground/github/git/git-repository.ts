@@ -2,6 +2,7 @@ import fs from "node:fs";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import git, { type TreeEntry as GitTreeEntry } from "isomorphic-git";
+import { LRUCache } from "lru-cache";
 import { executeGit, type GitOutput, gitEnvironment } from "./run-git.ts";
 
 // Starting a process takes milliseconds. Objects are therefore read and written with isomorphic-git; git itself serves clones
@@ -169,8 +170,7 @@ export function readBlob(directory: string, sha: string): Promise<Buffer> {
   });
 }
 
-const cache = new Map<string, Promise<unknown>>();
-const maxCachedAnswers = 500;
+const cache = new LRUCache<string, Promise<unknown>>({ max: 500 });
 
 /** Caches immutable results: the content of objects and the differences between commits. */
 function cached<T>(question: string, ask: () => Promise<T>): Promise<T> {
@@ -178,8 +178,6 @@ function cached<T>(question: string, ask: () => Promise<T>): Promise<T> {
   if (known !== undefined) return known as Promise<T>;
 
   const answer = ask();
-  const [oldest] = cache.size < maxCachedAnswers ? [] : cache.keys();
-  if (oldest !== undefined) cache.delete(oldest);
   cache.set(question, answer);
   answer.catch(() => cache.delete(question));
   return answer;

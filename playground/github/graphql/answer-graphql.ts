@@ -75,10 +75,10 @@ function queries(world: World, token: InstallationToken): Record<string, Field> 
 }
 
 function mutations(world: World, token: InstallationToken): Record<string, Field> {
-  const setDraftTo = (draft: boolean) => (args: unknown) => {
+  const markReady = (args: unknown) => {
     const { repository, thread } = findPullById(world, token, PullRequestInput.parse(args).input.pullRequestId);
     requireWrite(token);
-    setDraft({ world, repository, actor: world.app.bot, app: world.app }, thread, draft);
+    setDraft({ world, repository, actor: world.app.bot, app: world.app }, thread, false);
     return { clientMutationId: null, pullRequest: describePull(world, repository, thread) };
   };
   const setResolvedTo = (resolved: boolean) => (args: unknown) => {
@@ -92,8 +92,7 @@ function mutations(world: World, token: InstallationToken): Record<string, Field
     return { clientMutationId: null, thread: describeReviewThread(repository, comment) };
   };
   return {
-    markPullRequestReadyForReview: setDraftTo(false),
-    convertPullRequestToDraft: setDraftTo(true),
+    markPullRequestReadyForReview: markReady,
     resolveReviewThread: setResolvedTo(true),
     unresolveReviewThread: setResolvedTo(false),
   };

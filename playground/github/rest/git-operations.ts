@@ -2,26 +2,16 @@ import fs from "node:fs";
 import git from "isomorphic-git";
 import { z } from "zod";
 import { type FileContent, writeTree } from "#playground/github/git/commit-files.ts";
-import {
-  branches,
-  isAncestor,
-  listTree,
-  moveBranch,
-  readBlob,
-  readGitCommit,
-  resolveCommit,
-} from "#playground/github/git/git-repository.ts";
+import { listTree, readBlob, readGitCommit, resolveCommit } from "#playground/github/git/git-repository.ts";
 import { writeCommit } from "#playground/github/git/merge-commits.ts";
-import { recordPush } from "#playground/github/record-push.ts";
 import { nodeId } from "#playground/github/shapes/node-id.ts";
 import { showVerification } from "#playground/github/shapes/pull-request.ts";
 import { apiUrl, pageUrl } from "#playground/github/shapes/repository.ts";
 import type { Repository, World } from "#playground/github/world.ts";
 import { ApiError, notFound } from "./api-error.ts";
-import { parseBody, type RepositoryRequest, type RestOperation, repositoryOperation } from "./operation.ts";
+import { parseBody, type RestOperation, repositoryOperation } from "./operation.ts";
 
 const commitHash = z.string().regex(/^[0-9a-f]{40}$/);
-const RefChange = z.object({ sha: commitHash, force: z.boolean().default(false) });
 const NewBlob = z.object({ content: z.string(), encoding: z.enum(["utf-8", "base64"]).default("utf-8") });
 const NewTree = z.object({
   base_tree: commitHash.optional(),
@@ -101,12 +91,6 @@ export const gitOperations: RestOperation[] = [
     };
   }),
 
-  repositoryOperation("get", `${repo}/git/commits/{commit_sha}`, { contents: "read" }, async (request) => {
-    const sha = await resolveCommit(request.repository.gitDirectory, request.params.commit_sha ?? "");
-    if (!sha) throw notFound();
-    return { status: 200, body: await showGitCommit(request.world, request.repository, sha) };
-  }),
-
   repositoryOperation("post", `${repo}/git/commits`, { contents: "write" }, async (request) => {
     const { repository, world } = request;
     const { message, tree, parents, author, committer } = parseBody(request, "Commit", NewCommit);
@@ -115,50 +99,7 @@ export const gitOperations: RestOperation[] = [
     const sha = await writeCommit(repository.gitDirectory, { tree, parents, message, login, isSigned });
     return { status: 201, body: await showGitCommit(world, repository, sha) };
   }),
-
-  repositoryOperation("get", `${repo}/git/ref/{ref}`, { contents: "read" }, async ({ world, repository, params }) => {
-    const ref = `refs/${params.ref}`;
-    const sha = (await branches(repository.gitDirectory)).get(ref);
-    if (!sha) throw notFound();
-    return { status: 200, body: showRef(world, repository, ref, sha) };
-  }),
-
-  repositoryOperation("patch", `${repo}/git/refs/{ref}`, { contents: "write" }, async (request) => {
-    const { repository, world } = request;
-    const ref = `refs/${request.params.ref}`;
-    const { sha, force } = parseBody(request, "Reference", RefChange);
-    const from = (await branches(repository.gitDirectory)).get(ref);
-    if (!from) throw new ApiError(422, "Reference does not exist");
-    if (!(await resolveCommit(repository.gitDirectory, sha))) throw new ApiError(422, "Object does not exist");
-    if (!force && !(await isAncestor(repository.gitDirectory, from, sha))) {
-      throw new ApiError(422, "Update is not a fast forward");
-    }
-
-    await moveRef(request, ref, { from, to: sha }, "Reference cannot be updated");
-    return { status: 200, body: showRef(world, repository, ref, sha) };
-  }),
 ];
-
-/** Moves a branch and records it as a push. */
-async function moveRef(
-  { repository, context }: RepositoryRequest,
-  ref: string,
-  move: { from: string | undefined; to: string | undefined },
-  refusal: string,
-): Promise<void> {
-  const branch = ref.replace(/^refs\/heads\//, "");
-  if (branch === ref || !(await moveBranch(repository.gitDirectory, branch, move))) throw new ApiError(422, refusal);
-  await recordPush(context);
-}
-
-function showRef(world: World, repository: Repository, ref: string, sha: string) {
-  return {
-    ref,
-    node_id: nodeId(ref, repository.id),
-    url: `${apiUrl(world, repository)}/git/${ref}`,
-    object: { type: "commit", sha, url: `${apiUrl(world, repository)}/git/commits/${sha}` },
-  };
-}
 
 /** Returns the tree of a branch or tag, or of the default branch for `HEAD`. */
 async function treeOf({ gitDirectory, defaultBranch }: Repository, name: string): Promise<string> {

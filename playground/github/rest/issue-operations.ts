@@ -29,7 +29,7 @@ const NewIssue = z.object({
   labels: z.array(z.string()).optional(),
 });
 const CommentBody = z.object({ body: z.string() });
-export const NewReaction = z.object({
+const NewReaction = z.object({
   content: z.enum(["+1", "-1", "laugh", "confused", "heart", "hooray", "rocket", "eyes"]),
 });
 const LabelNames = z.union([

@@ -236,7 +236,7 @@ async function findAlteration(approval: Approval, { runs, github }: ThreadComman
   if (shown?.comments.at(-1)?.id !== commentId) {
     const isWhole = renderBeforeApproval(approval).length === 0;
     if (isWhole && (await isUnedited(github, commentId))) return undefined;
-    return `An earlier version of the app posted the request ${id}, and did not store what it showed`;
+    return `An earlier version of this app posted the request ${id}, and did not store what it showed`;
   }
   if (await areUnchanged(github, shown.comments)) return undefined;
   if (shown.revision !== revision) throw new OutageError(`The answers are being added to the request ${id}.`);

@@ -5,7 +5,7 @@ import { postComment } from "#bot/github/post-comment.ts";
 import { httpStatusOf } from "#bot/github/refusals.ts";
 import { inline } from "#bot/render/markdown.ts";
 import { OutageError, UserError } from "#domain/errors.ts";
-import { canWrite, type GitHub, type Reaction } from "#domain/github.ts";
+import { canWrite, type GitHub, type ReactionContent } from "#domain/github.ts";
 import { needsRun, parseToolCommand } from "#ui/run-commands.ts";
 import { startTriggered } from "./handle-triggers.ts";
 import {
@@ -20,7 +20,7 @@ import {
 import {
   type IncomingComment,
   ignoreAuthor,
-  readComment,
+  readCommentPayload,
   readIncomingReviewComment,
   readIssueText,
 } from "./incoming-comment.ts";
@@ -40,9 +40,10 @@ export const commentCreated = defineHandler(CommentPayload, {
   handle: async (payload, context) => {
     const location = locationOf(payload.repository, payload.installation.id, payload.comment.created_at);
     if (location) await context.runs().reportLocation(location);
-    await handleComment(readComment(payload, context.deliveryId), context);
+    await handleComment(readCommentPayload(payload, context.deliveryId), context);
   },
-  report: (payload, context, problem) => reportProblem(readComment(payload, context.deliveryId), context, problem),
+  report: (payload, context, problem) =>
+    reportProblem(readCommentPayload(payload, context.deliveryId), context, problem),
 });
 
 export const issueOpened = defineHandler(IssuePayload, {
@@ -314,7 +315,7 @@ async function reportProblem(
 }
 
 /** Reacts to the comment, best effort: failures are logged and ignored. */
-function react(reaction: Reaction, action: Action): Promise<void> {
+function react(reaction: ReactionContent, action: Action): Promise<void> {
   const { context } = action;
   const reacting = sendReaction(reaction, action).catch((error: Error) => {
     context.log.info(`No reaction to delivery ${context.deliveryId}: ${error.message}`);
@@ -324,7 +325,7 @@ function react(reaction: Reaction, action: Action): Promise<void> {
 }
 
 async function sendReaction(
-  reaction: Reaction,
+  reaction: ReactionContent,
   { comment: { commentId, thread }, github }: Pick<Action, "comment" | "github">,
 ): Promise<void> {
   if (commentId === undefined) await github.addIssueReaction(thread.thread, reaction);

@@ -48,8 +48,8 @@ export const installationRevoked = defineHandler(InstallationPayload, {
   handle: ({ action, installation: { id: installationId, account } }, { runs, deliveryId }) => {
     const reason =
       action === "suspend"
-        ? `The app was suspended by ${account.login}.`
-        : `The app was uninstalled from ${account.login}.`;
+        ? `This app was suspended by ${account.login}.`
+        : `This app was uninstalled from ${account.login}.`;
     return runs().stopUnreachable({ installationId }, { reason, deliveryId });
   },
 });
@@ -74,7 +74,7 @@ export const repositoriesRemoved = defineHandler(InstallationRepositoriesPayload
   handle: ({ installation, repositories_removed }, { runs, deliveryId }) =>
     runs().stopUnreachable(
       { installationId: installation.id, repositoryIds: repositories_removed.map(({ id }) => id) },
-      { reason: "The app was removed from this repository.", deliveryId },
+      { reason: "This app was removed from this repository.", deliveryId },
     ),
 });
 

@@ -19,7 +19,7 @@ export const requestEdited = defineHandler(EditedCommentPayload, {
         ? comment.user?.login === actionsLogin
         : comment.performed_via_github_app?.id === scope.appId;
     if (!isOwn) return "it is not a comment of this app";
-    if (!sender || sender.id === comment.user?.id) return "the app edited it itself";
+    if (!sender || sender.id === comment.user?.id) return "this app edited it itself";
     if (changes?.body === undefined) return "its text is unchanged";
     return ignoreThread(payload, comment.updated_at, scope);
   },

@@ -1,4 +1,4 @@
-import { readIssueDetails } from "#bot/github/read-answers.ts";
+import { readIssueDetails } from "#bot/github/read-responses.ts";
 import type { SeenIssue, ThreadRef } from "#runtime/runs.ts";
 import { threadEventKey, threadOf } from "./handler.ts";
 import type { CommentPayload, EventUser, IssuePayload, ReviewCommentPayload, ReviewPayload } from "./payloads.ts";
@@ -24,7 +24,7 @@ export interface IncomingComment {
 }
 
 /** Reads a comment. `deliveryId` identifies it where the payload has no time. */
-export function readComment(payload: CommentPayload, deliveryId: string): IncomingComment {
+export function readCommentPayload(payload: CommentPayload, deliveryId: string): IncomingComment {
   const { comment, issue } = payload;
   const at = comment.created_at;
   return {

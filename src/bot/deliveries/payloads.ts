@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { IssueDetailFields } from "#bot/github/read-answers.ts";
+import { IssueDetailFields } from "#bot/github/read-responses.ts";
 import type { ReportedLocation } from "#domain/github.ts";
 
 const OptionalDate = z.coerce.date().optional().catch(undefined);

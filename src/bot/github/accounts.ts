@@ -1,7 +1,7 @@
 import { ZodError } from "zod";
 import { OutageError, UserError } from "#domain/errors.ts";
 import { type Account, GitHubRefusalError, type Permission, type RepositoryRef } from "#domain/github.ts";
-import { readPermission } from "./read-answers.ts";
+import { readPermission } from "./read-responses.ts";
 import { isOutage, undefinedIfMissing } from "./refusals.ts";
 import type { RepositoryApi } from "./repository-api.ts";
 
@@ -51,7 +51,7 @@ export async function isTeamMember(api: RepositoryApi, team: string, person: Acc
   } catch (error) {
     if (!(error instanceof GitHubRefusalError) || error.status !== 403) throw error;
     throw new UserError(
-      `GitHub does not let this app read the members of @${org}/${name}. The app needs the organization permission "Members: read".`,
+      `GitHub does not let this app read the members of @${org}/${name}. It needs the organization permission "Members: read".`,
       { cause: error },
     );
   }

@@ -102,7 +102,7 @@ export class InstallationTokens {
       }),
     ).catch((error: unknown) => {
       if (httpStatusOf(error) !== 422) throw error;
-      throw new GitHubRefusalError(`The app is no longer installed on ${owner}/${repo} (422).`, {
+      throw new GitHubRefusalError(`This app is no longer installed on ${owner}/${repo} (422).`, {
         status: 404,
         cause: error,
       });

@@ -7,7 +7,7 @@ import { createRedactor } from "#text/redact.ts";
 import type { IsOwnCheck } from "./commit-checks.ts";
 import { DotGitHubReader } from "./dot-github-reader.ts";
 import { InstallationTokens, type RepositoryTokens } from "./installation-tokens.ts";
-import type { Identity } from "./read-answers.ts";
+import type { Identity } from "./read-responses.ts";
 import { RepositoryApi } from "./repository-api.ts";
 import { RepositoryClient } from "./repository-client.ts";
 import { RestClient } from "./rest-client.ts";

@@ -31,7 +31,7 @@ export async function withRefusals<T>(
     const path = pathOf(error);
     const refusal = {
       403: `GitHub does not allow this app to request ${error.request.method} ${path} in ${name} (403): ${message.replace(/ - https:.*$/s, "")}`,
-      404: `GitHub cannot find ${path} in ${name}, or does not show it to this app (404). It may have been deleted or moved, or the app may no longer be installed there.`,
+      404: `GitHub cannot find ${path} in ${name}, or does not show it to this app (404). It may have been deleted or moved, or this app may no longer be installed there.`,
       410: `${path} no longer exists in ${name} (410).`,
       451: `GitHub has blocked ${path} in ${name} for legal reasons (451).`,
     }[status];

@@ -15,7 +15,7 @@ import {
   type Permission,
   type PullRequest,
   type PullRequestFile,
-  type Reaction,
+  type ReactionContent,
   type RepositoryRef,
   type RequestPriority,
   type Review,
@@ -51,7 +51,7 @@ import {
   readIssue,
   readPullRequest,
   readReviewComment,
-} from "./read-answers.ts";
+} from "./read-responses.ts";
 import { hasNoDrafts, httpStatusOf, isInvalidField, mayNotOpenPullRequests, undefinedIfMissing } from "./refusals.ts";
 import type { RepositoryApi } from "./repository-api.ts";
 
@@ -181,12 +181,12 @@ export class RepositoryClient implements GitHub {
     return { body: this.#redact(typeof body === "string" ? body : await body()) };
   }
 
-  async addReaction(commentId: number, content: Reaction): Promise<void> {
+  async addReaction(commentId: number, content: ReactionContent): Promise<void> {
     const endpoint = "POST /repos/{owner}/{repo}/issues/comments/{comment_id}/reactions";
     await this.#api.call(endpoint, { comment_id: commentId, content }, reactionOptions);
   }
 
-  async addIssueReaction(number: number, content: Reaction): Promise<void> {
+  async addIssueReaction(number: number, content: ReactionContent): Promise<void> {
     const endpoint = "POST /repos/{owner}/{repo}/issues/{issue_number}/reactions";
     await this.#api.call(endpoint, { issue_number: number, content }, reactionOptions);
   }

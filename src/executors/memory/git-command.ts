@@ -1,5 +1,6 @@
 import { createTwoFilesPatch } from "diff";
 import { type Command, defineCommand, type InMemoryFs } from "just-bash";
+import { messageOf } from "#domain/errors.ts";
 import type { Change } from "#domain/workspace.ts";
 import type { TreeCommit } from "#executors/executor.ts";
 import type { Parent } from "#executors/serve-parent.ts";
@@ -45,7 +46,7 @@ export function gitCommand(context: GitContext): Command {
     try {
       return { stdout: await answer(command, rest, context, cwd), stderr: "", exitCode: 0 };
     } catch (error) {
-      return { stdout: "", stderr: `git: ${error instanceof Error ? error.message : error}\n`, exitCode: 1 };
+      return { stdout: "", stderr: `git: ${messageOf(error)}\n`, exitCode: 1 };
     }
   });
 }

@@ -1,5 +1,6 @@
 import { type Command, decodeBytesToUtf8, defineCommand, type ResolvedCommandContext } from "just-bash";
 import { RE2JS } from "re2js";
+import { messageOf } from "#domain/errors.ts";
 import type { IndexedFs } from "./indexed-fs.ts";
 import { type SearchOptions, searchOptions } from "./search-options.ts";
 
@@ -33,7 +34,7 @@ async function search(program: string, options: SearchOptions, where: SearchCont
   try {
     matcher = lineMatcher(options.show === "listing" ? { ...options, patterns: [""] } : options);
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
+    const why = messageOf(error);
     const hint = "look-around and back-references are not available here";
     return { stdout: "", stderr: `${program}: ${why} (${hint})\n`, exitCode: 2 };
   }
@@ -201,7 +202,7 @@ export interface LineMatcher {
 }
 
 /** Compiles search patterns that match in linear time. Throws for patterns that RE2 does not support. */
-export function lineMatcher({ patterns, syntax, ignoreCase, wholeWord, wholeLine }: LinePattern): LineMatcher {
+function lineMatcher({ patterns, syntax, ignoreCase, wholeWord, wholeLine }: LinePattern): LineMatcher {
   const sources = patterns
     .flatMap((pattern) => pattern.split("\n"))
     .map((pattern) => {

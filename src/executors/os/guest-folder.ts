@@ -20,8 +20,8 @@ import {
   writeFileSync,
 } from "node:fs";
 import { lstat, open, rm } from "node:fs/promises";
-import { setImmediate as nextTurn } from "node:timers/promises";
 import { promisify } from "node:util";
+import { EventLoopYielder } from "#domain/async-work.ts";
 import type { TreeDelta } from "#executors/tree-mirror.ts";
 import type { ProposedChange } from "#executors/validate-changes.ts";
 import { pathProblem } from "#executors/validate-changes.ts";
@@ -70,13 +70,13 @@ export class GuestFolder {
   async write({ write, remove }: TreeDelta): Promise<void> {
     for (const path of remove) await this.#removeFile(path);
     const made = new Set<string>();
-    const pause = createYielder();
+    const yielder = new EventLoopYielder({ everyMs: yieldEveryMs });
     for (const { path, content, executable, isLink } of write) {
       this.#makeParents(path, made);
       const written = isLink ? this.#writeLink(path, content) : this.#writeFile(path, content, executable);
       this.#written.set(path, await written);
       this.#visited.delete(parentOf(path));
-      if (pause.isDue()) await pause.take();
+      if (yielder.isDue) await yielder.turn();
     }
   }
 
@@ -107,7 +107,7 @@ export class GuestFolder {
       known,
       knownFolders: foldersOf(known),
       proposed: [],
-      pause: createYielder(),
+      yielder: new EventLoopYielder({ everyMs: yieldEveryMs }),
       folders: [""],
       count: { entries: 0, folders: 0, changes: 0 },
     };
@@ -154,11 +154,11 @@ export class GuestFolder {
    * written. Its entries are not listed for that.
    */
   async #isUnchanged(folder: string, walk: Walk): Promise<boolean> {
-    const { count, folders, pause } = walk;
+    const { count, folders, yielder } = walk;
     const visited = this.#visited.get(folder);
     if (!visited || !isSameEntry(visited, lstatIfPresent(`${this.#root}/${folder}`))) return false;
     for (const [path, written] of visited.files) {
-      if (pause.isDue()) await pause.take();
+      if (yielder.isDue) await yielder.turn();
       if (!isSameFile(written, lstatIfPresent(`${this.#root}/${path}`))) return false;
       written.seenInWalk = this.#walks;
     }
@@ -168,7 +168,7 @@ export class GuestFolder {
   }
 
   async #collectFolder(folder: string, open: number, walk: Walk): Promise<void> {
-    const { isIgnored, known, count, pause } = walk;
+    const { isIgnored, known, count, yielder } = walk;
     const { dev, ino, ctimeMs } = fstatSync(open);
     const visited: VisitedFolder = { dev, ino, ctimeMs, files: [], folders: [] };
     const names = namesInFolder(open);
@@ -177,7 +177,7 @@ export class GuestFolder {
       if (this.#isTooMuch(walk)) return;
       if (this.#hasGitFolder && folder === "" && name === ".git") continue;
       const path = folder === "" ? name : `${folder}/${name}`;
-      if (pause.isDue()) await pause.take();
+      if (yielder.isDue) await yielder.turn();
       const written = this.#written.get(path);
       // A path is found in two thirds of the time that a descriptor takes. Whatever it leads to, a file with this inode
       // and change time is the one that was written.
@@ -274,7 +274,7 @@ function asWritten({ dev, ino, size, mode, ctimeMs }: Stats): WrittenFile {
 interface Walk extends CollectOptions {
   knownFolders: ReadonlySet<string>;
   proposed: ProposedChange[];
-  pause: ReturnType<typeof createYielder>;
+  yielder: EventLoopYielder;
   /** The folders that have not been visited. */
   folders: string[];
   count: WalkLimits;
@@ -315,17 +315,6 @@ function namesInFolder(folder: number): string[] {
   } catch {
     return [];
   }
-}
-
-function createYielder(): { isDue(): boolean; take(): Promise<void> } {
-  let since = performance.now();
-  return {
-    isDue: () => performance.now() - since > yieldEveryMs,
-    async take() {
-      await nextTurn();
-      since = performance.now();
-    },
-  };
 }
 
 function lstatIfPresent(path: string): Stats | undefined {

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
-import { ToolError } from "#domain/errors.ts";
+import { messageOf, ToolError } from "#domain/errors.ts";
 import type { Availability, ExecSession, Executor, SessionOptions } from "#executors/executor.ts";
 import { defaultGuestLimits, type GuestLimits, guestSystem } from "./bubblewrap.ts";
 import { removeAbandonedGroups } from "./control-group.ts";
@@ -65,7 +65,7 @@ export function createOsExecutor(options: OsExecutorOptions = {}): Executor {
       try {
         problem = await setUp();
       } catch (error) {
-        problem = `it cannot be set up: ${error instanceof Error ? error.message : error}`;
+        problem = `it cannot be set up: ${messageOf(error)}`;
       }
       if (!problem) return { tier: "os", available: true, reason: "OS sandbox ready; escape checks passed." };
       if (resources) await removeTree(resources.directory);

@@ -1,6 +1,6 @@
 import { lstatSync, readdirSync, readFileSync, statfsSync } from "node:fs";
 import { readdir } from "node:fs/promises";
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { EventLoopYielder } from "#domain/async-work.ts";
 import type { GuestLimits } from "./bubblewrap.ts";
 import type { ControlGroup } from "./control-group.ts";
 
@@ -123,7 +123,7 @@ const maxTurnMs = 8;
 async function folderUse(folders: readonly string[], limit: FolderUse): Promise<FolderUse> {
   const use: FolderUse = { bytes: 0, files: 0 };
   const open = [...folders];
-  let since = performance.now();
+  const yielder = new EventLoopYielder({ everyMs: maxTurnMs });
   while (open.length > 0 && use.bytes * 512 <= limit.bytes && use.files <= limit.files) {
     const folder = open.pop() ?? "";
     const names = await readdir(folder, { withFileTypes: true }).catch(() => []);
@@ -132,9 +132,7 @@ async function folderUse(folders: readonly string[], limit: FolderUse): Promise<
       const path = `${folder}/${entry.name}`;
       if (entry.isDirectory()) open.push(path);
       else if (entry.isFile()) use.bytes += blocksOf(path);
-      if (performance.now() - since < maxTurnMs) continue;
-      await nextTurn();
-      since = performance.now();
+      if (yielder.isDue) await yielder.turn();
     }
   }
   // The kernel counts in blocks of 512 bytes on every file system.

@@ -1,6 +1,7 @@
 import { chmodSync } from "node:fs";
 import { createServer } from "node:http";
 import { connect } from "node:net";
+import { messageOf } from "#domain/errors.ts";
 import { publicAddresses } from "#executors/public-address.ts";
 import { guestProxy } from "./bubblewrap.ts";
 
@@ -56,7 +57,7 @@ export async function startRegistryProxy({
       upstream.on("close", () => client.destroy());
       client.on("close", () => upstream.destroy());
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = messageOf(error);
       refuse(`${reason}. Registries with a private address are named in GOLEM_FORGE_PRIVATE_REGISTRIES.`);
     }
   });

@@ -1,6 +1,6 @@
 import type { Experimental_SandboxProcess, Experimental_SandboxSession } from "ai";
 import { SerialQueue } from "#domain/async-work.ts";
-import { ToolError } from "#domain/errors.ts";
+import { messageOf, ToolError } from "#domain/errors.ts";
 import type { Availability, ExecRequest, ExecResult, ExecSession, Executor, TreeSource } from "#executors/executor.ts";
 import { type OutputBudget, outputBudget } from "#executors/output-budget.ts";
 import { createTreeMirror } from "#executors/tree-mirror.ts";
@@ -41,7 +41,7 @@ export function createRemoteExecutor({
         loaded = found as RemoteModule;
         return { tier: "remote", available: true, reason: `Remote sandboxes come from ${module}.` };
       } catch (error) {
-        const why = error instanceof Error ? error.message : String(error);
+        const why = messageOf(error);
         return { tier: "remote", available: false, reason: `no remote sandbox (${module} cannot be used: ${why})` };
       }
     },
@@ -180,7 +180,7 @@ const survey = {
 };
 
 /** Lists the differences between a remote sandbox and the files copied to it, using standard Linux programs. */
-export async function remoteChanges(
+async function remoteChanges(
   sandbox: RemoteSandbox,
   { known, digest }: { known: ReadonlySet<string>; digest(path: string): string | undefined },
 ): Promise<ProposedChange[]> {

@@ -2,7 +2,7 @@ import type { ModelMessage } from "ai";
 import { LRUCache } from "lru-cache";
 import { canonicalJson } from "#domain/approval.ts";
 import { abandonOnAbort } from "#domain/async-work.ts";
-import { UserError } from "#domain/errors.ts";
+import { messageOf, UserError } from "#domain/errors.ts";
 import type { LoggedEvent, ModelCall, RunEvent } from "#domain/events.ts";
 import { checkAnswer, type OutputSchema } from "#domain/output-schema.ts";
 import type { NamedTool } from "#domain/tool.ts";
@@ -52,7 +52,7 @@ export function callModel({
       return { events: answer.value.map((event) => ({ runId, event })) };
     },
     async onFailure({ runId }, _run, error) {
-      const message = error instanceof Error ? error.message : String(error);
+      const message = messageOf(error);
       // Not always the model's fault: the worker's tools are opened first.
       const reason = error instanceof UserError ? message : `The next step could not start: ${message}`;
       return { events: [{ runId, event: { type: "model.failed", reason, retryable: false } }] };

@@ -130,7 +130,7 @@ export function stopChildren({ store }: Pick<EffectServices, "store">): EffectHa
 }
 
 /** Throws a UserError if a run may not call this worker: it is one of its ancestors, too deep, or one too many. */
-export function checkDelegation({ worker, workerPath, depth }: RunSpec, name: string, siblings: number): void {
+function checkDelegation({ worker, workerPath, depth }: RunSpec, name: string, siblings: number): void {
   const path = `${workerPath} -> ${name}`;
   const ancestors = workerPath.split(" -> ").map((ancestor) => ancestor.toLowerCase());
   if (ancestors.includes(name.toLowerCase())) {
@@ -234,7 +234,7 @@ const WorkerCall = z.object({
 });
 
 /** Returns the paths of the files that a worker call attaches. */
-export function attachmentsOf(args: unknown): string[] {
+function attachmentsOf(args: unknown): string[] {
   return WorkerCall.safeParse(args).data?.attachments ?? [];
 }
 

@@ -203,7 +203,7 @@ function pullRequestOf({ value, error }: ToolResult): { pullRequest?: number } {
 const PullRequestResult = z.object({ data: z.object({ number: z.number() }) });
 
 /** Returns the ledger entry for a call that ran under an approval, or was refused. */
-export function executionOf(
+function executionOf(
   approvalId: string | undefined,
   { value, error }: ToolResult,
   { refused = false } = {},

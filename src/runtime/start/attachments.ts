@@ -23,12 +23,12 @@ export function checkAttachments(worker: WorkerDefinition, files: readonly Attac
 }
 
 /** Converts a file to its stored form. */
-export function toAttachment({ name, mediaType, bytes }: AttachedFile): Attachment {
+function toAttachment({ name, mediaType, bytes }: AttachedFile): Attachment {
   return { name, mediaType, data: bytes.toString(isTextMediaType(mediaType) ? "utf8" : "base64") };
 }
 
 /** Explains why a policy does not allow these files together; undefined if it does. */
-export function findPolicyProblem(policy: Policy, files: readonly AttachedFile[]): string | undefined {
+function findPolicyProblem(policy: Policy, files: readonly AttachedFile[]): string | undefined {
   const { max_attachments: maxFiles, max_total_bytes: maxBytes } = policy;
   if (files.length > maxFiles) return `at most ${count(maxFiles)} (max_attachments), but ${files.length} were given.`;
 

@@ -70,7 +70,7 @@ export interface WorkerCatalog {
 }
 
 /** The folder of the workers that are included. */
-export const shippedWorkers = fileURLToPath(new URL("../../../workers", import.meta.url));
+const shippedWorkers = fileURLToPath(new URL("../../../workers", import.meta.url));
 
 /** Reads the deployment's workers immediately, so that invalid ones are reported at startup. */
 export async function openWorkerCatalog(directory = shippedWorkers): Promise<WorkerCatalog> {

@@ -49,7 +49,7 @@ export const expiredRun = {
 export const unreadableRetryMs = 10 * 60_000;
 
 /** The format of stored events, specs, approvals and decisions. Raise it when one of them changes its meaning. */
-export const recordVersion = 1;
+const recordVersion = 1;
 
 /** Returns the JSON of a record, stamped with the format version. */
 export function serializeRecord(record: RunEvent | RunSpec | Approval | DecisionResult | EffectProblem): string {

@@ -5,7 +5,7 @@ import { isScheduled, nothingToDo, type RunView } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import { foldForward } from "#runtime/read-log.ts";
 import type { EffectProblem, Store, StoredRun } from "#runtime/store/store.ts";
-import { truncateLine } from "#text/truncate.ts";
+import { firstLine } from "#text/truncate.ts";
 import {
   addToSummary,
   currentSpec,
@@ -160,10 +160,6 @@ function describeEnd({ tool, result }: { tool: string; result: ToolResult }): st
 
 function summaryOf({ value, llmContent }: ToolResult): string {
   return value.summary ?? firstLine(llmContent);
-}
-
-function firstLine(text: string): string {
-  return truncateLine(text.trim().split("\n", 1)[0] ?? "", 160);
 }
 
 /**

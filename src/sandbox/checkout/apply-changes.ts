@@ -13,8 +13,8 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
+import { runAtOnce } from "#domain/async-work.ts";
 import type { FileVersion } from "#sandbox/diff-file.ts";
-import { runAtOnce } from "#sandbox/event-loop.ts";
 import { mergeFile } from "#sandbox/merge-file.ts";
 import { folderOf, foldersAbove, parsePath } from "#sandbox/paths.ts";
 import type { CheckoutChange } from "./open-checkout.ts";

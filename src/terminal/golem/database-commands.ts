@@ -27,13 +27,13 @@ const defaultDatabase = "file:./data/golem-forge.db";
 const pageSize = 500;
 
 /** Resolves to the database given with `--database`, or else with DATABASE_URL in the environment or in `.env`. */
-export async function chosenDatabase(options: Words["options"], context: CommandContext): Promise<ServerDatabase> {
+async function chosenDatabase(options: Words["options"], context: CommandContext): Promise<ServerDatabase> {
   const given = options.get("database")?.at(-1);
   return databaseAt(typeof given === "string" ? given : await configuredUrl(context), context);
 }
 
 /** Parses the address of a database. Throws a UserError for an invalid address. */
-export function databaseAt(url: string, { cwd }: CommandContext): ServerDatabase {
+function databaseAt(url: string, { cwd }: CommandContext): ServerDatabase {
   if (readPostgresUrl(url)) return { kind: "postgres", url };
   if (/^postgres(ql)?:/i.test(url)) {
     throw new UserError(
@@ -50,12 +50,12 @@ async function configuredUrl({ env, cwd }: CommandContext): Promise<string> {
 }
 
 /** Throws a UserError if there is no such file. */
-export function requireFile(path: string): void {
+function requireFile(path: string): void {
   if (!existsSync(path)) throw new UserError(`There is no database ${path}. Name it with --database.`);
 }
 
 /** Opens the store for reading, even while the server uses it. */
-export async function openServerStore(database: ServerDatabase): Promise<Store> {
+async function openServerStore(database: ServerDatabase): Promise<Store> {
   if (database.kind === "postgres") {
     const { openPostgresConnection } = await import("#runtime/store/postgres/postgres-connection.ts");
     const { openPostgresStore } = await import("#runtime/store/postgres/open-postgres-store.ts");
@@ -66,7 +66,7 @@ export async function openServerStore(database: ServerDatabase): Promise<Store> 
 }
 
 /** Reads the ledger up to the first invalid entry. */
-export async function readVerified(
+async function readVerified(
   store: Pick<Store, "readLedger">,
   onEntry: (entry: LedgerEntry) => void,
 ): Promise<{ head: LedgerHead; problem?: string }> {

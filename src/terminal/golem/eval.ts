@@ -1,4 +1,5 @@
 import { existsSync, writeFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { readLocalConfig } from "#config/config.ts";
@@ -134,7 +135,6 @@ function defaultFile(): string {
 }
 
 async function readWorkerFile(path: string) {
-  const { readFile } = await import("node:fs/promises");
   if (!existsSync(path)) throw new UserError(`There is no worker ${path}.`);
   return { worker: parseWorker(await readFile(path, "utf8"), basename(path)), path };
 }

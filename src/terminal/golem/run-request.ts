@@ -30,7 +30,7 @@ export interface ResumeRequest extends RunFlags {
   run: string | undefined;
 }
 
-export const runOptions = {
+const runOptions = {
   model: { type: "string", short: "m" },
   attach: { type: "string", multiple: true },
   yes: { type: "string", multiple: true },

@@ -4,7 +4,7 @@ import { readLocalConfig } from "#config/config.ts";
 import { mainWorkerFiles } from "#config/program-config.ts";
 import { parseRepositorySettings, type RepositorySettings, settingsPath } from "#config/repository-settings.ts";
 import { findProgram, isProgramFolder, openProgram, type Program } from "#embed/program.ts";
-import { findWorker, listWorkers, readWorker } from "#embed/read-worker.ts";
+import { findWorker, listKnownWorkers, readWorker } from "#embed/read-worker.ts";
 import { findRoot } from "#sandbox/checkout/open-checkout.ts";
 import type { CommandContext } from "./command-context.ts";
 import { checkoutFiles, type LocalWorkers, openLocalWorkers } from "./local-workers.ts";
@@ -98,7 +98,7 @@ function workersOf({ workers }: Program): LocalWorkers {
       return { worker, path: path ?? "", isOwn: true };
     },
     async list() {
-      return (await listWorkers(sources, [])).map((one) => ({ ...one, isOwn: true }));
+      return (await listKnownWorkers(sources, [])).map((one) => ({ ...one, isOwn: true }));
     },
   };
 }

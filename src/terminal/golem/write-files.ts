@@ -2,7 +2,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { z } from "zod";
 import { createOctokit } from "#config/create-octokit.ts";
-import { UserError } from "#domain/errors.ts";
+import { messageOf, UserError } from "#domain/errors.ts";
 import { parseWorker, type WorkerDefinition } from "#domain/worker.ts";
 import { findRoot } from "#sandbox/checkout/open-checkout.ts";
 import {
@@ -89,7 +89,7 @@ Once it is on the default branch, /run ${name} in an issue starts it.
 }
 
 /** Writes a file and the folders above it. Throws a UserError if the file exists; its path is shown relative to `cwd`. */
-export async function writeNewFile(file: string, text: string, cwd: string): Promise<void> {
+async function writeNewFile(file: string, text: string, cwd: string): Promise<void> {
   await mkdir(dirname(file), { recursive: true });
   await writeFile(file, text, { flag: "wx" }).catch((error: NodeJS.ErrnoException) => {
     throw error.code === "EEXIST" ? new UserError(`${relative(cwd, file)} already exists.`) : error;
@@ -179,7 +179,7 @@ async function download({ owner, repo, name, ref }: Source, { env }: CommandCont
     return Buffer.from(content, "base64").toString("utf8");
   } catch (error) {
     const status = z.object({ status: z.number() }).safeParse(error).data?.status;
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     throw new UserError(
       status === 404
         ? `${owner}/${repo} has no file ${path} that you can read.${auth ? "" : " To read a private repository, set GITHUB_TOKEN."}`

@@ -36,7 +36,7 @@ export interface TestRunner {
 export async function findTestRunner(workspace: Workspace, folder: string): Promise<TestRunner | undefined> {
   const at = (name: string) => (folder === "" ? name : `${folder}/${name}`);
   const has = (name: string) => workspace.exists(at(name));
-  const nxProject = (await has("project.json")) ? await textOf(workspace, at("project.json")) : undefined;
+  const nxProject = (await has("project.json")) ? await workspace.read(at("project.json")) : undefined;
   const manifest = (await readManifest(workspace, at("package.json"))) ?? (nxProject && noManifest);
   const ofNode = manifest && nodeRunner(manifest, await runnersWithSettings(workspace, at));
   if (ofNode) return ofNode;
@@ -53,7 +53,7 @@ export async function findTestRunner(workspace: Workspace, folder: string): Prom
   if (ofPython) return ofPython;
   const ofRuby = await rubyRunner(workspace, at);
   if (ofRuby) return ofRuby;
-  const makefile = (await has("Makefile")) ? await textOf(workspace, at("Makefile")) : "";
+  const makefile = (await has("Makefile")) ? await workspace.read(at("Makefile")) : "";
   if (!/^test[ \t]*:(?!=)/m.test(makefile)) return undefined;
   return {
     name: "make test",
@@ -64,7 +64,7 @@ export async function findTestRunner(workspace: Workspace, folder: string): Prom
 }
 
 async function rubyRunner(workspace: Workspace, at: (name: string) => string): Promise<TestRunner | undefined> {
-  const read = async (name: string) => ((await workspace.exists(at(name))) ? textOf(workspace, at(name)) : undefined);
+  const read = async (name: string) => ((await workspace.exists(at(name))) ? workspace.read(at(name)) : undefined);
   const [gemfile, rakefile = "", settings] = await Promise.all(["Gemfile", "Rakefile", ".rspec"].map(read));
   const bundled = gemfile === undefined ? [] : ["bundle", "exec"];
   const usesRspec = /["']rspec(-rails)?["']/.test(gemfile ?? "") || /\bRSpec::|rspec\/core/.test(rakefile);
@@ -128,10 +128,6 @@ async function packageOf(workspace: Workspace, folder: string): Promise<string> 
   return "";
 }
 
-async function textOf(workspace: Workspace, path: string): Promise<string> {
-  return await workspace.read(path);
-}
-
 const nodeTest = /(^|\s)node\s.*--test(\s|$)/;
 const namesProgram = (text: string, name: string) => new RegExp(`(^|[\\s/])${name}(\\s|$)`).test(text);
 const namesRunner = (text: string) =>
@@ -173,7 +169,7 @@ async function runnersWithSettings(workspace: Workspace, at: (name: string) => s
   for (const ending of ["ts", "mts", "js", "mjs", "cjs"]) {
     const ofVite = at(`vite.config.${ending}`);
     for (const name of ["vitest", "jest"]) if (await workspace.exists(at(`${name}.config.${ending}`))) found.add(name);
-    if ((await workspace.exists(ofVite)) && /\btest\s*:/.test(await textOf(workspace, ofVite))) found.add("vitest");
+    if ((await workspace.exists(ofVite)) && /\btest\s*:/.test(await workspace.read(ofVite))) found.add("vitest");
   }
   return found;
 }
@@ -292,10 +288,10 @@ async function pythonRunner(workspace: Workspace, folder: string): Promise<TestR
     acceptsFolder: true,
     ...imports,
   };
-  const tox = present.has("tox.ini") ? await textOf(workspace, `${prefix}tox.ini`) : "";
+  const tox = present.has("tox.ini") ? await workspace.read(`${prefix}tox.ini`) : "";
   if (pytestFiles.some((name) => present.has(name)) || /\bpytest\b/.test(tox)) return pytest;
   const read = [...pythonFiles.filter((name) => present.has(name)), ...tests.slice(0, maxTestFilesRead)];
-  const texts = await Promise.all(read.map((path) => textOf(workspace, prefix + path)));
+  const texts = await Promise.all(read.map((path) => workspace.read(prefix + path)));
   const needsPytest = texts.some((text) => /\bpytest\b|^(async )?def test_/m.test(text));
   const isPlain = texts.some((text) => /^\s*(import|from) unittest\b/m.test(text));
   if (needsPytest || !isPlain) return pytest;

@@ -1,6 +1,7 @@
 import { realpath } from "node:fs/promises";
 import { resolve } from "node:path";
 import { jsonSchema } from "ai";
+import { LRUCache } from "lru-cache";
 import { z } from "zod";
 import { toToolResult } from "#compat/to-tool-result.ts";
 import { ApprovalConfig, canonicalJson } from "#domain/approval.ts";
@@ -57,8 +58,7 @@ export async function loadCustomTools(
 }
 
 /** Tool descriptions by module digest: an unchanged module is started only when a tool is called. */
-const descriptionsByDigest = new Map<string, ToolDescription[]>();
-const maxDescriptions = 200;
+const descriptionsByDigest = new LRUCache<string, ToolDescription[]>({ max: 200 });
 
 async function loadModule(
   module: ToolModule,
@@ -69,7 +69,7 @@ async function loadModule(
   try {
     const key = `${await digestOfFiles(module.readable)} ${wanted.join(" ")}`;
     const descriptions = descriptionsByDigest.get(key) ?? (await process.describe());
-    remember(key, descriptions);
+    descriptionsByDigest.set(key, descriptions);
     const callable = descriptions.flatMap(({ name, exportName }) => [name, exportName]);
     checkApprovalNames(approval, callable, module.shown);
 
@@ -80,13 +80,6 @@ async function loadModule(
     await process.close();
     throw error;
   }
-}
-
-function remember(key: string, descriptions: ToolDescription[]): void {
-  descriptionsByDigest.delete(key);
-  descriptionsByDigest.set(key, descriptions);
-  const oldest = descriptionsByDigest.keys().next().value;
-  if (descriptionsByDigest.size > maxDescriptions && oldest !== undefined) descriptionsByDigest.delete(oldest);
 }
 
 /** Refuses calls if the module has changed since it was described: old approval rules must not apply to new code. */
@@ -138,7 +131,7 @@ export interface CustomToolOptions {
 }
 
 /** Creates a tool from a module. Its schemas, approval rule and execution are evaluated in the module's process. */
-export function customTool(
+function customTool(
   process: Pick<ToolProcess, "ask">,
   described: ToolDescription,
   { approval, deadlineMs }: CustomToolOptions,

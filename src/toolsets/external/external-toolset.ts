@@ -4,7 +4,7 @@ import { pathToFileURL } from "node:url";
 import { z } from "zod";
 import { adaptTool } from "#compat/adapt-tool.ts";
 import { ApprovalConfig } from "#domain/approval.ts";
-import { UserError } from "#domain/errors.ts";
+import { messageOf, UserError } from "#domain/errors.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import { applyApprovalSettings, checkApprovalNames } from "#toolsets/approval-settings.ts";
@@ -144,7 +144,7 @@ async function callExport(given: Constructor, label: string): Promise<unknown> {
   try {
     return hasGetTools(given.prototype) ? new given() : await given();
   } catch (error) {
-    const why = error instanceof Error ? error.message : error;
+    const why = messageOf(error);
     throw new UserError(`${label} failed to return its tools: ${why}`, { cause: error });
   }
 }

@@ -1,13 +1,13 @@
 import { formatPatch, type StructuredPatch } from "diff";
 import picomatch from "picomatch";
 import type { ApprovalDecisionType } from "#domain/approval.ts";
+import { runInTurns } from "#domain/async-work.ts";
 import { BlockedError, ToolError } from "#domain/errors.ts";
 import type { Preview, PreviewSection } from "#domain/preview.ts";
 import type { DiffHunk, DiffResultValue } from "#domain/result.ts";
 import type { NeedsApproval } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { diffLines, type FileVersion } from "#sandbox/diff-file.ts";
-import { runInTurns } from "#sandbox/event-loop.ts";
 import { plainName } from "#sandbox/paths.ts";
 import { type FileVersions, previewFiles } from "#sandbox/preview-files.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";

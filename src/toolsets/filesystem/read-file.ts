@@ -1,9 +1,9 @@
 import { z } from "zod";
+import { EventLoopYielder } from "#domain/async-work.ts";
 import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { EventLoopYielder } from "#sandbox/event-loop.ts";
 import { estimateTokens } from "#text/estimate-tokens.ts";
 import { pluralize } from "#text/pluralize.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";

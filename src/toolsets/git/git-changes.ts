@@ -1,9 +1,9 @@
 import { z } from "zod";
+import { EventLoopYielder } from "#domain/async-work.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { Change } from "#domain/workspace.ts";
 import { modeLines, modeOf } from "#sandbox/diff-file.ts";
-import { EventLoopYielder } from "#sandbox/event-loop.ts";
 import { isWithin } from "#sandbox/paths.ts";
 import type { FileVersions } from "#sandbox/preview-files.ts";
 import { pluralize } from "#text/pluralize.ts";

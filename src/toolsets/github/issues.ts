@@ -50,7 +50,7 @@ export function describeDetails({ type, fields = [], subIssues }: IssueDetails):
   return lines.map((line) => line.replace(/\s+/g, " ").trim());
 }
 
-export function issueData({ number, title, body, author, state, labels, type, fields, subIssues }: Issue) {
+function issueData({ number, title, body, author, state, labels, type, fields, subIssues }: Issue) {
   return { number, title, body, author, state, labels, type, fields, subIssues };
 }
 

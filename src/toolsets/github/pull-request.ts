@@ -238,7 +238,7 @@ export function createReadChecksTool({ github, sandbox, history }: ToolServices)
       const details = await describeFailedChecks(github, failed);
       const summary = `${pluralize(checks.length, "check")} on ${commit.slice(0, 7)}: ${failed.length} failed, ${unfinished.length} not finished`;
       const missing = [...missingPermissions, ...details.missingPermissions].map(
-        (permission) => `The app lacks the permission ${permission}, so what needs it is not shown.`,
+        (permission) => `This app lacks the permission ${permission}, so what needs it is not shown.`,
       );
       return {
         // Workflows choose the names, and the summaries and logs contain output of the tested code.

@@ -148,7 +148,7 @@ export function createPublicFetch(resolve?: Resolve): { fetch: typeof globalThis
 }
 
 /** Wraps a fetch so that responses that are too long fail. */
-export function limitedFetch(fetch: typeof globalThis.fetch): typeof globalThis.fetch {
+function limitedFetch(fetch: typeof globalThis.fetch): typeof globalThis.fetch {
   return async (input, init) => {
     const response = await fetch(input, init);
     if (!response.body) return response;

@@ -1,8 +1,9 @@
 import { createHash } from "node:crypto";
 import type { CallToolResult } from "@ai-sdk/mcp";
+import { LRUCache } from "lru-cache";
 import { z } from "zod";
 import { canonicalJson } from "#domain/approval.ts";
-import { ToolError } from "#domain/errors.ts";
+import { messageOf, ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import { wrapUntrusted } from "#text/untrusted.ts";
 import { showHidden } from "#text/visible-text.ts";
@@ -147,7 +148,7 @@ function reasonOf(error: unknown): string {
     if (reason instanceof ProgramEndedError) break;
     reason = reason.cause;
   }
-  const message = reason instanceof Error ? reason.message : String(reason);
+  const message = messageOf(reason);
   return message.replace(/\s+/g, " ").replace(/\.$/, "").slice(0, 600);
 }
 
@@ -155,16 +156,13 @@ function reasonOf(error: unknown): string {
 export type Pins = Map<string, ToolDefinition>;
 
 const maxServers = 1_000;
-const pinsByServer = new Map<string, Pins>();
+const pinsByServer = new LRUCache<string, Pins>({ max: maxServers });
 
 /** Returns the pins of a server. They are kept as long as the process runs. */
 export function pinsOf(server: string, settings: ServerSettings): Pins {
   const key = createHash("sha256").update(canonicalJson({ server, settings })).digest("hex");
   const pins = pinsByServer.get(key) ?? new Map();
-  pinsByServer.delete(key);
   pinsByServer.set(key, pins);
-  const oldest = pinsByServer.keys().next().value;
-  if (pinsByServer.size > maxServers && oldest !== undefined) pinsByServer.delete(oldest);
   return pins;
 }
 

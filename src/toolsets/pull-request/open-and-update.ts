@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { ApprovalConfig } from "#domain/approval.ts";
 import { withRetries } from "#domain/async-work.ts";
 import { withApprovalsSection, withoutSectionMarks, withSection } from "#domain/commit-trailers.ts";
-import { ToolError } from "#domain/errors.ts";
+import { messageOf, ToolError } from "#domain/errors.ts";
 import { canWrite, type GitHub, GitHubRefusalError, type PullRequest, type ReviewComment } from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
@@ -87,11 +87,14 @@ async function checkOpenPullRequests({ github, branch, maxOpenPullRequests }: To
   if (max === undefined || (await github.findPullRequest(branch))) return;
   const open = await github.countOwnPullRequests();
   if (open < max) return;
-  throw new ToolError(`This repository allows ${max} open pull requests of this App, and ${open} are open.`, {
-    code: "CONFLICT",
-    suggestion:
-      "Do not try again. Say in your answer what you would have proposed, and that a pull request has to be merged or closed first.",
-  });
+  throw new ToolError(
+    `This repository allows ${pluralize(max, "open pull request")} of this app, and ${pluralize(open, "is", "are")} open.`,
+    {
+      code: "CONFLICT",
+      suggestion:
+        "Do not try again. Say in your answer what you would have proposed, and that a pull request has to be merged or closed first.",
+    },
+  );
 }
 
 function assertHasNone({ spec }: ToolServices): void {
@@ -119,7 +122,7 @@ async function create(github: GitHub, pull: Parameters<GitHub["createPullRequest
 }
 
 /** Returns the sanitized title and body. Only this function links the run's issue; `sanitize` removes other closing keywords. */
-export function pullRequestTexts({ title, body, closes_issue }: OpenInput, { spec, sanitize }: ToolServices) {
+function pullRequestTexts({ title, body, closes_issue }: OpenInput, { spec, sanitize }: ToolServices) {
   const { thread, isPullRequest } = spec.origin;
   const link = closes_issue && !isPullRequest ? `Closes #${thread}` : `For #${thread}`;
   return {
@@ -128,12 +131,12 @@ export function pullRequestTexts({ title, body, closes_issue }: OpenInput, { spe
   };
 }
 
-export function toSingleLine(text: string): string {
+function toSingleLine(text: string): string {
   return text.replace(/\s+/g, " ").trim();
 }
 
 /** Updates the title and body of a pull request, if they differ. */
-export async function updateTexts(
+async function updateTexts(
   pull: PullRequest,
   change: { title?: string; body?: string },
   { github }: ToolServices,
@@ -143,7 +146,7 @@ export async function updateTexts(
   return github.updatePullRequest(pull.number, change);
 }
 
-export function alreadyClosed({ number, merged }: PullRequest): ToolError {
+function alreadyClosed({ number, merged }: PullRequest): ToolError {
   return new ToolError(`Pull request #${number} of this run has already been ${merged ? "merged" : "closed"}.`, {
     code: "CONFLICT",
     suggestion: "Do not open another one. Report what is left to do and stop.",
@@ -152,7 +155,7 @@ export function alreadyClosed({ number, merged }: PullRequest): ToolError {
 
 const noDrafts = "This repository has no draft pull requests, so it is ready for review at once.";
 
-export function resultOf(
+function resultOf(
   pull: PullRequest,
   { pushed, done, note = "" }: { pushed: unknown; done: string; note?: string },
 ): ToolResult {
@@ -165,7 +168,7 @@ export function resultOf(
 }
 
 function reason(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  return messageOf(error);
 }
 
 const updateInput = z.object({
@@ -288,7 +291,7 @@ type TestRun = z.infer<typeof TestRun>;
 const Command = z.object({ command: z.union([z.string(), z.array(z.string())]) });
 
 /** Tells the approver what is added to the description shown in the request. */
-export const evidenceNote = "The commands it ran, with their exit codes, are added below the description.";
+const evidenceNote = "The commands it ran, with their exit codes, are added below the description.";
 
 /**
  * Adds or replaces the section of a pull request's description about what the run has executed. The section is

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { canonicalJson } from "#domain/approval.ts";
 import { withTrailers } from "#domain/commit-trailers.ts";
-import { ToolError } from "#domain/errors.ts";
+import { messageOf, ToolError } from "#domain/errors.ts";
 import { changesIn, type Preview, type PreviewSection } from "#domain/preview.ts";
 import type { ToolContext } from "#domain/tool.ts";
 import { digestOfChanges, type FileVersions, fileChange } from "#sandbox/preview-files.ts";
@@ -73,7 +73,7 @@ async function planPush(
   const parents = pushParents(services, history());
   const plan = await sandbox.planPush(parents, signal).catch((error: unknown) => {
     if (error instanceof ToolError) throw error;
-    throw new ToolError(error instanceof Error ? error.message : String(error), { code: "CONFLICT", cause: error });
+    throw new ToolError(messageOf(error), { code: "CONFLICT", cause: error });
   });
   const isEmpty = plan.files.length === 0 && parents.merged.length === 0;
   if (isEmpty && !lastPushed(history())) {
@@ -197,7 +197,7 @@ function sinceOf({ mergeBase, mergeBases }: z.infer<typeof Merged>): string[] | 
 }
 
 /** Returns the merges among the finished calls, oldest first. */
-export function mergesIn(history: readonly FinishedCall[]): z.infer<typeof Merged>[] {
+function mergesIn(history: readonly FinishedCall[]): z.infer<typeof Merged>[] {
   return history.flatMap(({ result: { value, error } }) => {
     const merged = !error && value.kind === "git.merge" && "data" in value && Merged.safeParse(value.data).data;
     // A branch without new commits needs no merge commit.

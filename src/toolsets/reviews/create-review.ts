@@ -257,6 +257,6 @@ async function reportCheckRun(
   } catch (error) {
     if (!(error instanceof GitHubRefusalError) || error.status !== 403) throw error;
     await reportMissingPermission?.("checks: write");
-    return "No check run was created: the app lacks the permission checks: write.";
+    return "No check run was created: this app lacks the permission checks: write.";
   }
 }

@@ -1,10 +1,10 @@
 import { RE2JS } from "re2js";
 import { z } from "zod";
+import { EventLoopYielder } from "#domain/async-work.ts";
 import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { ContentChunk, Workspace } from "#domain/workspace.ts";
-import { EventLoopYielder } from "#sandbox/event-loop.ts";
 import { pluralize } from "#text/pluralize.ts";
 
 const input = z.object({

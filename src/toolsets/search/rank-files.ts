@@ -1,4 +1,4 @@
-import { EventLoopYielder } from "#sandbox/event-loop.ts";
+import { EventLoopYielder } from "#domain/async-work.ts";
 
 /** A file that has a term of the query in a line or in its path. */
 export interface CandidateFile {

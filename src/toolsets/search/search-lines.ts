@@ -1,5 +1,5 @@
+import { EventLoopYielder } from "#domain/async-work.ts";
 import type { ContentChunk } from "#domain/workspace.ts";
-import { EventLoopYielder } from "#sandbox/event-loop.ts";
 import { LineAutomaton, type Scan } from "./regex/line-automaton.ts";
 import { parseLiteral, parseRegex } from "./regex/parse-regex.ts";
 import { findRequiredFactors, maxFactorBytes, type RequiredFactor } from "./regex/required-factor.ts";

@@ -45,7 +45,7 @@ export function wordsOf(pattern: string): string[] {
 function mentions(line: string, pattern: string): boolean {
   const plain = line.replace(/["'\\]/g, "");
   const [program = "", ...rest] = wordsOf(pattern);
-  const named = new RegExp(`(^|[^\\w.-])${escapeForRegExp(program)}($|[^\\w-])`);
+  const named = new RegExp(`(^|[^\\w.-])${RegExp.escape(program)}($|[^\\w-])`);
   // Checks each command separately. The words must appear in order, with anything between them.
   return plain.split(/[;&|\n(){}`]/).some((part) => {
     const found = named.exec(part);
@@ -57,8 +57,4 @@ function areInOrder(wanted: readonly string[], words: readonly string[]): boolea
   let at = 0;
   for (const word of words) if (word === wanted[at]) at += 1;
   return at >= wanted.length;
-}
-
-function escapeForRegExp(text: string): string {
-  return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 }

@@ -2,7 +2,7 @@ import { isIP, type LookupFunction } from "node:net";
 import type { Readable } from "node:stream";
 import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
 import type { Agent } from "undici";
-import { ToolError } from "#domain/errors.ts";
+import { messageOf, ToolError } from "#domain/errors.ts";
 import { isPublicAddress, publicAddresses, type Resolve } from "#executors/public-address.ts";
 import { createRedactor } from "#text/redact.ts";
 
@@ -288,7 +288,7 @@ function refused(message: string): ToolError {
 function reasonOf(error: unknown): string {
   if (error instanceof Error && "code" in error && error.code === "UND_ERR_HEADERS_OVERFLOW")
     return "its headers are too long.";
-  return error instanceof Error ? error.message : String(error);
+  return messageOf(error);
 }
 
 const redactShapes = createRedactor([]);

@@ -643,7 +643,7 @@ describe("the test runner and the formatter of a project", () => {
       "    at build (/workspace/scripts/build.js:3:1)",
       "gyp ERR! not ok",
       "info There appears to be trouble with your network connection.",
-      `var bundled = ${"x".repeat(286)}…`,
+      `var bundled = ${"x".repeat(285)}…`,
     ]);
     expect(endOfInstallation(output, 1)).toBe(lines.at(-1));
   });

@@ -196,7 +196,7 @@ test("opens no pull request above the repository's limit, and requests no approv
   const second = await world({ github: first.github, services });
   await second.sandbox.write("src/add.ts", "a + b;\n");
 
-  const message = "This repository allows 1 open pull requests of this App, and 1 are open.";
+  const message = "This repository allows 1 open pull request of this app, and 1 is open.";
   await expect(second.preview("open_pull_request", { title: "Add" })).rejects.toThrow(message);
   await expect(second.call("open_pull_request", { title: "Add" })).rejects.toThrow(message);
   expect(second.pushes).toEqual([]);

@@ -3,7 +3,7 @@ import { UnreadableDataError } from "#domain/stored-data.ts";
 import { executionDraft } from "#runtime/store/apply-decision.ts";
 import type { Advance, EffectCompletion, NextStep, StepResult } from "#runtime/store/store.ts";
 import { countedState, ifReadable } from "#runtime/store/stored-rows.ts";
-import { addUsage, appendEvents, appendLedger, readInboxes } from "./append-only-tables.ts";
+import { addHourlyUsage, appendEvents, appendLedger, readInboxes } from "./append-only-tables.ts";
 import { addApproval, findApprovals, saveApprovals, withdrawApprovals } from "./approvals.ts";
 import { addChanges } from "./changes.ts";
 import { addEffects, claimEffects, removeCompleted } from "./effects.ts";
@@ -30,10 +30,7 @@ export async function advance(sql: Sql, step: Advance, holder: number | undefine
  * Stores advances of different runs, which are locked. Returns the entries of the ledger that have to be appended;
  * undefined if one of the events was already consumed.
  */
-export async function storeAdvances(
-  sql: Sql,
-  steps: readonly Advance[],
-): Promise<{ ledger: LedgerDraft[] } | undefined> {
+async function storeAdvances(sql: Sql, steps: readonly Advance[]): Promise<{ ledger: LedgerDraft[] } | undefined> {
   if (steps.length === 0) return { ledger: [] };
   const consumed = steps.flatMap(({ runId, consumed }) => [...new Set(consumed)].map((id) => ({ runId, id })));
   const [removed] = await Promise.all([
@@ -49,7 +46,7 @@ export async function storeAdvances(
       steps.flatMap(({ effects }) => effects),
     ),
     setTimers(sql, steps),
-    addUsage(
+    addHourlyUsage(
       sql,
       steps.flatMap(({ runId, usage }) => (usage ? [{ ...usage, runId }] : [])),
     ),

@@ -102,7 +102,7 @@ export function readLedger(
 }
 
 /** Adds model calls to the hours of different runs. Only a run itself writes its row, so no other run has to wait. */
-export async function addUsage(sql: Sql, usages: readonly (HourlyUsage & { runId: string })[]): Promise<void> {
+export async function addHourlyUsage(sql: Sql, usages: readonly (HourlyUsage & { runId: string })[]): Promise<void> {
   if (usages.length === 0) return;
   await sql.run(
     `insert into usage as known (hour, run_id, root_id, worker, repository_id, installation_id, owner, repo,

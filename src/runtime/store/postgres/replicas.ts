@@ -4,7 +4,7 @@ import type { JobQueue, QueueJob } from "./job-queue.ts";
 import type { Outcome, PostgresConnection, Sql } from "./postgres-connection.ts";
 
 /** The notification channel. The payload is the id of a run that was woken, or empty if the queue may have a job. */
-export const channel = "golem_forge";
+const channel = "golem_forge";
 
 /** "GLMF": separates our advisory locks from those of other programs. */
 export const lockClass = 0x474c4d46;

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { Approval } from "#domain/approval.ts";
+import { EventLoopYielder } from "#domain/async-work.ts";
 import { ledgerDraft } from "#domain/ledger.ts";
 import type { RunSpec } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
@@ -39,7 +40,6 @@ import {
   TimerColumns,
   unreadableRetryMs,
 } from "#runtime/store/stored-rows.ts";
-import { EventLoopYielder } from "#sandbox/event-loop.ts";
 import type { StepChanges } from "#sandbox/sandbox.ts";
 import { ApprovalsTable, LedgerTable } from "./approval-tables.ts";
 import { ChangesTable } from "./changes-table.ts";

@@ -240,7 +240,7 @@ interface Module {
 }
 
 /** Creates a tool from an export. Throws an Error that names the module, the export and the problem. */
-export async function hostTool(module: Module, exportName: string): Promise<HostedTool> {
+async function hostTool(module: Module, exportName: string): Promise<HostedTool> {
   const tool = adaptTool(readExport(module, exportName));
   const place = `'${exportName}' in ${module.shown}`;
   const input = await readSchema(tool.inputSchema, `The input schema of ${place}`);
@@ -316,7 +316,7 @@ async function readSchema(schema: unknown, place: string): Promise<ToolSchema> {
   try {
     return await compileSchema(schema as NamedTool["inputSchema"]);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     throw new Error(`${place} must be ${expected}, and is invalid: ${reason}`);
   }
 }

@@ -5,18 +5,18 @@ import type { IsOwnCheck } from "./commit-checks.ts";
 
 type Data<E extends keyof Endpoints> = Endpoints[E]["response"]["data"];
 
-const PermissionAnswer = z.object({
+const PermissionResponse = z.object({
   permission: z.enum(["admin", "write", "read", "none"]),
   role_name: z.string().optional(),
   user: z.object({ login: z.string(), id: z.number().optional() }).nullish(),
 });
 
 /**
- * Reads a permission. The role's name refines it and never raises it. An answer about another account is `none` for a
+ * Reads a permission. The role's name refines it and never raises it. A response about another account is `none` for a
  * login, and undefined for an id: the account may have another login by now.
  */
-export function readPermission(answer: unknown, { login, id }: Account): Permission | undefined {
-  const { permission, role_name: role, user } = PermissionAnswer.parse(answer);
+export function readPermission(response: unknown, { login, id }: Account): Permission | undefined {
+  const { permission, role_name: role, user } = PermissionResponse.parse(response);
   const isById = user?.id !== undefined && id !== undefined;
   if (isById && user.id !== id) return undefined;
   if (user && !isById && user.login.toLowerCase() !== login.toLowerCase()) return "none";
@@ -27,7 +27,7 @@ export function readPermission(answer: unknown, { login, id }: Account): Permiss
 
 const Named = z.object({ name: z.string() });
 
-/** The fields of an issue in answers and payloads that only some organizations have. */
+/** The fields of an issue in responses and payloads that only some organizations have. */
 export const IssueDetailFields = z.object({
   type: Named.nullish().catch(undefined),
   sub_issues_summary: z.object({ total: z.number(), completed: z.number() }).nullish().catch(undefined),
