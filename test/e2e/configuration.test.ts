@@ -1,13 +1,11 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { UserError } from "#domain/errors.ts";
 import { listen } from "#playground/github/listen.ts";
-import { byTurn, call, inSequence, type Stories, startStories } from "../support/forge-stories.ts";
-import { appProgram } from "../support/forge-world.ts";
+import { type Stories, startStories } from "../support/forge-stories.ts";
 import { privateKey } from "../support/test-github.ts";
 
 let directory: string;
@@ -17,21 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(directory, { recursive: true, force: true }));
 
-describe("a wrong setting is reported in a sentence, and no secret is printed", () => {
-  test("missing settings: all of them at once", async () => {
-    const { code, printed } = await start({ APP_ID: "seven" });
-
-    expect(code).toBe(1);
-    expect(printed).toBe(
-      [
-        "Golem Forge cannot start:",
-        "  - APP_ID must be the App ID on your GitHub App's settings page, a number; the client ID goes into GITHUB_CLIENT_ID",
-        "  - WEBHOOK_SECRET is not set",
-        "  - PRIVATE_KEY or PRIVATE_KEY_PATH is not set: download a key on your GitHub App's settings page\n",
-      ].join("\n"),
-    );
-  });
-
+describe("a wrong setting is reported in a sentence", () => {
   test.each([
     [
       "a folder of workers that does not exist",
@@ -45,44 +29,26 @@ describe("a wrong setting is reported in a sentence, and no secret is printed", 
     ],
     ["an unknown provider", { GOLEM_FORGE_MODEL: "antropic:claude" }, "Did you mean anthropic:claude?"],
   ])("%s", async (_, environment, message) => {
-    const { code, printed } = await start({ ...complete(), ...environment });
-
-    expect(code).toBe(1);
-    expect(printed).toContain(message);
-    expect(printed).not.toMatch(/\n {4}at /);
-  });
-
-  test("a Node that is too old", async () => {
-    const pretend = 'Object.defineProperty(process,"versions",{value:{...process.versions,node:"20.20.2"}})';
-
-    const { code, printed } = await start({
-      NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(pretend)}`,
-    });
-
-    expect(code).toBe(1);
-    expect(printed).toMatch(/^Golem Forge needs Node 24 or newer, and this is v[\d.]+\.\n$/);
+    expect(await refusal(environment)).toContain(message);
   });
 
   test("a port in use", async () => {
     const other = createServer();
     const port = await listen(other, 0);
+    onTestFinished(() => void other.close());
 
-    const { code, printed } = await start({ ...complete(), PORT: String(port) });
-
-    other.close();
-    expect(code).toBe(1);
-    expect(printed).toMatch(/cannot listen: address already in use 127\.0\.0\.1:\d+\. Set HOST and PORT/);
-    expect(printed).not.toMatch(/\n {4}at /);
+    expect(await refusal({ PORT: String(port) })).toMatch(
+      /cannot listen: address already in use 127\.0\.0\.1:\d+\. Set HOST and PORT/,
+    );
   });
 });
 
 describe("while it runs", () => {
   let forge: Stories;
-  let memoryAtStart: number;
 
   beforeAll(async () => {
-    forge = await startStories({ environment: { GOLEM_FORGE_STOP_SECONDS: "1" } });
-    await forge.startProcess();
+    forge = await startStories();
+    await forge.start();
   });
   afterAll(() => forge.close());
 
@@ -94,49 +60,10 @@ describe("while it runs", () => {
     expect(await ask("/api/github/webhooks")).toEqual([405, "Send webhooks with POST.\n"]);
   });
 
-  test("a second process on the same database is refused", async () => {
-    const { code, printed } = await start({ ...complete(), DATABASE_URL: `file:${forge.databasePath}` });
-
-    expect(code).toBe(1);
-    expect(printed).toMatch(/in use by another Golem Forge process/);
-    expect(printed).not.toMatch(/\n {4}at /);
-  });
-
-  test("SIGTERM during a model call exits with 0 in time, and the run continues at the next start", async () => {
-    const script = inSequence({ hang: true, text: "Let me th" }, { text: "Where was I? Done." });
-    const { comment, botComment, asked, requests } = forge.open({ title: "Interrupted", script });
-    comment("/run fixer");
-    await asked;
-
-    const began = Date.now();
-    expect(await forge.end("SIGTERM")).toBe(0);
-    expect(Date.now() - began).toBeLessThan(60_000);
-    memoryAtStart = await memoryOf(await forge.startProcess());
-
-    await botComment(/Where was I\? Done\./);
-    expect(requests).toHaveLength(2);
-  });
-
-  test("twenty thousand waiting runs cost the next start no memory and no requests", async () => {
-    const { comment, botComment, until } = forge.open({
-      title: "Waits",
-      script: byTurn(call("ask_user", { question: "Well?" }), { text: "Well then." }),
-    });
-    comment("/run fixer");
-    await botComment(/Well\?/);
-    await until(({ comments }) => comments.find(({ body }) => /is waiting for you/.test(body)), "the status");
-    await forge.end("SIGTERM");
-    multiplyWaitingRuns(forge.databasePath, 20_000);
-    const known = forge.github.requests.length;
-
-    const after = await memoryOf(await forge.startProcess());
-    const asked = forge.github.requests.slice(known).map(({ operation }) => operation);
-    comment("Well what?");
-
-    await botComment(/Well then\./);
-    const other = asked.filter((operation) => operation !== "GET /app" && operation !== "GET /app/hook/deliveries");
-    expect(other).toEqual([]);
-    expect(after - memoryAtStart).toBeLessThan(80);
+  test("a second app on the same database is refused", async () => {
+    expect(await refusal({ DATABASE_URL: `file:${forge.databasePath}` })).toMatch(
+      /in use by another Golem Forge process/,
+    );
   });
 
   async function ask(path: string): Promise<[number, string]> {
@@ -145,16 +72,19 @@ describe("while it runs", () => {
   }
 });
 
-/** Runs the app with exactly this environment until it exits. */
-function start(environment: Record<string, string>): Promise<{ code: number | null; printed: string }> {
-  const child = spawn(process.execPath, [appProgram], {
-    env: { PATH: process.env.PATH ?? "", ...environment },
-    cwd: directory,
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  let printed = "";
-  for (const stream of [child.stdout, child.stderr]) stream.setEncoding("utf8").on("data", (text) => (printed += text));
-  return new Promise((resolve) => child.on("close", (code) => resolve({ code, printed })));
+/** Starts the app and stops it after the test. */
+async function start(environment: Record<string, string>): Promise<void> {
+  const { createApp } = await import("../../src/app.ts");
+  const app = await createApp(environment);
+  onTestFinished(() => app.stop());
+  await app.start();
+}
+
+/** Starts the app, and resolves to the message with which it refuses to start. The app prints it without a stack. */
+async function refusal(environment: Record<string, string>): Promise<string> {
+  const error = await start({ ...complete(), ...environment }).catch((error: unknown) => error);
+  expect(error).toBeInstanceOf(UserError);
+  return (error as UserError).message;
 }
 
 /** All required settings, with a new database. */
@@ -173,32 +103,4 @@ function complete(): Record<string, string> {
     GHE_PROTOCOL: "http",
     DATABASE_URL: `file:${join(directory, `${Math.random()}.db`)}`,
   };
-}
-
-/** The resident memory of a process in megabytes. */
-async function memoryOf({ pid }: ChildProcess): Promise<number> {
-  const status = await readFile(`/proc/${pid}/status`, "utf8");
-  return Number(/VmRSS:\s*(\d+)/.exec(status)?.[1]) / 1024;
-}
-
-/** Copies the waiting run of a closed database, each copy with another thread. */
-function multiplyWaitingRuns(path: string, times: number): void {
-  const database = new DatabaseSync(path);
-  const columns = database
-    .prepare("select name from pragma_table_info('runs')")
-    .all()
-    .map(({ name }) => String(name));
-  const changed: Record<string, string> = {
-    id: "'copy' || n.value",
-    root_id: "'copy' || n.value",
-    thread: "100000 + n.value",
-  };
-  const values = columns.map((name) => changed[name] ?? name).join(", ");
-  database.exec(`
-    with recursive n(value) as (select 1 union all select value + 1 from n where value < ${times})
-    insert into runs (${columns.join(", ")}) select ${values} from runs, n where status = 'waiting';
-    insert into specs (run_id, spec) select copy.id, specs.spec from runs copy, specs
-      where copy.id like 'copy%' and specs.run_id = (select id from runs where status = 'waiting' and id not like 'copy%');
-  `);
-  database.close();
 }

@@ -1,4 +1,3 @@
-import { execFileSync, spawnSync } from "node:child_process";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Stories, startStories } from "../support/forge-stories.ts";
 import { postgresPrograms } from "../support/postgres-server.ts";
@@ -9,7 +8,7 @@ const environment = { GOLEM_FORGE_REPOSITORY_RUNS_AT_ONCE: "1" };
 
 beforeAll(async () => {
   forge = await startStories({ environment });
-  await forge.startProcess();
+  await forge.start();
 });
 afterAll(() => forge.close());
 
@@ -39,20 +38,6 @@ test("a delivery is acknowledged at once while GitHub does not answer, and carri
   expect((await comments()).filter((body) => outcome.test(body))).toHaveLength(1);
 });
 
-test("a delivery that was acknowledged survives kill -9", async () => {
-  const { comment, botComment, comments } = forge.open({ title: "Killed" });
-  const answer = silenceGitHub();
-  comment("/run fixer");
-  await forge.github.deliveriesSettled();
-  await forge.end("SIGKILL");
-  answer();
-
-  await forge.startProcess();
-
-  await botComment(outcome);
-  expect((await comments()).filter((body) => outcome.test(body))).toHaveLength(1);
-});
-
 test("an outage of GitHub is never reported as a missing permission", async () => {
   const { comment, botComment, comments } = forge.open({ title: "Failing" });
   let failures = 0;
@@ -67,36 +52,6 @@ test("an outage of GitHub is never reported as a missing permission", async () =
   restore();
   expect((await comments()).join("\n")).not.toContain("write access");
 });
-
-const canLimit = spawnSync("prlimit", ["--version"]).status === 0;
-
-test.skipIf(!canLimit)(
-  "while the database cannot be written /readyz says why and deliveries are refused; then they are requested again, and runs continue",
-  async () => {
-    const { comment, botComment } = forge.open({ title: "Full" });
-    const reply = Promise.withResolvers<void>();
-    const active = forge.open({
-      title: "Active",
-      script: () => reply.promise.then(() => ({ text: "Done." })),
-    });
-    active.comment("/run fixer");
-    await active.asked;
-    // Like a full disk, the limit lets no file grow.
-    const limitFiles = (max: string) => execFileSync("prlimit", [`--pid=${forge.pid()}`, `--fsize=${max}:unlimited`]);
-    const readiness = async () => (await fetch(`${forge.url}/readyz`)).text();
-
-    limitFiles("1");
-    comment("/run fixer");
-    await expect.poll(() => forge.github.deliveries.map(({ statusCode }) => statusCode)).toContain(503);
-    reply.resolve();
-    await expect.poll(readiness).toMatch(/forge\.db cannot be read or written: .*Check its disk/);
-    limitFiles("unlimited");
-
-    await expect.poll(readiness).toBe("ready\n");
-    await botComment(outcome);
-    await active.botComment(outcome);
-  },
-);
 
 const waitsForItsTurn =
   "a run that waits for another one of its repository says its place in its status comment, and then starts";
@@ -126,25 +81,9 @@ describe.skipIf(!postgresPrograms)("over PostgreSQL", () => {
 
   beforeAll(async () => {
     shared = await startStories({ environment: { ...environment, DATABASE_URL: await newDatabase() } });
-    await shared.startProcess();
+    await shared.start();
   });
   afterAll(() => shared.close());
 
   test(waitsForItsTurn, () => playInTurn(shared));
-
-  test("a delivery that a replica acknowledged before it died is carried out by another", async () => {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const restore = shared.github.onRequest(() => promise.then(() => undefined));
-    const { comment, botComment, comments } = shared.open({ title: "Replicas" });
-    comment("/run fixer");
-    await shared.github.deliveriesSettled();
-    await shared.end("SIGKILL");
-    restore();
-    resolve();
-
-    await shared.startReplica();
-
-    await botComment(outcome);
-    expect((await comments()).filter((body) => outcome.test(body))).toHaveLength(1);
-  });
 });

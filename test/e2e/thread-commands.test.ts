@@ -1,49 +1,18 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { alwaysReplies, byTurn, call, inSequence, type Stories, startStories } from "../support/forge-stories.ts";
 import { approvalIdIn, forgeRepository } from "../support/forge-world.ts";
-import { type OtlpReceiver, type ReceivedSpan, startOtlpReceiver } from "../support/otlp-receiver.ts";
 
 let world: Stories;
-let collector: OtlpReceiver;
-
-const metricsToken = "a-token-of-the-scraper";
-
-/** One call of its model costs more than its limit. */
-const thrifty = `---
-name: thrifty
-model: openai:gpt-6.1-sol
-limits: { cost: 0.001 }
-toolsets: { filesystem: {} }
----
-Do as you are told.
-`;
 
 beforeAll(async () => {
   const commits = forgeRepository.commits.map((commit) => ({
     ...commit,
-    files: {
-      ...commit.files,
-      ".github/workers/thrifty.worker": thrifty,
-      ".github/workers/talker.worker": "---\nname: talker\nmode: chat\n---\nTalk.",
-    },
+    files: { ...commit.files, ".github/workers/talker.worker": "---\nname: talker\nmode: chat\n---\nTalk." },
   }));
-  collector = await startOtlpReceiver();
-  world = await startStories({
-    repositories: [{ ...forgeRepository, commits }],
-    environment: {
-      GOLEM_FORGE_METRICS_TOKEN: metricsToken,
-      OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
-      OTEL_BSP_SCHEDULE_DELAY: "100",
-      OTEL_METRIC_EXPORT_INTERVAL: "500",
-      LOG_LEVEL: "info",
-    },
-  });
-  await world.startProcess();
+  world = await startStories({ repositories: [{ ...forgeRepository, commits }] });
+  await world.start();
 });
-afterAll(async () => {
-  await world.close();
-  await collector.close();
-});
+afterAll(() => world.close());
 
 const edit = call("write_file", { path: "NOTES.md", content: "Count every item once.\n" });
 const openPull = call("open_pull_request", { title: "Count every item once", body: "One too many." });
@@ -239,143 +208,6 @@ test("after a run, a maintainer lists the tools, views the diff, pushes it by ha
   expect(await comments()).toHaveLength(before + 1);
   expect(world.github.unknownRequests()).toEqual([]);
 });
-
-test("a run at its cost limit waits across a crash, and /approve +$1 by someone who may approve continues it", async () => {
-  const remove = call("delete_file", { path: "README.md" });
-  const story = world.open({ title: "Expensive", script: byTurn(edit, remove, { text: "It was worth it." }) });
-  story.comment("/run thrifty");
-  await story.botComment(/\*\*thrifty\*\* has used up its cost limit\n\nIt has cost \\?\$0\.\d+ of/);
-  await collector.until(() =>
-    collector.spans.some(
-      ({ name, attributes }) => name === "execute_tool write_file" && attributes["golem_forge.worker"] === "thrifty",
-    ),
-  );
-  await world.end("SIGKILL");
-  await world.startProcess();
-
-  story.comment("/approve +$1", "visitor");
-  await story.botComment(/you need write access/);
-  story.comment("/approve +$100");
-  await story.botComment(/policy allows at most \$20\.00 per run/);
-  expect(story.requests).toHaveLength(1);
-  story.comment("/approve +$1");
-
-  await story.botComment(/The cost limit is now \\?\$1\.00\. The run continues\./);
-  story.comment(`/approve ${approvalIdIn(await story.botComment(/asks for approval/))}`);
-  await story.botComment(/✅ \*\*thrifty\*\*\n[\s\S]*It was worth it\./);
-  const later = world.open({ title: "Also costly", script: alwaysReplies("Cheap.") });
-  later.comment("/run thrifty");
-  await later.botComment(/✅ \*\*thrifty\*\*\n/);
-  later.comment("/cost");
-  await later.botComment(/\| thrifty, run `\w+` \| \\?\$0\.\d+ of \\?\$0\.001 \| \\?\$0\.\d+ \|/);
-
-  await checkTrace();
-  await checkMetrics();
-  checkLog();
-
-  const both = world.open({ title: "Two at once", script: byTurn(edit, { text: "Done." }) });
-  both.comment("/run thrifty");
-  await both.botComment(/has used up its cost limit/);
-  both.comment("/run thrifty");
-  const atLimit = async () => (await both.comments()).filter((body) => body.includes("To raise the limit of this run"));
-  await expect.poll(atLimit).toHaveLength(2);
-  both.comment("/approve +$1");
-  const { body } = await both.botComment(/2 runs in this thread wait for a higher cost limit\. Name one: /);
-  const [named] = /(?<=`)\/approve \w+ \+\$1(?=` for thrifty)/.exec(body) ?? [];
-  both.comment(named ?? "");
-  await both.botComment(/The cost limit is now \\?\$1\.00\. The run continues\./);
-  await both.botComment(/✅ \*\*thrifty\*\*\n/);
-});
-
-/** The run of the story above is one trace, from before the crash to the end. */
-async function checkTrace(): Promise<void> {
-  const isRun = ({ name }: ReceivedSpan) => name === "invoke_agent thrifty";
-  await collector.until(() => collector.spans.some(isRun));
-  const run = collector.spans.find(isRun);
-  const spans = collector.spans.filter(({ traceId }) => traceId === run?.traceId);
-  const named = (name: string) => spans.filter((span) => span.name === name);
-
-  expect(run).toMatchObject({
-    parentSpanId: "",
-    isError: false,
-    attributes: {
-      "gen_ai.agent.name": "thrifty",
-      "golem_forge.outcome": "answered",
-      "golem_forge.steps": 3,
-      "golem_forge.cost": expect.any(Number),
-    },
-  });
-  expect(named("execute_tool write_file")).toMatchObject([{ parentSpanId: run?.spanId }]);
-  expect(named("execute_tool delete_file")).toMatchObject([
-    { attributes: { "gen_ai.tool.name": "delete_file", "golem_forge.outcome": "done" } },
-  ]);
-  expect(named("await_approval delete_file")).toMatchObject([
-    { parentSpanId: run?.spanId, attributes: { "golem_forge.outcome": "granted" } },
-  ]);
-  expect(named("approval.post").length).toBeGreaterThan(0);
-  const calls = named("model.call").filter(({ attributes }) => attributes["golem_forge.outcome"] === "done");
-  expect(calls).toHaveLength(3);
-  const chats = named("chat gpt-6.1-sol");
-  expect(chats.map(({ parentSpanId }) => parentSpanId).sort()).toEqual(calls.map(({ spanId }) => spanId).sort());
-  expect(chats[0]?.attributes).toMatchObject({
-    "gen_ai.request.model": "gpt-6.1-sol",
-    "gen_ai.usage.input_tokens": expect.any(Number),
-  });
-  // Neither prompts nor answers leave the deployment.
-  expect(JSON.stringify(spans)).not.toMatch(/Expensive|worth it|as you are told|Count every item/);
-}
-
-/** Every line is JSON, and those of a run carry its id, repository and delivery. */
-function checkLog(): void {
-  const lines = world
-    .printed()
-    .split("\n")
-    .filter((line) => line.startsWith("{") && line.endsWith("}"))
-    .map((line) => JSON.parse(line));
-  const ofRuns = lines.filter(({ run }) => run !== undefined);
-  const delivery = expect.stringMatching(/^[0-9a-f]{8}-/);
-
-  expect(ofRuns).toContainEqual(
-    expect.objectContaining({ msg: "The run has ended.", worker: "thrifty", outcome: "answered", delivery }),
-  );
-  expect(ofRuns).toContainEqual(expect.objectContaining({ msg: "An approval is requested.", tool: "delete_file" }));
-  for (const line of ofRuns)
-    expect(line).toMatchObject({ run: expect.any(String), repository: expect.stringMatching(/\/shop$/), delivery });
-}
-
-async function checkMetrics(): Promise<void> {
-  const scrape = (headers: Record<string, string>) => fetch(`${world.url}/metrics`, { headers });
-  expect((await scrape({})).status).toBe(401);
-  expect((await scrape({ authorization: "Bearer another-token-of-a-scraper" })).status).toBe(401);
-
-  const scraped = await scrape({ authorization: `Bearer ${metricsToken}` });
-
-  expect(scraped.headers.get("content-type")).toMatch(/^text\/plain; version=0\.0\.4/);
-  const text = await scraped.text();
-  const sampleOf = (series: string) =>
-    Number(
-      text
-        .split("\n")
-        .find((line) => line.startsWith(`${series} `))
-        ?.split(" ")[1],
-    );
-  expect(sampleOf('golem_forge_tool_calls_total{tool="delete_file",outcome="ok"}')).toBe(1);
-  expect(sampleOf('golem_forge_approvals_settled_total{outcome="approved"}')).toBe(1);
-  expect(sampleOf('golem_forge_approval_answer_seconds_count{outcome="approved"}')).toBe(1);
-  expect(
-    sampleOf('golem_forge_model_cost_dollars_total{model="openai:gpt-6.1-sol",worker="(repository)"}'),
-  ).toBeGreaterThan(0);
-  expect(sampleOf("golem_forge_cost_last_day_dollars")).toBeGreaterThan(0);
-  expect(sampleOf('golem_forge_runs_ended_total{worker="(repository)",outcome="answered"}')).toBeGreaterThan(0);
-  expect(sampleOf('golem_forge_approvals_per_run_sum{worker="(repository)"}')).toBe(1);
-  expect(sampleOf('golem_forge_effects_attempted_total{kind="tool.execute",outcome="done"}')).toBeGreaterThan(0);
-  expect(sampleOf("golem_forge_deliveries_waiting")).toBe(0);
-  expect(sampleOf('golem_forge_runs{state="awaitingBudget"}')).toBe(0);
-  expect(text).toMatch(/^golem_forge_event_loop_delay_seconds\{quantile="0.99"\} [\d.e-]+$/m);
-  expect(text).not.toContain("shop");
-  await collector.until(() => collector.metrics.has("golem_forge_runs_ended"));
-  expect(world.printed().match(/"msg":"Metrics could not be exported: Bad Request"/g)).toHaveLength(1);
-}
 
 test("a worker in chat mode answers each message in a comment, until /exit", async () => {
   const story = world.open({ title: "Let us talk", script: byTurn({ text: "Hello there." }, { text: "I am fine." }) });

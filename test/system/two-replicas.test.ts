@@ -105,6 +105,26 @@ describe.skipIf(!postgresPrograms)("two replicas over one PostgreSQL database", 
     expect(askedAt).toHaveLength(2);
   });
 
+  test("a delivery that a replica acknowledged before it was killed is carried out by the other", async () => {
+    const [first, second] = replicas;
+    const { comment, botComment, comments } = stories.open({ title: "Acknowledged" });
+    const { promise: answered, resolve: answer } = Promise.withResolvers<void>();
+    const restore = stories.github.onRequest(() => answered.then(() => undefined));
+    second?.send("SIGSTOP");
+    deliverTo(first?.url ?? "");
+    comment("/run fixer");
+    await stories.github.deliveriesSettled();
+
+    await first?.end("SIGKILL");
+    second?.send("SIGCONT");
+    restore();
+    answer();
+
+    const outcome = /### ✅ \*\*fixer\*\*\n/;
+    await botComment(outcome);
+    expect((await comments()).filter((body) => outcome.test(body))).toHaveLength(1);
+  });
+
   /** Starts a server that forwards every webhook to all of these at the same time. */
   async function toAll(urls: string[]): Promise<string> {
     const server = createServer(async (request, response) => {
