@@ -4,18 +4,9 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 /** Long files first, so that no worker is alone with one at the end; and while the workers are small: a process that has
  * grown takes ten times as long to start another. */
 const longFirst = [
-  ...["/system/replicas", "/system/crash", "/system/", "/e2e/", "/eval/eval", "/terminal/golem", "/terminal/examples"],
-  ...[
-    "/toolsets/custom",
-    "/executors/",
-    "/web/page",
-    "/bot/",
-    "/toolsets/",
-    "/playground/",
-    "/web/",
-    "/sandbox/",
-    "/runtime/",
-  ],
+  ...["/system/replicas", "/system/crash", "/system/", "/e2e/pull-request-conversation", "/runtime/runs", "/eval/eval"],
+  ...["/bot/deliveries/handle-comment", "/e2e/", "/terminal/golem", "/terminal/examples", "/executors/", "/bot/"],
+  ...["/toolsets/", "/playground/", "/web/", "/sandbox/", "/runtime/"],
 ];
 
 class LongFirst extends BaseSequencer {

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { createServer } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { customTools, sharedCustomTools } from "../../support/custom-tools-world.ts";
+import { customTools, sharedCustomTools } from "../support/custom-tools-world.ts";
 
 /** One function per attack. Each returns `reached: …` if it succeeds. */
 const attacks = {
@@ -120,6 +120,12 @@ const unruly = `import { z } from "zod";
 const nothing = z.looseObject({});
 const tool = (name, execute, more = {}) => ({ name, description: name, inputSchema: nothing, needsApproval: false, execute, ...more });
 export const steady = tool("steady", () => "still here");
+export const loop = tool("loop", () => { for (;;); });
+export const hang = tool("hang", () => new Promise(() => {}));
+export const grow = tool("grow", () => { const held = []; for (;;) held.push(new Array(1e6).fill(0.5)); });
+export const swell = tool("swell", () => { const held = []; for (;;) held.push(Buffer.alloc(5e7, 1)); });
+export const huge = tool("huge", () => "x".repeat(4e7));
+export const stuck = tool("stuck", () => "ran", { needsApproval: () => { for (;;); } });
 export const crash = tool("crash", () => new Promise(() => { setTimeout(() => { throw new Error("a stray error"); }); }));
 export const chatter = tool("chatter", () => { for (let i = 0; i < 1e5; i++) console.log("x".repeat(1000)); return "said"; });
 export const deep = tool("deep", () => { let value = []; for (let i = 0; i < 5e3; i++) value = [value]; return value; });
@@ -140,6 +146,7 @@ export const answersForOthers = tool("answersForOthers", async () => {
 describe("a tool that misbehaves", () => {
   const tools = [...unruly.matchAll(/export const (\w+) = tool/g)].map((match) => match[1] ?? "");
   const unrulyTools = sharedCustomTools(unruly, { tools, timeout: 20 });
+  const impatientTools = sharedCustomTools(unruly, { tools, timeout: 1 });
   test("that crashes ends in a clear error, and the next call gets a new process", async () => {
     const { run } = unrulyTools();
 
@@ -193,5 +200,32 @@ describe("a tool that misbehaves", () => {
 
     expect(error).toMatchObject({ type: "interrupted" });
     expect(printed).toContain("waiting");
+  });
+
+  test.each([
+    ["loop", "TIMEOUT", /did not finish within 1 s/],
+    ["hang", "TIMEOUT", /did not finish within 1 s/],
+    ["grow", "EXECUTION_ERROR", /too much memory/],
+    ["swell", "EXECUTION_ERROR", /process of|allocat/i],
+    ["huge", "EXECUTION_ERROR", /sent a line that is too long/],
+  ])(
+    "that uses up time or memory (%s) ends in a clear error, and the next call gets a new process",
+    async (tool, code, message) => {
+      const { run } = code === "TIMEOUT" ? impatientTools() : unrulyTools();
+
+      const { error } = await run(tool);
+
+      expect(error).toMatchObject({ code, message: expect.stringMatching(message) });
+      expect(await run("steady")).toMatchObject({ llmContent: "still here" });
+    },
+  );
+
+  test("whose approval rule hangs leaves the decision to a person", async () => {
+    const { review } = impatientTools();
+
+    expect(await review("stuck")).toMatchObject({
+      kind: "ask",
+      reason: expect.stringContaining("did not finish within"),
+    });
   });
 });
