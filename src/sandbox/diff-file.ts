@@ -234,7 +234,7 @@ function editsInGap(old: Int32Array, now: Int32Array, budget: DiffBudget): Edit[
 }
 
 /** Counts the lines that two texts share at their start and at their end. */
-export function commonEnds<T>(old: ArrayLike<T>, now: ArrayLike<T>): { start: number; end: number } {
+function commonEnds<T>(old: ArrayLike<T>, now: ArrayLike<T>): { start: number; end: number } {
   const shorter = Math.min(old.length, now.length);
   let start = 0;
   while (start < shorter && old[start] === now[start]) start++;
