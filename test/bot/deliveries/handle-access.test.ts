@@ -74,7 +74,7 @@ test.each([
 ])("%s.%s stops the runs there, and GitHub is asked nothing", async (name, action, more, where) => {
   await send(name, { action, installation, ...more });
 
-  const reason = expect.stringMatching(/^The (repository|app) .*\.$/);
+  const reason = expect.stringMatching(/^(The repository|This app) .*\.$/);
   expect(runs.stopUnreachable).toHaveBeenCalledExactlyOnceWith(where, { reason, deliveryId: "d-change" });
   expect(world.requests).toEqual([]);
 });
