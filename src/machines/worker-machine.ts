@@ -420,6 +420,8 @@ export const workerMachine = machineSetup.createMachine({
         "sandbox.opened": { actions: { type: "update", params: { hasBase: true } } },
         // A resume tries to open it again.
         "sandbox.failed": { actions: { type: "update", params: {} } },
+        // After a resume, the calls of an answer that has just arrived are reviewed again.
+        "calls.reviewed": { actions: { type: "update", params: {} } },
         "run.resume": [{ guard: "hasBase", target: "checkingLimits" }, { target: "preparing" }],
       },
     },

@@ -5,6 +5,7 @@ import { Limits } from "#domain/worker.ts";
 import { type EffectRequest, interruptibleEffects } from "#machines/effects.ts";
 import { workerMachine } from "#machines/worker-machine.ts";
 import { snapshotVersion, type WorkerSnapshot } from "#machines/worker-snapshot.ts";
+import type { RuntimeEffect } from "./runtime-effect.ts";
 import type { Advance, EffectQueue, NewEffect, NewRun, RunRow, RunStatus } from "./store/store.ts";
 
 export interface AppliedEvents {
@@ -20,6 +21,12 @@ export interface AppliedEvents {
 
 /** A deadline that is due earlier than this comes from a clock that was set forward, and is set again. */
 const deadlineToleranceMs = 1_000;
+
+/** The events that answer an effect: one that is requested and answered by events of the same inbox is not performed. */
+const answeredBy: { [Kind in RuntimeEffect["kind"]]?: readonly RunEvent["type"][] } = {
+  "model.call": ["model.answered", "model.failed"],
+  "calls.review": ["calls.reviewed"],
+};
 
 type State = ReturnType<typeof workerMachine.resolveState>;
 type Actions = readonly Pick<ExecutableActionObject, "type" | "params">[];
@@ -62,6 +69,7 @@ export function applyEvents(
   for (let next = nextEvent(state, remaining); next; next = nextEvent(state, remaining)) {
     const { id, event } = next;
     const [after, actions] = transitionOf(state, event);
+    effects = effects.filter(({ request: { kind } }) => !answeredBy[kind]?.includes(event.type));
     if (actions.some(({ type }) => type === "cancelEffects")) {
       interrupted = true;
       effects = effects.filter(({ request }) => !isInterruptible(request.kind));

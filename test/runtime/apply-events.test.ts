@@ -22,6 +22,20 @@ const finished: RunEvent = {
   result: { llmContent: "ok", value: { kind: "text", content: "ok" } },
 };
 
+const answered: RunEvent = {
+  type: "model.answered",
+  text: "",
+  calls: [{ callId: "call-1", tool: "read_file", args: {} }],
+  messages: [],
+  usage: { inputTokens: 1, outputTokens: 1 },
+  finishReason: "tool-calls",
+  lastSeenId: 6,
+};
+const reviewed: RunEvent = {
+  type: "calls.reviewed",
+  verdicts: [{ kind: "allow", callId: "call-1", tool: "read_file", answeredBy: "tool" }],
+};
+
 function rowOf(snapshot: RunRow["snapshot"], changes: Partial<RunRow> = {}): RunRow {
   return {
     id: "r1",
@@ -98,6 +112,16 @@ describe("events", () => {
       { key: "r1/7/0", runId: "r1", queue: "work", request: { kind: "model.call" } },
       { key: "r1/status", runId: "r1", queue: "status", request: { kind: "status.show" } },
     ]);
+  });
+
+  test("that answer an effect of the same inbox make it unnecessary", () => {
+    const calling = rowOf(sampleSnapshot("callingModel"));
+    const stopped = apply(calling, stop, answered, reviewed);
+
+    expect(apply(calling, answered, reviewed).kinds).toEqual(["tool.execute", "status.show"]);
+    expect(stopped).toMatchObject({ consumed: [7, 9], kinds: expect.not.arrayContaining(["tool.execute"]) });
+    // The answer waited in the inbox, and its calls are reviewed again.
+    expect(apply(rowOf(stopped.snapshot), resume, answered).kinds).toEqual(["calls.review", "status.show"]);
   });
 
   test("that the machine cannot take now stay in the inbox, and are tried again after each other one", () => {

@@ -20,12 +20,16 @@ import type { EffectOf } from "#runtime/runtime-effect.ts";
 import { estimateTokens } from "#text/estimate-tokens.ts";
 import type { Toolbox } from "#toolsets/toolbox.ts";
 import type { EffectHandler, EffectServices } from "./effect-handler.ts";
+import { reviewWithAnswer } from "./tool-calls.ts";
 
-/** Calls the model once with the whole log. A crash costs at most one more call. */
-export function callModel({
-  models,
-  observer,
-}: Pick<EffectServices, "models" | "observer">): EffectHandler<EffectOf<"model.call">> {
+/**
+ * Calls the model once with the whole log, and reviews the calls of its answer if nobody has to be asked. A crash costs at
+ * most one more call.
+ */
+export function callModel(
+  services: Pick<EffectServices, "models" | "observer" | "store" | "now">,
+): EffectHandler<EffectOf<"model.call">> {
+  const { models, observer } = services;
   return {
     maxAttempts: 3,
     async perform({ key, runId, attempts }, run, signal) {
@@ -49,7 +53,12 @@ export function callModel({
       // A provider that ignores the signal must not keep an interrupted run active.
       const answer = await abandonOnAbort(() => askModel(models, options), signal);
       if (answer.abandoned) throw signal.reason;
-      return { events: answer.value.map((event) => ({ runId, event })) };
+      const events: RunEvent[] = [...answer.value];
+      const last = answer.value.at(-1);
+      const calls = last?.type === "model.answered" ? last.calls : [];
+      const verdicts = calls.length > 0 ? await reviewWithAnswer(services, run, calls, signal) : undefined;
+      if (verdicts) events.push({ type: "calls.reviewed", verdicts });
+      return { events: events.map((event) => ({ runId, event })) };
     },
     async onFailure({ runId }, _run, error) {
       const message = messageOf(error);

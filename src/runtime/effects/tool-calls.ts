@@ -6,11 +6,11 @@ import type { ModelCall, Verdict } from "#domain/events.ts";
 import { textOf } from "#domain/preview.ts";
 import type { ToolResult } from "#domain/result.ts";
 import { type RunSpec, shortId } from "#domain/run.ts";
-import type { ToolContext } from "#domain/tool.ts";
+import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { confirmLease } from "#domain/work-context.ts";
 import type { ActiveRun } from "#runtime/active-run.ts";
 import { approversOf, describeRequirement, requirementsOf, resolveAccounts } from "#runtime/approval-rules.ts";
-import { lastAnswer, openCallOf, readBaseCommit } from "#runtime/read-log.ts";
+import { lastAnswer, openCallOf, readBaseCommit, stepsOf } from "#runtime/read-log.ts";
 import { readSettings } from "#runtime/run-environment.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import type { Store } from "#runtime/store/store.ts";
@@ -43,21 +43,13 @@ export function reviewCalls(services: ReviewServices): EffectHandler<EffectOf<"c
         const { name: toolName = tool, aliases } = toolbox.find(tool) ?? {};
         const isTooLong = reviewed.kind === "ask" && !frontEnd.canShow(reviewed);
         const review = isTooLong ? refuseTooLong(toolName, reviewed) : reviewed;
-        switch (review.kind) {
-          case "allow": {
-            const { kind, answeredBy, approvalId } = review;
-            verdicts.push({ kind, callId, tool, answeredBy, approvalId });
-            break;
-          }
-          case "ask": {
-            const approval = await newApproval(call, { toolName, toolAliases: aliases && [...aliases], review });
-            approvals.push(approval);
-            verdicts.push({ kind: "ask", callId, tool, answeredBy: review.answeredBy, approvalId: approval.id });
-            break;
-          }
-          case "refuse":
-            verdicts.push({ kind: "refuse", callId, tool, result: review.result });
+        if (review.kind !== "ask") {
+          verdicts.push(verdictOf(call, review));
+          continue;
         }
+        const approval = await newApproval(call, { toolName, toolAliases: aliases && [...aliases], review });
+        approvals.push(approval);
+        verdicts.push({ kind: "ask", callId, tool, answeredBy: review.answeredBy, approvalId: approval.id });
       }
       signal.throwIfAborted();
       return { events: [{ runId, event: { type: "calls.reviewed", verdicts } }], approvals };
@@ -70,6 +62,46 @@ export function reviewCalls(services: ReviewServices): EffectHandler<EffectOf<"c
       return { events: [{ runId, event: { type: "calls.reviewed", verdicts } }] };
     },
   };
+}
+
+/**
+ * Reviews the calls of an answer before it is stored, so that both are stored at once. Returns undefined if a call may need
+ * approval or cannot be reviewed now: then the answer is stored without delay, and `calls.review` follows.
+ */
+export async function reviewWithAnswer(
+  { store, now }: Pick<ReviewServices, "store" | "now">,
+  run: ActiveRun,
+  calls: readonly ModelCall[],
+  signal: AbortSignal,
+): Promise<Verdict[] | undefined> {
+  try {
+    const [log, toolbox] = await Promise.all([run.log(), run.tools(signal)]);
+    // Their previews can take long, so they are made only once.
+    if (calls.some(({ tool }) => alwaysAsks(toolbox.find(tool)))) return undefined;
+    const step = stepsOf(log) + 1;
+    const remembered = await sessionApprovals(store, run.spec, now());
+    const verdicts: Verdict[] = [];
+    for (const call of calls) {
+      const context = run.callContext({ callId: call.callId, step, signal });
+      const review = await toolbox.review(call, context, remembered);
+      if (review.kind === "ask") return undefined;
+      verdicts.push(verdictOf(call, review));
+    }
+    signal.throwIfAborted();
+    return verdicts;
+  } catch {
+    return undefined;
+  }
+}
+
+function alwaysAsks(tool: NamedTool | undefined): boolean {
+  return tool !== undefined && (tool.needsApproval ?? true) === true;
+}
+
+function verdictOf({ callId, tool }: ModelCall, review: Exclude<CallReview, Question>): Verdict {
+  if (review.kind === "refuse") return { kind: "refuse", callId, tool, result: review.result };
+  const { kind, answeredBy, approvalId } = review;
+  return { kind, callId, tool, answeredBy, approvalId };
 }
 
 /** Returns the approvals that cover more calls of this run. They do not count for its parent or its children. */

@@ -1,8 +1,10 @@
-import { expect, test, vi } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import type { Approval } from "#domain/approval.ts";
 import { type RunSpec, shortId } from "#domain/run.ts";
+import { callModel } from "#runtime/effects/call-model.ts";
 import { reviewCalls } from "#runtime/effects/tool-calls.ts";
 import { type EffectWorldOptions, effectWorld } from "../../support/effect-world.ts";
+import { scriptedModels } from "../../support/scripted-models.ts";
 import { sampleApproval, sampleEffect, sampleRun } from "../../support/store-samples.ts";
 import { aTool } from "../../support/toolbox-world.ts";
 
@@ -111,6 +113,57 @@ test("a call that asks and is too long to be shown is refused, with its length",
   expect(approvals).toEqual([]);
   const error = { code: "TOO_LARGE", message: expect.stringContaining("too long to show: 2,020 characters") };
   expect(events).toMatchObject([{ event: { verdicts: [{ kind: "refuse", result: { error } }, { kind: "allow" }] } }]);
+});
+
+describe("the review of an answer that was not stored yet", () => {
+  const edit = aTool({ name: "edit_file", needsApproval: ({ path }: { path: string }) => path === ".env" });
+
+  /** Returns the events of an answer with these calls, given by name and path. */
+  async function answerTo(calls: [string, string][], options: EffectWorldOptions = {}) {
+    const made = await effectWorld({ tools: [aTool(), edit, write], ...options });
+    const models = scriptedModels([{ calls: calls.map(([name, path]) => ({ name, args: { path } })) }]);
+    const handler = callModel({ ...made.services, models, observer: { modelCalled: () => {} } });
+    const { events = [] } = await made.perform(handler, made.effect({ kind: "model.call" }));
+    return events.map(({ event }) => event);
+  }
+
+  test("is part of the same result", async () => {
+    const events = await answerTo([
+      ["edit_file", "a.ts"],
+      ["unknown_tool", "a.ts"],
+      ["read_file", "b.ts"],
+    ]);
+
+    const kinds = ["allow", "refuse", "allow"].map((kind, index) => ({ kind, callId: `call-0-${index}` }));
+    expect(events).toMatchObject([{ type: "model.answered" }, { type: "calls.reviewed", verdicts: kinds }]);
+  });
+
+  test.each([
+    ["asks", "edit_file", ".env"],
+    ["always asks", "write_file", "a.ts"],
+  ])("is left to its own effect if a call %s", async (_, tool, path) => {
+    const events = await answerTo([
+      ["read_file", "b.ts"],
+      [tool, path],
+    ]);
+
+    expect(events).toMatchObject([{ type: "model.answered" }]);
+  });
+
+  test("is left to its own effect if the process stops, and the answer is kept", async () => {
+    const stopping = new AbortController();
+    const needsApproval = () => {
+      stopping.abort(new Error("The process is stopping."));
+      return false;
+    };
+    const { services, run, effect } = await effectWorld({ tools: [{ ...edit, needsApproval }] });
+    const models = scriptedModels([{ calls: [{ name: "edit_file", args }] }]);
+    const handler = callModel({ ...services, models, observer: { modelCalled: () => {} } });
+
+    const { events } = await handler.perform(effect({ kind: "model.call" }), run, stopping.signal);
+
+    expect(events).toMatchObject([{ event: { type: "model.answered" } }]);
+  });
 });
 
 test("a review that is interrupted has no result", async () => {

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { Approval } from "#domain/approval.ts";
 import { EventLoopYielder } from "#domain/async-work.ts";
+import type { LoggedEvent } from "#domain/events.ts";
 import { ledgerDraft } from "#domain/ledger.ts";
 import type { RunSpec } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
@@ -117,7 +118,11 @@ function storeOver(sql: SqliteConnection, tables = new Tables(sql)): Store {
     inbox: (runId) => commits.read(() => events.inbox(runId)),
     log: (runId, after = 0, limit) => commits.read(() => events.log(runId, after, limit)),
     advance: (step) => commits.write(() => tables.advance(step)),
-    claimEffect: (runId, queue, now) => commits.write(() => effects.claim(runId, queue, now)),
+    claimEffect: async (runId, queue, now) => {
+      // Mostly there is none, and reading takes no transaction.
+      if (!effects.findDue(runId, queue, now)) return commits.read(() => undefined);
+      return commits.write(() => effects.claim(runId, queue, now));
+    },
     completeEffect: async (completion) => {
       await storeLargeContents(completion);
       return commits.write(() => tables.completeEffect(completion));
@@ -204,10 +209,10 @@ class Tables extends Table {
     return true;
   }
 
-  /** Stores a step of a run whose version and inbox were read in this transaction. */
-  #saveAdvance(step: Advance): void {
+  /** Stores a step of a run whose version and inbox were read in this transaction. `added`: the events that it added. */
+  #saveAdvance(step: Advance, added: ReadonlySet<number> = new Set()): void {
     const { runId } = step;
-    for (const eventId of step.consumed) this.events.removeFromInbox(runId, eventId);
+    for (const eventId of step.consumed) if (!added.has(eventId)) this.events.removeFromInbox(runId, eventId);
     this.runs.advance({ ...step, seen: Math.max(step.seen, ...step.consumed) }, Date.now());
 
     this.effects.removeKinds(runId, step.cancelEffects?.kinds ?? []);
@@ -220,15 +225,28 @@ class Tables extends Table {
     }
   }
 
-  completeEffect({ key, events = [], effects = [], approvals = [], ...result }: EffectCompletion): boolean {
+  completeEffect(completion: EffectCompletion): boolean {
+    const logged = this.#storeResult(completion);
+    for (const event of logged ?? []) this.events.addToInbox(event);
+    return logged !== undefined;
+  }
+
+  /** Returns the events, which are not in an inbox yet; undefined if there is no such effect. */
+  #storeResult({
+    key,
+    events = [],
+    effects = [],
+    approvals = [],
+    ...result
+  }: EffectCompletion): LoggedEvent[] | undefined {
     const now = Date.now();
     const owner = this.effects.complete(key);
-    if (owner === undefined) return false;
+    if (owner === undefined) return undefined;
 
     const { run, changes, parentChanges, execution, shownApproval, posts = [], pullRequest } = result;
     // The child is created first, since events and effects may refer to it.
     if (run) this.#addRun(run);
-    for (const event of events) this.events.append(event, now);
+    const logged = events.map((event) => this.events.appendToLog(event, now)).filter((event) => event !== undefined);
     for (const effect of effects) this.effects.insert(effect);
     if (pullRequest !== undefined) this.runs.linkPullRequest(owner, pullRequest);
     if (changes) this.changes.append(owner, changes);
@@ -240,16 +258,22 @@ class Tables extends Table {
     const shown = shownApproval === undefined ? undefined : this.approvals.find(shownApproval);
     if (shown && shown.shownAt === undefined) this.approvals.save({ ...shown, shownAt: now });
     for (const post of posts) this.#savePost(post, now);
-    return true;
+    return logged;
   }
 
   completeStep(completion: EffectCompletion, { runId, queue, now, ...next }: NextStep): StepResult | undefined {
-    if (!this.completeEffect(completion)) return undefined;
+    const logged = this.#storeResult(completion);
+    if (!logged) return undefined;
+    const own = logged.filter((event) => event.runId === runId);
     const advance = ifReadable(() => {
       const run = this.runs.find(runId);
-      return run && next.advance(run, this.events.inbox(runId));
+      return run && next.advance(run, [...this.events.inbox(runId), ...own]);
     });
-    if (advance) this.#saveAdvance(advance);
+    // An event that is consumed at once is never in the inbox.
+    for (const event of logged) {
+      if (event.runId !== runId || !advance?.consumed.includes(event.id)) this.events.addToInbox(event);
+    }
+    if (advance) this.#saveAdvance(advance, new Set(own.map(({ id }) => id)));
     return { advanced: advance !== undefined, claimed: ifReadable(() => this.effects.claim(runId, queue, now)) };
   }
 

@@ -201,8 +201,9 @@ export class RunsTable extends Table {
 
   advance({ runId, seen, snapshot, status }: Advance, now: number): void {
     this.sql.run(
-      `update runs set version = version + 1, last_seen_event = max(last_seen_event, :seen), snapshot = :snapshot,
-        status = :status, state = :state, updated_at = max(updated_at, :now) where id = :runId`,
+      `update runs set version = version + 1, last_event = max(last_event, :seen),
+        last_seen_event = max(last_seen_event, :seen), snapshot = :snapshot, status = :status, state = :state,
+        updated_at = max(updated_at, :now) where id = :runId`,
       { runId, seen, snapshot: JSON.stringify(snapshot), status, state: countedState({ status, snapshot }), now },
     );
   }
@@ -214,8 +215,14 @@ export class RunsTable extends Table {
 
 /** The append-only logs of all runs, and the inboxes: the events that have not been consumed. */
 export class EventsTable extends Table {
-  /** Appends the event and makes its run due. Does nothing if the dedupe key is known. Throws if the run does not exist. */
-  append({ runId, event, dedupe }: NewEvent, at: number): void {
+  /** Appends the event to the log and to the inbox. Does nothing if its dedupe key is known. */
+  append(event: NewEvent, at: number): void {
+    const logged = this.appendToLog(event, at);
+    if (logged) this.addToInbox(logged);
+  }
+
+  /** Returns undefined if the event's dedupe key is known. */
+  appendToLog({ runId, event, dedupe }: NewEvent, at: number): LoggedEvent | undefined {
     if (dedupe !== undefined && this.sql.exists("select 1 from events where dedupe = :dedupe", { dedupe })) return;
 
     const id = this.sql.insert("insert into events (run_id, at, dedupe, event) values (:runId, :at, :dedupe, :event)", {
@@ -224,6 +231,11 @@ export class EventsTable extends Table {
       dedupe: dedupe ?? null,
       event: serializeRecord(event),
     });
+    return { id, runId, at, event };
+  }
+
+  /** Makes the run of an event due. Throws if the run does not exist. */
+  addToInbox({ id, runId, at }: LoggedEvent): void {
     this.sql.run("insert into inbox (run_id, event_id) values (:runId, :id)", { runId, id });
     const updated = this.sql.run(
       "update runs set last_event = :id, updated_at = max(updated_at, :at) where id = :runId",
@@ -288,19 +300,25 @@ export class EffectsTable extends Table {
   }
 
   claim(runId: string, queue: EffectQueue, now: number): Effect | undefined {
-    const head = this.sql.get(
-      Head,
-      `select id, key, kind, input, due_at, attempts from effects
-        where run_id = :runId and queue = :queue order by id limit 1`,
-      { runId, queue },
-    );
-    if (!head || head.due_at > now) return undefined;
+    const head = this.findDue(runId, queue, now);
+    if (!head) return undefined;
 
     const effect = readEffect({ ...head, attempts: head.attempts + 1 }, { runId, queue });
     this.sql.run("update effects set attempts = attempts + 1, claimed = 1, problem = null where id = :id", {
       id: head.id,
     });
     return effect;
+  }
+
+  /** Returns the oldest effect of a queue, if it is due. */
+  findDue(runId: string, queue: EffectQueue, now: number): z.infer<typeof Head> | undefined {
+    const head = this.sql.get(
+      Head,
+      `select id, key, kind, input, due_at, attempts from effects
+        where run_id = :runId and queue = :queue order by id limit 1`,
+      { runId, queue },
+    );
+    return head && head.due_at <= now ? head : undefined;
   }
 
   /**
