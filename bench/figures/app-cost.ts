@@ -28,21 +28,23 @@ max_context_tokens: 1000000
 Read.`;
 const policy = "limits: { steps: 1000, tokens: 1000000000, minutes: 600, cost: 100000 }";
 
-/** CPU time and memory of the app's process: at startup, for one long run, and for many concurrent runs. */
+/** CPU time and memory of the app as the npm package starts it: at startup, for one long run, and for many concurrent runs. */
 export const appCostBench: Bench = {
   name: "app-cost",
   measure: () =>
     inScratch(async (folder) => {
       const policyFile = join(folder, "policy.yml");
       writeFileSync(policyFile, policy);
+      await runProgram(process.execPath, [pathOf("scripts/build.ts")]);
       return [await start(), ...(await longRun(policyFile)), ...(await manyRuns(policyFile))];
     }),
 };
 
 const pathOf = (file: string) => fileURLToPath(new URL(`../../${file}`, import.meta.url));
+/** The program of the npm package. */
+const built = pathOf("dist/src/main.js");
 
 async function start(): Promise<Figure> {
-  await runProgram(process.execPath, [pathOf("scripts/build.ts")]);
   const forge = await startForge({ script: () => ({ hang: true }) });
   const started = async (program: string) => {
     let app: Replica | undefined;
@@ -53,7 +55,7 @@ async function start(): Promise<Figure> {
     return took;
   };
   try {
-    const [built, source] = [pathOf("dist/src/main.js"), pathOf("src/main.ts")];
+    const source = pathOf("src/main.ts");
     for (const program of [built, source]) await started(program);
     const found = await interleaved(15, {
       ours: () => started(built),
@@ -196,7 +198,7 @@ async function runToEnd({
     },
   });
   try {
-    app = processOf((await forge.startProcess()).pid ?? 0, forge.databasePath);
+    app = processOf((await forge.startProcess({}, built)).pid ?? 0, forge.databasePath);
     for (let index = 0; index < runs; index += 1) {
       const issue = forge.github.as("visitor").openIssue({ title: `Run ${index}`, body: "Read." });
       forge.github.as("maintainer").comment(issue.number, "/run reader");

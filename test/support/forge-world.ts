@@ -110,8 +110,8 @@ export async function startForge(options: ForgeOptions) {
   }
 
   /** Starts the app in its own process, which can be killed, and waits until it is ready or has exited. */
-  async function startProcess(more: Record<string, string> = {}): Promise<ChildProcess> {
-    child = spawnApp(more);
+  async function startProcess(more: Record<string, string> = {}, program = appProgram): Promise<ChildProcess> {
+    child = spawnApp(more, program);
     await untilReady(child, port);
     return child;
   }
