@@ -237,7 +237,7 @@ function withPlainErrors(message: ModelMessage): ModelMessage {
   return { ...message, content };
 }
 
-/** Replaces attached files by their names. */
+/** Replaces attached files with their names. */
 function nameFiles(message: ModelMessage): ModelMessage {
   if (message.role !== "user" || typeof message.content === "string") return message;
   if (!message.content.some((part) => part.type === "file" && !isUrl(part.data))) return message;

@@ -20,7 +20,7 @@ export function isTerminal(stream: object): boolean {
 
 /**
  * Replaces every character that a terminal would interpret or hide, such as controls, escapes, bidirectional and invisible
- * characters, by `⟨U+001B⟩`. Keeps line feeds and tabs.
+ * characters, with `⟨U+001B⟩`. Keeps line feeds and tabs.
  */
 export function visible(text: string): string {
   const lines = text

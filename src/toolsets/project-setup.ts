@@ -60,7 +60,7 @@ async function isShared({ spec, workspace, sandbox }: ToolServices): Promise<boo
   if (sandbox.isOnDefaultBranch !== true || workspace !== sandbox || spec.origin.repositoryId === undefined)
     return false;
   if (await changesDependencies(workspace)) return false;
-  // A merge can replace a folder by a link, and then the base's files below it cannot be read.
+  // A merge can replace a folder with a link, and then the base's files below it cannot be read.
   const versions = (await workspace.changes()).length === 0 ? [] : await sandbox.changedFiles();
   return versions.every(({ before, after }) => !before?.isLink && !after?.isLink);
 }

@@ -633,7 +633,7 @@ describe("a run that cannot start is refused at once:", () => {
     await runs.startRun({ origin, worker: "fixer", text: "one" });
 
     await expect(runs.startRun({ origin, worker: "fixer", text: "two" })).rejects.toThrow(
-      "@ada has started 1 runs in the last hour, which is the limit",
+      "@ada has started 1 run in the last hour, which is the limit",
     );
     await runs.startRun({ origin: { ...origin, requestedBy: "mia" }, worker: "fixer", text: "three" });
   });

@@ -10,6 +10,7 @@ import { readSettings } from "#runtime/run-environment.ts";
 import type { Runs } from "#runtime/runs.ts";
 import type { RunsOptions } from "#runtime/runs-options.ts";
 import { type NewEvent, readable } from "#runtime/store/store.ts";
+import { pluralize } from "#text/pluralize.ts";
 import { cleanText } from "#text/untrusted.ts";
 import { admitWorker } from "./admit-worker.ts";
 import { composeBriefing, maxTitleLength, readBriefedIssue } from "./briefing.ts";
@@ -119,8 +120,9 @@ export class RunStarter {
     ]);
     const exceeded =
       ofPerson >= runsPerHour.person
-        ? `@${requestedBy} has started ${ofPerson} runs`
-        : ofRepository >= runsPerHour.repository && `${ofRepository} runs were started in ${owner}/${repo}`;
+        ? `@${requestedBy} has started ${pluralize(ofPerson, "run")}`
+        : ofRepository >= runsPerHour.repository &&
+          `${pluralize(ofRepository, "run was", "runs were")} started in ${owner}/${repo}`;
     if (exceeded) throw new UserError(`${exceeded} in the last hour, which is the limit. Try again later.`);
   }
 }

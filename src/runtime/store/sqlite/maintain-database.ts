@@ -26,7 +26,7 @@ export async function backUpDatabase(path: string, file: string): Promise<void> 
 }
 
 /**
- * Replaces a database by a backup. Returns the new name of the replaced database; undefined if there was none. Throws a
+ * Replaces a database with a backup. Returns the new name of the replaced database; undefined if there was none. Throws a
  * UserError, and changes nothing, while a process uses the database or if the backup is corrupt.
  */
 export async function restoreDatabase(file: string, path: string): Promise<string | undefined> {
