@@ -4,7 +4,7 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 /** Long files first, so that no worker is alone with one at the end; and while the workers are small: a process that has
  * grown takes ten times as long to start another. */
 const longFirst = [
-  ...["/system/replicas", "/system/crash", "/system/", "/e2e/pull-request-conversation", "/runtime/runs", "/eval/eval"],
+  ...["/system/replicas", "/system/crash", "/system/", "/e2e/pull-request-conversation", "/runtime/runs"],
   ...["/bot/deliveries/handle-comment", "/e2e/", "/terminal/golem", "/terminal/examples", "/executors/", "/bot/"],
   ...["/toolsets/", "/playground/", "/web/", "/sandbox/", "/runtime/"],
 ];
