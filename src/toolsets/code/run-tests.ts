@@ -25,6 +25,7 @@ import {
   packageManifests,
   type TestReport,
   type TestRunner,
+  updatesSnapshots,
   withProjectPython,
 } from "./test-runner.ts";
 import { isForeignFrame, summarizeTests, TestSummary } from "./test-summary.ts";
@@ -116,9 +117,6 @@ async function pathsFromRoot(workspace: Workspace, folder: string, output: strin
   }
   return (text) => text.replace(mentionedFile, (path) => fromRoot.get(path) ?? path);
 }
-
-/** The options of jest, vitest, ava, go's golden files and pytest's plugins that ask for new snapshots. */
-const updatesSnapshots = /^--?(?:u|update[\w-]*|snapshot-update)(?:=.*)?$/;
 
 /** The folders with a manifest that a suggestion names. */
 const maxSuggestedFolders = 12;

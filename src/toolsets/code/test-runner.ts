@@ -155,12 +155,19 @@ const tapRunners = [
 const isCheck =
   /^(?:(?:npm|pnpm|yarn)(?: run)? [\w:.-]*(?:lint|format|prettier|style|check|types)[\w:.-]*|(?:npx )?(?:eslint|oxlint|stylelint|prettier|biome|standard|xo|tsc --noEmit)(?: [^|;]*)?)$/;
 
-/** Returns the words of a script's last command if only checks such as linters run before it, and no shell is needed. */
+/** The options of jest, vitest, ava, go's golden files and pytest's plugins that ask for new snapshots. */
+export const updatesSnapshots = /^--?(?:u|update[\w-]*|snapshot-update)(?:=.*)?$/;
+
+/**
+ * Returns the words of a script's last command if it has to be started without the script, which is possible where it needs
+ * no shell: after checks such as linters alone, or if the script itself asks for new snapshots, so that no test would fail.
+ */
 function wordsAfterChecks(script: string): string[] {
   const commands = script.split("&&").map((command) => command.trim());
   const last = commands.pop() ?? "";
-  const areChecks = commands.length > 0 && commands.every((command) => isCheck.test(command));
-  return areChecks && /^[\w\s@./:=,+-]+$/.test(last) ? last.split(/\s+/) : [];
+  const words = /^[\w\s@./:=,+-]+$/.test(last) ? last.split(/\s+/) : [];
+  const hasReason = commands.length > 0 || words.some((word) => updatesSnapshots.test(word));
+  return hasReason && commands.every((command) => isCheck.test(command)) ? words : [];
 }
 
 /** Returns the runners whose settings a folder has. Those of vitest may be in the settings of Vite. */
@@ -225,7 +232,7 @@ function nodeRunner(
     const at = words.indexOf(name);
     const isRunner = at === 0 || (at > 0 && scripts[name] === undefined);
     if (!isRunner || !words.slice(0, at).every((word) => /^(npx|pnpm|yarn|exec)$/.test(word))) return undefined;
-    const own = words.slice(at);
+    const own = words.slice(at).filter((word) => !updatesSnapshots.test(word));
     return ["npx", "--no-install", ...own, ...options.filter((option) => !own.includes(option))];
   }
 
