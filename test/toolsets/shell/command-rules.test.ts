@@ -118,6 +118,12 @@ describe("a command line is allowed only when every command in it is", () => {
     'ls "${x[$(cat y)]}"',
     "echo ${x@P}",
     "ls [[ a ]] b",
+    "ls src:/etc",
+    "ls src,/etc",
+    "< $x",
+    "ls > out$x",
+    "ls $'a'",
+    "x=.; x+=.; ls $x",
     "ls <&-cat",
     "!!",
     "!ls",
@@ -422,6 +428,21 @@ test("a script that the parser would not finish asks", async () => {
 
   expect(reviews.map(({ decision }) => decision)).toEqual(["ask", "ask", "ask"]);
   expect(await reviewCommand("ls", { ...policy, reading: "preApproved" })).toMatchObject({ decision: "preApproved" });
+});
+
+test.each([
+  ["/usr/bin/git push", "blocked"],
+  ['g"i"t pu\\sh; echo $[1]', "blocked"],
+  ["git --force push; echo $[1]", "blocked"],
+  ["./cat x", "ask"],
+  ["cat x", "preApproved"],
+])("%j is %s, whatever rule comes first", (line, decision) => {
+  const restricting: CommandRule[] = [
+    { pattern: "git", approval: "ask" },
+    { pattern: "git push", approval: "blocked" },
+  ];
+
+  expect(judgeCommand(line, { rules: restricting, reading: "preApproved", otherwise: "ask" }).decision).toBe(decision);
 });
 
 test.each([
