@@ -35,7 +35,7 @@ test.each([60, 100])("a terminal of %i columns shows what the documentation show
   const screen = terminalScreen(run.text(), columns)
     .replace(/(main at\s+)[0-9a-f]{7}/, "$11a2b3c4")
     .replace(/[\d,]+ tokens/, "12,345 tokens")
-    .replace(/Applied to \S+/, "Applied to ~/paginate.");
+    .replace(/Applied to\s+\S+/, "Applied to ~/paginate.");
   await expect(screen).toMatchFileSnapshot(`../../docs/images/terminal-${columns}.ansi`);
 });
 
