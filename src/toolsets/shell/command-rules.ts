@@ -21,6 +21,7 @@ const severity: ApprovalDecisionType[] = ["preApproved", "ask", "blocked"];
 /** Variables that make a program run another program, load code or read different settings. */
 const steering = new RegExp(
   [
+    "^(RANDOM|SRANDOM|SECONDS|OPTIND|LINENO|EPOCHSECONDS|OLDPWD|PWD|BASHPID|PPID|E?UID)$",
     "^(LD_|DYLD_|PATH$|IFS$|ENV$|BASH_|SHELLOPTS$|PS[0-4]$|PROMPT_COMMAND$|NODE_|PYTHON|PERL|RUBY|GIT_|JAVA_|LESS|MAN|AWK|GLOB)",
     "^(CARGO_|RUST|GO[A-Z]+$|NPM_|npm_|YARN_|PNPM_|PIP_|UV_|BUNDLE_|GEM_|XDG_|HOME$|TERM|CC$|CXX$|LD$|AR$|SSH_|FPATH$|CDPATH$|HIST)",
     "(PAGER|EDITOR|VISUAL|BROWSER|SHELL|COMMAND|CMD|OPTIONS|OPTS|FLAGS|PRELOAD|PATH|RC|INIT|STARTUP|HOOK|PROXY|proxy|WRAPPER|CONFIG|ARGV0)$",
@@ -101,7 +102,7 @@ function excessOf(command: SimpleCommand, coveredWords: number): string | undefi
 
 /** True for a path outside the repository, including one given as an option's value. */
 function isOutside(text: string): boolean {
-  const attached = /^-[A-Za-z](\/[^\s/].*)$/.exec(text)?.[1];
+  const attached = /^-\w*?(\/[^\s/].*|\.\.(?:\/.*)?)$/s.exec(text)?.[1];
   return [text, attached ?? "", ...text.split(/[=:,@]/).slice(1)].some(
     (part) => !part.startsWith("//") && leavesTree(part),
   );
@@ -276,7 +277,15 @@ function wrapped(command: SimpleCommand, args: readonly CommandWord[], { valued,
     else if (left > 0) left -= 1;
     else {
       const inner = { ...command, words: args.slice(at), assigned };
-      return programName(command) === "xargs" ? fed(inner, replacedBy(args.slice(0, at))) : [inner];
+      if (programName(command) !== "xargs") return [inner];
+      const options = args.slice(0, at);
+      const has = (option: RegExp) => options.some(({ text }) => option.test(text));
+      // Names with spaces or line breaks are split, unless they end in NUL.
+      const endInNul = has(/^(-[rtxp]*0|--null$)/) && command.source?.words.some((word) => word.text === "-print0");
+      return fed(inner, replacedBy(options), {
+        isSplit: !endInNul,
+        isFromFile: has(/^(-[0rtxp]*a|--arg-file)/),
+      });
     }
   }
   return [];
@@ -286,17 +295,28 @@ function wrapped(command: SimpleCommand, args: readonly CommandWord[], { valued,
  * Adds the words that a command reads from its input, at the end or in place of `placeholder`. With a placeholder, the
  * command is also judged as it is written.
  */
-function fed(command: SimpleCommand, placeholder: string | undefined): SimpleCommand[] {
+function fed(
+  command: SimpleCommand,
+  placeholder: string | undefined,
+  { isSplit = false, isFromFile = false } = {},
+): SimpleCommand[] {
   const { words, source } = command;
-  const unknown = source === undefined || !listsPaths(source);
-  // find prefixes each name with its starting folder, so the name cannot be an option.
-  const mayBeOption = unknown || programName(source) !== "find";
+  const unknown = isFromFile || source === undefined || !listsPaths(source);
+  // find prefixes each name with its starting folder, so the name cannot be an option unless it is split at spaces.
+  const mayBeOption = unknown || isSplit || programName(source) !== "find";
   if (placeholder === undefined) {
     return [{ ...command, words: [...words, { text: "", fixed: false, unknown, mayBeOption, mayBeSeveral: true }] }];
   }
   const filled = words.map((word) => {
     const at = word.text.indexOf(placeholder);
-    return at === -1 ? word : { ...word, fixed: false, unknown, mayBeOption: mayBeOption && at === 0 };
+    return at === -1
+      ? word
+      : {
+          ...word,
+          fixed: false,
+          unknown,
+          mayBeOption: at === 0 ? mayBeOption : word.mayBeOption || word.text.startsWith("-"),
+        };
   });
   return [command, { ...command, words: filled }];
 }

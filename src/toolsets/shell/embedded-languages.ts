@@ -35,7 +35,7 @@ export function findSedEffect(args: readonly CommandWord[]): ProgramEffect | und
   return unsafe && { reason: "its sed script can run programs or write files", word: unsafe };
 }
 
-const address = String.raw`(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n]|\\.)*/[IM]*|\\,(?:[^,\\\n]|\\.)*,[IM]*|[+~]\d+)`;
+const address = String.raw`(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n[]|\\.|\[\^?[^\]/\\\n][^\]/\\\n]*\])*/[IM]*|\\,(?:[^,\\\n[]|\\.)*,[IM]*|[+~]\d+)`;
 const prefix = new RegExp(String.raw`[\s;]*(?:${address}(?:\s*,\s*${address})?)?\s*!?\s*`, "y");
 /** Commands that only affect the input: not e, w, W, r, R, F, v. */
 const oneLetter = /[{}=dDgGhHnNpPxz]|[lqQ]\s*\d*|[btT:][ \t]*[\w.-]*/y;
@@ -78,8 +78,11 @@ function endOfSubstitution(script: string, start: number): number {
     while (at < script.length && (script[at] !== delimiter || (isInBrackets && part === 0))) {
       if (script[at] === "\\") at += 1;
       // Implementations disagree on whether a delimiter in brackets ends the pattern.
-      else if (part === 0 && script[at] === "[") isInBrackets = true;
-      else if (script[at] === "]") isInBrackets = false;
+      else if (part === 0 && script[at] === "[") {
+        // A bracket at the start of a list is part of it, but not for every implementation.
+        if (/^\^?\]/.test(script.slice(at + 1, at + 3))) return -1;
+        isInBrackets = true;
+      } else if (script[at] === "]") isInBrackets = false;
       if (isInBrackets && script[at] === delimiter) return -1;
       at += 1;
     }
@@ -154,6 +157,8 @@ function slashAfter(code: string): "pattern" | "division" | "unclear" {
   const before = code.slice(-200).replace(/[ \t\r]+$/, "");
   if (/(^|[(,{};!~&|\n=?:<>*%^])$/.test(before) || before === "") return "pattern";
   if (/(^|[^\w$])(print|printf|return|in|else|do|case|delete|exit|getline)$/.test(before)) return "unclear";
+  // Behind `if (…)` begins a pattern.
+  if (before.endsWith(")") && /\b(if|while|for|switch)\b/.test(code)) return "unclear";
   return /[\w)\]"]$/.test(before) ? "division" : "unclear";
 }
 
@@ -162,7 +167,8 @@ function endOfLiteral(text: string, start: number): number | undefined {
     if (text[at] === "\\") at += 1;
     else if (text[at] === "[" && text[start] === "/") {
       // Some awk implementations end the pattern at a slash in brackets, others do not.
-      const close = text.indexOf("]", at + 2);
+      const close = text.indexOf("]", at + (text[at + 1] === "^" ? 3 : 2));
+      if (text.slice(at, close).includes("\\")) return undefined;
       if (close === -1 || text.slice(at, close).includes("/")) return undefined;
       at = close;
     } else if (text[at] === text[start]) return at;

@@ -55,6 +55,18 @@ const unreadable: { reason: string; found(script: string): boolean }[] = [
     reason: "it has backquotes with backslashes",
     found: (script) => script.includes("`") && /\\[`$\\]|\$`/.test(script),
   },
+  // The parser ends `$(…)` at a parenthesis in a comment.
+  {
+    reason: "it has a comment in a substitution",
+    found: (script) => {
+      const start = script.indexOf("$(");
+      const lines = start === -1 ? [] : script.slice(start).split("\n");
+      return lines.some((line) => {
+        const comment = line.search(/(?:^|[\s;&|()])#/);
+        return comment !== -1 && /[()'"`\\]/.test(line.slice(comment + 1));
+      });
+    },
+  },
   { reason: "it ends in a backslash", found: (script) => script.endsWith("\\") },
   // The parser starts a new command at these anywhere, as in `ls [[ x ]]`.
   { reason: "it has brackets that begin no command", found: (script) => has(script, /\[\[(?=\s)/g, "elsewhere") },
@@ -87,7 +99,7 @@ class ScriptInspector {
     this.#words = new WordInspector({
       known,
       onScript: ({ statements }) => {
-        const printing = this.#statements(statements, false);
+        const printing = this.#scoped(() => this.#statements(statements, false));
         return printing !== undefined && listsPaths(printing);
       },
     });
@@ -99,15 +111,29 @@ class ScriptInspector {
     return { commands: this.#commands, values, dollarsBeforeQuotes };
   }
 
+  /** Inspects a part of the script that may not run, or not in this shell: the variables it sets do not count afterwards. */
+  #scoped<T>(inspect: () => T): T {
+    const { set } = this.#words;
+    const result = inspect();
+    this.#words.set = set;
+    return result;
+  }
+
   /** Returns the last command of a single pipeline. */
   #statements(statements: readonly StatementNode[], hasInput: boolean): SimpleCommand | undefined {
     let last: SimpleCommand | undefined;
-    for (const { pipelines, deferredError } of statements) {
+    for (const { pipelines, deferredError, background } of statements) {
       if (deferredError) throw new NotInspectable("it is not valid bash");
-      for (const { commands } of pipelines) {
+      const { set } = this.#words;
+      for (const [position, { commands }] of pipelines.entries()) {
         last = undefined;
-        for (const [index, command] of commands.entries()) last = this.#command(command, hasInput || index > 0, last);
+        for (const [index, command] of commands.entries()) {
+          const source: SimpleCommand | undefined = last;
+          const inspect = (): SimpleCommand | undefined => this.#command(command, hasInput || index > 0, source);
+          last = commands.length > 1 || position > 0 ? this.#scoped(inspect) : inspect();
+        }
       }
+      if (background) this.#words.set = set;
     }
     return statements.length === 1 && statements[0]?.pipelines.length === 1 ? last : undefined;
   }
@@ -120,28 +146,34 @@ class ScriptInspector {
     const isFed = hasInput || own.hasInput;
     switch (node.type) {
       case "If":
-        for (const { condition, body } of node.clauses) this.#statements([...condition, ...body], isFed);
-        this.#statements(node.elseBody ?? [], isFed);
+        for (const { condition, body } of node.clauses)
+          this.#scoped(() => this.#statements([...condition, ...body], isFed));
+        this.#scoped(() => this.#statements(node.elseBody ?? [], isFed));
         break;
       case "For": {
         const values = (node.words ?? []).map((word) => this.#words.inspect(word));
         this.#words.addValues(node.variable, node.words ? values : undefined);
         own.assigned.push({ name: node.variable, value: undefined, isExported: false });
-        this.#statements(node.body, isFed);
+        this.#scoped(() => {
+          if (node.words) this.#setVariable(node.variable);
+          this.#statements(node.body, isFed);
+        });
         break;
       }
       case "While":
       case "Until":
-        this.#statements([...node.condition, ...node.body], isFed);
+        this.#scoped(() => this.#statements([...node.condition, ...node.body], isFed));
         break;
       case "Case":
         this.#words.inspect(node.word);
         for (const { patterns, body } of node.items) {
           for (const pattern of patterns) this.#words.inspect(pattern);
-          this.#statements(body, isFed);
+          this.#scoped(() => this.#statements(body, isFed));
         }
         break;
       case "Subshell":
+        this.#scoped(() => this.#statements(node.body, isFed));
+        break;
       case "Group":
         this.#statements(node.body, isFed);
         break;
@@ -149,7 +181,10 @@ class ScriptInspector {
         this.#words.condition(node.expression);
         break;
       case "FunctionDef":
-        this.#command(node.body, true);
+        this.#scoped(() => {
+          this.#words.set = new Set();
+          this.#command(node.body, true);
+        });
         break;
       case "CStyleFor":
       case "ArithmeticCommand":
@@ -159,6 +194,10 @@ class ScriptInspector {
     }
     if (own.writes || own.reads.length > 0 || own.assigned.length > 0) this.#commands.push(own);
     return undefined;
+  }
+
+  #setVariable(name: string): void {
+    this.#words.set = new Set([...this.#words.set, name]);
   }
 
   #simple(
@@ -180,8 +219,11 @@ class ScriptInspector {
         isExported: name !== null,
       });
     }
+    if (!name) for (const { name: variable } of assignments) this.#setVariable(variable);
     if (name) command.words = [name, ...args].map((word) => this.#words.inspect(word));
     for (const redirection of redirections) this.#redirection(redirection, command);
+    // Its input is no longer the output of the preceding command.
+    if (redirections.some(({ operator }) => operator.startsWith("<"))) delete command.source;
 
     const [program] = command.words;
     const isEmpty = !program && command.assigned.length === 0 && redirections.length === 0;
@@ -209,8 +251,11 @@ class ScriptInspector {
       }
     }
     const setsNames = ["read", "mapfile", "readarray", "getopts", "unset", "let", "wait"].includes(name);
-    const setsName = name === "printf" && args[0]?.text.startsWith("-v");
-    const testsName = ["test", "["].includes(name) && args.some(({ text }) => text === "-v" || text === "-R");
+    const setsName =
+      name === "printf" && args[0] !== undefined && (args[0].mayBeOption || args[0].text.startsWith("-v"));
+    const testsName =
+      ["test", "["].includes(name) &&
+      args.some(({ text, mayBeOption }) => mayBeOption || text === "-v" || text === "-R");
     if (!setsNames && !setsName && !testsName) return;
     if (name === "let") throw new NotInspectable("it has arithmetic");
     for (const { text: word, fixed } of args) {

@@ -22,6 +22,8 @@ interface WordInspectorOptions {
 /** Reads the words of a script and collects the variables it assigns. */
 export class WordInspector {
   readonly values: VariableValues = new Map();
+  /** The variables that are certainly set before the word that is inspected next. */
+  set: ReadonlySet<string> = new Set();
   /** The number of quotes after a dollar sign that end a string or are inside one, and so do not start a `$'…'` quote. */
   dollarsBeforeQuotes = 0;
   readonly #known: VariableValues;
@@ -41,6 +43,14 @@ export class WordInspector {
   inspect(word: WordNode, { quoted = false } = {}): CommandWord {
     const found: CommandWord = { text: "", fixed: true, mayBeOption: false, mayBeSeveral: false, unknown: false };
     for (const part of word.parts) this.#part(part, found, quoted);
+    // A variable that is not set yet and a substitution may be empty: `$a-delete; a=x`.
+    const [, before = "", behind = ""] = /^((?:\$[A-Za-z_]\w*|\$\(…\))+)([-/~.].*)$/s.exec(found.text) ?? [];
+    if (!found.fixed && behind !== "" && !before.split("$").some((name) => this.set.has(name))) {
+      if (behind.startsWith("-")) found.mayBeOption = true;
+      if (leavesTree(behind)) found.unknown = true;
+    }
+    // `-d{elete,x}`, `-$a`: the letters behind the dash are not known.
+    if (!found.fixed && found.text.startsWith("-")) found.mayBeOption = true;
     return found;
   }
 
@@ -80,6 +90,9 @@ export class WordInspector {
         break;
       case "BraceExpansion":
         for (const item of part.items) if (item.type === "Word") this.#braceItem(item.word, word);
+        // An empty item leaves what follows: `{,x}/etc`.
+        if (word.text === "" && part.items.some((item) => item.type === "Word" && item.word.parts.length === 0))
+          word.unknown = true;
         expand(word, "{…}", { quoted: word.text !== "", unknown: false });
         word.mayBeSeveral = true;
         break;
@@ -114,9 +127,11 @@ export class WordInspector {
     if (operation) this.#operation(operation);
     if (!quoted || /@/.test(parameter)) word.mayBeSeveral = true;
     const values = operation ? undefined : this.#known.get(parameter);
-    const isNumber = /^[?$!#]$/.test(parameter) || operation?.type === "Length";
-    if (isNumber || values?.every(isOrdinary)) expand(word, `$${parameter}`, { quoted: true, unknown: false });
-    else expand(word, `$${parameter}`, { quoted, unknown: true });
+    const isNumber = /^[?$#]$/.test(parameter) || operation?.type === "Length";
+    const maySplit = !quoted && values?.some(({ fixed }) => !fixed);
+    if (isNumber || (values?.every(isOrdinary) && !maySplit))
+      expand(word, `$${parameter}`, { quoted: true, unknown: false });
+    else expand(word, `$${parameter}`, { quoted, unknown: !values?.every(isOrdinary) });
   }
 
   #operation(operation: Operation): void {

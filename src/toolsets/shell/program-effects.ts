@@ -83,9 +83,11 @@ export function onlyReads(command: SimpleCommand): boolean {
   if (name === "git") return readsGit(args, command);
   if (name === "set") return args.every(({ text, fixed }) => fixed && /^([-+][eux]*o?|pipefail)$/.test(text));
   if (!readingPrograms.has(name) || effectOf(command)) return false;
+  // Without a folder, it goes to the home folder or the one before.
+  if (name === "cd" && !args.some(({ text }) => !text.startsWith("-"))) return false;
   const changesFile = {
     sed: { short: "i", long: ["in-place"], valued: "ef" },
-    yq: { short: "i", long: ["inplace"] },
+    yq: { short: "i", long: ["inplace", "in-place"] },
   };
   const options = name === "sed" || name === "yq" ? changesFile[name] : undefined;
   return !options || !riskyWord(args, options);
@@ -96,7 +98,7 @@ export function pathWords(command: SimpleCommand): CommandWord[] {
   const name = programName(command);
   const args = command.words.slice(1);
   if (pathlessPrograms.has(name)) return command.reads;
-  const skipped = expressionPrograms.has(name) ? expressionsOf(args) : [];
+  const skipped = expressionPrograms.has(name) ? expressionsOf(name, args) : [];
   const takesSeparator = separatingPrograms.has(name);
   const named = args.filter(
     (word, at) => !skipped.includes(word) && !(takesSeparator && isSeparator(word, args[at - 1])),
@@ -149,14 +151,20 @@ function filters({ source, words }: SimpleCommand): boolean {
 }
 
 /** Returns the patterns and scripts among the arguments: those after `-e`, or else the first operand. */
-function expressionsOf(args: readonly CommandWord[]): CommandWord[] {
+function expressionsOf(name: string, args: readonly CommandWord[]): CommandWord[] {
   const before = (at: number) => args[at - 1]?.text ?? "";
-  const given = args.filter((_, at) => /^-\w*e$|^--(expression|regexp)$/.test(before(at)));
-  if (given.length > 0) return given;
+  const end = args.findIndex(({ text }) => text === "--");
+  const options = end === -1 ? args : args.slice(0, end + 1);
+  // jq's -e has no value.
+  const option = name === "jq" || name === "yq" ? /^$/ : /^-\w*e|^--(exp|reg)/;
+  const given = options.filter((_, at) => option.test(before(at)) && /e$|^--(exp|reg)\w*$/.test(before(at)));
+  if (options.some(({ text }) => option.test(text))) return given;
   if (args.some(({ text }) => /^(-\w*f|--file|--from-file)/.test(text))) return [];
   return args
     .filter(
-      ({ text }, at) => !text.startsWith("-") && !/^-([ABCmFvtgTL]|-arg|-argjson|-include|-exclude)$/.test(before(at)),
+      ({ text }, at) =>
+        (!text.startsWith("-") || (end !== -1 && at > end)) &&
+        !/^-([ABCmFvtgTL]|-arg|-argjson|-include|-exclude)$/.test(before(at)),
     )
     .slice(0, 1);
 }
@@ -211,9 +219,10 @@ interface RiskyOptions {
 
 /** Returns the first word that is one of these options, or may expand to one. */
 function riskyWord(args: readonly CommandWord[], { short = "", long = [], valued = "" }: RiskyOptions) {
-  for (const word of args) {
+  for (const [at, word] of args.entries()) {
     const { text, fixed, mayBeOption } = word;
-    if (fixed && text === "--") return undefined;
+    // Behind an option, it may be that option's value.
+    if (fixed && text === "--" && !args[at - 1]?.text.startsWith("-")) return undefined;
     if (mayBeOption) return word;
     if (text.startsWith("--")) {
       const [name = ""] = text.slice(2).split("=");
@@ -369,7 +378,10 @@ const findCompilerEffect: FindEffect = (args) =>
 
 const findDateEffect: FindEffect = (args) => {
   const isValue = (at: number) => /^(-[dfr]|--(date|file|reference))$/.test(args[at - 1]?.text ?? "");
-  const set = args.find(({ text }, at) => /^-[Ruh]*s|^--s/.test(text) || (/^\d+(\.\d+)?$/.test(text) && !isValue(at)));
+  const set = args.find(
+    ({ text, mayBeOption }, at) =>
+      mayBeOption || /^-[Ruh]*s|^--s/.test(text) || (/^\d+(\.\d+)?$/.test(text) && !isValue(at)),
+  );
   return set && { reason: "it sets the clock", word: set };
 };
 
@@ -406,7 +418,7 @@ const specialEffects = new Map<string, FindEffect>(
     shuf: without("shuf", { short: "o", long: ["output", "random-source"], valued: "in" }),
     uniq: oneOperand("uniq", "fsw"),
     xxd: oneOperand("xxd", "cglonsR"),
-    tree: without("tree", { short: "oR", long: ["output"], valued: "PILH" }),
+    tree: without("tree", { short: "oR", long: ["output"] }),
     install: without("install", { short: "s", long: ["strip", "strip-program"] }),
     sed: findSedEffect,
     gsed: findSedEffect,
@@ -433,5 +445,6 @@ const specialEffects = new Map<string, FindEffect>(
     cloc: without("cloc", { long: ["extract-with", "config"] }),
     yq: without("yq", { short: "s", long: ["split-exp"] }),
     date: findDateEffect,
+    file: without("file", { short: "C", long: ["compile"], valued: "eFfmP" }),
   }),
 );

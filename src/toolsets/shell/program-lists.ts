@@ -161,7 +161,7 @@ const wrapper = (valued: RegExp, flags: RegExp = none, operands = 0): Wrapper =>
 
 /** Programs that start the program named in their arguments, which is judged in turn. */
 export const wrappers: ReadonlyMap<string, Wrapper> = new Map<string, Wrapper>([
-  ["env", wrapper(/^(u|C|S|a|unset|chdir|split-string|argv0)$/, /^(i|0|v|ignore-environment|null|debug)$/)],
+  ["env", wrapper(/^(u|C|a|unset|chdir|argv0)$/, /^(i|0|v|ignore-environment|null|debug)$/)],
   ["command", wrapper(none, /^[vVp]$/)],
   ["builtin", wrapper(none)],
   ["exec", wrapper(/^a$/, /^[cl]$/)],
