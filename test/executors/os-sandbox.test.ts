@@ -539,6 +539,12 @@ describe.skipIf(!availability.available)("reading the changes of the OS sandbox"
         "b.txt": "b\n",
         link: { link: "a.txt" },
         module: { submodule: "a".repeat(40) },
+        // A folder that git would take for a repository, with a program in its settings.
+        "bare/HEAD": "ref: refs/heads/main\n",
+        "bare/objects/x": "",
+        "bare/refs/x": "",
+        "bare/config":
+          '[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = ..\n\tfsmonitor = "touch /workspace/ran; false"\n',
       },
     });
     const source = { tenant: "1/1", url: repository.url, token: async () => undefined };
@@ -557,7 +563,7 @@ describe.skipIf(!availability.available)("reading the changes of the OS sandbox"
 
     const { stdout, stderr, changes } = await exec(
       sandbox,
-      "git status --short --branch; git log --format='%H %s'; git diff | tail -2; git fsck --strict; git stash create | wc -c; git rev-parse origin/main; cd b; git rev-parse --show-toplevel; echo x > ../.git/hooks",
+      "git -C bare status 2>/dev/null; ls ran 2>/dev/null; git status --short --branch; git log --format='%H %s'; git diff | tail -2; git fsck --strict; git stash create | wc -c; git rev-parse origin/main; cd b; git rev-parse --show-toplevel; echo x > ../.git/hooks",
       session,
     );
     const after = await exec(sandbox, "git add -A; git status --short; cat .git/hooks link", session);

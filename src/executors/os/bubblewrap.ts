@@ -116,6 +116,10 @@ function standardEnvironment({ path }: GuestSystem): Record<string, string> {
     CI: "true",
     NO_COLOR: "1",
     PYTHONDONTWRITEBYTECODE: "1",
+    // A folder of the repository that looks like a bare repository could make git run the programs of its settings.
+    GIT_CONFIG_COUNT: "1",
+    GIT_CONFIG_KEY_0: "safe.bareRepository",
+    GIT_CONFIG_VALUE_0: "explicit",
     POETRY_VIRTUALENVS_IN_PROJECT: "1",
     COREPACK_ENABLE_PROJECT_SPEC: "0",
     COREPACK_ENABLE_STRICT: "0",
