@@ -209,7 +209,9 @@ async function showEntries(services: Services, c: Context): Promise<Response> {
 
 async function viewRun(services: Services, c: Context): Promise<FoundRun & { runId: string }> {
   const runId = c.req.param("runId") ?? "";
-  if (!services.viewLimit.allows(runId)) {
+  // Anonymous visitors of a run share a limit, which does not count for people who have signed in.
+  const session = services.sessions?.current(c);
+  if (!services.viewLimit.allows(session ? `${runId} ${session.login}` : runId)) {
     throw new PageError(429, "Too many people are opening this run. Try again in a minute.");
   }
   return { runId, ...(await findRun(services, c, runId)) };
@@ -218,6 +220,9 @@ async function viewRun(services: Services, c: Context): Promise<FoundRun & { run
 async function showEvents(services: Services, c: Context<PageEnv>): Promise<Response> {
   const { streams, views, now } = services;
   const rootId = c.req.param("runId") ?? "";
+  if (!services.viewLimit.allows(`events of ${rootId}`)) {
+    throw new PageError(429, "Too many people are watching. The page will try again automatically.");
+  }
   const streamsOfRun = [...streams.values()].filter(({ runId }) => runId === rootId).length;
   if (streams.size >= maxStreams.total || streamsOfRun >= maxStreams.perRun) {
     throw new PageError(429, "Too many people are watching. The page will try again automatically.");

@@ -125,6 +125,7 @@ export async function mayRead(
   session: Session,
 ): Promise<boolean> {
   if (github.repositories && !isListedRepository(github.repositories, repository.owner, repository.repo)) return false;
+  if (!(await access.isPrivate(repository))) return true;
   const permission = await access.permissionOf(repository, session);
   if (permission === "unknown") {
     throw new PageError(503, "GitHub did not answer, so your access could not be checked. Try again in a moment.", {
@@ -132,7 +133,7 @@ export async function mayRead(
       text: "Try again",
     });
   }
-  return permission !== "none" || !(await access.isPrivate(repository));
+  return permission !== "none";
 }
 
 function matches(run: ListedRun, { state, worker, repository, person, text }: Filters): boolean {

@@ -265,7 +265,8 @@ test("golem doctor names what the workflow and the settings of the repository la
 });
 
 test("golem add shows what a worker may do, asks, and copies it", async () => {
-  const front = "toolsets:\n  filesystem: {}\nsandbox:\n  zones: [{ name: docs, approval: { write: preApproved } }]\n";
+  const front =
+    "toolsets:\n  filesystem: {}\n  shell: { default: { approval: preApproved } }\nsandbox:\n  zones: [{ name: docs, approval: { write: preApproved } }]\n";
   const github = await PlaygroundWorld.start();
   onTestFinished(() => github.close());
   await commitTo(github.github, "main", worker("scribe", front));
@@ -274,8 +275,10 @@ test("golem add shows what a worker may do, asks, and copies it", async () => {
 
   const refused = world.give(["add", `${shop.owner}/shop/scribe`], { change });
   await refused.sees("Write .github/workers/scribe.worker? [y/N]");
-  expect(refused.text()).toContain("toolsets     filesystem\n");
+  expect(refused.text()).toContain("toolsets     filesystem, shell\n");
   expect(refused.text()).toContain("does not ask to write docs\n");
+  expect(refused.text()).toContain("pre-approves shell.default.approval\n");
+  expect(refused.text().match(/^ {2}brings code .*$/gm)).toEqual(["  brings code  none"]);
   refused.type("yes please");
   expect(await refused.code).toBe(1);
 

@@ -43,6 +43,9 @@ export async function findMissedComments(
   since: string,
 ): Promise<{ events: GitHubEvent[]; readUntil: string }> {
   const events: GitHubEvent[] = [];
+  const readIssue = remembered((issue_number: number) =>
+    api.call("GET /repos/{owner}/{repo}/issues/{issue_number}", { issue_number }),
+  );
   let readUntil = since;
   for (let page = 1; page <= maxPages; page += 1) {
     const query = { since, sort: "updated" as const, direction: "asc" as const, per_page: 100, page };
@@ -54,14 +57,23 @@ export async function findMissedComments(
       if (!comment.user || !isHuman(comment.user) || isEdited || isBefore(comment.created_at, since)) continue;
       const key = keyOfEvent("issue_comment", { action: "created", comment });
       if (await isKnown(key)) continue;
-      const number = Number(comment.issue_url.split("/").at(-1));
-      const issue = await api.call("GET /repos/{owner}/{repo}/issues/{issue_number}", { issue_number: number });
+      const issue = await readIssue(Number(comment.issue_url.split("/").at(-1)));
       const payload = payloadOf(repository, "created", { comment, issue, sender: comment.user });
       events.push({ key, id: `comment ${comment.id}`, name: "issue_comment", payload });
     }
     if (comments.length < query.per_page) break;
   }
   return { events, readUntil };
+}
+
+/** Returns a function that asks once for each argument. */
+function remembered<Argument, Result>(ask: (argument: Argument) => Promise<Result>) {
+  const answers = new Map<Argument, Promise<Result>>();
+  return (argument: Argument): Promise<Result> => {
+    const answer = answers.get(argument) ?? ask(argument);
+    answers.set(argument, answer);
+    return answer;
+  };
 }
 
 /** Finds reviews of these open pull requests of runs, and those that were closed, if no event has reported them. */

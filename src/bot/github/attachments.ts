@@ -161,12 +161,15 @@ async function readBody(response: Response, maxBytes: number): Promise<Buffer> {
 /** Asks for `body_html` besides `body`. */
 const rendered = { accept: "application/vnd.github.full+json", timeoutMs: 8_000, maxRetries: 0 };
 
-/** Returns the texts of a thread as GitHub renders them. */
+/** Anyone can add comments to a thread, and the run waits for its files. */
+const maxRenderedPages = 5;
+
+/** Returns the texts of a thread as GitHub renders them: the first text and the oldest 500 comments. */
 export async function renderThread(api: RepositoryApi, issue_number: number): Promise<string> {
   const thread = "GET /repos/{owner}/{repo}/issues/{issue_number}";
   const [issue, pages] = await Promise.all([
     api.call(thread, { issue_number }, rendered),
-    api.callPages(`${thread}/comments`, { issue_number }, rendered),
+    api.callPages(`${thread}/comments`, { issue_number }, { ...rendered, maxPages: maxRenderedPages }),
   ]);
   return [issue, ...pages.flat()].map(({ body_html }) => body_html ?? "").join("\n");
 }

@@ -73,17 +73,17 @@ export class RepositoryApi {
     return (await this.#send<ContentsEndpoint>(route, { path: encoded }, { priority: "high" })).data;
   }
 
-  /** Asks for every page of a list, and returns the pages. */
+  /** Asks for every page of a list, or at most `maxPages`, and returns the pages. */
   async callPages<E extends RepositoryEndpoint>(
     endpoint: E,
     parameters: Parameters<E>,
-    options: Options = {},
+    { maxPages = Number.POSITIVE_INFINITY, ...options }: Options & { maxPages?: number } = {},
   ): Promise<ResponseData<E>[]> {
     const pages: ResponseData<E>[] = [];
     for (let page = 1; ; page++) {
       const { data, headers } = await this.#send<E>(endpoint, { per_page: 100, ...parameters, page }, options);
       pages.push(data);
-      if (!/\brel="next"/.test(String(headers.link ?? ""))) return pages;
+      if (page >= maxPages || !/\brel="next"/.test(String(headers.link ?? ""))) return pages;
     }
   }
 

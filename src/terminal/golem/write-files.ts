@@ -143,7 +143,12 @@ export async function addWorker(args: readonly string[], context: CommandContext
   const text = await download({ owner, repo, name, ref: options.get("ref")?.at(-1) }, context);
   const worker = parseWorker(text, `${owner}/${repo}/${workersFolder}/${name}.worker`);
   const target = join(root, workersFolder, `${name}.worker`);
-  writeWrapped(context.output, `${describeGrants(worker, root, target).map(visible).join("\n")}\n`);
+  writeWrapped(
+    context.output,
+    `${describeGrants(worker, root, target)
+      .map((line) => visible(line).replaceAll("\n", " "))
+      .join("\n")}\n`,
+  );
   if (!options.has("yes") && !(await confirm(context, `Write ${relative(context.cwd, target)}? [y/N] `))) {
     context.output.write("Nothing was written.\n");
     return exitCodes.failed;
@@ -199,6 +204,7 @@ function describeGrants(worker: WorkerDefinition, root: string, path: string): s
         .filter((kind) => approval?.[kind] === "preApproved")
         .map((kind) => `${kind} ${zone}`),
   );
+  const settings = preApprovedIn(toolsets).map((path) => path.join("."));
   const code = codeOf(root, { worker, path, isOwn: true });
   return [
     `${name}${description ? `: ${description}` : ""}`,
@@ -206,9 +212,17 @@ function describeGrants(worker: WorkerDefinition, root: string, path: string): s
     `  toolsets     ${Object.keys(toolsets).join(", ") || "none"}`,
     `  files        ${sandbox?.restrict ?? "the whole repository"}${sandbox?.readonly ? ", read-only" : ""}`,
     `  does not ask ${unasked.length > 0 ? `to ${unasked.join(", to ")}` : "only where its tools never do"}`,
+    ...(settings.length > 0 ? [`  pre-approves ${settings.join(", ")}`] : []),
     `  brings code  ${code.length > 0 ? code.join("; ") : "none"}`,
     `  limits       ${limits.steps} steps, $${limits.cost}, ${limits.minutes} minutes`,
   ];
+}
+
+/** Returns the paths of the settings that pre-approve calls of a toolset. */
+function preApprovedIn(settings: unknown): string[][] {
+  if (settings === "preApproved") return [[]];
+  if (typeof settings !== "object" || settings === null) return [];
+  return Object.entries(settings).flatMap(([name, value]) => preApprovedIn(value).map((path) => [name, ...path]));
 }
 
 async function confirm({ input, output }: CommandContext, question: string): Promise<boolean> {
