@@ -203,7 +203,7 @@ test.each([
 });
 
 test("a call that somebody interrupted is made again", async () => {
-  const stopped = '{"type":"interrupted","message":"@maintainer stopped the run before this call finished."}';
+  const stopped = '{"type":"interrupted","message":"@maintainer paused the run before this call finished."}';
   let proposals = 0;
 
   const { calls, text } = await converse({

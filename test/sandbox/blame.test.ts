@@ -194,5 +194,5 @@ test("git_blame says when a shallow checkout has no older history", async () => 
 test("git_log says when older history was not read", async () => {
   const { call } = await toolsetWorld(gitToolset, { isLogComplete: false });
 
-  expect((await call("git_log", { path: "a.txt" })).llmContent).toContain("Older history was not read");
+  expect((await call("git_log", { path: "a.txt" })).llmContent).toContain("Only the latest 5,000 commits were read");
 });

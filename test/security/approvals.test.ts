@@ -62,7 +62,7 @@ test("a run that is stopped while it pushes says so, and the repeated call finds
   await runs.requestResume(origin, { by: "ada" });
 
   expect((await ended()).outcome).toEqual({ kind: "answered", text: "Opened." });
-  expect(JSON.stringify(model.requests.at(-1))).toContain("stopped the run before this call finished");
+  expect(JSON.stringify(model.requests.at(-1))).toContain("paused the run before this call finished");
   expect(await github.pulls()).toHaveLength(1);
   expect(errors).toEqual([]);
 });
