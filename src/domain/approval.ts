@@ -71,7 +71,7 @@ export const Approval = z.object({
   /** The tool's own name; undefined in requests stored before it was kept. */
   toolName: z.string().optional(),
   /** The tool's other names, which the repository's approval rules may use. */
-  toolAliases: z.array(z.string()).optional(),
+  toolAliases: z.array(z.string()).readonly().optional(),
   args: z.unknown(),
   baseCommit: z.string(),
   /** SHA-256 of the subject. Shown in the request, and verified again before execution. */

@@ -23,7 +23,7 @@ export interface AppliedEvents {
 const deadlineToleranceMs = 1_000;
 
 /** The events that answer an effect: one that is requested and answered by events of the same inbox is not performed. */
-const answeredBy: { [Kind in RuntimeEffect["kind"]]?: readonly RunEvent["type"][] } = {
+const answeringEvents: { [Kind in RuntimeEffect["kind"]]?: readonly RunEvent["type"][] } = {
   "model.call": ["model.answered", "model.failed"],
   "calls.review": ["calls.reviewed"],
 };
@@ -69,7 +69,7 @@ export function applyEvents(
   for (let next = nextEvent(state, remaining); next; next = nextEvent(state, remaining)) {
     const { id, event } = next;
     const [after, actions] = transitionOf(state, event);
-    effects = effects.filter(({ request: { kind } }) => !answeredBy[kind]?.includes(event.type));
+    effects = effects.filter(({ request: { kind } }) => !answeringEvents[kind]?.includes(event.type));
     if (actions.some(({ type }) => type === "cancelEffects")) {
       interrupted = true;
       effects = effects.filter(({ request }) => !isInterruptible(request.kind));

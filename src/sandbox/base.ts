@@ -131,7 +131,7 @@ function removeEmptyFolders(folders: Map<string, string[]>): void {
   for (const [path, names] of [...folders].reverse()) {
     if (names.length > 0 || path === "") continue;
     folders.delete(path);
-    const parent = folders.get(path.slice(0, Math.max(0, path.lastIndexOf("/"))));
+    const parent = folders.get(folderOf(path));
     parent?.splice(parent.indexOf(path.slice(path.lastIndexOf("/") + 1)), 1);
   }
 }

@@ -119,8 +119,7 @@ async function execute(
         const command = writeToolCommand(tool, { ...call.options, yes: word });
         return reply(effect, { kind: "confirm", callId, tool, args, preview, command, word, isAltered });
       }
-      const toolAliases = found?.aliases && [...found.aliases];
-      const shown = { tool, toolName: tool, toolAliases, workerPath: run.spec.workerPath, preview };
+      const shown = { tool, toolName: tool, toolAliases: found?.aliases, workerPath: run.spec.workerPath, preview };
       await checkMayConfirm(run, { login: by, id: byId }, shown, { store, now, signal });
     }
 

@@ -47,7 +47,7 @@ export function reviewCalls(services: ReviewServices): EffectHandler<EffectOf<"c
           verdicts.push(verdictOf(call, review));
           continue;
         }
-        const approval = await newApproval(call, { toolName, toolAliases: aliases && [...aliases], review });
+        const approval = await newApproval(call, { toolName, toolAliases: aliases, review });
         approvals.push(approval);
         verdicts.push({ kind: "ask", callId, tool, answeredBy: review.answeredBy, approvalId: approval.id });
       }

@@ -2,6 +2,7 @@ import { posix } from "node:path";
 import { ToolError } from "#domain/errors.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import type { GuestChange, IsolatedFolder } from "#executors/executor.ts";
+import { folderOf } from "#sandbox/paths.ts";
 import { readYaml } from "#text/read-yaml.ts";
 
 export const managers = ["npm", "pnpm", "yarn", "pip", "uv", "go", "cargo"] as const;
@@ -96,7 +97,7 @@ export async function findManager(workspace: Workspace, folder: string): Promise
 
 /** Returns the path of a file in a folder, or in the nearest folder above that has one. */
 function nearest(present: ReadonlySet<string>, folder: string, name: string): string | undefined {
-  for (let at = folder; ; at = parentOf(at)) {
+  for (let at = folder; ; at = folderOf(at)) {
     const path = posix.join(at, name);
     if (present.has(path)) return path;
     if (at === "") return undefined;
@@ -128,7 +129,7 @@ export async function installFiles(
   const files = await Promise.all(paths.map((path) => readInput(workspace, path)));
   if (manager === "yarn") for (const { path, content } of files) checkYarnFile(path, Buffer.from(content).toString());
   const contents = new Map(files.map(({ path, content }) => [path, content]));
-  const projects = new Set([folder, ...paths.filter((path) => manifest.test(path)).map(parentOf)]);
+  const projects = new Set([folder, ...paths.filter((path) => manifest.test(path)).map(folderOf)]);
   const inProjects = (name: string) => [...projects].map((project) => posix.join(project, name));
   // A project that exists without a lockfile has decided against it, or ignores it.
   const isNew = !paths.some((path) => manifest.test(path));
@@ -155,10 +156,6 @@ async function readInput(workspace: Workspace, path: string): Promise<GuestChang
   if (path.endsWith("requirements.txt")) checkRequirements(path, text);
   const isWorkspace = path.endsWith("pnpm-workspace.yaml");
   return { path, content: isWorkspace ? Buffer.from(lockfileSettings(path, text)) : content, executable: false };
-}
-
-function parentOf(path: string): string {
-  return path.includes("/") ? path.slice(0, path.lastIndexOf("/")) : "";
 }
 
 const settingsOfLockfile = new Set([

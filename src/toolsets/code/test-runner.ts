@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { ToolError } from "#domain/errors.ts";
 import type { Workspace } from "#domain/workspace.ts";
+import { folderOf } from "#sandbox/paths.ts";
 import { parseJsonObject } from "#text/json-values.ts";
 
 export type TestReport =
@@ -114,7 +115,7 @@ export const packageManifests = ["package.json", "project.json", "pyproject.toml
  */
 export async function changedPackages(workspace: Workspace): Promise<string[]> {
   const packages = new Set<string>();
-  const folders = (await workspace.changes()).map(({ path }) => path.slice(0, Math.max(0, path.lastIndexOf("/"))));
+  const folders = (await workspace.changes()).map(({ path }) => folderOf(path));
   for (const folder of new Set(folders)) packages.add(await packageOf(workspace, folder));
   return packages.has("") ? [] : [...packages].sort();
 }

@@ -68,14 +68,17 @@ export function createOpenPullRequestTool(
         });
       } catch (error) {
         const isForbidden = error instanceof GitHubRefusalError && error.status === 403;
-        throw new ToolError(`The branch ${branch} was pushed, but opening the pull request failed: ${reason(error)}`, {
-          code: "UNAVAILABLE",
-          suggestion: isForbidden
-            ? "Do not try again. Repeat the reason in your answer; once it is resolved, you can be asked to call open_pull_request again."
-            : "Call open_pull_request again; the pushed commit is reused.",
-          details: { pushed },
-          cause: error,
-        });
+        throw new ToolError(
+          `The branch ${branch} was pushed, but opening the pull request failed: ${messageOf(error)}`,
+          {
+            code: "UNAVAILABLE",
+            suggestion: isForbidden
+              ? "Do not try again. Repeat the reason in your answer; once it is resolved, you can be asked to call open_pull_request again."
+              : "Call open_pull_request again; the pushed commit is reused.",
+            details: { pushed },
+            cause: error,
+          },
+        );
       }
     },
   };
@@ -165,10 +168,6 @@ function resultOf(
     llmContent: `${summary}: ${title}\n${url}`,
     value: { kind: "pull_request", data: { number, url, title, draft, pushed }, summary: `${summary}: ${url}` },
   };
-}
-
-function reason(error: unknown): string {
-  return messageOf(error);
 }
 
 const updateInput = z.object({
