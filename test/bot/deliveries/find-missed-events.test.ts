@@ -45,15 +45,21 @@ test("comments of people that no event has reported are found once, and never af
   await expect.poll(() => Date.now()).toBeGreaterThan(edited.createdAt.getTime());
   github.as("contributor").editComment(edited.id, "/approve all");
   const comment = github.as("maintainer").comment(number, "/run fixer");
+  const second = github.as("maintainer").comment(number, "/status");
   await (await world.client()).rest.issues.createComment({ ...shop, issue_number: number, body: "from a bot" });
 
   const { events, readUntil } = await findMissedComments(options, since);
 
-  expect(events.map(({ id }) => id)).toEqual([`comment ${comment.id}`]);
+  expect(events.map(({ id }) => id)).toEqual([`comment ${comment.id}`, `comment ${second.id}`]);
   expect(events.every(isAccepted)).toBe(true);
+  const readsIssue = ({ operation }: { operation?: string }) =>
+    operation === "GET /repos/{owner}/{repo}/issues/{issue_number}";
+  expect(github.requests.filter(readsIssue)).toHaveLength(1);
   // The webhook of the same comment has the same key.
-  known.add(keyOfEvent("issue_comment", { action: "created", comment: { id: comment.id } }));
-  expect(events.map(({ key }) => known.has(key))).toEqual([true]);
+  for (const { id } of [comment, second]) {
+    known.add(keyOfEvent("issue_comment", { action: "created", comment: { id } }));
+  }
+  expect(events.map(({ key }) => known.has(key))).toEqual([true, true]);
   expect((await findMissedComments(options, since)).events).toEqual([]);
   expect(Date.parse(readUntil)).toBeGreaterThanOrEqual(comment.createdAt.getTime());
 });
