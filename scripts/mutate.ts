@@ -33,22 +33,23 @@ const areas: Record<string, Area> = {
   domain: { code: ["src/domain/*.ts"], tests: ["test/domain/*.test.ts"] },
   approvals: {
     code: [
-      "src/runtime/{approval-rules,decide-approvals,describe-feedback}.ts",
+      "src/runtime/{approval-rules,service/decide-approvals,service/describe-feedback}.ts",
       "src/runtime/effects/{check-approval,tool-calls,post-requests}.ts",
       "src/runtime/store/apply-decision.ts",
     ],
     tests: [
-      "test/runtime/{approval-rules,decide-approvals,describe-feedback}.test.ts",
+      "test/runtime/{approval-rules,service/decide-approvals,service/describe-feedback}.test.ts",
       "test/runtime/{effects/execute-tool,effects/post-requests,effects/review-calls,store/apply-decision}.test.ts",
     ],
   },
   runtime: {
     code: [
-      "src/runtime/{apply-events,run-session,run-scheduler,run-observer,read-log}.ts",
+      "src/runtime/{apply-events,read-log}.ts",
+      "src/runtime/scheduler/{run-session,run-scheduler,run-observer}.ts",
       "src/runtime/effects/{person-calls,children,post-to-thread,effect-handler}.ts",
     ],
     tests: [
-      "test/runtime/{apply-events,cost-watch,read-log,run-scheduler}.test.ts",
+      "test/runtime/{apply-events,cost-watch,read-log,scheduler/run-scheduler}.test.ts",
       "test/runtime/effects/{children,execute-tool,person-calls,post-requests,post-to-thread}.test.ts",
     ],
   },
@@ -69,8 +70,10 @@ const areas: Record<string, Area> = {
     tests: ["test/text/{redact,sanitize,untrusted,visible-text}.test.ts"],
   },
   sandbox: {
-    code: ["src/sandbox/{push-changes,merge-base,merge-branch,merge-file,zones}.ts"],
-    tests: ["test/sandbox/{git-sandbox,push,find-renames,merge-branch,merge-file,zones,workspace,paths}.test.ts"],
+    code: ["src/sandbox/{git/push-changes,merge/merge-base,merge/merge-branch,merge/merge-file,zones}.ts"],
+    tests: [
+      "test/sandbox/{git/git-sandbox,git/push,merge/find-renames,merge/merge-branch,merge/merge-file,zones,workspace,paths}.test.ts",
+    ],
   },
   store: {
     code: ["src/runtime/store/*.ts", "src/runtime/store/sqlite/*.ts"],

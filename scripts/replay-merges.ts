@@ -1,13 +1,13 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { parseArgs } from "node:util";
-import { readBase } from "#sandbox/base.ts";
-import { compareTrees } from "#sandbox/compare-trees.ts";
-import { findMergeBases, type MergeHistory } from "#sandbox/merge-base.ts";
-import { combineBases, mergeInto } from "#sandbox/merge-branch.ts";
-import { ObjectStore } from "#sandbox/object-store.ts";
+import { readBase } from "#sandbox/git/base.ts";
+import { compareTrees } from "#sandbox/git/compare-trees.ts";
+import { ObjectStore } from "#sandbox/git/object-store.ts";
+import { buildTree } from "#sandbox/git/push-changes.ts";
+import { findMergeBases, type MergeHistory } from "#sandbox/merge/merge-base.ts";
+import { combineBases, mergeInto } from "#sandbox/merge/merge-branch.ts";
 import { createOverlay, modeOfEntry } from "#sandbox/overlay.ts";
-import { buildTree } from "#sandbox/push-changes.ts";
 
 // Repeats the merges in a repository's history with our merge and with `git merge-tree`, and lists the differences: in the
 // tree, and for conflicts in their paths, in their lines and in everything else.

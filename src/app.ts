@@ -5,7 +5,6 @@ import { describeUnknownSettings } from "#config/environment.ts";
 import { DatabaseError, UserError } from "#domain/errors.ts";
 import { createExecutors } from "#executors/create-executors.ts";
 import { createModels } from "#models/create-models.ts";
-import { RunLog, type RunObserver } from "#runtime/run-observer.ts";
 import { openWorkerCatalog } from "#runtime/start/worker-catalog.ts";
 import { openStore } from "#runtime/store/open-store.ts";
 import type { Store } from "#runtime/store/store.ts";
@@ -18,8 +17,8 @@ import { createRedactor, redactDeep } from "#text/redact.ts";
 import { loadRunPages } from "#web/load-run-pages.ts";
 import { logContext } from "./domain/work-context.ts";
 import { createRuntime, type Runtime, runtimeOptionsOf } from "./runtime/create-runtime.ts";
-import type { Dispatch } from "./runtime/dispatch.ts";
-import { CostWatch } from "./runtime/run-observer.ts";
+import type { Dispatch } from "./runtime/scheduler/dispatch.ts";
+import { CostWatch, RunLog, type RunObserver } from "./runtime/scheduler/run-observer.ts";
 
 type OnError = (error: unknown, about?: { runId?: string; kind?: string }) => void;
 

@@ -1,4 +1,4 @@
-import { localDispatch } from "../../src/runtime/dispatch.ts";
+import { localDispatch } from "../../src/runtime/scheduler/dispatch.ts";
 import { openStore } from "../../src/runtime/store/open-store.ts";
 
 // A process that the benchmark kills: it takes every run that has something to do, prints its id, and never finishes it.

@@ -5,17 +5,17 @@ import { DatabaseError } from "#domain/errors.ts";
 import type { OpenGitHub } from "#domain/github.ts";
 import type { Models } from "#models/models.ts";
 import { createSanitizer } from "#text/sanitize.ts";
-import { openActiveRun } from "./active-run.ts";
-import { type Dispatch, localDispatch } from "./dispatch.ts";
 import type { FrontEnd } from "./front-end.ts";
 import { createGitHubEnvironment, type GitHubEnvironmentOptions, type SharedServices } from "./github-environment.ts";
-import { createLiveOutput, type LiveOutput } from "./live-output.ts";
 import type { RunEnvironment } from "./run-environment.ts";
-import { combineObservers, type RunObserver } from "./run-observer.ts";
-import { RunScheduler } from "./run-scheduler.ts";
-import { RunService } from "./run-service.ts";
 import type { Runs } from "./runs.ts";
 import type { RunsOptions } from "./runs-options.ts";
+import { openActiveRun } from "./scheduler/active-run.ts";
+import { type Dispatch, localDispatch } from "./scheduler/dispatch.ts";
+import { createLiveOutput, type LiveOutput } from "./scheduler/live-output.ts";
+import { combineObservers, type RunObserver } from "./scheduler/run-observer.ts";
+import { RunScheduler } from "./scheduler/run-scheduler.ts";
+import { RunService } from "./service/run-service.ts";
 import type { Store } from "./store/store.ts";
 
 export interface RunHostOptions {

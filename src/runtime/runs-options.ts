@@ -2,7 +2,7 @@ import type { DeploymentPolicy } from "#config/deployment-policy.ts";
 import type { OpenGitHub } from "#domain/github.ts";
 import type { Models } from "#models/models.ts";
 import type { WorkerCatalog } from "#runtime/start/worker-catalog.ts";
-import type { RunScheduler } from "./run-scheduler.ts";
+import type { RunScheduler } from "./scheduler/run-scheduler.ts";
 import type { Store } from "./store/store.ts";
 
 export interface RunsOptions {

@@ -3,7 +3,7 @@ import type { IssueDetails, ReportedLocation, RepositoryRef } from "#domain/gith
 import type { RunOrigin, RunSpec, RunView } from "#domain/run.ts";
 import type { Schedule, ThreadEvent } from "#domain/trigger.ts";
 import type { ParsedCommand } from "#ui/command.ts";
-import type { ChecksReport } from "./describe-feedback.ts";
+import type { ChecksReport } from "./service/describe-feedback.ts";
 import type { InvalidFile } from "./start/worker-catalog.ts";
 import type { Post } from "./store/store.ts";
 

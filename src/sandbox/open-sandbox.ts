@@ -1,18 +1,14 @@
 import { canonicalJson } from "#domain/approval.ts";
 import { UserError } from "#domain/errors.ts";
 import type { FileChange } from "#domain/preview.ts";
-import type { Base } from "./base.ts";
-import { readBlame } from "./blame.ts";
-import { compareFiles, compareWithAll, findDropped, toFileVersion, treeOf } from "./compare-trees.ts";
-import { createGitFolder } from "./git-folder.ts";
-import { parseCommitLinks, parseTree } from "./git-objects.ts";
-import { readHistory } from "./history.ts";
-import { fetchCommit } from "./merge-base.ts";
-import { type MergePlan, planMerge } from "./merge-branch.ts";
-import { ObjectStore } from "./object-store.ts";
-import { fetchContents, openBase } from "./open-base.ts";
-import { createOverlay, modeOfEntry, type Overlay } from "./overlay.ts";
-import { fileChange } from "./preview-files.ts";
+import type { Base } from "./git/base.ts";
+import { readBlame } from "./git/blame.ts";
+import { compareFiles, compareWithAll, findDropped, toFileVersion, treeOf } from "./git/compare-trees.ts";
+import { createGitFolder } from "./git/git-folder.ts";
+import { parseCommitLinks, parseTree } from "./git/git-objects.ts";
+import { readHistory } from "./git/history.ts";
+import { ObjectStore } from "./git/object-store.ts";
+import { fetchContents, openBase } from "./git/open-base.ts";
 import {
   assertPushableBranch,
   type BuiltTree,
@@ -22,8 +18,12 @@ import {
   isSameCommit,
   type ProtectedBranches,
   pushCommit,
-} from "./push-changes.ts";
-import { connect, type Remote } from "./remote.ts";
+} from "./git/push-changes.ts";
+import { connect, type Remote } from "./git/remote.ts";
+import { fetchCommit } from "./merge/merge-base.ts";
+import { type MergePlan, planMerge } from "./merge/merge-branch.ts";
+import { createOverlay, modeOfEntry, type Overlay } from "./overlay.ts";
+import { fileChange } from "./preview-files.ts";
 import type {
   GitSandbox,
   MergedCommit,

@@ -1,8 +1,8 @@
 import { Volume } from "memfs";
 import { EventLoopYielder } from "#domain/async-work.ts";
 import type { FileMode } from "#domain/preview.ts";
-import { type Base, type BaseEntry, readEntry } from "./base.ts";
-import { hashObject } from "./git-objects.ts";
+import { type Base, type BaseEntry, readEntry } from "./git/base.ts";
+import { hashObject } from "./git/git-objects.ts";
 import { folderOf, foldersAbove, foldPath } from "./paths.ts";
 import type { Sandbox, StepChanges, StoredChange, StoredStep } from "./sandbox.ts";
 import type { Space } from "./zones.ts";

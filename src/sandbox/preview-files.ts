@@ -6,7 +6,7 @@ import type { FileChange, NotShown, PreviewSection } from "#domain/preview.ts";
 import type { DiffHunk } from "#domain/result.ts";
 import { visibleLine } from "#text/visible-text.ts";
 import { DiffBudget, diffLines, type FileVersion, hunkHeader, modeOf } from "./diff-file.ts";
-import { hashObject } from "./git-objects.ts";
+import { hashObject } from "./git/git-objects.ts";
 
 /** A file at the base and after the change; undefined where it does not exist. */
 export interface FileVersions {

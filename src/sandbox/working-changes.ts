@@ -1,8 +1,8 @@
 import { EventLoopYielder, runInTurns } from "#domain/async-work.ts";
 import { ToolError } from "#domain/errors.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { type Base, readEntry } from "./base.ts";
 import { DiffBudget, diffFile, type FileVersion, submoduleVersion } from "./diff-file.ts";
+import { type Base, readEntry } from "./git/base.ts";
 import type { Overlay } from "./overlay.ts";
 import { isWithin } from "./paths.ts";
 import type { FileVersions } from "./preview-files.ts";

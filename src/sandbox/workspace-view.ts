@@ -2,7 +2,7 @@ import { EventLoopYielder, runAtOnce, runInTurns, type Steps } from "#domain/asy
 import { ToolError, type ToolErrorCode } from "#domain/errors.ts";
 import type { Change, ContentChunk, Entry, Workspace, ZoneRule } from "#domain/workspace.ts";
 import { closestMatch } from "#text/closest-match.ts";
-import { type Base, readEntry } from "./base.ts";
+import { type Base, readEntry } from "./git/base.ts";
 import { modeOfEntry, type Overlay, type TreeNode } from "./overlay.ts";
 import { folderOf, foldersAbove, followLinks, invalidPath, isWithin, parsePath } from "./paths.ts";
 import type { Zones } from "./zones.ts";

@@ -1,6 +1,6 @@
 import type { LoggedEvent, RunEvent } from "#domain/events.ts";
 import { isScheduled, type RunSpec } from "#domain/run.ts";
-import type { RunObserver, StoredTransition } from "#runtime/run-observer.ts";
+import type { RunObserver, StoredTransition } from "#runtime/scheduler/run-observer.ts";
 import type { Store } from "#runtime/store/store.ts";
 import { attemptOutcome, type Instruments } from "./metrics.ts";
 

@@ -16,7 +16,7 @@ import { type Sampler, SamplingDecision } from "@opentelemetry/sdk-trace";
 import { messageOf } from "#domain/errors.ts";
 import type { LoggedEvent } from "#domain/events.ts";
 import type { RunSpec } from "#domain/run.ts";
-import type { RunObserver, StoredTransition } from "#runtime/run-observer.ts";
+import type { RunObserver, StoredTransition } from "#runtime/scheduler/run-observer.ts";
 import type { Effect, EffectCompletion, Store } from "#runtime/store/store.ts";
 import { attemptOutcome } from "./metrics.ts";
 

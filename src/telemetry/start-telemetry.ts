@@ -24,7 +24,7 @@ import {
 import type { TelemetryConfig } from "#config/config.ts";
 import { UserError } from "#domain/errors.ts";
 import type { ModelTelemetry } from "#models/models.ts";
-import type { RunObserver } from "#runtime/run-observer.ts";
+import type { RunObserver } from "#runtime/scheduler/run-observer.ts";
 import type { Backlog, EffectQueue, Store } from "#runtime/store/store.ts";
 import { equalSecrets } from "#text/equal-secrets.ts";
 import { Instruments, metricProducer, type ReadMetrics } from "./metrics.ts";

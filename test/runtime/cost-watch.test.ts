@@ -1,6 +1,6 @@
 import { expect, test, vi } from "vitest";
 import { defaultPolicy } from "#config/deployment-policy.ts";
-import { type CostWarning, CostWatch } from "#runtime/run-observer.ts";
+import { type CostWarning, CostWatch } from "#runtime/scheduler/run-observer.ts";
 import { openMemoryStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { requireRun } from "#runtime/store/store.ts";
 import { sampleRun, sampleSnapshot, sampleSpec, sampleUsage } from "../support/store-samples.ts";

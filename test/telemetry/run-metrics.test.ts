@@ -1,6 +1,6 @@
 import type { Meter } from "@opentelemetry/api";
 import { expect, test } from "vitest";
-import type { StoredTransition } from "#runtime/run-observer.ts";
+import type { StoredTransition } from "#runtime/scheduler/run-observer.ts";
 import { Instruments } from "#telemetry/metrics.ts";
 import { RunMetrics } from "#telemetry/run-metrics.ts";
 import { runSpec } from "../support/toolset-world.ts";

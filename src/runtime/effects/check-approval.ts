@@ -5,7 +5,6 @@ import type { ModelCall } from "#domain/events.ts";
 import { type Account, canWrite, type Permission } from "#domain/github.ts";
 import type { Preview } from "#domain/preview.ts";
 import type { RunSpec } from "#domain/run.ts";
-import type { ActiveRun } from "#runtime/active-run.ts";
 import {
   type ApproverFacts,
   approversOf,
@@ -15,6 +14,7 @@ import {
 } from "#runtime/approval-rules.ts";
 import { readBaseCommit } from "#runtime/read-log.ts";
 import { readSettings } from "#runtime/run-environment.ts";
+import type { ActiveRun } from "#runtime/scheduler/active-run.ts";
 import { applyExecution } from "#runtime/store/apply-decision.ts";
 import { requireRun } from "#runtime/store/store.ts";
 import { pluralize } from "#text/pluralize.ts";

@@ -1,10 +1,10 @@
 import type { DeploymentPolicy } from "#config/deployment-policy.ts";
 import type { Models } from "#models/models.ts";
-import type { ActiveRun } from "#runtime/active-run.ts";
 import type { FrontEnd, PostedComment, PostOptions } from "#runtime/front-end.ts";
 import type { RunEnvironment, StoredWork } from "#runtime/run-environment.ts";
-import type { RunObserver } from "#runtime/run-observer.ts";
 import type { EffectOf, RuntimeEffect } from "#runtime/runtime-effect.ts";
+import type { ActiveRun } from "#runtime/scheduler/active-run.ts";
+import type { RunObserver } from "#runtime/scheduler/run-observer.ts";
 import type { Effect, EffectCompletion, Store } from "#runtime/store/store.ts";
 
 /** Performs one kind of effect. After a crash it is called again for the same key, with `effect.attempts` above 1. */

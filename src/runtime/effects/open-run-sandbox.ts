@@ -1,8 +1,8 @@
 import { UserError } from "#domain/errors.ts";
 import type { GuidanceFile } from "#domain/events.ts";
-import type { ActiveRun } from "#runtime/active-run.ts";
 import { readBaseCommit } from "#runtime/read-log.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
+import type { ActiveRun } from "#runtime/scheduler/active-run.ts";
 import type { BaseCommit } from "#sandbox/sandbox.ts";
 import type { EffectHandler, EffectResult, EffectServices } from "./effect-handler.ts";
 

@@ -1,10 +1,10 @@
 import { UserError } from "#domain/errors.ts";
 import type { LoggedEvent } from "#domain/events.ts";
 import { isScheduled, type RunOutcome, type RunSpec } from "#domain/run.ts";
-import type { ActiveRun } from "#runtime/active-run.ts";
 import type { ToolReply } from "#runtime/front-end.ts";
 import { lastAnswer, readBaseCommit } from "#runtime/read-log.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
+import type { ActiveRun } from "#runtime/scheduler/active-run.ts";
 import type { Store } from "#runtime/store/store.ts";
 import { isQuiet, readView } from "#runtime/views/read-view.ts";
 import type { StoredChange } from "#sandbox/sandbox.ts";

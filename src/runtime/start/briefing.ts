@@ -135,7 +135,7 @@ async function earlierComments(
 /** Reads the reviews of a pull request that are still to be worked on. */
 async function openReviews(github: GitHub, number: number, before: Date): Promise<{ text: string; author: string }[]> {
   // Loads toolsets, which the app does not need before its first run.
-  const { listOpenFeedback } = await import("#runtime/describe-feedback.ts");
+  const { listOpenFeedback } = await import("#runtime/service/describe-feedback.ts");
   const feedback = await listOpenFeedback(github, number, before);
   const texts: { text: string; author: string }[] = [];
   let room = maxReviewsLength;

@@ -1,5 +1,5 @@
 import type { Config } from "#config/config.ts";
-import { type Dispatch, localDispatch } from "#runtime/dispatch.ts";
+import { type Dispatch, localDispatch } from "#runtime/scheduler/dispatch.ts";
 import type { Store } from "./store.ts";
 
 export interface OpenedStore {

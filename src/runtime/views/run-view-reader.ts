@@ -4,7 +4,7 @@ import type { LoggedEvent } from "#domain/events.ts";
 import type { Task } from "#domain/result.ts";
 import type { OpenCall, RunSpec, RunState, TokenUsage } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
-import type { LiveOutput } from "#runtime/live-output.ts";
+import type { LiveOutput } from "#runtime/scheduler/live-output.ts";
 import type { DailyCost, EffectProblem, Store, StoredRun } from "#runtime/store/store.ts";
 import { redactDeep } from "#text/redact.ts";
 import { truncateText } from "#text/truncate.ts";

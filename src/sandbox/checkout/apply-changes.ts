@@ -15,7 +15,7 @@ import {
 import { join } from "node:path";
 import { runAtOnce } from "#domain/async-work.ts";
 import type { FileVersion } from "#sandbox/diff-file.ts";
-import { mergeFile } from "#sandbox/merge-file.ts";
+import { mergeFile } from "#sandbox/merge/merge-file.ts";
 import { folderOf, foldersAbove, parsePath } from "#sandbox/paths.ts";
 import type { CheckoutChange } from "./open-checkout.ts";
 import { type DiskEntry, readDiskEntry } from "./read-working-tree.ts";

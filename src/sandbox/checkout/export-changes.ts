@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { deflateSync } from "node:zlib";
 import { runAtOnce } from "#domain/async-work.ts";
 import { diffFile, type FileVersion, isBinary, modeLines, modeOf, quotePath } from "#sandbox/diff-file.ts";
-import { hashObject } from "#sandbox/git-objects.ts";
+import { hashObject } from "#sandbox/git/git-objects.ts";
 import type { Checkout, CheckoutChange } from "./open-checkout.ts";
 import { runGit } from "./run-git.ts";
 

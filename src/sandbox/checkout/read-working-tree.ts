@@ -12,9 +12,9 @@ import {
 import { glob } from "node:fs/promises";
 import { basename, join, relative, sep } from "node:path";
 import { ToolError, UserError } from "#domain/errors.ts";
-import { assembleBase, type Base, type BaseEntry } from "#sandbox/base.ts";
 import type { FileVersion } from "#sandbox/diff-file.ts";
-import { ObjectStore } from "#sandbox/object-store.ts";
+import { assembleBase, type Base, type BaseEntry } from "#sandbox/git/base.ts";
+import { ObjectStore } from "#sandbox/git/object-store.ts";
 import { folderOf, foldersAbove, isGitName } from "#sandbox/paths.ts";
 import type { RecordedFile } from "./base-record.ts";
 import { runGit } from "./run-git.ts";

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
-import type { DispatchTarget } from "#runtime/dispatch.ts";
+import type { DispatchTarget } from "#runtime/scheduler/dispatch.ts";
 import { openSharedStore } from "#runtime/store/postgres/open-postgres-store.ts";
 import { requireRun } from "#runtime/store/store.ts";
 import {

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { SerialQueue } from "#domain/async-work.ts";
 import { UserError } from "#domain/errors.ts";
 import { LeaseLostError, startStopwatch } from "#domain/work-context.ts";
-import type { Dispatch, DispatchTarget } from "#runtime/dispatch.ts";
+import type { Dispatch, DispatchTarget } from "#runtime/scheduler/dispatch.ts";
 import { openRecordedDatabase, type RecordedDatabase } from "#runtime/store/sqlite/open-database.ts";
 import { sqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import type { Store } from "#runtime/store/store.ts";

@@ -4,9 +4,16 @@ import { gunzipSync, gzipSync } from "node:zlib";
 import { withRetries } from "#domain/async-work.ts";
 import { OutageError, UserError } from "#domain/errors.ts";
 import { LeaseLostError, withLease } from "#domain/work-context.ts";
-import { encodePack, encodeTree, type GitObject, hashObject, parseCommit, parseTree } from "#sandbox/git-objects.ts";
-import { ObjectStore } from "#sandbox/object-store.ts";
-import { connect, type Remote } from "#sandbox/remote.ts";
+import {
+  encodePack,
+  encodeTree,
+  type GitObject,
+  hashObject,
+  parseCommit,
+  parseTree,
+} from "#sandbox/git/git-objects.ts";
+import { ObjectStore } from "#sandbox/git/object-store.ts";
+import { connect, type Remote } from "#sandbox/git/remote.ts";
 
 export interface StateRefOptions {
   /** The smart HTTP address of the repository, without credentials. */

@@ -1,5 +1,5 @@
 import { UnreadableDataError } from "#domain/stored-data.ts";
-import type { Dispatch } from "#runtime/dispatch.ts";
+import type { Dispatch } from "#runtime/scheduler/dispatch.ts";
 import type { NewDelivery } from "#runtime/store/delivery-store.ts";
 import type { Post, Store } from "#runtime/store/store.ts";
 import { PostColumns, readPost, TimerColumns } from "#runtime/store/stored-rows.ts";

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { LeaseLostError, startStopwatch } from "#domain/work-context.ts";
-import { type Dispatch, type DispatchTarget, QueuePlaces } from "#runtime/dispatch.ts";
+import { type Dispatch, type DispatchTarget, QueuePlaces } from "#runtime/scheduler/dispatch.ts";
 import type { JobQueue, QueueJob, WaitingRun } from "./job-queue.ts";
 import type { PostgresConnection } from "./postgres-connection.ts";
 import { joinReplicas, type Release, type Replica, RunLeases } from "./replicas.ts";

@@ -1,0 +1,247 @@
+import type { Store } from "#runtime/store/store.ts";
+
+/** Performs runs in this process for a dispatch. */
+export interface DispatchTarget {
+  /** Performs a run, and resolves when it has nothing left to do. */
+  process(runId: string): Promise<void>;
+  /** Tells an active run that it has new events. Returns false when the run is not active in this process. */
+  notify(runId: string): boolean;
+  /** Called when another process performs the run from now on: aborts its effects and writes nothing more for it. */
+  revokeLease(runId: string): void;
+  /**
+   * Shows in the status of a run that it is waiting for others, and performs nothing else of it. This process has the
+   * run's lease meanwhile; `confirmLease` rejects when it has lost it.
+   */
+  showWaiting?(runId: string, reason: string, confirmLease: () => Promise<void>): Promise<void>;
+  /** Fires timers that are due and wakes runs whose wake-up was lost. */
+  sweep(): Promise<void>;
+}
+
+/**
+ * Decides which process performs a run and its effects: only one process at a time. Processes that share a database
+ * divide the runs among them, and take over the runs of a process that died. Wake-ups may be repeated, and a crash may
+ * lose one; the sweep finds the run later.
+ */
+export interface Dispatch {
+  /** Starts to give runs to this target. */
+  attach(target: DispatchTarget): Promise<void>;
+  /** Wakes a run that is not active in this process, wherever it is performed. Returns immediately. */
+  wake(runId: string): void;
+  /**
+   * Rejects with a LeaseLostError if another process performs the run now. Asks the database if the last confirmation
+   * is too old. Undefined if there are no other processes.
+   */
+  confirmLease?(runId: string): Promise<void>;
+  /** The name of this process among those that share the database, such as `replica 7`. */
+  readonly name?: string;
+  /** Undefined while the process takes part in the dispatch; otherwise a sentence for operators. */
+  problem?(): string | undefined;
+  /** Stops giving out runs, waits for `finish`, and releases the remaining runs. */
+  detach(finish: () => Promise<void>): Promise<void>;
+}
+
+export interface RunLimit {
+  store: Pick<Store, "findRun">;
+  /** The maximum number of active runs per repository. */
+  runsPerRepository: number;
+  onError: (error: unknown) => void;
+}
+
+/**
+ * Creates the dispatch of a process that does not share its database: it performs every run, all at once or, with a limit,
+ * in the order in which those of a repository were woken.
+ */
+export function localDispatch(limit?: RunLimit): Dispatch {
+  if (limit) return new LimitedDispatch(limit);
+  let target: DispatchTarget | undefined;
+  return {
+    attach: async (given) => {
+      target = given;
+    },
+    wake: (runId) => void target?.process(runId),
+    detach: (finish) => finish(),
+  };
+}
+
+interface WaitingRun {
+  repository: string;
+  /** The status of a child is that of its root. */
+  isRoot: boolean;
+  /** On the monotonic clock of this process. */
+  since: number;
+}
+
+interface ActiveRun {
+  repository: string;
+  wakeRequested: boolean;
+}
+
+/** Runs that have waited for less time are about to start. */
+const minWaitMs = 2_000;
+
+class LimitedDispatch implements Dispatch {
+  readonly #store: RunLimit["store"];
+  readonly #runsPerRepository: number;
+  readonly #onError: RunLimit["onError"];
+  readonly #places: QueuePlaces;
+  readonly #active = new Map<string, ActiveRun>();
+  /** Those that were woken first come first. */
+  readonly #waiting = new Map<string, WaitingRun>();
+  #target: DispatchTarget | undefined;
+  #isDetaching = false;
+
+  constructor({ store, runsPerRepository, onError }: RunLimit) {
+    this.#store = store;
+    this.#runsPerRepository = runsPerRepository;
+    this.#onError = onError;
+    this.#places = new QueuePlaces({
+      runsPerRepository,
+      findWaiting: async () => this.#findWaiting(),
+      show: (runId, reason) => this.#showWaiting(runId, reason),
+      onError,
+    });
+  }
+
+  async attach(target: DispatchTarget): Promise<void> {
+    this.#target = target;
+    this.#places.start();
+  }
+
+  wake(runId: string): void {
+    const active = this.#active.get(runId);
+    if (active) active.wakeRequested = true;
+    else void this.#enqueue(runId).catch(this.#onError);
+  }
+
+  async detach(finish: () => Promise<void>): Promise<void> {
+    this.#isDetaching = true;
+    await this.#places.stop();
+    await finish();
+  }
+
+  async #enqueue(runId: string): Promise<void> {
+    const run = await this.#store.findRun(runId);
+    if (!run || this.#active.has(runId) || this.#waiting.has(runId)) return;
+    const { owner, repo, repositoryId } = (run.unreadable ? run.displaySpec : run.spec)?.origin ?? {};
+    const repository = String(repositoryId ?? `${owner}/${repo}`);
+    this.#waiting.set(runId, { repository, isRoot: run.rootId === runId, since: performance.now() });
+    this.#startWaiting();
+  }
+
+  #startWaiting(): void {
+    if (this.#isDetaching) return;
+    const active = Map.groupBy(this.#active.values(), ({ repository }) => repository);
+    const used = new Map([...active].map(([repository, runs]) => [repository, runs.length]));
+    for (const [runId, { repository }] of this.#waiting) {
+      const runs = used.get(repository) ?? 0;
+      if (runs >= this.#runsPerRepository) continue;
+      used.set(repository, runs + 1);
+      this.#waiting.delete(runId);
+      void this.#process(runId, repository).catch(this.#onError);
+    }
+  }
+
+  async #process(runId: string, repository: string): Promise<void> {
+    const active: ActiveRun = { repository, wakeRequested: false };
+    this.#active.set(runId, active);
+    try {
+      await this.#places.settled(runId);
+      do {
+        active.wakeRequested = false;
+        await this.#target?.process(runId);
+      } while (active.wakeRequested && !this.#isDetaching);
+    } finally {
+      this.#active.delete(runId);
+      this.#startWaiting();
+    }
+  }
+
+  #findWaiting(): { runId: string; place: number }[] {
+    const lengths = new Map<string, number>();
+    return [...this.#waiting].flatMap(([runId, { repository, isRoot, since }]) => {
+      const place = (lengths.get(repository) ?? 0) + 1;
+      lengths.set(repository, place);
+      return isRoot && performance.now() - since >= minWaitMs ? [{ runId, place }] : [];
+    });
+  }
+
+  async #showWaiting(runId: string, reason: string): Promise<boolean> {
+    if (!this.#waiting.has(runId)) return false;
+    await this.#target?.showWaiting?.(runId, reason, async () => {});
+    return true;
+  }
+}
+
+interface QueuePlacesOptions {
+  /** The maximum number of active runs per repository. */
+  runsPerRepository: number;
+  /** Returns the root runs to show, with their places among the waiting runs of their repositories, counted from 1. */
+  findWaiting(): Promise<readonly { runId: string; place: number }[]>;
+  /** Shows the reason in the status of a waiting run. Returns false if the run no longer waits. */
+  show(runId: string, reason: string): Promise<boolean>;
+  onError(error: unknown): void;
+}
+
+const intervalMs = 2_000;
+/** Later places are shown as the queue moves up. */
+const maxShown = 50;
+
+/** Shows the place in the queue in the status of each run that waits for other runs of its repository. */
+export class QueuePlaces {
+  readonly #options: QueuePlacesOptions;
+  readonly #shown = new Map<string, number>();
+  #showingAll: Promise<void> | undefined;
+  #showing: { runId: string; done: Promise<unknown> } | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #isStopped = false;
+
+  constructor(options: QueuePlacesOptions) {
+    this.#options = options;
+  }
+
+  start(): void {
+    const showAll = () => {
+      this.#showingAll ??= this.#showAll()
+        .catch(this.#options.onError)
+        .finally(() => {
+          this.#showingAll = undefined;
+        });
+    };
+    this.#timer = setInterval(showAll, intervalMs);
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    clearInterval(this.#timer);
+    await this.#showingAll;
+  }
+
+  /** Resolves when the status of this run is not being written, so that the run can be performed. */
+  async settled(runId: string): Promise<void> {
+    if (this.#showing?.runId === runId) await this.#showing.done;
+  }
+
+  async #showAll(): Promise<void> {
+    const waiting = (await this.#options.findWaiting()).slice(0, maxShown);
+    for (const runId of this.#shown.keys()) {
+      if (!waiting.some((run) => run.runId === runId)) this.#shown.delete(runId);
+    }
+    for (const { runId, place } of waiting) {
+      if (this.#isStopped) return;
+      if (this.#shown.get(runId) !== place) await this.#show(runId, place);
+    }
+  }
+
+  async #show(runId: string, place: number): Promise<void> {
+    const { runsPerRepository: most, show } = this.#options;
+    const active = most === 1 ? "one run is active at a time" : `${most} runs are active at a time`;
+    const reason = `Waiting for its turn: place ${place} in the queue of this repository, where ${active}.`;
+    const shown = show(runId, reason);
+    this.#showing = { runId, done: shown.catch(() => undefined) };
+    try {
+      if (await shown) this.#shown.set(runId, place);
+    } finally {
+      this.#showing = undefined;
+    }
+  }
+}

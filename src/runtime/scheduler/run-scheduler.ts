@@ -1,0 +1,192 @@
+import { withLease } from "#domain/work-context.ts";
+import { statusEffect } from "#runtime/apply-events.ts";
+import { type EffectHandler, type EffectHandlers, PostponedError } from "#runtime/effects/effect-handler.ts";
+import type { Store } from "#runtime/store/store.ts";
+import type { ActiveRun } from "./active-run.ts";
+import type { Dispatch, DispatchTarget } from "./dispatch.ts";
+import type { RunObserver } from "./run-observer.ts";
+import { RunSession } from "./run-session.ts";
+
+export interface RunSchedulerOptions {
+  store: Store;
+  /** Called once. */
+  loadHandlers: () => Promise<EffectHandlers>;
+  openActiveRun: (runId: string) => Promise<ActiveRun>;
+  /** Notified of runs that have no session here. */
+  dispatch: Pick<Dispatch, "wake" | "confirmLease">;
+  observer: Required<RunObserver>;
+  now: () => number;
+  onError: (error: unknown, about: { runId: string; kind?: string }) => void;
+}
+
+/** Timers of Node.js overflow after 24 days. */
+const maxTimerMs = 60 * 60_000;
+
+/** Keeps a session for each run that has something to do. */
+export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
+  readonly #options: RunSchedulerOptions;
+  readonly #sessions = new Map<string, RunSession>();
+  #handlers: Promise<EffectHandlers> | undefined;
+  /** The problem that the status of a run shows. */
+  readonly #shownProblems = new Map<string, string>();
+  #idle = Promise.withResolvers<void>();
+  #timer: NodeJS.Timeout | undefined;
+  /** The time that the timer is set for; undefined if there is none. */
+  #alarmAt: number | undefined;
+  #isDraining = false;
+
+  constructor(options: RunSchedulerOptions) {
+    this.#options = options;
+  }
+
+  activeRuns(): number {
+    return this.#sessions.size;
+  }
+
+  /** Something may have happened to this run: applies its events and performs its effects, here or in another process. */
+  wake(runId: string): void {
+    if (!this.notify(runId)) this.#options.dispatch.wake(runId);
+  }
+
+  notify(runId: string): boolean {
+    const session = this.#sessions.get(runId);
+    if (!session || session.leaseRevoked || this.#isDraining) return false;
+    session.notify();
+    return true;
+  }
+
+  async process(runId: string): Promise<void> {
+    const known = this.#sessions.get(runId);
+    if (known?.leaseRevoked) {
+      await known.closed;
+      return this.process(runId);
+    }
+    if (this.#isDraining) return;
+
+    const session = known ?? this.#open(runId);
+    session.notify();
+    await session.closed;
+  }
+
+  async showWaiting(runId: string, reason: string, confirmLease: () => Promise<void>): Promise<void> {
+    const { store, openActiveRun, now } = this.#options;
+    const next = await store.claimEffect(runId, "work", now());
+    // Its events are applied, and the resulting effects requested, when its turn comes.
+    if (!next) return;
+    const problem = { kind: "postponed", reason } as const;
+    await store.postponeEffect(next.key, next.dueAt, { isUncounted: true, problem });
+    await store.ingest({ events: [], effects: [statusEffect(runId)] });
+    const status = await store.claimEffect(runId, "status", now());
+    if (!status) return;
+    const active = await openActiveRun(runId);
+    try {
+      const handler: EffectHandler = (await this.#loadHandlers())[status.request.kind];
+      const result = await withLease(confirmLease, () => handler.perform(status, active, new AbortController().signal));
+      await store.completeEffect({ key: status.key, ...result });
+    } catch (error) {
+      const until = error instanceof PostponedError ? error.until : now();
+      await store.postponeEffect(status.key, until, { isUncounted: error instanceof PostponedError });
+      if (!(error instanceof PostponedError)) throw error;
+    } finally {
+      await active.close();
+    }
+  }
+
+  revokeLease(runId: string): void {
+    this.#sessions.get(runId)?.revokeLease();
+  }
+
+  /** Sets the alarm for the next timer, approval or postponed effect of any run. */
+  async schedule(): Promise<void> {
+    this.#clearAlarm();
+    const dueAt = await this.#options.store.nextDueAt();
+    if (dueAt === undefined || this.#isDraining) return;
+    this.#clearAlarm();
+    const waitMs = Math.min(Math.max(0, dueAt - this.#options.now()), maxTimerMs);
+    this.#alarmAt = dueAt;
+    this.#timer = setTimeout(() => {
+      this.#alarmAt = undefined;
+      this.#inBackground(this.#fireDueTimers());
+    }, waitMs);
+  }
+
+  #clearAlarm(): void {
+    clearTimeout(this.#timer);
+    this.#alarmAt = undefined;
+  }
+
+  /** Resolves when no run is in memory. */
+  async idle(): Promise<void> {
+    while (this.#sessions.size > 0) await this.#idle.promise;
+  }
+
+  /**
+   * Stops starting effects, and waits at most this long for those in progress. The others are performed after the next
+   * start.
+   */
+  async drain(graceMs: number): Promise<void> {
+    this.#isDraining = true;
+    clearTimeout(this.#timer);
+    const { promise: timeout, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, graceMs);
+    await Promise.race([this.idle(), timeout]);
+    clearTimeout(timer);
+    for (const session of this.#sessions.values()) session.abort(new Error("The process is stopping."));
+  }
+
+  #open(runId: string): RunSession {
+    const session = new RunSession(runId, {
+      ...this.#options,
+      handlers: () => this.#loadHandlers(),
+      wake: (id) => this.wake(id),
+      confirmLease: async (id) => this.#options.dispatch.confirmLease?.(id),
+      onTimerSet: async (dueAt) => {
+        // A run's deadline moves with every step, and almost always an earlier alarm is set.
+        if (this.#alarmAt === undefined || dueAt < this.#alarmAt) await this.schedule();
+      },
+      showProblem: (id, reason) => this.#showProblem(id, reason),
+      clearProblem: (id) => this.#shownProblems.delete(id),
+      isDraining: () => this.#isDraining,
+      onIdle: (idle) => this.#inBackground(this.#close(idle)),
+    });
+    this.#sessions.set(runId, session);
+    return session;
+  }
+
+  #loadHandlers(): Promise<EffectHandlers> {
+    this.#handlers ??= this.#options.loadHandlers();
+    return this.#handlers;
+  }
+
+  async #close(session: RunSession): Promise<void> {
+    const { runId } = session;
+    this.#sessions.delete(runId);
+    await session.close().catch((error) => this.#options.onError(error, { runId }));
+    await this.schedule().catch((error) => this.#options.onError(error, { runId: "" }));
+    if (this.#sessions.size > 0) return;
+    this.#idle.resolve();
+    this.#idle = Promise.withResolvers();
+  }
+
+  async #showProblem(runId: string, reason: string): Promise<boolean> {
+    if (this.#shownProblems.get(runId) === reason) return false;
+    this.#shownProblems.set(runId, reason);
+    const run = await this.#options.store.findRun(runId);
+    if (!run) return true;
+    await this.#options.store.ingest({ events: [], effects: [statusEffect(run.rootId)] });
+    this.wake(run.rootId);
+    return true;
+  }
+
+  async #fireDueTimers(): Promise<void> {
+    const { store, now } = this.#options;
+    const time = now();
+    const due = new Set([...(await store.fireTimers(time)), ...(await store.dueRuns(time))]);
+    for (const runId of due) this.wake(runId);
+    if (due.size === 0) await this.schedule();
+  }
+
+  #inBackground(work: Promise<void>): void {
+    work.catch((error) => this.#options.onError(error, { runId: "" }));
+  }
+}

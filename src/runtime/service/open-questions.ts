@@ -1,0 +1,56 @@
+import { OutageError, UserError } from "#domain/errors.ts";
+import { isOpenQuestion } from "#domain/run.ts";
+import { UnreadableDataError } from "#domain/stored-data.ts";
+import { questionAskedId, questionName, questionOf } from "#runtime/read-log.ts";
+import { type RunRow, readable, type Store } from "#runtime/store/store.ts";
+
+interface OpenQuestion {
+  runId: string;
+  callId: string;
+  /** The name of its post. */
+  name: string;
+  /** The id of the event that presented it to people. */
+  askedId: number;
+}
+
+/** Returns the question that was asked first, in any run of these trees, of those that were posted before a comment. */
+export async function findQuestion(
+  store: Store,
+  roots: readonly RunRow[],
+  commentId: number | undefined,
+): Promise<OpenQuestion | undefined> {
+  const runs = (await Promise.all(roots.map((root) => readableTree(store, root)))).flat();
+  const questions = (await Promise.all(runs.map((run) => questionsOf(store, run)))).flat();
+  for (const question of questions.sort((a, b) => a.askedId - b.askedId)) {
+    if (commentId === undefined) return question;
+    const post = await store.findPost(question.name);
+    if (!post) throw new OutageError("A question of this thread is still being posted.");
+    // Its author had not seen a question that was posted later.
+    if (post.commentId < commentId) return question;
+  }
+  return undefined;
+}
+
+async function questionsOf(store: Store, run: RunRow): Promise<OpenQuestion[]> {
+  const calls = callsAwaitingAnswer(run);
+  if (calls.length === 0) return [];
+  const { id } = run;
+  const log = await store.log(id).catch((error: unknown) => {
+    throw error instanceof UnreadableDataError ? new UserError(error.message, { cause: error }) : error;
+  });
+  return calls.map((callId) => {
+    const { step } = questionOf(log, callId);
+    return { runId: id, callId, name: questionName(id, step, callId), askedId: questionAskedId(log, callId) };
+  });
+}
+
+/** Returns the ids of the calls that a person has to answer. */
+export function callsAwaitingAnswer({ snapshot }: RunRow): string[] {
+  return snapshot.context.openCalls.filter(isOpenQuestion).map(({ callId }) => callId);
+}
+
+/** Returns a run and those below it that can be read. */
+export async function readableTree(store: Store, run: RunRow): Promise<RunRow[]> {
+  const children = (await store.childrenOf(run.id)).filter((child) => !child.unreadable).map(readable);
+  return [run, ...(await Promise.all(children.map((child) => readableTree(store, child)))).flat()];
+}

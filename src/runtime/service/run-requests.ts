@@ -1,0 +1,246 @@
+import { randomUUID } from "node:crypto";
+import { findPolicyModelProblem } from "#config/deployment-policy.ts";
+import { UserError } from "#domain/errors.ts";
+import type { RunEvent } from "#domain/events.ts";
+import type { RepositoryRef } from "#domain/github.ts";
+import { type RunSpec, shortId } from "#domain/run.ts";
+import { modelMatches } from "#models/models.ts";
+import { pricedModels } from "#models/prices.ts";
+import { stateName } from "#runtime/apply-events.ts";
+import { chosenModel } from "#runtime/read-log.ts";
+import type { Runs, ThreadRef } from "#runtime/runs.ts";
+import type { RunsOptions } from "#runtime/runs-options.ts";
+import { modelFor } from "#runtime/start/admit-worker.ts";
+import { type RunStarter, remainingBudget, runIdOf } from "#runtime/start/start-run.ts";
+import { type NewEffect, type RunRow, readable, type StoredRun } from "#runtime/store/store.ts";
+import { noWorkerRunning } from "#ui/run-commands.ts";
+import { checkApprover } from "./decide-approvals.ts";
+
+/** The maximum number of models that `/model` lists. */
+const maxListedModels = 30;
+/** The maximum number of runs among which those of closed pull requests are looked for. */
+const maxClosedRuns = 200;
+
+type Requested = Parameters<Runs["requestExit"]>[1];
+
+export async function requestExit(options: RunsOptions, thread: ThreadRef, request: Requested): Promise<void> {
+  const { by, via } = request;
+  await appendToNewest(options, thread, request, () => ({ type: "run.exit", by, via }));
+}
+
+export async function requestRetry(
+  options: RunsOptions,
+  starter: RunStarter,
+  thread: ThreadRef,
+  { origin, seen, ...request }: Parameters<Runs["requestRetry"]>[1],
+): Promise<void> {
+  const { by, via, deliveryId, runId } = request;
+  const known = deliveryId === undefined ? undefined : runIdOf(deliveryId);
+  // When a delivery is processed again, the run that it has started is not retried.
+  const run = (await options.store.runsOfThread(thread)).find(({ id }) => id === (runId ?? id) && id !== known);
+  if (!run) throw new UserError(noWorkerRunning);
+  if (run.unreadable) throw new UserError(run.unreadable.message);
+
+  const { spec, snapshot, status } = run;
+  if (status === "done") {
+    const task = { worker: spec.worker.name, text: spec.task ?? "" };
+    await starter.start({ ...task, origin, seen, ...(deliveryId === undefined ? {} : { deliveryId }) });
+    return;
+  }
+  const state = stateName(snapshot);
+  if (state === "interrupted") throw new UserError(`${spec.worker.name} is paused. Continue it with \`/resume\`.`);
+  if (state !== "retrying") {
+    throw new UserError(
+      `${spec.worker.name} has not failed, so there is nothing to try again. /status shows what it is doing.`,
+    );
+  }
+  await append(options, run, { type: "retry.requested", by, via }, deliveryId);
+}
+
+export async function clearConversation(options: RunsOptions, thread: ThreadRef, request: Requested): Promise<void> {
+  const { by, via } = request;
+  await appendToNewest(options, thread, request, ({ spec, snapshot }) => {
+    const state = stateName(snapshot);
+    if (state !== "idle" && state !== "interrupted" && state !== "awaitingBudget") {
+      throw new UserError(
+        `${spec.worker.name} is in the middle of its work. Pause it with \`/stop\`, then comment \`/clear\`.`,
+      );
+    }
+    return { type: "conversation.cleared", by, via };
+  });
+}
+
+export async function listModels(
+  options: RunsOptions,
+  thread: ThreadRef,
+  request: Parameters<Runs["listModels"]>[1] = {},
+): Promise<{ current: string; available: string[] }> {
+  const { store, models } = options;
+  const { spec } = await newestLive(options, thread, request);
+  const current = chosenModel(await store.log(spec.id)) ?? spec.model;
+  const candidates = [...new Set([current, models.defaultModel ?? spec.model, ...pricedModels])];
+  const available = candidates.filter((model) => findModelProblem(options, spec, model) === undefined);
+  return { current, available: available.slice(0, maxListedModels) };
+}
+
+export async function changeModel(
+  options: RunsOptions,
+  thread: ThreadRef,
+  { model, ...request }: Parameters<Runs["changeModel"]>[1],
+): Promise<void> {
+  const { by, via } = request;
+  await appendToNewest(options, thread, request, ({ spec }) => {
+    const problem = findModelProblem(options, spec, model);
+    if (problem) throw new UserError(problem);
+    return { type: "model.changed", model, by, via };
+  });
+}
+
+/** Returns a sentence that says why a run may not use a model; undefined if it may. */
+function findModelProblem({ models, policy }: RunsOptions, { worker }: RunSpec, model: string): string | undefined {
+  const problem = findPolicyModelProblem(policy, model);
+  if (problem) return problem;
+  if (!modelMatches(worker.compatible_models, model)) {
+    return `${worker.name} works with ${worker.compatible_models?.join(", ")}, and not with ${model}.`;
+  }
+  try {
+    modelFor(worker, model, models);
+    return undefined;
+  } catch (error) {
+    if (error instanceof UserError) return error.message;
+    throw error;
+  }
+}
+
+export async function raiseCostLimit(
+  options: RunsOptions,
+  thread: ThreadRef,
+  { amount, ...request }: Parameters<Runs["raiseCostLimit"]>[1],
+): Promise<number | undefined> {
+  const { by, byId, via, deliveryId, runId } = request;
+  if (deliveryId !== undefined && (await options.store.hasDelivery(deliveryId))) return undefined;
+
+  const live = (await options.store.runsOfThread(thread)).filter(({ status }) => status !== "done").map(readable);
+  const waiting = live.filter(({ snapshot }) => stateName(snapshot) === "awaitingBudget");
+  const [run, ...others] = waiting.filter(({ id }) => id === (runId ?? id));
+  if (!run) throw new UserError("No run in this thread waits for a higher cost limit.");
+  if (others.length > 0) throw new UserError(severalWait(waiting, amount));
+
+  await checkApprover(options, thread, { rootIds: [run.id], person: { login: by, id: byId } });
+  const limit = run.snapshot.context.limits.cost + amount;
+  const { limits } = options.policy;
+  if (limit > limits.cost) {
+    throw new UserError(
+      `The deployment's policy allows at most $${limits.cost.toFixed(2)} per run. This run's limit is $${run.snapshot.context.limits.cost.toFixed(2)}.`,
+    );
+  }
+  const remaining = await remainingBudget(options, run.spec.origin);
+  if (amount > remaining) {
+    throw new UserError(
+      `Only $${remaining.toFixed(2)} of the deployment's daily budget is left. Try a smaller amount.`,
+    );
+  }
+  await append(options, run, { type: "cost_limit.raised", limit, by, via }, deliveryId);
+  return limit;
+}
+
+function severalWait(waiting: readonly RunRow[], amount: number): string {
+  const choices = waiting.map(({ id, spec }) => `\`/approve ${id} +$${amount}\` for ${spec.worker.name}`);
+  return `${waiting.length} runs in this thread wait for a higher cost limit. Name one: ${choices.join(", ")}.`;
+}
+
+export async function showChanges(
+  { store, scheduler }: RunsOptions,
+  thread: ThreadRef,
+  { by, deliveryId }: Requested,
+): Promise<void> {
+  if (deliveryId !== undefined && (await store.hasDelivery(deliveryId))) return;
+  const [newest] = await store.runsOfThread(thread);
+  if (!newest) throw new UserError(noWorkerRunning);
+  const callId = `by-${shortId(deliveryId ?? randomUUID(), 8)}`;
+  const request = { kind: "changes.show" as const, callId, by, thread: thread.thread };
+  const effect: NewEffect = { key: `${newest.id}/${callId}`, runId: newest.id, queue: "thread", request };
+  await store.ingest({ deliveryId, events: [], effects: [effect] });
+  scheduler.wake(newest.id);
+}
+
+async function appendToNewest(
+  options: RunsOptions,
+  thread: ThreadRef,
+  { deliveryId, runId }: Pick<Requested, "deliveryId" | "runId">,
+  eventFor: (run: RunRow) => RunEvent,
+): Promise<void> {
+  if (deliveryId !== undefined && (await options.store.hasDelivery(deliveryId))) return;
+  const run = await newestLive(options, thread, { runId });
+  await append(options, run, eventFor(run), deliveryId);
+}
+
+/** Returns the requested live run. Default: the newest of the thread. */
+async function newestLive(
+  { store }: RunsOptions,
+  thread: ThreadRef,
+  { runId }: { runId?: string | undefined },
+): Promise<RunRow> {
+  const live = (await store.runsOfThread(thread)).filter(({ status }) => status !== "done");
+  const newest = live.find(({ id }) => id === (runId ?? id));
+  if (!newest) throw new UserError(noWorkerRunning);
+  if (newest.unreadable) throw new UserError(newest.unreadable.message);
+  return newest;
+}
+
+async function append(
+  { store, scheduler }: RunsOptions,
+  { id }: RunRow,
+  event: RunEvent,
+  deliveryId: string | undefined,
+): Promise<void> {
+  await store.ingest({ deliveryId, events: [{ runId: id, event }] });
+  scheduler.wake(id);
+}
+
+/** Returns the task of a run whose pull request needs the new commits of its base branch. */
+const updateTask = (base: string) =>
+  `Merge the branch ${base} into your pull request: call git_merge with the branch ${base}, with with_conflicts: true if there are conflicts, resolve them, run the tests, and push with update_pull_request.`;
+
+export async function listOpenPullRequests(
+  { store }: RunsOptions,
+  { installationId, repositoryId }: RepositoryRef,
+): Promise<number[]> {
+  if (repositoryId === undefined) return [];
+  const live = await store.liveRuns({ installationId, repositoryIds: [repositoryId] });
+  const numbers = live.filter((run) => !run.unreadable).map((run) => readable(run).snapshot.context.pullRequest);
+  return [...new Set(numbers.filter((number) => number !== undefined))];
+}
+
+export async function listClosedPullRequests(
+  { store }: RunsOptions,
+  { repositoryId }: RepositoryRef,
+): Promise<number[]> {
+  const latest = await store.latestRuns({ limit: maxClosedRuns });
+  const numbers = latest.flatMap((run) => {
+    const { pullRequest } = run.unreadable ? {} : run.snapshot.context;
+    const isHere = !run.unreadable && run.spec.origin.repositoryId === repositoryId;
+    return isHere && pullRequest !== undefined && continuesWhenReopened(run, pullRequest) ? [pullRequest] : [];
+  });
+  return [...new Set(numbers)];
+}
+
+/** True for a run that ended because this pull request was closed without merging. */
+export function continuesWhenReopened(run: StoredRun, number: number): boolean {
+  if (run.unreadable || run.logRemovedAt !== undefined) return false;
+  const { isPullRequestClosed, pullRequest } = run.snapshot.context;
+  return isPullRequestClosed && pullRequest === number;
+}
+
+export async function requestBaseMerge(
+  { store, scheduler }: RunsOptions,
+  thread: ThreadRef,
+  { base, reason, replyThread, deliveryId }: Parameters<Runs["requestBaseMerge"]>[1],
+): Promise<void> {
+  const live = (await store.runsOfThread(thread)).filter((run) => !run.unreadable && run.status !== "done");
+  const own = live.map(readable).filter(({ snapshot }) => snapshot.context.pullRequest === thread.thread);
+  const text = `${reason} ${updateTask(base)}`;
+  const event: RunEvent = { type: "message.received", kind: "prompt", text, by: "golem-forge", thread: replyThread };
+  await store.ingest({ deliveryId, events: own.map(({ id }) => ({ runId: id, event })) });
+  for (const { id } of own) scheduler.wake(id);
+}

@@ -1,0 +1,436 @@
+import { randomUUID } from "node:crypto";
+import { OutageError, UserError } from "#domain/errors.ts";
+import type { RunEvent } from "#domain/events.ts";
+import type { ReportedLocation } from "#domain/github.ts";
+import { branchOf, type RunState, type RunView, shortId } from "#domain/run.ts";
+import { redisplayEffects, stateName } from "#runtime/apply-events.ts";
+import type { ToolReply } from "#runtime/front-end.ts";
+import { lastPushedCommit, reportedDigests } from "#runtime/read-log.ts";
+import type { InstallationScope, Runs, ThreadRef } from "#runtime/runs.ts";
+import type { RunsOptions } from "#runtime/runs-options.ts";
+import { readAttachments } from "#runtime/start/attachments.ts";
+import { RunStarter } from "#runtime/start/start-run.ts";
+import { TriggeredRuns } from "#runtime/start/triggered-runs.ts";
+import { resolveLocation } from "#runtime/store/resolve-location.ts";
+import { type NewEffect, type NewEvent, type RunRow, readable, type StoredRun } from "#runtime/store/store.ts";
+import { readView } from "#runtime/views/read-view.ts";
+import { cleanText } from "#text/untrusted.ts";
+import { noWorkerRunning } from "#ui/run-commands.ts";
+import { decideApprovals, pendingApprovals, revokeApproval } from "./decide-approvals.ts";
+import { findQuestion } from "./open-questions.ts";
+import {
+  changeModel,
+  clearConversation,
+  continuesWhenReopened,
+  listClosedPullRequests,
+  listModels,
+  listOpenPullRequests,
+  raiseCostLimit,
+  requestBaseMerge,
+  requestExit,
+  requestRetry,
+  showChanges,
+} from "./run-requests.ts";
+
+/** The maximum number of runs that `/status` shows. */
+const maxShownRuns = 5;
+
+/** Implements the operations that front ends offer on runs, with a store and a scheduler. */
+export class RunService implements Runs {
+  readonly #options: RunsOptions;
+  readonly #starter: RunStarter;
+  readonly #triggers: TriggeredRuns;
+
+  // The operations of other files.
+  readonly startRun: Runs["startRun"] = (request) => this.#starter.start(request);
+  readonly startTriggered: Runs["startTriggered"] = (event) => this.#triggers.start(event);
+  readonly listSchedules: Runs["listSchedules"] = (...request) => this.#triggers.listSchedules(...request);
+  readonly startScheduled: Runs["startScheduled"] = (request) => this.#triggers.startScheduled(request);
+  readonly decideApprovals: Runs["decideApprovals"] = (...decision) => decideApprovals(this.#options, ...decision);
+  readonly revokeApproval: Runs["revokeApproval"] = (...request) => revokeApproval(this.#options, ...request);
+  readonly pendingApprovals: Runs["pendingApprovals"] = (thread) => pendingApprovals(this.#options, thread);
+  readonly listOpenPullRequests: Runs["listOpenPullRequests"] = (repository) =>
+    listOpenPullRequests(this.#options, repository);
+  readonly listClosedPullRequests: Runs["listClosedPullRequests"] = (repository) =>
+    listClosedPullRequests(this.#options, repository);
+  readonly requestBaseMerge: Runs["requestBaseMerge"] = (...request) => requestBaseMerge(this.#options, ...request);
+  readonly requestExit: Runs["requestExit"] = (...request) => requestExit(this.#options, ...request);
+  readonly requestRetry: Runs["requestRetry"] = (...request) => requestRetry(this.#options, this.#starter, ...request);
+  readonly clearConversation: Runs["clearConversation"] = (...request) => clearConversation(this.#options, ...request);
+  readonly listModels: Runs["listModels"] = (...request) => listModels(this.#options, ...request);
+  readonly changeModel: Runs["changeModel"] = (...request) => changeModel(this.#options, ...request);
+  readonly raiseCostLimit: Runs["raiseCostLimit"] = (...request) => raiseCostLimit(this.#options, ...request);
+  readonly showChanges: Runs["showChanges"] = (...request) => showChanges(this.#options, ...request);
+
+  constructor(options: RunsOptions) {
+    this.#options = options;
+    this.#starter = new RunStarter(options);
+    this.#triggers = new TriggeredRuns(this.#starter, options);
+  }
+
+  async deliverMessage(
+    thread: ThreadRef,
+    { by, byId, via, text, deliveryId, runId, commentId, mayAnswer = true }: Parameters<Runs["deliverMessage"]>[1],
+  ): Promise<boolean> {
+    const live = await this.#liveRuns(thread, runId);
+    const newest = live[0] ?? (await this.#runsOfPullRequest(thread)).find(({ id }) => id === (runId ?? id));
+    if (!newest) return false;
+
+    const readableRuns = live.filter((run) => !run.unreadable).map(readable);
+    const question = mayAnswer ? await findQuestion(this.#options.store, readableRuns, commentId) : undefined;
+    const event: RunEvent = question
+      ? { type: "question.answered", callId: question.callId, text: cleanText(text).text, by, byId, via }
+      : await this.#composeMessage(newest, { thread, by, byId, via, text });
+    await this.#append([{ runId: question?.runId ?? newest.id, event }], deliveryId);
+    return true;
+  }
+
+  /** Composes a message with the files that are attached to its text. */
+  async #composeMessage(
+    run: StoredRun,
+    { thread, by, byId, via, text }: Parameters<Runs["deliverMessage"]>[1] & { thread: ThreadRef },
+  ): Promise<RunEvent> {
+    const { files, note } = run.unreadable
+      ? { files: [], note: "" }
+      : await readAttachments(this.#options.openGitHub(thread), thread.thread, [text], run.spec.worker);
+    return {
+      type: "message.received",
+      kind: "comment",
+      text: [cleanText(text).text, note].filter(Boolean).join("\n\n"),
+      by,
+      byId,
+      via,
+      thread: thread.thread,
+      ...(files.length > 0 && { attachments: files }),
+    };
+  }
+
+  async continueRun(
+    thread: ThreadRef,
+    { worker, text, by, byId, via, deliveryId }: Parameters<Runs["continueRun"]>[1],
+  ): Promise<boolean> {
+    const live = (await this.#liveRuns(thread)).filter((run) => !run.unreadable).map(readable);
+    const run = live.find(({ spec, snapshot }) => spec.worker.name === worker && snapshot.context.pullRequest);
+    if (!run) return false;
+    const prompt = `@${by} asks you to go on with pull request #${run.snapshot.context.pullRequest}.`;
+    const message: RunEvent =
+      text === ""
+        ? { type: "message.received", kind: "prompt", text: prompt, by: "golem-forge", thread: thread.thread }
+        : await this.#composeMessage(run, { thread, by, byId, via, text });
+    const events: RunEvent[] = stateOf(run) === "interrupted" ? [message, { type: "run.resume", by, via }] : [message];
+    await this.#appendToEach([run], events, deliveryId);
+    return true;
+  }
+
+  async deliverReview(
+    thread: ThreadRef,
+    { by, byId, review, deliveryId }: Parameters<Runs["deliverReview"]>[1],
+  ): Promise<boolean> {
+    const [newest] = await this.#runsOfPullRequest(thread);
+    if (!newest) return false;
+    const github = this.#options.openGitHub(thread);
+    // Loads toolsets, which the app does not need before its first run.
+    const { describeReview } = await import("./describe-feedback.ts");
+    const { text, wakes } = await describeReview(github, { by, number: thread.thread, review });
+    const event: RunEvent = { type: "pull_request.reviewed", by, byId, requestsChanges: wakes, text };
+    await this.#append([{ runId: newest.id, event }], deliveryId);
+    return true;
+  }
+
+  async reportChecks(
+    repository: Parameters<Runs["reportChecks"]>[0],
+    { commit, branches }: Parameters<Runs["reportChecks"]>[1],
+  ): ReturnType<Runs["reportChecks"]> {
+    const { store, openGitHub } = this.#options;
+    const { installationId, repositoryId, owner, repo } = repository;
+    const live = await store.liveRuns({ installationId, ...(repositoryId && { repositoryIds: [repositoryId] }) });
+    const reports: Awaited<ReturnType<Runs["reportChecks"]>> = [];
+    for (const { id, spec, snapshot } of live.filter((run) => !run.unreadable).map(readable)) {
+      const { pullRequest } = snapshot.context;
+      const isHere = repositoryId !== undefined || (spec.origin.owner === owner && spec.origin.repo === repo);
+      if (!isHere || !branches.includes(branchOf(spec))) continue;
+      const log = await store.log(id);
+      if (pullRequest === undefined || lastPushedCommit(log) !== commit) {
+        if (!isPushing(snapshot)) continue;
+        // Checks may be faster than the call that pushed their commit.
+        throw new OutageError(`The push of the run ${id} is not recorded yet.`);
+      }
+      const { describeChecks } = await import("./describe-feedback.ts");
+      const report = await describeChecks(openGitHub(repository), { number: pullRequest, commit });
+      if (!report) continue;
+      const { passed, failedOnBase, text, digest } = report;
+      const earlier = reportedDigests(log, commit);
+      if (earlier.at(-1) === digest) continue;
+      const event: RunEvent = { type: "checks.completed", commit, passed, failedOnBase, text, digest };
+      // A check that failed may pass when it runs again, and fail again: the number tells equal results apart.
+      const again = earlier.length > 0 ? ` ${earlier.length}` : "";
+      await this.#append([{ runId: id, event }], `checks ${commit} ${digest} ${id}${again}`);
+      reports.push({ thread: pullRequest, ...report });
+    }
+    return reports;
+  }
+
+  async pullRequestClosed(
+    thread: ThreadRef,
+    { by, merged, commit, deliveryId }: Parameters<Runs["pullRequestClosed"]>[1],
+  ): Promise<boolean> {
+    const runs = await this.#runsOfPullRequest(thread);
+    const event: RunEvent = { type: "pull_request.closed", number: thread.thread, merged, by, commit };
+    return (await this.#appendToEach(runs, [event], deliveryId)).length > 0;
+  }
+
+  async pullRequestReopened(
+    thread: ThreadRef,
+    { by, deliveryId }: Parameters<Runs["pullRequestReopened"]>[1],
+  ): Promise<void> {
+    const runs = await this.#runsOfPullRequest(thread);
+    await this.#appendToEach(runs, [{ type: "pull_request.reopened", number: thread.thread, by }], deliveryId);
+  }
+
+  async repostRequest(
+    thread: ThreadRef,
+    { approvalId, deliveryId, isAltered }: Parameters<Runs["repostRequest"]>[1],
+  ): Promise<void> {
+    const { store, scheduler } = this.#options;
+    const approval = await store.findApproval(approvalId);
+    const roots = await store.runsOfThread(thread);
+    if (!approval || !roots.some(({ id }) => id === approval.rootId)) return;
+    const { runId } = approval;
+    const replaces = isAltered ? (await this.findRequest(approvalId))?.commentId : undefined;
+    const request = { kind: "approval.post" as const, approvalId, ...(replaces !== undefined && { replaces }) };
+    const effect: NewEffect = { key: `${runId}/${approvalId}/${deliveryId}`, runId, queue: "thread", request };
+    await store.ingest({ deliveryId, events: [], effects: [effect] });
+    scheduler.wake(runId);
+  }
+
+  findRequest(approvalId: string): ReturnType<Runs["findRequest"]> {
+    return this.#options.store.findPost(`approval/${approvalId}`);
+  }
+
+  async requestStop(
+    thread: ThreadRef,
+    { by, via, deliveryId, runId }: Parameters<Runs["requestStop"]>[1],
+  ): Promise<string[]> {
+    if (await this.#isKnown(deliveryId)) return [];
+    const running = (await this.#liveRuns(thread, runId)).filter((run) => stateOf(run) !== "interrupted");
+    if (running.length === 0) throw new UserError(noWorkerRunning);
+    return this.#appendToEach(running, [{ type: "run.stop", by, via }], deliveryId);
+  }
+
+  async requestResume(
+    thread: ThreadRef,
+    { by, byId, via, text, deliveryId, runId }: Parameters<Runs["requestResume"]>[1],
+  ): Promise<string[]> {
+    if (await this.#isKnown(deliveryId)) return [];
+    const live = await this.#liveRuns(thread, runId);
+    const paused = live.filter((run) => stateOf(run) === "interrupted");
+    if (paused.length === 0) {
+      const unreadable = live.find((run) => run.unreadable)?.unreadable;
+      if (unreadable) throw new UserError(unreadable.message);
+      // A run that waits for a review goes on with what it is told.
+      const message = { by, byId, via, text: text ?? "", deliveryId, mayAnswer: false, ...(runId && { runId }) };
+      if (text && (await this.deliverMessage(thread, message))) return [];
+      throw new UserError(
+        live.length > 0
+          ? "No worker is paused in this thread. Comment to tell the worker what to do."
+          : noWorkerRunning,
+      );
+    }
+    const message = text ? cleanText(text).text : "";
+    const events: RunEvent[] = message
+      ? [{ type: "message.received", kind: "comment", text: message, by, byId, via }]
+      : [];
+    return this.#appendToEach(paused, [...events, { type: "run.resume", by, via }], deliveryId);
+  }
+
+  async requestCancel(
+    thread: ThreadRef,
+    { by, via, deliveryId, runId }: Parameters<Runs["requestCancel"]>[1],
+  ): Promise<string[]> {
+    if (await this.#isKnown(deliveryId)) return [];
+    const live = await this.#liveRuns(thread, runId);
+    if (live.length === 0) throw new UserError(noWorkerRunning);
+    return this.#appendToEach(live, [{ type: "run.cancel", by, via }], deliveryId);
+  }
+
+  async reportLocation(reported: ReportedLocation): Promise<void> {
+    const { store } = this.#options;
+    const known = await store.findLocation(reported.repositoryId);
+    // Runs are stopped before the location is saved, so that it happens after a crash, too.
+    if (known && resolveLocation(known, reported)?.ownerChanged) {
+      const [previous, current] = [`${known.owner}/${known.repo}`, `${reported.owner}/${reported.repo}`];
+      await this.stopUnreachable(
+        { installationId: known.installationId, repositoryIds: [reported.repositoryId] },
+        { reason: `The repository was transferred from ${previous} to ${current}, which has another owner.` },
+      );
+    }
+    await store.saveLocation(reported);
+  }
+
+  async stopUnreachable(
+    where: InstallationScope,
+    { reason, deliveryId }: Parameters<Runs["stopUnreachable"]>[1],
+  ): Promise<void> {
+    if (await this.#isKnown(deliveryId)) return;
+    const live = await this.#options.store.liveRuns(where);
+    const running = live.filter((run) => stateOf(run) !== "interrupted");
+    await this.#appendToEach(running, [{ type: "run.stop", by: "golem-forge", reason }], deliveryId);
+  }
+
+  async refreshReachable(where: InstallationScope, locations: readonly ReportedLocation[]): Promise<void> {
+    const { store, scheduler } = this.#options;
+    for (const location of locations) {
+      if (await store.findLocation(location.repositoryId)) await this.reportLocation(location);
+    }
+    const live = (await store.liveRuns(where)).filter((run) => !run.unreadable).map(readable);
+    await store.ingest({ events: [], effects: live.flatMap(({ spec }) => redisplayEffects(spec)) });
+    for (const { id } of live) scheduler.wake(id);
+  }
+
+  async runToolCommand(
+    thread: ThreadRef,
+    {
+      by,
+      byId,
+      runId: wanted,
+      command,
+      mayBeForeign = false,
+      commentId,
+      deliveryId,
+    }: Parameters<Runs["runToolCommand"]>[1],
+  ): Promise<void> {
+    if (await this.#isKnown(deliveryId)) return;
+    const { store, scheduler } = this.#options;
+    const newest = (await store.runsOfThread(thread)).find(({ id }) => id === (wanted ?? id));
+    if (!newest) throw new UserError(noWorkerRunning);
+    const runId = newest.id;
+    const callId = `by-${shortId(deliveryId ?? randomUUID(), 8)}`;
+    const key = `${runId}/${callId}`;
+    const where = { thread: thread.thread, commentId };
+    const request = { kind: "command.run" as const, callId, by, byId, command, mayBeForeign, ...where };
+    const effects: NewEffect[] = [{ key, runId, queue: "work", request }];
+    const behind = currentWork(newest);
+    if (behind && !mayBeForeign) {
+      const reply: ToolReply = { kind: "queued", by, behind };
+      effects.push({
+        key: `${key}/queued`,
+        runId,
+        queue: "thread",
+        request: { kind: "tool.reply", callId, reply, thread: thread.thread },
+      });
+    }
+    await store.ingest({ deliveryId, events: [], effects });
+    scheduler.wake(runId);
+  }
+
+  async recordKey(key: string): Promise<void> {
+    await this.#options.store.ingest({ deliveryId: key, events: [] });
+  }
+
+  hasRecorded(key: string): Promise<boolean> {
+    return this.#options.store.hasDelivery(key);
+  }
+
+  async threadActivity(
+    thread: ThreadRef,
+    { isOpen = false }: Parameters<Runs["threadActivity"]>[1] = {},
+  ): Promise<"none" | "ended" | "live"> {
+    const runs = await this.#options.store.runsOfThread(thread);
+    if (runs.length === 0) return "none";
+    const isLive = (run: StoredRun) => run.status !== "done" || (isOpen && continuesWhenReopened(run, thread.thread));
+    return runs.some(isLive) ? "live" : "ended";
+  }
+
+  async listRunViews(thread: ThreadRef): Promise<RunView[]> {
+    const { store } = this.#options;
+    const runs = (await store.runsOfThread(thread)).slice(0, maxShownRuns);
+    const views = await Promise.all(runs.map(({ id }) => readView(store, id)));
+    return views.filter((view) => view !== undefined);
+  }
+
+  listWorkers(thread: ThreadRef): Promise<{ name: string; description?: string }[]> {
+    const { catalog, openGitHub } = this.#options;
+    return catalog.list(openGitHub(thread));
+  }
+
+  findRunView(runId: string): Promise<RunView | undefined> {
+    return readView(this.#options.store, runId);
+  }
+
+  async #isKnown(deliveryId: string | undefined): Promise<boolean> {
+    return deliveryId !== undefined && this.#options.store.hasDelivery(deliveryId);
+  }
+
+  async #liveRuns(thread: ThreadRef, runId?: string): Promise<StoredRun[]> {
+    const runs = await this.#options.store.runsOfThread(thread);
+    return runs.filter(({ id, status }) => status !== "done" && id === (runId ?? id));
+  }
+
+  /**
+   * Runs that opened the pull request of this thread: live ones, and those that continue when it is reopened. Each takes
+   * its events in their order, so a run that has ended may be about to take the event that reopens the pull request.
+   */
+  async #runsOfPullRequest(thread: ThreadRef): Promise<RunRow[]> {
+    const runs = (await this.#options.store.runsOfThread(thread)).filter((run) => !run.unreadable).map(readable);
+    return runs.filter(
+      (run) =>
+        (run.status !== "done" && run.snapshot.context.pullRequest === thread.thread) ||
+        continuesWhenReopened(run, thread.thread),
+    );
+  }
+
+  async #appendToEach(
+    runs: readonly StoredRun[],
+    events: readonly RunEvent[],
+    deliveryId: string | undefined,
+  ): Promise<string[]> {
+    const runIds = runs.map(({ id }) => id);
+    await this.#append(
+      runIds.flatMap((runId) => events.map((event) => ({ runId, event }))),
+      deliveryId,
+    );
+    return runIds;
+  }
+
+  async #append(events: NewEvent[], deliveryId: string | undefined): Promise<void> {
+    const { store, scheduler } = this.#options;
+    await store.ingest({ deliveryId, events });
+    for (const { runId } of events) scheduler.wake(runId);
+  }
+}
+
+/** True while a call that pushes to the run's branch is being executed. */
+function isPushing({ context }: RunRow["snapshot"]): boolean {
+  const pushes = ["open_pull_request", "update_pull_request"];
+  return context.openCalls.some(({ tool, status }) => status === "running" && pushes.includes(tool));
+}
+
+function stateOf(run: StoredRun): RunState | undefined {
+  return run.unreadable ? undefined : stateName(run.snapshot);
+}
+
+/** Returns the work that a person's call has to wait for. */
+function currentWork(run: StoredRun): Extract<ToolReply, { kind: "queued" }>["behind"] | undefined {
+  switch (stateOf(run)) {
+    case "callingModel":
+      return "model";
+    case "executing":
+      return "tool";
+    case "preparing":
+    case "reviewing":
+      return "step";
+    case "retrying":
+    case "evaluatingAnswer":
+    case "evaluatingCalls":
+    case "checkingLimits":
+    case "awaitingApproval":
+    case "awaitingAnswer":
+    case "awaitingChild":
+    case "awaitingBudget":
+    case "idle":
+    case "interrupted":
+    case "ended":
+    case undefined:
+      return undefined;
+  }
+}

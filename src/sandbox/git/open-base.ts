@@ -1,0 +1,248 @@
+import { unlessAborted } from "#domain/async-work.ts";
+import { OutageError, UserError } from "#domain/errors.ts";
+import type { BaseCommit, OpenSandbox, SandboxSource } from "#sandbox/sandbox.ts";
+import { closestMatch } from "#text/closest-match.ts";
+import { type Base, hasContents, readBase } from "./base.ts";
+import { ObjectStore } from "./object-store.ts";
+import type { FetchRequest, Remote } from "./remote.ts";
+
+const cacheBytes = 512 * 1024 ** 2;
+const cache = createBaseCache(cacheBytes);
+const depths = [50, 500, 5_000];
+/** The next base does not reuse a store that holds more than this multiple of the current base's contents. */
+const maxStoreGrowth = 2;
+const minStoreBytes = 64 * 1024 ** 2;
+
+export interface OpenedBase {
+  base: Base;
+  at: BaseCommit;
+  /** The branch that HEAD of the repository points to. */
+  defaultBranch: string | undefined;
+}
+
+/**
+ * Opens the requested base, from the cache if possible. Its tree is complete, but its contents may be missing (see
+ * `fetchContents`). Always asks the remote first with the run's own credentials, so that a cached base is not available
+ * to someone who cannot read the repository.
+ */
+export async function openBase(
+  remote: Remote,
+  source: SandboxSource,
+  asked: OpenSandbox["at"] & Pick<OpenSandbox, "followsDefaultBranch">,
+  signal: AbortSignal | undefined,
+): Promise<OpenedBase> {
+  // The head of a fork's pull request is given as a full ref name.
+  const wanted = asked.branch?.startsWith("refs/pull/") ? asked.branch : `refs/heads/${asked.branch}`;
+  const refs = await remote.refs(asked.branch === undefined ? ["HEAD"] : [wanted, "HEAD"]);
+  const head = refs.find(({ name }) => name === "HEAD");
+  const defaultBranch = head?.target?.replace(/^refs\/heads\//, "");
+  const found = refs.find(({ name }) => name === wanted);
+  const isDefault = asked.branch === undefined || (asked.followsDefaultBranch && !found);
+  const branch = isDefault ? defaultBranch : asked.branch;
+  const tip = isDefault ? head?.oid : found?.oid;
+  const commit = "commit" in asked ? asked.commit : tip;
+  if (!commit || branch === undefined) throw await missingBranchError(remote, branch);
+
+  const at = { commit, branch };
+  const base = await cache.get({
+    repository: JSON.stringify([source.tenant, source.url]),
+    commit,
+    signal,
+    load: (stop, previous) => loadBase(remote, { at, tip, previous, signal: stop }),
+  });
+  return { base, at, defaultBranch };
+}
+
+/** Fetches the contents of a base whose tree was fetched without them. */
+export async function fetchContents(remote: Remote, base: Base): Promise<void> {
+  const { commit, store, entries, contents } = base;
+  if (contents.previous !== undefined) {
+    await addDifferences(remote, store, { wants: [commit], haves: [contents.previous], depth: 1 });
+    if (hasContents(store, entries)) return;
+  }
+  const result = await remote.fetch({ wants: [commit], depth: 1 });
+  if (result.kind === "refused") {
+    throw new UserError(`${remote.name} did not send the files of ${commit.slice(0, 10)}: ${result.reason}.`);
+  }
+  await store.addPack(result.pack);
+  if (!hasContents(store, entries)) throw new Error(`The git server of ${remote.name} did not send all files.`);
+}
+
+interface LoadOptions {
+  at: BaseCommit;
+  tip: string | undefined;
+  previous: Base | undefined;
+  signal: AbortSignal;
+}
+
+async function loadBase(remote: Remote, { at, tip, previous, signal }: LoadOptions): Promise<Base> {
+  const advanced = previous && (await advance(remote, previous, at, signal));
+  if (advanced) return advanced;
+
+  const store = new ObjectStore();
+  const direct = await remote.fetch({ wants: [at.commit], depth: 1, without: "blobs" }, signal);
+  if (direct.kind === "pack") {
+    await store.addPack(direct.pack, signal);
+    return readBase(store, at.commit);
+  }
+  // A server that only sends branch tips may still have the commit in the history of a branch.
+  for (const depth of tip ? depths : []) {
+    const deeper = await remote.fetch({ wants: [tip as string], depth }, signal);
+    if (deeper.kind === "refused") break;
+
+    const attempt = new ObjectStore();
+    await attempt.addPack(deeper.pack, signal);
+    if (attempt.has(at.commit)) return readBase(attempt, at.commit);
+    if (deeper.shallow.length === 0) break;
+  }
+  throw new UserError(
+    `The base commit ${at.commit.slice(0, 10)} of this run no longer exists in ${remote.name}: the branch ${at.branch} was rewritten. Start a new run.`,
+  );
+}
+
+/** The commit whose contents the base's store has; undefined if the next base must not add its objects to that store. */
+function commitToAdvanceFrom({ commit, contents, entries, store }: Base): string | undefined {
+  const needed = [...entries.values()].reduce((sum, { size }) => sum + size, 0);
+  if (store.bytes() >= Math.max(minStoreBytes, maxStoreGrowth * needed)) return undefined;
+  return contents.isLoaded ? commit : contents.previous;
+}
+
+/** Fetches only the folders that differ from a previous base of the repository; undefined if that is not possible. */
+async function advance(remote: Remote, base: Base, at: BaseCommit, signal: AbortSignal): Promise<Base | undefined> {
+  const { store } = base;
+  const previous = commitToAdvanceFrom(base);
+  if (previous === undefined) return undefined;
+
+  const request: FetchRequest = { wants: [at.commit], haves: [previous], depth: 1, without: "blobs" };
+  const isAdded = await addDifferences(remote, store, request, signal);
+  return isAdded && store.has(at.commit) ? readBase(store, at.commit, previous) : undefined;
+}
+
+/** Adds what differs from commits that the store has; false if the server does not know these. */
+async function addDifferences(
+  remote: Remote,
+  store: ObjectStore,
+  request: FetchRequest,
+  signal?: AbortSignal,
+): Promise<boolean> {
+  const result = await remote.fetch(request, signal);
+  if (result.kind === "refused") return false;
+  try {
+    await store.addPack(result.pack, signal);
+    return true;
+  } catch (error) {
+    if (signal?.aborted || error instanceof UserError || error instanceof OutageError) throw error;
+    return false;
+  }
+}
+
+async function missingBranchError(remote: Remote, branch: string | undefined): Promise<UserError> {
+  const branches = (await remote.refs(["refs/heads/"])).map(({ name }) => name.replace("refs/heads/", ""));
+  if (branches.length === 0) {
+    return new UserError(`The repository ${remote.name} is empty: push a first commit to it, then try again.`);
+  }
+  if (branch === undefined) return new UserError(`The default branch of ${remote.name} does not exist.`);
+  const near = closestMatch(branch, branches);
+  return new UserError(`There is no branch ${branch} in ${remote.name}${near ? `, did you mean ${near}` : ""}.`);
+}
+
+/**
+ * The bases of this process. Evicts the least recently used ones when the total exceeds `maxBytes`. A base that a
+ * sandbox still uses can be found even after that, since it is in memory anyway.
+ */
+interface BaseCache {
+  /**
+   * Returns a base, and loads it if it is not cached. Concurrent loads of the same base share one load, which is
+   * aborted when all callers abort. The caller has checked that its own credentials can read the repository.
+   */
+  get(request: BaseRequest): Promise<Base>;
+  /** Returns the bytes it keeps in memory. */
+  bytes(): number;
+}
+
+export interface BaseRequest {
+  /** The tenant and the address of the repository. */
+  repository: string;
+  commit: string;
+  /** `previous` is the most recently used base of the same repository. */
+  load(signal: AbortSignal, previous: Base | undefined): Promise<Base>;
+  signal?: AbortSignal | undefined;
+}
+
+interface Loading {
+  base: Promise<Base>;
+  waiting: number;
+  abort: AbortController;
+}
+
+export function createBaseCache(maxBytes: number): BaseCache {
+  // The least recently used base comes first.
+  const kept = new Map<string, { repository: string; base: Base }>();
+  const alive = new Map<string, WeakRef<Base>>();
+  const loading = new Map<string, Loading>();
+  const registry = new FinalizationRegistry<string>((key) => {
+    if (!alive.get(key)?.deref()) alive.delete(key);
+  });
+
+  function keep(key: string, repository: string, base: Base): Base {
+    kept.delete(key);
+    kept.set(key, { repository, base });
+    for (const oldest of kept.keys()) {
+      if (sizeOf(kept.values()) <= maxBytes) break;
+      kept.delete(oldest);
+    }
+    return base;
+  }
+
+  function start(key: string, { repository, load }: BaseRequest): Loading {
+    const abort = new AbortController();
+    const previous = [...kept.values()].reverse().find((candidate) => candidate.repository === repository)?.base;
+    const base = load(abort.signal, previous)
+      .then((loaded) => {
+        alive.set(key, new WeakRef(loaded));
+        registry.register(loaded, key);
+        return loaded;
+      })
+      .finally(() => {
+        if (loading.get(key)?.abort === abort) loading.delete(key);
+      });
+    const started = { base, waiting: 0, abort };
+    loading.set(key, started);
+    return started;
+  }
+
+  return {
+    bytes: () => sizeOf(kept.values()),
+    get: async (request) => {
+      const { repository, commit, signal } = request;
+      const key = JSON.stringify([repository, commit]);
+      signal?.throwIfAborted();
+      const known = kept.get(key)?.base ?? alive.get(key)?.deref();
+      if (known) return keep(key, repository, known);
+
+      const current = loading.get(key) ?? start(key, request);
+      current.waiting++;
+      try {
+        return keep(key, repository, await unlessAborted(current.base, signal));
+      } finally {
+        current.waiting--;
+        if (current.waiting === 0 && signal?.aborted) {
+          if (loading.get(key) === current) loading.delete(key);
+          current.abort.abort(signal.reason);
+        }
+      }
+    },
+  };
+}
+
+/** Returns the memory of bases, some of which may share a store. */
+function sizeOf(kept: Iterable<{ base: Base }>): number {
+  const stores = new Set<ObjectStore>();
+  let bytes = 0;
+  for (const { base } of kept) {
+    bytes += base.bytes();
+    stores.add(base.store);
+  }
+  for (const store of stores) bytes += store.bytes();
+  return bytes;
+}

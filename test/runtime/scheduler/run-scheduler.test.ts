@@ -1,0 +1,653 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { DatabaseError, OutageError, UserError } from "#domain/errors.ts";
+import type { RunEvent } from "#domain/events.ts";
+import { UnreadableDataError } from "#domain/stored-data.ts";
+import { confirmLease } from "#domain/work-context.ts";
+import { type EffectHandler, type EffectHandlers, PostponedError } from "#runtime/effects/effect-handler.ts";
+import type { RuntimeEffect } from "#runtime/runtime-effect.ts";
+import type { ActiveRun } from "#runtime/scheduler/active-run.ts";
+import { combineObservers } from "#runtime/scheduler/run-observer.ts";
+import { RunScheduler } from "#runtime/scheduler/run-scheduler.ts";
+import { openMemoryStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
+import { type NewEffect, readable, requireRun } from "#runtime/store/store.ts";
+import { sampleEffect, sampleRun, sampleSnapshot, sampleSpec } from "../../support/store-samples.ts";
+
+type Perform = EffectHandler["perform"];
+
+const opened: RunEvent = { type: "sandbox.opened", commit: "c".repeat(40), branch: "main" };
+
+/** A scheduler over a store in memory. Effects that a test does not handle have an empty result. */
+function schedulerWorld(
+  perform: Partial<Record<RuntimeEffect["kind"], Perform>> = {},
+  { onFailure = async () => ({}) }: { onFailure?: EffectHandler["onFailure"] } = {},
+) {
+  const store = openMemoryStore();
+  const clock = { now: 1_000 };
+  const errors: unknown[] = [];
+  const performed: string[] = [];
+  const transitions: string[][] = [];
+  const discardWorkspace = vi.fn(async () => undefined);
+  const close = vi.fn(async () => undefined);
+  const active = { spec: sampleSpec("r1"), discardWorkspace, close } as unknown as ActiveRun;
+  const handler: EffectHandler = {
+    maxAttempts: 3,
+    perform: (effect, run, signal) => {
+      performed.push(effect.request.kind);
+      return perform[effect.request.kind]?.(effect, run, signal) ?? Promise.resolve({});
+    },
+    onFailure,
+  };
+  const scheduler: RunScheduler = new RunScheduler({
+    store,
+    loadHandlers: async () =>
+      new Proxy({}, { get: (_, kind) => (kind === "then" ? undefined : handler) }) as EffectHandlers,
+    openActiveRun: async (runId) => ({ ...active, spec: readable(await requireRun(store, runId)).spec }) as ActiveRun,
+    dispatch: { wake: (runId) => void scheduler.process(runId) },
+    observer: combineObservers([
+      { transitionStored: ({ events }) => void transitions.push(events.map(({ event }) => event.type)) },
+    ]),
+    now: () => clock.now,
+    onError: (error) => errors.push(error),
+  });
+
+  return {
+    store,
+    clock,
+    errors,
+    performed,
+    transitions,
+    discardWorkspace,
+    close,
+    scheduler,
+    async start(...effects: NewEffect[]) {
+      await store.ingest({
+        run: { ...sampleRun("r1", effects), snapshot: sampleSnapshot("callingModel") },
+        events: [],
+      });
+      scheduler.wake("r1");
+    },
+    async append(event: RunEvent) {
+      await store.ingest({ events: [{ runId: "r1", event }] });
+      scheduler.wake("r1");
+    },
+  };
+}
+
+/** An effect that is performed until it is aborted. */
+const hanging =
+  (started: PromiseWithResolvers<void>): Perform =>
+  (_effect, _run, signal) => {
+    started.resolve();
+    return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+  };
+
+/** An effect that is performed until the test releases it. */
+function held() {
+  const [started, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const perform: Perform = async () => {
+    started.resolve();
+    await released.promise;
+    return {};
+  };
+  return { perform, started: started.promise, release: released.resolve };
+}
+
+test("a run is in memory while it has something to do, and not afterwards", async () => {
+  const { start, scheduler, performed, close } = schedulerWorld();
+
+  await start(sampleEffect("r1", "k1"));
+  expect(scheduler.activeRuns()).toBe(1);
+  await scheduler.idle();
+
+  expect(performed).toEqual(["model.call"]);
+  expect(scheduler.activeRuns()).toBe(0);
+  expect(close).toHaveBeenCalledOnce();
+});
+
+test("the queues of a run do not wait for one another", async () => {
+  const call = held();
+  const { start, scheduler, performed } = schedulerWorld({ "model.call": call.perform });
+
+  await start(
+    sampleEffect("r1", "k1"),
+    sampleEffect("r1", "k2", { request: { kind: "calls.review" } }),
+    sampleEffect("r1", "t1", { queue: "thread", request: { kind: "approvals.close" } }),
+  );
+  await call.started;
+  await vi.waitFor(() => expect(performed).toContain("approvals.close"), { timeout: 60_000 });
+  expect(performed).not.toContain("calls.review");
+  call.release();
+  await scheduler.idle();
+
+  expect(performed).toContain("calls.review");
+});
+
+test("a result is stored, and the runs it concerns are processed", async () => {
+  const { store, scheduler, performed, transitions } = schedulerWorld({
+    "sandbox.open": async () => ({ events: [{ runId: "r1", event: opened }] }),
+  });
+  const effects = [sampleEffect("r1", "k1", { request: { kind: "sandbox.open" } })];
+  const snapshot = sampleSnapshot("preparing", { hasBase: false });
+  await store.ingest({ run: { ...sampleRun("r1", effects), snapshot }, events: [] });
+
+  scheduler.wake("r1");
+  await vi.waitFor(() => expect(performed).toContain("model.call"), { timeout: 60_000 });
+
+  expect(await requireRun(store, "r1")).toMatchObject({ snapshot: { value: "callingModel" } });
+  expect(transitions).toEqual([["sandbox.opened"]]);
+});
+
+describe("a stop", () => {
+  test("aborts an effect that can be interrupted, and drops its result", async () => {
+    const started = Promise.withResolvers<void>();
+    const { start, append, store, scheduler, errors, discardWorkspace } = schedulerWorld({
+      "model.call": hanging(started),
+    });
+    await start(sampleEffect("r1", "k1"));
+    await started.promise;
+
+    await append({ type: "run.stop", by: "ada" });
+    await scheduler.idle();
+
+    expect(await requireRun(store, "r1")).toMatchObject({ snapshot: { value: "interrupted" } });
+    expect(await store.claimEffect("r1", "work", 1_000)).toBeUndefined();
+    expect(discardWorkspace).toHaveBeenCalled();
+    expect(errors).toEqual([]);
+  });
+
+  test("lets a post finish", async () => {
+    const [started, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    let signal: AbortSignal | undefined;
+    const { start, append, store, scheduler } = schedulerWorld({
+      "question.post": async (_effect, _run, given) => {
+        signal = given;
+        started.resolve();
+        await release.promise;
+        return { posts: [{ name: "question", commentId: 7 }] };
+      },
+    });
+    await start(sampleEffect("r1", "t1", { queue: "thread", request: { kind: "question.post", callId: "c" } }));
+    await started.promise;
+
+    await append({ type: "run.stop", by: "ada" });
+    await vi.waitFor(async () => expect((await requireRun(store, "r1")).snapshot.value).toBe("interrupted"), {
+      timeout: 60_000,
+    });
+    release.resolve();
+    await scheduler.idle();
+
+    expect(signal?.aborted).toBe(false);
+    expect(await store.findPost("question")).toMatchObject({ commentId: 7 });
+  });
+});
+
+describe("an effect that fails", () => {
+  const effect = sampleEffect("r1", "k1");
+  const fail: Perform = async () => {
+    throw new Error("Bad gateway.");
+  };
+
+  test("is tried again after a growing pause", async () => {
+    const { start, store, scheduler, errors } = schedulerWorld({ "model.call": fail });
+
+    await start(effect);
+    await scheduler.idle();
+    expect(await store.nextDueAt()).toBe(1_000 + 1_000);
+    expect(await store.claimEffect("r1", "work", 2_000)).toMatchObject({ attempts: 2 });
+    scheduler.wake("r1");
+    await scheduler.idle();
+
+    expect(errors).toHaveLength(1);
+    await scheduler.drain(0);
+  });
+
+  test("has its failure stored after the last attempt", async () => {
+    const onFailure = vi.fn<EffectHandler["onFailure"]>(async () => ({ posts: [{ name: "failed", commentId: 1 }] }));
+    const { start, store, clock, scheduler } = schedulerWorld({ "model.call": fail }, { onFailure });
+
+    await start(effect);
+    for (let attempt = 1; attempt <= 3; attempt += 1) {
+      await scheduler.idle();
+      clock.now += 60_000;
+      scheduler.wake("r1");
+    }
+    await scheduler.idle();
+
+    expect(onFailure).toHaveBeenCalledExactlyOnceWith(
+      expect.objectContaining({ attempts: 3 }),
+      expect.anything(),
+      new Error("Bad gateway."),
+    );
+    expect(await store.findPost("failed")).toBeDefined();
+    await scheduler.drain(0);
+  });
+
+  test("is not tried again when a person has to act first", async () => {
+    const onFailure = vi.fn<EffectHandler["onFailure"]>(async () => ({}));
+    const { start, scheduler, errors, performed } = schedulerWorld(
+      {
+        "model.call": async () => {
+          throw new UserError("No model is configured.");
+        },
+      },
+      { onFailure },
+    );
+
+    await start(effect);
+    await scheduler.idle();
+
+    expect(performed).toEqual(["model.call"]);
+    expect(onFailure).toHaveBeenCalledOnce();
+    expect(errors).toEqual([]);
+  });
+
+  test("does not stop the other queues of its run", async () => {
+    const { start, scheduler, performed } = schedulerWorld({ "model.call": fail });
+
+    await start(effect, sampleEffect("r1", "t1", { queue: "thread", request: { kind: "approvals.close" } }));
+    await scheduler.idle();
+
+    expect(performed.sort()).toEqual(["approvals.close", "model.call"]);
+    await scheduler.drain(0);
+  });
+});
+
+describe("an effect that is postponed", () => {
+  test("does not count as an attempt, and shows the reason once", async () => {
+    const cause = new Error("GitHub is down.");
+    const { start, store, clock, scheduler, errors, performed } = schedulerWorld({
+      "tool.execute": async () => {
+        throw new PostponedError(clock.now + 30_000, { reason: "GitHub did not answer.", cause });
+      },
+    });
+
+    await start(sampleEffect("r1", "k1", { request: { kind: "tool.execute", callId: "c" } }));
+    await scheduler.idle();
+    expect(await store.effectProblem("r1")).toEqual({ kind: "postponed", reason: "GitHub did not answer." });
+    clock.now += 30_000;
+    scheduler.wake("r1");
+    await scheduler.idle();
+
+    expect(performed).toEqual(["tool.execute", "status.show", "tool.execute"]);
+    expect(errors).toEqual([cause]);
+    expect(await store.claimEffect("r1", "work", clock.now + 30_000)).toMatchObject({ attempts: 1 });
+    await scheduler.drain(0);
+  });
+});
+
+test("the same reason is shown again once something of the run was performed in between", async () => {
+  const attempts: string[] = [];
+  const { start, clock, scheduler, errors, performed } = schedulerWorld({
+    "tool.execute": async ({ key }) => {
+      attempts.push(key);
+      if (attempts.filter((other) => other === key).length > 1) return {};
+      throw new PostponedError(clock.now + 30_000, { reason: "GitHub did not answer.", cause: new Error(key) });
+    },
+  });
+  const request = { kind: "tool.execute" as const, callId: "c" };
+
+  await start(sampleEffect("r1", "k1", { request }), sampleEffect("r1", "k2", { request }));
+  for (let round = 0; round < 3; round += 1) {
+    await scheduler.idle();
+    clock.now += 30_000;
+    scheduler.wake("r1");
+  }
+  await scheduler.idle();
+
+  expect(attempts).toEqual(["k1", "k1", "k2", "k2"]);
+  expect(errors).toEqual([new Error("k1"), new Error("k2")]);
+  expect(performed.filter((kind) => kind === "status.show")).toHaveLength(2);
+  await scheduler.drain(0);
+});
+
+describe("an effect that cannot be performed now", () => {
+  /** Performs the effect once, with this error. */
+  async function attempt(error: Error) {
+    const onFailure = vi.fn<EffectHandler["onFailure"]>(async () => ({}));
+    const made = schedulerWorld({ "model.call": () => Promise.reject(error) }, { onFailure });
+    await made.start(sampleEffect("r1", "k1"));
+    await made.scheduler.idle();
+    const [problem, dueAt] = [await made.store.effectProblem("r1"), await made.store.nextDueAt()];
+    const again = await made.store.claimEffect("r1", "work", dueAt ?? 0);
+    await made.scheduler.drain(0);
+    expect(onFailure).not.toHaveBeenCalled();
+    return { problem, dueAt, attempts: again?.attempts, errors: made.errors };
+  }
+
+  test("because GitHub's limit is used up waits until it is free, and counts as an attempt", async () => {
+    const error = new OutageError("The limit is used up until 10:00 UTC.", { retryAt: 90_000 });
+
+    expect(await attempt(error)).toEqual({
+      problem: { kind: "postponed", reason: error.message },
+      dueAt: 90_000,
+      attempts: 2,
+      errors: [error],
+    });
+  });
+
+  test("because the database failed is tried again without counting", async () => {
+    const error = new DatabaseError("The disk is full.");
+
+    expect(await attempt(error)).toEqual({ problem: undefined, dueAt: 2_000, attempts: 1, errors: [error] });
+  });
+
+  test("because its data is of a newer release waits for that release, and reports it", async () => {
+    const error = new UnreadableDataError("The run was stored by a newer release.");
+
+    const { problem, dueAt, attempts, errors } = await attempt(error);
+
+    expect(problem).toEqual({ kind: "unreadable", reason: error.message });
+    expect(dueAt).toBeGreaterThan(10_000);
+    expect({ attempts, errors }).toEqual({ attempts: 1, errors: [error] });
+  });
+});
+
+test("a run whose repository has another installation now uses it for its next effect", async () => {
+  const installations: number[] = [];
+  const call = held();
+  const note: Perform = async (effect, run, signal) => {
+    installations.push(run.spec.origin.installationId);
+    return effect.request.kind === "model.call" ? call.perform(effect, run, signal) : {};
+  };
+  const { store, scheduler, close } = schedulerWorld({ "model.call": note, "tool.execute": note });
+  const location = { repositoryId: 11, installationId: 1, ownerId: 5, owner: "ada", repo: "engine", at: 2_000 };
+  await store.saveLocation(location);
+  const effects = [
+    sampleEffect("r1", "k1"),
+    sampleEffect("r1", "k2", { request: { kind: "tool.execute", callId: "c" } }),
+  ];
+  const run = sampleRun("r1", effects, { origin: { ...sampleSpec("r1").origin, repositoryId: 11 } });
+  await store.ingest({ run: { ...run, snapshot: sampleSnapshot("callingModel") }, events: [] });
+  scheduler.wake("r1");
+  await call.started;
+
+  await store.saveLocation({ ...location, installationId: 2, at: 3_000 });
+  scheduler.wake("r1");
+  await nextTurn();
+  call.release();
+  await scheduler.idle();
+
+  expect(installations).toEqual([1, 2]);
+  expect(close).toHaveBeenCalledTimes(2);
+});
+
+describe("when the process stops", () => {
+  test("what is under way may finish, and nothing else starts", async () => {
+    const call = held();
+    const { store, start, append, scheduler, performed } = schedulerWorld({ "model.call": call.perform });
+    await start(sampleEffect("r1", "k1"), sampleEffect("r1", "k2", { request: { kind: "calls.review" } }));
+    await call.started;
+
+    const drained = scheduler.drain(60_000);
+    call.release();
+    await drained;
+
+    expect(performed).toEqual(["model.call"]);
+    expect(scheduler.notify("r1")).toBe(false);
+    const { version } = await requireRun(store, "r1");
+    await append({ type: "run.stop", by: "ada" });
+    await scheduler.process("r1");
+    expect(await requireRun(store, "r1")).toMatchObject({ version });
+  });
+
+  test("what is not finished in time is aborted", async () => {
+    const started = Promise.withResolvers<void>();
+    const { start, scheduler, store } = schedulerWorld({ "model.call": hanging(started) });
+    await start(sampleEffect("r1", "k1"));
+    await started.promise;
+
+    await scheduler.drain(0);
+    await scheduler.idle();
+
+    expect(await store.claimEffect("r1", "work", 1_000)).toMatchObject({ key: "k1", attempts: 2 });
+  });
+});
+
+test("work whose result is not stored, because the run was stopped meanwhile, is told so", async () => {
+  const [afterCommit, afterCancel] = [vi.fn(), vi.fn()];
+  const { store, scheduler, start, errors } = schedulerWorld({
+    "model.call": async ({ key }) => {
+      await store.completeEffect({ key });
+      return key === "k1" ? { afterCommit, afterCancel } : {};
+    },
+  });
+
+  await start(sampleEffect("r1", "k1"), sampleEffect("r1", "k2"));
+  await scheduler.process("r1");
+
+  expect(afterCancel).toHaveBeenCalledOnce();
+  expect(afterCommit).not.toHaveBeenCalled();
+  expect(errors).toEqual([]);
+});
+
+test("a run whose lease was revoked writes nothing more, even if its work ignores the signal", async () => {
+  const [started, released, wrote] = [Promise.withResolvers<void>(), Promise.withResolvers<void>(), vi.fn()];
+  const { start, scheduler, errors } = schedulerWorld({
+    "model.call": async () => {
+      started.resolve();
+      await released.promise;
+      await confirmLease();
+      wrote();
+      return {};
+    },
+  });
+  await start(sampleEffect("r1", "k1"));
+  await started.promise;
+
+  scheduler.revokeLease("r1");
+  released.resolve();
+  await scheduler.idle();
+
+  expect(wrote).not.toHaveBeenCalled();
+  expect(errors).toEqual([]);
+});
+
+test("an effect that adds nothing to the run causes no further reads of its inbox and queues", async () => {
+  const { store, start, scheduler, performed } = schedulerWorld();
+  const [inbox, claim] = [vi.spyOn(store, "inbox"), vi.spyOn(store, "claimEffect")];
+
+  await start(sampleEffect("r1", "k1"), sampleEffect("r1", "k2", { request: { kind: "calls.review" } }));
+  await scheduler.idle();
+
+  expect(performed).toEqual(["model.call", "calls.review"]);
+  expect(inbox).toHaveBeenCalledOnce();
+  expect(claim.mock.calls.map(([, queue]) => queue).sort()).toEqual(["status", "thread", "work", "work"]);
+});
+
+test("an effect that is next when the process is stopping is not performed, and does not count as attempted", async () => {
+  const { store, start, scheduler, performed } = schedulerWorld({
+    "model.call": async () => ({ afterCommit: () => void scheduler.drain(0) }),
+  });
+
+  await start(sampleEffect("r1", "k1"), sampleEffect("r1", "k2", { request: { kind: "calls.review" } }));
+  await scheduler.idle();
+
+  expect(performed).toEqual(["model.call"]);
+  expect(await store.claimEffect("r1", "work", 1_000)).toMatchObject({ key: "k2", attempts: 1 });
+});
+
+test("an effect that is next when the lease is revoked is performed once, under the new lease", async () => {
+  const attempts: number[] = [];
+  const { start, scheduler, errors } = schedulerWorld({
+    "model.call": async () => ({ afterCommit: () => scheduler.revokeLease("r1") }),
+    "calls.review": async (effect) => {
+      attempts.push(effect.attempts);
+      await confirmLease();
+      return {};
+    },
+  });
+
+  await start(sampleEffect("r1", "k1"), sampleEffect("r1", "k2", { request: { kind: "calls.review" } }));
+  await scheduler.idle();
+
+  expect({ attempts, errors }).toEqual({ attempts: [1], errors: [] });
+});
+
+test("events that could not be applied, because others were stored first, are applied together with them", async () => {
+  const call = held();
+  const { store, start, append, scheduler, transitions } = schedulerWorld({ "model.call": call.perform });
+  await start(sampleEffect("r1", "k1"));
+  await call.started;
+  vi.spyOn(store, "advance").mockResolvedValueOnce(false);
+
+  await append({ type: "run.stop", by: "ada" });
+  call.release();
+  await scheduler.idle();
+
+  expect(await requireRun(store, "r1")).toMatchObject({ snapshot: { value: "interrupted" } });
+  expect(transitions).toEqual([["run.stop"]]);
+});
+
+test("files that are open are opened again when a child has handed over its changes", async () => {
+  const { store, append, scheduler, discardWorkspace } = schedulerWorld();
+  const call = { callId: "c1", tool: "helper", answeredBy: "worker" as const, status: "running" as const };
+  const snapshot = sampleSnapshot({ handlingCalls: "awaitingChild" }, { openCalls: [call] });
+  await store.ingest({ run: { ...sampleRun("r1"), snapshot }, events: [] });
+
+  await append({
+    ...{ type: "child.finished", callId: "c1", childId: "r2", outcome: { kind: "answered", text: "Done." } },
+    usage: { inputTokens: 1, outputTokens: 1 },
+  });
+  await scheduler.idle();
+
+  expect(discardWorkspace).toHaveBeenCalledOnce();
+});
+
+describe("the alarm", () => {
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  /** Lets everything happen that waits for no timer. */
+  async function manyTurns() {
+    for (let turn = 0; turn < 50; turn += 1) await nextTurn();
+  }
+
+  test("performs a postponed effect when it is due, also after a clock that was set back", async () => {
+    const { store, scheduler, clock, performed } = schedulerWorld();
+    const run = { ...sampleRun("r1", [sampleEffect("r1", "k1")]), snapshot: sampleSnapshot("callingModel") };
+    await store.ingest({ run, events: [] });
+    await store.postponeEffect("k1", 6_000);
+    await scheduler.schedule();
+
+    vi.advanceTimersByTime(5_000);
+    await manyTurns();
+    expect(performed).toEqual([]);
+    clock.now = 6_000;
+    vi.advanceTimersByTime(5_000);
+    await manyTurns();
+
+    expect(performed).toEqual(["model.call"]);
+  });
+
+  test("is set earlier when a run that is active gets an earlier timer", async () => {
+    const post = held();
+    const { store, start, append, scheduler, clock, performed } = schedulerWorld({ "approvals.close": post.perform });
+    await store.ingest({ run: sampleRun("r2", [sampleEffect("r2", "later")]), events: [] });
+    await store.postponeEffect("later", 3_600_000);
+    await scheduler.schedule();
+    await start(sampleEffect("r1", "t1", { queue: "thread", request: { kind: "approvals.close" } }));
+    await post.started;
+
+    await append({ type: "model.failed", reason: "Overloaded.", retryable: true, retryAfterMs: 2_000 });
+    await manyTurns();
+    clock.now = 3_000;
+    vi.advanceTimersByTime(2_000);
+    await manyTurns();
+
+    expect(performed).toContain("model.call");
+    post.release();
+    await scheduler.idle();
+    await scheduler.drain(0);
+  });
+});
+
+describe("a run that waits for its turn", () => {
+  /** Shows why the run waits, while showing its status fails with this error, if any. */
+  async function showWaiting(error?: Error) {
+    const showStatus: Perform = async () => {
+      if (error) throw error;
+      return { posts: [{ name: "status/r1", commentId: 1 }] };
+    };
+    const made = schedulerWorld({ "status.show": showStatus });
+    await made.store.ingest({ run: sampleRun("r1", [sampleEffect("r1", "k1")]), events: [] });
+    const shown = await made.scheduler
+      .showWaiting("r1", "Two runs are ahead.", async () => {})
+      .catch((thrown) => thrown);
+    const [problem, dueAt] = [await made.store.effectProblem("r1"), await made.store.nextDueAt()];
+    return { ...made, shown, problem, dueAt };
+  }
+
+  test("says so in its status, and nothing of it is performed or counted", async () => {
+    const { performed, store, problem, close } = await showWaiting();
+
+    expect(performed).toEqual(["status.show"]);
+    expect(problem).toEqual({ kind: "postponed", reason: "Two runs are ahead." });
+    expect(await store.findPost("status/r1")).toMatchObject({ commentId: 1 });
+    expect(await store.claimEffect("r1", "work", 1_000)).toMatchObject({ key: "k1", attempts: 1 });
+    expect(await store.claimEffect("r1", "status", 1_000)).toBeUndefined();
+    expect(close).toHaveBeenCalledOnce();
+  });
+
+  test("says nothing without anything to do", async () => {
+    const { store, scheduler, performed } = schedulerWorld();
+    await store.ingest({ run: sampleRun("r1"), events: [] });
+
+    await scheduler.showWaiting("r1", "Two runs are ahead.", async () => {});
+
+    expect(performed).toEqual([]);
+  });
+
+  test("shows its status later if it was shown just now, or could not be", async () => {
+    const later = await showWaiting(new PostponedError(1_500));
+    const failed = await showWaiting(new Error("Bad gateway."));
+
+    expect([later.shown, later.dueAt]).toEqual([undefined, 1_500]);
+    await later.scheduler.showWaiting("r1", "One run is ahead.", async () => {});
+    expect(later.performed).toEqual(["status.show"]);
+    expect(await later.store.claimEffect("r1", "status", 1_500)).toMatchObject({ attempts: 1 });
+    expect(failed.shown).toEqual(new Error("Bad gateway."));
+    expect(await failed.store.claimEffect("r1", "status", 1_000)).toMatchObject({ attempts: 2 });
+    expect([later.close, failed.close].map(({ mock }) => mock.calls.length)).toEqual([1, 1]);
+  });
+});
+
+test("a run whose lease is revoked aborts its work without an error, and is processed again when it is acquired again", async () => {
+  const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const started = [first, second];
+  const { start, scheduler, errors } = schedulerWorld({
+    "model.call": (effect, run, signal) => hanging(started[effect.attempts - 1] ?? second)(effect, run, signal),
+  });
+  await start(sampleEffect("r1", "k1"));
+  await first.promise;
+
+  scheduler.revokeLease("r1");
+  expect(scheduler.notify("r1")).toBe(false);
+  const processed = scheduler.process("r1");
+  await second.promise;
+  await scheduler.drain(0);
+  await processed;
+
+  expect(errors).toEqual([]);
+});
+
+test("the limit of minutes does not count the hour in which no process was running, or by which the clock was set", async () => {
+  const { store, clock, append, scheduler } = schedulerWorld();
+  const busySince = clock.now;
+  await store.ingest({
+    run: { ...sampleRun("r1"), snapshot: { ...sampleSnapshot("callingModel"), busySince } },
+    events: [],
+  });
+  clock.now += 60 * 60_000;
+
+  await append({ type: "timer.due", timer: "deadline" });
+  await scheduler.idle();
+
+  const run = await requireRun(store, "r1");
+  expect(run).toMatchObject({ status: "active", snapshot: { value: "callingModel", busySince: clock.now } });
+  expect(await store.nextDueAt()).toBeGreaterThan(clock.now);
+});
