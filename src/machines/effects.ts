@@ -30,8 +30,8 @@ export const EffectRequest = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("child.spawn"), callId: z.string(), approvalId: z.string().optional() }),
   /** Stops every child that has not ended. */
   z.strictObject({ kind: z.literal("children.stop") }),
-  /** Posts the last answer of a run that stays idle. */
-  z.strictObject({ kind: z.literal("answer.post") }),
+  /** Posts the answer of a run that stays idle. Default of `step`, for effects of earlier releases: the last answer. */
+  z.strictObject({ kind: z.literal("answer.post"), step: z.number().optional() }),
   /** Reports the outcome: to the thread, or to the parent run. */
   z.strictObject({ kind: z.literal("outcome.report") }),
 ]);

@@ -264,7 +264,10 @@ export const workerMachine = machineSetup.createMachine({
         {
           guard: "staysIdle",
           target: "idle",
-          actions: { type: "requestEffects", params: { effects: [{ kind: "answer.post" }] } },
+          actions: {
+            type: "requestEffects",
+            params: ({ context }) => ({ effects: [{ kind: "answer.post", step: context.steps }] }),
+          },
         },
         { target: "ended", actions: { type: "update", params: { outcome: { kind: "answered" } } } },
       ],

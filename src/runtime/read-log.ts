@@ -39,6 +39,11 @@ export function lastAnswer(log: readonly LoggedEvent[]): { answer: ModelAnswered
   return answer && { answer, step: steps };
 }
 
+/** Returns the model's answer with this number, counted from 1; undefined if there is none. */
+export function answerAt(log: readonly LoggedEvent[], step: number): ModelAnswered | undefined {
+  return log.flatMap(({ event }) => (event.type === "model.answered" ? [event] : []))[step - 1];
+}
+
 /** Returns the number of the model's answers, which is also the step of a call made by a person. */
 export function stepsOf(log: readonly LoggedEvent[]): number {
   return answersOf(log).steps;

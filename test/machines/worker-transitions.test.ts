@@ -353,7 +353,7 @@ describe("a run that has answered", () => {
   test("posts its answer when it stays idle", () => {
     const [, actions] = transition(workerMachine, play(["opened"], { mode: "chat" }), event.answered);
 
-    expect(requests(actions)).toEqual([{ kind: "answer.post" }]);
+    expect(requests(actions)).toEqual([{ kind: "answer.post", step: 1 }]);
   });
 
   test("has no pull request when the call that should have opened one failed", () => {

@@ -2,7 +2,7 @@ import { UserError } from "#domain/errors.ts";
 import type { LoggedEvent } from "#domain/events.ts";
 import { isScheduled, type RunOutcome, type RunSpec } from "#domain/run.ts";
 import type { ToolReply } from "#runtime/front-end.ts";
-import { lastAnswer, readBaseCommit } from "#runtime/read-log.ts";
+import { answerAt, readBaseCommit, stepsOf } from "#runtime/read-log.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import type { ActiveRun } from "#runtime/scheduler/active-run.ts";
 import type { Store } from "#runtime/store/store.ts";
@@ -65,20 +65,25 @@ export function postBudget({
   };
 }
 
-/** Posts the answer of a run that stays idle: a chat, or one with an open pull request. */
+/**
+ * Posts an answer of a run that stays idle: a chat, or one with an open pull request. While the post waits for GitHub, the run
+ * may have gone on.
+ */
 export function postAnswer({
   store,
   frontEnd,
 }: Pick<EffectServices, "store" | "frontEnd">): EffectHandler<EffectOf<"answer.post">> {
   return {
     maxAttempts: 12,
-    async perform({ attempts }, run) {
-      const last = lastAnswer(await run.log());
+    async perform({ attempts, request }, run) {
+      const log = await run.ownLog();
+      const { step = stepsOf(log) } = request;
+      const { text = "" } = answerAt(log, step) ?? {};
       const view = await readView(store, run.spec.id);
       const { showAnswer } = frontEnd;
-      if (!view || !last?.answer.text.trim() || !showAnswer) return {};
-      const name = `answer/${run.spec.id}/${last.step}`;
-      return post(store, { name, attempts }, (options) => showAnswer(view, last.answer.text, options));
+      if (!view || !text.trim() || !showAnswer) return {};
+      const name = `answer/${run.spec.id}/${step}`;
+      return post(store, { name, attempts }, (options) => showAnswer(view, text, options));
     },
     onFailure: async () => ({}),
   };

@@ -1,6 +1,6 @@
 import { describe, expect, test, vi } from "vitest";
 import { UserError } from "#domain/errors.ts";
-import type { RunEvent } from "#domain/events.ts";
+import type { ModelCall, RunEvent } from "#domain/events.ts";
 import type { WorkerContext } from "#machines/worker-context.ts";
 import { PostponedError } from "#runtime/effects/effect-handler.ts";
 import {
@@ -15,9 +15,9 @@ import type { FrontEnd, ToolReply } from "#runtime/front-end.ts";
 import { type EffectWorldOptions, effectWorld } from "../../support/effect-world.ts";
 import { sampleEffect, sampleRun, sampleSnapshot, sampleSpec, sampleStep } from "../../support/store-samples.ts";
 
-const answer = (text: string): RunEvent => ({
+const answer = (text: string, calls: ModelCall[] = []): RunEvent => ({
   type: "model.answered",
-  ...{ text, calls: [], messages: [], finishReason: "stop", lastSeenId: 0 },
+  ...{ text, calls, messages: [], finishReason: "stop", lastSeenId: 0 },
   usage: { inputTokens: 100, outputTokens: 10 },
 });
 
@@ -100,6 +100,19 @@ describe("the answer of a run that stays idle", () => {
       { kind: "answer", options: optionsOf("answer/r1/1") },
       { kind: "answer", options: optionsOf("answer/r1/3") },
     ]);
+  });
+
+  test("is that of its step, even if the run has gone on while it waited for GitHub", async () => {
+    const { services, effect, perform, append } = await effectWorld();
+    await append(answer("One."), answer("I am looking.", [{ callId: "c1", tool: "read_file", args: {} }]));
+    const shown: string[] = [];
+    const showAnswer: FrontEnd["showAnswer"] = async (_view, text) => shown.push(text);
+    const handler = postAnswer({ ...services, frontEnd: { ...services.frontEnd, showAnswer } });
+
+    const result = await perform(handler, effect({ kind: "answer.post", step: 1 }));
+
+    expect(result).toEqual({ posts: [{ name: "answer/r1/1", commentId: 1 }] });
+    expect(shown).toEqual(["One."]);
   });
 });
 

@@ -23,6 +23,7 @@ test.each<EffectRequest>([
   { kind: "child.spawn", callId: "c1" },
   { kind: "children.stop" },
   { kind: "answer.post" },
+  { kind: "answer.post", step: 2 },
   { kind: "outcome.report" },
 ])("a stored $kind effect is read back unchanged", (effect) => {
   expect(read(serializeRequest(effect))).toEqual(effect);
