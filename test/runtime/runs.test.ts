@@ -106,9 +106,13 @@ test("a question is answered by the next plain comment, whenever it comes", asyn
   expect((await waitUntilShown(({ kind }) => kind === "question")).text).toContain("Which sum?");
   await runtime.idle();
   expect(await runs.deliverMessage(origin, { by: "ada", text: "The second." })).toBe(true);
+  // The run has not read the answer yet.
+  expect(await runs.deliverMessage(origin, { by: "ada", text: "And rename it." })).toBe(true);
 
   await ended();
-  expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("@ada answered: The second.");
+  const read = JSON.stringify(model.requests.at(-1)?.messages);
+  expect(read).toContain("@ada answered: The second.");
+  expect(read).toContain("@ada says: And rename it.");
 });
 
 test("a comment that was written before a question was posted is a message and not its answer", async () => {

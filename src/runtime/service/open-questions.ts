@@ -13,7 +13,10 @@ interface OpenQuestion {
   askedId: number;
 }
 
-/** Returns the question that was asked first, in any run of these trees, of those that were posted before a comment. */
+/**
+ * Returns the question that was asked first and has no answer, in any run of these trees, of those that were posted before a
+ * comment.
+ */
 export async function findQuestion(
   store: Store,
   roots: readonly RunRow[],
@@ -38,9 +41,12 @@ async function questionsOf(store: Store, run: RunRow): Promise<OpenQuestion[]> {
   const log = await store.log(id).catch((error: unknown) => {
     throw error instanceof UnreadableDataError ? new UserError(error.message, { cause: error }) : error;
   });
-  return calls.map((callId) => {
-    const { step } = questionOf(log, callId);
-    return { runId: id, callId, name: questionName(id, step, callId), askedId: questionAskedId(log, callId) };
+  return calls.flatMap((callId) => {
+    const { step, answer } = questionOf(log, callId);
+    const askedId = questionAskedId(log, callId);
+    // The run may not have read its answer, or that it was paused, yet.
+    const isPaused = log.some(({ id, event: { type } }) => id > askedId && type === "run.stop");
+    return answer || isPaused ? [] : [{ runId: id, callId, name: questionName(id, step, callId), askedId }];
   });
 }
 
