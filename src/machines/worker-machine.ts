@@ -125,6 +125,11 @@ export const workerMachine = machineSetup.createMachine({
       guard: "isNotEnded",
       actions: { type: "update", params: ({ context, event }) => addUsage(context, event) },
     },
+    // Nothing waits for a worker that was cancelled when this run was paused, but it has cost something.
+    "child.finished": {
+      guard: "isNotEnded",
+      actions: { type: "update", params: ({ context, event }) => addUsage(context, event) },
+    },
     "checks.completed": [
       {
         guard: { type: "canRepairChecks", params: ({ event }) => event },
@@ -335,13 +340,7 @@ export const workerMachine = machineSetup.createMachine({
           target: ".evaluatingCalls",
           actions: [
             { type: "update", params: ({ context, event }) => closeCall(context, event.callId) },
-            {
-              type: "update",
-              params: ({ context, event }) => ({
-                tokens: context.tokens + event.usage.inputTokens + event.usage.outputTokens,
-                cost: context.cost + (event.cost ?? 0),
-              }),
-            },
+            { type: "update", params: ({ context, event }) => addUsage(context, event) },
           ],
         },
       },

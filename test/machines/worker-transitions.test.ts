@@ -210,7 +210,7 @@ describe("an event", () => {
     ...(["opened", "could not open", "answered", "wants a call", "model failed", "model refused"] as const),
     ...(["call allowed", "call needs approval", "call refused", "granted", "denied", "expired"] as const),
     ...(["question allowed", "question needs approval", "delegation allowed", "delegation needs approval"] as const),
-    ...(["tool finished", "pull request opened", "question answered", "child finished", "retry timer"] as const),
+    ...(["tool finished", "pull request opened", "question answered", "retry timer"] as const),
   ];
   const atAnyTime = (Object.keys(event) as EventName[]).filter((name) => !answers.includes(name));
 
@@ -239,7 +239,7 @@ describe("an event", () => {
     }
   });
 
-  test.each(["granted", "denied", "expired", "tool finished", "question answered", "child finished"] as const)(
+  test.each(["granted", "denied", "expired", "tool finished", "question answered"] as const)(
     "about another call changes nothing: %s",
     (name) => {
       for (const path of [pathTo.executing, pathTo.awaitingApproval, pathTo.awaitingAnswer, pathTo.awaitingChild]) {
@@ -428,6 +428,15 @@ describe("usage", () => {
     );
 
     expect(state.context).toMatchObject({ steps: 1, tokens: 15 + 15 + 340, cost: 0.25 + 0.5 + 1.5 });
+  });
+
+  test("includes children that were cancelled when the run was paused", () => {
+    const paused = playOn(play(pathTo.awaitingChild), event.stop);
+
+    const told = playOn(paused, event["child finished"]);
+
+    expect(nameOf(told)).toBe("interrupted");
+    expect(told.context).toEqual({ ...paused.context, tokens: 15 + 340, cost: 1.5 });
   });
 
   test("counts calls and children of unknown price as free", () => {
