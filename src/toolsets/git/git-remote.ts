@@ -189,7 +189,7 @@ export function createGitPushTool(services: ToolServices): NamedTool<Input, Tool
     approvalReason: () => `Push the changes of this run to ${own}.`,
     preview: (args, { abortSignal }) => {
       assertAllowed(args);
-      const message = services.sanitize(subjectOf(args.message));
+      const message = services.sanitize(subjectOf(args.message), "plain");
       return previewPush(services, { "Commit message": message }, abortSignal);
     },
     manualExecution: { mode: "manual", label: "Push to Remote", category: "Git" },

@@ -51,7 +51,7 @@ export function createOpenPullRequestTool(
       if (existing?.state === "closed") throw alreadyClosed(existing);
       if (!existing) await checkOpenPullRequests(services);
 
-      const pushed = await pushChanges({ services, context, message: `${title}\n\n${services.sanitize(args.body)}` });
+      const pushed = await pushChanges({ services, context, message: `${title}\n\n${args.body}` });
       try {
         const pull = existing
           ? await updateTexts(existing, { title, body }, services)
@@ -129,13 +129,14 @@ function pullRequestTexts({ title, body, closes_issue }: OpenInput, { spec, sani
   const { thread, isPullRequest } = spec.origin;
   const link = closes_issue && !isPullRequest ? `Closes #${thread}` : `For #${thread}`;
   return {
-    title: toSingleLine(sanitize(title)),
+    title: titleLine(title, sanitize),
     body: `${withoutSectionMarks(sanitize(body)).trim()}\n\n---\n${link}. Proposed by the worker \`${spec.worker.name}\`.`.trimStart(),
   };
 }
 
-function toSingleLine(text: string): string {
-  return text.replace(/\s+/g, " ").trim();
+/** Returns a title on one line. It becomes the message of a squashed commit, where backticks make nothing harmless. */
+function titleLine(title: string, sanitize: ToolServices["sanitize"]): string {
+  return sanitize(title, "plain").replace(/\s+/g, " ").trim();
 }
 
 /** Updates the title and body of a pull request, if they differ. */
@@ -202,8 +203,8 @@ export function createUpdatePullRequestTool(
     approvalReason: () => `The worker wants to update its pull request. ${evidenceNote}`,
     preview: ({ message, title, body }, { abortSignal }) => {
       const texts = {
-        "Commit message": sanitize(message),
-        "New title": title && sanitize(title),
+        "Commit message": sanitize(message, "plain"),
+        "New title": title && titleLine(title, sanitize),
         "New description": body && sanitize(body),
       };
       return previewPush(services, texts, abortSignal);
@@ -224,7 +225,7 @@ export function createUpdatePullRequestTool(
       const sections = async () =>
         withEvidenceSection(withApprovalsSection(description, (await services.approvals?.()) ?? []), services);
       const change = {
-        ...(title === undefined ? {} : { title: toSingleLine(sanitize(title)) }),
+        ...(title === undefined ? {} : { title: titleLine(title, sanitize) }),
         // The author's own description is not changed.
         ...(isForeign && body === undefined ? {} : { body: await sections() }),
       };

@@ -168,7 +168,7 @@ export function withRunTrailers(
   { approval }: Pick<ToolContext, "approval">,
 ): string {
   const { requestedBy: login, requestedById: id } = spec.origin;
-  return withTrailers(sanitize(message), { runId: spec.id, requestedBy: { login, id }, approval });
+  return withTrailers(sanitize(message, "plain"), { runId: spec.id, requestedBy: { login, id }, approval });
 }
 
 export async function authorOf(github: ToolServices["github"]): Promise<{ name: string; email: string }> {

@@ -73,6 +73,21 @@ test("the pull request closes the run's own issue if requested, and no other iss
   expect(pull?.body).not.toContain("@bob");
 });
 
+test("the commit message and the title mention nobody and close nothing, in code either", async () => {
+  const { call, sandbox, pulls, pushes } = await world();
+  await sandbox.write("src/add.ts", "a + b\n");
+  const body = "```\nCloses #13\n@acme/admins\n```\nHandles <T> and `Fixes https://github.com/octo/sums/issues/9`.";
+
+  await call("open_pull_request", { title: "`Fixes #12` for `@bob` and <T>", body });
+
+  const [message = ""] = (pushes[0]?.message ?? "").split("\n\nGolem-Forge-Run:");
+  expect(message).not.toMatch(/#\d|@\w|Fixes https/);
+  expect(message.replaceAll("\u200B", "")).toBe(
+    "`Fixes #12` for `@bob` and <T>\n\n```\nCloses #13\n@acme/admins\n```\nHandles <T> and `Fixes `https://github.com/octo/sums/issues/9``.",
+  );
+  expect((await pulls())[0]?.title).toBe(message.split("\n")[0]);
+});
+
 test("no secret is sent in the title, the body or the commit message", async () => {
   const { call, sandbox, github, pushes } = await world();
   await sandbox.write("src/add.ts", "a + b\n");
