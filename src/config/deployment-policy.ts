@@ -41,7 +41,7 @@ export const DeploymentPolicy = z.strictObject({
   schedules: z
     .strictObject({ workers: z.array(z.string()).default(["*"]), cost: z.number().positive().default(2) })
     .prefault({}),
-  /** Toolsets that workers of a repository may use, by name. Default: every one. */
+  /** Toolsets that workers of a repository may use, by name; `server_side_tools` counts as `web`. Default: every one. */
   toolsets: z.array(z.string()).optional(),
   /** Hosts that `run_code` may reach if a person approves the call, as patterns such as `*.example.com`. Default: none. */
   network_hosts: z.array(z.string()).default([]),
@@ -109,18 +109,21 @@ export function findPolicyModelProblem(policy: DeploymentPolicy, model: string):
   return `The policy of this deployment does not allow the model ${model}. Allowed: ${policy.models.join(", ")}.`;
 }
 
-/** Lowers the worker's limits to the policy. Throws a UserError if a repository's worker uses a toolset that is not allowed. */
+/**
+ * Lowers the worker's limits to the policy. Throws a UserError if a repository's worker uses a toolset that is not allowed, or
+ * the provider's web search where `web` is not.
+ */
 export function applyPolicy(
   policy: DeploymentPolicy,
   worker: WorkerDefinition,
   source: "repository" | "deployment",
 ): WorkerDefinition {
   const { toolsets } = policy;
-  const refused =
-    source === "repository" && toolsets && Object.keys(worker.toolsets).find((name) => !toolsets.includes(name));
+  const used = [...Object.keys(worker.toolsets), ...(worker.server_side_tools.length > 0 ? ["web"] : [])];
+  const refused = source === "repository" && toolsets && used.find((name) => !toolsets.includes(name));
   if (refused) {
     throw new UserError(
-      `The policy of this deployment does not allow the toolset ${refused} in a repository's own worker.`,
+      `The policy of this deployment does not allow the toolset ${refused} in a repository's own worker${refused in worker.toolsets ? "" : ", nor the search of the model's provider (server_side_tools)"}.`,
     );
   }
   const limits = Object.entries(worker.limits).map(([name, own]) => [

@@ -32,6 +32,20 @@ describe("the policy of a deployment", () => {
     expect(applyPolicy(policy, greedy, "deployment").toolsets).toHaveProperty("web");
   });
 
+  test("refuses the search of the model's provider where it refuses the toolset web", () => {
+    const searching = parseWorker(
+      "---\nname: searching\ntoolsets: { search: {} }\nserver_side_tools: [{ name: web_search }]\n---\nSearch.",
+      "searching.worker",
+    );
+    const [closed, open] = [["search"], ["search", "web"]].map((toolsets) => DeploymentPolicy.parse({ toolsets }));
+
+    expect(() => applyPolicy(closed ?? defaultPolicy, searching, "repository")).toThrow(
+      "does not allow the toolset web in a repository's own worker, nor the search of the model's provider",
+    );
+    expect(applyPolicy(open ?? defaultPolicy, searching, "repository").server_side_tools).toHaveLength(1);
+    expect(applyPolicy(closed ?? defaultPolicy, searching, "deployment").server_side_tools).toHaveLength(1);
+  });
+
   test("allows models by pattern", () => {
     const policy = DeploymentPolicy.parse({ models: ["anthropic:claude-haiku-*"] });
 
