@@ -67,8 +67,7 @@ export const metrics = {
   },
   golem_forge_cost_last_day_dollars: {
     kind: "gauge",
-    description:
-      "What the runs that started in the last 24 hours have cost, for which `cost_per_day.total` is the limit",
+    description: "What runs have cost in the last 24 hours, for which `cost_per_day.total` is the limit",
     labels: [],
   },
   golem_forge_cost_limit_per_day_dollars: {

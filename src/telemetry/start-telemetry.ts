@@ -209,7 +209,7 @@ function readerOf({ store, rateLimits, costPerDay }: TelemetryOptions): ReadMetr
     const now = Date.now();
     const backlog = await store.readBacklog(now);
     const ageOf = (at: number | undefined) => (at === undefined ? 0 : Math.max(0, now - at) / 1_000);
-    if (now - cost.readAt > costAgeMs) cost = { dollars: await store.costOfRuns({ since: now - dayMs }), readAt: now };
+    if (now - cost.readAt > costAgeMs) cost = { dollars: await store.costSince({ since: now - dayMs }), readAt: now };
 
     const runs = new Map([...countedStates.map((state) => [state, 0] as const), ...backlog.runs.map(pairOf)]);
     for (const [state, count] of runs) report("golem_forge_runs", count, { state });

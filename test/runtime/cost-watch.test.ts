@@ -3,14 +3,16 @@ import { defaultPolicy } from "#config/deployment-policy.ts";
 import { type CostWarning, CostWatch } from "#runtime/scheduler/run-observer.ts";
 import { openMemoryStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { requireRun } from "#runtime/store/store.ts";
-import { sampleRun, sampleSnapshot, sampleSpec, sampleUsage } from "../support/store-samples.ts";
+import { sampleRun, sampleSpec, sampleStep, sampleUsage } from "../support/store-samples.ts";
 
 /** Watches a store in which one run of a repository has cost this much today. */
 async function watched(cost: number) {
   const store = openMemoryStore();
   const { origin } = sampleSpec("r1");
   const run = sampleRun("r1", [], { createdAt: Date.now(), origin: { ...origin, repositoryId: 11 } });
-  await store.ingest({ run: { ...run, snapshot: sampleSnapshot("idle", { cost }) }, events: [] });
+  await store.ingest({ run, events: [] });
+  const usage = sampleUsage({ hour: Math.floor(Date.now() / (60 * 60_000)), cost });
+  await store.advance(sampleStep("r1", { usage }));
   const warnings: CostWarning[] = [];
   const policy = { ...defaultPolicy, cost_per_day: { repository: 10, total: 100 }, cost_warning_percent: 80 };
   const row = await requireRun(store, "r1");
@@ -21,7 +23,7 @@ async function watched(cost: number) {
     const after = { snapshot: row.snapshot, status: "active" as const, usage: sampleUsage() };
     watch.transitionStored({ run: row, events: [], after });
   };
-  const checked = vi.spyOn(store, "costOfRuns");
+  const checked = vi.spyOn(store, "costSince");
   return { spend, warnings, errors, checked };
 }
 

@@ -802,12 +802,26 @@ describe("the policy of the deployment", () => {
     expect(await approvalRequested()).toMatchObject({ tool: "open_pull_request" });
   });
 
-  test("starts nothing when the day's budget is used up", async () => {
-    const { runs, store } = await world({ script: turns(), policy: { cost_per_day: { total: 1 } } });
-    store.costOfRuns = async () => 1;
+  test("starts nothing when the day's budget is used up, and pauses the runs that would go on", async () => {
+    const anthropic = await startAnthropic({ query: "node 26", url: "https://nodejs.org/en/blog", text: "It is out." });
+    const chat = "---\nname: chat\nmodel: anthropic:claude-haiku-4-5\nmode: chat\n---\nLook it up.";
+    const { runs, runtime, waitUntilShown } = await world({
+      script: turns(),
+      anthropicUrl: anthropic.url,
+      github: { files: { ".github/workers/chat.worker": chat } },
+      policy: { cost_per_day: { total: 0.015 } },
+    });
+    // Each alone stays below the budget.
+    const start = () => runs.startRun({ origin, worker: "chat", text: "Is Node 26 out?" });
+    await Promise.all([start(), start()]);
+    await runtime.idle();
 
-    await expect(runs.startRun({ origin, worker: "fixer", text: "please" })).rejects.toThrow(
-      "This deployment has spent its budget for the last 24 hours ($1)",
-    );
+    await runs.deliverMessage(origin, { by: "ada", text: "And Node 27?" });
+    const { view } = await waitUntilShown(({ view }) => view.state === "interrupted");
+
+    const spent = "This deployment has spent its budget for the last 24 hours ($0.015)";
+    expect(view.activity).toContain(spent);
+    expect(anthropic.requests).toHaveLength(2);
+    await expect(runs.startRun({ origin, worker: "fixer", text: "please" })).rejects.toThrow(spent);
   });
 });

@@ -43,7 +43,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     describe("a delivery", deliveryTests);
     describe("pending deliveries", pendingDeliveryTests);
     describe("runs", runTests);
-    describe("costOfRuns", costTests);
+    describe("costsOfWorker", costTests);
     describe("dailyCosts", dailyCostTests);
     describe("readBacklog", backlogTests);
     describe("a repository that changes its name, owner or installation", locationTests);
@@ -296,24 +296,6 @@ function runTests(): void {
 }
 
 function costTests(): void {
-  test("adds up the cost of root runs, by repository and time", async () => {
-    const run = (id: string, cost: number, changes: Parameters<typeof sampleRun>[2]) => ({
-      ...sampleRun(id, [], changes),
-      snapshot: sampleSnapshot("idle", { cost }),
-    });
-    const runs = [
-      run("r1", 1, { createdAt: 1_000 }),
-      run("r2", 0.25, { createdAt: 2_000, origin: { ...origin, repositoryId: 11 } }),
-      run("c1", 8, { createdAt: 2_000, parentId: "r2", rootId: "r2" }),
-    ];
-    for (const run of runs) await store.ingest({ run, events: [] });
-
-    expect(await store.costOfRuns({ since: 0 })).toBeCloseTo(1.25);
-    expect(await store.costOfRuns({ since: 1_001 })).toBeCloseTo(0.25);
-    expect(await store.costOfRuns({ repositoryId: 11, since: 0 })).toBeCloseTo(0.25);
-    expect(await store.costOfRuns({ repositoryId: 12, since: 0 })).toBe(0);
-  });
-
   test("of one worker are those of its latest ended runs in the repository, newest first", async () => {
     const ended = (id: string, cost: number, createdAt: number) => {
       const { spec, ...run } = sampleRun(id);
@@ -374,6 +356,10 @@ function dailyCostTests(): void {
       { day: "2026-11-23", repository: moved, worker: "tester", runs: 1, ...tokens(1), cost: 0 },
       { day: "2026-11-22", repository: moved, worker: "fixer", runs: 1, ...tokens(1), cost: 0.25 },
     ]);
+    const since = Date.parse("2026-11-23T01:59:59Z");
+    expect(await store.costSince({ since })).toBeCloseTo(101.5);
+    expect(await store.costSince({ repositoryId: 11, since: since - 60 * 60_000 })).toBeCloseTo(102.25);
+    expect(await store.costSince({ repositoryId: 12, since: 0 })).toBe(0);
   });
 
   test("count no call of a step that was not stored", async () => {

@@ -14,6 +14,7 @@ import {
   type Models,
 } from "#models/models.ts";
 import { estimateToolTokens } from "#models/offer-tools.ts";
+import { RecentCosts, remainingBudget } from "#runtime/daily-budget.ts";
 import { buildTranscript, failuresIn, fitTranscript, sizeOf } from "#runtime/model/transcript.ts";
 import { chosenModel, foldForward } from "#runtime/read-log.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
@@ -24,16 +25,21 @@ import { reviewWithAnswer } from "./tool-calls.ts";
 
 /**
  * Calls the model once with the whole log, and reviews the calls of its answer if nobody has to be asked. A crash costs at
- * most one more call.
+ * most one more call. Once the day's budget is used up, the run is paused instead, with those that called it.
  */
 export function callModel(
-  services: Pick<EffectServices, "models" | "observer" | "store" | "now">,
+  services: Pick<EffectServices, "models" | "observer" | "store" | "now" | "policy">,
 ): EffectHandler<EffectOf<"model.call">> {
-  const { models, observer } = services;
+  const { models, observer, now, policy } = services;
+  const costs = new RecentCosts(services);
   return {
     maxAttempts: 3,
     async perform({ key, runId, attempts }, run, signal) {
       const { spec } = run;
+      const problem = policy && (await findBudgetProblem({ store: costs, now, policy }, spec.origin));
+      if (problem !== undefined) {
+        return { events: [{ runId: spec.rootId, event: { type: "run.stop", by: "golem-forge", reason: problem } }] };
+      }
       const source = `model/${key}/${attempts}`;
       const [tools, log] = await Promise.all([run.tools(signal), run.log()]);
       const options = {
@@ -54,6 +60,7 @@ export function callModel(
       const answer = await abandonOnAbort(() => askModel(models, options), signal);
       if (answer.abandoned) throw signal.reason;
       const events: RunEvent[] = [...answer.value];
+      for (const event of answer.value) if (event.type !== "model.failed") costs.add(spec.origin, event.cost ?? 0);
       const last = answer.value.at(-1);
       const calls = last?.type === "model.answered" ? last.calls : [];
       const verdicts = calls.length > 0 ? await reviewWithAnswer(services, run, calls, signal) : undefined;
@@ -67,6 +74,17 @@ export function callModel(
       return { events: [{ runId, event: { type: "model.failed", reason, retryable: false } }] };
     },
   };
+}
+
+/** Returns a sentence that says why no more money may be spent now; undefined if it may. */
+async function findBudgetProblem(...question: Parameters<typeof remainingBudget>): Promise<string | undefined> {
+  try {
+    await remainingBudget(...question);
+    return undefined;
+  } catch (error) {
+    if (error instanceof UserError) return error.message;
+    throw error;
+  }
 }
 
 interface AskModelOptions

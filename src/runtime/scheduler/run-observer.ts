@@ -105,7 +105,7 @@ export interface CostWarning {
 }
 
 interface CostWatchOptions {
-  store: Pick<Store, "costOfRuns" | "ingest">;
+  store: Pick<Store, "costSince" | "ingest">;
   policy: DeploymentPolicy;
   onWarning: (warning: CostWarning) => void;
   onError: (error: unknown) => void;
@@ -147,12 +147,12 @@ export class CostWatch implements RunObserver {
     const { store, policy } = this.#options;
     const since = Date.now() - dayMs;
     const { repositoryId } = origin;
-    await this.#warn({ scope: "total", spent: await store.costOfRuns({ since }), limit: policy.cost_per_day.total });
+    await this.#warn({ scope: "total", spent: await store.costSince({ since }), limit: policy.cost_per_day.total });
     if (repositoryId === undefined) return;
     await this.#warn({
       scope: "repository",
       repository: `${origin.owner}/${origin.repo}`,
-      spent: await store.costOfRuns({ repositoryId, since }),
+      spent: await store.costSince({ repositoryId, since }),
       limit: policy.cost_per_day.repository,
     });
   }

@@ -6,6 +6,7 @@ import type { GitHub } from "#domain/github.ts";
 import { isScheduled, nothingToDo, type RunOrigin, type RunSpec, shortId } from "#domain/run.ts";
 import { logContext } from "#domain/work-context.ts";
 import { initialRun } from "#runtime/apply-events.ts";
+import { remainingBudget } from "#runtime/daily-budget.ts";
 import { readSettings } from "#runtime/run-environment.ts";
 import type { Runs } from "#runtime/runs.ts";
 import type { RunsOptions } from "#runtime/runs-options.ts";
@@ -129,28 +130,6 @@ export class RunStarter {
 
 export function runIdOf(deliveryId: string): string {
   return shortId(deliveryId, 8);
-}
-
-/** Returns the US dollars left of the day's budget. Throws a UserError if it is used up. */
-export async function remainingBudget(
-  { store, now, policy }: Pick<RunsOptions, "store" | "now" | "policy">,
-  { repositoryId, owner, repo }: RunOrigin,
-): Promise<number> {
-  const since = now() - 24 * 60 * 60_000;
-  const [ofRepository, ofAll] = await Promise.all([
-    repositoryId === undefined ? 0 : store.costOfRuns({ repositoryId, since }),
-    store.costOfRuns({ since }),
-  ]);
-  const { repository, total } = policy.cost_per_day;
-  if (ofRepository >= repository) {
-    throw new UserError(
-      `Runs on ${owner}/${repo} have cost $${ofRepository.toFixed(2)} in the last 24 hours; the deployment allows $${repository}. Try again later.`,
-    );
-  }
-  if (ofAll >= total) {
-    throw new UserError(`This deployment has spent its budget for the last 24 hours ($${total}). Try again later.`);
-  }
-  return Math.min(repository - ofRepository, total - ofAll);
 }
 
 /** Returns the task as a message. A trigger's task comes from the maintainers, not from the person who caused the event. */

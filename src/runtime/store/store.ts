@@ -296,11 +296,8 @@ export interface Store extends DeliveryStore {
     repo?: string;
     since: number;
   }): Promise<number>;
-  /**
-   * Returns the US dollars that root runs created since then have cost, including their children: of one repository, or
-   * of all.
-   */
-  costOfRuns(query: { repositoryId?: number; since: number }): Promise<number>;
+  /** Returns the US dollars that model calls have cost since the start of this hour: in one repository, or in all. */
+  costSince(query: { repositoryId?: number; since: number }): Promise<number>;
   /** Returns the costs in US dollars of a worker's latest ended root runs in a repository, without those of unknown price. */
   costsOfWorker(query: { repositoryId: number; worker: string; limit: number }): Promise<number[]>;
   /** Returns the costs of the days from `from` through `to`, in UTC: newest day first, then largest cost. */

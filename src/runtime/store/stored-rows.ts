@@ -341,9 +341,14 @@ function readDailyCost(row: z.infer<typeof DailyCostColumns>): DailyCost {
   };
 }
 
+/** Returns the hour since 1970 of a time. */
+export function hourOf(time: number): number {
+  return Math.floor(time / msPerHour);
+}
+
 /** Returns the range of hours since 1970 for these days: `to` is the first hour after the last day. */
 export function hoursOf(days: { from: string; to: string }): { from: number; to: number } {
-  const startOf = (day: string) => Math.floor(Date.parse(`${day}T00:00:00Z`) / msPerHour);
+  const startOf = (day: string) => hourOf(Date.parse(`${day}T00:00:00Z`));
   return { from: startOf(days.from), to: startOf(days.to) + hoursPerDay };
 }
 

@@ -22,7 +22,7 @@ import { type Outcome, openPostgresConnection, type PostgresConnection, type Sql
 import { PostgresDispatch } from "./postgres-dispatch.ts";
 import { removeExpired } from "./remove-expired.ts";
 import {
-  costOfRuns,
+  costSince,
   costsOfWorker,
   countRuns,
   findLiveRuns,
@@ -59,7 +59,7 @@ export function openPostgresStore(
       ),
     childrenOf: (runId) => read(undefined, (sql) => findRuns(sql, "parent", [runId])),
     countRuns: (query) => read(undefined, (sql) => countRuns(sql, query)),
-    costOfRuns: (query) => read(undefined, (sql) => costOfRuns(sql, query)),
+    costSince: (query) => read(undefined, (sql) => costSince(sql, query)),
     costsOfWorker: (query) => read(undefined, (sql) => costsOfWorker(sql, query)),
     liveRuns: (where) => read(undefined, (sql) => findLiveRuns(sql, where)),
     dailyCosts: (days) => read([], (sql) => selectDailyCosts(sql, days)),

@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { ReportedLocation, RepositoryLocation } from "#domain/github.ts";
 import { resolveLocation } from "#runtime/store/resolve-location.ts";
 import type { NewRun, Store, StoredRun } from "#runtime/store/store.ts";
-import { LocationColumns, RunColumns, readRun, serializeRecord } from "#runtime/store/stored-rows.ts";
+import { hourOf, LocationColumns, RunColumns, readRun, serializeRecord } from "#runtime/store/stored-rows.ts";
 import { addEffects } from "./effects.ts";
 import type { Outcome, Sql } from "./postgres-connection.ts";
 
@@ -97,15 +97,15 @@ export async function countRuns(sql: Pick<Sql, "query">, query: Parameters<Store
   return counted?.runs ?? 0;
 }
 
-export async function costOfRuns(
+export async function costSince(
   sql: Pick<Sql, "query">,
-  { repositoryId, since }: Parameters<Store["costOfRuns"]>[0],
+  { repositoryId, since }: Parameters<Store["costSince"]>[0],
 ): Promise<number> {
   const [row] = await sql.query(
     Cost,
-    `select coalesce(sum((snapshot -> 'context' ->> 'cost')::double precision), 0) as cost from runs
-      where parent_id is null and created_at >= $1 and ($2::bigint is null or repository_id = $2)`,
-    [since, repositoryId ?? null],
+    `select coalesce(sum(cost), 0) as cost from usage
+      where hour >= $1 and ($2::bigint is null or repository_id = $2)`,
+    [hourOf(since), repositoryId ?? null],
   );
   return row?.cost ?? 0;
 }

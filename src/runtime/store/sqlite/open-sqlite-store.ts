@@ -107,7 +107,7 @@ function storeOver(sql: SqliteConnection, tables = new Tables(sql)): Store {
     runsOfThread: (thread) => commits.read(() => runs.ofThread(thread)),
     childrenOf: (runId) => commits.read(() => runs.childrenOf(runId)),
     countRuns: (query) => commits.read(() => runs.count(query)),
-    costOfRuns: (query) => commits.read(() => runs.cost(query)),
+    costSince: (query) => commits.read(() => tables.usage.costSince(query)),
     costsOfWorker: (query) => commits.read(() => runs.costsOfWorker(query)),
     liveRuns: (where) => commits.read(() => runs.live(where)),
     dailyCosts: (days) => commits.read(() => tables.usage.daily(days)),

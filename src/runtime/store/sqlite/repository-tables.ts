@@ -2,11 +2,12 @@ import { z } from "zod";
 import type { ReportedLocation, RepositoryLocation } from "#domain/github.ts";
 import type { Delivery, DeliveryQuery, NewDelivery } from "#runtime/store/delivery-store.ts";
 import { resolveLocation } from "#runtime/store/resolve-location.ts";
-import type { DailyCost, HourlyUsage } from "#runtime/store/store.ts";
+import type { DailyCost, HourlyUsage, Store } from "#runtime/store/store.ts";
 import {
   BacklogColumns,
   DailyCostColumns,
   DeliveryColumns,
+  hourOf,
   hoursOf,
   LocationColumns,
   readDailyCosts,
@@ -15,6 +16,7 @@ import {
 import { Table } from "./sqlite-connection.ts";
 
 const Result = z.object({ result: z.string().nullable() });
+const Cost = z.object({ cost: z.number() });
 
 /** The stored deliveries, with the result of each part, so that nothing is processed twice. */
 export class DeliveriesTable extends Table {
@@ -158,6 +160,16 @@ export class UsageTable extends Table {
           cost = cost + excluded.cost`,
       { runId, repositoryId, installationId, owner, repo, ...usage },
     );
+  }
+
+  costSince({ repositoryId, since }: Parameters<Store["costSince"]>[0]): number {
+    const row = this.sql.get(
+      Cost,
+      `select coalesce(sum(cost), 0) as cost from usage
+        where hour >= :hour and (:repositoryId is null or repository_id = :repositoryId)`,
+      { hour: hourOf(since), repositoryId: repositoryId ?? null },
+    );
+    return row?.cost ?? 0;
   }
 
   daily(days: { from: string; to: string }): DailyCost[] {

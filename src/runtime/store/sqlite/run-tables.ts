@@ -147,16 +147,6 @@ export class RunsTable extends Table {
     return this.sql.get(Count, sql, values)?.runs ?? 0;
   }
 
-  cost({ repositoryId, since }: Parameters<Store["costOfRuns"]>[0]): number {
-    const row = this.sql.get(
-      Cost,
-      `select coalesce(sum(json_extract(snapshot, '$.context.cost')), 0) as cost from runs
-        where parent_id is null and created_at >= :since and (:repositoryId is null or repository_id = :repositoryId)`,
-      { since, repositoryId: repositoryId ?? null },
-    );
-    return row?.cost ?? 0;
-  }
-
   costsOfWorker({ repositoryId, worker, limit }: Parameters<Store["costsOfWorker"]>[0]): number[] {
     const rows = this.sql.all(
       Cost,
