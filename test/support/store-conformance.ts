@@ -5,6 +5,7 @@ import type { DeliveryQuery } from "#runtime/store/delivery-store.ts";
 import {
   type HourlyUsage,
   type NextStep,
+  OutdatedMergeError,
   readable,
   requireRun,
   type Store,
@@ -797,6 +798,27 @@ function completeEffectTests(): void {
     expect(await textsInInbox("r2")).toEqual([]);
     expect(await store.findPost("p")).toBeUndefined();
     expect(await store.completeEffect(taken)).toBe(true);
+  });
+
+  test("stores nothing of a child whose parent has more changes than were merged", async () => {
+    await startRun();
+    const children = ["c1", "c2"].map((id) => sampleRun(id, [sampleEffect(id, `${id}/report`)], { rootId: "r1" }));
+    for (const run of children) await store.ingest({ run, events: [] });
+    const report = (id: string, mergedWith: number) => {
+      const changes = { step: id, changes: [{ path: "a.txt", content: bytes(id), mode: "100644" as const }] };
+      const events = [{ runId: "r1", event: said(id) }];
+      return store.completeEffect({ key: `${id}/report`, events, parentChanges: { runId: "r1", changes, mergedWith } });
+    };
+
+    const reports = await Promise.allSettled([report("c1", 0), report("c2", 0)]);
+
+    expect(reports).toEqual([
+      { status: "fulfilled", value: true },
+      { status: "rejected", reason: expect.any(OutdatedMergeError) },
+    ]);
+    expect(await textsInInbox("r1")).toEqual(["c1"]);
+    expect(await report("c2", 1)).toBe(true);
+    expect(await store.changesOf("r1")).toMatchObject([{ step: "c1" }, { step: "c2" }]);
   });
 
   test("does not change an existing child run", async () => {

@@ -190,15 +190,17 @@ async function reportToParent({ store }: ReportServices, spec: RunSpec): Promise
   if (!view?.outcome || !parentId || !parentCallId) return {};
 
   const isAnswered = view.outcome.kind === "answered";
-  const { changes, conflicts } = isAnswered
+  const { changes, conflicts, mergedWith } = isAnswered
     ? await mergeChanges(store, spec, parentId)
-    : { changes: [], conflicts: [] };
+    : { changes: [], conflicts: [], mergedWith: 0 };
   const { usage, cost } = view;
   const outcome = withConflicts(view.outcome, conflicts);
   const event = { type: "child.finished" as const, callId: parentCallId, childId: spec.id, outcome, usage, cost };
   return {
     events: [{ runId: parentId, event, dedupe: `${spec.id}/finished` }],
-    ...(changes.length > 0 && { parentChanges: { runId: parentId, changes: { step: `child/${spec.id}`, changes } } }),
+    ...(changes.length > 0 && {
+      parentChanges: { runId: parentId, changes: { step: `child/${spec.id}`, changes }, mergedWith },
+    }),
   };
 }
 
@@ -207,7 +209,7 @@ async function mergeChanges(
   store: Store,
   spec: RunSpec,
   parentId: string,
-): Promise<{ changes: StoredChange[]; conflicts: string[] }> {
+): Promise<{ changes: StoredChange[]; conflicts: string[]; mergedWith: number }> {
   const [own, parents] = await Promise.all([store.changesOf(spec.id), store.changesOf(parentId)]);
   const changedByParent = new Set(
     parents.slice(spec.parentChanges ?? 0).flatMap(({ changes }) => changes.map(({ path }) => path)),
@@ -216,6 +218,7 @@ async function mergeChanges(
   return {
     changes: [...last.values()].filter(({ path }) => !changedByParent.has(path)),
     conflicts: [...last.keys()].filter((path) => changedByParent.has(path)),
+    mergedWith: parents.length,
   };
 }
 

@@ -11,7 +11,15 @@ import {
   type EffectResult,
   PostponedError,
 } from "#runtime/effects/effect-handler.ts";
-import { type Effect, type EffectQueue, type RunRow, readable, type Store } from "#runtime/store/store.ts";
+import {
+  type Effect,
+  type EffectQueue,
+  type NextStep,
+  OutdatedMergeError,
+  type RunRow,
+  readable,
+  type Store,
+} from "#runtime/store/store.ts";
 import { unreadableRetryMs } from "#runtime/store/stored-rows.ts";
 import type { ActiveRun } from "./active-run.ts";
 import type { RunObserver } from "./run-observer.ts";
@@ -61,7 +69,7 @@ export class RunSession {
   readonly #busyQueues = new Set<EffectQueue>();
   /** Queues to check again, since something may have been added while they were processed. */
   readonly #notifiedQueues = new Set<EffectQueue>();
-  readonly #performing = new Map<string, { kind: string; controller: AbortController }>();
+  readonly #performing = new Map<string, { kind: string; queue: EffectQueue; controller: AbortController }>();
   readonly #closed = Promise.withResolvers<void>();
   #lastSeenEventId = 0;
   /** When events were last applied or, at first, the session was opened, on the monotonic clock of this process. */
@@ -69,6 +77,8 @@ export class RunSession {
   /** The run or its inbox cannot be read: only its status is performed. */
   #isUnreadable = false;
   #leaseRevoked = false;
+  /** Other changes were stored than those that the open sandbox has. */
+  #isSandboxOutdated = false;
 
   constructor(runId: string, host: SessionHost) {
     this.runId = runId;
@@ -136,8 +146,12 @@ export class RunSession {
 
       const applied = this.#apply(row, inbox);
       if (!applied) return;
+      const isStored = await store.advance(applied.advance).catch(async (error: unknown) => {
+        await this.#dropOutdated(applied);
+        throw error;
+      });
       // Another event was stored first, so read again.
-      if (!(await store.advance(applied.advance))) continue;
+      if (!isStored) continue;
       await this.#onAdvanced(applied, row.rootId);
     }
   }
@@ -166,13 +180,30 @@ export class RunSession {
 
   async #onAdvanced(applied: TimedEvents, rootId: string): Promise<void> {
     this.#appliedAt = applied.appliedAt;
-    const { run, events, advance, interrupted, sandboxChanged } = applied;
+    const { run, events, advance } = applied;
     this.#host.observer.transitionStored({ run, events, after: advance });
     this.#lastSeenEventId = Math.max(this.#lastSeenEventId, advance.seen);
-    if (interrupted) this.#abortInterruptible();
-    if (sandboxChanged) await (await this.#active).discardWorkspace();
+    await this.#dropOutdated(applied);
     for (const { dueAt } of advance.timers?.set ?? []) await this.#host.onTimerSet(dueAt);
     if (rootId !== this.runId) this.#host.wake(rootId);
+  }
+
+  /**
+   * Aborts what these events have interrupted, and drops the sandbox if they have changed it. Also if it is unknown whether
+   * they were stored: what is aborted too early is performed again.
+   */
+  async #dropOutdated({ interrupted, sandboxChanged }: AppliedEvents): Promise<void> {
+    if (interrupted) this.#abortInterruptible();
+    if (sandboxChanged) this.#isSandboxOutdated = true;
+    await this.#discardOutdatedSandbox();
+  }
+
+  /** A call that is being executed keeps its sandbox and tools until its end. */
+  async #discardOutdatedSandbox(): Promise<void> {
+    const isInUse = [...this.#performing.values()].some(({ queue }) => queue === "work");
+    if (!this.#isSandboxOutdated || isInUse) return;
+    this.#isSandboxOutdated = false;
+    await (await this.#active).discardWorkspace();
   }
 
   #abortInterruptible(): void {
@@ -219,12 +250,13 @@ export class RunSession {
 
   async #performLogged(effect: Effect): Promise<Effect | undefined> {
     const controller = new AbortController();
-    this.#performing.set(effect.key, { kind: effect.request.kind, controller });
+    this.#performing.set(effect.key, { kind: effect.request.kind, queue: effect.queue, controller });
     try {
       const result = await this.#attempt(effect, controller.signal);
       return result && (await this.#complete(effect, result));
     } finally {
       this.#performing.delete(effect.key);
+      await this.#discardOutdatedSandbox();
     }
   }
 
@@ -239,10 +271,15 @@ export class RunSession {
     const handler: EffectHandler = (await handlers())[effect.request.kind];
     const active = await this.#active;
     observer.effectStarted(effect, active.spec);
+    // The lease is confirmed before anything leaves the process. From then on, the attempt counts.
+    let mayHaveHappened = false;
+    const confirm = async () => {
+      await this.#confirmLease();
+      mayHaveHappened = true;
+    };
     try {
-      return await withLease(
-        () => this.#confirmLease(),
-        () => observer.around(effect, active.spec, () => handler.perform(effect, active, signal), signal),
+      return await withLease(confirm, () =>
+        observer.around(effect, active.spec, () => handler.perform(effect, active, signal), signal),
       );
     } catch (error) {
       if (signal.aborted) {
@@ -251,7 +288,8 @@ export class RunSession {
         return undefined;
       }
       if (error instanceof PostponedError) {
-        await this.#postpone(effect, error);
+        const { until, reason, cause } = error;
+        await this.#postpone(effect, { until, reason, cause, isCounted: mayHaveHappened });
         return undefined;
       }
       if (error instanceof UnreadableDataError) {
@@ -262,7 +300,7 @@ export class RunSession {
       }
       if (error instanceof DatabaseError) {
         onError(error, { runId: this.runId, kind: effect.request.kind });
-        await store.postponeEffect(effect.key, now() + backoffMs(effect.attempts), { isUncounted: true });
+        await store.postponeEffect(effect.key, now() + backoffMs(effect.attempts), { isUncounted: !mayHaveHappened });
         return undefined;
       }
       // A retry does not help if a person has to act.
@@ -282,19 +320,24 @@ export class RunSession {
     const { store, observer, wake, now } = this.#host;
     const { rootId } = (await this.#active).spec;
     let applied: TimedEvents | undefined;
-    const completed = await store.completeStep(
-      { key: effect.key, ...result },
-      {
-        runId: this.runId,
-        rootId,
-        queue: effect.queue,
-        now: now(),
-        advance: (run, inbox) => {
-          applied = run.unreadable ? undefined : this.#apply(run, inbox);
-          return applied?.advance;
-        },
+    const step: NextStep = {
+      runId: this.runId,
+      rootId,
+      queue: effect.queue,
+      now: now(),
+      advance: (run, inbox) => {
+        applied = run.unreadable ? undefined : this.#apply(run, inbox);
+        return applied?.advance;
       },
-    );
+    };
+    const completed = await store.completeStep({ key: effect.key, ...result }, step).catch(async (error: unknown) => {
+      if (error instanceof OutdatedMergeError) return store.postponeEffect(effect.key, now(), { isUncounted: true });
+      afterCancel?.();
+      // Its changes may have been stored.
+      if (effect.queue === "work") this.#isSandboxOutdated = true;
+      if (applied) await this.#dropOutdated(applied);
+      throw error;
+    });
     if (!completed) {
       afterCancel?.();
       return undefined;
@@ -329,12 +372,7 @@ export class RunSession {
   /** Postpones an effect. Tells people if something outside this process has to respond first. */
   async #postpone(
     effect: Effect,
-    {
-      until,
-      reason,
-      cause,
-      isCounted = false,
-    }: Pick<PostponedError, "until" | "reason" | "cause"> & { isCounted?: boolean },
+    { until, reason, cause, isCounted }: Pick<PostponedError, "until" | "reason" | "cause"> & { isCounted: boolean },
   ): Promise<void> {
     const { store, showProblem, onError } = this.#host;
     const problem = reason === undefined ? undefined : { kind: "postponed" as const, reason };

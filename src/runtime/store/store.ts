@@ -186,8 +186,20 @@ export interface EffectCompletion {
   effects?: NewEffect[];
   /** A child run to create. */
   run?: NewRun;
-  /** The changes that a child hands over to its parent. */
-  parentChanges?: { runId: string; changes: StepChanges };
+  /**
+   * The changes that a child hands over to its parent. `mergedWith` is the number of the parent's change sets that they were
+   * merged with. If it has more by now, nothing is stored, and an OutdatedMergeError is thrown.
+   */
+  parentChanges?: { runId: string; changes: StepChanges; mergedWith?: number };
+}
+
+/** The changes of a child have to be merged again, because its parent has changed files meanwhile. */
+export class OutdatedMergeError extends Error {
+  override readonly name = "OutdatedMergeError";
+
+  constructor(parentId: string) {
+    super(`The run ${parentId} has changed files meanwhile.`);
+  }
 }
 
 /** A person's action on an approval. */

@@ -276,6 +276,7 @@ describe("the outcome of a child", () => {
     expect(parentChanges).toEqual({
       runId: "p",
       changes: { step: "child/r1", changes: [file("a.txt", "second")] },
+      mergedWith: 2,
     });
   });
 

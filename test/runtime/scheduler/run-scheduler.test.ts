@@ -303,9 +303,13 @@ test("the same reason is shown again once something of the run was performed in 
 
 describe("an effect that cannot be performed now", () => {
   /** Performs the effect once, with this error. */
-  async function attempt(error: Error) {
+  async function attempt(error: Error, { sends = false } = {}) {
     const onFailure = vi.fn<EffectHandler["onFailure"]>(async () => ({}));
-    const made = schedulerWorld({ "model.call": () => Promise.reject(error) }, { onFailure });
+    const perform = async () => {
+      if (sends) await confirmLease();
+      throw error;
+    };
+    const made = schedulerWorld({ "model.call": perform }, { onFailure });
     await made.start(sampleEffect("r1", "k1"));
     await made.scheduler.idle();
     const [problem, dueAt] = [await made.store.effectProblem("r1"), await made.store.nextDueAt()];
@@ -330,6 +334,13 @@ describe("an effect that cannot be performed now", () => {
     const error = new DatabaseError("The disk is full.");
 
     expect(await attempt(error)).toEqual({ problem: undefined, dueAt: 2_000, attempts: 1, errors: [error] });
+  });
+
+  test.each([
+    ["the database failed", new DatabaseError("The disk is full.")],
+    ["something has to respond first", new PostponedError(2_000)],
+  ])("because %s counts as an attempt once something was sent", async (_, error) => {
+    expect(await attempt(error, { sends: true })).toMatchObject({ dueAt: 2_000, attempts: 2 });
   });
 
   test("because its data is of a newer release waits for that release, and reports it", async () => {
@@ -499,6 +510,67 @@ test("events that could not be applied, because others were stored first, are ap
   expect(transitions).toEqual([["run.stop"]]);
 });
 
+describe("after a commit whose outcome is unknown", () => {
+  const lost = new DatabaseError("The connection was lost during a commit.");
+
+  test("the files are opened again, since the changes of the call may have been stored", async () => {
+    const [afterCommit, afterCancel] = [vi.fn(), vi.fn()];
+    const { store, start, scheduler, errors, discardWorkspace } = schedulerWorld({
+      "model.call": async () => ({ afterCommit, afterCancel }),
+    });
+    const { completeStep } = store;
+    vi.spyOn(store, "completeStep").mockImplementationOnce(async (...step) => {
+      await completeStep(...step);
+      throw lost;
+    });
+
+    await start(sampleEffect("r1", "k1"));
+    await scheduler.idle();
+
+    expect(errors).toEqual([lost]);
+    expect(discardWorkspace).toHaveBeenCalledOnce();
+    expect(afterCancel).toHaveBeenCalledOnce();
+    expect(afterCommit).not.toHaveBeenCalled();
+  });
+
+  test("what a stop may have interrupted is aborted", async () => {
+    const started = Promise.withResolvers<void>();
+    const { store, start, append, scheduler, errors } = schedulerWorld({ "model.call": hanging(started) });
+    const { advance } = store;
+    vi.spyOn(store, "advance").mockImplementationOnce(async (step) => {
+      await advance(step);
+      throw lost;
+    });
+    await start(sampleEffect("r1", "k1"));
+    await started.promise;
+
+    await append({ type: "run.stop", by: "ada" });
+    await scheduler.idle();
+
+    expect(errors).toEqual([lost]);
+    expect(await requireRun(store, "r1")).toMatchObject({ snapshot: { value: "interrupted" } });
+  });
+});
+
+test("the changes of a child are merged again if its parent has changed files meanwhile", async () => {
+  const { store, start, scheduler, performed, errors } = schedulerWorld({
+    "model.call": async ({ attempts }) => {
+      const [{ changeSets }, content] = [await requireRun(store, "r2"), new Uint8Array(1)];
+      if (performed.length === 1) await store.completeEffect({ key: "k2", changes: { step: "1", changes: [] } });
+      const changes = { step: String(attempts), changes: [{ path: "a.txt", content, mode: "100644" as const }] };
+      return { parentChanges: { runId: "r2", changes, mergedWith: changeSets } };
+    },
+  });
+  await store.ingest({ run: sampleRun("r2", [sampleEffect("r2", "k2")]), events: [] });
+
+  await start(sampleEffect("r1", "k1"));
+  await scheduler.idle();
+
+  expect(performed).toEqual(["model.call", "model.call"]);
+  expect(await store.changesOf("r2")).toMatchObject([{ step: "1" }, { step: "1", changes: [{ path: "a.txt" }] }]);
+  expect(errors).toEqual([]);
+});
+
 test("files that are open are opened again when a child has handed over its changes", async () => {
   const { store, append, scheduler, discardWorkspace } = schedulerWorld();
   const call = { callId: "c1", tool: "helper", answeredBy: "worker" as const, status: "running" as const };
@@ -509,6 +581,28 @@ test("files that are open are opened again when a child has handed over its chan
     ...{ type: "child.finished", callId: "c1", childId: "r2", outcome: { kind: "answered", text: "Done." } },
     usage: { inputTokens: 1, outputTokens: 1 },
   });
+  await scheduler.idle();
+
+  expect(discardWorkspace).toHaveBeenCalledOnce();
+});
+
+test("a call that is being executed when a child hands over its changes keeps its files until its end", async () => {
+  const call = held();
+  const { store, append, scheduler, transitions, discardWorkspace } = schedulerWorld({ "calls.review": call.perform });
+  const running = { callId: "c1", tool: "helper", answeredBy: "worker" as const, status: "running" as const };
+  const snapshot = sampleSnapshot({ handlingCalls: "awaitingChild" }, { openCalls: [running] });
+  const effects = [sampleEffect("r1", "k1", { request: { kind: "calls.review" } })];
+  await store.ingest({ run: { ...sampleRun("r1", effects), snapshot }, events: [] });
+  scheduler.wake("r1");
+  await call.started;
+
+  await append({
+    ...{ type: "child.finished", callId: "c1", childId: "r2", outcome: { kind: "answered", text: "Done." } },
+    usage: { inputTokens: 1, outputTokens: 1 },
+  });
+  await vi.waitFor(() => expect(transitions).toHaveLength(1), { timeout: 60_000 });
+  expect(discardWorkspace).not.toHaveBeenCalled();
+  call.release();
   await scheduler.idle();
 
   expect(discardWorkspace).toHaveBeenCalledOnce();

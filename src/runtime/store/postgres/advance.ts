@@ -5,7 +5,7 @@ import type { Advance, EffectCompletion, NextStep, StepResult } from "#runtime/s
 import { countedState, ifReadable } from "#runtime/store/stored-rows.ts";
 import { addHourlyUsage, appendEvents, appendLedger, readInboxes } from "./append-only-tables.ts";
 import { addApproval, findApprovals, saveApprovals, withdrawApprovals } from "./approvals.ts";
-import { addChanges } from "./changes.ts";
+import { addChanges, checkMerge } from "./changes.ts";
 import { addEffects, claimEffects, removeCompleted } from "./effects.ts";
 import type { Outcome, Sql } from "./postgres-connection.ts";
 import { addRun, findRuns, lockRuns } from "./runs.ts";
@@ -127,8 +127,8 @@ interface Completed extends Completion {
 /**
  * Removes performed effects, stores their results, advances the runs of those with a next step and claims the next
  * effects, all in one transaction. The result of an effect that was cancelled, or whose run a replica other than
- * `holder` has taken over, is undefined, and nothing of it is stored. A completion that creates a child run has to be
- * alone. Statements that do not depend on earlier results share a round trip, and each statement serves all completions.
+ * `holder` has taken over, is undefined, and nothing of it is stored. A completion that creates a child run, or merges
+ * changes into another one, has to be alone. Statements that do not depend on earlier results share a round trip, and each statement serves all completions.
  */
 export async function completeEffects(
   sql: Sql,
@@ -209,6 +209,7 @@ async function computeAdvances(sql: Sql, steps: readonly NextStep[]): Promise<Ma
 /** Stores the results, and returns their entries of the ledger. */
 async function storeResults(sql: Sql, completed: readonly Completed[], now: number): Promise<LedgerDraft[]> {
   const results = completed.map(({ completion }) => completion);
+  for (const { parentChanges } of results) if (parentChanges) await checkMerge(sql, parentChanges);
   await Promise.all([
     appendEvents(
       sql,

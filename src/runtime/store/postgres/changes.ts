@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
+import { type EffectCompletion, OutdatedMergeError } from "#runtime/store/store.ts";
 import { ChangeColumns, readChange } from "#runtime/store/stored-rows.ts";
 import type { StepChanges } from "#sandbox/sandbox.ts";
 import type { Sql } from "./postgres-connection.ts";
@@ -30,6 +31,16 @@ export async function readChanges(sql: Pick<Sql, "query">, runId: string, upTo?:
 export interface RunChanges {
   runId: string;
   changes: StepChanges;
+}
+
+/** Throws if a run has another number of change sets than those that changes were merged with. The run must be locked. */
+export async function checkMerge(
+  sql: Sql,
+  { runId, mergedWith }: NonNullable<EffectCompletion["parentChanges"]>,
+): Promise<void> {
+  if (mergedWith === undefined) return;
+  const isCurrent = await sql.run("select 1 from runs where id = $1 and change_sets = $2", [runId, mergedWith]);
+  if (isCurrent === 0) throw new OutdatedMergeError(runId);
 }
 
 /** Stores change sets in order. Identical contents are stored once. The runs must be locked. */

@@ -115,7 +115,11 @@ function effectsIn(
   };
   const completions = new WriteBatches(
     (batch: readonly Completion[]) => operations.open().transaction((sql) => completeEffects(sql, batch, holder())),
-    { maxConcurrent: 2, maxItems: 50, isAlone: ({ completion }) => completion.run !== undefined },
+    {
+      maxConcurrent: 2,
+      maxItems: 50,
+      isAlone: ({ completion: { run, parentChanges } }) => (run ?? parentChanges?.mergedWith) !== undefined,
+    },
   );
   const claims = new WriteBatches(
     (queues: readonly QueueToClaim[]) => claimEffects(operations.open(), queues, holder()),

@@ -5,6 +5,7 @@ import type { StepChanges } from "#sandbox/sandbox.ts";
 import { Table } from "./sqlite-connection.ts";
 
 const Id = z.object({ id: z.number() });
+const Count = z.object({ count: z.number() });
 const ChangeSet = z.object({ id: z.number(), step: z.string() });
 
 /** The hashes of contents that are stored twice: before their change, and with it. */
@@ -24,6 +25,10 @@ export class ChangesTable extends Table {
       });
     }
     this.sql.run("update runs set change_sets = change_sets + 1 where id = :runId", { runId });
+  }
+
+  countSets(runId: string): number {
+    return this.sql.get(Count, "select change_sets as count from runs where id = :runId", { runId })?.count ?? 0;
   }
 
   /** Returns the steps of a run that changed something, oldest first. */

@@ -24,6 +24,7 @@ import {
   type ExpiredData,
   type NewRun,
   type NextStep,
+  OutdatedMergeError,
   type Post,
   type Revocation,
   type StepResult,
@@ -250,7 +251,11 @@ class Tables extends Table {
     for (const effect of effects) this.effects.insert(effect);
     if (pullRequest !== undefined) this.runs.linkPullRequest(owner, pullRequest);
     if (changes) this.changes.append(owner, changes);
-    if (parentChanges) this.changes.append(parentChanges.runId, parentChanges.changes);
+    if (parentChanges) {
+      const { runId, mergedWith } = parentChanges;
+      if (mergedWith !== undefined && mergedWith !== this.changes.countSets(runId)) throw new OutdatedMergeError(runId);
+      this.changes.append(runId, parentChanges.changes);
+    }
     for (const approval of approvals) this.approvals.insert(approval);
     this.ledger.append(approvals.map((approval) => ledgerDraft("requested", approval, { at: approval.requestedAt })));
     const executed = execution && this.approvals.find(execution.approvalId);
