@@ -19,7 +19,6 @@ import { isProtectedPath, namesPath } from "#toolsets/filesystem/file-changes.ts
 import { matchEdit } from "#toolsets/filesystem/match-edit.ts";
 import { parsePatch } from "#toolsets/filesystem/parse-patch.ts";
 import { parseHunks } from "#toolsets/reviews/pull-request-diff.ts";
-import { compileGlob } from "#toolsets/search/glob.ts";
 import { codeTerms, queryTerms } from "#toolsets/search/rank-files.ts";
 import { parseRegex, RegexError } from "#toolsets/search/regex/parse-regex.ts";
 import { interactiveProblem } from "#toolsets/shell/command-rules.ts";
@@ -56,7 +55,6 @@ const functions: Record<string, (text: string) => unknown> = {
   applyHunks: (text) => applyHunks(text, parsePatch("--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n", "a")[0]?.hunks ?? [], "a"),
   matchEdit: (text) => matchEdit(text, { oldText: "absent\ntext", newText: "" }),
   parsePatch: (text) => parsePatch(text, "a"),
-  compileGlob: (text) => compileGlob(text.slice(0, 1_000))(text),
   codeTerms,
   // A pattern is one line.
   parseRegex: (text) => parseRegex(text.replaceAll("\n", "")),

@@ -50,6 +50,8 @@ const calls: Record<string, (run: TextFunction, text: string) => unknown> = {
   closestMatch: (run, text) => run(text, ["fixer", "reviewer"]),
   // Settings and files have short patterns. Paths are of any length.
   compilePathPattern: (run, text) => (run(text.slice(0, 100)) as TextFunction)(text),
+  compileGlob: (run, text) => (run(text.slice(0, 1_000)) as TextFunction)(text),
+  compileFileGlob: (run, text) => (run(text.slice(0, 1_000)) as TextFunction)(text),
   matchesSomePath: (run, text) => [run([text.slice(0, 100)], [text]), run(["src/**/*.ts", "{a,b}*/"], [text])],
   JsonValueCounter: (_, text) => new JsonValueCounter().add(Buffer.from(text)),
   hasMoreValues: (run, text) => run(Buffer.from(text), 10),

@@ -1,4 +1,4 @@
-import picomatch from "picomatch";
+import { compileFileGlob } from "#text/path-pattern.ts";
 
 export interface SearchOptions {
   patterns: string[];
@@ -181,7 +181,7 @@ const flagHandlers: Record<string, FlagHandler> = {
   C: (draft, value) => set({ before: count(value), after: count(value) })(draft, value),
   m: (draft, value) => set({ max: count(value) })(draft, value),
   e: ({ options }, value) => void options.patterns.push(value),
-  include: ({ wanted }, value) => void wanted.push(glob(value)),
+  include: ({ wanted }, value) => void wanted.push(compileFileGlob(value)),
   exclude: (draft, value) => exclude(draft, value),
   "exclude-dir": ({ filters }, value) => {
     const name = value.replace(/\/$/, "");
@@ -189,7 +189,7 @@ const flagHandlers: Record<string, FlagHandler> = {
   },
   g: (draft, value) => {
     if (value.startsWith("!")) exclude(draft, value.slice(1));
-    else draft.wanted.push(glob(value));
+    else draft.wanted.push(compileFileGlob(value));
   },
   t: ({ types }, value) => {
     if (Object.hasOwn(rgTypes, value)) types.push(...(rgTypes[value] ?? []));
@@ -206,7 +206,7 @@ const flagHandlers: Record<string, FlagHandler> = {
 };
 
 function exclude({ filters }: Draft, pattern: string): void {
-  const matches = glob(pattern);
+  const matches = compileFileGlob(pattern);
   filters.push((path) => !matches(path));
 }
 
@@ -219,7 +219,7 @@ function fromFlags(program: "grep" | "rg", flags: [string, string][], words: str
   }
 
   if (types.length > 0) {
-    const ofTypes = types.map(glob);
+    const ofTypes = types.map(compileFileGlob);
     filters.push((path) => ofTypes.some((matches) => matches(path)));
   }
   if (wanted.length > 0) filters.push((path) => wanted.some((matches) => matches(path)));
@@ -262,10 +262,4 @@ function draftFor(program: "grep" | "rg"): Draft {
 function count(value: string): number {
   const number = Number.parseInt(value, 10);
   return Number.isNaN(number) || number < 0 ? 0 : number;
-}
-
-function glob(pattern: string): (path: string) => boolean {
-  const matches = picomatch(pattern.replace(/^\//, ""), { dot: true });
-  if (pattern.includes("/")) return (path) => matches(path);
-  return (path) => matches(path.slice(path.lastIndexOf("/") + 1));
 }

@@ -1,5 +1,4 @@
 import { formatPatch, type StructuredPatch } from "diff";
-import picomatch from "picomatch";
 import type { ApprovalDecisionType } from "#domain/approval.ts";
 import { runInTurns } from "#domain/async-work.ts";
 import { BlockedError, ToolError } from "#domain/errors.ts";
@@ -10,6 +9,7 @@ import type { Workspace } from "#domain/workspace.ts";
 import { diffLines, type FileVersion } from "#sandbox/diff-file.ts";
 import { plainName } from "#sandbox/paths.ts";
 import { type FileVersions, previewFiles } from "#sandbox/preview-files.ts";
+import { compileGlob } from "#text/path-pattern.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
 import { countLineEndings, numberLines, splitLines } from "./text-file.ts";
 
@@ -143,15 +143,14 @@ const protectedPatterns = [
   "**/{paket.dependencies,paket.lock,cartfile{,.*},conda-lock.yml,pixi.toml,pixi.lock}",
 ];
 
-const matchesProtected = picomatch(protectedPatterns, { dot: true, nocase: true });
+const matchesProtected = compileGlob(`{${protectedPatterns.join(",")}}`, { ignoreCase: true });
 
 /**
  * True for files that control CI, builds, tests, ownership, dependencies or agents: changing them always needs
  * approval. Takes a resolved path.
  */
 export function isProtectedPath(path: string): boolean {
-  const names = path.split(/[/\\]/).map((name) => plainName(name).replace(/[\r\n\u2028\u2029]/g, "_"));
-  return matchesProtected(names.join("/"));
+  return matchesProtected(path.split(/[/\\]/).map(plainName).join("/"));
 }
 
 /** True if a text names a path as a separate word. */

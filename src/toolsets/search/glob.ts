@@ -1,10 +1,10 @@
-import { RE2JS } from "re2js";
 import { z } from "zod";
 import { EventLoopYielder } from "#domain/async-work.ts";
 import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import type { ContentChunk, Workspace } from "#domain/workspace.ts";
+import { compileFileGlob, compileGlob } from "#text/path-pattern.ts";
 import { pluralize } from "#text/pluralize.ts";
 
 const input = z.object({
@@ -24,6 +24,7 @@ export function createGlobTool(workspace: Workspace): NamedTool<Input, ToolResul
     readOnly: true,
     needsApproval: false,
     execute: async ({ pattern, path = "", exclude = [], limit = 200 }) => {
+      checkLength(pattern);
       const matches = compileGlob(pattern);
       const excluded = exclude.map(globFilter);
       const { root, paths } = await listPathsBelow(workspace, path);
@@ -68,14 +69,6 @@ export async function filterPaths(paths: readonly string[], keep: (path: string)
   return kept;
 }
 
-/** A filter like ripgrep's `--glob`: a pattern without a slash matches names at any depth, and `!` excludes. */
-export function globFilter(pattern: string): (path: string) => boolean {
-  const not = pattern.startsWith("!");
-  const glob = not ? pattern.slice(1) : pattern;
-  const matches = compileGlob(glob.includes("/") ? glob : `**/${glob}`);
-  return (path) => matches(path) !== not;
-}
-
 /** Reads files in large chunks if the workspace supports it, and otherwise one by one. */
 export async function* readContents(workspace: Workspace, paths: readonly string[]): AsyncIterable<ContentChunk> {
   if (workspace.contents) {
@@ -100,86 +93,18 @@ async function readIfFile(workspace: Workspace, path: string): Promise<Uint8Arra
 
 const maxPatternLength = 500;
 
-/**
- * Compiles a glob to a test for paths. `*` and `?` match within one name, `**` across folders; `[a-z]`, `[!a]` and
- * `{a,b}` are supported, a backslash escapes, and names with a leading dot are matched like any other. Uses RE2 rather
- * than RegExp so that every pattern takes linear time. Throws a ToolError for a pattern that is too long.
- */
-export function compileGlob(pattern: string): (path: string) => boolean {
-  if (pattern.length > maxPatternLength) {
-    throw new ToolError(`The glob is longer than ${maxPatternLength} characters.`, {
-      code: "INVALID_ARGUMENTS",
-      suggestion: "Use several shorter patterns.",
-    });
-  }
-  const rooted = pattern.replace(/^(\.?\/)+/, "");
-  const compiled = RE2JS.compile(`^(?:${translate(rooted)})$`, RE2JS.DOTALL);
-  return (path) => compiled.test(path);
+/** A filter like ripgrep's `--glob`, in which `!` excludes. Throws a ToolError for a pattern that is too long. */
+export function globFilter(pattern: string): (path: string) => boolean {
+  checkLength(pattern);
+  const isExcluding = pattern.startsWith("!");
+  const matches = compileFileGlob(isExcluding ? pattern.slice(1) : pattern);
+  return (path) => matches(path) !== isExcluding;
 }
 
-function translate(pattern: string): string {
-  let source = "";
-  let at = 0;
-  const depths = braceDepths(pattern);
-  while (at < pattern.length) {
-    const rest = pattern.slice(at);
-    const token = tokens.map((known) => ({ known, match: known.pattern.exec(rest) })).find(({ match }) => match);
-    const inBraces = (depths[at] ?? 0) > 0;
-    if (token?.match) {
-      // `**` crosses folders only as a whole path segment.
-      const end = at + token.match[0].length;
-      const startsName = at === 0 || "/{,".includes(pattern.charAt(at - 1));
-      const endsName = end === pattern.length || "},".includes(pattern.charAt(end)) || pattern.charAt(end - 1) === "/";
-      source += token.known.source(token.match, startsName && endsName);
-      at = end;
-      continue;
-    }
-    source += choice(pattern.charAt(at), inBraces) ?? RE2JS.quote(pattern.charAt(at));
-    at++;
-  }
-  return source;
-}
-
-interface Token {
-  pattern: RegExp;
-  source(match: RegExpExecArray, isName: boolean): string;
-}
-
-const tokens: Token[] = [
-  { pattern: /^\\([\s\S])/, source: ([, literal = ""]) => RE2JS.quote(literal) },
-  { pattern: /^\*\*\//, source: (_, isName) => (isName ? "(?:[^/]+/)*" : "[^/]*/") },
-  { pattern: /^\*\*+/, source: (_, isName) => (isName ? ".*" : "[^/]*") },
-  { pattern: /^\*/, source: () => "[^/]*" },
-  { pattern: /^\?/, source: () => "[^/]" },
-  { pattern: /^\[([!^]?)(\]?[^\]/]+)\]/, source: ([, not, members = ""]) => characterClass(not !== "", members) },
-];
-
-function characterClass(not: boolean, members: string): string {
-  const escaped = members
-    .replace(/[\\[\]^]/g, "\\$&")
-    .replace(/(.)-(.)/g, (range, from, to) => (from > to ? "-" : range));
-  return `[${not ? "^/" : ""}${escaped}]`;
-}
-
-function choice(character: string, inBraces: boolean): string | undefined {
-  if (!inBraces) return undefined;
-  if (character === "{") return "(?:";
-  if (character === "}") return ")";
-  return character === "," ? "|" : undefined;
-}
-
-/** Returns the brace depth of each character. The braces themselves count as inside; unclosed braces do not count. */
-function braceDepths(pattern: string): number[] {
-  const depths = Array<number>(pattern.length).fill(0);
-  const open: number[] = [];
-  for (let at = 0; at < pattern.length; at++) {
-    const character = pattern.charAt(at);
-    if (character === "\\") at++;
-    else if (character === "{") open.push(at);
-    else if (character === "}" && open.length > 0) {
-      const from = open.pop() ?? 0;
-      for (let inside = from; inside <= at; inside++) depths[inside] = (depths[inside] ?? 0) + 1;
-    }
-  }
-  return depths;
+function checkLength(pattern: string): void {
+  if (pattern.length <= maxPatternLength) return;
+  throw new ToolError(`The glob is longer than ${maxPatternLength} characters.`, {
+    code: "INVALID_ARGUMENTS",
+    suggestion: "Use several shorter patterns.",
+  });
 }

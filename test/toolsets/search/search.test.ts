@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import picomatch from "picomatch";
 import { describe, expect, test } from "vitest";
+import { compileGlob } from "#text/path-pattern.ts";
 import { searchToolset } from "#toolsets/registry.ts";
-import { compileGlob } from "#toolsets/search/glob.ts";
 import { toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
 
 const world = (files: WorldOptions["files"]) => toolsetWorld(searchToolset, { files });
