@@ -208,13 +208,11 @@ export interface ShellToolsetOptions {
   executors?: Executors;
 }
 
-/** The shell tool over one workspace as a class. */
-export class ShellToolset {
+class ToolList {
   readonly #tools: NamedTool[];
 
-  constructor({ sandbox = createMemoryWorkspace(), executors, ...settings }: ShellToolsetOptions = {}) {
-    const tools = shellToolset.create(shellToolset.config.parse(settings), programServices(sandbox, executors));
-    this.#tools = tools as NamedTool[];
+  constructor(tools: NamedTool[]) {
+    this.#tools = tools;
   }
 
   getTools(): NamedTool[] {
@@ -222,16 +220,18 @@ export class ShellToolset {
   }
 }
 
-/** The file tools over one workspace as a class. */
-export class FilesystemToolset {
-  readonly #tools: NamedTool[];
-
-  constructor(options: FilesystemToolsOptions) {
-    this.#tools = createFilesystemTools(options);
+/** The shell tool over one workspace as a class. */
+export class ShellToolset extends ToolList {
+  constructor({ sandbox = createMemoryWorkspace(), executors, ...settings }: ShellToolsetOptions = {}) {
+    const services = programServices(sandbox, executors);
+    super(shellToolset.create(shellToolset.config.parse(settings), services) as NamedTool[]);
   }
+}
 
-  getTools(): NamedTool[] {
-    return this.#tools;
+/** The file tools over one workspace as a class. */
+export class FilesystemToolset extends ToolList {
+  constructor(options: FilesystemToolsOptions) {
+    super(createFilesystemTools(options));
   }
 }
 
@@ -243,15 +243,9 @@ export interface WorkerCallToolsetOptions {
 }
 
 /** One tool for each worker that may be called, as a class. A WorkerRuntime with these workers answers the calls. */
-export class WorkerCallToolset {
-  readonly #tools: NamedTool[];
-
+export class WorkerCallToolset extends ToolList {
   constructor({ allowed, workers = allowed.map((name) => ({ name })) }: WorkerCallToolsetOptions) {
-    this.#tools = createWorkerTools(allowed, workers);
-  }
-
-  getTools(): NamedTool[] {
-    return this.#tools;
+    super(createWorkerTools(allowed, workers));
   }
 }
 

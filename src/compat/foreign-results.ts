@@ -1,8 +1,16 @@
 import type { z } from "zod";
 import { ToolErrorCode, type ToolErrorType } from "#domain/errors.ts";
-import { type DiffHunk, isWellKnown, type ResultValue, type Task, type ToolResult } from "#domain/result.ts";
+import {
+  type DiffHunk,
+  isWellKnown,
+  type ResultValue,
+  type Task,
+  type ToolResult,
+  type WellKnownResultValue,
+} from "#domain/result.ts";
 import { type TaskStats, taskStats } from "#toolsets/tasks/tasks-toolset.ts";
 import { describeForModel, failedResult, toJsonValue } from "#toolsets/tool-result.ts";
+import { fileNameOf } from "#ui/result-layout.ts";
 
 /** A flat result object with `success` and the tool's own fields. */
 export interface ToolResponse {
@@ -159,14 +167,26 @@ export type ToolResultDisplay = string | FileDiff | AnsiOutput | TaskListDisplay
 
 /** Converts the value of a result to a display. */
 export function toReturnDisplay({ value }: Pick<ToolResult, "value">): ToolResultDisplay {
-  if (isTaskList(value)) return { type: "task-list", tasks: value.tasks, stats: value.stats ?? taskStats(value.tasks) };
-  if (isDiff(value)) return toFileDiff(value);
-  if (isOf(value, "terminal")) return { type: "ansi", content: value.content };
-  if (isOf(value, "text")) return value.content;
-  if (isOf(value, "file_content")) return `## File: ${value.path}\n\n${fenced(value.content, "")}`;
-  if (isOf(value, "file_list")) return value.files.map(entryName).join("\n");
+  if (!isWellKnown(value)) return displayData(value);
+  switch (value.kind) {
+    case "task_list":
+      return { type: "task-list", tasks: value.tasks, stats: value.stats ?? taskStats(value.tasks) };
+    case "diff":
+      return toFileDiff(value);
+    case "terminal":
+      return { type: "ansi", content: value.content };
+    case "text":
+      return value.content;
+    case "file_content":
+      return `## File: ${value.path}\n\n${fenced(value.content, "")}`;
+    case "file_list":
+      return value.files.map(fileNameOf).join("\n");
+    case "json":
+      return displayData(value);
+  }
+}
 
-  const { data, summary, preview } = value as { data: unknown; summary?: string; preview?: string };
+function displayData({ data, summary, preview }: { data: unknown; summary?: string; preview?: string }): string {
   return [summary, preview ?? fenced(JSON.stringify(data, null, 2) ?? "", "json")].filter(Boolean).join("\n\n");
 }
 
@@ -192,22 +212,7 @@ export function fromReturnDisplay(display: ToolResultDisplay): ResultValue {
   };
 }
 
-type WellKnown<Kind> = Extract<ResultValue, { kind: Kind }>;
-
-function isOf<Kind extends "text" | "terminal" | "file_content" | "file_list">(
-  value: ResultValue,
-  kind: Kind,
-): value is WellKnown<Kind> {
-  return value.kind === kind;
-}
-
-function isDiff(value: ResultValue): value is WellKnown<"diff"> {
-  return value.kind === "diff";
-}
-
-function isTaskList(value: ResultValue): value is WellKnown<"task_list"> {
-  return value.kind === "task_list";
-}
+type WellKnown<Kind> = Extract<WellKnownResultValue, { kind: Kind }>;
 
 function toFileDiff(value: WellKnown<"diff">): FileDiff {
   return {
@@ -220,12 +225,6 @@ function toFileDiff(value: WellKnown<"diff">): FileDiff {
     ...(value.action && value.action !== "delete" && { action: value.action }),
     ...(value.hunks && { hunks: value.hunks }),
   };
-}
-
-function entryName(entry: unknown): string {
-  if (typeof entry === "string") return entry;
-  const { path, name } = (entry ?? {}) as { path?: unknown; name?: unknown };
-  return String(path ?? name ?? JSON.stringify(entry));
 }
 
 /** Encloses text in a fence that is longer than any fence in the text. */

@@ -1,5 +1,4 @@
 import { z } from "zod";
-import { isObject } from "#text/json-values.ts";
 import { ToolErrorCode, ToolErrorType } from "./errors.ts";
 
 /** Hints for front ends that have no component for a value. */
@@ -151,20 +150,6 @@ export type ResultValue = z.infer<typeof ResultValue>;
 /** True for a value of a kind that every front end has a component for. */
 export function isWellKnown(value: ResultValue): value is WellKnownResultValue {
   return isWellKnownKind(value.kind);
-}
-
-type Row = Record<string, unknown>;
-
-/** True for a list of objects, which can be shown as a table. */
-export function isTable(data: unknown): data is Row[] {
-  return Array.isArray(data) && data.length > 0 && data.every(isObject);
-}
-
-/** Returns the name of an entry of a file list: a path, or an object with a path or a name. */
-export function fileNameOf(file: unknown): string {
-  const { path, name } = (file ?? {}) as { path?: unknown; name?: unknown };
-  const named = [file, path, name].find((one) => typeof one === "string");
-  return typeof named === "string" ? named : (JSON.stringify(file) ?? "");
 }
 
 /** The result of one tool call. A call succeeded if `error` is undefined. */

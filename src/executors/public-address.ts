@@ -1,4 +1,5 @@
 import { lookup as systemLookup } from "node:dns/promises";
+import type { LookupFunction } from "node:net";
 import ipaddr from "ipaddr.js";
 
 export interface ResolvedAddress {
@@ -39,6 +40,16 @@ export async function publicAddresses(host: string, resolve: Resolve = resolveBy
     if (!isPublicAddress(address)) throw new Error(`${host} is not on the public internet`);
   }
   return found;
+}
+
+/** Returns a lookup for sockets, which connect to the addresses that were checked. */
+export function publicLookup(resolve?: Resolve): LookupFunction {
+  return (host, options, callback) => {
+    publicAddresses(host, resolve).then(
+      (found) => (options.all ? callback(null, found) : callback(null, found[0]?.address ?? "", found[0]?.family)),
+      (error: Error) => callback(error, ""),
+    );
+  };
 }
 
 async function resolveBySystem(host: string): Promise<ResolvedAddress[]> {

@@ -1,15 +1,7 @@
-import {
-  type CustomResultValue,
-  type DisplayHints,
-  fileNameOf,
-  isTable,
-  isWellKnown,
-  type ResultValue,
-  type Task,
-  type WellKnownResultValue,
-} from "#domain/result.ts";
+import type { DisplayHints, ResultValue, Task } from "#domain/result.ts";
 import { pluralize } from "#text/pluralize.ts";
 import { truncateLine } from "#text/truncate.ts";
+import { columnsOf, layOutResult, type ResultLayout, type Row } from "#ui/result-layout.ts";
 import type { DisplayEvents, ToolResultStatus } from "#ui/ui-event-bus.ts";
 import { markdownToAnsi } from "./markdown-to-ansi.ts";
 import { type Style, type TextFormat, visible, visibleWithColors } from "./style.ts";
@@ -31,54 +23,47 @@ interface Screen {
 
 /** Renders a tool's result as lines for a terminal, by its kind and hints. Returns an empty list if it is hidden. */
 function valueToText(value: ResultValue, screen: Screen): string[] {
-  const { style } = screen;
-  if (value.display?.preferredView === "hidden") return [];
-  const lines = isWellKnown(value) ? renderWellKnown(value, screen) : renderCustom(value, screen);
-  if (value.kind === "task_list") return lines;
+  const layout = layOutResult(value);
+  if (!layout) return [];
+  const { heading } = layout;
+  const head =
+    value.summary === undefined ? `${visible(heading?.path ?? "")}: ${heading?.note}` : oneLine(value.summary);
+  const lines = [...(heading ? [head] : []), ...renderView(layout, screen)];
+  if (layout.view === "tasks") return lines;
   // Workers read whole files, but people only need to see which file was read.
   const height = value.kind === "file_content" ? { maxHeight: filePreviewHeight } : {};
-  return shorten(lines, { ...height, ...value.display }, style);
+  return shorten(lines, { ...height, ...value.display }, screen.style);
 }
 
-function renderWellKnown(value: WellKnownResultValue, screen: Screen): string[] {
-  const { style } = screen;
-  switch (value.kind) {
+function renderView(layout: ResultLayout, { style, columns }: Screen): string[] {
+  switch (layout.view) {
     case "text":
-      return renderText(value.content, value.display, screen);
+    case "code":
+      return printableLines(layout.text);
+    case "markdown":
+      if (columns === undefined) return printableLines(layout.text);
+      return markdownToAnsi(layout.text, { style, columns: columns - branchWidth });
     case "diff":
-      return [
-        headOf(value, describeDiff(value)),
-        ...printableLines(value.diff ?? value.modified).map((line) => styleDiffLine(line, style)),
-      ];
-    case "file_content":
-      return [
-        headOf(value, `${visible(value.path)} (${pluralize(value.size, "byte")})`),
-        ...printableLines(value.content),
-      ];
-    case "file_list":
-      return [
-        headOf(value, `${value.count} in ${visible(value.path || "/")}`),
-        ...value.files.map((file) => oneLine(fileNameOf(file))),
-      ];
-    case "json":
-      return renderData(value.data, { preferredView: "code", ...value.display }, screen);
+      return printableLines(layout.text).map((line) => styleDiffLine(line, style));
     case "terminal":
-      return renderTerminal(value, style);
-    case "task_list":
-      return value.tasks.map((task) => renderTask(task, style));
+      return renderTerminal(layout.text, layout.exitCode, style);
+    case "data":
+      return layout.isTree
+        ? renderTree(layout.data)
+        : printableLines(JSON.stringify(layout.data, null, 2) ?? "nothing");
+    case "table":
+      return renderTable(layout.rows);
+    case "tasks":
+      return layout.tasks.map((task) => renderTask(task, style));
   }
 }
 
-function headOf({ summary }: { summary?: string | undefined }, otherwise: string): string {
-  return summary === undefined ? otherwise : oneLine(summary);
-}
-
-function renderTerminal({ content, exitCode }: Extract<WellKnownResultValue, { kind: "terminal" }>, style: Style) {
+function renderTerminal(content: string, exitCode: number | undefined, style: Style): string[] {
   // If colors are off, remove those of the command, too.
-  const isColoured = style("bold", "x") !== "x";
+  const isColored = style("bold", "x") !== "x";
   const lines = content.replace(/\n$/, "").split("\n");
-  const shown = lines.map((line) => (isColoured ? `${visibleWithColors(line)}\u001b[0m` : visible(line)));
-  return typeof exitCode === "number" && exitCode !== 0 ? [...shown, style("red", `Exit code ${exitCode}`)] : shown;
+  const shown = lines.map((line) => (isColored ? `${visibleWithColors(line)}\u001b[0m` : visible(line)));
+  return exitCode === undefined || exitCode === 0 ? shown : [...shown, style("red", `Exit code ${exitCode}`)];
 }
 
 const marks = { pending: "[ ]", in_progress: "[◐]", completed: "[✓]", cancelled: "[x]" } as const;
@@ -87,23 +72,6 @@ const colors = { pending: "gray", in_progress: "yellow", completed: "green", can
 function renderTask({ content, activeForm, status }: Task, style: Style): string {
   const text = status === "in_progress" ? activeForm || content : content;
   return style(colors[status], `${marks[status]} ${oneLine(text)}`);
-}
-
-function renderCustom({ data, preview, display }: CustomResultValue, screen: Screen): string[] {
-  return preview === undefined ? renderData(data, display, screen) : renderText(preview, display, screen);
-}
-
-function renderText(content: string, display: DisplayHints | undefined, { style, columns }: Screen): string[] {
-  if (display?.language === "diff") return printableLines(content).map((line) => styleDiffLine(line, style));
-  if (display?.preferredView !== "markdown" || columns === undefined) return printableLines(content);
-  return markdownToAnsi(content, { style, columns: columns - branchWidth });
-}
-
-function renderData(data: unknown, display: DisplayHints | undefined, screen: Screen): string[] {
-  if (display?.preferredView === "table" && isTable(data)) return renderTable(data);
-  if (typeof data === "string") return renderText(data, display, screen);
-  if (display?.preferredView === "code") return printableLines(JSON.stringify(data, null, 2) ?? "nothing");
-  return renderTree(data);
 }
 
 /** Renders data of unknown shape as a tree of keys and values. */
@@ -127,10 +95,8 @@ function scalar(value: unknown): string {
   return String(value);
 }
 
-type Row = Record<string, unknown>;
-
 function renderTable(rows: readonly Row[]): string[] {
-  const columns = [...new Set(rows.flatMap(Object.keys))].slice(0, maxColumns);
+  const columns = columnsOf(rows, maxColumns);
   const cells = [columns, ...rows.map((row) => columns.map((column) => row[column]))].map((line) =>
     line.map((cell) => cellOf(cell)),
   );
@@ -148,18 +114,6 @@ function cellOf(value: unknown): string {
   if (value === undefined || value === null) return "";
   const text = oneLine(typeof value === "string" ? value : (JSON.stringify(value) ?? ""));
   return truncateLine(text, maxCellLength);
-}
-
-function describeDiff({
-  path,
-  isNew,
-  action,
-  stats,
-  rejected,
-}: Extract<WellKnownResultValue, { kind: "diff" }>): string {
-  const done = action === "delete" ? "deleted" : isNew ? "new" : "changed";
-  const counted = stats ? `, +${stats.additions} −${stats.deletions}` : "";
-  return `${visible(path)}: ${rejected ? "not " : ""}${done}${counted}`;
 }
 
 /** Colors a line of a unified diff. */

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { EventLoopYielder } from "#domain/async-work.ts";
 import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
+import type { ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { defaultExecutors, type Executors } from "#executors/create-executors.ts";
 import type { ExecRequest, ExecResult, Tier, TreeChanges, TreeSource } from "#executors/executor.ts";
@@ -16,13 +17,14 @@ export interface FinishedCommand {
   applied: CommandChanges;
 }
 
-export interface RunCommandOptions {
-  tier: Tier;
-  request: ExecRequest;
+export interface RunCommandOptions extends Omit<ExecRequest, "outputBytes" | "signal" | "onOutput"> {
+  settings: { tier: Tier; output_bytes: number };
+  /** The call that runs the command: its signal stops it, and it gets the output. */
+  context: Pick<ToolContext, "abortSignal" | "output">;
   /** False if the command's changes are dropped. Default: true. */
   appliesChanges?: boolean;
-  /** True if a person approved changes to a path that needs approval. */
-  isApproved(path: string): boolean;
+  /** True if a person approved changes to a path that needs approval. Default: none. */
+  isApproved?(path: string): boolean;
 }
 
 /**
@@ -32,9 +34,10 @@ export interface RunCommandOptions {
  */
 export async function runCommand(
   services: ToolServices,
-  { tier, request, appliesChanges = true, isApproved }: RunCommandOptions,
+  { settings, context, appliesChanges = true, isApproved = () => false, ...request }: RunCommandOptions,
 ): Promise<FinishedCommand> {
   const { workspace, sandbox } = services;
+  const { tier, output_bytes: outputBytes } = settings;
   checkArguments(request.command, tier);
   const { sandboxTools: tools = [] } = services;
   const executors = executorsOf(services);
@@ -44,7 +47,14 @@ export async function runCommand(
   const cwd = await workingDirectory(services, request.cwd);
   const setup = tier === "os" && !request.isolated ? await findSetupKey(services) : undefined;
   const tree = workspaceTree(workspace, sandbox);
-  const ran = session.exec(tree, { ...request, cwd, ...(setup && { setup }) });
+  const ran = session.exec(tree, {
+    ...request,
+    cwd,
+    outputBytes,
+    signal: context.abortSignal,
+    onOutput: (_, chunk) => context.output(chunk),
+    ...(setup && { setup }),
+  });
   const result = await (ownSession ? ran.finally(() => executors.closeSession(tier, key)) : ran);
   if (!appliesChanges) return { result, applied: { written: [], deleted: [], rejected: [] } };
   return { result, applied: await applyCommandChanges(result.changes, workspace, { isApproved }) };

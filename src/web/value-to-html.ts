@@ -1,19 +1,11 @@
-import {
-  type CustomResultValue,
-  type DisplayHints,
-  fileNameOf,
-  isTable,
-  isWellKnown,
-  type ResultValue,
-  type Task,
-  type WellKnownResultValue,
-} from "#domain/result.ts";
+import type { DisplayHints, ResultValue, Task } from "#domain/result.ts";
 import { highlightLines, renderDiff, renderFileDiff } from "#text/changes/render-changes.ts";
 import { type Html, html, trusted } from "#text/html.ts";
 import { markdownToHtml } from "#text/markdown-to-html.ts";
 import { pluralize } from "#text/pluralize.ts";
 import { truncateText } from "#text/truncate.ts";
 import { showHidden } from "#text/visible-text.ts";
+import { columnsOf, layOutResult, type ResultLayout, type Row } from "#ui/result-layout.ts";
 
 /** The maximum number of characters of one value. */
 const maxValueLength = 60_000;
@@ -25,33 +17,47 @@ const maxColumns = 10;
 
 /** Renders a tool's result by its kind and display hints. Returns undefined if it is hidden or empty. */
 export function valueToHtml(value: ResultValue, repositoryUrl: string): Html | undefined {
-  if (value.display?.preferredView === "hidden") return undefined;
-  return isWellKnown(value) ? renderWellKnown(value, repositoryUrl) : renderCustom(value, repositoryUrl);
+  const layout = layOutResult(value);
+  if (!layout) return undefined;
+  const { heading } = layout;
+  const view = renderView(layout, value.display, repositoryUrl);
+  return heading ? html`<p class="file"><b>${heading.path}</b> ${colorCounts(heading.note)}</p>${view}` : view;
 }
 
-function renderWellKnown(value: WellKnownResultValue, repositoryUrl: string): Html | undefined {
-  const { display } = value;
-  switch (value.kind) {
+function renderView(layout: ResultLayout, hints: DisplayHints | undefined, repositoryUrl: string): Html | undefined {
+  switch (layout.view) {
     case "text":
-      return renderText(value.content, display, repositoryUrl);
-    case "diff":
-      return html`<p class="file"><b>${value.path}</b> ${describeDiff(value)}</p>${fold(value.diff ?? value.modified, display, (text) => (value.diff === undefined ? renderCode(text, value.path) : renderFileDiff(text, value.path)))}`;
-    case "file_content":
-      return html`<p class="file"><b>${value.path}</b> ${pluralize(value.size, "byte")}</p>${fold(value.content, display, (text) => renderCode(text, value.path))}`;
-    case "file_list":
-      return html`<p class="file">${pluralize(value.count, "entry", "entries")} in <b>${value.path || "/"}</b></p>${fold(value.files.map(fileNameOf).join("\n"), display, renderPre)}`;
-    case "json":
-      return renderData(value.data, display, repositoryUrl);
+      return fold(layout.text, hints, renderPre);
+    case "markdown":
+      return layout.text.trim() === "" ? undefined : renderMarkdownText(layout.text, repositoryUrl);
+    case "diff": {
+      const { heading } = layout;
+      return fold(layout.text, hints, (text) => (heading ? renderFileDiff(text, heading.path) : renderDiff(text)));
+    }
+    case "code":
+      return fold(layout.text, hints, (text) => renderCode(text, layout.heading.path));
     case "terminal":
-      return html`${fold(value.content.replace(/\n$/, ""), display, renderTerminal)}${renderExitCode(value)}`;
-    case "task_list":
-      return tasksToHtml(value.tasks);
+      return html`${fold(layout.text.replace(/\n$/, ""), hints, renderTerminal)}${renderExitCode(layout.exitCode)}`;
+    case "data":
+      return fold(JSON.stringify(layout.data, null, 2) ?? "nothing", hints, renderPre);
+    case "table":
+      return renderTable(layout.rows);
+    case "tasks":
+      return tasksToHtml(layout.tasks);
   }
 }
 
-function renderExitCode({ exitCode }: { exitCode?: number | null | undefined }): Html | undefined {
-  if (typeof exitCode !== "number") return undefined;
+function renderExitCode(exitCode: number | undefined): Html | undefined {
+  if (exitCode === undefined) return undefined;
   return html`<p class="exit ${exitCode === 0 ? "good" : "bad"}">Exit code ${exitCode}</p>`;
+}
+
+/** Colors the counts of lines in a note such as "new, +3 −1". */
+function colorCounts(note: string): Html {
+  const [, text, added, removed] = /^(.*), (\+\d+) (−\d+)$/.exec(note) ?? [];
+  return added === undefined
+    ? html`${note}`
+    : html`${text} <span class="added">${added}</span> <span class="removed">${removed}</span>`;
 }
 
 const taskMarks = { pending: "☐", in_progress: "◐", completed: "☑", cancelled: "☒" } as const;
@@ -93,28 +99,10 @@ export function renderJson(data: unknown): Html {
   return renderPre(truncateText(JSON.stringify(data, null, 2) ?? "undefined", maxValueLength));
 }
 
-function renderCustom({ data, preview, display }: CustomResultValue, repositoryUrl: string): Html | undefined {
-  return preview === undefined ? renderData(data, display, repositoryUrl) : renderText(preview, display, repositoryUrl);
-}
-
-function renderText(content: string, display: DisplayHints | undefined, repositoryUrl: string): Html | undefined {
-  if (content.trim() === "") return undefined;
-  if (display?.language === "diff") return fold(content, display, renderDiff);
-  return display?.preferredView === "markdown"
-    ? renderMarkdownText(content, repositoryUrl)
-    : fold(content, display, renderPre);
-}
-
 /** Renders Markdown. Longer text is shortened: rendering 60,000 characters of nested brackets takes 150 ms. */
 export function renderMarkdownText(text: string, repositoryUrl: string): Html {
   const shown = showHidden(truncateText(text, maxMarkdownLength));
   return html`<div class="markdown">${trusted(markdownToHtml(shown, repositoryUrl))}</div>`;
-}
-
-function renderData(data: unknown, display: DisplayHints | undefined, repositoryUrl: string): Html | undefined {
-  if (display?.preferredView === "table" && isTable(data)) return renderTable(data);
-  if (typeof data === "string") return renderText(data, display, repositoryUrl);
-  return fold(JSON.stringify(data, null, 2) ?? "undefined", display, renderPre);
 }
 
 /** Truncates a text to its hints and the page's limits, and collapses it if it is long. */
@@ -129,16 +117,9 @@ function fold(text: string, hints: DisplayHints = {}, render: (text: string) => 
   return isFolded ? html`<details><summary>${describeLines(text)}</summary>${shown}</details>` : shown;
 }
 
-function describeDiff({ isNew, action, stats, rejected }: Extract<WellKnownResultValue, { kind: "diff" }>): Html {
-  const change = action === "delete" ? "deleted" : isNew ? "new" : "changed";
-  return html`${rejected && "not "}${change}${stats && html` <span class="added">+${stats.additions}</span> <span class="removed">−${stats.deletions}</span>`}`;
-}
-
-type Row = Record<string, unknown>;
-
 function renderTable(rows: readonly Row[]): Html {
   const shown = rows.slice(0, maxRows);
-  const columns = [...new Set(shown.flatMap(Object.keys))].slice(0, maxColumns);
+  const columns = columnsOf(shown, maxColumns);
   const rest = rows.length - shown.length;
   return html`<div class="table"><table><thead><tr>${columns.map((column) => html`<th scope="col">${column}</th>`)}</tr></thead>
 <tbody>${shown.map((row) => html`<tr>${columns.map((column) => html`<td>${formatCell(row[column])}</td>`)}</tr>`)}</tbody></table></div>${rest > 0 && html`<p>… ${pluralize(rest, "more row")}</p>`}`;

@@ -146,11 +146,11 @@ describe("what a terminal shows", () => {
   });
 
   test.each<[string, ResultValue, string]>([
-    ["a file", { kind: "file_content", path: "a.ts", content: "x", size: 1 }, "a.ts (1 byte)\n   x"],
+    ["a file", { kind: "file_content", path: "a.ts", content: "x", size: 1 }, "a.ts: 1 byte\n   x"],
     [
       "a list",
       { kind: "file_list", path: "src", files: ["a.ts", { path: "b.ts" }], count: 2 },
-      "2 in src\n   a.ts\n   b.ts",
+      "src: 2 entries\n   a.ts\n   b.ts",
     ],
     ["data", { kind: "json", data: { a: 1 } }, '{\n     "a": 1\n   }'],
     ["data as a table", { kind: "json", data: [{ a: 1 }], display: { preferredView: "table" } }, "a\n   ─\n   1"],

@@ -44,7 +44,7 @@ test.each<[ResultValue, RegExp]>([
   ],
   [
     { kind: "file_list", path: "", files: ["a", { path: "b" }], count: 2 },
-    /2 entries in <b>\/<\/b><\/p><pre>a\nb<\/pre>/,
+    /<b>\/<\/b> 2 entries<\/p><pre>a\nb<\/pre>/,
   ],
   [{ kind: "json", data: { a: 1 } }, /<pre>\{\n {2}&quot;a&quot;: 1\n\}<\/pre>/],
   [

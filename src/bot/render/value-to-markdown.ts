@@ -1,14 +1,6 @@
-import {
-  type CustomResultValue,
-  type DisplayHints,
-  fileNameOf,
-  isTable,
-  isWellKnown,
-  type ResultValue,
-  type Task,
-  type WellKnownResultValue,
-} from "#domain/result.ts";
+import type { DisplayHints, ResultValue, Task } from "#domain/result.ts";
 import { pluralize } from "#text/pluralize.ts";
+import { columnsOf, layOutResult, type ResultLayout, type Row } from "#ui/result-layout.ts";
 import { blockquote, codeBlock, details, inline, moreItems, paragraphs } from "./markdown.ts";
 
 /** The maximum number of characters of one value in a comment. */
@@ -20,55 +12,32 @@ const maxColumns = 8;
 
 /** Renders a tool's result for people by its kind and hints. Text is escaped, unless the value is Markdown. */
 export function valueToMarkdown(value: ResultValue): string | undefined {
-  if (value.display?.preferredView === "hidden") return undefined;
-  return isWellKnown(value) ? renderWellKnown(value) : renderCustom(value);
+  const layout = layOutResult(value);
+  if (!layout) return undefined;
+  const { heading } = layout;
+  return paragraphs(heading && `**${inline(heading.path)}**, ${heading.note}`, renderView(layout, value.display));
 }
 
-function renderWellKnown(value: WellKnownResultValue): string | undefined {
-  const { display } = value;
-  switch (value.kind) {
+function renderView(layout: ResultLayout, hints: DisplayHints | undefined): string | undefined {
+  switch (layout.view) {
     case "text":
-      return renderText(value.content, display);
     case "diff":
-      return paragraphs(
-        `**${inline(value.path)}**, ${describeDiff(value)}`,
-        block(value.diff ?? value.modified, value.diff === undefined ? "text" : "diff", display),
-      );
-    case "file_content":
-      return paragraphs(
-        `**${inline(value.path)}**, ${pluralize(value.size, "byte")}`,
-        block(value.content, languageOf(value.path), display),
-      );
-    case "file_list":
-      return paragraphs(
-        `${pluralize(value.count, "file")} in **${inline(value.path || "/")}**`,
-        block(value.files.map(fileNameOf).join("\n"), "text", display),
-      );
-    case "json":
-      return renderData(value.data, display);
-    case "terminal":
-      return paragraphs(
-        typeof value.exitCode === "number" && `Exit code ${value.exitCode}`,
-        block(value.content, "text", display),
-      );
-    case "task_list":
-      return tasksToMarkdown(value.tasks);
+      return block(layout.text, layout.view, hints);
+    case "code":
+      return block(layout.text, languageOf(layout.heading.path), hints);
+    case "markdown":
+      return blockquote(layout.text, maxValueLength);
+    case "terminal": {
+      const { text, exitCode } = layout;
+      return paragraphs(exitCode !== undefined && `Exit code ${exitCode}`, block(text, "text", hints));
+    }
+    case "data":
+      return block(JSON.stringify(layout.data, null, 2) ?? "nothing", "json", hints);
+    case "table":
+      return renderTable(layout.rows);
+    case "tasks":
+      return tasksToMarkdown(layout.tasks);
   }
-}
-
-function renderCustom({ data, preview, display }: CustomResultValue): string | undefined {
-  return preview === undefined ? renderData(data, display) : renderText(preview, display);
-}
-
-function renderText(content: string, display: DisplayHints | undefined): string | undefined {
-  if (display?.preferredView === "markdown") return blockquote(content, maxValueLength);
-  return block(content, "text", display);
-}
-
-function renderData(data: unknown, display: DisplayHints | undefined): string | undefined {
-  if (display?.preferredView === "table" && isTable(data)) return renderTable(data);
-  if (typeof data === "string") return renderText(data, display);
-  return block(JSON.stringify(data, null, 2) ?? "nothing", "json", display);
 }
 
 /** Renders preformatted text, truncated to its hints and the limit. Returns an empty string for empty text. */
@@ -98,16 +67,8 @@ function languageOf(path: string): string {
   return plainLanguage(/\.([^./]+)$/.exec(path)?.[1]) ?? "text";
 }
 
-function describeDiff({ isNew, action, stats, rejected }: Extract<WellKnownResultValue, { kind: "diff" }>): string {
-  const done = action === "delete" ? "deleted" : isNew ? "new" : "changed";
-  const lines = stats ? `, +${stats.additions} −${stats.deletions}` : "";
-  return `${rejected ? "not " : ""}${done}${lines}`;
-}
-
-type Row = Record<string, unknown>;
-
 function renderTable(rows: readonly Row[]): string | undefined {
-  const columns = [...new Set(rows.slice(0, maxRows).flatMap(Object.keys))].slice(0, maxColumns);
+  const columns = columnsOf(rows.slice(0, maxRows), maxColumns);
   if (columns.length === 0) return undefined;
 
   const line = (cells: readonly string[]) => `| ${cells.map((cell) => inline(cell, 60)).join(" | ")} |`;

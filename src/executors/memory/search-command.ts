@@ -254,23 +254,22 @@ function toRe2(pattern: string, syntax: LinePattern["syntax"]): string {
   return gnuEscapes(extended);
 }
 
-/** Converts GNU's `\<` and `\>` to RE2's `\b`. A backslash inside POSIX brackets is literal. */
+/** Converts GNU's `\<` and `\>` to RE2's `\b`. */
 function gnuEscapes(pattern: string): string {
+  return mapOutsideBrackets(pattern, (token) => {
+    if (token === "\\") return "\\\\";
+    return /^\\[<>]$/.test(token) ? "\\b" : token;
+  });
+}
+
+/** Replaces each character or escape outside of brackets. Inside, models use escapes such as \d and \], although POSIX has none. */
+function mapOutsideBrackets(pattern: string, replace: (token: string, before: string) => string): string {
   let result = "";
-  for (let at = 0; at < pattern.length; at += 1) {
-    const char = pattern[at] ?? "";
-    if (char === "[") {
-      const end = bracketEnd(pattern, at);
-      // Copied unchanged: models use escapes such as \d and \] inside brackets, although POSIX has none there.
-      result += pattern.slice(at, end);
-      at = end - 1;
-    } else if (char === "\\") {
-      const next = pattern[at + 1] ?? "";
-      result += next === "<" || next === ">" ? "\\b" : next === "" ? "\\\\" : `\\${next}`;
-      at += 1;
-    } else {
-      result += char;
-    }
+  for (let at = 0; at < pattern.length; ) {
+    const end = pattern[at] === "[" ? bracketEnd(pattern, at) : at + (pattern[at] === "\\" ? 2 : 1);
+    const token = pattern.slice(at, end);
+    result += token.startsWith("[") ? token : replace(token, result);
+    at = end;
   }
   return result;
 }
@@ -321,24 +320,12 @@ const swapped = "(){}|+?";
 
 /** Converts a POSIX basic regular expression (with GNU's `\|`, `\+`, `\?`) to an extended one. */
 function basicToExtended(pattern: string): string {
-  let result = "";
-  for (let at = 0; at < pattern.length; at += 1) {
-    const char = pattern[at] ?? "";
-    const next = pattern[at + 1] ?? "";
-    if (char === "[") {
-      const end = bracketEnd(pattern, at);
-      result += pattern.slice(at, end);
-      at = end - 1;
-    } else if (char === "\\") {
-      result += swapped.includes(next) && next !== "" ? next : `\\${next}`;
-      at += 1;
-    } else if (char === "*" && (result === "" || /(^|[^\\])[(|^]$/.test(result))) {
-      result += "\\*";
-    } else {
-      result += swapped.includes(char) ? `\\${char}` : char;
-    }
-  }
-  return result;
+  return mapOutsideBrackets(pattern, (token, before) => {
+    const character = token.at(-1) ?? "";
+    if (token.startsWith("\\")) return token.length > 1 && swapped.includes(character) ? character : token;
+    const isLiteralStar = token === "*" && (before === "" || /(^|[^\\])[(|^]$/.test(before));
+    return isLiteralStar || swapped.includes(token) ? `\\${token}` : token;
+  });
 }
 
 /** Returns the end of a bracket expression. A `]` right after `[` or `[^` is a member; `[:alpha:]` may occur inside. */

@@ -81,17 +81,21 @@ export function executionDraft(
   return ledgerDraft(outcome, approval, { at, commit, reason });
 }
 
-function withAnswer(approval: Approval, { by, byId, via, note, quorums, now: at }: Decision): Approval {
-  const answer = {
+function answerOf({ by, byId, via, note, now: at }: Decision | Revocation) {
+  return {
     by,
     at,
     ...(byId !== undefined && { byId }),
     ...(via !== undefined && { via }),
     ...(note !== undefined && { note }),
   };
+}
+
+function withAnswer(approval: Approval, decision: Decision): Approval {
+  const { quorums } = decision;
   return {
     ...approval,
-    answers: [...(approval.answers ?? []), answer],
+    answers: [...(approval.answers ?? []), answerOf(decision)],
     revision: (approval.revision ?? 0) + 1,
     ...(quorums && { quorums }),
   };
@@ -115,14 +119,9 @@ function withDecision(approval: Approval, decision: Decision): Approval {
   };
 }
 
-function withoutAnswer(approval: Approval, { by, byId, via, note, now: at }: Revocation): Approval | undefined {
-  const revoked = {
-    by,
-    at,
-    ...(byId !== undefined && { byId }),
-    ...(via !== undefined && { via }),
-    ...(note !== undefined && { note }),
-  };
+function withoutAnswer(approval: Approval, revocation: Revocation): Approval | undefined {
+  const { by, byId } = revocation;
+  const revoked = answerOf(revocation);
   switch (approval.status) {
     case "pending": {
       const isOther = (answer: { by: string; byId?: number | undefined }) =>

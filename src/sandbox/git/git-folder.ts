@@ -3,7 +3,7 @@ import { crc32, deflateSync } from "node:zlib";
 import { EventLoopYielder } from "#domain/async-work.ts";
 import type { GitFolder } from "#domain/workspace.ts";
 import type { Base } from "./base.ts";
-import { type GitObject, isFolder, parseTree } from "./git-objects.ts";
+import { type GitObject, isFolder, packHeader, parseTree } from "./git-objects.ts";
 import type { ObjectStore } from "./object-store.ts";
 
 interface TreeFile {
@@ -134,8 +134,6 @@ interface PackedObject {
   offset: number;
 }
 
-const typeCodes: Record<GitObject["type"], number> = { commit: 1, tree: 2, blob: 3, tag: 4 };
-
 /** Encodes objects as a pack without compression, and yields to the event loop meanwhile. Returns the pack's index. */
 async function* encodePack(store: ObjectStore, oids: readonly string[]): AsyncGenerator<Uint8Array, Uint8Array> {
   const checksum = createHash("sha1");
@@ -149,8 +147,8 @@ async function* encodePack(store: ObjectStore, oids: readonly string[]): AsyncGe
   let offset = 0;
   let length = header.length;
   for (const oid of oids) {
-    const { type, data } = readObject(store, oid);
-    const object = Buffer.concat([objectHeader(typeCodes[type], data.length), deflateSync(data, { level: 0 })]);
+    const read = readObject(store, oid);
+    const object = Buffer.concat([packHeader(read), deflateSync(read.data, { level: 0 })]);
     packed.push({ oid, checksum: crc32(object), offset: offset + length });
     parts.push(object);
     length += object.length;
@@ -166,15 +164,6 @@ async function* encodePack(store: ObjectStore, oids: readonly string[]): AsyncGe
   const digest = checksum.update(rest).digest();
   yield Buffer.concat([rest, digest]);
   return encodePackIndex(packed, digest);
-}
-
-function objectHeader(type: number, size: number): Buffer {
-  const bytes = [(type << 4) | (size & 15)];
-  for (let rest = Math.floor(size / 16); rest > 0; rest = Math.floor(rest / 128)) {
-    bytes[bytes.length - 1] = (bytes.at(-1) ?? 0) | 128;
-    bytes.push(rest & 127);
-  }
-  return Buffer.from(bytes);
 }
 
 /** Encodes a pack index of version 2. */

@@ -111,15 +111,12 @@ const packedTypes = { commit: 1, tree: 2, blob: 3, tag: 4 } as const;
 export function encodePack(objects: readonly GitObject[]): Buffer {
   const head = Buffer.from("PACK\0\0\0\x02\0\0\0\0", "latin1");
   head.writeUInt32BE(objects.length, 8);
-  const pack = Buffer.concat([
-    head,
-    ...objects.flatMap(({ type, data }) => [packHeader(type, data), deflateSync(data)]),
-  ]);
+  const pack = Buffer.concat([head, ...objects.flatMap((object) => [packHeader(object), deflateSync(object.data)])]);
   return Buffer.concat([pack, hash("sha1", pack, "buffer")]);
 }
 
-/** Encodes the type and size of an object, with seven bits of the size in each byte after the first. */
-function packHeader(type: GitObject["type"], { length }: Uint8Array): Buffer {
+/** Encodes the type and size of an object in a pack, with seven bits of the size in each byte after the first. */
+export function packHeader({ type, data: { length } }: GitObject): Buffer {
   const bytes = [(packedTypes[type] << 4) | (length & 15)];
   for (let rest = Math.floor(length / 16); rest > 0; rest = Math.floor(rest / 128)) {
     bytes[bytes.length - 1] = (bytes.at(-1) ?? 0) | 128;

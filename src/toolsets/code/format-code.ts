@@ -53,16 +53,11 @@ async function execute(
   const names = await pathsToFormat(workspace, { paths, project, formatter });
   const files = names.map((name) => posix.relative(folder, name) || ".");
   const ran = await runCommand(services, {
-    tier: settings.tier,
-    request: {
-      command: withProjectPython(formatter.command(files)),
-      cwd: folder,
-      timeoutMs: settings.timeout * 1_000,
-      outputBytes: settings.output_bytes,
-      signal: context.abortSignal,
-      onOutput: (_, chunk) => context.output(chunk),
-    },
-    isApproved: () => false,
+    settings,
+    context,
+    command: withProjectPython(formatter.command(files)),
+    cwd: folder,
+    timeoutMs: settings.timeout * 1_000,
   });
   const result = commandResult(ran, formatter.name);
   const missing = describeMissingProgram(ran.result);

@@ -126,28 +126,23 @@ async function executeSetup(
   if (isOfDefaultBranch) setups?.approve(key);
   const files = isOfDefaultBranch ? await baseFiles(workspace) : await presentFiles(workspace);
   const ran = await runCommand(services, {
-    tier: settings.tier,
-    request: {
-      command: ["bash", "-e", "-o", "pipefail", "-c", [...setupStart, ...commands].join("\n")],
-      env: {
-        GOPROXY: "https://proxy.golang.org",
-        GOFLAGS: "-modcacherw",
-        npm_config_store_dir: pnpmStore,
-        pnpm_config_store_dir: pnpmStore,
-      },
-      timeoutMs: setupTimeoutMs,
-      outputBytes: settings.output_bytes,
-      network: setupHosts(settings),
-      isolated: {
-        files,
-        results: new Set(),
-        keep: { tree: [], home: [] },
-        keepDependencies: isOfDefaultBranch ? { key } : "session",
-      },
-      signal: context.abortSignal,
-      onOutput: (_, chunk) => context.output(chunk),
+    settings,
+    context,
+    command: ["bash", "-e", "-o", "pipefail", "-c", [...setupStart, ...commands].join("\n")],
+    env: {
+      GOPROXY: "https://proxy.golang.org",
+      GOFLAGS: "-modcacherw",
+      npm_config_store_dir: pnpmStore,
+      pnpm_config_store_dir: pnpmStore,
     },
-    isApproved: () => false,
+    timeoutMs: setupTimeoutMs,
+    network: setupHosts(settings),
+    isolated: {
+      files,
+      results: new Set(),
+      keep: { tree: [], home: [] },
+      keepDependencies: isOfDefaultBranch ? { key } : "session",
+    },
   });
   return withMissingProgram(ran, "setup commands");
 }
@@ -212,18 +207,14 @@ async function previewInstall(input: Input, settings: CodeConfig, services: Tool
 async function execute(input: Input, context: ToolContext, settings: CodeConfig, services: ToolServices) {
   const { cwd, install, isolated } = await plan(input, settings, services);
   const ran = await runCommand(services, {
-    tier: settings.tier,
-    request: {
-      command: install.command,
-      env: install.env,
-      cwd,
-      timeoutMs,
-      outputBytes: settings.output_bytes,
-      network: settings.registries ?? install.hosts,
-      isolated,
-      signal: context.abortSignal,
-      onOutput: (_, chunk) => context.output(chunk),
-    },
+    settings,
+    context,
+    command: install.command,
+    env: install.env,
+    cwd,
+    timeoutMs,
+    network: settings.registries ?? install.hosts,
+    isolated,
     isApproved: (path) => isolated.results.has(path),
   });
   return withMissingProgram(ran, install.command.join(" "));

@@ -86,17 +86,12 @@ async function execute(
   const program =
     language === "python" ? ["python3", ...(network ? ["-I"] : []), "-c", code] : ["bash", "-c", code, "bash"];
   const ran = await runCommand(services, {
-    tier: settings.tier,
-    request: {
-      command: [...program, ...args],
-      env,
-      ...(network && { network: settings.network }),
-      timeoutMs: Math.min(timeout ?? settings.timeout, settings.max_timeout) * 1_000,
-      outputBytes: settings.output_bytes,
-      signal: context.abortSignal,
-      onOutput: (_, chunk) => context.output(chunk),
-    },
-    isApproved: () => false,
+    settings,
+    context,
+    command: [...program, ...args],
+    env,
+    ...(network && { network: settings.network }),
+    timeoutMs: Math.min(timeout ?? settings.timeout, settings.max_timeout) * 1_000,
   });
   return commandResult(ran, `${language} code`);
 }

@@ -71,22 +71,17 @@ async function execute(
     });
   }
   const ran = await runCommand(services, {
-    tier: settings.tier,
-    request: {
-      command: withProjectPython([
-        ...(args.length > 0 ? (runner.commandForNamed ?? runner.command) : runner.command),
-        ...(await namedTests(services.workspace, { folder, only }, args)),
-      ]),
-      ...(runner.env && { env: runner.env }),
-      cwd: folder,
-      timeoutMs: Math.min(timeout ?? settings.test_timeout, settings.max_timeout) * 1_000,
-      outputBytes: reportBytes,
-      signal: context.abortSignal,
-      onOutput: (_, chunk) => context.output(chunk),
-    },
+    settings: { tier: settings.tier, output_bytes: reportBytes },
+    context,
+    command: withProjectPython([
+      ...(args.length > 0 ? (runner.commandForNamed ?? runner.command) : runner.command),
+      ...(await namedTests(services.workspace, { folder, only }, args)),
+    ]),
+    ...(runner.env && { env: runner.env }),
+    cwd: folder,
+    timeoutMs: Math.min(timeout ?? settings.test_timeout, settings.max_timeout) * 1_000,
     // What tests write, such as reports or snapshots of a broken version, would otherwise end up in the pull request.
     appliesChanges: args.some((arg) => updatesSnapshots.test(arg)),
-    isApproved: () => false,
   });
   const { stdout, stderr } = ran.result;
   const summary = await readReport({ report: runner.report, stdout, stderr }, { signal: context.abortSignal });

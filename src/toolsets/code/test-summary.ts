@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { ChildHandler } from "#executors/serve-parent.ts";
-import { isObject } from "#text/json-values.ts";
+import { parseJson } from "#text/json-values.ts";
 import { truncateLine } from "#text/truncate.ts";
 import { normalizeText } from "#text/visible-text.ts";
 import type { TestReport } from "./test-runner.ts";
@@ -106,41 +106,49 @@ function summary(counts: Omit<TestSummary, "failures">, failures: FailedTest[]):
   return { ...counts, failures: short };
 }
 
-/** Returns the last complete JSON object in an output that may start with other text. */
-function lastJson(text: string): Record<string, unknown> | undefined {
-  for (
-    let start = text.indexOf("{"), tries = 0;
-    start !== -1 && tries < maxJsonStarts;
-    start = text.indexOf("\n{", start + 1), tries += 1
-  ) {
-    try {
-      const value: unknown = JSON.parse(text.slice(start, text.lastIndexOf("}") + 1));
-      if (isObject(value)) return value;
-    } catch {
-      // This brace belonged to other output.
-    }
+/** Returns the JSON object of this shape in an output that may start with other text. */
+function findJson<Report>(text: string, schema: z.ZodType<Report>): Report | undefined {
+  let start = text.indexOf("{");
+  for (let tries = 0; start !== -1 && tries < maxJsonStarts; tries += 1) {
+    const report = schema.safeParse(parseJson(text.slice(start, text.lastIndexOf("}") + 1))).data;
+    if (report) return report;
+    start = text.indexOf("\n{", start + 1);
   }
   return undefined;
 }
 
-function fromJestJson(text: string): TestSummary | undefined {
-  const json = lastJson(text);
-  if (!json || typeof json.numPassedTests !== "number" || typeof json.numFailedTests !== "number") return undefined;
+const words = z.string().catch("");
+const total = z.number().catch(0);
+const listOf = <Item extends z.ZodType>(item: Item) => z.array(item).catch([]);
 
-  const failures = records(json.testResults).flatMap((file): FailedTest[] => {
-    const failed = records(file.assertionResults).filter(({ status }) => status === "failed");
-    const named = failed.map((test) => ({
-      name: textOf(test.fullName),
-      error: firstLines(strings(test.failureMessages).join("\n")),
-    }));
+const JestReport = z.object({
+  numPassedTests: z.number(),
+  numFailedTests: z.number(),
+  numPendingTests: total,
+  numTodoTests: total,
+  testResults: listOf(
+    z.object({
+      name: words,
+      status: words,
+      message: words,
+      assertionResults: listOf(z.object({ status: words, fullName: words, failureMessages: listOf(words) })),
+    }),
+  ),
+});
+
+function fromJestJson(text: string): TestSummary | undefined {
+  const report = findJson(text, JestReport);
+  if (!report) return undefined;
+
+  const failures = report.testResults.flatMap(({ name, status, message, assertionResults }): FailedTest[] => {
+    const failed = assertionResults.filter((test) => test.status === "failed");
     // A file that failed to load has no failed tests.
-    return named.length > 0 || file.status !== "failed"
-      ? named
-      : [{ name: textOf(file.name), error: firstLines(textOf(file.message)) }];
+    if (failed.length === 0) return status === "failed" ? [{ name, error: firstLines(message) }] : [];
+    return failed.map((test) => ({ name: test.fullName, error: firstLines(test.failureMessages.join("\n")) }));
   });
-  const skipped = numberOf(json.numPendingTests) + numberOf(json.numTodoTests);
-  const failed = Math.max(json.numFailedTests, failures.length);
-  return summary({ passed: json.numPassedTests, failed, skipped }, failures);
+  const skipped = report.numPendingTests + report.numTodoTests;
+  const failed = Math.max(report.numFailedTests, failures.length);
+  return summary({ passed: report.numPassedTests, failed, skipped }, failures);
 }
 
 /** Parses what jest and vitest print for people: a line of totals for each run, and a section for each failure. */
@@ -164,35 +172,52 @@ function fromJestText(text: string): TestSummary | undefined {
   return summary({ passed: count("passed"), failed: count("failed"), skipped }, named);
 }
 
-function fromMochaJson(text: string): TestSummary | undefined {
-  const json = lastJson(text);
-  const stats = json?.stats;
-  if (!json || !isObject(stats) || typeof stats.passes !== "number" || typeof stats.failures !== "number")
-    return undefined;
+const MochaReport = z.object({
+  stats: z.object({ passes: z.number(), failures: z.number(), pending: total }),
+  failures: listOf(
+    z.object({ fullTitle: words, err: z.object({ stack: words, message: words }).catch({ stack: "", message: "" }) }),
+  ),
+});
 
-  const failures = records(json.failures).map((test) => {
-    const error = isObject(test.err) ? textOf(test.err.stack) || textOf(test.err.message) : "";
-    return { name: textOf(test.fullTitle), error: firstLines(error) };
-  });
-  return summary({ passed: stats.passes, failed: stats.failures, skipped: numberOf(stats.pending) }, failures);
+function fromMochaJson(text: string): TestSummary | undefined {
+  const report = findJson(text, MochaReport);
+  if (!report) return undefined;
+
+  const failures = report.failures.map(({ fullTitle, err }) => ({
+    name: fullTitle,
+    error: firstLines(err.stack || err.message),
+  }));
+  const { passes: passed, failures: failed, pending: skipped } = report.stats;
+  return summary({ passed, failed, skipped }, failures);
 }
 
-function fromRspecJson(text: string): TestSummary | undefined {
-  const json = lastJson(text);
-  const counts = json?.summary;
-  if (!json || !isObject(counts) || typeof counts.example_count !== "number") return undefined;
+const RspecReport = z.object({
+  summary: z.object({
+    example_count: z.number(),
+    failure_count: total,
+    pending_count: total,
+    errors_outside_of_examples_count: total,
+  }),
+  examples: listOf(
+    z.object({
+      status: words,
+      full_description: words,
+      exception: z.object({ message: words }).catch({ message: "" }),
+    }),
+  ),
+});
 
-  const failures = records(json.examples)
+function fromRspecJson(text: string): TestSummary | undefined {
+  const report = findJson(text, RspecReport);
+  if (!report) return undefined;
+
+  const failures = report.examples
     .filter(({ status }) => status === "failed")
-    .map((example) => {
-      const error = isObject(example.exception) ? textOf(example.exception.message) : "";
-      return { name: textOf(example.full_description), error: firstLines(error) };
-    });
+    .map((example) => ({ name: example.full_description, error: firstLines(example.exception.message) }));
+  const { example_count, failure_count, pending_count: skipped, errors_outside_of_examples_count } = report.summary;
   // A file that failed to load has no examples.
-  const failed = numberOf(counts.failure_count) + numberOf(counts.errors_outside_of_examples_count);
-  const skipped = numberOf(counts.pending_count);
-  const passed = Math.max(0, counts.example_count - numberOf(counts.failure_count) - skipped);
-  return summary({ passed, failed, skipped }, failures);
+  const failed = failure_count + errors_outside_of_examples_count;
+  return summary({ passed: Math.max(0, example_count - failure_count - skipped), failed, skipped }, failures);
 }
 
 function fromMinitest(text: string): TestSummary | undefined {
@@ -350,19 +375,20 @@ function pytestSections(text: string): (name: string) => string {
   };
 }
 
+const GoEvent = z.object({ Action: z.string(), Package: words, Test: words, Output: words });
+
 function fromGo(text: string): TestSummary | undefined {
   const outputs = new Map<string, string[]>();
   const ended = new Map<string, string>();
   let isJson = false;
   for (const line of text.split("\n")) {
-    const event = parseLine(line);
-    if (!event || typeof event.Action !== "string") continue;
+    const event = line.startsWith("{") ? GoEvent.safeParse(parseJson(line)).data : undefined;
+    if (!event) continue;
     isJson = true;
-    const name = [event.Package, event.Test].filter((part) => typeof part === "string").join(" ");
-    if (event.Action === "output") outputs.set(name, [...(outputs.get(name) ?? []).slice(-40), textOf(event.Output)]);
-    const isTest = typeof event.Test === "string";
-    if (["pass", "fail", "skip"].includes(event.Action) && (isTest || event.Action === "fail"))
-      ended.set(name, event.Action);
+    const { Action: action, Test: test } = event;
+    const name = [event.Package, test].filter(Boolean).join(" ");
+    if (action === "output") outputs.set(name, [...(outputs.get(name) ?? []).slice(-40), event.Output]);
+    if (action === "fail" || (test !== "" && ["pass", "skip"].includes(action))) ended.set(name, action);
   }
   if (!isJson) return undefined;
 
@@ -431,32 +457,6 @@ function fromWords(text: string): TestSummary | undefined {
     { passed: Number(passed ?? 0), failed: Number(failed ?? 0), skipped: Number(count("skipped|pending") ?? 0) },
     [],
   );
-}
-
-function parseLine(line: string): Record<string, unknown> | undefined {
-  if (!line.startsWith("{")) return undefined;
-  try {
-    const value: unknown = JSON.parse(line);
-    return isObject(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-function records(value: unknown): Record<string, unknown>[] {
-  return Array.isArray(value) ? value.filter(isObject) : [];
-}
-
-function strings(value: unknown): string[] {
-  return Array.isArray(value) ? value.filter((item) => typeof item === "string") : [];
-}
-
-function textOf(value: unknown): string {
-  return typeof value === "string" ? value : "";
-}
-
-function numberOf(value: unknown): number {
-  return typeof value === "number" ? value : 0;
 }
 
 /** Parses test output in a separate process, which is killed if it takes too much time or memory. */

@@ -1,5 +1,4 @@
 import { type ChildProcessByStdio, spawn } from "node:child_process";
-import type { LookupFunction } from "node:net";
 import type { Readable, Writable } from "node:stream";
 import {
   createMCPClient,
@@ -10,7 +9,7 @@ import {
 } from "@ai-sdk/mcp";
 import { Agent, fetch as undiciFetch } from "undici";
 import { z } from "zod";
-import { isPublicAddress, publicAddresses, type Resolve } from "#executors/public-address.ts";
+import { isPublicAddress, publicLookup, type Resolve } from "#executors/public-address.ts";
 import { JsonValueCounter } from "#text/json-values.ts";
 import { pluralize } from "#text/pluralize.ts";
 import { readJsonLines } from "#toolsets/read-json-lines.ts";
@@ -127,13 +126,7 @@ const maxResponseValues = 100_000;
 
 /** Creates a fetch that connects only to public addresses, and only to the address that was checked. */
 export function createPublicFetch(resolve?: Resolve): { fetch: typeof globalThis.fetch; close(): Promise<void> } {
-  const lookup: LookupFunction = (host, options, callback) => {
-    publicAddresses(host, resolve).then(
-      (found) => (options.all ? callback(null, found) : callback(null, found[0]?.address ?? "", found[0]?.family)),
-      (error: Error) => callback(error, ""),
-    );
-  };
-  const agent = new Agent({ connect: { lookup } });
+  const agent = new Agent({ connect: { lookup: publicLookup(resolve) } });
   const fetch = async (input: string | URL | Request, init?: RequestInit) => {
     const url = new URL(input instanceof Request ? input.url : input);
     const host = url.hostname.replace(/^\[|\]$/g, "");

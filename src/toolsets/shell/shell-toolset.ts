@@ -81,15 +81,11 @@ function createShellTool(settings: Config, services: ToolServices): NamedTool<In
     const isAsked = await review(command);
     const seconds = Math.min(timeout ?? settings.timeout, settings.max_timeout);
     const ran = await runCommand(services, {
-      tier: settings.tier,
-      request: {
-        command: ["bash", "-c", command],
-        cwd: working_dir,
-        timeoutMs: seconds * 1_000,
-        outputBytes: settings.output_bytes,
-        signal: context.abortSignal,
-        onOutput: (_, chunk) => context.output(chunk),
-      },
+      settings,
+      context,
+      command: ["bash", "-c", command],
+      cwd: working_dir,
+      timeoutMs: seconds * 1_000,
       // The approver saw only the command's text, so it must name any file that always requires approval.
       isApproved: (path) => isAsked && (!isProtectedPath(path) || namesPath(command, path)),
     });

@@ -1,9 +1,9 @@
-import { isIP, type LookupFunction } from "node:net";
+import { isIP } from "node:net";
 import type { Readable } from "node:stream";
 import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib";
 import type { Agent } from "undici";
 import { messageOf, ToolError } from "#domain/errors.ts";
-import { isPublicAddress, publicAddresses, type Resolve } from "#executors/public-address.ts";
+import { isPublicAddress, publicLookup, type Resolve } from "#executors/public-address.ts";
 import { createRedactor } from "#text/redact.ts";
 
 export interface SafeFetchOptions {
@@ -64,19 +64,13 @@ export function createSafeFetch(
   { credentials = false }: { credentials?: boolean } = {},
 ): SafeFetch {
   const isPrivate = privateHostTest({ privateHosts });
-  const lookupPublic: LookupFunction = (host, options, callback) => {
-    publicAddresses(host, resolve).then(
-      (found) => (options.all ? callback(null, found) : callback(null, found[0]?.address ?? "", found[0]?.family)),
-      (error: Error) => callback(error, ""),
-    );
-  };
   const shared = { maxHeaderSize: 16_384, keepAliveTimeout: 1_000, connections: 8 };
   let agents: Promise<{ publicAgent: Agent; privateAgent: Agent }> | undefined;
   const createAgents = async () => {
     // A large package, and few runs fetch anything.
     const { Agent } = await import("undici");
     return {
-      publicAgent: new Agent({ ...shared, connect: { lookup: lookupPublic, timeout: 10_000 } }),
+      publicAgent: new Agent({ ...shared, connect: { lookup: publicLookup(resolve), timeout: 10_000 } }),
       privateAgent: new Agent({ ...shared, connect: { timeout: 10_000 } }),
     };
   };

@@ -38,11 +38,11 @@ describe("a result is shown by its kind", () => {
       },
       "**a.js**, changed, +1 −1\n\n```diff\n--- a/a.js",
     ],
-    [{ kind: "diff", path: "n.js", modified: "b\n", isNew: true, bytesWritten: 2 }, "**n.js**, new\n\n```text\nb\n```"],
+    [{ kind: "diff", path: "n.js", modified: "b\n", isNew: true, bytesWritten: 2 }, "**n.js**, new\n\n```js\nb\n```"],
     [{ kind: "file_content", path: "a.ts", content: "let a;\n", size: 7 }, "**a.ts**, 7 bytes\n\n```ts\nlet a;\n```"],
     [
       { kind: "file_list", path: "src", files: ["a.js", { path: "b.js" }, { name: "c" }], count: 3 },
-      "3 files in **src**\n\n```text\na.js\nb.js\nc\n```",
+      "**src**, 3 entries\n\n```text\na.js\nb.js\nc\n```",
     ],
     [{ kind: "json", data: { a: 1 } }, '```json\n{\n  "a": 1\n}\n```'],
     [{ kind: "terminal", content: "\u001B[31mred\u001B[0m\n", exitCode: 1 }, "Exit code 1\n\n```text\nred\n```"],
