@@ -42,10 +42,7 @@ test.each<[ResultValue, RegExp]>([
     },
     /2 files .*<li><code>naïve\.js<\/code>.*<li><code>b\.py<\/code>.*<summary><code>naïve\.js<\/code>.*\+\+\+ b\/naïve\.js.*<span class="hljs-keyword">let<\/span>.*<summary><code>b\.py<\/code>/s,
   ],
-  [
-    { kind: "file_list", path: "", files: ["a", { path: "b" }], count: 2 },
-    /<b>\/<\/b> 2 entries<\/p><pre>a\nb<\/pre>/,
-  ],
+  [{ kind: "file_list", path: "", files: ["a", { path: "b" }], count: 2 }, /<b>\/<\/b> 2 entries<\/p><pre>a\nb<\/pre>/],
   [{ kind: "json", data: { a: 1 } }, /<pre>\{\n {2}&quot;a&quot;: 1\n\}<\/pre>/],
   [
     { kind: "json", data: [{ a: 1, b: null }], display: { preferredView: "table" } },
