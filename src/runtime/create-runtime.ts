@@ -93,7 +93,7 @@ export function createRunHost(options: RunHostOptions): RunHost {
     await store.bringForward(time);
     await store.fireTimers(time);
     for (const runId of await store.dueRuns(time)) scheduler.wake(runId);
-    await scheduler.schedule();
+    await scheduler.schedule(time);
   }
 
   function sweepRuns(): void {

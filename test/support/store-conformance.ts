@@ -1251,6 +1251,11 @@ function timerTests(): void {
 
     await store.completeEffect({ key: "k2" });
     expect(await store.nextDueAt()).toBe(50);
+    expect([await store.nextDueAt(50), await store.nextDueAt(600), await store.nextDueAt(700)]).toEqual([
+      600,
+      700,
+      undefined,
+    ]);
     await store.claimEffect("r1", "work", 50);
     expect(await store.nextDueAt()).toBe(600);
     await store.fireTimers(600);
@@ -1285,6 +1290,18 @@ function dueRunTests(): void {
     expect(await store.dueRuns(100)).toEqual(["r1"]);
     await store.completeEffect({ key: "k1" });
     expect(await store.dueRuns(later)).toEqual([]);
+  });
+
+  test("does not include a run as postponed whose effect is new, not due, or being performed", async () => {
+    await startRun();
+    expect(await store.postponedRuns(later)).toEqual([]);
+
+    await store.claimEffect("r1", "work", 0);
+    await store.postponeEffect("k1", 100);
+    expect(await store.postponedRuns(99)).toEqual([]);
+    expect(await store.postponedRuns(100)).toEqual(["r1"]);
+    await store.claimEffect("r1", "work", 100);
+    expect(await store.postponedRuns(100)).toEqual([]);
   });
 
   test("includes a run whose effect and timer a clock that was ahead has postponed, once they are brought forward", async () => {

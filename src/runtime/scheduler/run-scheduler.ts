@@ -96,11 +96,16 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
     this.#sessions.get(runId)?.revokeLease();
   }
 
-  /** Sets the alarm for the next timer, approval or postponed effect of any run. */
-  async schedule(): Promise<void> {
+  /** Sets the alarm for the first timer, approval or postponed effect of any run that is due after this time. */
+  async schedule(after?: number): Promise<void> {
     this.#clearAlarm();
-    const dueAt = await this.#options.store.nextDueAt();
-    if (dueAt === undefined || this.#isDraining) return;
+    const dueAt = await this.#options.store.nextDueAt(after);
+    if (dueAt !== undefined) this.#setAlarm(dueAt);
+  }
+
+  /** Keeps an alarm that is set for an earlier time. */
+  #setAlarm(dueAt: number): void {
+    if (this.#isDraining || (this.#alarmAt !== undefined && this.#alarmAt <= dueAt)) return;
     this.#clearAlarm();
     const waitMs = Math.min(Math.max(0, dueAt - this.#options.now()), maxTimerMs);
     this.#alarmAt = dueAt;
@@ -140,10 +145,7 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
       handlers: () => this.#loadHandlers(),
       wake: (id) => this.wake(id),
       confirmLease: async (id) => this.#options.dispatch.confirmLease?.(id),
-      onTimerSet: async (dueAt) => {
-        // A run's deadline moves with every step, and almost always an earlier alarm is set.
-        if (this.#alarmAt === undefined || dueAt < this.#alarmAt) await this.schedule();
-      },
+      onDueLater: (dueAt) => this.#setAlarm(dueAt),
       showProblem: (id, reason) => this.#showProblem(id, reason),
       clearProblem: (id) => this.#shownProblems.delete(id),
       isDraining: () => this.#isDraining,
@@ -181,9 +183,9 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
   async #fireDueTimers(): Promise<void> {
     const { store, now } = this.#options;
     const time = now();
-    const due = new Set([...(await store.fireTimers(time)), ...(await store.dueRuns(time))]);
+    const due = new Set([...(await store.fireTimers(time)), ...(await store.postponedRuns(time))]);
     for (const runId of due) this.wake(runId);
-    if (due.size === 0) await this.schedule();
+    await this.schedule(time);
   }
 
   #inBackground(work: Promise<void>): void {

@@ -35,8 +35,8 @@ export interface SessionHost {
   wake(runId: string): void;
   /** Rejects if another process performs the run now. */
   confirmLease(runId: string): Promise<void>;
-  /** A timer was set for this time. */
-  onTimerSet(dueAt: number): Promise<void>;
+  /** A timer was set for this time, or an effect was postponed until then. */
+  onDueLater(dueAt: number): void;
   /** True once no more effects may be started. */
   isDraining(): boolean;
   /** The session has nothing left to do. It is not used after this call. */
@@ -184,7 +184,7 @@ export class RunSession {
     this.#host.observer.transitionStored({ run, events, after: advance });
     this.#lastSeenEventId = Math.max(this.#lastSeenEventId, advance.seen);
     await this.#dropOutdated(applied);
-    for (const { dueAt } of advance.timers?.set ?? []) await this.#host.onTimerSet(dueAt);
+    for (const { dueAt } of advance.timers?.set ?? []) this.#host.onDueLater(dueAt);
     if (rootId !== this.runId) this.#host.wake(rootId);
   }
 
@@ -267,7 +267,7 @@ export class RunSession {
 
   /** Returns undefined if there is nothing to store, because the effect was aborted or postponed. */
   async #attempt(effect: Effect, signal: AbortSignal): Promise<EffectResult | undefined> {
-    const { store, handlers, observer, now, onError } = this.#host;
+    const { handlers, observer, now, onError } = this.#host;
     const handler: EffectHandler = (await handlers())[effect.request.kind];
     const active = await this.#active;
     observer.effectStarted(effect, active.spec);
@@ -294,13 +294,13 @@ export class RunSession {
       }
       if (error instanceof UnreadableDataError) {
         const problem = { kind: "unreadable" as const, reason: error.message };
-        await store.postponeEffect(effect.key, now() + unreadableRetryMs, { isUncounted: true, problem });
+        await this.#postponeUntil(effect, now() + unreadableRetryMs, { isUncounted: true, problem });
         await this.#report(error);
         return undefined;
       }
       if (error instanceof DatabaseError) {
         onError(error, { runId: this.runId, kind: effect.request.kind });
-        await store.postponeEffect(effect.key, now() + backoffMs(effect.attempts), { isUncounted: !mayHaveHappened });
+        await this.#postponeUntil(effect, now() + backoffMs(effect.attempts), { isUncounted: !mayHaveHappened });
         return undefined;
       }
       // A retry does not help if a person has to act.
@@ -311,7 +311,7 @@ export class RunSession {
       }
       onError(error, { runId: this.runId, kind: effect.request.kind });
       if (effect.attempts >= handler.maxAttempts) return handler.onFailure(effect, active, error);
-      await store.postponeEffect(effect.key, now() + backoffMs(effect.attempts));
+      await this.#postponeUntil(effect, now() + backoffMs(effect.attempts));
       return undefined;
     }
   }
@@ -374,12 +374,21 @@ export class RunSession {
     effect: Effect,
     { until, reason, cause, isCounted }: Pick<PostponedError, "until" | "reason" | "cause"> & { isCounted: boolean },
   ): Promise<void> {
-    const { store, showProblem, onError } = this.#host;
+    const { showProblem, onError } = this.#host;
     const problem = reason === undefined ? undefined : { kind: "postponed" as const, reason };
-    await store.postponeEffect(effect.key, until, { isUncounted: !isCounted, ...(problem && { problem }) });
+    await this.#postponeUntil(effect, until, { isUncounted: !isCounted, ...(problem && { problem }) });
     if (reason !== undefined && (await showProblem(this.runId, reason))) {
       onError(cause, { runId: this.runId, kind: effect.request.kind });
     }
+  }
+
+  async #postponeUntil(
+    { key }: Effect,
+    dueAt: number,
+    options?: Parameters<Store["postponeEffect"]>[2],
+  ): Promise<void> {
+    await this.#host.store.postponeEffect(key, dueAt, options);
+    this.#host.onDueLater(dueAt);
   }
 
   /** Reports an error. After the lease was revoked, failures are expected. */

@@ -372,8 +372,10 @@ export interface Store extends DeliveryStore {
   bringForward(now: number): Promise<void>;
   /** Appends the events of due timers and expired approvals, and returns the ids of their runs. */
   fireTimers(now: number): Promise<string[]>;
-  /** Returns the time when the next timer, approval or postponed effect is due. */
-  nextDueAt(): Promise<number | undefined>;
+  /** Returns the runs with a postponed effect that is due at that time and is not being performed. */
+  postponedRuns(now: number): Promise<string[]>;
+  /** Returns the first time after this one, or of all, at which a timer, approval or postponed effect is due. */
+  nextDueAt(after?: number): Promise<number | undefined>;
 
   findApproval(id: string): Promise<Approval | undefined>;
   /** Returns the approvals of a root run and its descendants, oldest first. */

@@ -454,6 +454,38 @@ test("a run whose lease was revoked writes nothing more, even if its work ignore
   expect(errors).toEqual([]);
 });
 
+test("a postponed effect is performed when it is due, without reading runs that have nothing else to do", async () => {
+  const call = held();
+  const posted = Promise.withResolvers<void>();
+  const { store, clock, start, scheduler, performed } = schedulerWorld({
+    "model.call": call.perform,
+    "status.show": async ({ runId }) => {
+      if (runId !== "r2") throw new Error("Only r2 has a status to show.");
+      if (clock.now === 1_000) throw new PostponedError(1_001);
+      posted.resolve();
+      return {};
+    },
+  });
+  const status = sampleEffect("r2", "s2", { queue: "status", request: { kind: "status.show" } });
+  await store.ingest({
+    run: { ...sampleRun("r2", [sampleEffect("r2", "k2"), status]), snapshot: sampleSnapshot("callingModel") },
+    events: [],
+  });
+  await start(sampleEffect("r1", "k1"));
+  await call.started;
+  const inbox = vi.spyOn(store, "inbox");
+
+  scheduler.wake("r2");
+  await vi.waitFor(async () => expect(await store.nextDueAt()).toBe(1_001), { timeout: 60_000 });
+  clock.now = 1_001;
+  await posted.promise;
+
+  expect(performed).toEqual(["model.call", "model.call", "status.show", "status.show"]);
+  expect(inbox.mock.calls.filter(([runId]) => runId === "r1")).toEqual([]);
+  call.release();
+  await scheduler.idle();
+});
+
 test("an effect that adds nothing to the run causes no further reads of its inbox and queues", async () => {
   const { store, start, scheduler, performed } = schedulerWorld();
   const [inbox, claim] = [vi.spyOn(store, "inbox"), vi.spyOn(store, "claimEffect")];

@@ -408,6 +408,7 @@ describe("query plans", () => {
     await store.decideApproval({ approvalId: "a1", decision: "approved", by: "ada", now: 1, deliveryId: "d2" });
     await store.nextDueAt();
     await store.dueRuns(99);
+    await store.postponedRuns(99);
     await store.fireTimers(10_000);
     await store.log("r1");
     await store.changesOf("r1");

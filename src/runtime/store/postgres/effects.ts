@@ -161,16 +161,35 @@ export async function findDueRuns(sql: Pick<Sql, "query">, now: number, holder: 
   return rows.map(({ id }) => id);
 }
 
-/** Returns the time when the next timer of a known name, approval or postponed effect is due. */
-export async function nextDueAt(sql: Pick<Sql, "query">, timers: readonly string[]): Promise<number | undefined> {
+/** See `Store.postponedRuns`. Skips runs held by other replicas. */
+export async function findPostponedRuns(
+  sql: Pick<Sql, "query">,
+  now: number,
+  holder: number | undefined,
+): Promise<string[]> {
+  const rows = await sql.query(
+    Id,
+    `select distinct run_id as id from effects join runs on runs.id = effects.run_id
+      where due_at > 0 and due_at <= $1 and not claimed and ${isNext} and (holder is null or holder = $2)`,
+    [now, holder ?? null],
+  );
+  return rows.map(({ id }) => id);
+}
+
+/** Returns the first time after this one at which a timer of a known name, approval or postponed effect is due. */
+export async function nextDueAt(
+  sql: Pick<Sql, "query">,
+  timers: readonly string[],
+  after = 0,
+): Promise<number | undefined> {
   const [row] = await sql.query(
     Due,
     `select least(
-      (select min(due_at) from timers where timer = any ($1::text[])),
-      (select min(expires_at) from approvals where status = 'pending'),
-      (select min(due_at) from effects where due_at > 0 and not claimed and ${isNext})
+      (select min(due_at) from timers where due_at > $2 and timer = any ($1::text[])),
+      (select min(expires_at) from approvals where expires_at > $2 and status = 'pending'),
+      (select min(due_at) from effects where due_at > 0 and due_at > $2 and not claimed and ${isNext})
     ) as due`,
-    [timers],
+    [timers, after],
   );
   return row?.due ?? undefined;
 }

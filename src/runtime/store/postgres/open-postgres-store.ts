@@ -11,6 +11,7 @@ import {
   claimEffects,
   findDueRuns,
   findEffectProblem,
+  findPostponedRuns,
   nextDueAt,
   postponeEffect,
   type QueueToClaim,
@@ -88,7 +89,8 @@ export function openPostgresStore(
         if (!fired.hasMore) return [...runIds];
       }
     },
-    nextDueAt: () => read(undefined, (sql) => nextDueAt(sql, TimerColumns.shape.timer.options)),
+    postponedRuns: (now) => read(undefined, (sql) => findPostponedRuns(sql, now, holder())),
+    nextDueAt: (after) => read(undefined, (sql) => nextDueAt(sql, TimerColumns.shape.timer.options, after)),
     findApproval: (id) => read(undefined, async (sql) => (await findApprovals(sql, "id = $1", id))[0]),
     approvalsOf: (rootId) => read(undefined, (sql) => findApprovals(sql, "root_id = $1", rootId)),
     decideApproval: (decision) => write(undefined, (sql) => decide(sql, decision)),

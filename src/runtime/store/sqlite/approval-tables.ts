@@ -56,10 +56,12 @@ export class ApprovalsTable extends Table {
     return this.sql.get(Count, "select count(*) as count from approvals where status = 'pending'")?.count ?? 0;
   }
 
-  nextExpiry(): number | undefined {
+  nextExpiry(after: number): number | undefined {
     return this.sql.get(
       Due,
-      "select expires_at as due from approvals where status = 'pending' order by expires_at limit 1",
+      `select expires_at as due from approvals where status = 'pending' and expires_at > :after
+        order by expires_at limit 1`,
+      { after },
     )?.due;
   }
 

@@ -137,7 +137,8 @@ function storeOver(sql: SqliteConnection, tables = new Tables(sql)): Store {
     dueRuns: (now) => commits.read(() => [...new Set([...tables.runsWithEvents(), ...effects.dueRuns(now)])]),
     bringForward: (now) => commits.write(() => tables.bringForward(now)),
     fireTimers: (now) => commits.write(() => tables.fireTimers(now)),
-    nextDueAt: () => commits.read(() => tables.nextDueAt()),
+    postponedRuns: (now) => commits.read(() => effects.postponedRuns(now)),
+    nextDueAt: (after = 0) => commits.read(() => tables.nextDueAt(after)),
     findApproval: (id) => commits.read(() => approvals.find(id)),
     approvalsOf: (rootId) => commits.read(() => approvals.ofRoot(rootId)),
     decideApproval: (decision) => commits.write(() => tables.decide(decision)),
@@ -333,12 +334,15 @@ class Tables extends Table {
     });
   }
 
-  nextDueAt(): number | undefined {
+  nextDueAt(after: number): number | undefined {
     const timer = this.sql.get(
       Due,
-      `select due_at as due from timers where ${isKnownTimer} order by due_at limit 1`,
+      `select due_at as due from timers where due_at > :after and ${isKnownTimer} order by due_at limit 1`,
+      { after },
     )?.due;
-    const due = [timer, this.approvals.nextExpiry(), this.effects.nextDueAt()].filter((at) => at !== undefined);
+    const due = [timer, this.approvals.nextExpiry(after), this.effects.nextDueAt(after)].filter(
+      (at) => at !== undefined,
+    );
     return due.length > 0 ? Math.min(...due) : undefined;
   }
 

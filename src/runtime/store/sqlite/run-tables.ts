@@ -357,6 +357,17 @@ export class EffectsTable extends Table {
       .map(({ runId }) => runId);
   }
 
+  /** Returns the runs with a postponed effect that is due and not claimed. */
+  postponedRuns(now: number): string[] {
+    return this.sql
+      .all(
+        Owner,
+        `select run_id as runId from effects where due_at > 0 and due_at <= :now and claimed = 0 and ${isNext}`,
+        { now },
+      )
+      .map(({ runId }) => runId);
+  }
+
   countByQueue(now: number): z.infer<typeof BacklogColumns.effects>[] {
     return this.sql.all(
       BacklogColumns.effects,
@@ -369,11 +380,13 @@ export class EffectsTable extends Table {
     );
   }
 
-  /** Returns the time when the next postponed effect is due. */
-  nextDueAt(): number | undefined {
+  /** Returns the first time after this one at which a postponed effect is due. */
+  nextDueAt(after: number): number | undefined {
     return this.sql.get(
       NextEffect,
-      `select due_at as due from effects where due_at > 0 and claimed = 0 and ${isNext} order by due_at limit 1`,
+      `select due_at as due from effects where due_at > 0 and due_at > :after and claimed = 0 and ${isNext}
+        order by due_at limit 1`,
+      { after },
     )?.due;
   }
 }
