@@ -271,6 +271,8 @@ export interface GitSandbox extends Sandbox {
   staged(): Promise<StagedChanges>;
   /** Returns the changed files that this worker can see, at the base and now. */
   changedFiles(): Promise<FileVersions[]>;
+  /** Returns everything that commands find changed, staged or not: the changed files, and those that are stored with the run. */
+  allChanges(): Promise<FileVersions[]>;
   /** Returns the files that the next push contains: the staged ones, or all changed ones, as far as this worker can see them. */
   outgoing(): Promise<FileVersions[]>;
   /**

@@ -3,14 +3,14 @@ import { ToolError } from "#domain/errors.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { DiffBudget, diffFile, type FileVersion, submoduleVersion } from "./diff-file.ts";
 import { type Base, readEntry } from "./git/base.ts";
-import type { Overlay } from "./overlay.ts";
+import type { Layer, Overlay } from "./overlay.ts";
 import { isWithin } from "./paths.ts";
 import type { FileVersions } from "./preview-files.ts";
 import type { GitSandbox } from "./sandbox.ts";
 
 export type WorkingChanges = Pick<
   GitSandbox,
-  "diffAgainstBase" | "stage" | "unstage" | "staged" | "changedFiles" | "outgoing" | "discard"
+  "diffAgainstBase" | "stage" | "unstage" | "staged" | "changedFiles" | "allChanges" | "outgoing" | "discard"
 >;
 
 /** Diffs, stages and discards the changes that a worker can see. */
@@ -71,6 +71,15 @@ export function workingChanges({
     },
     staged,
     changedFiles: async () => versionsOf((await view.changes()).map(({ path }) => path)),
+    allChanges: async () => {
+      const changed = await versionsOf((await view.changes()).map(({ path }) => path));
+      const { run } = overlay.layers;
+      const files = run.files().filter((path) => !isStagingFile(path));
+      if (files.length === 0) return changed;
+      const seen = new Set(await view.paths());
+      const stored = files.filter((path) => seen.has(path));
+      return [...changed, ...stored.map((path) => ({ path, before: undefined, after: versionIn(run, path) }))];
+    },
     outgoing: async () => {
       const changes = await staged();
       const paths = changes.staged.length > 0 ? changes.staged : changes.unstaged;
@@ -101,10 +110,14 @@ export function versionBefore(base: Base, path: string): FileVersion | undefined
 }
 
 /** Returns a file, link or submodule with the run's changes; undefined if there is none. */
-export function versionNow({ layers: { repository } }: Overlay, path: string): FileVersion | undefined {
-  const node = repository.node(path);
-  if (node?.type === "submodule") return submoduleVersion(repository.treeEntry(path)?.oid ?? "");
-  const content = node && node.type !== "directory" ? repository.read(path) : undefined;
+export function versionNow({ layers }: Overlay, path: string): FileVersion | undefined {
+  return versionIn(layers.repository, path);
+}
+
+function versionIn(layer: Layer, path: string): FileVersion | undefined {
+  const node = layer.node(path);
+  if (node?.type === "submodule") return submoduleVersion(layer.treeEntry(path)?.oid ?? "");
+  const content = node && node.type !== "directory" ? layer.read(path) : undefined;
   return (
     content && { content, executable: node?.executable ?? false, ...(node?.type === "symlink" && { isLink: true }) }
   );

@@ -1,11 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { EventLoopYielder } from "#domain/async-work.ts";
 import { ToolError } from "#domain/errors.ts";
+import { type Preview, textPreview } from "#domain/preview.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { defaultExecutors, type Executors } from "#executors/create-executors.ts";
 import type { ExecRequest, ExecResult, Tier, TreeChanges, TreeSource } from "#executors/executor.ts";
+import { digestOfChanges, fileChange } from "#sandbox/preview-files.ts";
 import type { GitSandbox } from "#sandbox/sandbox.ts";
 import { showHidden } from "#text/visible-text.ts";
 import { isProtectedPath } from "#toolsets/filesystem/file-changes.ts";
@@ -79,6 +81,16 @@ function checkArguments(args: readonly string[], tier: Tier): void {
     code: "TOO_LARGE",
     suggestion: "Write the long part to a file and pass its path.",
   });
+}
+
+/** Names the changed files that a command with network can start. The approval is bound to their contents. */
+export async function previewUsedChanges({
+  sandbox,
+}: Pick<ToolServices, "sandbox">): Promise<Preview & { bindings: Record<string, string> }> {
+  const changes = (await sandbox.allChanges()).map(fileChange);
+  const list = changes.map(({ kind, path }) => `${kind}: ${path}`).join("\n");
+  const { sections } = list === "" ? { sections: [] } : textPreview(list, "Changed files that it can use");
+  return { sections, bindings: { "changed files": digestOfChanges(changes) } };
 }
 
 /** Ends the run's in-memory session when its tools are closed, so that a waiting run holds no process. */

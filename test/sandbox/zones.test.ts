@@ -107,6 +107,23 @@ test("moving a scratch file into the repository makes it a change", async () => 
   expect(await sandbox.exists("scratch/draft.md")).toBe(false);
 });
 
+test("all changes that a command finds include scratch files, and files that are not staged", async () => {
+  const sandbox = await open({ zones: [{ name: "scratch", keep: "run", mode: "rw" }] });
+  await sandbox.write("scratch/json.py", "print()");
+  await sandbox.write("docs/new.md", "new");
+  await sandbox.remove("README.md");
+
+  await sandbox.stage(["docs"]);
+
+  const changes = (await sandbox.allChanges()).map(({ path, after }) => [path, after && textOf(after.content)]);
+  expect(Object.fromEntries(changes)).toEqual({
+    "README.md": undefined,
+    "docs/new.md": "new",
+    "scratch/json.py": "print()",
+  });
+  expect((await sandbox.outgoing()).map(({ path }) => path)).toEqual(["docs/new.md"]);
+});
+
 test("a child works on the same changes and cannot see more than its parent", async () => {
   const sandbox = await open({ restrict: "/docs", zones: [{ name: "api", path: "docs/api", mode: "ro" }] });
   await sandbox.write("docs/guide.md", "by the parent");

@@ -158,6 +158,7 @@ export function memoryWorkspace(
     previewRestore: unsupported,
     restore: unsupported,
     changedFiles: async () => differences(base).after.map(({ path }) => versionsAt(path)),
+    allChanges: async () => differences(base).after.map(({ path }) => versionsAt(path)),
     outgoing: async () => differences(base).after.map(({ path }) => versionsAt(path)),
     planPush: async () => ({
       tree: createHash("sha1")

@@ -8,7 +8,13 @@ import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { quoted } from "#text/visible-text.ts";
 import { baseFiles, findSetup, type ProjectSetup, presentFiles } from "#toolsets/project-setup.ts";
-import { commandResult, executorsOf, type FinishedCommand, runCommand } from "#toolsets/run-command.ts";
+import {
+  commandResult,
+  executorsOf,
+  type FinishedCommand,
+  previewUsedChanges,
+  runCommand,
+} from "#toolsets/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import type { CodeConfig } from "./code-config.ts";
 import {
@@ -87,18 +93,24 @@ function setupHosts({ registries, indexes }: CodeConfig): string[] {
   return [...(registries ?? registryHosts), ...Object.values(indexes).map((index) => new URL(index).host)];
 }
 
-function previewSetup({ commands, key, isOfDefaultBranch }: ProjectSetup, settings: CodeConfig): Preview {
+async function previewSetup(
+  { commands, key, isOfDefaultBranch }: ProjectSetup,
+  settings: CodeConfig,
+  services: ToolServices,
+): Promise<Preview> {
   const section = (title: string, text: string) => textPreview(text, title).sections;
   const use = isOfDefaultBranch
     ? "They run on the files of the default branch. What they install is kept for all runs with the same lockfiles."
     : "They run on the files of this run, including their install scripts. What they install is kept for this run only.";
+  const used = isOfDefaultBranch ? { sections: [], bindings: {} } : await previewUsedChanges(services);
   return {
     sections: [
       ...section("Setup commands", commands.join("\n")),
       ...section("Hosts they can reach", setupHosts(settings).join("\n")),
       ...section("Files", use),
+      ...used.sections,
     ],
-    bindings: { "setup commands and lockfiles": key },
+    bindings: { "setup commands and lockfiles": key, ...used.bindings },
   };
 }
 
@@ -196,7 +208,7 @@ async function plan(
 
 async function previewInstall(input: Input, settings: CodeConfig, services: ToolServices): Promise<Preview> {
   const setup = await setupFor(input, settings, services);
-  if (setup) return previewSetup(setup, settings);
+  if (setup) return previewSetup(setup, settings, services);
   const { install, isolated } = await plan(input, settings, services);
   const digest = createHash("sha256");
   for (const { path, content } of isolated.files) digest.update(`${path}\0${content.length}\0`).update(content);

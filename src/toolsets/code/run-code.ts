@@ -2,9 +2,8 @@ import { z } from "zod";
 import { ToolError, UserError } from "#domain/errors.ts";
 import { type Preview, textPreview } from "#domain/preview.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
-import { digestOfChanges, fileChange } from "#sandbox/preview-files.ts";
 import { matchesPattern } from "#text/path-pattern.ts";
-import { commandResult, runCommand } from "#toolsets/run-command.ts";
+import { commandResult, previewUsedChanges, runCommand } from "#toolsets/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import type { CodeConfig } from "./code-config.ts";
 
@@ -54,13 +53,12 @@ function allowedHosts({ network }: CodeConfig, { networkHosts = [] }: ToolServic
   );
 }
 
-/** Shows the code, and names the changed files that it may start. The approval is bound to their contents. */
 async function previewCode(
   { language, code, args, env }: Input,
   hosts: readonly string[],
-  { sandbox }: ToolServices,
+  services: ToolServices,
 ): Promise<Preview> {
-  const changes = (await sandbox.outgoing()).map(fileChange);
+  const { sections, bindings } = await previewUsedChanges(services);
   const text = (title: string, content: string) => textPreview(content, title).sections;
   return {
     sections: [
@@ -68,11 +66,9 @@ async function previewCode(
       ...text(`Code in ${language}`, code),
       ...(args.length > 0 ? text("Arguments", JSON.stringify(args)) : []),
       ...(Object.keys(env).length > 0 ? text("Environment", JSON.stringify(env)) : []),
-      ...(changes.length > 0
-        ? text("Changed files that it can use", changes.map(({ kind, path }) => `${kind}: ${path}`).join("\n"))
-        : []),
+      ...sections,
     ],
-    bindings: { "changed files": digestOfChanges(changes) },
+    bindings,
   };
 }
 

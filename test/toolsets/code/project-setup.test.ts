@@ -119,9 +119,11 @@ describe.skipIf(!available)("the setup commands of a project", () => {
 
   test("with lockfiles of a branch they are asked for each time, and what they install stays in the run", async () => {
     const lockfile = { "package-lock.json": "v2 " };
-    const changed = await run({ changes: lockfile });
+    const changed = await run({ changes: { ...lockfile, "hook.sh": "exit\n" } });
     expect(await changed.asks("install_package", {})).toBe(true);
-    expect(await changed.preview("install_package", {})).toContain("kept for this run only");
+    const asked = await changed.preview("install_package", {});
+    expect(asked).toContain("kept for this run only");
+    expect(asked).toContain("added: hook.sh");
 
     await changed.call("install_package", {});
 
