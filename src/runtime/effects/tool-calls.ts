@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { RepositorySettings } from "#config/repository-settings.ts";
 import { type Approval, approvalDigest } from "#domain/approval.ts";
 import { ToolError } from "#domain/errors.ts";
-import type { ModelCall, Verdict } from "#domain/events.ts";
+import type { LoggedEvent, ModelCall, Verdict } from "#domain/events.ts";
 import { textOf } from "#domain/preview.ts";
 import type { ToolResult } from "#domain/result.ts";
 import { type RunSpec, shortId } from "#domain/run.ts";
@@ -16,6 +16,7 @@ import type { ActiveRun } from "#runtime/scheduler/active-run.ts";
 import type { Store } from "#runtime/store/store.ts";
 import { type CallReview, tooLong } from "#toolsets/review-call.ts";
 import { failedResult, resultOfError } from "#toolsets/tool-result.ts";
+import type { Toolbox } from "#toolsets/toolbox.ts";
 import { checkApproval, type Grant, NotRunError } from "./check-approval.ts";
 import type { EffectHandler, EffectResult, EffectServices } from "./effect-handler.ts";
 
@@ -186,13 +187,19 @@ export function executeTool(services: Pick<EffectServices, "store" | "now">): Ef
   return {
     maxAttempts: 3,
     async perform({ key: effectKey, runId, attempts, request: { callId, approvalId } }, run, signal) {
-      const { call, step } = openCallOf(await run.log(), callId);
+      const log = await run.log();
+      const { call, step } = openCallOf(log, callId);
       const toolbox = await run.tools(signal);
 
       const execute = async (): Promise<ToolResult> => {
         const granted: Grant = approvalId
           ? await checkApproval(services, run, { call, step, approvalId, effectKey, signal })
           : { args: call.args, notes: [] };
+        if (!approvalId && mayNeedApprovalNow(toolbox, call, log)) {
+          const review = await toolbox.review(call, run.callContext({ callId, step, signal }), []);
+          if (review.kind === "refuse") return review.result;
+          if (review.kind === "ask") throw needsApprovalNow(call.tool);
+        }
         if (toolbox.find(call.tool)?.afterCrash === "report") {
           if (attempts > 1) throw interruptedCall();
           await confirmLease();
@@ -224,6 +231,26 @@ export function executeTool(services: Pick<EffectServices, "store" | "now">): Ef
       return { ...finished(runId, call, result), ...(isKnown && executionOf(approvalId, result, { refused })) };
     },
   };
+}
+
+/**
+ * True for a call whose need of approval depends on the state of the run, which has changed since the call was reviewed with
+ * the others of its answer.
+ */
+function mayNeedApprovalNow({ find }: Pick<Toolbox, "find">, call: ModelCall, log: readonly LoggedEvent[]): boolean {
+  if (typeof find(call.tool)?.needsApproval !== "function") return false;
+  const answeredAt = log.findLastIndex(({ event }) => event.type === "model.answered");
+  return log.slice(answeredAt + 1).some(({ event }) => {
+    if (event.type === "tool.finished" || event.type === "tool.invoked") return !find(event.tool)?.readOnly;
+    return event.type === "child.finished";
+  });
+}
+
+function needsApprovalNow(tool: string): ToolError {
+  return new ToolError(`${tool} needs approval now, because an earlier call changed what it does.`, {
+    code: "STALE",
+    suggestion: "Call it again, so that people are asked.",
+  });
 }
 
 /** Returns the pull request that a call opened or updated, since the run also belongs to its thread. */

@@ -187,6 +187,38 @@ describe("an approved call does not run", () => {
   });
 });
 
+test("a call that was allowed does not run once an earlier call of the same answer has made it need approval", async () => {
+  let isRisky = false;
+  const execute = vi.fn(() => "done");
+  const deploy = aTool({ name: "deploy", needsApproval: () => isRisky, execute });
+  const tools = [deploy, aTool({ name: "write" }), aTool({ name: "read", readOnly: true })];
+  const { append, perform, effect, services } = await effectWorld({ tools });
+  const calls = ["read", "write", "deploy"].map((tool, index) => ({ callId: `call-${index}`, tool, args }));
+  const usage = { inputTokens: 1, outputTokens: 1 };
+  await append({
+    type: "model.answered",
+    text: "",
+    calls,
+    messages: [],
+    usage,
+    finishReason: "tool-calls",
+    lastSeenId: 0,
+  });
+  const finish = (index: number) => {
+    const result = { llmContent: "", value: { kind: "text" as const, content: "" } };
+    return append({ type: "tool.finished", callId: `call-${index}`, tool: calls[index]?.tool ?? "", result });
+  };
+  const executeOnce = () => perform(executeTool(services), effect({ kind: "tool.execute", callId: "call-2" }));
+
+  await finish(0);
+  await finish(1);
+  await executeOnce();
+  isRisky = true;
+
+  await expect(executeOnce()).rejects.toMatchObject({ code: "STALE", message: expect.stringMatching(/^deploy needs/) });
+  expect(execute).toHaveBeenCalledOnce();
+});
+
 describe("a call's changes", () => {
   const world = async (execute: () => unknown) => {
     const made = await effectWorld({ tools: [aTool({ name: "write", execute })] });
