@@ -1,6 +1,5 @@
 import { posix } from "node:path";
 import { z } from "zod";
-import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
@@ -18,16 +17,9 @@ import {
 } from "#toolsets/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import type { CodeConfig } from "./code-config.ts";
+import { type FoundTests, findTests, namedTests } from "./find-tests.ts";
 import { describeMissingProgram } from "./install-command.ts";
-import {
-  changedPackages,
-  findTestRunner,
-  packageManifests,
-  type TestReport,
-  type TestRunner,
-  updatesSnapshots,
-  withProjectPython,
-} from "./test-runner.ts";
+import { type TestReport, type TestRunner, updatesSnapshots, withProjectPython } from "./test-runner.ts";
 import { isForeignFrame, summarizeTests, TestSummary } from "./test-summary.ts";
 
 const inputSchema = z.object({
@@ -44,6 +36,8 @@ const shownFailures = 10;
 const shownWhole = 4;
 const linesOfOthers = 3;
 const shownOutput = 6_000;
+/** Of a run without a readable summary that succeeded, the end is enough. */
+const shownOutputOfSuccess = 1_000;
 
 export function createRunTestsTool(settings: CodeConfig, services: ToolServices): NamedTool<Input> {
   return {
@@ -63,15 +57,40 @@ async function execute(
   settings: CodeConfig,
   services: ToolServices,
 ): Promise<ToolResult> {
-  const { folder, runner, only } = await findTests(services.workspace, path);
-  if (!runner) {
-    throw new ToolError(`No supported test runner was found in ${folder || "the repository"}.`, {
-      code: "UNAVAILABLE",
-      suggestion: suggestFolders(await packageFolders(services.workspace)),
-    });
+  const found = await findTests(services.workspace, path, args);
+  const endsAt = performance.now() + Math.min(timeout ?? settings.test_timeout, settings.max_timeout) * 1_000;
+  const finished: FinishedTests[] = [];
+  for (const tests of found) {
+    const timeoutMs = Math.max(1, endsAt - performance.now());
+    const last = await runTests(tests, { args, timeoutMs, tier: settings.tier }, context, services);
+    finished.push(last);
+    if (last.result.timedOut || last.result.stopped) break;
   }
+  return report(finished);
+}
+
+interface FinishedTests extends FinishedCommand {
+  folder: string;
+  runner: TestRunner;
+  summary: TestSummary | undefined;
+  /** Makes the paths in a text relative to the root. */
+  toRoot(text: string): string;
+}
+
+interface RunOptions {
+  args: readonly string[];
+  timeoutMs: number;
+  tier: CodeConfig["tier"];
+}
+
+async function runTests(
+  { folder, runner, only }: FoundTests,
+  { args, timeoutMs, tier }: RunOptions,
+  context: ToolContext,
+  services: ToolServices,
+): Promise<FinishedTests> {
   const ran = await runCommand(services, {
-    settings: { tier: settings.tier, output_bytes: reportBytes },
+    settings: { tier, output_bytes: reportBytes },
     context,
     command: withProjectPython([
       ...(args.length > 0 ? (runner.commandForNamed ?? runner.command) : runner.command),
@@ -79,7 +98,7 @@ async function execute(
     ]),
     ...(runner.env && { env: runner.env }),
     cwd: folder,
-    timeoutMs: Math.min(timeout ?? settings.test_timeout, settings.max_timeout) * 1_000,
+    timeoutMs,
     // What tests write, such as reports or snapshots of a broken version, would otherwise end up in the pull request.
     appliesChanges: args.some((arg) => updatesSnapshots.test(arg)),
   });
@@ -91,7 +110,7 @@ async function execute(
   ].join("\n");
   const note = ran.result.exitCode === 0 ? "" : await describeSubmodules(services.workspace, said);
   const toRoot = await pathsFromRoot(services.workspace, folder, said);
-  return report({ ...runner, reason: `${runner.reason} ${note}`.trim() }, ran, summary, toRoot);
+  return { ...ran, folder, runner: { ...runner, reason: `${runner.reason} ${note}`.trim() }, summary, toRoot };
 }
 
 /** A file with a line or a test, as runners print it: relative to the folder in which they run, or only its name, as go does. */
@@ -113,25 +132,6 @@ async function pathsFromRoot(workspace: Workspace, folder: string, output: strin
   return (text) => text.replace(mentionedFile, (path) => fromRoot.get(path) ?? path);
 }
 
-/** The folders with a manifest that a suggestion names. */
-const maxSuggestedFolders = 12;
-
-/** The folders of a monorepo's packages, without its examples. */
-async function packageFolders(workspace: Workspace): Promise<string[]> {
-  const folders = (await workspace.paths()).flatMap((path) => {
-    const [, folder = ""] = /^(?!.*(?:node_modules|examples?)\/)(.+)\/([^/]+)$/.exec(path) ?? [];
-    return folder !== "" && packageManifests.includes(posix.basename(path)) ? [folder] : [];
-  });
-  return [...new Set(folders)];
-}
-
-function suggestFolders(folders: readonly string[]): string {
-  if (folders.length === 0) return "Give the folder of the project in `path`, or start its tests with run_code.";
-  const shown = folders.slice(0, maxSuggestedFolders).join(", ");
-  const more = folders.length > maxSuggestedFolders ? ` and ${folders.length - maxSuggestedFolders} more` : "";
-  return `Give the folder of a package in \`path\`: ${shown}${more}.`;
-}
-
 /** Explains that the files of submodules are missing, if the output names one. */
 async function describeSubmodules(workspace: Workspace, output: string): Promise<string> {
   if (!(await workspace.exists(".gitmodules"))) return "";
@@ -140,80 +140,24 @@ async function describeSubmodules(workspace: Workspace, output: string): Promise
   return missing.length > 0 ? `The files of submodules are not in the sandbox: ${missing.slice(0, 5).join(", ")}.` : "";
 }
 
-interface FoundTests {
-  folder: string;
-  runner: TestRunner | undefined;
-  /** The subfolder to which the tests are limited. */
-  only?: string;
+function report(finished: readonly FinishedTests[]): ToolResult {
+  const described = finished.map(describeTests);
+  const llmContent = described.map(({ text }) => text).join("\n");
+  const data = dataOf(finished);
+  const value = {
+    kind: "test.summary",
+    data,
+    summary: described.map(({ runner, headline }) => `${runner.name}: ${headline}`).join("; "),
+    preview: described.flatMap(({ failures }) => failures).join("\n"),
+  };
+  const unfinished = finished.find(({ result }) => result.timedOut || result.stopped)?.result;
+  if (!unfinished) return { llmContent, value };
+
+  const code = unfinished.timedOut ? "TIMEOUT" : "EXECUTION_ERROR";
+  return { llmContent, value, error: { type: "system_error", code, message: describeEnd(unfinished) } };
 }
 
-/** Finds the tests of the given folder; by default those of a monorepo's only changed package. */
-async function findTests(workspace: Workspace, path: string | undefined): Promise<FoundTests> {
-  if (path !== undefined) return findNearest(workspace, workspace.resolve(path));
-  const changed = await changedPackages(workspace);
-  const [only] = changed;
-  if (only !== undefined && changed.length === 1) {
-    const found = await findNearest(workspace, only);
-    const reason = `These are the tests of ${only}, the only changed package; path "." runs those of the root.`;
-    if (found.runner && (found.folder === only || found.only === only))
-      return { ...found, runner: { ...found.runner, reason: `${found.runner.reason} ${reason}` } };
-  }
-  const runner = await findTestRunner(workspace, "");
-  if (runner?.scriptOfAllPackages !== undefined) await requirePackage(workspace, runner.scriptOfAllPackages, changed);
-  if (!runner || changed.length === 0) return { folder: "", runner };
-  const reason = `Changed packages: ${changed.join(", ")}; name one in path to run only its tests.`;
-  return { folder: "", runner: { ...runner, reason: `${runner.reason} ${reason}` } };
-}
-
-/** The number of packages whose tests one call runs if it names none. */
-const maxPackagesAtOnce = 5;
-
-/** Refuses to run the tests of a large monorepo as a whole, which takes minutes or more memory than there is. */
-async function requirePackage(workspace: Workspace, script: string, changed: readonly string[]): Promise<void> {
-  const folders = await packageFolders(workspace);
-  if (folders.length <= maxPackagesAtOnce) return;
-  throw new ToolError(
-    `The test script of the root, \`${script}\`, starts the tests of all ${folders.length} packages.`,
-    {
-      code: "INVALID_ARGUMENTS",
-      suggestion: `${suggestFolders(changed.length > 0 ? changed : folders)} \`.\` runs all.`,
-    },
-  );
-}
-
-/** Returns the arguments that name tests, relative to the folder in which the runner starts. */
-async function namedTests(
-  workspace: Workspace,
-  { folder, only }: Omit<FoundTests, "runner">,
-  args: readonly string[],
-): Promise<string[]> {
-  if (only === undefined) return [...args];
-  if (args.length === 0) return [`${only}/`];
-  const paths = args.map(async (arg) => {
-    const isFile = !arg.startsWith("-") && (await workspace.exists(posix.join(folder, only, arg)));
-    return isFile ? posix.join(only, arg) : arg;
-  });
-  return Promise.all(paths);
-}
-
-/** Finds the runner of a folder, or of the nearest folder above, limited to the tests in this folder if possible. */
-async function findNearest(workspace: Workspace, folder: string): Promise<FoundTests> {
-  for (let at = folder; ; at = posix.dirname(at) === "." ? "" : posix.dirname(at)) {
-    const runner = await findTestRunner(workspace, at);
-    if (runner) {
-      const only = at !== folder && runner.acceptsFolder ? { only: posix.relative(at, folder) } : {};
-      return { folder: at, runner, ...only };
-    }
-    if (at === "") return { folder, runner: undefined };
-  }
-}
-
-function report(
-  runner: TestRunner,
-  { result, applied: taken }: FinishedCommand,
-  summary: TestSummary | undefined,
-  toRoot: (text: string) => string,
-): ToolResult {
+function describeTests({ runner, result, applied, summary, toRoot }: FinishedTests) {
   const readable = (text: string) => showHidden(relativePaths(toRoot(text)));
   const soFar = result.timedOut || result.stopped ? " so far" : "";
   const headline = summary ? `${countsOf(summary)}${soFar}` : "No summary could be read from the output";
@@ -224,31 +168,39 @@ function report(
     }) ?? [];
   const more = (summary?.failures.length ?? 0) - shownFailures;
   const needsOutput = !summary || (result.exitCode !== 0 && failures.length === 0);
-  const llmContent = [
+  const shownLength = result.exitCode === 0 ? shownOutputOfSuccess : shownOutput;
+  const [stdout, stderr] = [result.stdout, result.stderr].map((output) => readable(tail(output, shownLength)));
+  const lines = [
     `${runner.name}: ${headline}. ${describeEnd(result)} ${runner.reason}`,
     ...failures,
     more > 0 ? `… and ${pluralize(more, "more failure")}.` : "",
     describeMissingProgram({ ...result, stderr: summary ? failures.join("\n") : result.stderr }) ?? "",
-    needsOutput ? `stdout:\n${readable(tail(result.stdout))}\nstderr:\n${readable(tail(result.stderr))}` : "",
-    describeChanges(taken) || describeDropped(result.changes),
+    needsOutput ? `stdout:\n${stdout}\nstderr:\n${stderr}` : "",
+    describeChanges(applied) || describeDropped(result.changes),
   ];
-  const value = {
-    kind: "test.summary",
-    data: {
-      runner: runner.name,
-      command: runner.command.join(" "),
-      exitCode: result.exitCode,
-      durationMs: Math.round(result.durationMs),
-      ...(summary ?? { passed: null, failed: null, skipped: null, failures: [] }),
-    },
-    summary: `${runner.name}: ${headline}`,
-    preview: failures.join("\n"),
-  };
-  const text = llmContent.filter((line) => line !== "").join("\n");
-  if (!result.timedOut && !result.stopped) return { llmContent: text, value };
+  return { runner, headline, failures, text: lines.filter((line) => line !== "").join("\n") };
+}
 
-  const code = result.timedOut ? "TIMEOUT" : "EXECUTION_ERROR";
-  return { llmContent: text, value, error: { type: "system_error", code, message: describeEnd(result) } };
+/** The result for the evidence in a pull request. The tests of several packages are one run. */
+function dataOf(finished: readonly FinishedTests[]) {
+  const summaries = finished.flatMap(({ summary }) => summary ?? []);
+  const isCounted = summaries.length === finished.length;
+  const sum = (count: (summary: TestSummary) => number) =>
+    isCounted ? summaries.reduce((total, summary) => total + count(summary), 0) : null;
+  const commands = finished.map(({ runner, folder }) => {
+    const command = runner.command.join(" ");
+    return finished.length === 1 || folder === "" ? command : `${command} (in ${folder})`;
+  });
+  return {
+    runner: [...new Set(finished.map(({ runner }) => runner.name))].join(", "),
+    command: commands.join("; "),
+    exitCode: (finished.find(({ result }) => result.exitCode !== 0) ?? finished[0])?.result.exitCode ?? null,
+    durationMs: Math.round(finished.reduce((total, { result }) => total + result.durationMs, 0)),
+    passed: sum(({ passed }) => passed),
+    failed: sum(({ failed }) => failed),
+    skipped: sum(({ skipped }) => skipped),
+    failures: summaries.flatMap(({ failures }) => failures),
+  };
 }
 
 function describeDropped({ written, deleted }: TreeChanges): string {
@@ -277,12 +229,12 @@ function relativePaths(text: string): string {
 const saysLittle =
   /^\s*(?:[✔✓√] |ok \d+ |# Subtest: )|^\(node:\d+\) Warning: The 'NO_COLOR' env is ignored|^\(Use `node --trace-warnings /;
 
-function tail(text: string): string {
+function tail(text: string, length: number): string {
   // Truncated first, so that the cost depends only on what is shown.
-  const lines = withoutProgress(text.slice(-4 * shownOutput)).split("\n");
+  const lines = withoutProgress(text.slice(-4 * length)).split("\n");
   const own = lines.filter((line) => !isForeignFrame(line.trimStart()) && !saysLittle.test(line)).join("\n");
   const plain = own.trim();
-  return plain.length > shownOutput ? `…${plain.slice(-shownOutput)}` : plain || "(nothing)";
+  return plain.length > length ? `…${plain.slice(-length)}` : plain || "(nothing)";
 }
 
 interface TestOutput {

@@ -1,7 +1,6 @@
 import { z } from "zod";
 import { ToolError } from "#domain/errors.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { folderOf } from "#sandbox/paths.ts";
 import { parseJsonObject } from "#text/json-values.ts";
 
 export type TestReport =
@@ -106,44 +105,41 @@ export function withProjectPython(command: readonly string[]): string[] {
   return program === "python3" ? ["bash", "-c", projectPython, "python3", ...args] : [...command];
 }
 
-/** Files that mark a folder as a package with its own tests. Nx has packages with a `project.json` only. */
-export const packageManifests = ["package.json", "project.json", "pyproject.toml", "go.mod", "Cargo.toml"];
-
-/**
- * Returns the packages below the root that the run has changed: for each changed file, the nearest folder with a
- * manifest. Empty if a change is outside of all of them, since it may affect any.
- */
-export async function changedPackages(workspace: Workspace): Promise<string[]> {
-  const packages = new Set<string>();
-  const folders = (await workspace.changes()).map(({ path }) => folderOf(path));
-  for (const folder of new Set(folders)) packages.add(await packageOf(workspace, folder));
-  return packages.has("") ? [] : [...packages].sort();
-}
-
-async function packageOf(workspace: Workspace, folder: string): Promise<string> {
-  const names = folder === "" ? [] : folder.split("/");
-  for (let depth = names.length; depth > 0; depth -= 1) {
-    const candidate = names.slice(0, depth).join("/");
-    for (const name of packageManifests) if (await workspace.exists(`${candidate}/${name}`)) return candidate;
-  }
-  return "";
-}
-
 const nodeTest = /(^|\s)node\s.*--test(\s|$)/;
-const namesProgram = (text: string, name: string) => new RegExp(`(^|[\\s/])${name}(\\s|$)`).test(text);
+/** A program by its name, or by its file below `bin`, as in `node node_modules/jest/bin/jest.js`. */
+const namesProgram = (text: string, name: string) =>
+  new RegExp(`(?:^|[\\s/])${name}(?:\\s|$)|/bin/_?${name}(?:\\.[cm]?js)?(?:\\s|$)`).test(text);
 const namesRunner = (text: string) =>
   ["vitest", "jest", "mocha", "ava", "tap", "borp"].some((name) => namesProgram(text, name)) || nodeTest.test(text);
 
 /** Scripts that start the tests of packages whose `test` does something else or does not exist, as with Nx and Turborepo. */
 const otherTestScripts = ["test:unit", "test:lib", "test:run", "test:node", "test:js", "unit", "vitest", "jest"];
 
-/** Returns the script that starts the tests: `test`, unless only a script that it runs, or another one, names the runner. */
+/**
+ * Returns the script that starts the tests: `test`, unless only a script that it starts, directly or through others, or
+ * another one, names the runner.
+ */
 function testScript(scripts: Record<string, string>): { name: string; script: string } {
-  const script = scripts.test ?? "";
-  if (namesRunner(script)) return { name: "test", script };
-  const started = [...script.matchAll(/\b(?:npm|pnpm|yarn)(?: run)? ([\w:.-]+)/g)].map(([, name = ""]) => name);
-  const other = [...started, ...otherTestScripts].find((name) => namesRunner(scripts[name] ?? ""));
-  return other === undefined ? { name: "test", script } : { name: other, script: scripts[other] ?? "" };
+  const seen = new Set(["test"]);
+  for (const name of seen) {
+    const script = scripts[name] ?? "";
+    if (namesRunner(script)) return { name, script };
+    for (const started of startedScripts(script, Object.keys(scripts))) seen.add(started);
+  }
+  const other = otherTestScripts.find((name) => namesRunner(scripts[name] ?? ""));
+  const name = other ?? "test";
+  return { name, script: scripts[name] ?? "" };
+}
+
+/** Returns the scripts that a script starts. npm-run-all and pnpm can name several by their start. */
+function startedScripts(script: string, names: readonly string[]): string[] {
+  const one = [...script.matchAll(/\b(?:npm|pnpm|yarn)(?: run)?(?: -\S+)* ["']?(\/\^[\w:-]+\.[*+]|[\w:.-]+)/g)];
+  const several = [...script.matchAll(/\b(?:run-s|run-p|npm-run-all)((?: [\w:.*-]+)+)/g)];
+  const words = [...one, ...several].flatMap(([, found = ""]) => found.trim().split(" "));
+  return words.flatMap((word) => {
+    const [, start] = /^(?:\/\^)?([\w:.-]*?)\.?[*+]+$/.exec(word) ?? [];
+    return start === undefined ? [word] : names.filter((name) => name.startsWith(start));
+  });
 }
 
 /** Runners that print TAP, each with the option that selects it. */
@@ -159,6 +155,10 @@ const isCheck =
 /** The options of jest, vitest, ava, go's golden files and pytest's plugins that ask for new snapshots. */
 export const updatesSnapshots = /^--?(?:u|update[\w-]*|snapshot-update)(?:=.*)?$/;
 
+/** A word that means the same without a shell: plain, or in quotes without anything that a shell replaces. */
+const shellWord = /[\w@./:=,+-]+|'[^']*'|"[^"$`\\]*"/;
+const plainCommand = new RegExp(`^(?:(?:${shellWord.source})(?:\\s+|$))+$`);
+
 /**
  * Returns the words of a script's last command if it has to be started without the script, which is possible where it needs
  * no shell: after checks such as linters alone, or if the script itself asks for new snapshots, so that no test would fail.
@@ -166,9 +166,10 @@ export const updatesSnapshots = /^--?(?:u|update[\w-]*|snapshot-update)(?:=.*)?$
 function wordsAfterChecks(script: string): string[] {
   const commands = script.split("&&").map((command) => command.trim());
   const last = commands.pop() ?? "";
-  const words = /^[\w\s@./:=,+-]+$/.test(last) ? last.split(/\s+/) : [];
+  const words = plainCommand.test(last) ? (last.match(new RegExp(shellWord, "g")) ?? []) : [];
   const hasReason = commands.length > 0 || words.some((word) => updatesSnapshots.test(word));
-  return hasReason && commands.every((command) => isCheck.test(command)) ? words : [];
+  if (!hasReason || !commands.every((command) => isCheck.test(command))) return [];
+  return words.map((word) => word.replace(/^(['"])(.*)\1$/, "$2"));
 }
 
 /** Returns the runners whose settings a folder has. Those of vitest may be in the settings of Vite. */
@@ -217,8 +218,12 @@ function nodeRunner(
   const last = script.split(/&&|\|\||[;|]/).at(-1) ?? "";
   const uses = (name: string) =>
     namesProgram(script, name) || (!hasScript && (dependencies.has(name) || withSettings.has(name)));
-  const npmTest =
-    scriptName === "test" ? ["npm", "test", "--silent", "--"] : ["npm", "run", "--silent", scriptName, "--"];
+  const [before, after] = [scripts[`pre${scriptName}`], scripts[`post${scriptName}`]];
+  const isBuilt = before?.split("&&").every((command) => isCheck.test(command.trim())) === false;
+  // Linters before the tests, and what is made after them.
+  const alone = !isBuilt && (before ?? after) !== undefined ? ["--ignore-scripts"] : [];
+  const start = scriptName === "test" ? ["npm", "test", "--silent"] : ["npm", "run", "--silent", scriptName];
+  const npmTest = [...start, ...alone, "--"];
 
   // The script's own options (files, imports, environment) matter, so the script itself runs and only the reporter is added.
   function through(name: string, { own = [], options }: { own?: string[]; options: string[] }): string[] {

@@ -148,12 +148,21 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
     const ofPackage = await call("run_tests", {});
     const ofRoot = await call("run_tests", { path: "." });
     await sandbox.write("packages/b/new.js", "export const b = 1;\n");
+    await sandbox.write(".changeset/new.md", "A text of the root affects no test.\n");
     const ofBoth = await call("run_tests", {});
 
     expect(ofPackage.value).toMatchObject({ data: { runner: "node --test", passed: 2, failed: 0 } });
     expect(ofPackage.llmContent).toContain('the only changed package; path "." runs those of the root.');
     expect(ofRoot.value).toMatchObject({ data: { runner: "npm test", passed: 3 } });
-    expect(ofBoth.llmContent).toContain("Changed packages: packages/a, packages/b;");
+    expect(ofBoth.llmContent.match(/node --test: \d passed, \d failed/g)).toEqual([
+      "node --test: 2 passed, 0 failed",
+      "node --test: 1 passed, 1 failed",
+    ]);
+    expect(ofBoth.llmContent).toContain("These are the tests of packages/b, of 2 changed packages;");
+    expect(ofBoth.value).toMatchObject({
+      data: { runner: "node --test", passed: 3, failed: 1, exitCode: 1, failures: [{ name: "adds two numbers" }] },
+      summary: "node --test: 2 passed, 0 failed; node --test: 1 passed, 1 failed",
+    });
   });
 
   test("a package without tests of its own is tested by the runner of the root, with paths from the root and without progress", async () => {
@@ -458,6 +467,15 @@ describe("the test runner and the formatter of a project", () => {
     [{ "package.json": '{"scripts":{"test":"nx run-many -t test:lib","test:lib":"vitest"}}' }, "vitest"],
     [{ "package.json": '{"scripts":{"test":"npm run lint && npm run spec","spec":"mocha"}}' }, "mocha"],
     [{ "package.json": '{"scripts":{"test":"npm run lint && npm run unit","unit":"borp"}}' }, "borp"],
+    [
+      { "package.json": '{"scripts":{"test":"pnpm run \\"/^test:.*/\\"","test:lint":"xo","test:spec":"vitest"}}' },
+      "vitest",
+    ],
+    [{ "package.json": '{"scripts":{"test":"run-s lint test:*","lint":"xo","test:unit":"mocha"}}' }, "mocha"],
+    [{ "package.json": '{"scripts":{"test":"npm run cov","cov":"nyc npm run spec","spec":"ava"}}' }, "ava"],
+    [{ "package.json": '{"scripts":{"test":"npm run test"}}' }, "npm test"],
+    [{ "package.json": '{"scripts":{"test":"node --flag node_modules/jest/bin/jest.js"}}' }, "jest"],
+    [{ "package.json": '{"scripts":{"test":"nyc ./node_modules/mocha/bin/_mocha"}}' }, "mocha"],
     [{ "package.json": '{"scripts":{"test":"xo && ava && tsd"}}' }, "ava"],
     [{ "package.json": '{"scripts":{"test":"node --test --test-reporter tap"}}' }, "node --test"],
     [{ "package.json": '{"scripts":{"test":"turbo run test"}}' }, "npm test"],
@@ -492,7 +510,9 @@ describe("the test runner and the formatter of a project", () => {
     ["yarn lint && yarn jest --ci", "npx --no-install jest --ci --json --updateSnapshot=false"],
     ["pnpm lint && vitest run --typecheck", "npx --no-install vitest run --typecheck --run --reporter=json"],
     ["eslint . && prettier -c src && npx mocha -r ts-node", "npx --no-install mocha -r ts-node --reporter json"],
-    ["npm run lint && mocha 'test/*.js'", "npm test --silent -- --reporter json"],
+    ["npx tsc --noEmit && mocha 'test/*.{js,ts}'", "npx --no-install mocha test/*.{js,ts} --reporter json"],
+    ["npm run lint && mocha test/*.js", "npm test --silent -- --reporter json"],
+    ['npm run lint && mocha "$FILES"', "npm test --silent -- --reporter json"],
     ["npm run lint && cross-env A=1 mocha", "npm test --silent -- --reporter json"],
     ["npm run lint && npm run build && mocha", "npm test --silent -- --reporter json"],
     ["vitest run -u", "npx --no-install vitest run --run --reporter=json"],
@@ -568,13 +588,12 @@ describe("the test runner and the formatter of a project", () => {
       message: `The test script of the root, \`turbo run test\`, starts the tests of all 6 packages.`,
       suggestion: `Give the folder of a package in \`path\`: ${names.join(", ")}, libs/f. \`.\` runs all.`,
     });
-    await sandbox.write("libs/a/new.ts", "");
-    await sandbox.write("libs/c/new.ts", "");
+    for (const name of [...names, "libs/f"]) await sandbox.write(`${name}/new.ts`, "");
 
     const changed = call("run_tests", {});
 
     await expect(changed).rejects.toMatchObject({
-      suggestion: "Give the folder of a package in `path`: libs/a, libs/c. `.` runs all.",
+      suggestion: `Give the folder of a package in \`path\`: ${names.join(", ")}, libs/f. \`.\` runs all.`,
     });
     expect((await call("run_tests", { path: "." })).llmContent).toContain("npm test:");
   });
