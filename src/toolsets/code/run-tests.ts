@@ -23,7 +23,7 @@ import { type TestReport, type TestRunner, updatesSnapshots, withProjectPython }
 import { isForeignFrame, summarizeTests, TestSummary } from "./test-summary.ts";
 
 const inputSchema = z.object({
-  path: z.string().optional().describe("Its folder; default: the only changed package, otherwise the root"),
+  path: z.string().optional().describe("Its folder; default: the changed packages, otherwise the root"),
   args: z.array(z.string()).default([]).describe("For the runner, such as a test file"),
   timeout: z.number().positive().optional().describe("Seconds; default 300"),
 });
@@ -225,9 +225,9 @@ function relativePaths(text: string): string {
   return text.replace(/file:\/\/(?:\/workspace\/|(?=[\w.@]))|(?<![\w.~/-])\/workspace\//g, "");
 }
 
-/** Tests that passed, and Node's warning about a program that sets FORCE_COLOR itself. */
+/** Tests that passed, go's downloads, and Node's warning about a program that sets FORCE_COLOR itself. */
 const saysLittle =
-  /^\s*(?:[✔✓√] |ok \d+ |# Subtest: )|^\(node:\d+\) Warning: The 'NO_COLOR' env is ignored|^\(Use `node --trace-warnings /;
+  /^\s*(?:[✔✓√] |ok \d+ |# Subtest: |go: downloading )|^\(node:\d+\) Warning: The 'NO_COLOR' env is ignored|^\(Use `node --trace-warnings /;
 
 function tail(text: string, length: number): string {
   // Truncated first, so that the cost depends only on what is shown.

@@ -245,18 +245,27 @@ function fromTap(text: string): TestSummary | undefined {
   if (passed === undefined || failed === undefined) return undefined;
 
   const failures: FailedTest[] = [];
+  let start = 0;
   for (const [at, line] of lines.entries()) {
     const name = /^\s*not ok \d+ - (.*)$/.exec(line)?.[1];
     if (name === undefined) continue;
+    const before = lines.slice(start, at);
+    start = at;
     const block = lines.slice(at + 1, at + 60);
     const end = block.findIndex((other) => other.trim() === "...");
     const details = (end === -1 ? block : block.slice(0, end)).join("\n");
     // A suite fails because of a test in it, which is listed itself.
     if (/failureType: 'subtestsFailed'/.test(details)) continue;
-    failures.push({ name: name.replace(/ # .*$/, ""), error: firstLines(tapError(details)) });
+    failures.push({ name: name.replace(/ # .*$/, ""), error: firstLines(withCrash(tapError(details), before)) });
   }
   const skipped = Number(count("skipped") ?? 0) + Number(count("todo") ?? 0);
   return summary({ passed: Number(passed), failed: Number(failed), skipped }, failures);
+}
+
+/** Puts the error that ended a whole file before its failure. Node only says "test failed", and prints the error before. */
+function withCrash(error: string, before: readonly string[]): string {
+  const crash = /^\s*'?test failed'?$/m.test(error) && before.findLast((line) => /^(?:# )?[A-Z]?\w*Error\b/.test(line));
+  return crash ? `${crash.replace("# ", "")}\n${error}` : error;
 }
 
 /** The fields of a TAP diagnostic that describe a failure, in the order in which they are shown. Others repeat them. */
@@ -303,7 +312,9 @@ function fromSpec(text: string): TestSummary | undefined {
   const failures = parts.flatMap((part): FailedTest[] => {
     const name = /^(.{1,500}) \([\d.]+ms\)$/m.exec(part.split("\n", 1)[0] ?? "")?.[1];
     const error = part.slice(part.indexOf("\n") + 1).split(/^test at /m)[0] ?? "";
-    return name === undefined ? [] : [{ name, error: firstLines(error) }];
+    if (name === undefined) return [];
+    const before = text.slice(0, text.indexOf(`✖ ${name} (`)).split("\n");
+    return [{ name, error: firstLines(withCrash(error, before)) }];
   });
   const skipped = Number(count("skipped") ?? 0) + Number(count("todo") ?? 0);
   return summary({ passed: Number(passed), failed: Number(failed), skipped }, failures);

@@ -135,7 +135,7 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
     expect(green.value).toMatchObject({ data: { passed: 2, failed: 0, exitCode: 0 } });
   });
 
-  test("in a monorepo the tests of the only changed package run, unless a path is given", async () => {
+  test("in a monorepo the tests of the changed packages run, unless a path is given", async () => {
     const inPackage = (name: string) =>
       Object.entries(project).map(([path, text]) => [`packages/${name}/${path}`, text]);
     const root = {
@@ -523,6 +523,16 @@ describe("the test runner and the formatter of a project", () => {
     ["tap", "npm test --silent -- --reporter=tap"],
   ])("the options of the script %j are kept, and only the report is ours", async (script, command) => {
     const files = { "package.json": JSON.stringify({ scripts: { test: script } }) };
+
+    expect((await findTestRunner(memoryWorkspace(files), ""))?.command.join(" ")).toBe(command);
+  });
+
+  test.each([
+    [{ pretest: "npm run lint" }, "npm test --silent --ignore-scripts -- --reporter json"],
+    [{ posttest: "rollup -c" }, "npm test --silent --ignore-scripts -- --reporter json"],
+    [{ pretest: "npm run lint && npm run build" }, "npm test --silent -- --reporter json"],
+  ])("of the scripts around the tests %j, only builds before them run", async (scripts, command) => {
+    const files = { "package.json": JSON.stringify({ scripts: { ...scripts, test: "nyc mocha" } }) };
 
     expect((await findTestRunner(memoryWorkspace(files), ""))?.command.join(" ")).toBe(command);
   });

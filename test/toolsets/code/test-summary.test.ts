@@ -334,6 +334,38 @@ test("a long report is parsed in a separate process, and a hostile one ends with
   expect(await readReport({ report: "vitest", stdout: nothing, stderr: "" })).toBeUndefined();
 });
 
+test("a file that crashed in node --test is shown with its error, whichever reporter the script asks for", () => {
+  const tap = [
+    "TAP version 13",
+    "# Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'x' imported from /workspace/a.test.js",
+    "#     at packageResolve (node:internal/modules/esm/resolve:751:25)",
+    "# Subtest: a.test.js",
+    "not ok 1 - a.test.js",
+    "  ---",
+    "  error: 'test failed'",
+    "  ...",
+    "# pass 0",
+    "# fail 1",
+  ];
+  const spec = [
+    "Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'x' imported from /workspace/a.test.js",
+    "✖ a.test.js (72.5ms)",
+    "ℹ pass 0",
+    "ℹ fail 1",
+    "✖ failing tests:",
+    "",
+    "test at a.test.js:1:1",
+    "✖ a.test.js (72.5ms)",
+    "  'test failed'",
+  ];
+
+  for (const lines of [tap, spec]) {
+    const failures = summarizeTests("tap", lines.join("\n"), "")?.failures;
+    expect(failures?.[0]?.name).toBe("a.test.js");
+    expect(failures?.[0]?.error).toMatch(/^Error \[ERR_MODULE_NOT_FOUND\]: Cannot find package 'x' imported from .*\n/);
+  }
+});
+
 test("the output of node's spec reporter is understood, where a script asks for it", () => {
   const text = [
     "✔ ok (0.4ms)",
