@@ -5,7 +5,8 @@ import { OutageError, UserError } from "#domain/errors.ts";
 import type { RepositoryRef } from "#domain/github.ts";
 import type { RepositoryTokens } from "./installation-tokens.ts";
 import { httpStatusOf, undefinedIfMissing, withRefusals } from "./refusals.ts";
-import type { RestClient, RestRequest, RestResponse } from "./rest-client.ts";
+import { untilResetMs } from "./request-pacer.ts";
+import { limitUsedUp, type RestClient, type RestRequest, type RestResponse } from "./rest-client.ts";
 
 type AccountEndpoint = Extract<Endpoint, `GET /user${string}` | `GET /orgs/${string}`>;
 type RepositoryEndpoint = Extract<Endpoint, `${string} /repos/{owner}/{repo}${string}`>;
@@ -19,9 +20,12 @@ type Options = Pick<RestRequest, "timeoutMs" | "maxRetries" | "priority" | "prep
 const downloadTimeoutMs = 30_000;
 
 const GraphqlAnswer = z.object({
-  data: z.unknown(),
-  errors: z.array(z.object({ message: z.string() })).optional(),
+  data: z.unknown().optional(),
+  errors: z.array(z.object({ message: z.string(), type: z.string().optional() })).optional(),
 });
+
+/** GraphQL reports with status 200 that its limit is used up, or that GitHub failed. */
+const temporaryProblem = /\brate limit\b|^Something went wrong while executing your query/i;
 
 /** The time for which a name counts as that of the repository it was confirmed to belong to. */
 const nameLifetimeMs = 60_000;
@@ -118,14 +122,22 @@ export class RepositoryApi {
         token: await this.#tokens.get(repository, "api"),
         repository: `${repository.owner}/${repository.repo}`.toLowerCase(),
       });
-    const { data } = await withRefusals(repository, () =>
+    const { data, headers } = await withRefusals(repository, () =>
       send().catch((error: unknown) => {
         if (httpStatusOf(error) !== 401) throw error;
         this.#tokens.discard(repository, "api");
         return send();
       }),
     );
-    return GraphqlAnswer.parse(data);
+    const answer = GraphqlAnswer.parse(data);
+    const problem = answer.errors?.find(
+      ({ message, type }) => type === "RATE_LIMITED" || temporaryProblem.test(message),
+    );
+    if (!problem) return answer;
+    const isUsedUp = String(headers["x-ratelimit-remaining"]) === "0";
+    throw isUsedUp
+      ? limitUsedUp(untilResetMs(headers) ?? 0)
+      : new OutageError(`GitHub did not answer a query: ${problem.message}`);
   }
 
   /**

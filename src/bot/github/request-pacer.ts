@@ -4,6 +4,9 @@ import type { RequestPriority } from "#domain/github.ts";
 /** Requests beyond a limit wait this long at most; where it takes longer, they fail and are retried later. */
 export const maxWaitMs = 120_000;
 
+/** The longest window of GitHub's limits. */
+export const maxWindowMs = 61 * 60_000;
+
 /**
  * The part of each limit that requests of a priority and less urgent ones may use up together, even when more urgent ones
  * have used theirs. The rest is kept for more urgent ones. An `optional` request is sent at once or not at all.
@@ -124,14 +127,15 @@ export class RequestPacer {
     };
   }
 
-  /** Notes the primary rate limit that a response reports. */
-  observe(headers: Record<string, string | number | undefined>): void {
-    const [limit, remaining, reset] = ["limit", "remaining", "reset"].map((name) =>
+  /** Notes the primary rate limit of REST that a response reports. That of GraphQL is another one. */
+  observe(headers: Headers): void {
+    if ((headers["x-ratelimit-resource"] ?? "core") !== "core") return;
+    const [limit, remaining] = ["limit", "remaining"].map((name) =>
       Number(headers[`x-ratelimit-${name}`] ?? Number.NaN),
-    ) as [number, number, number];
-    if (!Number.isFinite(limit + remaining + reset)) return;
-    const sentAt = Date.parse(String(headers.date)) || Date.now();
-    const resetAt = monotonicNow() + reset * 1_000 - sentAt;
+    ) as [number, number];
+    const untilReset = untilResetMs(headers);
+    if (!Number.isFinite(limit + remaining) || untilReset === undefined) return;
+    const resetAt = monotonicNow() + Math.min(untilReset, maxWindowMs);
     // The response does not count the requests that are still in flight.
     this.#primary = { limit, remaining: remaining - Math.max(0, this.#inFlight - 1), resetAt };
   }
@@ -271,6 +275,15 @@ class SlidingWindow {
       this.#first = 0;
     }
   }
+}
+
+type Headers = Record<string, string | number | undefined>;
+
+/** The time until the limit that a response reports is free again, by GitHub's clock; undefined if it does not say that. */
+export function untilResetMs(headers: Headers): number | undefined {
+  const resetMs = Number(headers["x-ratelimit-reset"] ?? Number.NaN) * 1_000;
+  const sentAt = Date.parse(String(headers.date)) || Date.now();
+  return Number.isFinite(resetMs) ? resetMs - sentAt : undefined;
 }
 
 const sum = (numbers: readonly number[]) => numbers.reduce((total, one) => total + one, 0);

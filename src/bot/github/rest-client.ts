@@ -7,7 +7,7 @@ import { OutageError } from "#domain/errors.ts";
 import type { RequestPriority } from "#domain/github.ts";
 import { confirmLease } from "#domain/work-context.ts";
 import { httpStatusOf } from "./refusals.ts";
-import { maxWaitMs, RequestPacer } from "./request-pacer.ts";
+import { maxWaitMs, maxWindowMs, RequestPacer, untilResetMs } from "./request-pacer.ts";
 
 /** A request that GitHub asks to pause more often fails, and is sent again by its effect. */
 const maxPauses = 5;
@@ -101,7 +101,7 @@ export class RestClient {
           this.#warn(`GitHub asks for a pause of ${pauseMs} ms before ${route}`);
           pacer?.pause(pauseMs);
           pauses++;
-          if (pauseMs > maxWaitMs || pauses > maxPauses) throw asOutage(error, pauseMs);
+          if (pauseMs > maxWaitMs || pauses > maxPauses) throw limitUsedUp(pauseMs, error);
           if (!pacer) await wait(pauseMs);
         } else if ((httpStatusOf(error) ?? 0) >= 500 && retries < maxRetries) {
           await wait(retryPausesMs[retries++]);
@@ -199,8 +199,12 @@ function clockOffsetIn(error: unknown): number | undefined {
   return Number.isNaN(now) ? undefined : Math.round((now - Date.now()) / 1_000);
 }
 
-/** The refusal as an outage, which says when to try again. */
-function asOutage(cause: unknown, pauseMs: number): OutageError {
+/** A request that failed although it was sent again after each pause waits at least this long. */
+const minRetryMs = 60_000;
+
+/** Returns an outage that says when to try again. */
+export function limitUsedUp(askedMs: number, cause?: unknown): OutageError {
+  const pauseMs = Math.max(boundedPause(askedMs), minRetryMs);
   const time = new Date(Date.now() + pauseMs).toISOString().slice(11, 16);
   const message = `GitHub's rate limit for this installation is used up until ${time} UTC.`;
   return new OutageError(message, { cause, retryAt: Date.now() + pauseMs });
@@ -212,11 +216,16 @@ function pauseOf(error: unknown): number | undefined {
   const { status, message, response } = error;
   if (status !== 429 && status !== 403) return undefined;
 
-  const seconds = Number(response?.headers["retry-after"]);
-  if (Number.isFinite(seconds)) return seconds * 1_000;
+  const seconds = Number(response?.headers["retry-after"] ?? Number.NaN);
+  if (Number.isFinite(seconds)) return boundedPause(seconds * 1_000);
   if (String(response?.headers["x-ratelimit-remaining"]) === "0") {
-    const resetMs = Number(response?.headers["x-ratelimit-reset"]) * 1_000 - Date.now();
-    if (Number.isFinite(resetMs)) return Math.max(0, resetMs);
+    const untilReset = untilResetMs(response?.headers ?? {});
+    if (untilReset !== undefined) return boundedPause(untilReset);
   }
   return /\bsecondary rate\b/i.test(message) || status === 429 ? 60_000 : undefined;
+}
+
+/** Returns the pause that GitHub may have meant: its limits last an hour, and a time in the past comes from a rounded clock. */
+function boundedPause(ms: number): number {
+  return Math.min(Math.max(ms, 0), maxWindowMs);
 }

@@ -350,6 +350,26 @@ describe("reading", () => {
     expect(await github.listMinimizedComments({ number, isPullRequest: true })).toEqual([spam.id]);
   });
 
+  test.each([
+    ["its limit is used up", { message: "API rate limit exceeded", type: "RATE_LIMITED" }, 3_000_000],
+    ["GitHub failed", { message: "Something went wrong while executing your query." }, undefined],
+  ])("GraphQL's answer that %s is an outage, and leaves REST its own limit", async (_, problem, waitMs) => {
+    const now = Math.floor(Date.now() / 1_000);
+    const used = { "x-ratelimit-remaining": "0", "x-ratelimit-reset": String(now + 3_600) };
+    const headers = { "x-ratelimit-resource": "graphql", "x-ratelimit-limit": "5000", ...(waitMs && used) };
+    hub.onRequest(({ path }) =>
+      path.endsWith("/graphql") ? { status: 200, body: { errors: [problem] }, headers } : undefined,
+    );
+
+    const error = await github.listReviewThreads(1).catch((reason: unknown) => reason);
+
+    expect(error).toBeInstanceOf(OutageError);
+    const { retryAt } = error as OutageError;
+    if (waitMs === undefined) expect(retryAt).toBeUndefined();
+    else expect(Number(retryAt) - Date.now()).toBeGreaterThan(waitMs);
+    expect(await github.listComments(1)).toEqual([]);
+  });
+
   test("the one pull request of a branch, never a fork's of the same name", async () => {
     await hub.fork("mallory", "octo/sums");
     await hub.push({ ...change("golem/1-a"), author: "mallory" }, "mallory/sums");
@@ -420,6 +440,26 @@ describe("writing", () => {
     await github.listComments(1);
 
     expect((times[1] ?? 0) - (times[0] ?? 0)).toBeLessThan(3_000);
+  });
+
+  test.each([
+    ["never ends", { "retry-after": "0" }, 6, 60_000],
+    [
+      "of a limit that was free by GitHub's clock already",
+      { "x-ratelimit-remaining": "0", "x-ratelimit-reset": "1" },
+      6,
+      60_000,
+    ],
+    ["until the next century", { "x-ratelimit-remaining": "0", "x-ratelimit-reset": "4102444800" }, 1, 61 * 60_000],
+  ])("a pause that %s is not believed: the request is sent again later", async (_, headers, sent, waitMs) => {
+    const times = answer(createsComment, { status: 403, body: { message: "API rate limit exceeded" }, headers });
+
+    const error = await github.createComment(1, "hello").catch((reason: unknown) => reason);
+
+    expect(times).toHaveLength(sent);
+    const untilRetry = Number((error as OutageError).retryAt) - Date.now();
+    expect(untilRetry).toBeLessThanOrEqual(waitMs);
+    expect(untilRetry).toBeGreaterThan(waitMs / 2);
   });
 
   test("a pause of many minutes is not waited for", async () => {
