@@ -171,15 +171,15 @@ export function reportOutcome(services: ReportServices): EffectHandler<EffectOf<
 
 async function reportToPeople(
   { store, frontEnd }: ReportServices,
-  { id, origin, worker }: RunSpec,
+  { id, origin, worker, createdAt }: RunSpec,
   attempts: number,
 ): Promise<EffectResult> {
   const view = await readView(store, id);
   if (!view || isQuiet(view)) return {};
-  // All failures of a day share the comment of the first one.
+  // All failures of runs that were started on a day share the comment of the first one.
   const hasFailed = view.outcome?.kind === "failed" || view.outcome?.kind === "limited";
   const where = `${origin.repositoryId ?? `${origin.owner}/${origin.repo}`}#${origin.thread}`;
-  const day = new Date().toISOString().slice(0, 10);
+  const day = new Date(createdAt).toISOString().slice(0, 10);
   const name = isScheduled(origin) && hasFailed ? `outcome/${where}/${worker.name}/${day}` : `outcome/${id}`;
   return post(store, { name, attempts }, (options) => frontEnd.showOutcome(view, options));
 }

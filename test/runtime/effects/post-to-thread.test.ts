@@ -205,7 +205,7 @@ describe("the changes of a run", () => {
 
 describe("the outcome of a run", () => {
   const report = { kind: "outcome.report" as const };
-  const ofDay = (name: string) => expect.stringMatching(new RegExp(`^outcome/${name}/fixer/\\d{4}-\\d\\d-\\d\\d$`));
+  const ofDay = (name: string) => `outcome/${name}/fixer/1970-01-01`;
 
   test.each<[string, WorkerContext["outcome"], EffectWorldOptions, unknown]>([
     ["a person started", { kind: "failed", reason: "It broke." }, {}, "outcome/r1"],
