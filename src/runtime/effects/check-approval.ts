@@ -57,7 +57,7 @@ export async function checkApproval(
 ): Promise<Grant> {
   const execution = { approvalId, callId: call.callId, runId: run.spec.id, effectKey, now: now() };
   const approval = await store.findApproval(approvalId);
-  if (!approval || !applyExecution(approval, execution)) throw notRun(whyNotValid(approval));
+  if (!approval || !applyExecution(approval, execution)) throw new NotRunError(whyNotValid(approval));
   await checkApprovers(approval, run, { store, now, signal });
   const grant = await confirmApproval(approval, {
     spec: run.spec,
@@ -69,7 +69,7 @@ export async function checkApproval(
 
   // It may have been revoked while it was checked.
   if (await store.beginExecution({ ...execution, now: now() })) return grant;
-  throw notRun(whyNotValid(await store.findApproval(approvalId)));
+  throw new NotRunError(whyNotValid(await store.findApproval(approvalId)));
 }
 
 function whyNotValid(approval: Approval | undefined): string {
@@ -93,7 +93,7 @@ async function checkApprovers(
     const permission = await askPermission(run, person, { now, signal });
     permissions.set(keyOf(person), permission);
     if (canWrite(permission)) continue;
-    throw notRun(`@${person.login} approved it, but GitHub does not confirm write access any more`);
+    throw new NotRunError(`@${person.login} approved it, but GitHub does not confirm write access any more`);
   }
   const root = await requireRun(store, run.spec.rootId);
   const counted = await answered(
@@ -111,7 +111,9 @@ async function checkApprovers(
   const missing = counted.find(({ by, required }) => by.length < required);
   if (!missing) return;
   const { problem, who, required, by } = missing;
-  throw notRun(problem?.replace(/\.$/, "") ?? `it has ${by.length} of ${pluralize(required, "approval")} by ${who}`);
+  throw new NotRunError(
+    problem?.replace(/\.$/, "") ?? `it has ${by.length} of ${pluralize(required, "approval")} by ${who}`,
+  );
 }
 
 /** Asks GitHub for a person's permission. Throws `PostponedError` if GitHub does not respond, which is not a refusal. */
@@ -167,7 +169,8 @@ async function confirmApproval(
   const changed = approval.changedArgs !== undefined;
   const args = changed ? approval.changedArgs : approval.args;
   const review = await toolbox.review({ ...call, args }, context, []);
-  if (review.kind === "refuse") throw notRun(`it is refused: ${review.result.error?.message ?? "policy forbids it"}`);
+  if (review.kind === "refuse")
+    throw new NotRunError(`it is refused: ${review.result.error?.message ?? "policy forbids it"}`);
 
   const preview = review.kind === "ask" ? review.preview : approval.preview;
   const { id: runId, workerPath } = spec;
@@ -182,7 +185,8 @@ async function confirmApproval(
     argsChanged: changed,
   });
   const isSame = digest === approval.digest || coversCall(approval, { tool: call.tool, args, preview });
-  if (!isSame) throw notRun("its effect has changed since it was approved; call it again to request a new approval");
+  if (!isSame)
+    throw new NotRunError("its effect has changed since it was approved; call it again to request a new approval");
 
   const notes = [
     ...(changed ? [`A person changed the arguments before approving; this ran: ${JSON.stringify(args)}`] : []),
@@ -191,10 +195,12 @@ async function confirmApproval(
   return { args, notes, approved: preview, approval };
 }
 
-/** Returns the error that the model reads if an approved call does not run. */
-export function notRun(reason: string): NotRunError {
-  return new NotRunError(`This was not run: ${reason}.`, { code: "DENIED" });
-}
+/** The error of a call whose approval no longer applies. `reason` is a clause. */
+export class NotRunError extends ToolError {
+  readonly reason: string;
 
-/** A call whose approval no longer applies. */
-export class NotRunError extends ToolError {}
+  constructor(reason: string) {
+    super(`This was not run: ${reason}.`, { code: "DENIED" });
+    this.reason = reason;
+  }
+}

@@ -224,10 +224,12 @@ export function executeTool(services: Pick<EffectServices, "store" | "now">): Ef
     },
     async onFailure({ key, runId, request: { callId, approvalId } }, run, error) {
       const { call } = openCallOf(await run.log(), callId);
-      const result = resultOfError(error);
-      const refused = error instanceof NotRunError;
       const approval = approvalId === undefined ? undefined : await services.store.findApproval(approvalId);
-      const isKnown = refused || approval?.begun?.includes(key);
+      const hasBegun = approval?.begun?.includes(key) === true;
+      // An attempt that a crash interrupted began under the approval, which applies no longer.
+      const refused = error instanceof NotRunError && !hasBegun;
+      const result = resultOfError(error instanceof NotRunError && hasBegun ? interruptedCall(error) : error);
+      const isKnown = refused || hasBegun;
       return { ...finished(runId, call, result), ...(isKnown && executionOf(approvalId, result, { refused })) };
     },
   };
@@ -290,11 +292,13 @@ function finished(runId: string, { callId, tool }: ModelCall, result: ToolResult
   return { events: [{ runId, event: { type: "tool.finished", callId, tool, result } }] };
 }
 
-/** The error of a call that was running when the process died, and that must not run twice. */
-export function interruptedCall(): ToolError {
-  return new ToolError("The process stopped during this call, so it may or may not have taken effect.", {
+/** The error of a call that was running when the process died, and that must or may not run again. */
+export function interruptedCall(cause?: NotRunError): ToolError {
+  const reason = cause ? ` It was not repeated: ${cause.reason}.` : "";
+  return new ToolError(`The process stopped during this call, so it may or may not have taken effect.${reason}`, {
     code: "INTERRUPTED",
     type: "system_error",
     suggestion: "Check its effect before you try again.",
+    cause,
   });
 }

@@ -2,7 +2,7 @@ import { describe, expect, test, vi } from "vitest";
 import { approvalDigest } from "#domain/approval.ts";
 import { BlockedError, OutageError, ToolError } from "#domain/errors.ts";
 import { LeaseLostError, withLease } from "#domain/work-context.ts";
-import { notRun } from "#runtime/effects/check-approval.ts";
+import { NotRunError } from "#runtime/effects/check-approval.ts";
 import { PostponedError } from "#runtime/effects/effect-handler.ts";
 import { executeTool } from "#runtime/effects/tool-calls.ts";
 import { type EffectWorldOptions, effectWorld } from "../../support/effect-world.ts";
@@ -370,8 +370,19 @@ test("a call runs with the arguments that the approver put in place of the model
 });
 
 test.each<[string, boolean, Error, object]>([
-  ["was refused", false, notRun("it is Friday"), { outcome: "refused", reason: "This was not run: it is Friday." }],
+  [
+    "was refused",
+    false,
+    new NotRunError("it is Friday"),
+    { outcome: "refused", reason: "This was not run: it is Friday." },
+  ],
   ["failed after it began", true, new Error("Boom."), { outcome: "executed", reason: "Boom." }],
+  [
+    "was interrupted by a crash, and may not run again",
+    true,
+    new NotRunError("it is Friday"),
+    { outcome: "executed", reason: expect.stringMatching(/may or may not have .* not repeated: it is Friday\.$/) },
+  ],
 ])("a call that %s is in the ledger", async (_, hasBegun, error, execution) => {
   const { store, services, effect, run, approvalId } = await approved();
   if (hasBegun) await store.beginExecution({ approvalId, callId: "call-1", runId: "r1", effectKey: "k1", now: 0 });
