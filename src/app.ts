@@ -113,7 +113,7 @@ export async function createApp(environment: NodeJS.ProcessEnv, logTo?: Destinat
     onError,
     onBug: (error) =>
       log.fatal(
-        `The process is exiting because of a bug. Its runs continue after a restart.\n${textOf(error, redact)}`,
+        `The process is exiting because of a bug. Its runs continue after a restart.\n${describeError(error, redact)}`,
       ),
     stop: async () => {
       stopping = true;
@@ -166,14 +166,14 @@ function isFromSystem(error: Error): boolean {
 }
 
 /** Returns the sentence of a UserError, which needs no stack, and the stack of other errors. */
-function textOf(error: unknown, redact: (text: string) => string): string {
+function describeError(error: unknown, redact: (text: string) => string): string {
   if (error instanceof UserError) return redact(error.message);
   return redact(error instanceof Error ? `${error.stack}` : String(error));
 }
 
 function createOnError(log: Logger, redact: (text: string) => string): OnError {
   return (error, { runId, kind } = {}) =>
-    log.error({ ...(runId && { run: runId }), ...(kind && { effect: kind }) }, textOf(error, redact));
+    log.error({ ...(runId && { run: runId }), ...(kind && { effect: kind }) }, describeError(error, redact));
 }
 
 /** Resolves to the answer of /readyz. Rejects while nothing can be stored. */

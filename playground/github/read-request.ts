@@ -15,8 +15,8 @@ export async function readRequest(request: IncomingMessage, limit: number): Prom
 }
 
 /** Reads the body as JSON; resolves to undefined if it is empty. Throws GitHub's 400 for invalid JSON. */
-export async function readJsonBody(request: IncomingMessage, limit = 1024 * 1024): Promise<unknown> {
-  const bytes = await readRequest(request, limit);
+export async function readJsonBody(request: IncomingMessage): Promise<unknown> {
+  const bytes = await readRequest(request, 1024 * 1024);
   if (bytes.length === 0) return undefined;
   try {
     return JSON.parse(bytes.toString("utf8"));

@@ -37,7 +37,7 @@ export function formatErrorResponse(
 ): ToolResponse {
   const given = Object.entries(args)
     .filter(([, value]) => !isEmpty(value))
-    .map(([name, value]) => `${name}=${shorten(value)}`);
+    .map(([name, value]) => `${name}=${shortenArgument(value)}`);
   return {
     success: false,
     error: `${tool}(${given.join(", ")}): ${message}`,
@@ -84,7 +84,7 @@ function isEmpty(value: unknown): boolean {
   return typeof value === "object" && Object.keys(value).length === 0;
 }
 
-function shorten(value: unknown): string {
+function shortenArgument(value: unknown): string {
   if (Array.isArray(value) && value.length > 3) return `[${value.length} items]`;
   if (typeof value === "string") return `"${value.length > 40 ? `${value.slice(0, 37)}...` : value}"`;
   return JSON.stringify(value) ?? String(value);

@@ -27,7 +27,7 @@ export function readWorker(source: WorkerSource, folder = "."): ReadWorker {
     return { worker: completed(parseWorker(source, "The worker"), folder), directory: undefined };
   const { entry: path, ...program } = openProgram(resolve(source));
   const directory = dirname(path);
-  const worker = completed(parseWorker(textOf(path), basename(path)), directory);
+  const worker = completed(parseWorker(readWorkerFile(path), basename(path)), directory);
   return { worker: applyProgramConfig(worker, program.config), directory, program };
 }
 
@@ -95,7 +95,7 @@ function checked(definition: Exclude<WorkerSource, string>): WorkerDefinition {
   throw new UserError(`This is not a worker: ${problems}`);
 }
 
-function textOf(path: string): string {
+function readWorkerFile(path: string): string {
   try {
     return readFileSync(path, "utf8");
   } catch (error) {

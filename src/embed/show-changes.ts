@@ -42,12 +42,18 @@ export async function showDiff(
     const before = await workspace.readBase(path);
     const after = (await workspace.exists(path)) ? await workspace.readBytes(path) : undefined;
     if (!before && !after) return ui.showStatus("error", `There is no ${path}.`);
-    ui.showDiffContent(requestId, path, before && textOf(before), after ? textOf(after) : "", before === undefined);
+    ui.showDiffContent(
+      requestId,
+      path,
+      before && decodeForDisplay(before),
+      after ? decodeForDisplay(after) : "",
+      before === undefined,
+    );
   } catch (error) {
     ui.showStatus("error", `${path} cannot be shown: ${messageOf(error)}`);
   }
 }
 
-function textOf(content: Uint8Array): string {
+function decodeForDisplay(content: Uint8Array): string {
   return decodeText(content)?.text ?? `(binary, ${content.length} bytes)`;
 }

@@ -100,12 +100,12 @@ async function callToEnd(
       watch,
       telemetry,
     );
-    response = { ...rest, parts: [...response.parts, ...rest.parts], usage: addUsage(response.usage, rest.usage) };
+    response = { ...rest, parts: [...response.parts, ...rest.parts], usage: sumUsage(response.usage, rest.usage) };
   }
   return response;
 }
 
-function addUsage(one: LanguageModelUsage, other: LanguageModelUsage): LanguageModelUsage {
+function sumUsage(one: LanguageModelUsage, other: LanguageModelUsage): LanguageModelUsage {
   const sum = (a: number | undefined, b: number | undefined) => (a === undefined ? b : a + (b ?? 0));
   const details = one.inputTokenDetails;
   return {

@@ -35,7 +35,7 @@ export function readBaseCommit(log: readonly LoggedEvent[]): BaseCommit | undefi
 
 /** Returns the model's last answer with its number, counted from 1. */
 export function lastAnswer(log: readonly LoggedEvent[]): { answer: ModelAnswered; step: number } | undefined {
-  const { answer, steps } = answersOf(log);
+  const { answer, steps } = foldAnswers(log);
   return answer && { answer, step: steps };
 }
 
@@ -46,10 +46,10 @@ export function answerAt(log: readonly LoggedEvent[], step: number): ModelAnswer
 
 /** Returns the number of the model's answers, which is also the step of a call made by a person. */
 export function stepsOf(log: readonly LoggedEvent[]): number {
-  return answersOf(log).steps;
+  return foldAnswers(log).steps;
 }
 
-const answersOf = foldForward(
+const foldAnswers = foldForward(
   (): { answer: ModelAnswered | undefined; steps: number } => ({ answer: undefined, steps: 0 }),
   (state, { event }) => {
     if (event.type !== "model.answered") return;

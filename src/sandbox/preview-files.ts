@@ -78,7 +78,7 @@ async function diffOf(
   if (versions.some(({ content }) => content.length > options.maxFileBytes)) return { notShown: "too large" };
   if (versions.some(({ content }) => isUnreadable(content))) return { notShown: "binary" };
 
-  const [old, now] = [textOf(before), textOf(after)];
+  const [old, now] = [decodeVersion(before), decodeVersion(after)];
   return runInTurns(diffLines(old, now, options.budget), options.loop);
 }
 
@@ -112,7 +112,7 @@ function isMore(unprintable: number, { length }: Uint8Array): boolean {
   return unprintable > Math.max(maxUnprintable.count, length * maxUnprintable.share);
 }
 
-function textOf(version: FileVersion | undefined): string {
+function decodeVersion(version: FileVersion | undefined): string {
   const text = Buffer.from(version?.content ?? []).toString("utf8");
   return text.includes("\uFFFD") ? decodeWithEscapes(version?.content ?? new Uint8Array()) : text;
 }

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { readYaml } from "#text/read-yaml.ts";
 
 /** A GitHub App as `app.yml` describes it. */
-export const AppManifest = z.object({
+const AppManifest = z.object({
   name: z.string(),
   description: z.string(),
   url: z.url(),

@@ -267,7 +267,7 @@ async function checkSignIn({ client_id: ownClient }: AppInfo, { page, github }: 
     if ([404, 422].includes(status)) return ok(name, "GitHub accepts the client and its secret.");
     return warning(name, `Could not check whether people can sign in: GitHub answers ${status}.`);
   } catch (error) {
-    return warning(name, `Could not check whether people can sign in: ${reasonOf(error)}`);
+    return warning(name, `Could not check whether people can sign in: ${describeRequestError(error)}`);
   }
 }
 
@@ -290,15 +290,15 @@ async function ask(client: AppClient, route: string, parameters: Record<string, 
       .object({ status: z.number(), response: z.object({ headers: z.object({ date: z.string().optional() }) }) })
       .safeParse(error);
     if (answer.success) return { status: answer.data.status, date: answer.data.response.headers.date };
-    return { status: undefined, reason: reasonOf(error) };
+    return { status: undefined, reason: describeRequestError(error) };
   }
 }
 
 /** Returns the message of the innermost cause: "connect ECONNREFUSED …" rather than "fetch failed". */
-export function reasonOf(error: unknown): string {
+export function describeRequestError(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  if (error.cause instanceof Error) return reasonOf(error.cause);
+  if (error.cause instanceof Error) return describeRequestError(error.cause);
   // Several addresses of a host were tried.
-  if (error instanceof AggregateError && error.errors.length > 0) return reasonOf(error.errors[0]);
+  if (error instanceof AggregateError && error.errors.length > 0) return describeRequestError(error.errors[0]);
   return error.message;
 }

@@ -8,7 +8,7 @@ import { findPricedName, isPriced } from "#models/prices.ts";
 import { openWorkerCatalog, type WorkerCatalog } from "#runtime/start/worker-catalog.ts";
 import { openStore } from "#runtime/store/open-store.ts";
 import { DatabaseInUseError } from "#runtime/store/sqlite/open-database.ts";
-import { checkApp, reasonOf } from "./check-app.ts";
+import { checkApp, describeRequestError } from "./check-app.ts";
 import { type DoctorCheck, failure, ok, warning } from "./doctor-check.ts";
 
 export interface DoctorOptions {
@@ -48,7 +48,7 @@ async function* guarded(name: string, checks: AsyncIterable<DoctorCheck>): Async
   try {
     yield* checks;
   } catch (error) {
-    yield failure(name, reasonOf(error));
+    yield failure(name, describeRequestError(error));
   }
 }
 
@@ -76,7 +76,7 @@ async function checkPublicAddress({ page }: Config): Promise<DoctorCheck> {
   } catch (error) {
     return failure(
       name,
-      `${page.url} cannot be reached: ${reasonOf(error)}`,
+      `${page.url} cannot be reached: ${describeRequestError(error)}`,
       "Start the server, and check DNS, TLS and the reverse proxy.",
     );
   }

@@ -73,7 +73,7 @@ function describeTotals(event: Extract<RuntimeEvent, { type: "execution_end" | "
 function detail(event: RuntimeEvent): string[] {
   switch (event.type) {
     case "message_send":
-      return event.messages.map(({ role, content }) => `${role}: ${cut(textOf(content), 500)}`);
+      return event.messages.map(({ role, content }) => `${role}: ${cut(contentToText(content), 500)}`);
     case "response_receive":
       return event.text === undefined ? [] : printableLines(event.text);
     case "tool_call_end":
@@ -89,7 +89,7 @@ function detail(event: RuntimeEvent): string[] {
   }
 }
 
-function textOf(content: unknown): string {
+function contentToText(content: unknown): string {
   return typeof content === "string" ? content : (JSON.stringify(content) ?? "");
 }
 

@@ -32,7 +32,7 @@ function valueToText(value: ResultValue, screen: Screen): string[] {
   if (layout.view === "tasks") return lines;
   // Workers read whole files, but people only need to see which file was read.
   const height = value.kind === "file_content" ? { maxHeight: filePreviewHeight } : {};
-  return shorten(lines, { ...height, ...value.display }, screen.style);
+  return shortenLines(lines, { ...height, ...value.display }, screen.style);
 }
 
 function renderView(layout: ResultLayout, { style, columns }: Screen): string[] {
@@ -134,7 +134,11 @@ export function oneLine(text: string): string {
   return visible(text).replaceAll(/\s+/g, " ").trim();
 }
 
-function shorten(lines: string[], { collapsed, maxHeight = defaultHeight }: DisplayHints = {}, style: Style): string[] {
+function shortenLines(
+  lines: string[],
+  { collapsed, maxHeight = defaultHeight }: DisplayHints = {},
+  style: Style,
+): string[] {
   const height = collapsed ? 1 : Math.max(1, Math.floor(maxHeight));
   const rest = lines.length - height;
   // A note about one hidden line would take as much room as the line itself.

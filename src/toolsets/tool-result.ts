@@ -117,7 +117,7 @@ function truncateValue(value: ResultValue): ResultValue {
   // Texts that are too long are not converted to JSON, which would take a tenth of a second for 20 MB.
   if (lengthOfTexts(value) <= maxValueCharacters && sizeOf(value) <= maxValueCharacters) return value;
   for (const limits of valueLimits) {
-    const shorter = shorten(value, limits) as ResultValue;
+    const shorter = shortenValue(value, limits) as ResultValue;
     if (sizeOf(shorter) <= maxValueCharacters) return shorter;
   }
   const content = `The result is too large to be stored: ${sizeOf(value).toLocaleString("en-US")} characters.`;
@@ -134,11 +134,11 @@ function lengthOfTexts(value: unknown): number {
   return Object.values(value).reduce((sum: number, member) => sum + lengthOfTexts(member), 0);
 }
 
-function shorten(value: unknown, limits: (typeof valueLimits)[number]): unknown {
+function shortenValue(value: unknown, limits: (typeof valueLimits)[number]): unknown {
   if (typeof value === "string") return truncateText(value, limits.characters);
   if (typeof value !== "object" || value === null) return value;
-  if (Array.isArray(value)) return value.slice(0, limits.items).map((item) => shorten(item, limits));
-  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, shorten(member, limits)]));
+  if (Array.isArray(value)) return value.slice(0, limits.items).map((item) => shortenValue(item, limits));
+  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, shortenValue(member, limits)]));
 }
 
 /** A text has at most this many tokens per character, so a short one needs no estimate. */
@@ -278,7 +278,7 @@ export function resultOfError(error: unknown): ToolResult {
   const { code, suggestion } = CopiedToolError.safeParse(error).data ?? {};
   if (code) return failedResult(message, { code, ...(suggestion && { suggestion }) });
   if (error instanceof UserError) return failedResult(message, { code: "EXECUTION_ERROR", type: "user_error" });
-  return failedResult(message, { code: codeOf(error) });
+  return failedResult(message, { code: errorCodeOf(error) });
 }
 
 const errorCodes = new Map<unknown, ToolErrorCode>([
@@ -292,7 +292,7 @@ const errorCodes = new Map<unknown, ToolErrorCode>([
   ["ETIMEDOUT", "TIMEOUT"],
 ]);
 
-function codeOf(error: unknown): ToolErrorCode {
+function errorCodeOf(error: unknown): ToolErrorCode {
   if (typeof error !== "object" || error === null) return "EXECUTION_ERROR";
   if ("name" in error && error.name === "TimeoutError") return "TIMEOUT";
   return ("code" in error && errorCodes.get(error.code)) || "EXECUTION_ERROR";

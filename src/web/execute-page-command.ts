@@ -67,7 +67,7 @@ export async function executePageCommand(
       return decideApproval(command, runs);
     case "revoke": {
       const { id } = requestedApproval(command);
-      const note = reasonOf(fields);
+      const note = readReason(fields);
       await runs.revokeApproval(spec.origin, { ...request, target: id, ...(note ? { note } : {}) });
       return `Revoked ${id}.`;
     }
@@ -148,7 +148,7 @@ function requestedApproval({ fields, approvals }: Pick<PageCommand, "fields" | "
   return approval;
 }
 
-function reasonOf(fields: URLSearchParams): string {
+function readReason(fields: URLSearchParams): string {
   return (fields.get("reason") ?? "").slice(0, maxReasonLength).trim();
 }
 
@@ -160,7 +160,7 @@ async function decideApproval(command: PageCommand, runs: Runs): Promise<string>
   if (approval.status === "pending" && approval.digest !== fields.get("digest")) {
     throw new UserError(`Request ${id} has changed since this page was loaded. Review it again, then decide.`);
   }
-  const reason = reasonOf(fields);
+  const reason = readReason(fields);
   const changed = fields.get("arguments");
   const [decided] = await runs.decideApprovals(spec.origin, {
     by,

@@ -23,7 +23,7 @@ type CostServices = FindRunServices & { viewLimit: RateLimit };
 
 /** Shows the model costs in the repositories that the signed-in person can read. */
 export async function showCosts(services: CostServices, c: Context): Promise<Response> {
-  const { session, days, costs, isPartial } = await findCosts(services, c, costsPath);
+  const { session, days, costs, isPartial } = await findCosts(services, c);
   const total = costs.reduce((sum, { cost }) => sum + cost, 0);
   const query = new URLSearchParams({ ...days }).toString();
   const body = html`<header><h1>Costs</h1><p><a href="${listPath}">Runs</a></p></header><main id="main" class="list">
@@ -42,7 +42,7 @@ ${costs.length > 0 ? renderCosts(costs) : html`<p>No model was called in these d
 
 /** Sends the same costs as CSV. */
 export async function downloadCosts(services: CostServices, c: Context): Promise<Response> {
-  const { days, costs } = await findCosts(services, c, costsPath);
+  const { days, costs } = await findCosts(services, c);
   return c.body(costsToCsv(costs), 200, {
     "content-type": "text/csv; charset=utf-8",
     "content-disposition": `attachment; filename="golem-forge-costs-${days.from}-${days.to}.csv"`,
@@ -57,13 +57,13 @@ interface FoundCosts {
   isPartial: boolean;
 }
 
-async function findCosts(services: CostServices, c: Context, path: string): Promise<FoundCosts> {
+async function findCosts(services: CostServices, c: Context): Promise<FoundCosts> {
   const session = services.sessions?.current(c);
   if (!services.sessions) {
     throw new PageError(403, "Sign-in is not set up here, so costs are not shown. Use golem costs on the server.");
   }
   if (!session) {
-    const link = { href: signInPath(path), text: "Sign in with GitHub" };
+    const link = { href: signInPath(costsPath), text: "Sign in with GitHub" };
     throw new PageError(401, "Sign in to see the costs of the repositories that you can read.", link);
   }
   if (!services.viewLimit.allows(`costs of ${session.login}`)) {

@@ -127,8 +127,8 @@ export const issueOperations: RestOperation[] = [
 ];
 
 /** The issue or pull request in the path. */
-function findThread(request: RepositoryRequest, name = "issue_number"): Thread {
-  const number = numberIn(request, name);
+function findThread(request: RepositoryRequest): Thread {
+  const number = numberIn(request, "issue_number");
   const { world, repository, method } = request;
   const removed = repository.removedThreads.get(number);
   if (removed === "deleted") throw new ApiError(410, "This issue was deleted");

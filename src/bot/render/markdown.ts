@@ -18,7 +18,7 @@ export function code(text: string, limit = 200): string {
   if (line === "") return "``` ```";
   if (!line.includes("`") && !line.includes("|")) return `\`${line}\``;
 
-  const ticks = "`".repeat(longestRunOf(line, "`") + 1);
+  const ticks = "`".repeat(maxBackticks(line) + 1);
   return `${ticks} ${line} ${ticks}`;
 }
 
@@ -27,7 +27,7 @@ export function code(text: string, limit = 200): string {
  */
 export function codeBlock(text: string, language = "", limit = 30_000): string {
   const content = truncateText(showHidden(truncateText(text, 4 * limit)), limit).replace(/\n$/, "");
-  const fence = "`".repeat(Math.max(3, longestRunOf(content, "`") + 1));
+  const fence = "`".repeat(Math.max(3, maxBackticks(content) + 1));
   return `${fence}${language}\n${content}\n${fence}`;
 }
 
@@ -57,12 +57,9 @@ function oneLine(text: string, limit: number): string {
   return truncateLine(line, limit);
 }
 
-/** Returns the length of the longest run of a character. */
-export function longestRunOf(text: string, character: string): number {
-  return (text.match(new RegExp(`${character}+`, "g")) ?? []).reduce(
-    (longest, run) => Math.max(longest, run.length),
-    0,
-  );
+/** Returns the length of the longest run of backticks. */
+export function maxBackticks(text: string): number {
+  return text.match(/`+/g)?.reduce((longest, run) => Math.max(longest, run.length), 0) ?? 0;
 }
 
 /** Returns the last item of a truncated list: the number of omitted items. Empty if none were omitted. */

@@ -2,7 +2,7 @@ import { textOf } from "#domain/preview.ts";
 import { pluralize } from "#text/pluralize.ts";
 import { escapeInvisible } from "#text/visible-text.ts";
 import { type RequestContent, requestBlocks } from "#ui/request-blocks.ts";
-import { code, details, inline, longestRunOf, paragraphs } from "./markdown.ts";
+import { code, details, inline, maxBackticks, paragraphs } from "./markdown.ts";
 
 interface RequestLayout {
   /** The part in the request itself: everything or, if that is too long, the beginning. */
@@ -140,7 +140,7 @@ function renderSection({ heading, name, language, text, folded }: Section): stri
  * Creates a fenced block that its text cannot close. The text has already been made visible, so nothing is replaced.
  */
 function fencedBlock(text: string, language: string): string {
-  const fence = "`".repeat(Math.max(3, longestRunOf(text, "`") + 1));
+  const fence = "`".repeat(Math.max(3, maxBackticks(text) + 1));
   return `${fence}${language}\n${text}\n${fence}`;
 }
 
@@ -185,7 +185,7 @@ function pack(pieces: readonly Section[]): string[] {
 
 /** Returns the length of a text in a fence that is longer than any run of backticks in it. */
 function sizeOf(text: string): number {
-  return text.length + 2 * longestRunOf(text, "`");
+  return text.length + 2 * maxBackticks(text);
 }
 
 /** Renders the comments to post before a request that is too long for one comment. Empty for other requests. */

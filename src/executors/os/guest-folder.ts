@@ -408,6 +408,11 @@ export function foldersOf(paths: ReadonlySet<string>): Set<string> {
   return folders;
 }
 
+/** True for a folder, and false for a link to one. */
+export function isFolder(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+}
+
 function parentOf(path: string): string {
   return path.slice(0, Math.max(0, path.lastIndexOf("/")));
 }

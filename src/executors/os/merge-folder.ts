@@ -1,5 +1,5 @@
-import { chownSync, lstatSync, mkdirSync, readdirSync, renameSync } from "node:fs";
-import { removeTree } from "./guest-folder.ts";
+import { chownSync, mkdirSync, readdirSync, renameSync } from "node:fs";
+import { isFolder, removeTree } from "./guest-folder.ts";
 import type { SandboxUser } from "./launch.ts";
 
 export interface FolderMerge {
@@ -51,10 +51,6 @@ async function removeOlderVersions(target: string, names: readonly string[]): Pr
   for (const name of readdirSync(target)) {
     if (moved.has(distributionOf(name) ?? "") && !names.includes(name)) await removeTree(`${target}/${name}`);
   }
-}
-
-function isFolder(path: string): boolean {
-  return lstatSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
 async function makeFolder(path: string, user: SandboxUser): Promise<void> {

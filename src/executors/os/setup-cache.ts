@@ -13,7 +13,7 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { z } from "zod";
-import { foldersOf, removeTree } from "./guest-folder.ts";
+import { foldersOf, isFolder, removeTree } from "./guest-folder.ts";
 
 /** Prepared dependencies: folders in `tree` and `home`, by their paths there. */
 export interface PreparedSetup {
@@ -174,8 +174,4 @@ export function dependencyFolders({ tree, known, isIgnored }: Omit<SetupFiles, "
 function isFolderBelow(parent: string, path: string): boolean {
   const names = path.split("/");
   return names.every((_, at) => isFolder(join(parent, ...names.slice(0, at + 1))));
-}
-
-function isFolder(path: string): boolean {
-  return lstatSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }

@@ -238,12 +238,12 @@ function askAgain(problem: string): string {
 
 function contentOf(message: EventOf<"message.received">): UserContent {
   const { attachments = [] } = message;
-  const text = textOf(message);
+  const text = describeMessage(message);
   if (attachments.length === 0) return text;
   return [...(text.trim() === "" ? [] : [{ type: "text" as const, text }]), ...attachments.map(attachmentPart)];
 }
 
-function textOf({ kind, text, by }: EventOf<"message.received">): string {
+function describeMessage({ kind, text, by }: EventOf<"message.received">): string {
   switch (kind) {
     case "request":
       return text === "" ? `@${by} asks you to work on this.` : `@${by} asks you: ${text}`;
@@ -336,7 +336,7 @@ function leaveOutResults(fitted: Fitted, { kept, maxTokens }: { kept: number; ma
   while (fitted.total > maxTokens && fitted.results.length > kept) {
     const oldest = fitted.results.shift();
     if (!oldest) return;
-    const short = shorten(oldest.message);
+    const short = shortenMessage(oldest.message);
     fitted.messages[oldest.index] = short;
     fitted.total -= sizeOf(oldest.message) - sizeOf(short);
   }
@@ -379,7 +379,7 @@ export function sizeOf(message: ModelMessage): number {
   return size;
 }
 
-function shorten(message: ToolMessage | AssistantMessage): ModelMessage {
+function shortenMessage(message: ToolMessage | AssistantMessage): ModelMessage {
   const known = shortened.get(message);
   if (known) return known;
   const short = message.role === "tool" ? withoutResults(message) : withoutSearches(message);

@@ -33,7 +33,7 @@ export async function describeReview(
       const before = earlier.length > 0 ? `Earlier comments of this thread:\n${describeThread(earlier)}\n` : "";
       const part = describeReviewComment(comment, `${before}@${by} says: `);
       const fits = part.length <= room;
-      parts.push(fits ? part : describeReviewComment(shorten(comment), `@${by} says: `));
+      parts.push(fits ? part : describeReviewComment(shortenComment(comment), `@${by} says: `));
       room -= fits ? part.length : 0;
     }
   }
@@ -92,7 +92,7 @@ export async function listOpenFeedback(github: GitHub, number: number, before: D
   return [...requests.map(({ author, body }) => ({ author, kind: "review" as const, text: body })), ...open];
 }
 
-function shorten(comment: ReviewComment): ReviewComment {
+function shortenComment(comment: ReviewComment): ReviewComment {
   const { body, diffHunk } = comment;
   const isLong = body.length > maxShortLength;
   return {

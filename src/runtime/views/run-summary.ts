@@ -113,12 +113,12 @@ export function addToSummary(summary: RunSummary, { event, at }: Pick<LoggedEven
     case "model.answered":
       return {
         ...summary,
-        usage: addUsage(summary.usage, event.usage),
+        usage: addTokens(summary.usage, event.usage),
         ...(!summary.isClosed && { answer: event.text }),
       };
     case "conversation.compacted":
     case "child.finished":
-      return { ...summary, usage: addUsage(summary.usage, event.usage) };
+      return { ...summary, usage: addTokens(summary.usage, event.usage) };
     case "model.failed":
       return { ...summary, failure: { reason: event.reason, at, retryAfterMs: event.retryAfterMs } };
     case "run.stop":
@@ -175,7 +175,7 @@ function describeClosing({ number, merged, by, commit }: Extract<RunEvent, { typ
   return `Pull request #${number} was ${how} by @${by}${at}.${next}`;
 }
 
-function addUsage(usage: RunSummary["usage"], more: TokenUsage): RunSummary["usage"] {
+function addTokens(usage: RunSummary["usage"], more: TokenUsage): RunSummary["usage"] {
   return {
     inputTokens: usage.inputTokens + more.inputTokens,
     outputTokens: usage.outputTokens + more.outputTokens,

@@ -59,7 +59,7 @@ export function applyChanges(root: string, changes: readonly CheckoutChange[]): 
     try {
       return planChange(root, change, deletedPaths);
     } catch (error) {
-      return { path: change.path, reason: `cannot be read: ${reasonOf(error)}` };
+      return { path: change.path, reason: `cannot be read: ${describeFileError(error)}` };
     }
   });
   const refused = planned.filter((plan) => "reason" in plan);
@@ -75,7 +75,7 @@ export function applyChanges(root: string, changes: readonly CheckoutChange[]): 
       applyStep(root, step);
       applied.push({ path: step.path, outcome: step.outcome });
     } catch (error) {
-      failed.push({ path: step.path, reason: `could not be written: ${reasonOf(error)}` });
+      failed.push({ path: step.path, reason: `could not be written: ${describeFileError(error)}` });
     }
   }
   return { applied: applied.sort((a, b) => (a.path < b.path ? -1 : 1)), refused: [], failed };
@@ -194,7 +194,7 @@ function remove(root: string, path: string): void {
 }
 
 /** Returns the message of a file system error. Rethrows anything else, which is a bug. */
-function reasonOf(error: unknown): string {
+function describeFileError(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException;
   if (code === undefined) throw error;
   return message;

@@ -40,7 +40,7 @@ export interface Base {
 }
 
 /** Loads the contents of a base's files, which may arrive after its tree. */
-export class BaseContents {
+class BaseContents {
   /** A commit whose contents the store has, so that only the differences are fetched. */
   readonly previous: string | undefined;
   #isLoaded: boolean;

@@ -148,11 +148,8 @@ export class ObjectStore {
 /** The virtual git directory that isomorphic-git works in. */
 export const gitdir = "/git";
 
-/**
- * Presents an object store to isomorphic-git as a git directory of loose objects. `shallow` lists the commits whose
- * parents are missing.
- */
-export function createGitFs(store: ObjectStore, shallow: readonly string[] = []): PromiseFsClient {
+/** Presents an object store to isomorphic-git as a git directory of loose objects. */
+export function createGitFs(store: ObjectStore): PromiseFsClient {
   const readObject = (path: string): Buffer | undefined => {
     const object = store.read(oidOf(path));
     if (!object) return undefined;
@@ -170,8 +167,7 @@ export function createGitFs(store: ObjectStore, shallow: readonly string[] = [])
   return {
     promises: {
       readFile: async (path: string, options?: unknown) => {
-        const isShallow = path === `${gitdir}/shallow`;
-        const found = isShallow ? Buffer.from(shallow.map((oid) => `${oid}\n`).join("")) : readObject(path);
+        const found = readObject(path);
         if (!found) throw notFoundError(path);
         return isText(options) ? found.toString("utf8") : found;
       },

@@ -54,7 +54,7 @@ export function* mergeFile(
   }
   const merged = joinConflicts([...pieces, { kind: "same", lines: lines.slice(at) }]);
   const clean = merged.every(({ kind }) => kind !== "conflict");
-  return { content: merged.map((piece) => textOf(piece, labels)).join(""), clean };
+  return { content: merged.map((piece) => writePiece(piece, labels)).join(""), clean };
 }
 
 /** Lines that are in both sides, that one side changed, or that both changed differently. */
@@ -192,7 +192,7 @@ function applyChanges(
 }
 
 /** Returns the lines of a piece; those of a conflict between markers. */
-function textOf(piece: Piece, { ours, theirs, level = 0 }: MergeLabels): string {
+function writePiece(piece: Piece, { ours, theirs, level = 0 }: MergeLabels): string {
   if (piece.kind !== "conflict") return piece.lines.join("");
   const marker = (character: string) => character.repeat(7 + 2 * level);
   return [

@@ -219,7 +219,7 @@ function checkRequirements(path: string, text: string): void {
 }
 
 const version = String.raw`[=<>!~]{1,3}\s*[\w.*+!-]+`;
-const plainName = new RegExp(
+const plainRequirement = new RegExp(
   String.raw`^[a-z0-9][\w.-]*\s*(\[[\w\s,.-]*\])?\s*\(?(${version}(\s*,\s*${version})*)?\)?$`,
   "i",
 );
@@ -246,7 +246,7 @@ function isPlain(line: string): boolean {
   const name = (end === -1 ? requirement : requirement.slice(0, end)).trim();
   const marker = end === -1 ? "" : requirement.slice(end + 1);
   return (
-    plainName.test(name) &&
+    plainRequirement.test(name) &&
     !isArchive(name) &&
     plainMarker.test(marker) &&
     !/(^|\s)-/.test(marker) &&

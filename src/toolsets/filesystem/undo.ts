@@ -182,13 +182,13 @@ async function refuseChanged(workspace: Workspace, { path, after }: Reversal): P
 }
 
 async function describe({ path, before, after }: Reversal): Promise<string> {
-  const [from, to] = [textOf(after), textOf(before)];
+  const [from, to] = [decodeStored(after), decodeStored(before)];
   if (from === null || to === null) return `Binary file ${path}\n`;
   return unifiedDiff(await compareTexts({ path, before: from, after: to }));
 }
 
 /** Returns undefined if there is no file, null for a binary one. */
-function textOf(change: StoredChange | undefined): string | undefined | null {
+function decodeStored(change: StoredChange | undefined): string | undefined | null {
   if (!change?.content) return undefined;
   return decodeText(change.content)?.text ?? null;
 }

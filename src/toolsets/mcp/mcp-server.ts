@@ -48,7 +48,7 @@ export class McpServer {
     const connection = await this.#connection();
     const definitions = await connection.definitions().catch(async (error: unknown) => {
       await this.#drop();
-      throw this.#unavailable(connection.describeEnd() ?? reasonOf(error), error);
+      throw this.#unavailable(connection.describeEnd() ?? describeServerError(error), error);
     });
     const current = definitions.find((definition) => definition.name === tool);
     if (!current) throw this.#unavailable(`it no longer has the tool ${tool}`);
@@ -66,13 +66,13 @@ export class McpServer {
       if (deadline.aborted) throw this.#late(tool, timeoutMs);
       // An error response is a valid answer. Any other error means that the connection is lost.
       if (typeof (error as { code?: unknown }).code === "number") {
-        throw new ToolError(`${tool} of the MCP server ${this.#name} failed: ${reasonOf(error)}`, {
+        throw new ToolError(`${tool} of the MCP server ${this.#name} failed: ${describeServerError(error)}`, {
           code: "EXECUTION_ERROR",
           suggestion: "Change the arguments, or continue without this tool.",
         });
       }
       await this.#drop();
-      throw this.#lost(tool, connection.describeEnd() ?? reasonOf(error), error);
+      throw this.#lost(tool, connection.describeEnd() ?? describeServerError(error), error);
     } finally {
       const report = connection.takeReport();
       if (report) output(`The MCP server ${this.#name} ${report}\n`);
@@ -92,7 +92,7 @@ export class McpServer {
       return await connecting;
     } catch (error) {
       if (this.#connecting === connecting) this.#connecting = undefined;
-      throw this.#unavailable(reasonOf(error), error);
+      throw this.#unavailable(describeServerError(error), error);
     }
   }
 
@@ -142,7 +142,7 @@ export function changedTool(server: string, tool: string, current: string): Tool
 }
 
 /** Returns the innermost error message on one line. */
-function reasonOf(error: unknown): string {
+function describeServerError(error: unknown): string {
   let reason = error;
   for (let depth = 0; depth < 5 && reason instanceof Error && reason.cause instanceof Error; depth += 1) {
     if (reason instanceof ProgramEndedError) break;
@@ -198,7 +198,7 @@ const Part = z.looseObject({
 /** Returns the result of an MCP call, marked as untrusted data that contains no instructions. */
 export function mcpResult(answer: CallToolResult, { server, tool }: { server: string; tool: string }): ToolResult {
   const { content, structuredContent, isError, toolResult } = Answer.parse(answer);
-  const parts = content.map(textOf).filter((text) => text !== "");
+  const parts = content.map(partToText).filter((text) => text !== "");
   if (parts.length === 0) parts.push(JSON.stringify(structuredContent ?? toolResult) ?? "");
   const text = showHidden(parts.join("\n").slice(0, maxCharacters));
   const source = `the MCP server ${server}`;
@@ -215,7 +215,7 @@ export function mcpResult(answer: CallToolResult, { server, tool }: { server: st
   };
 }
 
-function textOf(part: unknown): string {
+function partToText(part: unknown): string {
   const parsed = Part.safeParse(part);
   if (!parsed.success) return "";
   const { type, text, data, mimeType, resource, uri, name } = parsed.data;

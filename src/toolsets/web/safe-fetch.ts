@@ -97,7 +97,7 @@ export function createSafeFetch(
         });
       }
       if (error instanceof ToolError) throw error;
-      throw new ToolError(`${request.url} could not be fetched: ${reasonOf(error)}`, {
+      throw new ToolError(`${request.url} could not be fetched: ${describeFetchError(error)}`, {
         code: "EXECUTION_ERROR",
         suggestion: "Check the URL, or fetch another page.",
         cause: error,
@@ -279,7 +279,7 @@ function refused(message: string): ToolError {
   return new ToolError(message, { code: "INVALID_ARGUMENTS" });
 }
 
-function reasonOf(error: unknown): string {
+function describeFetchError(error: unknown): string {
   if (error instanceof Error && "code" in error && error.code === "UND_ERR_HEADERS_OVERFLOW")
     return "its headers are too long.";
   return messageOf(error);

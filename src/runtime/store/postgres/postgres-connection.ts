@@ -83,7 +83,7 @@ export async function openPostgresConnection(url: string): Promise<PostgresConne
   const attempt = <Result>(work: () => Promise<Result>): Promise<Result> =>
     withRetries(work).catch((error: unknown) => {
       const found = problemOf(error, database);
-      if (found && cannotWriteCodes.includes(codeOf(error))) problem = found;
+      if (found && cannotWriteCodes.includes(errorCodeOf(error))) problem = found;
       throw found ?? error;
     });
   const connection: PostgresConnection = {
@@ -112,7 +112,7 @@ export async function openPostgresConnection(url: string): Promise<PostgresConne
   } catch (error) {
     await pool.end();
     if (error instanceof UserError) throw error;
-    const reason = reasonOf(error instanceof DatabaseError ? error.cause : error);
+    const reason = describeConnectionError(error instanceof DatabaseError ? error.cause : error);
     throw new UserError(`The database ${database} cannot be opened: ${reason}.`, { cause: error });
   }
 }
@@ -134,7 +134,7 @@ async function requireSessions(options: pg.ClientConfig, database: string): Prom
     const first = await sessionOf(one);
     // PgBouncer's statement mode refuses this.
     await other.query("begin").catch((error) => {
-      throw /pooling mode/.test(reasonOf(error)) ? refusal(error) : error;
+      throw /pooling mode/.test(describeConnectionError(error)) ? refusal(error) : error;
     });
     // A pooler gives the session that was released last to the next transaction, and another one to the first client.
     if ((await sessionOf(other)) === first || (await sessionOf(one)) !== first) throw refusal();
@@ -169,7 +169,7 @@ async function runTransaction<Result>(pool: pg.Pool, work: (sql: Sql) => Promise
     return result;
   } catch (error) {
     // After a failover the pool may still be connected to a server that has become read-only.
-    isBroken = isConnectionLost(error) || codeOf(error) === readOnly;
+    isBroken = isConnectionLost(error) || errorCodeOf(error) === readOnly;
     if (isBroken && isCommitting) {
       throw new DatabaseError(
         "The connection to the database was lost during a commit, which may or may not have succeeded.",
@@ -226,7 +226,7 @@ export function describeDatabase(url: string): string {
     const { host, port, database } = new pg.Client({ connectionString: url });
     return `${database ?? "of the user"} at ${host}:${port}`;
   } catch (error) {
-    const path = error instanceof Error && "path" in error && `${error.path} cannot be read (${codeOf(error)})`;
+    const path = error instanceof Error && "path" in error && `${error.path} cannot be read (${errorCodeOf(error)})`;
     // Without the cause, which may quote the address and its password.
     throw new UserError(`DATABASE_URL cannot be used: ${path || "it is not the address of a PostgreSQL database"}.`);
   }
@@ -244,7 +244,7 @@ const socketCodes = ["ECONNREFUSED", "ECONNRESET", "EPIPE", "ETIMEDOUT", "ENOENT
 /** Returns true if the connection is lost: the server has stopped, or the network is down. */
 function isConnectionLost(error: unknown): boolean {
   if (error instanceof AggregateError) return error.errors.every(isConnectionLost);
-  const code = codeOf(error);
+  const code = errorCodeOf(error);
   // 57P01 to 57P03: the server is shutting down, was killed, or is starting. 25P03: a transaction was idle for too long.
   if (/^08/.test(code) || /^(?:57P0[123]|25P03)$/.test(code) || socketCodes.includes(code)) return true;
   return (
@@ -257,13 +257,13 @@ function isConnectionLost(error: unknown): boolean {
 
 /** Returns true if the same work may succeed a moment later, provided that none of it was stored. */
 function isTemporary(error: unknown): boolean {
-  return isConnectionLost(error) || [serializationFailure, deadlock, tooManyConnections].includes(codeOf(error));
+  return isConnectionLost(error) || [serializationFailure, deadlock, tooManyConnections].includes(errorCodeOf(error));
 }
 
 /** Explains a failure of the server, its disk or the connection to it. */
 function problemOf(error: unknown, database: string): DatabaseError | undefined {
   const explain = (text: string) => new DatabaseError(text, { cause: error });
-  switch (codeOf(error)) {
+  switch (errorCodeOf(error)) {
     case diskFull:
       return explain(
         `The disk of the database ${database} is full. Free some space. Until then nothing new is accepted; what was accepted is kept, and work continues by itself.`,
@@ -273,18 +273,20 @@ function problemOf(error: unknown, database: string): DatabaseError | undefined 
     case ioError:
     case "XX001":
     case "XX002":
-      return explain(`The database ${database} cannot read or write its files: ${reasonOf(error)}.`);
+      return explain(`The database ${database} cannot read or write its files: ${describeConnectionError(error)}.`);
     default:
-      return isTemporary(error) ? explain(`The database ${database} does not answer: ${reasonOf(error)}.`) : undefined;
+      return isTemporary(error)
+        ? explain(`The database ${database} does not answer: ${describeConnectionError(error)}.`)
+        : undefined;
   }
 }
 
-function codeOf(error: unknown): string {
+function errorCodeOf(error: unknown): string {
   return error instanceof Error && "code" in error ? String(error.code) : "";
 }
 
-function reasonOf(error: unknown): string {
+function describeConnectionError(error: unknown): string {
   // Each address of the host failed for a different reason.
-  if (error instanceof AggregateError) return error.errors.map(reasonOf).join(", ");
+  if (error instanceof AggregateError) return error.errors.map(describeConnectionError).join(", ");
   return error instanceof Error ? error.message.replace(/\.$/, "") : String(error);
 }

@@ -36,7 +36,7 @@ export async function openSqliteConnection(path: string): Promise<SqliteConnecti
     if (error instanceof UserError) throw error;
     const problem = problemOf(error, path);
     if (problem) throw new UserError(problem.message, { cause: error });
-    const reason = error instanceof Error ? reasonOf(error) : String(error);
+    const reason = error instanceof Error ? describeOpenError(error) : String(error);
     throw new UserError(`The database ${path} cannot be opened: ${reason}.`, { cause: error });
   }
 }
@@ -132,13 +132,13 @@ async function createFolder(folder: string): Promise<void> {
     // Another process was faster.
     if (error.code === "EEXIST") return;
     throw new UserError(
-      `The folder ${folder} of the database cannot be created: ${reasonOf(error)}. Create it for this process, or set DATABASE_URL to another file.`,
+      `The folder ${folder} of the database cannot be created: ${describeOpenError(error)}. Create it for this process, or set DATABASE_URL to another file.`,
       { cause: error },
     );
   });
 }
 
-function reasonOf({ code, message }: NodeJS.ErrnoException): string {
+function describeOpenError({ code, message }: NodeJS.ErrnoException): string {
   switch (code) {
     case "EACCES":
     case "EPERM":

@@ -78,11 +78,11 @@ class DatabaseHealth {
   check(): void {
     const version = this.watch(() => readPragma(this.#database, "user_version"));
     if (!this.#problem) return;
-    const isFull = codeOf(this.#problem.cause) === sqliteCodes.full && freeBytes(this.#path) < minFreeBytes;
+    const isFull = errorCodeOf(this.#problem.cause) === sqliteCodes.full && freeBytes(this.#path) < minFreeBytes;
     if (isFull || this.#database.isTransaction) throw this.#problem;
     // The smallest possible write.
     this.watch(() => this.#database.exec(`pragma user_version = ${version}`));
-    if (codeOf(this.#problem.cause) === sqliteCodes.corrupt) throw this.#problem;
+    if (errorCodeOf(this.#problem.cause) === sqliteCodes.corrupt) throw this.#problem;
     this.#problem = undefined;
   }
 }
@@ -98,14 +98,14 @@ function freeBytes(path: string): number {
 const sqliteCodes = { readOnly: 8, ioError: 10, corrupt: 11, full: 13, cannotOpen: 14, notADatabase: 26 };
 
 /** Returns SQLite's error code without the details in its upper bits. */
-function codeOf(error: unknown): number | undefined {
+function errorCodeOf(error: unknown): number | undefined {
   return error instanceof Error && "errcode" in error ? Number(error.errcode) & 0xff : undefined;
 }
 
 /** Explains a SQLite error that is caused by the file or its disk. */
 export function problemOf(error: unknown, path: string): DatabaseError | undefined {
   const explain = (text: string) => new DatabaseError(text, { cause: error });
-  switch (codeOf(error)) {
+  switch (errorCodeOf(error)) {
     case sqliteCodes.full:
       return explain(
         `The disk of the database ${path} is full. Free some space. Until then nothing new is accepted; what was accepted is kept, and work continues by itself.`,
