@@ -11,11 +11,15 @@ export type OutputSchema = Record<string, unknown>;
 /** A regular expression of a schema may take this long on a model's answer before the answer is refused. */
 const maxCheckMs = 1_000;
 const maxProblems = 5;
+const maxSchemaCharacters = 100_000;
 
 const Schema = z.record(z.string(), z.unknown());
 
 /** Parses an output schema in JSON or YAML. Throws a UserError that names the file. */
 export function parseOutputSchema(text: string, file: string): OutputSchema {
+  if (text.length > maxSchemaCharacters) {
+    throw new UserError(`${file} is longer than ${maxSchemaCharacters.toLocaleString("en-US")} characters.`);
+  }
   const json = text.trimStart().startsWith("{") ? parseJson(text) : { value: readYaml(text, file) };
   if ("problem" in json) throw new UserError(`${file} is not valid JSON: ${json.problem}.`);
   const schema = Schema.safeParse(json.value);

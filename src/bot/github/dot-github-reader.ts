@@ -6,7 +6,7 @@ import type { RepositoryApi } from "./repository-api.ts";
 
 /** `link` is a symbolic link. */
 type EntryKind = "file" | "folder" | "link" | "submodule";
-type Folder = ReadonlyMap<string, { kind: EntryKind; sha: string }>;
+type Folder = ReadonlyMap<string, { kind: EntryKind; sha: string; size: number }>;
 
 interface Listing {
   readAt: number;
@@ -18,6 +18,15 @@ interface ReadOptions {
   repository: RepositoryRef;
   path: string;
   maxAgeMs: number;
+}
+
+/** GitHub ignores a larger CODEOWNERS. No other file that is read from a repository is nearly as large. */
+const maxFileBytes = 3_000_000;
+
+/** Throws a UserError for a file whose download and parsing would keep everyone else waiting. */
+export function assertReadableSize(path: string, size: number): void {
+  if (size <= maxFileBytes) return;
+  throw new UserError(`${path} on the default branch is larger than 3 MB, so it cannot be read.`);
 }
 
 const maxObjectBytes = 32 * 1024 ** 2;
@@ -47,6 +56,7 @@ export class DotGitHubReader {
     const entry = folder?.get(path.slice(path.lastIndexOf("/") + 1));
     if (!entry) return undefined;
     if (entry.kind !== "file") throw notA("file", path, entry.kind);
+    assertReadableSize(path, entry.size);
 
     const key = `${keyOf(repository)} ${entry.sha}`;
     const text = this.#texts.get(key) ?? (await readBlob(api, entry.sha));
@@ -102,9 +112,10 @@ async function listFolder(api: RepositoryApi): Promise<Folder> {
 }
 
 // GitHub lists a submodule as a file, without an address to download it from.
-function toEntry({ type, sha, download_url }: { type: string; sha: string; download_url: string | null }) {
+function toEntry(found: { type: string; sha: string; size: number; download_url: string | null }) {
+  const { type, sha, size, download_url } = found;
   const kinds: Partial<Record<string, EntryKind>> = { dir: "folder", symlink: "link", submodule: "submodule" };
-  return { kind: kinds[type] ?? (download_url === null ? "submodule" : "file"), sha };
+  return { kind: kinds[type] ?? (download_url === null ? "submodule" : "file"), sha, size };
 }
 
 async function readTree(api: RepositoryApi, sha: string): Promise<Folder> {
@@ -116,7 +127,9 @@ async function readTree(api: RepositoryApi, sha: string): Promise<Folder> {
     if (type === "commit") return "submodule";
     return mode === "120000" ? "link" : "file";
   };
-  return new Map(tree.map((entry) => [entry.path ?? "", { kind: kindOf(entry), sha: entry.sha ?? "" }]));
+  return new Map(
+    tree.map((entry) => [entry.path ?? "", { kind: kindOf(entry), sha: entry.sha ?? "", size: entry.size ?? 0 }]),
+  );
 }
 
 function notA(expected: "file" | "folder", path: string, kind: EntryKind): UserError {

@@ -42,7 +42,7 @@ import {
   readStateChange,
 } from "./conversation.ts";
 import { createSignedCommit } from "./create-commit.ts";
-import type { DotGitHubReader } from "./dot-github-reader.ts";
+import { assertReadableSize, type DotGitHubReader } from "./dot-github-reader.ts";
 import type { RepositoryTokens } from "./installation-tokens.ts";
 import {
   type Identity,
@@ -402,6 +402,7 @@ export class RepositoryClient implements GitHub {
     if (Array.isArray(data) || data.type !== "file") {
       throw new UserError(`${path} is not a file on the default branch of this repository, so it cannot be read.`);
     }
+    assertReadableSize(path, data.size);
     // A file above one megabyte comes without its content.
     const { content, encoding } =
       data.encoding === "base64" && data.content !== ""

@@ -265,6 +265,21 @@ describe("reading", () => {
       await expect(catalog.find("fixer", github)).rejects.toThrow(UserError);
     });
 
+    test("where a file is so large that reading it would delay everyone else", async () => {
+      const large = "#".repeat(3_000_001);
+      await commit("main", { [settings]: large, [worker]: large, "AGENTS.md": large });
+
+      const catalog = await openWorkerCatalog("workers");
+      const requests: (string | undefined)[] = [];
+      hub.onRequest(({ operation }) => void requests.push(operation));
+
+      const problem = "on the default branch is larger than 3 MB, so it cannot be read.";
+      await expect(readSettings(github)).rejects.toThrow(`${settings} ${problem}`);
+      await expect(catalog.find("fixer", github)).rejects.toThrow(`${worker} ${problem}`);
+      await expect(github.readFile("AGENTS.md")).rejects.toThrow(`AGENTS.md ${problem}`);
+      expect(requests).not.toContain("GET /repos/{owner}/{repo}/git/blobs/{file_sha}");
+    });
+
     test("where GitHub does not list every file of the folder", async () => {
       const others = Array.from({ length: 1_000 }, (_, index) => [`.github/a${index}`, "a"]);
       await commit("main", { ...Object.fromEntries(others), [settings]: "second_person: true\n" });
