@@ -177,9 +177,9 @@ export const pullRequestTriggered = defineHandler(PullRequestPayload, {
   },
 });
 
-/** True for a pull request from a branch that a run made. */
-function hasRunBranch({ pull_request: { head } }: z.infer<typeof PullRequestPayload>): boolean {
-  return head !== undefined && isRunBranch(head.ref);
+/** True for a pull request from a branch that a run made. In a fork, anyone can give a branch such a name. */
+function hasRunBranch({ pull_request: { head }, repository }: z.infer<typeof PullRequestPayload>): boolean {
+  return head !== undefined && head.repo?.id === repository.id && isRunBranch(head.ref);
 }
 
 /** Starts the workers whose triggers match. Posts why some did not start, for people with write access. */

@@ -44,7 +44,10 @@ const Issue = z.object({
   /** Of a pull request: the branch it is to be merged into. */
   base: z.object({ ref: z.string() }).optional(),
   /** Of a pull request: its own branch. */
-  head: z.object({ ref: z.string(), sha: z.string() }).optional().catch(undefined),
+  head: z
+    .object({ ref: z.string(), sha: z.string(), repo: z.object({ id: z.number() }).nullish() })
+    .optional()
+    .catch(undefined),
   /** The number of its comments. */
   comments: z.number().optional().catch(undefined),
   performed_via_github_app: App.nullish(),

@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { type BotWorld, botWorlds, eventTime } from "../../support/bot-world.ts";
 
 const startWorld = botWorlds();
@@ -27,6 +27,25 @@ async function review(world: BotWorld, change: object = {}): Promise<void> {
 }
 
 const viaBot = { performed_via_github_app: { id: 99 } };
+
+test("a push to a pull request asks GitHub about conflicts if its branch is a run's, and not a fork's of that name", async () => {
+  const world = await startWorld();
+  const { installation, repository, sender } = world.commentPayload();
+  const saved = vi.spyOn(world.store, "saveDelivery");
+  const push = (id: number) => {
+    const head = { ref: "golem/1-abc", sha: String(id).repeat(40).slice(0, 40), repo: { id } };
+    const pull = { number: 2, state: "open", user: sender, head, base: { ref: "main" } };
+    const payload = { action: "synchronize", installation, repository, sender, pull_request: pull };
+    return world.send(payload, { name: "pull_request" });
+  };
+  const checks = () => saved.mock.calls.filter(([{ key }]) => key.includes("merge check"));
+
+  await push(99_999);
+  expect(checks()).toHaveLength(0);
+  await push(Number(repository.id));
+
+  expect(checks()).toHaveLength(1);
+});
 
 test("a review by someone with write access reaches the run", async () => {
   const world = await startWorld();
