@@ -13,7 +13,7 @@ import type { NamedTool } from "#domain/tool.ts";
 import { pluralize } from "#text/pluralize.ts";
 import { untrustedText } from "#text/untrusted.ts";
 import { lastPushed } from "#toolsets/pull-request/push-changes.ts";
-import { lastReviewedCommit } from "#toolsets/reviews/findings.ts";
+import { findingKeyIn, lastReviewedCommit } from "#toolsets/reviews/findings.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 
 /** Returns the pull request that the run opened, or else the one of its thread. Throws a ToolError if there is neither. */
@@ -42,11 +42,10 @@ export function createReadPullRequestTool(services: ToolServices): NamedTool<obj
       const comments =
         all.length === 0 ? [] : withoutMinimized(all, await services.github.listReviewThreads(pull.number));
       const state = pull.merged ? "merged" : `${pull.state}${pull.draft ? ", draft" : ""}`;
-      const facts = `#${pull.number}, ${state}, ${pull.head.branch} at ${pull.head.commit.slice(0, 7)} into ${pull.base.branch}`;
-      const reviews = comments.map(
-        ({ id, path, line, body, author }) =>
-          `Review comment ${id} on ${onOneLine(path)}${line === null ? "" : `:${line}`}\n${untrustedText(body, `@${author}`)}`,
-      );
+      // The owner of a fork names its branches and files.
+      const branch = pull.head.fromFork ? "a fork" : pull.head.branch;
+      const facts = `#${pull.number}, ${state}, ${branch} at ${pull.head.commit.slice(0, 7)} into ${pull.base.branch}`;
+      const reviews = comments.map((comment) => `Review comment ${comment.id}:\n${describeFirst(comment)}`);
       const { number, url, title, body, draft, merged, head, base } = pull;
       return {
         llmContent: [`${facts}\n${untrustedText(`${title}\n\n${body}`, "the pull request's author")}`, ...reviews].join(
@@ -62,9 +61,9 @@ export function createReadPullRequestTool(services: ToolServices): NamedTool<obj
   };
 }
 
-/** Paths are untrusted and may contain line breaks. */
-function onOneLine(path: string): string {
-  return path.replace(/[\s\p{Cc}]+/gu, " ").slice(0, 300);
+/** Describes a comment with the place it is about. Anyone may have written it and named the file. */
+function describeFirst(comment: ReviewComment): string {
+  return untrustedText(`On ${describeLocation(comment)}:\n${comment.body}`, `@${comment.author}`);
 }
 
 /** Reads the reviews of the pull request, with the threads of their comments and which of these are resolved. */
@@ -79,16 +78,17 @@ export function createReadReviewsTool(services: ToolServices): NamedTool<object,
     needsApproval: false,
     execute: async () => {
       const { number, head } = await ownPullRequest(services);
-      const [reviews, all, resolved, reviewed] = await Promise.all([
+      const [reviews, all, resolved, reviewed, login] = await Promise.all([
         github.listReviews(number),
         github.listReviewComments(number),
         github.listReviewThreads(number),
         lastReviewedCommit(github, number),
+        github.ownLogin(),
       ]);
       const threads = threadsOf(withoutMinimized(all, resolved)).flatMap(([first, ...replies]) => {
         if (!first) return [];
         const thread = resolved.find(({ firstCommentId }) => firstCommentId === (first.inReplyTo ?? first.id));
-        const key = /<!-- golem-forge:finding ([a-z0-9-]+) -->/.exec(first.body)?.[1];
+        const key = first.author === login ? findingKeyIn(first.body) : undefined;
         return [{ first, replies, isResolved: thread?.isResolved ?? false, key }];
       });
       const open = threads.filter(({ isResolved }) => !isResolved).length;
@@ -101,8 +101,9 @@ export function createReadReviewsTool(services: ToolServices): NamedTool<object,
         );
       const shownThreads = threads.map(({ first, replies, isResolved, key }) =>
         [
-          `Review comment ${first.id} on ${describeLocation(first)}, ${isResolved ? "resolved" : "open"}${key ? `, finding ${key}` : ""}`,
-          describeThread([first, ...replies]),
+          `Review comment ${first.id}, ${isResolved ? "resolved" : "open"}${key ? `, finding ${key}` : ""}:`,
+          describeFirst(first),
+          ...(replies.length > 0 ? [describeThread(replies)] : []),
         ].join("\n"),
       );
       const own = reviewed

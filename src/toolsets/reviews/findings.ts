@@ -14,11 +14,16 @@ export function findingMarker(key: string): string {
   return `<!-- golem-forge:finding ${key} -->`;
 }
 
+/** Returns the key in a comment of this App. Comments of others may hold the same line. */
+export function findingKeyIn(body: string): string | undefined {
+  return marker.exec(body)?.[1];
+}
+
 /** Returns what earlier reviews of this App reported on a pull request. The comments are their threads' first ones. */
 export async function earlierFindings(github: GitHub, number: number): Promise<EarlierFinding[]> {
   const [comments, login] = await Promise.all([github.listReviewComments(number), github.ownLogin()]);
   const own = comments.flatMap((comment) => {
-    const key = comment.author === login && comment.inReplyTo === undefined && marker.exec(comment.body)?.[1];
+    const key = comment.author === login && comment.inReplyTo === undefined && findingKeyIn(comment.body);
     return key ? [{ key, comment }] : [];
   });
   if (own.length === 0) return [];
