@@ -31,8 +31,9 @@ export default defineConfig({
     testTimeout: 300_000,
     hookTimeout: 300_000,
     expect: { poll: { timeout: 120_000 } },
-    // Three times the cores of a small machine, because tests with real processes and servers spend much of their time waiting.
-    maxWorkers: 6,
+    // Twice the cores of a small machine, because tests with real processes and servers spend much of their time waiting. Each
+    // worker loads all modules, which takes six seconds of CPU.
+    maxWorkers: 4,
     // A shared machine can pause for seconds, and tests with real processes have deadlines. The report names retries.
     retry: process.env.CI && !mutationTests ? 2 : 0,
     // Loading the modules anew for each file took a third of the time; no file changes what another one sees.

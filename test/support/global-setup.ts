@@ -2,7 +2,7 @@ import { execFile } from "node:child_process";
 import { readFileSync, statfsSync } from "node:fs";
 import { chmod, mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import type { TestProject } from "vitest/node";
@@ -22,11 +22,12 @@ export default async function setUp(project: TestProject): Promise<() => Promise
   await mkdir(folder);
   project.provide("postgresFolder", folder);
   const bundler = fileURLToPath(new URL("./bundle-app.ts", import.meta.url));
-  const { stdout: app } = await promisify(execFile)(process.execPath, [bundler]);
-  // Vitest's workers inherit both. Many tests start Node programs: what Node compiled the first time serves the others. The
-  // cache is deleted with the bundle when the program has changed.
+  const { stdout } = await promisify(execFile)(process.execPath, [bundler]);
+  const { app, compileCache } = JSON.parse(stdout) as { app: string; compileCache: string };
+  // Vitest's workers inherit both. Many tests start Node programs: what Node compiled the first time serves the others, and
+  // the next test runs, since a changed file replaces its own entry only.
   process.env.GOLEM_FORGE_TEST_APP = app;
-  process.env.NODE_COMPILE_CACHE = join(dirname(app), "compile-cache");
+  process.env.NODE_COMPILE_CACHE = compileCache;
   return async () => {
     const pid = await readFile(join(folder, "pid"), "utf8").catch(() => undefined);
     if (pid && !(await stopPostgresServer(Number(pid)))) {

@@ -54,3 +54,22 @@ export function expectInert(markdown: string): void {
     expect(text).not.toMatch(/!\[x\]\(https/);
   }
 }
+
+const surrogates = { first: 0xd800, count: 0x800 };
+
+/**
+ * Text of any characters. Unlike those of fast-check's unit "binary", creating this arbitrary does not take a second of
+ * CPU for an index of all characters.
+ */
+export function anyText(constraints: { maxLength?: number } = {}): fc.Arbitrary<string> {
+  const { first, count } = surrogates;
+  const unit = fc.nat(0x10_ffff - count).map(
+    (index) => String.fromCodePoint(index < first ? index : index + count),
+    (value) => {
+      const code = typeof value === "string" && [...value].length === 1 ? (value.codePointAt(0) ?? first) : first;
+      if (code >= first && code < first + count) throw new Error("Not one character");
+      return code < first ? code : code - count;
+    },
+  );
+  return fc.string({ ...constraints, unit });
+}

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { estimateTokens } from "#text/estimate-tokens.ts";
 import { resultOfError, truncateToTokens, withUnifiedDiff } from "#toolsets/tool-result.ts";
+import { anyText } from "../support/hostile-text.ts";
 
 test.each([
   [{ isNew: false, original: "a\nb\n", modified: "a\nc\n" }, "@@ -1,2 +1,2 @@\n a\n-b\n+c\n", 2],
@@ -36,7 +37,7 @@ test("a text that is too long keeps whole lines at both ends and reports how muc
 
 test("any text is shortened to the limit and keeps both ends", () => {
   const text = fc.oneof(
-    fc.string({ unit: "binary", maxLength: 2_000 }),
+    anyText({ maxLength: 2_000 }),
     fc.array(fc.lorem(), { maxLength: 150 }).map((words) => words.join("\n")),
     fc.stringMatching(/^[A-Za-z0-9+/]{0,1500}$/),
   );

@@ -42,7 +42,8 @@ const maxListedEntries = 1_000;
  * settings that restrict a repository must not disappear with them.
  */
 export class DotGitHubReader {
-  readonly #listings = new LRUCache<string, Listing>({ max: 10_000 });
+  // With the option `max`, it would allocate room for all entries in advance, which takes a millisecond.
+  readonly #listings = new LRUCache<string, Listing>({ maxSize: 10_000, sizeCalculation: () => 1 });
   readonly #folders = new LRUCache<string, Folder>({ max: 1_000 });
   readonly #texts = new LRUCache<string, string>({
     maxSize: maxObjectBytes,

@@ -52,8 +52,9 @@ type Access = "api" | keyof typeof gitPermissions;
 /** Installation tokens that reach one repository each, by its id. Someone who takes over its name gains nothing. */
 export class InstallationTokens {
   readonly #rest: RestClient;
-  readonly #tokens = new LRUCache<string, Promise<InstallationToken>>({ max: 10_000 });
-  readonly #names = new LRUCache<number, ConfirmedName>({ max: 10_000 });
+  // With the option `max`, each would allocate room for all entries in advance, which takes a millisecond.
+  readonly #tokens = new LRUCache<string, Promise<InstallationToken>>({ maxSize: 10_000, sizeCalculation: () => 1 });
+  readonly #names = new LRUCache<number, ConfirmedName>({ maxSize: 10_000, sizeCalculation: () => 1 });
 
   constructor(rest: RestClient) {
     this.#rest = rest;

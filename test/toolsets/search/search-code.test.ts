@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { searchToolset } from "#toolsets/registry.ts";
 import { codeSymbols, codeTerms, splitIdentifier, TermCounter } from "#toolsets/search/rank-files.ts";
+import { anyText } from "../../support/hostile-text.ts";
 import { runSpec, toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
 
 const files = {
@@ -105,7 +106,7 @@ test.each(["  if (x) {", "  for (const a of b) {", "  call(x);", "  return (a) =
 
 test("terms and symbols of any text are found quickly", () => {
   fc.assert(
-    fc.property(fc.string({ unit: "binary", maxLength: 300 }), (text) => {
+    fc.property(anyText({ maxLength: 300 }), (text) => {
       expect(codeTerms(text).every((term) => term === term.toLowerCase())).toBe(true);
       codeSymbols(text.split("\n"), "a.ts");
     }),

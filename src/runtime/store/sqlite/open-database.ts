@@ -43,7 +43,21 @@ export async function openSqliteConnection(path: string): Promise<SqliteConnecti
 
 /** Opens a new database in the memory of this process. */
 export function openMemoryConnection(): SqliteConnection {
-  return connect(memory, { close: () => {} });
+  return connectionOf(createMemoryDatabase(), { close: () => {} }, memory);
+}
+
+/** The image of an empty database. Loading it takes 0.2 ms, creating all tables 5 ms. */
+let emptyDatabase: Uint8Array | undefined;
+
+/** Creates a database in memory. Loads the image, or creates the tables if there is none. */
+function createMemoryDatabase(image = emptyDatabase): DatabaseSync {
+  const database = new (sqlite().DatabaseSync)(memory, { enableForeignKeyConstraints: true });
+  if (image) database.deserialize(image);
+  else {
+    migrate(database);
+    emptyDatabase = database.serialize();
+  }
+  return database;
 }
 
 /** Opens a database for reading, even while another process uses it. Throws a UserError if it cannot be read or is older. */
@@ -84,15 +98,12 @@ export function openRecordedDatabase(saved?: {
   image: Uint8Array;
   changesets: readonly Uint8Array[];
 }): RecordedDatabase {
-  const database = new (sqlite().DatabaseSync)(memory, { enableForeignKeyConstraints: true });
-  if (saved) {
-    database.deserialize(saved.image);
-    for (const changeset of saved.changesets) {
-      if (!database.applyChangeset(changeset)) throw new Error("The saved changes do not fit the saved database.");
-    }
+  const database = createMemoryDatabase(saved?.image);
+  for (const changeset of saved?.changesets ?? []) {
+    if (!database.applyChangeset(changeset)) throw new Error("The saved changes do not fit the saved database.");
   }
   assertOwnDatabase(database, "in the repository");
-  const isMigrated = readPragma(database, "user_version") < sqliteMigrations.length;
+  const isMigrated = !saved || readPragma(database, "user_version") < sqliteMigrations.length;
   migrate(database);
 
   const changeCount = () => Number(database.prepare("select total_changes() as count").get()?.count);
