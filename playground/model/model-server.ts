@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { LRUCache } from "lru-cache";
 import { z } from "zod";
 import { messageOf } from "#domain/errors.ts";
 import { estimateTokens } from "#text/estimate-tokens.ts";
@@ -209,10 +210,20 @@ function finishOf(calls: ToolCall[], { finishReason }: TextReply): string {
   return finishReason ?? (calls.length > 0 ? "tool_calls" : "stop");
 }
 
-function usageOf(request: ChatRequest, calls: ToolCall[], reply: TextReply) {
+/** The sizes of messages and tools, which are repeated in each request of a conversation. */
+const sizes = new LRUCache<string, number>({ maxSize: 10_000_000, sizeCalculation: (_, text) => text.length });
+
+function sizeOf(part: unknown): number {
   // Images and PDF files are not text: providers count them by their size on the page.
-  const text = JSON.stringify([request.messages, request.tools]).replace(/(data:[\w/]+;base64,)[\w+/=]+/g, "$1");
-  const input = reply.usage?.inputTokens ?? estimateTokens(text);
+  const text = JSON.stringify(part).replace(/(data:[\w/]+;base64,)[\w+/=]+/g, "$1");
+  const size = sizes.get(text) ?? estimateTokens(text);
+  sizes.set(text, size);
+  return size;
+}
+
+function usageOf(request: ChatRequest, calls: ToolCall[], reply: TextReply) {
+  const parts = [...request.messages, request.tools ?? []];
+  const input = reply.usage?.inputTokens ?? parts.reduce<number>((sum, part) => sum + sizeOf(part), 0);
   const output = reply.usage?.outputTokens ?? estimateTokens(`${reply.text ?? ""}${JSON.stringify(calls)}`);
   return {
     prompt_tokens: input,
