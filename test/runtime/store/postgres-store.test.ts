@@ -108,6 +108,20 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
     }
   });
 
+  test("a transaction with a failed statement that nobody noticed is not taken for committed", async () => {
+    const connection = await openPostgresConnection(await newDatabase());
+    try {
+      const stored = connection.transaction(async (sql) => {
+        await sql.script("select 1 / 0").catch(() => undefined);
+        return { result: "stored" };
+      });
+
+      await expect(stored).rejects.toThrow("A transaction was rolled back instead of committed.");
+    } finally {
+      await connection.close();
+    }
+  });
+
   describe("two stores over one database", () => {
     const closing: (() => Promise<unknown>)[] = [];
     afterEach(async () => {

@@ -165,7 +165,9 @@ async function runTransaction<Result>(pool: pg.Pool, work: (sql: Sql) => Promise
     begun.catch(() => undefined);
     const { result, undo } = await work(sqlOn(client));
     isCommitting = !undo;
-    await client.query(undo ? "rollback" : "commit");
+    const { command } = await client.query(undo ? "rollback" : "commit");
+    // The server rolls a transaction back at its commit if a statement has failed and nobody noticed.
+    if (isCommitting && command !== "COMMIT") throw new Error("A transaction was rolled back instead of committed.");
     return result;
   } catch (error) {
     // After a failover the pool may still be connected to a server that has become read-only.
