@@ -1471,6 +1471,18 @@ function pendingDeliveryTests(): void {
     expect(await claim()).toMatchObject({ attempts: 3, failures: 1 });
   });
 
+  test("that a clock which was ahead has postponed become due, except for those that wait for a time", async () => {
+    await store.saveDelivery(delivery("d1"));
+    await store.saveDelivery({ ...delivery("d2", "q2"), content: { notBefore: 1 } });
+    for (const key of ["d1", "d2"]) await store.postponeDelivery(key, 24 * 3_600_000);
+    await store.saveDelivery(delivery("d3", "q3"));
+    await store.postponeDelivery("d3", 3_600_000);
+
+    await store.bringForward(Date.now());
+
+    expect([await claim(), await claim()]).toMatchObject([{ key: "d1" }, undefined]);
+  });
+
   test("are claimed in order within a queue, and other queues do not wait", async () => {
     for (const [key, queue] of Object.entries({ d1: "q1", d2: "q1", d3: "q2" })) {
       await store.saveDelivery(delivery(key, queue));

@@ -19,6 +19,9 @@ export interface Delivery extends NewDelivery {
   failures: number;
 }
 
+/** No delivery is postponed for longer, unless its content has a time before which it is not to be processed: `notBefore`. */
+export const maxPostponedMs = 2 * 60 * 60_000;
+
 /** Selects the deliveries to claim. */
 export interface DeliveryQuery {
   /** Unless completed, the claimed deliveries are due again after this time. */

@@ -366,8 +366,8 @@ export interface Store extends DeliveryStore {
   /** Returns the runs with an unseen event or a due effect at that time. */
   dueRuns(now: number): Promise<string[]>;
   /**
-   * Makes effects and timers due that a clock that was ahead has postponed: those of runs whose last change is more than
-   * five seconds in the future.
+   * Makes effects, timers and deliveries due that a clock that was ahead has postponed: those of runs whose last change is
+   * more than five seconds in the future, and deliveries that are due later than any is postponed to.
    */
   bringForward(now: number): Promise<void>;
   /** Appends the events of due timers and expired approvals, and returns the ids of their runs. */

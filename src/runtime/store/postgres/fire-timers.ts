@@ -6,6 +6,7 @@ import { clockToleranceMs, type NewEvent } from "#runtime/store/store.ts";
 import { type ApprovalColumns, readApproval, TimerColumns, unreadableRetryMs } from "#runtime/store/stored-rows.ts";
 import { appendEvents, appendLedger } from "./append-only-tables.ts";
 import { findApprovalRows, saveApprovals } from "./approvals.ts";
+import { bringDeliveriesForward } from "./pending-deliveries.ts";
 import type { Outcome, Sql } from "./postgres-connection.ts";
 import { lockRuns } from "./runs.ts";
 
@@ -21,6 +22,7 @@ export async function bringForward(sql: Sql, now: number): Promise<Outcome<undef
   const values = [now, now + clockToleranceMs];
   await sql.run(`update effects set due_at = $1 where not claimed and ${ofRunAhead}`, values);
   await sql.run(`update timers set due_at = $1 where ${ofRunAhead}`, values);
+  await bringDeliveriesForward(sql);
   return { result: undefined };
 }
 

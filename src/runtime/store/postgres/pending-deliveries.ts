@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Delivery, DeliveryQuery, NewDelivery } from "#runtime/store/delivery-store.ts";
+import { type Delivery, type DeliveryQuery, maxPostponedMs, type NewDelivery } from "#runtime/store/delivery-store.ts";
 import type { Store } from "#runtime/store/store.ts";
 import { DeliveryColumns, readDelivery } from "#runtime/store/stored-rows.ts";
 import { appendEvents } from "./append-only-tables.ts";
@@ -67,6 +67,14 @@ export async function postponeDelivery(
     Math.ceil(delayMs),
     hasFailed ? 1 : 0,
   ]);
+}
+
+/** Makes deliveries due that a clock that was ahead has postponed. */
+export function bringDeliveriesForward(sql: Pick<Sql, "run">): Promise<number> {
+  return sql.run(
+    `update pending_deliveries set due_at = 0 where due_at > ${clock} + $1 and content ->> 'notBefore' is null`,
+    [maxPostponedMs],
+  );
 }
 
 export async function nextDeliveryInMs(sql: Pick<Sql, "query">): Promise<number | undefined> {

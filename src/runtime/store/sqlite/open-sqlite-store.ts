@@ -304,6 +304,7 @@ class Tables extends Table {
     const values = { now, toleranceMs: clockToleranceMs };
     this.sql.run(`update effects set due_at = :now where claimed = 0 and ${ofRunAhead}`, values);
     this.sql.run(`update timers set due_at = :now where ${ofRunAhead}`, values);
+    this.pendingDeliveries.bringForward();
   }
 
   fireTimers(now: number): string[] {

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { ReportedLocation, RepositoryLocation } from "#domain/github.ts";
-import type { Delivery, DeliveryQuery, NewDelivery } from "#runtime/store/delivery-store.ts";
+import { type Delivery, type DeliveryQuery, maxPostponedMs, type NewDelivery } from "#runtime/store/delivery-store.ts";
 import { resolveLocation } from "#runtime/store/resolve-location.ts";
 import type { DailyCost, HourlyUsage, Store } from "#runtime/store/store.ts";
 import {
@@ -87,6 +87,14 @@ export class PendingDeliveriesTable extends Table {
       dueAt: Date.now() + delayMs,
       failed: hasFailed ? 1 : 0,
     });
+  }
+
+  /** Makes deliveries due that a clock that was ahead has postponed. */
+  bringForward(): void {
+    this.sql.run(
+      "update pending_deliveries set due_at = 0 where due_at > :latest and json_extract(content, '$.notBefore') is null",
+      { latest: Date.now() + maxPostponedMs },
+    );
   }
 
   remove(key: string): void {
