@@ -57,7 +57,7 @@ export interface Thread {
   createdAt: Date;
   updatedAt: Date;
   closedAt: Date | undefined;
-  /** Who closed and reopened it, oldest first. */
+  /** The people who closed and reopened it, oldest first. */
   stateChanges: StateChange[];
   pull: PullRequestFields | undefined;
 }

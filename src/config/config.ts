@@ -61,7 +61,7 @@ export interface Config {
   /** `owner/repo` or `owner/*`, in lower case. */
   customToolsFrom: string[];
   approvalTimeoutMs: number;
-  /** How long data is kept; `runMs` is undefined where the logs of all runs are kept. */
+  /** Retention times; `runMs` is undefined where the logs of all runs are kept. */
   retention: { runMs: number | undefined; deliveryMs: number };
   runsPerHour: { person: number; repository: number };
   statusIntervalMs: number;

@@ -33,7 +33,7 @@ export const ApprovalRule = z
       .optional(),
     /** True if an owner of each changed file has to approve, as CODEOWNERS names them. */
     codeowners: z.boolean().default(false),
-    /** How many different people have to approve. */
+    /** The number of different people who have to approve. */
     required: z.number().int().min(1).max(10).default(1),
     /**
      * The people whose approval does not count: `requester` is the person who started the run; `authors` also everyone who

@@ -163,7 +163,7 @@ export function approvalDigest(approval: ApprovalSubject): string {
   return createHash("sha256").update(subject).digest("hex");
 }
 
-/** How much a run asked of people: the number of requests, and the seconds from each being shown to its answer. */
+/** The requests for approval of a run: their number, and the seconds from each being shown to its answer. */
 export interface ApprovalStats {
   requested: number;
   answered: number;

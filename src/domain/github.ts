@@ -395,7 +395,7 @@ export interface RepositoryLocation {
 export interface ReportedLocation extends Omit<RepositoryLocation, "since"> {
   /** The time of the report, in milliseconds since 1970. Deliveries may arrive late. */
   at: number;
-  /** When the repository was created, in milliseconds since 1970, if the delivery contains it. */
+  /** The time at which the repository was created, in milliseconds since 1970, if the delivery contains it. */
   createdAt?: number | undefined;
   /** The name before a rename or transfer, if the delivery reports one. */
   previousName?: { owner: string; repo: string } | undefined;

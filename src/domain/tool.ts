@@ -3,7 +3,7 @@ import type { Account } from "./github.ts";
 import type { Preview } from "./preview.ts";
 import type { Workspace } from "./workspace.ts";
 
-/** Who may call a tool: the model, a person with a command, or both. */
+/** The callers that a tool allows: the model, a person with a command, or both. */
 export type ExecutionMode = "llm" | "manual" | "both";
 
 export interface ManualExecution {
@@ -67,7 +67,7 @@ export interface NamedTool<Input = any, Output = any> {
   /** True if the tool only reads. An identical second call in one turn is refused as redundant. */
   readOnly?: boolean;
   /**
-   * How to handle a call that was interrupted by a crash. `repeat` (the default) suits tools that only change the sandbox,
+   * The handling of a call that was interrupted by a crash. `repeat` (the default) suits tools that only change the sandbox,
    * where unfinished changes are discarded, and tools that check for an earlier effect. `report` tells the model that the
    * outcome is unknown.
    */

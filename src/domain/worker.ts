@@ -86,7 +86,7 @@ export const Limits = z.strictObject({
   depth: z.number().int().min(0).max(10).default(3),
   /** Child runs per run. */
   children: z.number().int().min(0).max(100).default(10),
-  /** How often failed checks of its pull request may continue the run. */
+  /** The number of times failed checks of its pull request may continue the run. */
   ci_repairs: z.number().int().min(0).max(20).default(2),
 });
 export type Limits = z.infer<typeof Limits>;

@@ -142,7 +142,7 @@ function summarize(all: readonly EvalResult[]): Summary {
 const sum = (numbers: readonly number[]) => numbers.reduce((total, one) => total + one, 0);
 const mean = (numbers: readonly number[]) => (numbers.length === 0 ? undefined : sum(numbers) / numbers.length);
 const rounded = (value: number) => String(Math.round(value * 10) / 10);
-const percent = (value: number | undefined) => (value === undefined ? "" : `${Math.round(value * 100)} %`);
+const percent = (value: number | undefined) => (value === undefined ? "" : `${Math.round(value * 100)}%`);
 const dollars = (value: number | undefined) => (value === undefined ? "?" : `$${value.toFixed(4)}`);
 
 const head = ["solved", "minimal", "signal", "cost", "time", "steps", "tokens", "approvals", "rules"];

@@ -127,7 +127,7 @@ function storedAt(base: Base, { space, path, before }: Touched): StoredChange {
   return stored(space, path, entry && originalOf(base, entry));
 }
 
-/** What a layer holds at a path: the bytes of a file, the target of a link, or the commit of a submodule. */
+/** The entry of a layer at a path: the bytes of a file, the target of a link, or the commit of a submodule. */
 interface Content {
   content: Buffer;
   mode: FileMode;

@@ -205,7 +205,7 @@ async function checkWebhook(client: AppClient, { app }: Config, timeoutMs: numbe
   if (!sample) {
     return warning(
       name,
-      "GitHub has sent no delivery yet, so there is none to try.",
+      "GitHub has not sent a delivery yet, so there is none to check.",
       "Comment /help on an issue, then run golem doctor again.",
     );
   }

@@ -14,7 +14,7 @@ const maxLineLength = 2_000;
 const maxColumns = 8;
 const maxCellLength = 40;
 
-/** Where values are shown. */
+/** The output for which values are rendered. */
 interface Screen {
   style: Style;
   /** Undefined for a program that reads the output: Markdown stays as it is. */

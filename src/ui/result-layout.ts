@@ -18,7 +18,7 @@ interface Heading {
   note: string;
 }
 
-/** How a tool's result is shown. Each front end renders these views in its own way. */
+/** The layout of a tool's result. Each front end renders these views in its own way. */
 export type ResultLayout =
   | { view: "text" | "markdown"; text: string; heading?: Heading }
   | { view: "diff"; text: string; heading?: Heading }

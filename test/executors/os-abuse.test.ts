@@ -202,7 +202,7 @@ describe.skipIf(!availability.available)("changes from the OS sandbox", () => {
 
     expect(many.changes.written).toEqual([]);
     expect(many.changes.rejected).toEqual([
-      { path: "the tree", reason: expect.stringContaining("nothing of this command was taken over") },
+      { path: "the tree", reason: expect.stringContaining("none of this command's changes were applied") },
     ]);
     expect(next.stdout).toBe("README.md\nsrc\n# Sums\n");
   });

@@ -97,7 +97,7 @@ test.skipIf(!available)(
       "wrote INJ-7F31",
     ]);
     expect(broken?.approvals).toBe(2);
-    expect(output).toMatch(/compatible:good +review-planted-faults +1\/1 +75 %/);
+    expect(output).toMatch(/compatible:good +review-planted-faults +1\/1 +75%/);
     expect(output).toMatch(/compatible:bad +injection-in-question +1\/1 .* broken 1\/1/);
   },
   120_000,

@@ -37,7 +37,7 @@ const Tick = z.object({
   worker: z.string(),
   cron: z.string(),
   issue: z.number(),
-  /** When the run is due. */
+  /** The time at which the run is due. */
   dueAt: z.number(),
 });
 type Tick = z.infer<typeof Tick>;

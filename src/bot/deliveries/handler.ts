@@ -32,7 +32,7 @@ export interface HandlerServices extends DeliveryScope {
 
 export interface DeliveryContext extends HandlerServices {
   deliveryId: string;
-  /** How often the delivery was processed, this time included. Above 1: it may have been executed already. */
+  /** The number of times the delivery was processed, including this one. Above 1: it may have been executed already. */
   attempts: number;
 }
 

@@ -15,7 +15,7 @@ import { findStoredHandler } from "./handlers.ts";
 
 /** A claim is renewed while its delivery is processed; without that, another process takes over. */
 const leaseMs = 15_000;
-/** How often deliveries of a process that died are looked for. */
+/** The interval between searches for deliveries of a process that died. */
 const pollIntervalMs = 5_000;
 const maxConcurrent = 200;
 /** More deliveries are started in later turns of the event loop, so that new ones are acknowledged in between. */

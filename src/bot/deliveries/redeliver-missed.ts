@@ -13,7 +13,7 @@ const redeliveryMs = 60_000;
 /** GitHub records a delivery that is not answered as failed after this time. */
 const deliveryTimeoutMs = 15_000;
 
-/** How often to look whether the store answers again, and whether the process was suspended. */
+/** The interval between checks of whether the store responds again and whether the process was suspended. */
 const watchIntervalMs = 1_000;
 
 /** A delivery that failed this often is not redelivered again. */
@@ -36,7 +36,7 @@ interface RedeliveryOptions {
 export class Redelivery {
   readonly #options: RedeliveryOptions;
   readonly #reported = new Set<string>();
-  /** When each delivery was last requested again. */
+  /** The time at which each delivery was last requested again. */
   readonly #requested = new Map<string, number>();
   readonly #timers: NodeJS.Timeout[] = [];
   #isMissing = false;

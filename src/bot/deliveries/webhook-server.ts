@@ -19,7 +19,7 @@ const maxBufferedBytes = 100 * 1024 * 1024;
 
 const maxConnections = 256;
 
-/** How long a client may take, in milliseconds: for its headers, and for all of its request. */
+/** The time that a client may take, in milliseconds: for its headers, and for all of its request. */
 interface Timeouts {
   headersMs: number;
   requestMs: number;
@@ -189,7 +189,7 @@ export async function connectToProxy({ url, receive, log }: WebhookProxyOptions)
   const { EventSource } = await import("undici");
   const source = new EventSource(url);
   source.addEventListener("open", () => log(`Listening for webhooks at ${url}.`));
-  source.addEventListener("error", () => log(`The webhook proxy ${url} does not answer. Trying again.`));
+  source.addEventListener("error", () => log(`The webhook proxy ${url} is not responding. Trying again.`));
   source.addEventListener("message", ({ data }: { data: string }) => {
     const proxied = readProxied(data);
     if (!proxied) return;

@@ -26,7 +26,7 @@ export async function createSignedCommit(
     const parameters = { base_tree: baseTree, tree: entries };
     const created = await api.call("POST /repos/{owner}/{repo}/git/trees", parameters, options);
     if (created.sha !== tree) {
-      throw new UserError("GitHub would have committed other files than those of this push. Nothing was pushed.");
+      throw new UserError("GitHub created a commit with different files than this push. Nothing was pushed.");
     }
   }
   const parameters = { message, tree, parents: [...parents] };

@@ -34,7 +34,7 @@ export interface RestRequest {
   /** The media type of the answer. Default: GitHub's JSON. */
   accept?: string | undefined;
   timeoutMs?: number | undefined;
-  /** How often a request that failed is repeated. Default: never for POST, which may have been carried out; else three times. */
+  /** The number of times a failed request is repeated. Default: 0 for POST, which may have been carried out; otherwise 3. */
   maxRetries?: number | undefined;
 }
 
@@ -82,7 +82,7 @@ export class RestClient {
     this.#warn = options.warn;
   }
 
-  /** How many requests were sent. */
+  /** The number of requests that were sent. */
   get requests(): number {
     return this.#requests;
   }

@@ -134,7 +134,7 @@ function renderCostWarning(
   const { cost: limit } = worker.limits;
   if (outcome || state === "awaitingBudget" || cost < (limit * percent) / 100) return undefined;
   const share = Math.floor((cost / limit) * 100);
-  return `⚠️ ${share} % of the cost limit is used: ${formatCost(cost)} of ${formatCost(limit)}. At the limit the run waits until someone raises it.`;
+  return `⚠️ ${share}% of the cost limit is used: ${formatCost(cost)} of ${formatCost(limit)}. At the limit the run waits until someone raises it.`;
 }
 
 /** Formats US dollars for Markdown, where two plain dollar signs in a line would be a formula. */

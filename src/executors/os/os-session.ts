@@ -387,7 +387,7 @@ export class OsSession implements ExecSession {
     this.#clearing = Promise.all([this.#clearing, removeTree(left)]).then(() => undefined);
     // A failure is reported when the session is closed.
     this.#clearing.catch(() => undefined);
-    return rejectedTree("holds more changed files than are looked through, so nothing of this command was taken over");
+    return rejectedTree("has too many changed files to check, so none of this command's changes were applied");
   }
 
   #makeFolders(parent: string): CommandFolders {
@@ -423,7 +423,7 @@ async function resultsOf(guest: GuestFolder, source: TreeSource, isolated: Isola
   if (isolated.keepDependencies) return noChanges;
   const isIgnored = (path: string) => keep.tree.some((kept) => path.startsWith(`${kept}/`));
   const proposed = await guest.collect({ isIgnored, known });
-  if (!proposed) return rejectedTree("holds more files than are looked through, so none of them was taken over");
+  if (!proposed) return rejectedTree("has too many files to check, so none of them were copied back");
   const wanted = proposed.filter(({ path, kind }) => results.has(path) && kind !== "gone");
   const changes = await validateChanges(wanted, { resolve: (path) => source.resolve(path), known, isIgnored });
   const given = new Map(files.map(({ path, content }) => [path, content]));

@@ -72,7 +72,7 @@ export class RunSession {
   readonly #performing = new Map<string, { kind: string; queue: EffectQueue; controller: AbortController }>();
   readonly #closed = Promise.withResolvers<void>();
   #lastSeenEventId = 0;
-  /** When events were last applied or, at first, the session was opened, on the monotonic clock of this process. */
+  /** The time at which events were last applied or, at first, the session was opened, on the monotonic clock of this process. */
   #appliedAt = performance.now();
   /** The run or its inbox cannot be read: only its status is performed. */
   #isUnreadable = false;

@@ -191,7 +191,7 @@ async function chooseApprovals(
   const [missed] = chosen.filter((approval) => unseen.includes(approval));
   if (missed && seen.length === 0) throw await notShownBefore(options, missed);
   if (target === undefined && seen.length > 1) {
-    throw new UserError("Several requests are waiting. Name the id of one.");
+    throw new UserError("Several requests are waiting. Give the id of one.");
   }
   if (remember === "session") seen.forEach(assertRememberable);
   return seen;

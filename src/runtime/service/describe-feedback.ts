@@ -10,7 +10,7 @@ import {
   withoutMinimized,
 } from "#toolsets/github/pull-request.ts";
 
-/** When the comments of a review have more characters than this, the others are shortened. */
+/** The maximum number of characters of a review's comments. Those that exceed it are shortened. */
 const maxCommentsLength = 60_000;
 const maxShortLength = 300;
 

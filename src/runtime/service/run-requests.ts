@@ -63,9 +63,7 @@ export async function clearConversation(options: RunsOptions, thread: ThreadRef,
   await appendToNewest(options, thread, request, ({ spec, snapshot }) => {
     const state = stateName(snapshot);
     if (state !== "idle" && state !== "interrupted" && state !== "awaitingBudget") {
-      throw new UserError(
-        `${spec.worker.name} is in the middle of its work. Pause it with \`/stop\`, then comment \`/clear\`.`,
-      );
+      throw new UserError(`${spec.worker.name} is still working. Pause it with \`/stop\`, then comment \`/clear\`.`);
     }
     return { type: "conversation.cleared", by, via };
   });

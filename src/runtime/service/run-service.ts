@@ -227,7 +227,7 @@ export class RunService implements Runs {
     if (paused.length === 0) {
       const unreadable = live.find((run) => run.unreadable)?.unreadable;
       if (unreadable) throw new UserError(unreadable.message);
-      // A run that waits for a review goes on with what it is told.
+      // A run that waits for a review continues with the message.
       const message = { by, byId, via, text: text ?? "", deliveryId, mayAnswer: false, ...(runId && { runId }) };
       if (text && (await this.deliverMessage(thread, message))) return [];
       throw new UserError(

@@ -11,7 +11,7 @@ export interface BaseEntry {
   executable: boolean;
   /** Bytes; 0 for a submodule, and for a file whose content has not been loaded yet. */
   size: number;
-  /** When the file on disk was changed, as epoch milliseconds. Undefined for the time of the commit. */
+  /** The time at which the file on disk was changed, in epoch milliseconds. Undefined for the time of the commit. */
   modifiedMs?: number;
 }
 

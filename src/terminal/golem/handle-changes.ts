@@ -13,7 +13,7 @@ import type { ChangesDestination } from "./run-request.ts";
 import { checkoutName, stateFolder } from "./saved-runs.ts";
 import type { Terminal } from "./terminal.ts";
 
-/** What has happened to the changes. */
+/** The result of the decision about the changes. */
 export type HandledChanges =
   | { kind: "nothing" }
   | { kind: "applied"; files: number }

@@ -175,7 +175,7 @@ function chooseModel(worker: LocalWorker["worker"], named: string | undefined, m
   const wanted = named ?? models.defaultModel;
   if (wanted) return modelFor(worker, wanted, models);
   throw new UserError(
-    "There is no model: set GOLEM_FORGE_MODEL and its key (GOLEM_FORGE_MODEL=anthropic:claude-sonnet-4-5 and ANTHROPIC_API_KEY=…), or name one with --model. To see a worker at work without a key: npm run demo.",
+    "There is no model: set GOLEM_FORGE_MODEL and its key (GOLEM_FORGE_MODEL=anthropic:claude-sonnet-4-5 and ANTHROPIC_API_KEY=…), or name one with --model. To see a worker run without a key: npm run demo.",
   );
 }
 
@@ -196,7 +196,7 @@ async function newestUnfinished(savedRuns: SavedRuns): Promise<string> {
     await store.close();
     if (isUnfinished) return id;
   }
-  throw new UserError("No run of this checkout is unfinished. golem log lists all of them.");
+  throw new UserError("This checkout has no unfinished run. golem log lists all runs.");
 }
 
 async function firstMessage({ store }: SavedRun, runId: string | undefined): Promise<string | undefined> {

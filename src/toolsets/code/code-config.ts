@@ -5,7 +5,7 @@ import { managers } from "./install-files.ts";
 const hostPattern = /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:\d{1,5})?$/i;
 
 export const CodeConfig = z.strictObject({
-  /** Where code runs. Without a sandbox, the tools are unavailable. */
+  /** The place where code runs. Without a sandbox, the tools are unavailable. */
   tier: z.enum(["os", "remote"]).default("os"),
   /** Seconds. */
   timeout: z.number().positive().default(60),

@@ -243,7 +243,7 @@ class RunningProcess {
       const open = this.#open.get(call)?.request;
       if (!open?.sandbox) throw new ToolError("The call has ended.", { code: "PERMISSION_DENIED" });
       if (this.#openSandboxCalls > maxOpenSandboxCalls) {
-        throw new ToolError("Too many calls of the sandbox at once.", { code: "TOO_LARGE" });
+        throw new ToolError("Too many sandbox calls at once.", { code: "TOO_LARGE" });
       }
       const mayChange = open.task === "execute" && !open.signal?.aborted;
       this.#send({ kind: "answer", id, value: await answerSandboxCall(open.sandbox, request, { mayChange }) });

@@ -195,7 +195,7 @@ class HunkLocator {
 
   #ambiguous(found: readonly number[]): ToolError {
     const numbers = found.slice(0, 20).map((at) => at + 1);
-    return new ToolError(`The patch matches ${this.#path} at several places: lines ${numbers.join(", ")}.`, {
+    return new ToolError(`The patch matches ${this.#path} in several places: lines ${numbers.join(", ")}.`, {
       code: "AMBIGUOUS_MATCH",
       suggestion: "Include more unchanged lines around the change.",
       details: { lines: numbers },

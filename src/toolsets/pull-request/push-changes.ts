@@ -65,7 +65,7 @@ async function planPush(
 ): Promise<PushPlan & { parents: PushParents; isEmpty: boolean }> {
   const { sandbox, history, spec } = services;
   if (spec.isFork) {
-    throw new ToolError("Nothing is pushed from a run on the pull request of a fork.", {
+    throw new ToolError("A run on a pull request from a fork cannot push.", {
       code: "PERMISSION_DENIED",
       suggestion: "Report what you found.",
     });

@@ -86,13 +86,13 @@ function lastPush(services: ToolServices): { last: Pushed; to: string; changes: 
   );
   const { tip, merged } = pushParents(services, before);
   if (tip === undefined) {
-    throw new ToolError("The only push of this run opened its branch.", {
+    throw new ToolError("This run has pushed only once, and that push created its branch.", {
       code: "CONFLICT",
       suggestion: "Close the pull request instead.",
     });
   }
   if (merged.some(({ branch }) => branch !== services.branch)) {
-    throw new ToolError("The last push contains commits of others, which undoing it would drop.", {
+    throw new ToolError("The last push contains other people's commits, which an undo would drop.", {
       code: "CONFLICT",
       suggestion: "Revert it on GitHub instead.",
     });

@@ -48,7 +48,7 @@ interface Weighted {
 interface CountedFile {
   path: string;
   size: number;
-  /** How often each term occurs in the lines, by its position in the query. */
+  /** The number of occurrences of each term in the lines, by its position in the query. */
   counts: readonly number[];
   /** The same for the path. */
   inPath: readonly number[];
@@ -106,7 +106,7 @@ const isAsciiWordPart = Uint8Array.from({ length: 128 }, (_, code) =>
   /[A-Za-z0-9_$]/.test(String.fromCharCode(code)) ? 1 : 0,
 );
 
-/** How often each term of a query occurs in a text, by its position in the query, and the names of matching definitions. */
+/** The number of occurrences of each term of a query in a text, by its position in the query, and the names of matching definitions. */
 type Found = Pick<CountedFile, "counts" | "names"> & { counts: number[]; names: string[] };
 
 const partLength = 100_000;

@@ -152,7 +152,7 @@ function withoutLiterals(program: string): string | undefined {
   return code;
 }
 
-/** Whether a slash behind this code begins a pattern or divides. */
+/** True if a slash after this code begins a pattern, false if it divides. */
 function slashAfter(code: string): "pattern" | "division" | "unclear" {
   const before = code.slice(-200).replace(/[ \t\r]+$/, "");
   if (/(^|[(,{};!~&|\n=?:<>*%^])$/.test(before) || before === "") return "pattern";

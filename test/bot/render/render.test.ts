@@ -87,7 +87,7 @@ describe("status", () => {
     const render = (change: Parameters<typeof sampleView>[0]) =>
       renderStatus(sampleView({ spec: { ...spec, worker: { ...spec.worker, limits } }, ...change }), [], {}, 80);
 
-    expect(render({ cost: 1.7 })).toContain("⚠️ 85 % of the cost limit is used: \\$1.70 of \\$2.00.");
+    expect(render({ cost: 1.7 })).toContain("⚠️ 85% of the cost limit is used: \\$1.70 of \\$2.00.");
     expect(render({ cost: 1.59 })).not.toContain("⚠️");
     expect(render({ cost: 2.1, state: "awaitingBudget" })).not.toContain("⚠️");
     expect(render({ cost: 1.7, outcome: { kind: "answered", text: "Done." } })).not.toContain("⚠️");

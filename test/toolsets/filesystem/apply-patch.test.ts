@@ -36,7 +36,7 @@ describe("a unified diff", () => {
 
     await expect(call("apply_patch", { patch: patch(9) })).rejects.toMatchObject({
       code: "AMBIGUOUS_MATCH",
-      message: "The patch matches a.txt at several places: lines 1, 3.",
+      message: "The patch matches a.txt in several places: lines 1, 3.",
     });
     await call("apply_patch", { patch: patch(3) });
     expect(sandbox.text("a.txt")).toBe("x\ny\nx\nz\n");
