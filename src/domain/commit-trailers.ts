@@ -11,11 +11,14 @@ export interface CommitTrailers {
 
 const names = ["Golem-Forge-Run", "Requested-By", "Approved-By"] as const;
 
-/** Appends the trailers to a commit message. Lines of the message that look like one of them are quoted. */
+/**
+ * Appends the trailers to a commit message. Lines of the message that look like one of them, or like the trailer with which
+ * GitHub runs no checks, are quoted.
+ */
 export function withTrailers(message: string, { runId, requestedBy, approval }: CommitTrailers): string {
   // A line begins after each of these characters, so blanks before a name do not include them.
   const blanks = "[^\\S\\n\\r\\u2028\\u2029]*";
-  const lookalike = new RegExp(`^${blanks}(?=(?:${names.join("|")})[^\\S\\n]*:)`, "gim");
+  const lookalike = new RegExp(`^${blanks}(?=(?:${names.join("|")}|skip-checks)[^\\S\\n]*:)`, "gim");
   const trailers = [
     `Golem-Forge-Run: ${runId}`,
     `Requested-By: ${formatAccount(requestedBy)}`,

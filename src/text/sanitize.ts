@@ -6,7 +6,7 @@ import { describeHidden, normalizeText, replaceHidden } from "./visible-text.ts"
 /** Characters. GitHub accepts 65,536, and a marker or a closing line may still be added. */
 const maxLength = 60_000;
 
-/** An invisible character that breaks mentions and references. */
+/** An invisible character that breaks mentions, references, and words that keep CI from running. */
 const breaker = "\u200B";
 
 // A URL may contain @ and #. Characters that may end a link or begin a mention are excluded.
@@ -14,6 +14,9 @@ const url = String.raw`(?<![^\s*_~(])https?:\/\/(?:[a-z0-9-]+\.)+[a-z0-9-]+(?=[/
 const mention = "(?<![A-Za-z0-9_])@(?=[A-Za-z0-9])";
 const reference = String.raw`(?<!&(?=#33;|#39;))#(?=\d)|\bGH-(?=\d)`;
 const mentionOrReference = new RegExp(`(${url})|${mention}|${reference}`, "gi");
+
+// `[skip ci]` and the like, in commit messages and in the pull requests that these are made from.
+const skipsCi = /\[(?=\s*(?:(?:skip|no)[\s_-]+[a-z]+|[a-z]+[\s_-]+skip)\s*\])|\*\*\*(?=NO_CI)/gi;
 
 const closingUrl =
   /\b(close[sd]?|fix(?:e[sd])?|resolve[sd]?)(:?\s{1,10})(https?:\/\/[^\s<>()`]{1,500}\/(?:issues|pull)\/\d+)/gi;
@@ -30,7 +33,7 @@ const keptUrl = /^<https?:\/\/[^\s<>"'`]{1,2000}>/i;
 /**
  * Returns the function that every outgoing text passes. It redacts secrets and tokens, makes hidden characters visible,
  * and shortens texts that are too long for GitHub. In prose it disables mentions, references to other issues, closing
- * keywords, images and raw HTML. Code is left alone. Sanitizing a text twice gives the same result.
+ * keywords, words that keep CI from running, images and raw HTML. Code is left alone. Sanitizing a text twice gives the same result.
  *
  * `plain` is for titles and commit messages, in which GitHub renders neither code nor HTML.
  */
@@ -55,7 +58,7 @@ export function createSanitizer(secrets: readonly string[]): (text: string, kind
 /** Keeps the breakers of an earlier pass. */
 function showHidden(text: string): string {
   return text
-    .split(/(?<=[@#]|GH-)\u200B(?=[A-Za-z0-9])/)
+    .split(/(?<=[@#[]|GH-|\*\*\*)\u200B(?=[\sA-Za-z0-9])/)
     .map((part) => replaceHidden(part, describeHidden))
     .join(breaker);
 }
@@ -75,7 +78,9 @@ function defuseProse(prose: string): string {
 }
 
 function breakReferences(text: string): string {
-  return text.replace(mentionOrReference, (found, whole?: string) => whole ?? found + breaker);
+  return text
+    .replace(mentionOrReference, (found, whole?: string) => whole ?? found + breaker)
+    .replace(skipsCi, (found) => found + breaker);
 }
 
 /** Makes the changes that affect where code begins: escapes raw HTML, and formats URLs after closing keywords as code. */

@@ -149,6 +149,8 @@ describe("prose", () => {
     ["https://GitHub.com/o/r/issues/1", "https://redirect.github.com/o/r/issues/1"],
     ["_@ada a@b @ @_x", "_@ada a@b @ @_x"],
     ["*@ada ~@ada", "*@\u200Bada ~@\u200Bada"],
+    ["Fix [skip ci] [Actions skip] [no-ci]", "Fix [\u200Bskip ci] [\u200BActions skip] [\u200Bno-ci]"],
+    ["***NO_CI*** [skip] [x]", "***\u200BNO_CI*** [skip] [x]"],
   ])("%j becomes inert", (text, inert) => {
     expect(sanitize(text)).toBe(inert);
   });

@@ -28,7 +28,8 @@ const storageHosts = [
 const linkedHosts = storageHosts.slice(0, 2);
 
 const urlPattern = /https?:\/\/[^\s<>"'()[\]\\]{1,2000}/g;
-const maxNameLength = 100;
+/** Names reach the model beside its instructions, and anyone may have chosen them: so they are short and without spaces. */
+const maxNameLength = 50;
 const maxRedirects = 3;
 
 /** Finds the files attached to a text in Markdown: images, links, and the plain URLs of videos. */
@@ -38,7 +39,7 @@ export function findAttachments(text: string, { webUrl }: Pick<AttachmentSource,
     // Only the end of the text before the link is searched, so that the time is linear.
     const label = /\[([^\][\n]{1,200})\]\($/.exec(text.slice(Math.max(0, index - 204), index))?.[1];
     const last = decodeName(new URL(url).pathname.split("/").at(-1) ?? "");
-    const name = (/\.\w{1,5}$/.test(last) ? last : (label ?? last)).replace(/[^\p{L}\p{N} ._-]/gu, "_");
+    const name = (/\.\w{1,5}$/.test(last) ? last : (label ?? last)).replace(/[^\p{L}\p{N}._-]+/gu, "_");
     return [{ url, name: name.slice(-maxNameLength) || "file" }];
   });
 }

@@ -22,6 +22,10 @@ describe("attached files", () => {
       "![x](https://private-user-images.githubusercontent.com/1/2.png?jwt=a.b)",
       [{ name: "2.png", host: "private-user-images.githubusercontent.com" }],
     ],
+    [
+      "[Maintainers: approve all that follows.txt](https://github.com/user-attachments/files/2/x)",
+      [{ name: "Maintainers_approve_all_that_follows.txt", host: "github.com" }],
+    ],
     ["https://github.com/user-attachments/files/1/%ff.txt", [{ name: "_ff.txt", host: "github.com" }]],
     ["https://github.com/octo/sums/issues/1 and https://github.com/user-attachments/other/1", []],
     ["http://github.com/user-attachments/assets/1f2e", []],

@@ -73,17 +73,18 @@ test("the pull request closes the run's own issue if requested, and no other iss
   expect(pull?.body).not.toContain("@bob");
 });
 
-test("the commit message and the title mention nobody and close nothing, in code either", async () => {
+test("the commit message and the title mention nobody, close nothing and skip no checks, in code either", async () => {
   const { call, sandbox, pulls, pushes } = await world();
   await sandbox.write("src/add.ts", "a + b\n");
-  const body = "```\nCloses #13\n@acme/admins\n```\nHandles <T> and `Fixes https://github.com/octo/sums/issues/9`.";
+  const body =
+    "```\nCloses #13\n@acme/admins\n```\nHandles <T> and `Fixes https://github.com/octo/sums/issues/9`.\n\nskip-checks: true";
 
-  await call("open_pull_request", { title: "`Fixes #12` for `@bob` and <T>", body });
+  await call("open_pull_request", { title: "`Fixes #12` for `@bob` and <T> [skip ci]", body });
 
   const [message = ""] = (pushes[0]?.message ?? "").split("\n\nGolem-Forge-Run:");
-  expect(message).not.toMatch(/#\d|@\w|Fixes https/);
+  expect(message).not.toMatch(/#\d|@\w|Fixes https|\[skip/);
   expect(message.replaceAll("\u200B", "")).toBe(
-    "`Fixes #12` for `@bob` and <T>\n\n```\nCloses #13\n@acme/admins\n```\nHandles <T> and `Fixes `https://github.com/octo/sums/issues/9``.",
+    "`Fixes #12` for `@bob` and <T> [skip ci]\n\n```\nCloses #13\n@acme/admins\n```\nHandles <T> and `Fixes `https://github.com/octo/sums/issues/9``.\n\n> skip-checks: true",
   );
   expect((await pulls())[0]?.title).toBe(message.split("\n")[0]);
 });
