@@ -21,7 +21,7 @@ import { parsePatch } from "#toolsets/filesystem/parse-patch.ts";
 import { parseHunks } from "#toolsets/reviews/pull-request-diff.ts";
 import { codeTerms, queryTerms } from "#toolsets/search/rank-files.ts";
 import { parseRegex, RegexError } from "#toolsets/search/regex/parse-regex.ts";
-import { interactiveProblem } from "#toolsets/shell/command-rules.ts";
+import { interactiveProblem } from "#toolsets/shell/interactive-commands.ts";
 import { truncateToTokens } from "#toolsets/tool-result.ts";
 import { parseToolCommand } from "#ui/run-commands.ts";
 import { testLinearTime } from "./support/linear-time.ts";

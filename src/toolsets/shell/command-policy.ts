@@ -45,7 +45,7 @@ export function wordsOf(pattern: string): string[] {
 function mentions(line: string, pattern: string): boolean {
   const plain = line.replace(/["'\\]/g, "");
   const [program = "", ...rest] = wordsOf(pattern);
-  const named = new RegExp(`(^|[^\\w.-])${RegExp.escape(program)}($|[^\\w-])`);
+  const named = new RegExp(`(^|[^\\w.-])${RegExp.escape(program)}($|[^\\w.-])`);
   // Checks each command separately. The words must appear in order, with anything between them.
   return plain.split(/[;&|\n(){}`]/).some((part) => {
     const found = named.exec(part);

@@ -44,6 +44,6 @@ async function callChild(command: string, policy: CommandPolicy): Promise<Comman
 }
 
 function startChild(): GuardedChild {
-  const handler = new URL("./command-rules.ts", import.meta.url);
+  const handler = new URL("./judge-command.ts", import.meta.url);
   return new GuardedChild({ handler, memoryMb: 256, messageBytes: 1_000_000, cpuSeconds: 3_600 });
 }

@@ -1,37 +1,33 @@
-/** One word of a command, with its quotes removed. */
+/**
+ * One word of a command, with its quotes removed.
+ *
+ * - `literal`: exactly this text.
+ * - `pattern`: the names of files that match a pattern. Each begins with the text before the first `*`, `?` or `[`.
+ * - `names`: any number of words, made from names of files in the repository. Names with spaces are split, so a word may
+ *   be an option.
+ * - `unknown`: any number of words of any text.
+ */
 export interface CommandWord {
   text: string;
-  /** False if the shell replaces part of it: a variable, a substitution or a pattern. */
-  fixed: boolean;
-  /** True if it may expand to an option. */
-  mayBeOption: boolean;
-  /** True if it may expand to several words, or to none. */
-  mayBeSeveral: boolean;
-  /** True if it may expand to any text, and so name any file. */
-  unknown: boolean;
+  kind: "literal" | "pattern" | "names" | "unknown";
 }
 
-/** A program that a script starts. */
+/** A program that a script starts, with its arguments. */
 export interface SimpleCommand {
+  /** The program is the first word. */
   words: CommandWord[];
-  /** The variables that it sets or that are set for it, with their values if known. */
-  assigned: { name: string; value: string | undefined; isExported: boolean }[];
   /** True if its output goes to a file. */
   writes: boolean;
   /** The files it takes as input. */
   reads: CommandWord[];
-  /** True if it has input: a pipe, a file or a here-document. */
+  /** True if it has input: a pipe or a file. */
   hasInput: boolean;
-  /** The preceding command in its pipeline. */
-  source?: SimpleCommand;
+  /** The command whose output is its input. */
+  source?: SimpleCommand | undefined;
 }
 
-/** An effect of a command beyond its program's usual work. */
-export interface ProgramEffect {
-  /** Completes "because …". */
-  reason: string;
-  /** The word that causes the effect. A rule that includes this word allows it. */
-  word: CommandWord | undefined;
+export function literal(text: string): CommandWord {
+  return { text, kind: "literal" };
 }
 
 /** Returns the name of a command's program, without its folder. */

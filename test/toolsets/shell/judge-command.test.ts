@@ -7,8 +7,9 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { CommandRule } from "#toolsets/shell/command-policy.ts";
-import { interactiveProblem, judgeCommand } from "#toolsets/shell/command-rules.ts";
-import { inspectScript } from "#toolsets/shell/inspect-script.ts";
+import { interactiveProblem } from "#toolsets/shell/interactive-commands.ts";
+import { judgeCommand } from "#toolsets/shell/judge-command.ts";
+import { readScript } from "#toolsets/shell/plain-script.ts";
 import { reviewCommand } from "#toolsets/shell/review-command.ts";
 import type { SimpleCommand } from "#toolsets/shell/simple-command.ts";
 import { propertyRuns } from "../../support/property-runs.ts";
@@ -36,29 +37,55 @@ describe("a command line is allowed only when every command in it is", () => {
     "git status && npm test",
     "git status -s | xargs ls",
     "echo 'a; rm b' \"&& rm\"",
-    "FOO=1 npm test",
     "ls 2>/dev/null; ls 2>&1",
     "(ls; echo done)",
-    "echo $(git status)",
     "echo \\; rm",
     "ls # rm -rf /",
     "find . -name '*.ts' -exec ls {} \\;",
-    "env A=1 ls",
     "ls \\\n  -la",
     "for i in 1; do ls; done",
     "{ ls; }",
     "! ls",
+    "CI=1 npm test",
+    'for f in a b; do ls "$f"; done',
+    'for f in src/*.ts; do ls "$f"; done',
+    "for f in src/*.ts; do ls $f; done",
+    "ls src/*.ts",
+    "ls HEAD~1",
+    "echo \"^a$\" 'b$'",
+    "ls <<'E'\nit's $(rm x)\nE\nls",
+    "find . | while read -r f; do ls $f; done",
+    "time ls",
     "if ls; then echo $?; else ls; fi",
     "while ls; do echo x; done",
-    "case x in a) ls;; esac",
     "for f in a b; do ls $f; done",
-    "ls `git status`",
     "[[ -f a ]] && ls",
-    "f() { ls; }; ls",
   ])("%j runs", (line) => expect(decide(line)).toBe("preApproved"));
 
   test.each([
     "cat x",
+    "FOO=1 npm test",
+    "echo $(git status)",
+    "env A=1 ls",
+    "case x in a) ls;; esac",
+    "ls `git status`",
+    "f() { ls; }; ls",
+    "ls &",
+    "PATH=a npm test",
+    "CI=$(x) npm test",
+    "for PATH in a; do ls; done",
+    "for f in 'a -b'; do git status $f; done",
+    "for f in *; do $f; done",
+    "for f in a; do ls; done; ls $f",
+    "while read -r f; do ls $f; done < a",
+    "echo x | xargs ls",
+    "ls 3>a",
+    "ls >&3",
+    "ls > /dev/tcp/host/1",
+    "ls \\<<'E'\nx\nE",
+    "ls '<<'E'\nx\nE",
+    "ls # <<'E'\ncat x\nE",
+    "ls \\ #$'x'",
     "ls; cat x",
     "ls && (cat x)",
     "git log",
@@ -105,7 +132,6 @@ describe("a command line is allowed only when every command in it is", () => {
     "echo cat | xargs -I % env %",
     "find . -exec env {} +",
     "find . -exec {} \\;",
-    "for f in -delete; do find . $f; done",
     "x=/etc/shadow; ls $x",
     "ls $x",
     "ls *; ls ~",
@@ -153,6 +179,8 @@ describe("a command line is allowed only when every command in it is", () => {
     "eval rm x",
     "find . -exec rm {} +",
     "find . -delete",
+    "for f in -delete; do find . $f; done",
+    "alias l=rm",
     "git push origin main",
     "git push",
     "sudo nohup rm x",
@@ -202,13 +230,52 @@ describe("a policy that allows everything that no rule restricts", () => {
     "echo rm | bash",
     "sh < x",
     ". ./x",
-    "alias l=rm",
+    "alias l=cat",
     "/usr/bin/curl x",
+    "bash -c ls",
+    "sort --compress-program=x a",
   ])("%j asks", (line) => expect(decideOpenly(line)).toBe("ask"));
 
-  test.each(["git -C . status", "git log -- push", "bash -c ls", "xargs -I % cat %", "timeout 1 cat x"])(
-    "%j runs",
-    (line) => expect(decideOpenly(line)).toBe("preApproved"),
+  test.each([
+    "git -C . status",
+    "git log -- push",
+    "npm test",
+    "sed -i s/a/b/ x",
+    "xargs -I % cat %",
+    "timeout 1 cat x",
+  ])("%j runs", (line) => expect(decideOpenly(line)).toBe("preApproved"));
+});
+
+describe("a rule that allows a program that is not in the table", () => {
+  const decideBy = (pattern: string, line: string) =>
+    judgeCommand(line, { rules: [{ pattern, approval: "preApproved" }], reading: "preApproved", otherwise: "ask" });
+
+  test.each([
+    ["python3 -m pytest", "python3 -m pytest tests/test_a.py::test_b tests"],
+    ["./scripts/check.sh", "./scripts/check.sh src/*.ts && ls"],
+    ["npx vitest run", "npx vitest run src/a.test.ts 2>&1 | tail -20"],
+    ["python3", "python3 --version"],
+    ["npm", "npm run build"],
+    ["npm run", "npm run build"],
+    ["sed", "sed -i s/a/b/ src/a.ts"],
+    ["sort -o", "sort -o a.txt a.txt"],
+  ])("%s allows %j", (pattern, line) => expect(decideBy(pattern, line).decision).toBe("preApproved"));
+
+  test.each([
+    ["python3", "python3 a.py", "a rule with `python3` alone does not say what `python3 a.py` may do"],
+    ["python3 -m pytest", "python3 -m pytest -p x", "the rule does not include `-p`"],
+    ["python3 -m pytest", "python3 -m pytest /etc/x", "`/etc/x` is outside the repository"],
+    ["python3 -m pytest", "python3 -m pytest 'a;b'", "the rule does not include `a;b`"],
+    ["python3 -m pytest", "python3 -m pytest *", "the rule does not include `*`"],
+    ["python3 -m", "echo 1 | python3 -m code", "the input of `python3` may be code"],
+    ["./scripts/check.sh", "/scripts/check.sh", "no rule covers `/scripts/check.sh`"],
+    ["npm test", "npm test -- --config=x", "`npm test` may do more with `--config=x`"],
+    ["npm test", "npm test --prefix x", "`npm test --prefix` is not known to be harmless"],
+    ["npm test", "npm test > out", "`npm test` writes to a file"],
+    ["xargs -a", "xargs -a list ./tool", "`xargs -a` is not known to be harmless"],
+    ["sort", "sort *", "`*` may become an option of `sort`"],
+  ])("%s does not allow %j", (pattern, line, reason) =>
+    expect(decideBy(pattern, line)).toEqual({ decision: "ask", reason }),
   );
 });
 
@@ -262,17 +329,16 @@ describe("commands that run other programs, write files or reach outside", () =>
 test.skipIf(!existsSync("/bin/bash"))("bash starts no program that the inspection did not find", async () => {
   const folder = await mkdtemp(join(tmpdir(), "shell-inspection-"));
   const random = mulberry32(20_260);
-  const scripts = Array.from({ length: 4_000 }, () =>
+  const scripts = Array.from({ length: 6_000 }, () =>
     Array.from({ length: 2 + Math.floor(random() * 14) }, () => tokens[Math.floor(random() * tokens.length)]).join(""),
   );
   const inspected = scripts.flatMap((script) => {
-    const inspection = inspectScript(script);
-    if (inspection.kind !== "inspected") return [];
-    const programs = inspection.commands.map(({ words: [program] }) => program);
-    const isKnown = programs.every(
-      (program) => !program || (program.fixed && !/^(eval|exec|env|command)$/.test(program.text)),
+    const read = readScript(script);
+    if (read.kind !== "plain") return [];
+    const isKnown = read.commands.every(
+      ({ words: [program] }) => program?.kind === "literal" && !/^(eval|exec|env|command)$/.test(program.text),
     );
-    return isKnown ? [{ script, commands: inspection.commands }] : [];
+    return isKnown ? [{ script, commands: read.commands }] : [];
   });
 
   const started = programsOf(
@@ -314,7 +380,7 @@ function programsOf(scripts: readonly string[], cwd: string): string[][][] {
 
 function isAsInspected({ words }: SimpleCommand, started: string[]): boolean {
   if (words[0]?.text !== started[0]) return false;
-  if (words.some(({ fixed }) => !fixed)) return true;
+  if (words.some(({ kind }) => kind !== "literal")) return true;
   return words.length === started.length && words.every(({ text }, at) => text === started[at]);
 }
 
@@ -328,95 +394,17 @@ function mulberry32(seed: number): () => number {
   };
 }
 
+// biome-ignore format: one line for each kind
 const tokens = [
-  ...[
-    "a",
-    "b",
-    "c",
-    "'",
-    "'",
-    '"',
-    '"',
-    "\\",
-    "$(",
-    ")",
-    "`",
-    ";",
-    " && ",
-    " || ",
-    " | ",
-    "\n",
-    " ",
-    " ",
-    "{ ",
-    "; }",
-    "(",
-  ],
-  ...[
-    "if ",
-    "; then ",
-    "; fi",
-    "else ",
-    "elif ",
-    "$x",
-    "x=a ",
-    "$'",
-    "'a b'",
-    '"a $(b)"',
-    " <<E\n",
-    "\nE\n",
-    "#",
-    " # ",
-  ],
-  ...[
-    "! ",
-    "!",
-    "case a in a) ",
-    ";; esac",
-    "[[ a ]] ",
-    "for i in a c;do ",
-    ";done",
-    "time ",
-    "function f { ",
-    "f() ",
-    "f",
-  ],
-  ...[
-    " 2>/dev/null",
-    "<(",
-    "$((1))",
-    "\t",
-    "coproc ",
-    "select ",
-    "while ",
-    "do ",
-    "$i",
-    " &",
-    "a\\\nb",
-    "=",
-    "x+=(b)",
-    "<<<",
-  ],
-  ...[
-    '$"',
-    "[",
-    "]",
-    "*",
-    "{a,b}",
-    "~",
-    "-",
-    "--",
-    "eval ",
-    " <&-",
-    "\\\n",
-    "((",
-    "))",
-    "|&",
-    "$[1+1]",
-    "b()",
-    "@(a|b)",
-    "}",
-  ],
+  ..."a b c a b c a b".split(" "), " ", " ", " ", " ", " ", " ", "\t", "\\\n", "a\\\nb",
+  "'", '"', "\\", "'ab'", "'a;b'", '"a b"', "''", "a\\ b", "\\'", '"a\\"b"', "#", " #", " # b\n",
+  "; ", ";", " && ", " || ", " | ", "|&", "\n", "\n", "! ", "!", " &", "time ",
+  "(", ")", "{ ", ";}", "}", "if ", ";then ", ";fi ", "elif ", "else ", "[[ a ]] ", "[[ -f a ]] ", "[ a ] ",
+  "for i in a c;do ", "for i in *;do ", "while read -r i;do ", "while ", "until ", "do ", ";done ", "$i", '"$i"', '"a$i"',
+  " 2>/dev/null", " >a", " 2>&1", " <b", " <&-", " &>a", "2>a ", "<<<", "<<E\n", "<<'E'\n", "\nE\n", "E",
+  "*", "[", "]", "[ab]", "?", "{}", "{a,b}", "~", "a~1", "-", "--", "=", "a=", "CI=1 ", "x=a ", "x+=(b)", "@(a|b)",
+  "$(", "`", "$'", '$"', "$x", "$?", "$((1))", "$[1+1]", "((", "))", "<(", '"a$(b)"', '"a$"', "b()", "f() { ",
+  "case a in a) ", ";;esac", "function f { ", "coproc ", "select ", "eval ",
 ];
 
 test("a script that the parser would not finish asks", async () => {
@@ -450,11 +438,13 @@ test.each([
   `${"eval ".repeat(3_000)}rm`,
   `find ${"-exec find ".repeat(1_600)}`,
   `cat {${",".repeat(19_000)}`,
+  `${`for a in ${"a ".repeat(900)};do `.repeat(8)}[[ -f a ]]${";done".repeat(8)}`,
+  `${"( ".repeat(6_000)}ls${" )".repeat(6_000)}`,
   "git ".repeat(100_000),
-])("deeply nested input asks without long parsing", (line) => {
+])("deeply nested input does not run, without long parsing", (line) => {
   const started = process.cpuUsage().user;
 
-  expect(decide(line)).toBe("ask");
+  expect(decide(line)).not.toBe("preApproved");
 
   expect((process.cpuUsage().user - started) / 1_000).toBeLessThan(20_000);
 });
@@ -515,9 +505,9 @@ test("parsing any line gives commands or a reason", () => {
         { maxLength: 30 },
       ),
       (parts) => {
-        const inspection = inspectScript(parts.join(""));
-        if (inspection.kind === "inspected") expect(inspection.commands.length).toBeGreaterThan(0);
-        else expect(inspection.reason).toMatch(/^(it|its|a|the) /);
+        const read = readScript(parts.join(""));
+        if (read.kind === "plain") expect(read.commands.length).toBeGreaterThan(0);
+        else expect(read.reason).toMatch(/^(it|its|a|the|`\$\w+`) /);
       },
     ),
     { numRuns: propertyRuns(500) },
@@ -538,7 +528,8 @@ test.each([
   "git commit",
   "npm init",
   "tail -f log",
-  "env vim",
+  "timeout 5 vim",
+  "find . -exec vim {} \\;",
   "sqlite3",
 ])("%j would wait for a person and is refused", (line) =>
   expect(interactiveProblem(line)).toMatch(/waits for input from a keyboard/),

@@ -1,0 +1,194 @@
+import type { ApprovalDecisionType } from "#domain/approval.ts";
+import type { ChildHandler } from "#executors/serve-parent.ts";
+import { inCode } from "#text/visible-text.ts";
+import {
+  allowsEverything,
+  atLeastAsk,
+  type CommandPolicy,
+  type CommandRule,
+  type CommandVerdict,
+  judgeUninspectable,
+  wordsOf,
+} from "./command-policy.ts";
+import { interactiveProblem } from "./interactive-commands.ts";
+import { pathProblem, readArguments } from "./options.ts";
+import { readScript } from "./plain-script.ts";
+import { findProgram } from "./programs.ts";
+import type { CommandReview } from "./review-command.ts";
+import { type CommandWord, programName, type SimpleCommand } from "./simple-command.ts";
+import { readFind, startedBy } from "./started-commands.ts";
+
+const severity: ApprovalDecisionType[] = ["preApproved", "ask", "blocked"];
+
+/** Judges a script by the rules. Every command in it must be allowed, and the strictest verdict wins. */
+export function judgeCommand(line: string, policy: CommandPolicy): CommandVerdict {
+  if (allowsEverything(policy)) return { decision: "preApproved", reason: "every command is allowed" };
+  const script = readScript(line);
+  if (script.kind === "notInspectable") return judgeUninspectable(line, policy, script.reason);
+  const commands = withStarted(script.commands);
+  if (!commands) return judgeUninspectable(line, policy, "its commands start too many others");
+  return commands.map((command) => judgeSimple(command, policy)).reduce(stricter);
+}
+
+const maxDepth = 10;
+const maxCommands = 1_000;
+
+/** Returns the commands with those that they start; undefined if there are too many. */
+export function withStarted(commands: readonly SimpleCommand[]): SimpleCommand[] | undefined {
+  const found: SimpleCommand[] = [];
+  let level = [...commands];
+  for (let depth = 0; level.length > 0; depth += 1) {
+    if (depth > maxDepth || found.length + level.length > maxCommands) return undefined;
+    found.push(...level);
+    level = level.flatMap(startedBy);
+  }
+  return found;
+}
+
+function stricter(one: CommandVerdict, other: CommandVerdict): CommandVerdict {
+  return severity.indexOf(other.decision) > severity.indexOf(one.decision) ? other : one;
+}
+
+function judgeSimple(command: SimpleCommand, policy: CommandPolicy): CommandVerdict {
+  const { rules } = policy;
+  if (command.words[0]?.kind !== "literal")
+    return judgeUninspectable(shown(command), policy, "the program it runs is known only at run time");
+
+  const at = rules.findIndex((rule) => matchOf(command, rule) !== "none");
+  const rule = rules[at];
+  if (!rule) return judgeUncovered(command, policy);
+
+  const match = matchOf(command, rule);
+  const verb = { preApproved: "allowed", ask: "always asked", blocked: "blocked" }[rule.approval];
+  const reason = `${inCode(rule.pattern)} is ${verb}`;
+  if (rule.approval === "blocked" && match !== "possible") return { decision: "blocked", reason };
+  if (match !== "exact") {
+    const why = match === "possible" ? `${inCode(shown(command))} may become ${inCode(rule.pattern)}` : reason;
+    return stricter({ decision: "ask", reason: why }, judgeSimple(command, { ...policy, rules: rules.slice(at + 1) }));
+  }
+  if (rule.approval === "ask") return { decision: "ask", reason };
+  const excess = excessOf(command, wordsOf(rule.pattern).length);
+  return excess ? judgeUnclear(command, policy, excess) : { decision: "preApproved", reason };
+}
+
+/** Judges a command by the default for those that no rule covers. */
+function judgeUncovered(command: SimpleCommand, policy: CommandPolicy): CommandVerdict {
+  const { otherwise, reading = otherwise } = policy;
+  const uncovered = `no rule covers ${inCode(shown(command))}`;
+  const usage = usageOf(command, 0);
+  // An unknown program, or one with unknown options, could start a program that a rule restricts.
+  if (otherwise === "preApproved") {
+    const reason = usage ? usage.problem : `${inCode(shown(command))} may run other programs`;
+    return reason ? judgeUnclear(command, policy, reason) : { decision: "preApproved", reason: uncovered };
+  }
+  if (!usage) return judgeUnclear(command, policy, uncovered);
+  if (!usage.reads) return { decision: otherwise, reason: usage.problem ?? uncovered };
+  const excess = usage.problem ?? excessOf(command, 0);
+  if (excess) return { decision: otherwise, reason: excess };
+  return { decision: reading, reason: reading === "preApproved" ? "it only reads" : uncovered };
+}
+
+/** Asks, unless the words of the command mention a command that is blocked. */
+function judgeUnclear({ words }: SimpleCommand, policy: CommandPolicy, reason: string): CommandVerdict {
+  const verdict = judgeUninspectable(words.map(({ text }) => text).join(" "), policy, reason);
+  return verdict.decision === "blocked" ? verdict : atLeastAsk(policy.otherwise, reason);
+}
+
+interface Usage {
+  /** True if it only reads, as far as its options say. */
+  reads: boolean;
+  problem: string | undefined;
+  pathProblem: string | undefined;
+}
+
+/**
+ * Returns how a command uses a known program; undefined for others. `covered` is the number of its first words that a rule
+ * names: those are not checked.
+ */
+function usageOf(command: SimpleCommand, covered: number): Usage | undefined {
+  const known = findProgram(command.words);
+  if (!known) return undefined;
+  const { name, program, args, folders } = known;
+  if (name === "find") {
+    const { problem, paths } = readFind(args);
+    return { reads: program.reads, problem, pathProblem: pathProblem(paths) };
+  }
+  // A rule does not change which of the words are the command that a program starts.
+  const coveredArgs =
+    program.startsAfter === undefined ? Math.max(0, covered - (command.words.length - args.length)) : 0;
+  const uncovered = args.slice(coveredArgs);
+  const reading = readArguments(name, uncovered, program, false);
+  const isReading = program.reads && !reading.problem;
+  const used = isReading ? reading : readArguments(name, uncovered, program, true);
+  return { reads: isReading, problem: used.problem, pathProblem: used.pathProblem ?? pathProblem(folders) };
+}
+
+/** Returns a reason if a command does more than a rule with its first words allows; otherwise undefined. */
+function excessOf(command: SimpleCommand, covered: number): string | undefined {
+  if (command.writes) return `${inCode(shown(command))} writes to a file`;
+  const rest = command.words.slice(covered);
+  const isAboutProgram = command.words.length === 2 && /^(--version|--help)$/.test(command.words[1]?.text ?? "");
+  if (isAboutProgram && covered > 0) return undefined;
+  const usage = usageOf(command, covered);
+  if (!usage) return excessOfUnknown(command, rest, covered);
+  return usage.problem ?? usage.pathProblem ?? pathProblem(command.reads);
+}
+
+/** For programs whose options are not known: a rule allows the words that it names, and further names of files. */
+function excessOfUnknown(command: SimpleCommand, rest: readonly CommandWord[], covered: number): string | undefined {
+  const program = command.words[0]?.text ?? "";
+  if (covered < 2 && !program.includes("/"))
+    return `a rule with ${inCode(program)} alone does not say what ${inCode(shown(command))} may do`;
+  if (command.hasInput) return `the input of ${inCode(program)} may be code`;
+  const other = rest.find(({ text, kind }) => !/^[\w./][\w./@+,:%[\]*?-]*$/.test(text) || /names|unknown/.test(kind));
+  if (other) return `the rule does not include ${inCode(other.text.slice(0, 60) || "its input")}`;
+  return pathProblem(rest);
+}
+
+type Match = "exact" | "similar" | "possible" | "none";
+
+/**
+ * Matches a command against a rule. A rule that allows must match word for word. A rule that restricts also matches a
+ * program with a folder, after options, and where a word is unknown.
+ */
+function matchOf(command: SimpleCommand, { pattern, approval }: CommandRule): Match {
+  const { words } = command;
+  const wanted = wordsOf(pattern);
+  const isExact = wanted.every((text, at) => words[at]?.kind === "literal" && words[at].text === text);
+  if (isExact) return "exact";
+  if (approval === "preApproved" || wanted[0] !== programName(command)) return "none";
+  return matchRestriction(words, wanted.slice(1));
+}
+
+function matchRestriction(words: readonly CommandWord[], wanted: readonly string[]): Match {
+  let at = 1;
+  let isSure = true;
+  const isLiteral = () => words[at]?.kind === "literal";
+  const is = (text: string) => isLiteral() && words[at]?.text === text;
+  for (const text of wanted) {
+    while (!is(text) && words[at]?.text.startsWith("-")) {
+      at += 1;
+      // A word after an option may be its value: `git -C folder push`.
+      const isValue = !is(text) && isLiteral() && !words[at]?.text.startsWith("-");
+      if (isValue) at += 1;
+    }
+    if (!words[at] || (isLiteral() && !is(text))) return "none";
+    if (!isLiteral()) isSure = false;
+    at += 1;
+  }
+  return isSure ? "similar" : "possible";
+}
+
+function shown({ words }: SimpleCommand): string {
+  const text = words.map((word) => word.text).join(" ");
+  return text.length > 80 ? `${text.slice(0, 80)}…` : text;
+}
+
+/** Judges commands in a separate process, which is killed if one takes too much time or memory. */
+const handler: ChildHandler = {
+  async handle(request): Promise<CommandReview> {
+    const { command, policy } = request as { command: string; policy: CommandPolicy };
+    return { ...judgeCommand(command, policy), interactive: interactiveProblem(command) };
+  },
+};
+export default handler;
