@@ -968,7 +968,10 @@ function decideTests(): void {
       effects: [sampleEffect("r1", "k2")],
     });
 
-    const first = await store.decideApproval({ ...approve, deliveryId: "d1" });
+    const first = await store.decideApproval({ ...approve, deliveryId: "d1", completes: "d2" });
+    expect(await store.hasDelivery("d2")).toBe(true);
+    await store.decideApproval({ ...approve, completes: "d3" });
+    expect(await store.hasDelivery("d3")).toBe(false);
     await store.beginExecution({ approvalId: "a1", callId: "call-a1", runId: "r1", effectKey: "k2", now: 2_000 });
     const again = await store.decideApproval({ ...approve, now: 9_000, deliveryId: "d1" });
 

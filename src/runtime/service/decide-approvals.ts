@@ -33,8 +33,8 @@ export async function decideApprovals(
   for (const approval of open) await evaluate(options, thread, approval, decision);
 
   const decided: Approval[] = [];
-  for (const { id, runId } of chosen) {
-    const result = await decideOne(options, thread, { id, decision });
+  for (const [index, { id, runId }] of chosen.entries()) {
+    const result = await decideOne(options, thread, { id, decision, isLast: index === chosen.length - 1 });
     if (result.kind === "decided" || result.kind === "recorded") decided.push(result.approval);
     else if (chosen.length === 1) throw alreadySettled(id, result);
     scheduler.wake(runId);
@@ -47,7 +47,7 @@ export async function decideApprovals(
 async function decideOne(
   options: DecideOptions,
   thread: ThreadRef,
-  { id, decision }: { id: string; decision: RequestedDecision },
+  { id, decision, isLast }: { id: string; decision: RequestedDecision; isLast: boolean },
 ): Promise<DecisionResult> {
   const { store, now } = options;
   for (;;) {
@@ -55,7 +55,8 @@ async function decideOne(
     if (!approval) return { kind: "unknown" };
     const isOpen = decision.approve && approval.status === "pending";
     const evaluation = isOpen ? await evaluate(options, thread, approval, decision) : {};
-    const result = await store.decideApproval({ ...toDecision(approval, decision, now()), ...evaluation });
+    const completes = isLast ? decision.deliveryId : undefined;
+    const result = await store.decideApproval({ ...toDecision(approval, decision, now()), ...evaluation, completes });
     if (result.kind !== "changed") return result;
   }
 }

@@ -212,6 +212,8 @@ interface ApprovalAction {
   now: number;
   /** The same delivery always gets the same result. */
   deliveryId?: string | undefined;
+  /** A delivery that is stored with the action if it changes the approval, as there is nothing else to do for it. */
+  completes?: string | undefined;
   /** Added if the action changes the approval. */
   effects?: NewEffect[];
 }

@@ -90,6 +90,16 @@ test("a delivery that was interrupted after some decisions continues with the ot
   expect((await events()).map((event) => "approvalId" in event && event.approvalId)).toEqual(["a1", "a2"]);
 });
 
+test("a delivery that was interrupted after its last decision is done, and does not look for open requests again", async () => {
+  const { decide, store, events } = await approvalWorld(["a1"]);
+  vi.spyOn(store, "ingest").mockRejectedValueOnce(new Error("The disk is full."));
+  await expect(decide({ deliveryId: "d1" })).rejects.toThrow("The disk is full.");
+
+  expect(await decide({ deliveryId: "d1" })).toEqual([]);
+
+  expect(await events()).toMatchObject([{ type: "approval.granted", approvalId: "a1" }]);
+});
+
 describe("the target", () => {
   test.each([
     ["the id of no approval", { target: "zz" }, "There is no request zz in this thread."],

@@ -124,7 +124,7 @@ async function once(
 
 async function act(
   sql: Sql,
-  { approvalId, now, effects = [] }: Decision | Revocation,
+  { approvalId, completes, now, effects = [] }: Decision | Revocation,
   apply: Apply,
   delivery?: { guid: string; part: string },
 ): Promise<DecisionResult> {
@@ -143,6 +143,7 @@ async function act(
   if (changed) {
     await saveApprovals(sql, [changed]);
     await addEffects(sql, effects);
+    if (completes !== undefined) await addDelivery(sql, { guid: completes, part: "" }, now);
   }
   if (changed && event) await appendEvents(sql, [{ runId: changed.runId, event }], now);
   if (ledger) await appendLedger(sql, [ledger]);

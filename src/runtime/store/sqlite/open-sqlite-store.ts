@@ -417,7 +417,7 @@ class Tables extends Table {
 
   /** Acts on an approval. A repeated delivery gets the first result. */
   #once(
-    { deliveryId, approvalId, now, effects = [] }: Decision | Revocation,
+    { deliveryId, completes, approvalId, now, effects = [] }: Decision | Revocation,
     part: string,
     apply: (approval: Approval | undefined) => ReturnType<typeof applyDecision>,
   ): DecisionResult {
@@ -429,6 +429,7 @@ class Tables extends Table {
     if (changed) {
       this.approvals.save(changed);
       for (const effect of effects) this.effects.insert(effect);
+      if (completes !== undefined) this.deliveries.add({ guid: completes, part: "", result: null, now });
     }
     if (changed && event) this.events.append({ runId: changed.runId, event }, now);
     if (ledger) this.ledger.append([ledger]);
