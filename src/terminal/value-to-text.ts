@@ -1,7 +1,7 @@
 import type { DisplayHints, ResultValue, Task } from "#domain/result.ts";
 import { pluralize } from "#text/pluralize.ts";
 import { truncateLine } from "#text/truncate.ts";
-import { columnsOf, layOutResult, type ResultLayout, type Row } from "#ui/result-layout.ts";
+import { layOutResult, type ResultLayout, type Row, tableColumns } from "#ui/result-layout.ts";
 import type { DisplayEvents, ToolResultStatus } from "#ui/ui-event-bus.ts";
 import { markdownToAnsi } from "./markdown-to-ansi.ts";
 import { type Style, type TextFormat, visible, visibleWithColors } from "./style.ts";
@@ -96,7 +96,7 @@ function scalar(value: unknown): string {
 }
 
 function renderTable(rows: readonly Row[]): string[] {
-  const columns = columnsOf(rows, maxColumns);
+  const columns = tableColumns(rows, maxColumns);
   const cells = [columns, ...rows.map((row) => columns.map((column) => row[column]))].map((line) =>
     line.map((cell) => cellOf(cell)),
   );

@@ -86,6 +86,6 @@ export function fileNameOf(file: unknown): string {
 }
 
 /** Returns the columns of a table. */
-export function columnsOf(rows: readonly Row[], maxColumns: number): string[] {
+export function tableColumns(rows: readonly Row[], maxColumns: number): string[] {
   return [...new Set(rows.flatMap(Object.keys))].slice(0, maxColumns);
 }

@@ -5,7 +5,7 @@ import { markdownToHtml } from "#text/markdown-to-html.ts";
 import { pluralize } from "#text/pluralize.ts";
 import { truncateText } from "#text/truncate.ts";
 import { showHidden } from "#text/visible-text.ts";
-import { columnsOf, layOutResult, type ResultLayout, type Row } from "#ui/result-layout.ts";
+import { layOutResult, type ResultLayout, type Row, tableColumns } from "#ui/result-layout.ts";
 
 /** The maximum number of characters of one value. */
 const maxValueLength = 60_000;
@@ -119,7 +119,7 @@ function fold(text: string, hints: DisplayHints = {}, render: (text: string) => 
 
 function renderTable(rows: readonly Row[]): Html {
   const shown = rows.slice(0, maxRows);
-  const columns = columnsOf(shown, maxColumns);
+  const columns = tableColumns(shown, maxColumns);
   const rest = rows.length - shown.length;
   return html`<div class="table"><table><thead><tr>${columns.map((column) => html`<th scope="col">${column}</th>`)}</tr></thead>
 <tbody>${shown.map((row) => html`<tr>${columns.map((column) => html`<td>${formatCell(row[column])}</td>`)}</tr>`)}</tbody></table></div>${rest > 0 && html`<p>… ${pluralize(rest, "more row")}</p>`}`;

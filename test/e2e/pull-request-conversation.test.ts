@@ -95,7 +95,7 @@ test("/run of its worker, and /resume with instructions, continue the run that w
   }));
 
   maintainer.comment(number, "/run fixer");
-  await botComment(number, /I was told @\S*maintainer asks you to go on with pull request #\S*\./);
+  await botComment(number, /I was told @\S*maintainer asks you to continue with pull request #\S*\./);
   maintainer.comment(issue.number, "/run fixer add a test");
   await botComment(issue.number, /I was told @\S*maintainer says: add a test/);
   maintainer.comment(number, "/resume with another name");

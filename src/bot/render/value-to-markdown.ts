@@ -1,6 +1,6 @@
 import type { DisplayHints, ResultValue, Task } from "#domain/result.ts";
 import { pluralize } from "#text/pluralize.ts";
-import { columnsOf, layOutResult, type ResultLayout, type Row } from "#ui/result-layout.ts";
+import { layOutResult, type ResultLayout, type Row, tableColumns } from "#ui/result-layout.ts";
 import { blockquote, codeBlock, details, inline, moreItems, paragraphs } from "./markdown.ts";
 
 /** The maximum number of characters of one value in a comment. */
@@ -68,7 +68,7 @@ function languageOf(path: string): string {
 }
 
 function renderTable(rows: readonly Row[]): string | undefined {
-  const columns = columnsOf(rows.slice(0, maxRows), maxColumns);
+  const columns = tableColumns(rows.slice(0, maxRows), maxColumns);
   if (columns.length === 0) return undefined;
 
   const line = (cells: readonly string[]) => `| ${cells.map((cell) => inline(cell, 60)).join(" | ")} |`;

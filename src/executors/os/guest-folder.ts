@@ -409,7 +409,7 @@ export function foldersOf(paths: ReadonlySet<string>): Set<string> {
 }
 
 /** True for a folder, and false for a link to one. */
-export function isFolder(path: string): boolean {
+export function isRealFolder(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 

@@ -1,5 +1,5 @@
 import { chownSync, mkdirSync, readdirSync, renameSync } from "node:fs";
-import { isFolder, removeTree } from "./guest-folder.ts";
+import { isRealFolder, removeTree } from "./guest-folder.ts";
 import type { SandboxUser } from "./launch.ts";
 
 export interface FolderMerge {
@@ -21,7 +21,7 @@ export async function mergeFolder({ from, to, path, mergeDepth }: FolderMerge, u
   let source = from;
   for (const name of names) {
     source = `${source}/${name}`;
-    if (!isFolder(source)) return false;
+    if (!isRealFolder(source)) return false;
   }
   let parent = to;
   for (const name of names.slice(0, -1)) {
@@ -33,7 +33,7 @@ export async function mergeFolder({ from, to, path, mergeDepth }: FolderMerge, u
 }
 
 async function merge(source: string, target: string, depth: number): Promise<void> {
-  if (depth < 0 || !isFolder(source) || !isFolder(target)) {
+  if (depth < 0 || !isRealFolder(source) || !isRealFolder(target)) {
     await removeTree(target);
     renameSync(source, target);
     return;
@@ -54,7 +54,7 @@ async function removeOlderVersions(target: string, names: readonly string[]): Pr
 }
 
 async function makeFolder(path: string, user: SandboxUser): Promise<void> {
-  if (isFolder(path)) return;
+  if (isRealFolder(path)) return;
   await removeTree(path);
   mkdirSync(path, { mode: 0o755 });
   if (user) chownSync(path, user.uid, user.gid);

@@ -13,7 +13,7 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { z } from "zod";
-import { foldersOf, isFolder, removeTree } from "./guest-folder.ts";
+import { foldersOf, isRealFolder, removeTree } from "./guest-folder.ts";
 
 /** Prepared dependencies: folders in `tree` and `home`, by their paths there. */
 export interface PreparedSetup {
@@ -128,7 +128,7 @@ export class SetupCache {
   #create(): void {
     mkdirSync(this.#directory, { recursive: true, mode: 0o711 });
     const { uid, mode } = lstatSync(this.#directory);
-    if (!isFolder(this.#directory) || uid !== process.getuid?.() || (mode & 0o022) !== 0) {
+    if (!isRealFolder(this.#directory) || uid !== process.getuid?.() || (mode & 0o022) !== 0) {
       throw new Error(`${this.#directory} does not belong to this program alone, so no dependencies are kept in it`);
     }
   }
@@ -162,7 +162,7 @@ export function dependencyFolders({ tree, known, isIgnored }: Omit<SetupFiles, "
   for (let folder = open.shift(); folder !== undefined && found.length < maxTreeFolders; folder = open.shift()) {
     for (const name of readdirSync(join(tree, folder))) {
       const path = folder === "" ? name : `${folder}/${name}`;
-      if (name === ".git" || !isFolder(join(tree, path))) continue;
+      if (name === ".git" || !isRealFolder(join(tree, path))) continue;
       if (!knownFolders.has(path) && isIgnored(`${path}/`)) found.push(path);
       else open.push(path);
     }
@@ -173,5 +173,5 @@ export function dependencyFolders({ tree, known, isIgnored }: Omit<SetupFiles, "
 /** False if the folder or one of its parents is a link, which could lead out of the sandbox. */
 function isFolderBelow(parent: string, path: string): boolean {
   const names = path.split("/");
-  return names.every((_, at) => isFolder(join(parent, ...names.slice(0, at + 1))));
+  return names.every((_, at) => isRealFolder(join(parent, ...names.slice(0, at + 1))));
 }

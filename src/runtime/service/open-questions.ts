@@ -2,7 +2,7 @@ import { OutageError, UserError } from "#domain/errors.ts";
 import { isOpenQuestion } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import { questionAskedId, questionName, questionOf } from "#runtime/read-log.ts";
-import { type RunRow, readable, type Store } from "#runtime/store/store.ts";
+import type { RunRow, Store } from "#runtime/store/store.ts";
 
 interface OpenQuestion {
   runId: string;
@@ -57,6 +57,6 @@ export function callsAwaitingAnswer({ snapshot }: RunRow): string[] {
 
 /** Returns a run and those below it that can be read. */
 export async function readableTree(store: Store, run: RunRow): Promise<RunRow[]> {
-  const children = (await store.childrenOf(run.id)).filter((child) => !child.unreadable).map(readable);
+  const children = (await store.childrenOf(run.id)).filter((child) => !child.unreadable);
   return [run, ...(await Promise.all(children.map((child) => readableTree(store, child)))).flat()];
 }

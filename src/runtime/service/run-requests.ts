@@ -207,7 +207,7 @@ export async function listOpenPullRequests(
 ): Promise<number[]> {
   if (repositoryId === undefined) return [];
   const live = await store.liveRuns({ installationId, repositoryIds: [repositoryId] });
-  const numbers = live.filter((run) => !run.unreadable).map((run) => readable(run).snapshot.context.pullRequest);
+  const numbers = live.filter((run) => !run.unreadable).map((run) => run.snapshot.context.pullRequest);
   return [...new Set(numbers.filter((number) => number !== undefined))];
 }
 

@@ -12,7 +12,7 @@ import { readAttachments } from "#runtime/start/attachments.ts";
 import { RunStarter } from "#runtime/start/start-run.ts";
 import { TriggeredRuns } from "#runtime/start/triggered-runs.ts";
 import { resolveLocation } from "#runtime/store/resolve-location.ts";
-import { type NewEffect, type NewEvent, type RunRow, readable, type StoredRun } from "#runtime/store/store.ts";
+import type { NewEffect, NewEvent, RunRow, StoredRun } from "#runtime/store/store.ts";
 import { readView } from "#runtime/views/read-view.ts";
 import { cleanText } from "#text/untrusted.ts";
 import { noWorkerRunning } from "#ui/run-commands.ts";
@@ -76,7 +76,7 @@ export class RunService implements Runs {
     const newest = live[0] ?? (await this.#runsOfPullRequest(thread)).find(({ id }) => id === (runId ?? id));
     if (!newest) return false;
 
-    const readableRuns = live.filter((run) => !run.unreadable).map(readable);
+    const readableRuns = live.filter((run) => !run.unreadable);
     const question = mayAnswer ? await findQuestion(this.#options.store, readableRuns, commentId) : undefined;
     const event: RunEvent = question
       ? { type: "question.answered", callId: question.callId, text: cleanText(text).text, by, byId, via }
@@ -109,10 +109,10 @@ export class RunService implements Runs {
     thread: ThreadRef,
     { worker, text, by, byId, via, deliveryId }: Parameters<Runs["continueRun"]>[1],
   ): Promise<boolean> {
-    const live = (await this.#liveRuns(thread)).filter((run) => !run.unreadable).map(readable);
+    const live = (await this.#liveRuns(thread)).filter((run) => !run.unreadable);
     const run = live.find(({ spec, snapshot }) => spec.worker.name === worker && snapshot.context.pullRequest);
     if (!run) return false;
-    const prompt = `@${by} asks you to go on with pull request #${run.snapshot.context.pullRequest}.`;
+    const prompt = `@${by} asks you to continue with pull request #${run.snapshot.context.pullRequest}.`;
     const message: RunEvent =
       text === ""
         ? { type: "message.received", kind: "prompt", text: prompt, by: "golem-forge", thread: thread.thread }
@@ -145,7 +145,7 @@ export class RunService implements Runs {
     const { installationId, repositoryId, owner, repo } = repository;
     const live = await store.liveRuns({ installationId, ...(repositoryId && { repositoryIds: [repositoryId] }) });
     const reports: Awaited<ReturnType<Runs["reportChecks"]>> = [];
-    for (const { id, spec, snapshot } of live.filter((run) => !run.unreadable).map(readable)) {
+    for (const { id, spec, snapshot } of live.filter((run) => !run.unreadable)) {
       const { pullRequest } = snapshot.context;
       const isHere = repositoryId !== undefined || (spec.origin.owner === owner && spec.origin.repo === repo);
       if (!isHere || !branches.includes(branchOf(spec))) continue;
@@ -282,7 +282,7 @@ export class RunService implements Runs {
     for (const location of locations) {
       if (await store.findLocation(location.repositoryId)) await this.reportLocation(location);
     }
-    const live = (await store.liveRuns(where)).filter((run) => !run.unreadable).map(readable);
+    const live = (await store.liveRuns(where)).filter((run) => !run.unreadable);
     await store.ingest({ events: [], effects: live.flatMap(({ spec }) => redisplayEffects(spec)) });
     for (const { id } of live) scheduler.wake(id);
   }
@@ -371,7 +371,7 @@ export class RunService implements Runs {
    * its events in their order, so a run that has ended may be about to take the event that reopens the pull request.
    */
   async #runsOfPullRequest(thread: ThreadRef): Promise<RunRow[]> {
-    const runs = (await this.#options.store.runsOfThread(thread)).filter((run) => !run.unreadable).map(readable);
+    const runs = (await this.#options.store.runsOfThread(thread)).filter((run) => !run.unreadable);
     return runs.filter(
       (run) =>
         (run.status !== "done" && run.snapshot.context.pullRequest === thread.thread) ||

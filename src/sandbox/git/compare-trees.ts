@@ -7,15 +7,15 @@ import { isFolder, parseCommitLinks, parseTree } from "./git-objects.ts";
 import type { ObjectStore } from "./object-store.ts";
 
 /** A file, link or submodule in a tree. */
-export interface TreeEntry {
+export interface EntryVersion {
   mode: string;
   oid: string;
 }
 
 export interface TreeDifference {
   path: string;
-  before: TreeEntry | undefined;
-  after: TreeEntry | undefined;
+  before: EntryVersion | undefined;
+  after: EntryVersion | undefined;
 }
 
 /**
@@ -94,7 +94,7 @@ export async function findDropped(
 }
 
 function versionsOf(store: ObjectStore, { path, before, after }: TreeDifference): FileVersions {
-  const version = (file: TreeEntry | undefined) => file && toFileVersion(contentOf(store, file), file.mode);
+  const version = (file: EntryVersion | undefined) => file && toFileVersion(contentOf(store, file), file.mode);
   return { path, before: version(before), after: version(after) };
 }
 
@@ -111,12 +111,12 @@ export function treeOf(store: ObjectStore, commit: string): string {
   return parseCommitLinks(object.data).tree;
 }
 
-export function isSameEntry(a: TreeEntry | undefined, b: TreeEntry | undefined): boolean {
+export function isSameEntry(a: EntryVersion | undefined, b: EntryVersion | undefined): boolean {
   return a?.oid === b?.oid && a?.mode === b?.mode;
 }
 
 /** Returns the bytes of a file, the target of a link, or the commit of a submodule. */
-export function contentOf(store: ObjectStore, { mode, oid }: TreeEntry): Buffer {
+export function contentOf(store: ObjectStore, { mode, oid }: EntryVersion): Buffer {
   if (mode === "160000") return Buffer.from(oid);
   const object = store.read(oid);
   if (!object) throw new Error(`The file ${oid} was not fetched.`);
@@ -140,11 +140,11 @@ export async function hasTree(store: ObjectStore, root: string): Promise<boolean
   return true;
 }
 
-function folderOid(item: TreeEntry | undefined): string | undefined {
+function folderOid(item: EntryVersion | undefined): string | undefined {
   return item && isFolder(item) ? item.oid : undefined;
 }
 
-function itemsOf(store: ObjectStore, tree: string | undefined): Map<string, TreeEntry> {
+function itemsOf(store: ObjectStore, tree: string | undefined): Map<string, EntryVersion> {
   if (tree === undefined) return new Map();
   const object = store.read(tree);
   if (!object) throw new Error(`The tree ${tree} was not fetched.`);

@@ -5,9 +5,9 @@ import { type Base, readBase } from "#sandbox/git/base.ts";
 import {
   compareTrees,
   contentOf,
+  type EntryVersion,
   isSameEntry,
   type TreeDifference,
-  type TreeEntry,
   treeOf,
 } from "#sandbox/git/compare-trees.ts";
 import { PathVersions } from "#sandbox/git/history.ts";
@@ -39,7 +39,7 @@ export interface MergePlan {
 interface Conflict extends MergeConflict {
   executable: boolean;
   /** The path in the merge base. */
-  before?: TreeEntry | undefined;
+  before?: EntryVersion | undefined;
 }
 
 /** Computes the result of merging a branch into the working files, without applying it. */
@@ -249,7 +249,7 @@ function renamesIn(
   const filled = filledFolders(differences, others);
   const isRelevant = (path: string) => relevant.has(path) || foldersAbove(path).some((folder) => filled.has(folder));
   const written = new Map<string, string>();
-  const candidate = (path: string, file: TreeEntry | undefined) =>
+  const candidate = (path: string, file: EntryVersion | undefined) =>
     file && isPlain(file) ? [{ path, oid: file.oid }] : [];
   const deleted = differences.flatMap(({ path, before, after }) => (after ? [] : candidate(path, before)));
   const added = differences.flatMap(({ path, before, after }) => (before ? [] : candidate(path, after)));
@@ -267,8 +267,8 @@ function filledFolders(differences: readonly TreeDifference[], others: readonly 
 
 interface PathToMerge {
   path: string;
-  before: TreeEntry | undefined;
-  theirs: TreeEntry | undefined;
+  before: EntryVersion | undefined;
+  theirs: EntryVersion | undefined;
   /** The path of the working file, which differs from `path` if the other side renamed it. */
   ours: string;
 }
@@ -317,7 +317,7 @@ function mergeWhole(merge: Merge, { path, before, after }: TreeDifference): void
 }
 
 /** Returns the mode of an entry without the bits that git ignores. */
-function modeOf({ mode }: TreeEntry): FileMode {
+function modeOf({ mode }: EntryVersion): FileMode {
   const type = mode.startsWith("12") ? "symlink" : mode.startsWith("16") ? "submodule" : "file";
   return modeOfEntry({ type, executable: mode === "100755" });
 }
@@ -341,12 +341,16 @@ function addConflict({ plan }: Merge, conflict: Omit<Conflict, "executable"> & {
   plan.conflicts.push({ executable: false, ...conflict });
 }
 
-function isPlain(file: TreeEntry | undefined): boolean {
+function isPlain(file: EntryVersion | undefined): boolean {
   return !file || file.mode.startsWith("100");
 }
 
 /** Returns the executable bit of the side that changed it. */
-function mergeMode(before: TreeEntry | undefined, after: TreeEntry | undefined, ours: boolean | undefined): boolean {
+function mergeMode(
+  before: EntryVersion | undefined,
+  after: EntryVersion | undefined,
+  ours: boolean | undefined,
+): boolean {
   const [was, is] = [before?.mode === "100755", after?.mode === "100755"];
   return was === is || !after ? (ours ?? is) : is;
 }
