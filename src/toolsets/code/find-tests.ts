@@ -85,10 +85,11 @@ async function requirePackage(workspace: Workspace, script: string, changed: rea
 /** Returns the arguments that name tests, relative to the folder in which the runner starts. */
 export async function namedTests(
   workspace: Workspace,
-  { folder, only }: Pick<FoundTests, "folder" | "only">,
+  { folder, runner, only }: FoundTests,
   args: readonly string[],
 ): Promise<string[]> {
-  if (args.length === 0) return only.map((subfolder) => `${subfolder}/`);
+  if (only.length > 0 && args.length === 0)
+    return [...(runner.folderOptions ?? []), ...only.map((subfolder) => `${subfolder}/`)];
   const [subfolder] = only;
   if (subfolder === undefined) return [...args];
   const paths = args.map(async (arg) => {
@@ -103,7 +104,7 @@ async function findNearest(workspace: Workspace, folder: string): Promise<FoundT
   for (let at = folder; ; at = posix.dirname(at) === "." ? "" : posix.dirname(at)) {
     const runner = await findTestRunner(workspace, at);
     if (runner) {
-      const only = at !== folder && runner.acceptsFolder ? [posix.relative(at, folder)] : [];
+      const only = at !== folder && runner.folderOptions ? [posix.relative(at, folder)] : [];
       return { folder: at, runner, only };
     }
     if (at === "") return undefined;

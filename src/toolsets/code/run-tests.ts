@@ -57,7 +57,7 @@ async function execute(
   settings: CodeConfig,
   services: ToolServices,
 ): Promise<ToolResult> {
-  const found = await findTests(services.workspace, path, args);
+  const found = (await findTests(services.workspace, path, args)).flatMap(eachCommand);
   const endsAt = performance.now() + Math.min(timeout ?? settings.test_timeout, settings.max_timeout) * 1_000;
   const finished: FinishedTests[] = [];
   for (const tests of found) {
@@ -67,6 +67,17 @@ async function execute(
     if (last.result.timedOut || last.result.stopped) break;
   }
   return report(finished);
+}
+
+/** Splits tests with several commands, of which each may find none of the named tests. */
+function eachCommand(found: FoundTests): FoundTests[] {
+  const { command, furtherCommands = [], folderOptions } = found.runner;
+  if (furtherCommands.length === 0) return [found];
+  const allowed = folderOptions && { folderOptions: [] };
+  return [command, ...furtherCommands].map((each) => ({
+    ...found,
+    runner: { ...found.runner, ...allowed, command: [...each, ...(folderOptions ?? [])] },
+  }));
 }
 
 interface FinishedTests extends FinishedCommand {
@@ -84,17 +95,18 @@ interface RunOptions {
 }
 
 async function runTests(
-  { folder, runner, only }: FoundTests,
+  tests: FoundTests,
   { args, timeoutMs, tier }: RunOptions,
   context: ToolContext,
   services: ToolServices,
 ): Promise<FinishedTests> {
+  const { folder, runner } = tests;
   const ran = await runCommand(services, {
     settings: { tier, output_bytes: reportBytes },
     context,
     command: withProjectPython([
       ...(args.length > 0 ? (runner.commandForNamed ?? runner.command) : runner.command),
-      ...(await namedTests(services.workspace, { folder, only }, args)),
+      ...(await namedTests(services.workspace, tests, args)),
     ]),
     ...(runner.env && { env: runner.env }),
     cwd: folder,

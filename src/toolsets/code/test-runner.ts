@@ -22,8 +22,10 @@ export interface TestRunner {
   command: string[];
   /** The command for running named tests, if it differs. */
   commandForNamed?: string[];
-  /** True if it accepts a folder, to run only the tests in it. */
-  acceptsFolder?: boolean;
+  /** Commands for the other tests of the same script, such as those with other settings. */
+  furtherCommands?: string[][];
+  /** The options with which it runs only the tests in the folders that follow; undefined if it cannot. */
+  folderOptions?: string[];
   env?: Record<string, string>;
   report: TestReport;
   /** A sentence that explains why this runner was chosen. */
@@ -73,7 +75,7 @@ async function rubyRunner(workspace: Workspace, at: (name: string) => string): P
       name: "rspec",
       command: [...bundled, "rspec", "--no-color", "--format", "json"],
       report: "rspec",
-      acceptsFolder: true,
+      folderOptions: [],
       reason: settings === undefined ? "The Gemfile or Rakefile names rspec." : "There is a .rspec.",
     };
   }
@@ -160,16 +162,18 @@ const shellWord = /[\w@./:=,+-]+|'[^']*'|"[^"$`\\]*"/;
 const plainCommand = new RegExp(`^(?:(?:${shellWord.source})(?:\\s+|$))+$`);
 
 /**
- * Returns the words of a script's last command if it has to be started without the script, which is possible where it needs
- * no shell: after checks such as linters alone, or if the script itself asks for new snapshots, so that no test would fail.
+ * Returns the words of a script's commands if they have to be started without the script, which is possible where they need
+ * no shell: several, each with a report of its own, those after checks such as linters, and those that ask for new snapshots,
+ * so that no test would fail.
  */
-function wordsAfterChecks(script: string): string[] {
+function commandsAfterChecks(script: string): string[][] {
   const commands = script.split("&&").map((command) => command.trim());
-  const last = commands.pop() ?? "";
-  const words = plainCommand.test(last) ? (last.match(new RegExp(shellWord, "g")) ?? []) : [];
-  const hasReason = commands.length > 0 || words.some((word) => updatesSnapshots.test(word));
-  if (!hasReason || !commands.every((command) => isCheck.test(command))) return [];
-  return words.map((word) => word.replace(/^(['"])(.*)\1$/, "$2"));
+  const first = commands.findIndex((command) => !isCheck.test(command));
+  const own = first === -1 ? [] : commands.slice(first);
+  if (!own.every((command) => plainCommand.test(command))) return [];
+  const words = own.map((command) => command.match(new RegExp(shellWord, "g")) ?? []);
+  const hasReason = commands.length > 1 || words.flat().some((word) => updatesSnapshots.test(word));
+  return hasReason ? words.map((command) => command.map((word) => word.replace(/^(['"])(.*)\1$/, "$2"))) : [];
 }
 
 /** Returns the runners whose settings a folder has. Those of vitest may be in the settings of Vite. */
@@ -205,6 +209,8 @@ function nxRunner(projectJson: string): TestRunner | undefined {
   };
 }
 
+type Commands = Pick<TestRunner, "command" | "furtherCommands">;
+
 function nodeRunner(
   { scripts, dependencies }: PackageManifest,
   withSettings: ReadonlySet<string>,
@@ -226,15 +232,20 @@ function nodeRunner(
   const npmTest = [...start, ...alone, "--"];
 
   // The script's own options (files, imports, environment) matter, so the script itself runs and only the reporter is added.
-  function through(name: string, { own = [], options }: { own?: string[]; options: string[] }): string[] {
+  function through(name: string, { own = [], options }: { own?: string[]; options: string[] }): Commands {
     const isLast = namesProgram(last, name) && !/\s--watch(All)?(\s|$)/.test(last);
-    if (!isLast) return ["npx", "--no-install", name, ...own, ...options.filter((option) => option !== "--run")];
-    return afterChecks(name, options) ?? [...npmTest, ...options];
+    if (!isLast)
+      return { command: ["npx", "--no-install", name, ...own, ...options.filter((option) => option !== "--run")] };
+    const [command, ...further] = commandsAfterChecks(script).map((words) => withoutScript(words, name, options));
+    if (command === undefined || further.includes(undefined)) return { command: [...npmTest, ...options] };
+    return {
+      command,
+      ...(further.length > 0 && { furtherCommands: further.flatMap((words) => (words ? [words] : [])) }),
+    };
   }
 
   // A linter's complaint about a line in progress would keep the tests from running.
-  function afterChecks(name: string, options: readonly string[]): string[] | undefined {
-    const words = wordsAfterChecks(script);
+  function withoutScript(words: readonly string[], name: string, options: readonly string[]): string[] | undefined {
     const at = words.indexOf(name);
     const isRunner = at === 0 || (at > 0 && scripts[name] === undefined);
     if (!isRunner || !words.slice(0, at).every((word) => /^(npx|pnpm|yarn|exec)$/.test(word))) return undefined;
@@ -243,24 +254,24 @@ function nodeRunner(
   }
 
   if (uses("vitest")) {
-    const command = through("vitest", { own: ["run"], options: ["--run", "--reporter=json"] });
-    return { name: "vitest", command, report: "vitest", reason: because, acceptsFolder: true };
+    const commands = through("vitest", { own: ["run"], options: ["--run", "--reporter=json"] });
+    return { name: "vitest", ...commands, report: "vitest", reason: because, folderOptions: ["--passWithNoTests"] };
   }
   if (uses("jest")) {
-    const command = through("jest", { options: ["--json", "--ci", "--updateSnapshot=false"] });
-    return { name: "jest", command, report: "jest", reason: because, acceptsFolder: true };
+    const commands = through("jest", { options: ["--json", "--ci", "--updateSnapshot=false"] });
+    return { name: "jest", ...commands, report: "jest", reason: because, folderOptions: ["--passWithNoTests"] };
   }
   if (uses("mocha")) {
     return {
       name: "mocha",
-      command: through("mocha", { options: ["--reporter", "json"] }),
+      ...through("mocha", { options: ["--reporter", "json"] }),
       report: "mocha",
       reason: because,
     };
   }
   for (const [name, option] of tapRunners) {
     if (uses(name) && !nodeTest.test(script))
-      return { name, command: through(name, { options: [option] }), report: "tap", reason: because };
+      return { name, ...through(name, { options: [option] }), report: "tap", reason: because };
   }
   if (nodeTest.test(script)) {
     // A second reporter would require destinations for both, and appended to another command, it would become that
@@ -298,7 +309,7 @@ async function pythonRunner(workspace: Workspace, folder: string): Promise<TestR
     command: ["python3", "-m", "pytest", ...pytestOptions],
     report: "pytest",
     reason: `There is a ${sign}.`,
-    acceptsFolder: true,
+    folderOptions: [],
     ...imports,
   };
   const tox = present.has("tox.ini") ? await workspace.read(`${prefix}tox.ini`) : "";

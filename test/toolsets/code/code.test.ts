@@ -192,7 +192,7 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
     expect(installed.llmContent).toContain("stdout:\ndone\nProgress: 3\nstderr");
     expect(llmContent).toContain("These are the tests of packages/a, the only changed package");
     expect(llmContent).toMatch(
-      /✗ adds\n {4}--run --reporter=json packages\/a\/\n {8}at run \(packages\/a\/a\.js:1:1\)$/m,
+      /✗ adds\n {4}--run --reporter=json --passWithNoTests packages\/a\/\n {8}at run \(packages\/a\/a\.js:1:1\)$/m,
     );
     expect(llmContent).not.toContain("node_modules");
   });
@@ -525,6 +525,18 @@ describe("the test runner and the formatter of a project", () => {
     const files = { "package.json": JSON.stringify({ scripts: { test: script } }) };
 
     expect((await findTestRunner(memoryWorkspace(files), ""))?.command.join(" ")).toBe(command);
+  });
+
+  test("the commands of a script that starts its runner several times each get a report", async () => {
+    const test = "eslint . && vitest run && vitest run --config 'vitest.server.config.mjs'";
+    const files = { "package.json": JSON.stringify({ scripts: { test } }) };
+
+    expect(await findTestRunner(memoryWorkspace(files), "")).toMatchObject({
+      command: ["npx", "--no-install", "vitest", "run", "--run", "--reporter=json"],
+      furtherCommands: [
+        ["npx", "--no-install", "vitest", "run", "--config", "vitest.server.config.mjs", "--run", "--reporter=json"],
+      ],
+    });
   });
 
   test.each([
