@@ -9,3 +9,12 @@ export function processMemoryMb(pid: number, as: "Pss" | "Rss" = "Pss"): number 
     return Number.NaN;
   }
 }
+
+/** Returns the peak of this process's resident memory in megabytes. `getrusage` would count its parent's as well. NaN if unknown. */
+export function ownPeakMb(): number {
+  try {
+    return Number(/^VmHWM:\s+(\d+)/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1] ?? Number.NaN) / 1_024;
+  } catch {
+    return Number.NaN;
+  }
+}

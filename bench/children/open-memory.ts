@@ -1,6 +1,7 @@
 import { openSandbox } from "../../src/sandbox/open-sandbox.ts";
 import type { GitSandbox } from "../../src/sandbox/sandbox.ts";
 import { collectGarbage } from "../collect-garbage.ts";
+import { ownPeakMb } from "../process-memory.ts";
 
 // Measures, in a separate process, the memory for opening a repository and for further sandboxes on the same base.
 
@@ -23,7 +24,7 @@ function heldBytes(): number {
 
 const bareMb = process.memoryUsage.rss() / megabyte;
 const held = [await open()];
-const peakMb = process.resourceUsage().maxRSS / 1_024;
+const peakMb = ownPeakMb();
 collectGarbage();
 const openMb = process.memoryUsage.rss() / megabyte;
 const paths = await held[0]?.paths();
