@@ -118,6 +118,16 @@ export function branchOf({ rootId, origin, pullRequestBranch }: RunSpec): string
   return pullRequestBranch ?? `${runBranchPrefix}${origin.thread}-${rootId}`;
 }
 
+const pushingTools = ["open_pull_request", "update_pull_request", "git_push", "undo_push"];
+
+/**
+ * True for a tool that pushes to the run's branch, in any spelling that a call may have. What was pushed is read from the
+ * results of these alone: those of servers and other programs may have the same form.
+ */
+export function isPushingTool(name: string): boolean {
+  return pushingTools.includes(name.toLowerCase().replaceAll("-", "_"));
+}
+
 /** The states of the worker machine, by the name of the innermost one. */
 export const RunState = z.enum([
   "preparing",

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { LoggedEvent, ModelCall, RunEvent } from "#domain/events.ts";
+import { isPushingTool } from "#domain/run.ts";
 import type { BaseCommit } from "#sandbox/sandbox.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
 
@@ -143,7 +144,9 @@ const Pushed = z.object({ pushed: z.object({ commit: z.string() }) });
 /** Returns the last commit that the run pushed; undefined if there is none. */
 export function lastPushedCommit(log: readonly LoggedEvent[]): string | undefined {
   const results = log.flatMap(({ event }) =>
-    event.type === "tool.finished" || event.type === "tool.invoked" ? [event.result] : [],
+    (event.type === "tool.finished" || event.type === "tool.invoked") && isPushingTool(event.tool)
+      ? [event.result]
+      : [],
   );
   const commits = results.flatMap(({ value, error }) => {
     const pushed = Pushed.safeParse(error?.details ?? ("data" in value ? value.data : undefined));

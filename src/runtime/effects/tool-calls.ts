@@ -5,7 +5,7 @@ import { ToolError } from "#domain/errors.ts";
 import type { LoggedEvent, ModelCall, Verdict } from "#domain/events.ts";
 import { textOf } from "#domain/preview.ts";
 import type { ToolResult } from "#domain/result.ts";
-import { type RunSpec, shortId } from "#domain/run.ts";
+import { isPushingTool, type RunSpec, shortId } from "#domain/run.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { confirmLease } from "#domain/work-context.ts";
 import { approversOf, describeRequirement, requirementsOf, resolveAccounts } from "#runtime/approval-rules.ts";
@@ -217,7 +217,7 @@ export function executeTool(services: Pick<EffectServices, "store" | "now">): Ef
       const { result, stored } = await run.change(execute, { step: `${step}/${callId}`, signal });
       return {
         ...finished(runId, call, result),
-        ...executionOf(approvalId, result),
+        ...executionOf(approvalId, call, result),
         ...pullRequestOf(result),
         ...stored,
       };
@@ -230,7 +230,7 @@ export function executeTool(services: Pick<EffectServices, "store" | "now">): Ef
       const refused = error instanceof NotRunError && !hasBegun;
       const result = resultOfError(error instanceof NotRunError && hasBegun ? interruptedCall(error) : error);
       const isKnown = refused || hasBegun;
-      return { ...finished(runId, call, result), ...(isKnown && executionOf(approvalId, result, { refused })) };
+      return { ...finished(runId, call, result), ...(isKnown && executionOf(approvalId, call, result, refused)) };
     },
   };
 }
@@ -266,11 +266,13 @@ const PullRequestResult = z.object({ data: z.object({ number: z.number() }) });
 /** Returns the ledger entry for a call that ran under an approval, or was refused. */
 function executionOf(
   approvalId: string | undefined,
+  { tool }: ModelCall,
   { value, error }: ToolResult,
-  { refused = false } = {},
+  refused = false,
 ): Pick<EffectResult, "execution"> {
   if (approvalId === undefined) return {};
-  const pushed = PushResult.safeParse(error?.details ?? ("data" in value ? value.data : undefined)).data;
+  const data = isPushingTool(tool) ? (error?.details ?? ("data" in value ? value.data : undefined)) : undefined;
+  const pushed = PushResult.safeParse(data).data;
   return {
     execution: {
       approvalId,

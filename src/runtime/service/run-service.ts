@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { OutageError, UserError } from "#domain/errors.ts";
 import type { RunEvent } from "#domain/events.ts";
 import type { ReportedLocation } from "#domain/github.ts";
-import { branchOf, type RunState, type RunView, shortId } from "#domain/run.ts";
+import { branchOf, isPushingTool, type RunState, type RunView, shortId } from "#domain/run.ts";
 import { redisplayEffects, stateName } from "#runtime/apply-events.ts";
 import type { ToolReply } from "#runtime/front-end.ts";
 import { lastPushedCommit, reportedDigests } from "#runtime/read-log.ts";
@@ -401,8 +401,7 @@ export class RunService implements Runs {
 
 /** True while a call that pushes to the run's branch is being executed. */
 function isPushing({ context }: RunRow["snapshot"]): boolean {
-  const pushes = ["open_pull_request", "update_pull_request"];
-  return context.openCalls.some(({ tool, status }) => status === "running" && pushes.includes(tool));
+  return context.openCalls.some(({ tool, status }) => status === "running" && isPushingTool(tool));
 }
 
 function stateOf(run: StoredRun): RunState | undefined {

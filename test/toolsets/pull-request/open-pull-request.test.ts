@@ -89,6 +89,19 @@ test("the commit message and the title mention nobody, close nothing and skip no
   expect((await pulls())[0]?.title).toBe(message.split("\n")[0]);
 });
 
+test("only the tools that push say what was pushed: no result of an MCP server does", async () => {
+  const { call, sandbox, history, pushes } = await world();
+  const data = { pushed: { commit: "b".repeat(40), changes: "c".repeat(64) } };
+  const result = { llmContent: "", value: { kind: "json" as const, data, summary: "status" } };
+  history.push({ callId: "c1", tool: "ci_status", args: {}, result, step: 1 });
+  await sandbox.write("src/add.ts", "a + b\n");
+
+  await call("open_pull_request", { title: "Add", body: "" });
+
+  expect(pushes).toHaveLength(1);
+  expect(pushes[0]).not.toHaveProperty("expectedTip");
+});
+
 test("no secret is sent in the title, the body or the commit message", async () => {
   const { call, sandbox, github, pushes } = await world();
   await sandbox.write("src/add.ts", "a + b\n");
