@@ -198,8 +198,8 @@ const table: [feature: string, file: string, code: string, without: string][] = 
   [
     "Markdown in results",
     "src/terminal/value-to-text.ts",
-    'display?.preferredView !== "markdown" || columns === undefined',
-    "columns !== 0",
+    "if (columns === undefined) return printableLines(layout.text);",
+    "if (columns !== 0) return printableLines(layout.text);",
   ],
   ["`isValidKind`", "src/domain/result.ts", "return kindPattern.test(kind);", "return true;"],
   ["`isWellKnownKind`", "src/domain/result.ts", "return wellKnownKinds.has(kind);", "return true;"],
