@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { RunEvent, Verdict } from "#domain/events.ts";
-import { isOpenQuestion, OpenCall, SnapshotOutcome } from "#domain/run.ts";
+import { isOpenQuestion, isPushingTool, OpenCall, SnapshotOutcome } from "#domain/run.ts";
 import { Limits } from "#domain/worker.ts";
 import type { EffectRequest } from "./effects.ts";
 
@@ -112,7 +112,8 @@ export function closeCall({ openCalls }: WorkerContext, callId: string): Partial
 
 export function finishTool(context: WorkerContext, event: ToolFinished): Partial<WorkerContext> {
   const { value, error } = event.result;
-  const opened = !error && value.kind === "pull_request" ? PullRequestResult.safeParse(value).data : undefined;
+  const isOpened = !error && value.kind === "pull_request" && isPushingTool(event.tool);
+  const opened = isOpened ? PullRequestResult.safeParse(value).data : undefined;
   return { ...closeCall(context, event.callId), ...(opened && { pullRequest: opened.data.number }) };
 }
 

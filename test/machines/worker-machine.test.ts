@@ -322,7 +322,7 @@ describe("a run whose pull request", () => {
     opened,
     answer(1),
     reviewed("tool", "allow"),
-    { type: "tool.finished", callId: "a", tool: "t", result: pull },
+    { type: "tool.finished", callId: "a", tool: "open_pull_request", result: pull },
     answer(0),
   ]);
   const closed = (merged: boolean): State =>

@@ -48,7 +48,7 @@ const event = {
   denied: { type: "approval.denied", approvalId: "k7", callId: "a", by, reason: "no" },
   expired: { type: "approval.expired", approvalId: "k7", callId: "a" },
   "tool finished": { type: "tool.finished", callId: "a", tool: "t", result },
-  "pull request opened": { type: "tool.finished", callId: "a", tool: "t", result: pullRequest },
+  "pull request opened": { type: "tool.finished", callId: "a", tool: "open_pull_request", result: pullRequest },
   "question answered": { type: "question.answered", callId: "a", text: "yes", by },
   "child finished": {
     type: "child.finished",
@@ -362,6 +362,9 @@ describe("a run that has answered", () => {
 
     expect(playOn(play(pathTo.executing), failed).context.pullRequest).toBeUndefined();
     expect(play([...pathTo.executing, "pull request opened"]).context.pullRequest).toBe(8);
+    // The result of a custom tool may have the same form.
+    const custom = RunEvent.parse({ ...event["pull request opened"], tool: "deploy" });
+    expect(playOn(play(pathTo.executing), custom).context.pullRequest).toBeUndefined();
     expect(play([...pathTo.executing, "tool finished"]).context.pullRequest).toBeUndefined();
   });
 

@@ -218,7 +218,7 @@ export function executeTool(services: Pick<EffectServices, "store" | "now">): Ef
       return {
         ...finished(runId, call, result),
         ...executionOf(approvalId, call, result),
-        ...pullRequestOf(result),
+        ...pullRequestOf(call, result),
         ...stored,
       };
     },
@@ -256,8 +256,9 @@ function needsApprovalNow(tool: string): ToolError {
 }
 
 /** Returns the pull request that a call opened or updated, since the run also belongs to its thread. */
-function pullRequestOf({ value, error }: ToolResult): { pullRequest?: number } {
-  const parsed = !error && value.kind === "pull_request" ? PullRequestResult.safeParse(value).data : undefined;
+function pullRequestOf({ tool }: ModelCall, { value, error }: ToolResult): { pullRequest?: number } {
+  const isOpened = !error && value.kind === "pull_request" && isPushingTool(tool);
+  const parsed = isOpened ? PullRequestResult.safeParse(value).data : undefined;
   return parsed ? { pullRequest: parsed.data.number } : {};
 }
 
