@@ -32,7 +32,7 @@ export default defineConfig({
     hookTimeout: 300_000,
     expect: { poll: { timeout: 120_000 } },
     // Twice the cores of a small machine, because tests with real processes and servers spend much of their time waiting. Each
-    // worker loads all modules, which takes six seconds of CPU.
+    // worker loads all modules, which takes two seconds of CPU.
     maxWorkers: 4,
     // A shared machine can pause for seconds, and tests with real processes have deadlines. The report names retries.
     retry: process.env.CI && !mutationTests ? 2 : 0,

@@ -39,6 +39,21 @@ test("the location of a repository is stored before an event in it is handled", 
   );
 });
 
+test.each(["issue_comment", "issues"])(
+  "%s with a command reports the location, if the owner's id is known",
+  async (name) => {
+    const issue = world.issuePayload("opened", { login: "mia", issue: { body: "/run fixer" } });
+    const payload = name === "issues" ? issue : world.commentPayload();
+    const { id: _, ...owner } = shop.owner;
+
+    await world.send({ ...payload, repository: { ...shop, owner } }, { name });
+    expect(runs.reportLocation).not.toHaveBeenCalled();
+    await world.send({ ...payload, repository: shop }, { name });
+
+    expect(runs.reportLocation).toHaveBeenCalledExactlyOnceWith(expect.objectContaining(there));
+  },
+);
+
 test.each([
   ["renamed", { repository: { name: { from: "store" } } }, { owner: "octo", repo: "store" }],
   ["transferred", { owner: { from: { user: { id: 6, login: "ada" } } } }, { owner: "ada", repo: "shop" }],

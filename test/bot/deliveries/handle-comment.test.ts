@@ -264,6 +264,21 @@ describe("authorization", () => {
     });
   });
 
+  test("/run of a worker that has a pull request here continues its run instead of starting another", async () => {
+    runs.continueRun.mockResolvedValue(true);
+
+    await world.comment({ body: "/run fixer Add a test.", comment: { id: 77 } });
+
+    expect(runs.continueRun).toHaveBeenCalledExactlyOnceWith(world.thread, {
+      by: "ada",
+      byId: world.idOf("ada"),
+      deliveryId: commentKey(77),
+      worker: "fixer",
+      text: "Add a test.",
+    });
+    expect(runs.startRun).not.toHaveBeenCalled();
+  });
+
   test("a worker starts on a pull request of the repository itself", async () => {
     const { hub } = world;
     await hub.push({ branch: "patch", message: "Change", author: "ada", at: new Date(), files: { "sum.js": "2\n" } });
@@ -283,6 +298,24 @@ describe("authorization", () => {
     expect(runs.startRun.mock.calls[0]?.[0]).toMatchObject({ worker: "fixer", text: "It breaks." });
     expect(runs.startRun.mock.calls[0]?.[0].origin).not.toHaveProperty("commentId");
     await vi.waitFor(() => expect(world.reactions).toEqual(["#1 eyes"]), { timeout: 60_000 });
+  });
+
+  test.each<[string, { type?: string; login?: string; issue?: object }]>([
+    ["a bot", { login: "evil[bot]", type: "Bot" }],
+    ["ourselves", { issue: { performed_via_github_app: { id: 7 } } }],
+    ["someone else than its sender", { issue: { user: { id: 1, login: "mia", type: "User" } } }],
+  ])("an issue of %s starts no worker", async (_, { login = "ada", type = "User", issue }) => {
+    world.setPermission("evil[bot]", "admin");
+    const payload = world.issuePayload("opened", { login });
+    const sender = { ...payload.sender, type };
+
+    await world.send(
+      { ...payload, sender, issue: { ...payload.issue, body: "/run fixer", user: sender, ...issue } },
+      { name: "issues" },
+    );
+
+    expectNothingDone();
+    expect(world.requests).toEqual([]);
   });
 
   test("an issue opened by someone without write access starts no worker", async () => {
@@ -334,9 +367,13 @@ describe("a comment that another app posted with a person's token", () => {
     test("starts and steers workers", async () => {
       await world.comment({ body: "/run fixer", comment: viaSlack });
       await world.comment({ body: "Use the other file.", comment: viaSlack });
+      await world.comment({ body: "@golem-forge Use the third file.", comment: viaSlack });
 
       expect(runs.startRun).toHaveBeenCalledOnce();
-      expect(runs.deliverMessage.mock.calls[0]?.[1]).toMatchObject({ text: "Use the other file.", mayAnswer: false });
+      expect(runs.deliverMessage.mock.calls.map(([, { text, mayAnswer }]) => [text, mayAnswer])).toEqual([
+        ["Use the other file.", false],
+        ["Use the third file.", false],
+      ]);
     });
 
     test.each(["/approve", "/deny", "/tool git_push", "/git_push"])("%s decides nothing", async (body) => {
@@ -819,14 +856,30 @@ describe("mentions of the app", () => {
     });
   });
 
-  test("are a message to the thread's live run", async () => {
+  test("are a message to the thread's live run, if they say anything", async () => {
     await world.comment({ body: "@Golem-Forge use the other file", comment: { id: 78 } });
+    await world.comment({ body: "@golem-forge", comment: { id: 79 } });
 
     expect(runs.startRun).not.toHaveBeenCalled();
-    expect(runs.deliverMessage).toHaveBeenCalledExactlyOnceWith(
-      world.thread,
-      expect.objectContaining({ by: "ada", text: "use the other file" }),
-    );
+    expect(runs.threadActivity).toHaveBeenCalledWith(world.thread, { isOpen: true });
+    expect(runs.deliverMessage).toHaveBeenCalledExactlyOnceWith(world.thread, {
+      by: "ada",
+      byId: world.idOf("ada"),
+      deliveryId: commentKey(78),
+      text: "use the other file",
+      commentId: 78,
+      mayAnswer: true,
+    });
+  });
+
+  test("start no worker in a closed thread", async () => {
+    runs.threadActivity.mockResolvedValue("ended");
+
+    await world.comment({ body: "@golem-forge fix it", issue: { state: "closed" } });
+
+    expect(runs.threadActivity).toHaveBeenCalledWith(world.thread, { isOpen: false });
+    expectNothingDone();
+    expect(world.replies).toEqual([expect.stringContaining("This issue is closed, so no worker starts here.")]);
   });
 
   test("need write access", async () => {
