@@ -61,7 +61,7 @@ const areas: Record<string, Area> = {
     ],
     tests: [
       "test/bot/commands/thread-command.test.ts",
-      "test/bot/deliveries/{handle-comment,handle-access,handle-review,receive-delivery}.test.ts",
+      "test/bot/deliveries/{handle-comment,handle-access,handle-review,process-deliveries,receive-delivery}.test.ts",
       "test/bot/github/{conversation,open-github}.test.ts",
     ],
   },

@@ -365,6 +365,30 @@ describe("reading", () => {
     expect(await github.listMinimizedComments({ number, isPullRequest: true })).toEqual([spam.id]);
   });
 
+  test("the threads of reviews are read page by page, without those whose comments are all deleted", async () => {
+    const thread = (id: string, ...comments: number[]) => ({
+      id,
+      isResolved: false,
+      resolvedBy: null,
+      comments: { nodes: comments.map((databaseId) => ({ databaseId, isMinimized: false })) },
+    });
+    const pages = [[thread("a", 1), thread("b")], [thread("c", 2)]];
+    hub.onRequest(({ path, body }) => {
+      if (!path.endsWith("/graphql")) return undefined;
+      const { after } = (body as { variables: { after: string | null } }).variables;
+      const pageInfo = after === null ? { hasNextPage: true, endCursor: "1" } : { hasNextPage: false, endCursor: null };
+      const reviewThreads = { nodes: pages[Number(after ?? 0)], pageInfo };
+      return { status: 200, body: { data: { repository: { pullRequest: { reviewThreads } } } } };
+    });
+
+    const threads = await github.listReviewThreads(1);
+
+    expect(threads.map(({ id, firstCommentId }) => [id, firstCommentId])).toEqual([
+      ["a", 1],
+      ["c", 2],
+    ]);
+  });
+
   test.each([
     ["its limit is used up", { message: "API rate limit exceeded", type: "RATE_LIMITED" }, 3_000_000],
     ["GitHub failed", { message: "Something went wrong while executing your query." }, undefined],
