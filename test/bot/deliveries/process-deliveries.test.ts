@@ -1,8 +1,9 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { HandlerServices } from "#bot/deliveries/handler.ts";
-import { DeliveryProcessor } from "#bot/deliveries/process-deliveries.ts";
+import { DeliveryProcessor, type DeliveryProcessorOptions } from "#bot/deliveries/process-deliveries.ts";
 import { DatabaseError, OutageError, UserError } from "#domain/errors.ts";
 import type { Comment, CommentBody, GitHub } from "#domain/github.ts";
+import { confirmLease, LeaseLostError } from "#domain/work-context.ts";
 import { openMemoryStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import type { Store } from "#runtime/store/store.ts";
 import { type RecordingRuns, recordingRuns } from "../../support/bot-world.ts";
@@ -28,13 +29,17 @@ afterEach(async () => {
   await Promise.all(processors.map((processor) => processor.stop(0)));
 });
 
-function startProcessor(getPermission: GitHub["getPermission"] = async () => "write"): DeliveryProcessor {
+function startProcessor(
+  getPermission: GitHub["getPermission"] = async () => "write",
+  options: Partial<DeliveryProcessorOptions> = {},
+): DeliveryProcessor {
   const github = {
     repository: { installationId: 7, owner: "octo", repo: "shop" },
     getPermission,
     addReaction: async () => {},
     listComments: async () => [],
     createComment: async (_: number, body: CommentBody) => {
+      await confirmLease();
       replies.push(typeof body === "string" ? body : await body());
       return { id: replies.length } as Comment;
     },
@@ -52,14 +57,21 @@ function startProcessor(getPermission: GitHub["getPermission"] = async () => "wr
     log: { info: () => {} },
     inBackground: () => {},
   };
-  const processor = new DeliveryProcessor({ store, services, onError: (message) => errors.push(message) });
+  const onError = (message: string) => errors.push(message);
+  const processor = new DeliveryProcessor({ store, services, onError, ...options });
   processors.push(processor);
   processor.start();
   return processor;
 }
 
 /** Stores the delivery of a comment in the thread of this number. */
-async function save(key: string, body = "/run fixer", thread = 1, repository = "7 octo/shop"): Promise<void> {
+async function save(
+  key: string,
+  body = "/run fixer",
+  thread = 1,
+  repository = "7 octo/shop",
+  changes: object = {},
+): Promise<void> {
   const [ada, created_at] = [{ login: "ada", id: 5 }, new Date()];
   const payload = {
     action: "created",
@@ -69,7 +81,7 @@ async function save(key: string, body = "/run fixer", thread = 1, repository = "
     issue: { number: thread },
     comment: { id: Number(key), body, user: ada, created_at },
   };
-  const content = { id: `delivery ${key}`, event: "issue_comment.created", payload };
+  const content = { id: `delivery ${key}`, event: "issue_comment.created", payload, ...changes };
   const saved = store.saveDelivery({ key, queue: `${repository}#${thread}`, content });
   await pass(0);
   await saved;
@@ -156,6 +168,75 @@ test("a delivery whose process died is processed by another", async () => {
   expect(runs.startRun).toHaveBeenCalledOnce();
 });
 
+test("a process that was suspended for longer than its claim leaves a delivery to the one that took over", async () => {
+  const permission = Promise.withResolvers<"write">();
+  const [suspended, other] = [vi.fn(() => permission.promise), vi.fn(async () => "write" as const)];
+  await save("1", "/runn fixer");
+  startProcessor(suspended);
+  await pass(0);
+
+  vi.setSystemTime(Date.now() + 60_000);
+  startProcessor(other);
+  await pass(5_000);
+  permission.resolve("write");
+  await pass(60_000);
+
+  expect([suspended.mock.calls.length, other.mock.calls.length]).toEqual([1, 1]);
+  expect(replies).toHaveLength(1);
+});
+
+test("a process that has lost its lease writes nothing, and leaves its deliveries to others", async () => {
+  const confirmLease = vi.fn(() => Promise.reject(new LeaseLostError()));
+  await save("1", "/runn fixer");
+  startProcessor(async () => "write", { confirmLease });
+
+  await pass(67_000);
+
+  expect(confirmLease.mock.calls.length).toBeGreaterThan(3);
+  expect([replies, errors]).toEqual([[], []]);
+  expect(await store.nextDeliveryInMs()).toBeLessThanOrEqual(15_000);
+});
+
+test("an event that this release does not handle is kept for another one", async () => {
+  await save("1", "", 1, "7 octo/shop", { event: "issue_comment.translated" });
+  startProcessor();
+
+  await pass(5 * 60_000);
+
+  expect(errors).toEqual([]);
+  expect(await store.nextDeliveryInMs()).toBeGreaterThan(0);
+});
+
+test("an event that has a time waits for it, and GitHub may be away for a day from then on", async () => {
+  const hour = 60 * 60_000;
+  const getPermission = vi.fn<GitHub["getPermission"]>(async () => "write");
+  getPermission.mockRejectedValueOnce(new OutageError("GitHub did not answer"));
+  await save("1", "/run fixer", 1, "7 octo/shop", { notBefore: Date.now() + 30 * hour });
+  startProcessor(getPermission);
+
+  await pass(60_000);
+  expect(getPermission).not.toHaveBeenCalled();
+  vi.setSystemTime(Date.now() + 30 * hour);
+  await pass(60_000);
+
+  expect(getPermission).toHaveBeenCalledTimes(2);
+  expect(runs.startRun).toHaveBeenCalledOnce();
+});
+
+test("a delivery waits until GitHub's limit is free again", async () => {
+  const getPermission = vi.fn<GitHub["getPermission"]>(async () => "write");
+  const retryAt = Date.now() + 30 * 60_000;
+  getPermission.mockRejectedValueOnce(new OutageError("The limit is used up.", { retryAt }));
+  await save("1");
+  startProcessor(getPermission);
+
+  await pass(29 * 60_000);
+  expect(getPermission).toHaveBeenCalledOnce();
+  await pass(2 * 60_000);
+
+  expect(runs.startRun).toHaveBeenCalledOnce();
+});
+
 test("while GitHub does not answer a command waits, its author is told once, and then it is carried out", async () => {
   let isDown = true;
   await save("1");
@@ -212,6 +293,17 @@ test("what GitHub refuses for good is not retried", async () => {
   await pass(60_000);
 
   expect(runs.startRun).toHaveBeenCalledOnce();
+  expect(await store.nextDeliveryInMs()).toBeUndefined();
+});
+
+test("a delivery that nobody can carry out is neither retried nor an error", async () => {
+  const getPermission = vi.fn(() => Promise.reject(new UserError("This app is no longer installed there.")));
+  await save("1");
+  startProcessor(getPermission);
+  await pass(60_000);
+
+  expect(getPermission).toHaveBeenCalledOnce();
+  expect(errors).toEqual([]);
   expect(await store.nextDeliveryInMs()).toBeUndefined();
 });
 
