@@ -137,10 +137,15 @@ function excessOf(command: SimpleCommand, covered: number): string | undefined {
 /** For programs whose options are not known: a rule allows the words that it names, and further names of files. */
 function excessOfUnknown(command: SimpleCommand, rest: readonly CommandWord[], covered: number): string | undefined {
   const program = command.words[0]?.text ?? "";
-  if (covered < 2 && !program.includes("/"))
+  const named = command.words.slice(0, covered);
+  if (named.length < 2 && !program.includes("/"))
     return `a rule with ${inCode(program)} alone does not say what ${inCode(shown(command))} may do`;
   if (command.hasInput) return `the input of ${inCode(program)} may be code`;
-  const other = rest.find(({ text, kind }) => !/^[\w./][\w./@+,:%[\]*?-]*$/.test(text) || /names|unknown/.test(kind));
+  // Behind `bash -c` or `python3 -m`, any word is code.
+  const isNamed = program.includes("/") || named.filter(({ text }) => !text.startsWith("-")).length > 1;
+  const isFile = ({ text, kind }: CommandWord) =>
+    /^[\w./][\w./@+,:%[\]*?-]*$/.test(text) && (kind === "literal" || kind === "pattern");
+  const other = rest.find((word) => !isNamed || !isFile(word));
   if (other) return `the rule does not include ${inCode(other.text.slice(0, 60) || "its input")}`;
   return pathProblem(rest);
 }

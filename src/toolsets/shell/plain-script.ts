@@ -66,7 +66,7 @@ const notPlain: [RegExp, string][] = [
   [/[@*+?!]\(/, "it has an extended pattern"],
   [/\w\[[^\]\s]*(?=\s|$)|\]\+?=/, "it has a subscript"],
   // bash reads `!x` as a word, and the parser as `! x`.
-  [/(?<![\s;&|(]|^)!(?!=)|!(?![\s=])/, "it has an exclamation mark in a word"],
+  [/(?<![\s;&|(]|^)!|!(?!\s|=\s)/, "it has an exclamation mark in a word"],
   // The parser starts a new command at `[[` anywhere.
   [
     /(?<!(?:^|[;&|\n(])[ \t]*(?:(?:if|elif|then|else|while|until|do)[ \t]+)?(?:![ \t]+)?)\[\[(?=\s)/,
@@ -75,7 +75,7 @@ const notPlain: [RegExp, string][] = [
   [/[^\w\s./:,=+\-@%^*?[\]!;&|<>(){}$#~']/, "it has an unusual character outside quotes"],
 ];
 /** Braces that are not expanded: a group, `{}` and `HEAD@{1}`. */
-const plainBraces = /(?<![^\s;&|(])\{(?=\s)|(?<=[\s;])\}(?![^\s;&|)])|\{\}|@\{\w+\}/g;
+const plainBraces = /(?<![^\s;&|(])\{(?=\s)|(?<=[\s;])\}(?![^\s;&|)])|(?<!\S)(?:-I)?\{\}(?![^\s;&|)])|@\{\w+\}/g;
 
 function checkText(script: string): void {
   const refuse = (isFound: boolean, reason: string) => {
@@ -86,7 +86,8 @@ function checkText(script: string): void {
     /[\p{Cc}\p{Cf}\p{Z}]/u.test(script.replace(/[ \t\n]/g, "")),
     "it has a space or control character of a special kind",
   );
-  refuse(script.endsWith("\\") || /\\\s#/.test(script), "it has a backslash at an unusual place");
+  // The parser ends some words at a continued line.
+  refuse(/\\$|\\\s#|\S\\\n/.test(script), "it has a backslash at an unusual place");
   const bare = withoutQuotes(script);
   refuse(/['"]/.test(bare.replaceAll("''", "")), "it is not valid bash");
   for (const [pattern, reason] of notPlain) refuse(pattern.test(bare), reason);
@@ -195,7 +196,8 @@ class ScriptReader {
     }
     if (!name) throw new NotPlainError(redirections.length > 0 ? "it only redirects" : "it only sets a variable");
     const words = [name, ...args].map((word) => readWord(word, context));
-    if (keywords.has(words[0]?.text ?? "")) throw new NotPlainError("it is not valid bash");
+    if (keywords.has(words[0]?.text ?? "") || words[0]?.text.startsWith("-"))
+      throw new NotPlainError("it is not valid bash");
     const { writes, reads, hasInput, source } = redirected(redirections, context);
     const command: SimpleCommand = { words, writes, reads: [...reads], hasInput, source };
     this.commands.push(command);
@@ -260,8 +262,8 @@ function readWord({ parts }: WordNode, { variables }: Pick<Context, "variables">
         break;
       case "Glob":
         word.text += part.pattern;
-        // An unclosed bracket is literal, as in `[ -f x ]`.
-        if (part.pattern !== "[") word.kind = widest(word.kind, "pattern");
+        // A bracket alone is the program `[`. In a word, quotes may follow that are part of a pattern: `["-"]x`.
+        if (part.pattern !== "[" || !isWhole) word.kind = widest(word.kind, "pattern");
         break;
       case "ParameterExpansion": {
         const value = part.parameter === "?" ? someNumber : variables.get(part.parameter);

@@ -13,17 +13,20 @@ export function startedBy(command: SimpleCommand): SimpleCommand[] {
   const { started, values } = readArguments(name, args, program, false);
   if (started.length === 0) return [];
   if (name === "timeout") return [{ ...command, words: started }];
-  return [{ ...command, words: withInput(started, command, values.get("I")), reads: [], source: undefined }];
+  return [{ ...command, words: withInput(started, command, values), reads: [], source: undefined }];
 }
 
 /** Returns the words of a command that xargs starts, with its input appended or in the place of a placeholder. */
 function withInput(
   words: readonly CommandWord[],
   { source, reads }: SimpleCommand,
-  placeholder: string | undefined,
+  options: Arguments["values"],
 ): CommandWord[] {
-  const isListing = source !== undefined && reads.length === 0 && listsNames(source);
+  // Other delimiters split a name, so that a part of it may be an absolute path.
+  const isSplit = !["", "\\n", "\\0"].includes(options.get("d") ?? options.get("--delimiter") ?? "");
+  const isListing = source !== undefined && reads.length === 0 && !isSplit && listsNames(source);
   const input: CommandWord = { text: "", kind: isListing ? "names" : "unknown" };
+  const placeholder = options.get("I");
   if (placeholder === undefined) return [...words, input];
   return words.map((word) => {
     if (word.text === placeholder) return input;

@@ -119,6 +119,7 @@ export const escapingCommands: Record<string, readonly string[]> = {
   ],
   gawk: ["gawk 'BEGIN { s = \"/inet/tcp/0/host/80\"; print |& s }'", "gawk -i inplace 1 a", "gawk --debug=cmds 1 a"],
   sort: [
+    "sort [\"-\"'']oout f",
     "a=oout; sort -$a f",
     "find . | xargs sort <<< '-oout f'",
     "xargs -a args sort",
@@ -137,6 +138,7 @@ export const escapingCommands: Record<string, readonly string[]> = {
   ],
   split: ["split --filter=./tool a", "split --fil ./tool a", "split $X a"],
   xargs: [
+    "find . | xargs -d . cat",
     "xargs -a list -I sh sh",
     "xargs -I '' ./tool",
     "find bin | xargs env -u",
