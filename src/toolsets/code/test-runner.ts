@@ -236,12 +236,9 @@ function nodeRunner(
     const isLast = namesProgram(last, name) && !/\s--watch(All)?(\s|$)/.test(last);
     if (!isLast)
       return { command: ["npx", "--no-install", name, ...own, ...options.filter((option) => option !== "--run")] };
-    const [command, ...further] = commandsAfterChecks(script).map((words) => withoutScript(words, name, options));
-    if (command === undefined || further.includes(undefined)) return { command: [...npmTest, ...options] };
-    return {
-      command,
-      ...(further.length > 0 && { furtherCommands: further.flatMap((words) => (words ? [words] : [])) }),
-    };
+    const commands = commandsAfterChecks(script).map((words) => withoutScript(words, name, options));
+    const [command, ...furtherCommands] = commands.every((words) => words !== undefined) ? commands : [];
+    return command ? { command, furtherCommands } : { command: [...npmTest, ...options] };
   }
 
   // A linter's complaint about a line in progress would keep the tests from running.
