@@ -222,7 +222,15 @@ export class RunReporter implements RunObserver, LiveOutput {
       case "model.changed":
       case "cost_limit.raised":
       case "timer.due":
+      case "guidance.read":
+      case "conversation.compacted":
+      case "checks.completed":
+      case "pull_request.closed":
+      case "pull_request.reopened":
+      case "pull_request.reviewed":
         break;
+      default:
+        event satisfies never;
     }
   }
 

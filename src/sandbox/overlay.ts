@@ -271,6 +271,8 @@ export class Layer {
       case "base":
         this.#change(path, () => this.#clear(path));
         break;
+      default:
+        state satisfies never;
     }
   }
 
