@@ -3,9 +3,9 @@ import { type BotWorld, botWorlds, eventTime } from "../../support/bot-world.ts"
 
 const startWorld = botWorlds();
 
-async function review(world: BotWorld, change: object = {}): Promise<void> {
+async function review(world: BotWorld, change: object = {}, sender = world.commentPayload().sender): Promise<void> {
   world.hub.onRequest(({ operation }) => (operation?.includes("/reviews/") ? { status: 200, body: [] } : undefined));
-  const { installation, repository, sender } = world.commentPayload();
+  const { installation, repository } = world.commentPayload();
   await world.send(
     {
       action: "submitted",
@@ -47,11 +47,14 @@ test("a push to a pull request asks GitHub about conflicts if its branch is a ru
   expect(checks()).toHaveLength(1);
 });
 
-test("a review by someone with write access reaches the run", async () => {
+test("a review by someone with write access reaches the run, and no other", async () => {
   const world = await startWorld();
+  const mallory = { ...world.commentPayload().sender, login: "mallory", id: 99 };
 
+  await review(world, { id: 6, user: mallory }, mallory);
   await review(world);
 
+  expect(world.runs.deliverReview).toHaveBeenCalledOnce();
   expect(world.runs.deliverReview.mock.calls[0]?.[1]).toMatchObject({
     by: "ada",
     review: { state: "changes_requested" },
