@@ -59,7 +59,7 @@ export function applyEvents(
   const workedMs = snapshot.workedMs + (snapshot.busySince === undefined ? 0 : elapsedMs);
   const isEarly = spec.worker.limits.minutes * 60_000 - workedMs > deadlineToleranceMs;
   const early = inbox.filter(({ event }) => isEarly && event.type === "timer.due" && event.timer === "deadline");
-  let state = workerMachine.resolveState({ value: snapshot.value, context: snapshot.context });
+  let state = resolve(snapshot);
   let remaining = inbox.filter((event) => !early.includes(event));
   let effects: NewEffect[] = [];
   let interrupted = false;
@@ -80,12 +80,14 @@ export function applyEvents(
     consumed.push(id);
     remaining = remaining.filter((event) => event.id !== id);
     // Resolved again, because a run that has ended continues when its pull request is reopened.
-    state = workerMachine.resolveState({ value: after.value, context: after.context });
+    state = after.status === "done" ? resolve(after) : after;
   }
 
   const events = inbox.filter(({ id }) => consumed.includes(id));
   const clock = { workedMs, busySince: state.hasTag("busy") ? now : undefined };
-  setDeadline(changes, { spec, state, clock, now });
+  const hasDeadline = row.version > 0 && snapshot.busySince !== undefined && early.length === 0;
+  if (!state.hasTag("busy")) clearDeadline(changes);
+  else if (!hasDeadline) setDeadline(changes, { spec, clock, now });
   return {
     run: row,
     events,
@@ -146,6 +148,10 @@ export function redisplayEffects(spec: RunSpec): NewEffect[] {
 /** Returns the status update of a root run. It has one key, since one update shows everything that happened before it. */
 export function statusEffect(rootId: string): NewEffect {
   return { key: `${rootId}/status`, runId: rootId, queue: "status", request: { kind: "status.show" } };
+}
+
+function resolve({ value, context }: Pick<WorkerSnapshot, "value" | "context">): State {
+  return workerMachine.resolveState({ value, context });
 }
 
 /**
@@ -230,16 +236,17 @@ function setRetryTimer(changes: Pick<Advance, "timers">, actions: Actions, now: 
   }
 }
 
-/** Sets the deadline. Only minutes in busy states count, so it moves with every wait. */
+function clearDeadline(changes: Pick<Advance, "timers">): void {
+  const { set = [], clear = [] } = changes.timers ?? {};
+  changes.timers = { set, clear: [...clear, "deadline"] };
+}
+
+/** Only minutes in busy states count, so the deadline is set when one is entered, and cleared when the run waits. */
 function setDeadline(
   changes: Pick<Advance, "timers">,
-  { spec, state, clock, now }: { spec: RunSpec; state: State; clock: Clock; now: number },
+  { spec, clock, now }: { spec: RunSpec; clock: Clock; now: number },
 ): void {
   const { set = [], clear = [] } = changes.timers ?? {};
-  if (!state.hasTag("busy")) {
-    changes.timers = { set, clear: [...clear, "deadline"] };
-    return;
-  }
   const dueAt = now + Math.max(0, spec.worker.limits.minutes * 60_000 - clock.workedMs);
   changes.timers = { set: [...set, { timer: "deadline", dueAt }], clear };
 }

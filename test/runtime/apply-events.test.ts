@@ -270,11 +270,13 @@ describe("limits", () => {
       busySince: 40_000,
     };
 
+    const first = apply(rowOf(busy, { spec, version: 0 }), finished);
     const working = apply(rowOf(busy, { spec }), finished);
     const waiting = apply(rowOf(busy, { spec }), stop);
 
     expect(working.snapshot).toMatchObject({ workedMs: 3 * minute, busySince: 100_000 });
-    expect(working.timers).toEqual({ set: [{ timer: "deadline", dueAt: 100_000 + 7 * minute }], clear: [] });
+    expect(first.timers).toEqual({ set: [{ timer: "deadline", dueAt: 100_000 + 7 * minute }], clear: [] });
+    expect(working.timers, "which is set already").toBeUndefined();
     expect(waiting.snapshot).toMatchObject({ workedMs: 3 * minute, busySince: undefined });
     expect(waiting.timers).toEqual({ set: [], clear: ["deadline"] });
     expect(waiting.status).toBe("waiting");
