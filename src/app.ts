@@ -10,7 +10,7 @@ import { openStore } from "#runtime/store/open-store.ts";
 import type { Store } from "#runtime/store/store.ts";
 import { RunViewReader } from "#runtime/views/run-view-reader.ts";
 import { checkAppAtStart } from "#setup/check-app.ts";
-import { checkModelsAtStart } from "#setup/doctor.ts";
+import { checkModelsAtStart, checkWorkersAtStart } from "#setup/doctor.ts";
 import { isConfigured } from "#setup/env-file.ts";
 import type { Telemetry, TelemetryOptions } from "#telemetry/start-telemetry.ts";
 import { createRedactor, redactDeep } from "#text/redact.ts";
@@ -49,7 +49,7 @@ export async function createApp(environment: NodeJS.ProcessEnv, logTo?: Destinat
   let telemetry: Telemetry | undefined;
   const models = createModels(config.models, {}, () => telemetry?.models);
   const catalog = await openWorkerCatalog(config.workersDirectory);
-  const warnings = [...describeUnknownSettings(environment), ...checkModelsAtStart(models, catalog)];
+  const warnings = [...describeUnknownSettings(environment), ...checkModelsAtStart(models)];
 
   const onError = createOnError(log, redact);
   const { store, dispatch } = await openStore(config.database, { onError });
@@ -109,6 +109,7 @@ export async function createApp(environment: NodeJS.ProcessEnv, logTo?: Destinat
       if (unreachable) log.warn(unreachable);
       await started().start();
       await bot.start();
+      for (const warning of await checkWorkersAtStart(models, catalog)) log.warn(warning);
     },
     onError,
     onBug: (error) =>

@@ -1,6 +1,7 @@
 import { type Config, readConfig } from "#config/config.ts";
 import { describeUnknownSettings } from "#config/environment.ts";
 import { UserError } from "#domain/errors.ts";
+import type { WorkerDefinition } from "#domain/worker.ts";
 import { createExecutors } from "#executors/create-executors.ts";
 import { createModels } from "#models/create-models.ts";
 import { type Models, providerNames } from "#models/models.ts";
@@ -89,25 +90,30 @@ const modelFix =
  * Checks the models before a server starts. Throws a UserError if the default model cannot be used, or if no
  * provider is configured. Returns the warnings.
  */
-export function checkModelsAtStart(models: Models, catalog: WorkerCatalog): string[] {
+export function checkModelsAtStart(models: Models): string[] {
   const model = models.defaultModel;
   const problem = model && models.findModelProblem(model);
   if (problem) throw new UserError(`GOLEM_FORGE_MODEL: ${problem}`);
   if (providerNames.every((provider) => models.findModelProblem(`${provider}:any`))) {
     throw new UserError(`No model can be used, so no worker can run. ${modelFix}`);
   }
-  const unusable = findUnusable(models, catalog);
   const priceWarning = model && describeMissingPrice(model);
+  return priceWarning ? [priceWarning] : [];
+}
+
+/** Returns warnings about the deployment's workers that cannot be started. */
+export async function checkWorkersAtStart(models: Models, catalog: WorkerCatalog): Promise<string[]> {
+  const { workers, invalidFiles } = await catalog.deploymentWorkers();
+  const unusable = findUnusable(models, workers);
   return [
-    ...catalog.invalidFiles.map(({ problem }) => problem),
+    ...invalidFiles.map(({ problem }) => problem),
     ...(unusable.length > 0 ? [`${describeUnusable(unusable)} ${modelFix}`] : []),
-    ...(priceWarning ? [priceWarning] : []),
   ];
 }
 
-/** Finds the workers of the deployment that name no model where there is no default, or one that cannot be used. */
-function findUnusable(models: Models, { deploymentWorkers }: WorkerCatalog): string[] {
-  return deploymentWorkers
+/** Finds the workers that name no model where there is no default, or one that cannot be used. */
+function findUnusable(models: Models, workers: readonly WorkerDefinition[]): string[] {
+  return workers
     .filter(({ model = models.defaultModel }) => model === undefined || models.findModelProblem(model) !== undefined)
     .map(({ name }) => name);
 }
@@ -125,11 +131,11 @@ function describeMissingPrice(model: string): string | undefined {
 async function* checkModels(config: Config, callModel: boolean): AsyncGenerator<DoctorCheck> {
   const name = "Model";
   const models = createModels(config.models);
-  const catalog = await openWorkerCatalog(config.workersDirectory);
-  for (const { problem } of catalog.invalidFiles) {
+  const { workers, invalidFiles } = await (await openWorkerCatalog(config.workersDirectory)).deploymentWorkers();
+  for (const { problem } of invalidFiles) {
     yield failure("Workers", problem, "Correct the file: golem check names each problem.");
   }
-  const unusable = findUnusable(models, catalog);
+  const unusable = findUnusable(models, workers);
   const model = models.defaultModel;
   const problem = model && models.findModelProblem(model);
   if (problem) {

@@ -64,20 +64,38 @@ export interface WorkerCatalog {
   ): Promise<{ workers: WorkerTriggers[]; invalidFiles: InvalidFile[] }>;
   /** The folder of the deployment's workers. */
   readonly directory: string;
-  readonly deploymentWorkers: readonly WorkerDefinition[];
-  /** The deployment's files that cannot be used. The others can. */
-  readonly invalidFiles: readonly InvalidFile[];
+  /** Returns the deployment's workers, and its files that cannot be used. */
+  deploymentWorkers(): Promise<{ workers: readonly WorkerDefinition[]; invalidFiles: readonly InvalidFile[] }>;
+}
+
+interface DeploymentWorkers {
+  /** By their names in lower case. */
+  workers: ReadonlyMap<string, WorkerDefinition>;
+  invalidFiles: readonly InvalidFile[];
 }
 
 /** The folder of the workers that are included. */
 const shippedWorkers = fileURLToPath(new URL("../../../workers", import.meta.url));
 
-/** Reads the deployment's workers immediately, so that invalid ones are reported at startup. */
-export async function openWorkerCatalog(directory = shippedWorkers): Promise<WorkerCatalog> {
-  const { workers: shipped, invalidFiles } = await readShipped(directory);
+/**
+ * Opens the workers of a folder, or those that are included, which are read at their first use: that takes a sixth of the
+ * start. Rejects with a UserError if the folder cannot be read.
+ */
+export async function openWorkerCatalog(folder?: string): Promise<WorkerCatalog> {
+  const directory = folder ?? shippedWorkers;
+  let reading: Promise<DeploymentWorkers> | undefined;
+  function readDeployment(): Promise<DeploymentWorkers> {
+    reading ??= readShipped(directory);
+    reading.catch(() => {
+      reading = undefined;
+    });
+    return reading;
+  }
+  if (folder !== undefined) await readDeployment();
 
   async function find(name: string, files: WorkerFiles): ReturnType<WorkerCatalog["find"]> {
     const wanted = name.toLowerCase();
+    const { workers: shipped, invalidFiles } = await readDeployment();
     const { paths, config } = await readOwn(files, maxFindAgeMs);
     const worker = shipped.get(wanted);
     const path =
@@ -93,19 +111,20 @@ export async function openWorkerCatalog(directory = shippedWorkers): Promise<Wor
   }
 
   /** False for a worker whose file has another name, if a worker of the deployment has the name that it gives itself. */
-  const canBeFound = (name: string, path: string) =>
+  const canBeFound = (name: string, path: string, { workers: shipped }: DeploymentWorkers) =>
     nameOf(path) === name.toLowerCase() || isMain(path) || !shipped.has(name.toLowerCase());
 
   async function list(files: WorkerFiles): Promise<ListedWorker[]> {
+    const deployment = await readDeployment();
     const { paths, config } = await readOwn(files, maxListAgeMs);
     const described = await Promise.all(paths.map((path) => describeOwn(files, path, config)));
-    const own = described.filter(({ name }, index) => canBeFound(name, paths[index] ?? ""));
+    const own = described.filter(({ name }, index) => canBeFound(name, paths[index] ?? "", deployment));
     const names = new Set(own.map(({ name }) => name));
-    const rest = [...shipped.values()].filter(({ name }) => !names.has(name.toLowerCase()));
+    const rest = [...deployment.workers.values()].filter(({ name }) => !names.has(name.toLowerCase()));
     return [
       ...own.map((worker) => ({ ...worker, source: "repository" as const })),
       ...rest.map(({ name, description }) => ({ name, description, source: "deployment" as const })),
-      ...invalidFiles.map(({ path, problem }) => ({
+      ...deployment.invalidFiles.map(({ path, problem }) => ({
         name: nameOf(path),
         description: `cannot be used: ${problem}`,
         source: "deployment" as const,
@@ -117,27 +136,31 @@ export async function openWorkerCatalog(directory = shippedWorkers): Promise<Wor
     files: WorkerFiles,
     { maxAgeMs = maxFindAgeMs }: { maxAgeMs?: number | undefined } = {},
   ): ReturnType<WorkerCatalog["triggers"]> {
+    const deployment = await readDeployment();
     const listed = await orInvalid(repositoryFolder, readOwn(files, maxAgeMs));
     if ("problem" in listed) return { workers: [], invalidFiles: [listed] };
     const { paths, config } = listed;
     const read = await Promise.all(paths.map((path) => orInvalid(path, readOwnWorker(files, path, config))));
     const own = read.flatMap((worker, index) =>
-      "problem" in worker || !canBeFound(worker.name, paths[index] ?? "") ? [] : [worker],
+      "problem" in worker || !canBeFound(worker.name, paths[index] ?? "", deployment) ? [] : [worker],
     );
     const names = new Set([...paths.map(nameOf), ...own.map(({ name }) => name.toLowerCase())]);
-    const others = [...shipped].filter(([name]) => !names.has(name)).map(([, worker]) => worker);
+    const others = [...deployment.workers].filter(([name]) => !names.has(name)).map(([, worker]) => worker);
     return {
       workers: [...own, ...others].flatMap(({ name, on }) => (on ? [{ worker: name, on }] : [])),
       invalidFiles: read.flatMap((worker) => ("problem" in worker ? [worker] : [])),
     };
   }
 
-  return { find, list, triggers, directory, deploymentWorkers: [...shipped.values()], invalidFiles };
+  async function deploymentWorkers(): ReturnType<WorkerCatalog["deploymentWorkers"]> {
+    const { workers, invalidFiles } = await readDeployment();
+    return { workers: [...workers.values()], invalidFiles };
+  }
+
+  return { find, list, triggers, directory, deploymentWorkers };
 }
 
-async function readShipped(
-  directory: string,
-): Promise<{ workers: Map<string, WorkerDefinition>; invalidFiles: InvalidFile[] }> {
+async function readShipped(directory: string): Promise<DeploymentWorkers> {
   const workers = new Map<string, WorkerDefinition>();
   const invalidFiles: InvalidFile[] = [];
   for (const file of (await filesIn(directory)).filter((name) => name.endsWith(ending)).sort()) {

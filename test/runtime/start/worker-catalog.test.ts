@@ -15,7 +15,10 @@ test("an invalid worker file of the deployment does not keep the others from run
 
   const catalog = await openWorkerCatalog(directory);
 
-  expect(catalog.invalidFiles.map(({ path }) => path)).toEqual(["one.worker", "two.worker"]);
+  expect((await catalog.deploymentWorkers()).invalidFiles.map(({ path }) => path)).toEqual([
+    "one.worker",
+    "two.worker",
+  ]);
   expect(await catalog.find("good", nothing)).toMatchObject({ source: "deployment" });
   await expect(catalog.find("one", nothing)).rejects.toThrow("Unknown field toolsetz. Did you mean toolsets?");
   expect((await catalog.list(nothing)).map(({ name }) => name)).toEqual(["good", "one", "two"]);
