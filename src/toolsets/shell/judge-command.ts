@@ -11,9 +11,9 @@ import {
   wordsOf,
 } from "./command-policy.ts";
 import { interactiveProblem } from "./interactive-commands.ts";
-import { pathProblem, readArguments } from "./options.ts";
+import { outsideProblem, readArguments } from "./options.ts";
 import { readScript } from "./plain-script.ts";
-import { findProgram } from "./programs.ts";
+import { findKnownProgram } from "./programs.ts";
 import type { CommandReview } from "./review-command.ts";
 import { type CommandWord, programName, type SimpleCommand } from "./simple-command.ts";
 import { readFind, startedBy } from "./started-commands.ts";
@@ -98,7 +98,7 @@ interface Usage {
   /** True if it only reads, as far as its options say. */
   reads: boolean;
   problem: string | undefined;
-  pathProblem: string | undefined;
+  outsideProblem: string | undefined;
 }
 
 /**
@@ -106,12 +106,12 @@ interface Usage {
  * names: those are not checked.
  */
 function usageOf(command: SimpleCommand, covered: number): Usage | undefined {
-  const known = findProgram(command.words);
+  const known = findKnownProgram(command.words);
   if (!known) return undefined;
   const { name, program, args, folders } = known;
   if (name === "find") {
     const { problem, paths } = readFind(args);
-    return { reads: program.reads, problem, pathProblem: pathProblem(paths) };
+    return { reads: program.reads, problem, outsideProblem: outsideProblem(paths) };
   }
   // A rule does not change which of the words are the command that a program starts.
   const coveredArgs =
@@ -120,7 +120,7 @@ function usageOf(command: SimpleCommand, covered: number): Usage | undefined {
   const reading = readArguments(name, uncovered, program, false);
   const isReading = program.reads && !reading.problem;
   const used = isReading ? reading : readArguments(name, uncovered, program, true);
-  return { reads: isReading, problem: used.problem, pathProblem: used.pathProblem ?? pathProblem(folders) };
+  return { reads: isReading, problem: used.problem, outsideProblem: used.outsideProblem ?? outsideProblem(folders) };
 }
 
 /** Returns a reason if a command does more than a rule with its first words allows; otherwise undefined. */
@@ -131,14 +131,14 @@ function excessOf(command: SimpleCommand, covered: number): string | undefined {
   if (isAboutProgram && covered > 0) return undefined;
   const usage = usageOf(command, covered);
   if (!usage) return excessOfUnknown(command, rest, covered);
-  return usage.problem ?? usage.pathProblem ?? pathProblem(command.reads);
+  return usage.problem ?? usage.outsideProblem ?? outsideProblem(command.reads);
 }
 
 /** For programs whose options are not known: a rule allows the words that it names, and further names of files. */
 function excessOfUnknown(command: SimpleCommand, rest: readonly CommandWord[], covered: number): string | undefined {
   const program = command.words[0]?.text ?? "";
   const named = command.words.slice(0, covered);
-  if (named.length < 2 && !program.includes("/"))
+  if (named.length < 2 && rest.length > 0 && !program.includes("/"))
     return `a rule with ${inCode(program)} alone does not say what ${inCode(shown(command))} may do`;
   if (command.hasInput) return `the input of ${inCode(program)} may be code`;
   // Behind `bash -c` or `python3 -m`, any word is code.
@@ -147,7 +147,7 @@ function excessOfUnknown(command: SimpleCommand, rest: readonly CommandWord[], c
     /^[\w./][\w./@+,:%[\]*?-]*$/.test(text) && (kind === "literal" || kind === "pattern");
   const other = rest.find((word) => !isNamed || !isFile(word));
   if (other) return `the rule does not include ${inCode(other.text.slice(0, 60) || "its input")}`;
-  return pathProblem(rest);
+  return outsideProblem(rest);
 }
 
 type Match = "exact" | "similar" | "possible" | "none";

@@ -2,7 +2,7 @@ import { inCode } from "#text/visible-text.ts";
 import { type CommandWord, leavesTree } from "./simple-command.ts";
 
 /** The options and operands that a program is allowed to have. All others ask. */
-export interface Program {
+export interface ProgramSyntax {
   /** True if it only reads, with these options. */
   reads: boolean;
   /**
@@ -42,7 +42,7 @@ const kindsBySuffix: Record<string, OptionKind> = {
   "?": "optional",
 };
 
-/** Parses the notation of `Program.options`. */
+/** Parses the notation of `ProgramSyntax.options`. */
 export function optionsOf(text: string): ReadonlyMap<string, OptionKind> {
   const found = [...text.matchAll(/(--[\w-]+|[\w#])([:/!?]?)/g)];
   return new Map(found.map(([, name = "", suffix = ""]) => [name, kindsBySuffix[suffix] ?? "flag"]));
@@ -55,20 +55,20 @@ export interface Arguments {
   /** The reason its options or operands may do more than the program's usual work. */
   problem?: string | undefined;
   /** The reason it may read or write outside the repository. */
-  pathProblem?: string | undefined;
+  outsideProblem?: string | undefined;
 }
 
 /** Reads the arguments of a program by the rules of GNU's getopt. Abbreviated options are not known. */
 export function readArguments(
   name: string,
   words: readonly CommandWord[],
-  program: Program,
+  program: ProgramSyntax,
   mayChange: boolean,
 ): Arguments {
   const reader = new ArgumentReader(name, words, program, mayChange);
   try {
     reader.read();
-    return { started: reader.started, values: reader.values, pathProblem: pathProblem(reader.paths) };
+    return { started: reader.started, values: reader.values, outsideProblem: outsideProblem(reader.paths) };
   } catch (error) {
     if (!(error instanceof ArgumentError)) throw error;
     return { started: [], values: new Map(), problem: error.message };
@@ -84,13 +84,13 @@ class ArgumentReader {
   started: CommandWord[] = [];
   readonly #name: string;
   readonly #words: readonly CommandWord[];
-  readonly #program: Program;
+  readonly #program: ProgramSyntax;
   readonly #mayChange: boolean;
   readonly #operands: CommandWord[] = [];
   readonly #scripts: CommandWord[] = [];
   #at = 0;
 
-  constructor(name: string, words: readonly CommandWord[], program: Program, mayChange: boolean) {
+  constructor(name: string, words: readonly CommandWord[], program: ProgramSyntax, mayChange: boolean) {
     this.#name = name;
     this.#words = words;
     this.#program = program;
@@ -203,7 +203,7 @@ function mayBeOption({ kind, text }: CommandWord): boolean {
 }
 
 /** Returns a reason if one of the words may name a file outside the repository. */
-export function pathProblem(words: readonly CommandWord[]): string | undefined {
+export function outsideProblem(words: readonly CommandWord[]): string | undefined {
   for (const word of words) {
     const { text, kind } = word;
     if (isOutside(text)) return `${inCode(text.slice(0, 80))} is outside the repository`;

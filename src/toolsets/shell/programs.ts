@@ -1,4 +1,4 @@
-import { optionsOf, type Program } from "./options.ts";
+import { optionsOf, type ProgramSyntax } from "./options.ts";
 import { isPlainAwk, isPlainJq, isPlainSed } from "./script-languages.ts";
 import type { CommandWord } from "./simple-command.ts";
 
@@ -8,11 +8,15 @@ import type { CommandWord } from "./simple-command.ts";
  * connects to another machine because of it.
  */
 
-type Details = Partial<Omit<Program, "options" | "changing" | "reads">>;
+type Details = Partial<Omit<ProgramSyntax, "options" | "changing" | "reads">>;
 
 const entry =
   (reads: boolean) =>
-  (options: string, operands: Program["operands"], details: Details & { changing?: string } = {}): Program => ({
+  (
+    options: string,
+    operands: ProgramSyntax["operands"],
+    details: Details & { changing?: string } = {},
+  ): ProgramSyntax => ({
     ...details,
     reads,
     options: optionsOf(options),
@@ -49,7 +53,7 @@ const fd = reads(
 // Clusters such as `-eq` are operators. Without `-v` and `-R`, which evaluate subscripts.
 const test = reads("a b c d e f g h L l n o p q r s t w x z", "paths");
 
-const readingPrograms: Record<string, Program> = {
+const readingPrograms: Record<string, ProgramSyntax> = {
   ls: reads(
     `a A b B c C d f F g G h H i k l L n N o p q Q r R s S t u U v w:x X 1 I:
     --all --almost-all --color? --human-readable --recursive --reverse --sort: --time: --full-time --size --directory
@@ -191,7 +195,7 @@ const revisions = `# p u n:S:G:L:U:M C s z b w R i E F P a --oneline --stat --sh
   --ignore-space-change --find-renames? --no-renames --no-ext-diff --no-textconv --check --exit-code --quiet --topo-order
   --date-order --count --left-right --merge-base --minimal --histogram --patience --raw --root --skip: --full-history`;
 
-const readingGit: Record<string, Program> = {
+const readingGit: Record<string, ProgramSyntax> = {
   "git status": reads("s b u? v z --short --branch --porcelain? --untracked-files? --ignored? --show-stash", "paths"),
   "git log": reads(revisions, "paths"),
   "git show": reads(revisions, "paths"),
@@ -228,10 +232,10 @@ const readingGit: Record<string, Program> = {
 /** A word that is neither an option, nor a file with options, an address or a setting. */
 const plainWord = /^(?![-@])(?!.*::)[\w./%@+,:#^~-]+$/;
 const name = /^(?![-.])[\w./-]+$/;
-const runsCode = (options: string): Program => changes(options, plainWord);
+const runsCode = (options: string): ProgramSyntax => changes(options, plainWord);
 const runner = runsCode("u --watch --coverage --run --silent");
 
-const changingPrograms: Record<string, Program> = {
+const changingPrograms: Record<string, ProgramSyntax> = {
   mkdir: changes("p v m: --parents", "paths"),
   touch: changes("a c m", "paths"),
   cp: changes("a f i n p r R u v --recursive", "paths"),
@@ -319,14 +323,14 @@ const programs = new Map(Object.entries({ ...readingPrograms, ...readingGit, ...
 
 export interface KnownProgram {
   name: string;
-  program: Program;
+  program: ProgramSyntax;
   args: CommandWord[];
   /** Folders that an option before the subcommand names. */
   folders: CommandWord[];
 }
 
 /** Finds the program of a command, or its subcommand such as `git log`. */
-export function findProgram(words: readonly CommandWord[]): KnownProgram | undefined {
+export function findKnownProgram(words: readonly CommandWord[]): KnownProgram | undefined {
   const folders: CommandWord[] = [];
   const found = [...words];
   const isText = (at: number, ...texts: string[]) => found[at]?.kind === "literal" && texts.includes(found[at].text);

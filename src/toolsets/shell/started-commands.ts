@@ -1,11 +1,11 @@
 import { inCode } from "#text/visible-text.ts";
 import { type Arguments, readArguments } from "./options.ts";
-import { findProgram } from "./programs.ts";
+import { findKnownProgram } from "./programs.ts";
 import { type CommandWord, literal, type SimpleCommand } from "./simple-command.ts";
 
 /** Returns the commands that a command starts: with xargs, timeout, and `find -exec`. */
 export function startedBy(command: SimpleCommand): SimpleCommand[] {
-  const known = findProgram(command.words);
+  const known = findKnownProgram(command.words);
   if (!known) return [];
   const { name, program, args } = known;
   if (name === "find") return readFind(args).started.map((words) => ({ ...command, words }));
@@ -126,7 +126,7 @@ const filters: Record<string, RegExp> = {
 
 /** True if a command prints nothing but names of files in the repository. */
 export function listsNames({ words, source, reads }: SimpleCommand): boolean {
-  const { name = "", args = [] } = findProgram(words) ?? {};
+  const { name = "", args = [] } = findKnownProgram(words) ?? {};
   if (args.some(({ kind }) => kind === "unknown" || kind === "names")) return false;
   const texts = args.map(({ text }) => text);
   const [pattern, option] = [listings[name], needed[name]];
