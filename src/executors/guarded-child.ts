@@ -30,8 +30,11 @@ const maxJsonValues = 100_000;
 const maxOpenQuestions = 64;
 const maxUnreadBytes = 256_000_000;
 
+/** The time that a child may take to start, on a busy machine. */
+const maxStartMs = 60_000;
+
 interface GuardedCall {
-  /** The milliseconds after which the child is killed. */
+  /** The milliseconds after which the child is killed, counted from when it is ready. */
   killAfterMs: number;
   signal?: AbortSignal;
   /** Answers the child's questions during the call. */
@@ -99,16 +102,6 @@ export class GuardedChild {
     return this.#process.pid;
   }
 
-  /** Resolves when the child is ready. Until then, the child keeps this process alive. */
-  async whenReady(): Promise<void> {
-    for (const handle of this.#handles) handle.ref?.();
-    try {
-      await this.#ready.promise;
-    } finally {
-      for (const handle of this.#handles) handle.unref?.();
-    }
-  }
-
   /** Sends one request at a time. Throws ChildEndedError, or a ToolError `INTERRUPTED` when the signal is aborted. */
   call(request: unknown, options: GuardedCall): Promise<unknown> {
     if (!this.#alive) return Promise.reject(new ChildEndedError("died"));
@@ -116,7 +109,16 @@ export class GuardedChild {
 
     return new Promise((resolve, reject) => {
       this.#calls += 1;
-      const deadline = setTimeout(() => this.#end(new ChildEndedError("deadline")), options.killAfterMs);
+      const endAfter = (ms: number) => setTimeout(() => this.#end(new ChildEndedError("deadline")), ms);
+      let deadline = endAfter(maxStartMs);
+      // The time that the child takes to start, seconds on a busy machine, is not part of the call's.
+      void this.#ready.promise.then(
+        () => {
+          clearTimeout(deadline);
+          if (this.#pending?.settle === settle) deadline = endAfter(options.killAfterMs);
+        },
+        () => undefined,
+      );
       const abort = () => this.#end(interrupted());
       options.signal?.addEventListener("abort", abort, { once: true });
       const settle = (outcome: CallOutcome) => {

@@ -166,8 +166,9 @@ describe("document 3: tools of one program", () => {
     const stream = new ActivityStream();
     const manager = new ToolManager([new BashTool(stream), new ReadTool(stream)], stream);
 
-    await manager.executeTool("bash", { command: "echo shared > a.txt" });
+    const written = await manager.executeTool("bash", { command: "echo shared > a.txt" });
 
+    expect(written).toMatchObject({ success: true });
     expect(await manager.executeTool("read", { file_paths: ["a.txt"] })).toMatchObject({ files_read: 1 });
   });
 

@@ -4,7 +4,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { pathToFileURL } from "node:url";
 import fc from "fast-check";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { readFrames, writeFrame } from "#executors/frames.ts";
 import { ChildEndedError, GuardedChild } from "#executors/guarded-child.ts";
 import { anyText } from "../support/hostile-text.ts";
@@ -136,7 +136,6 @@ test("a child is killed at its deadline, when it sends too much, and when it is 
     ["nag", "died"],
   ] as const) {
     const child = start();
-    await child.whenReady();
     const answer = () => new Promise(() => {});
     const ended = await child
       .call(request, { killAfterMs: request === "eat" ? 20_000 : 1_000, answer })
@@ -146,6 +145,18 @@ test("a child is killed at its deadline, when it sends too much, and when it is 
     expect(child.alive).toBe(false);
     await expect(child.call("ask", { killAfterMs: 100 })).rejects.toBeInstanceOf(ChildEndedError);
   }
+});
+
+test("the time that a child takes to start is not part of its first call", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  const child = start();
+
+  const answer = child.call("ask", { killAfterMs: 10_000, answer: async () => "this" });
+  vi.advanceTimersByTime(20_000);
+  vi.useRealTimers();
+
+  expect(await answer).toBe("received this");
+  child.kill();
 });
 
 test("a child may send requests to its parent, and gets an error when there is no answer", async () => {
@@ -177,7 +188,6 @@ test.each<[string, [json: string, beside: number]]>([
   ["one text a thousand times", [`{"done":1,"result":[${Array(1_000).fill('{"$text":[0,500000]}')}]}`, 500_000]],
 ])("a message with %s does no harm", async (_, frame) => {
   const child = start();
-  await child.whenReady();
 
   const answer = await child.call({ frame }, { killAfterMs: 10_000 }).catch((error: Error) => error);
 

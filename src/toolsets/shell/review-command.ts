@@ -33,7 +33,6 @@ async function callChild(command: string, policy: CommandPolicy): Promise<Comman
   clearTimeout(idle);
   child = child?.alive ? child : startChild();
   try {
-    await child.whenReady();
     return CommandReview.parse(await child.call({ command, policy }, { killAfterMs: timeoutMs }));
   } catch {
     child.kill();
