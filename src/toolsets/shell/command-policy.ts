@@ -34,6 +34,13 @@ export function allowsEverything({ rules, otherwise }: CommandPolicy): boolean {
   return otherwise === "preApproved" && rules.every(({ approval }) => approval === "preApproved");
 }
 
+/** Returns the policy for commands that run in another folder than the root, where `./check.sh` is another program. */
+export function inOtherFolder(policy: CommandPolicy): CommandPolicy {
+  const isKept = ({ approval, pattern }: CommandRule) =>
+    approval !== "preApproved" || !wordsOf(pattern)[0]?.includes("/");
+  return { ...policy, rules: policy.rules.filter(isKept) };
+}
+
 export function atLeastAsk(otherwise: ApprovalDecisionType, reason: string): CommandVerdict {
   return { decision: otherwise === "blocked" ? "blocked" : "ask", reason };
 }

@@ -7,11 +7,12 @@ import {
   type CommandPolicy,
   type CommandRule,
   type CommandVerdict,
+  inOtherFolder,
   judgeUninspectable,
   wordsOf,
 } from "./command-policy.ts";
 import { interactiveProblem } from "./interactive-commands.ts";
-import { outsideProblem, readArguments } from "./options.ts";
+import { outsideProblem, readArguments, takesNext } from "./options.ts";
 import { readScript } from "./plain-script.ts";
 import { findKnownProgram } from "./programs.ts";
 import type { CommandReview } from "./review-command.ts";
@@ -27,7 +28,9 @@ export function judgeCommand(line: string, policy: CommandPolicy): CommandVerdic
   if (script.kind === "notInspectable") return judgeUninspectable(line, policy, script.reason);
   const commands = withStarted(script.commands);
   if (!commands) return judgeUninspectable(line, policy, "its commands start too many others");
-  return commands.map((command) => judgeSimple(command, policy)).reduce(stricter);
+  const isMoving = commands.some((command) => programName(command) === "cd");
+  const applied = isMoving ? inOtherFolder(policy) : policy;
+  return commands.map((command) => judgeSimple(command, applied)).reduce(stricter);
 }
 
 const maxDepth = 10;
@@ -115,11 +118,15 @@ function usageOf(command: SimpleCommand, covered: number): Usage | undefined {
   }
   // A rule does not change which of the words are the command that a program starts.
   const coveredArgs =
-    program.startsAfter === undefined ? Math.max(0, covered - (command.words.length - args.length)) : 0;
-  const uncovered = args.slice(coveredArgs);
-  const reading = readArguments(name, uncovered, program, false);
+    program.startsAfter === undefined ? args.slice(0, Math.max(0, covered - (command.words.length - args.length))) : [];
+  // The option at the end of a rule takes the next word as its value: `awk -F`.
+  const isOpen = takesNext(coveredArgs.at(-1)?.text ?? "", program);
+  const uncovered = args.slice(coveredArgs.length - (isOpen ? 1 : 0));
+  const isFirstCovered = program.first instanceof RegExp && coveredArgs.some(({ text }) => !text.startsWith("-"));
+  const checked = isFirstCovered ? { ...program, first: undefined } : program;
+  const reading = readArguments(name, uncovered, checked, false);
   const isReading = program.reads && !reading.problem;
-  const used = isReading ? reading : readArguments(name, uncovered, program, true);
+  const used = isReading ? reading : readArguments(name, uncovered, checked, true);
   return { reads: isReading, problem: used.problem, outsideProblem: used.outsideProblem ?? outsideProblem(folders) };
 }
 

