@@ -20,6 +20,8 @@ const skipsCi = /\[(?=\s*(?:(?:skip|no)[\s_-]+[a-z]+|[a-z]+[\s_-]+skip)\s*\])|\*
 
 const closingUrl =
   /\b(close[sd]?|fix(?:e[sd])?|resolve[sd]?)(:?\s{1,10})(https?:\/\/[^\s<>()`]{1,500}\/(?:issues|pull)\/\d+)/gi;
+// A comment such as `/merge`, which other Apps and workflows may take for a command. A path has another slash.
+const slashCommand = /^([ \t]*)\/(?=[A-Za-z][\w-]*(?:\s|$))/gm;
 const threadUrl = /\bhttps?:\/\/github\.com(?=\/[\w.-]+\/[\w.-]+\/(?:issues|pull|discussions|commit)\/)/gi;
 
 // Other entities could spell a mention, a reference or a hidden character.
@@ -33,7 +35,7 @@ const keptUrl = /^<https?:\/\/[^\s<>"'`]{1,2000}>/i;
 /**
  * Returns the function that every outgoing text passes. It redacts secrets and tokens, makes hidden characters visible,
  * and shortens texts that are too long for GitHub. In prose it disables mentions, references to other issues, closing
- * keywords, words that keep CI from running, images and raw HTML. Code is left alone. Sanitizing a text twice gives the same result.
+ * keywords, words that keep CI from running, commands of other Apps, images and raw HTML. Code is left alone. Sanitizing a text twice gives the same result.
  *
  * `plain` is for titles and commit messages, in which GitHub renders neither code nor HTML.
  */
@@ -48,8 +50,8 @@ export function createSanitizer(secrets: readonly string[]): (text: string, kind
 
     const escaped = splitCode(visible).map((part) => (part.code ? part.text : escapeHtml(part.text)));
     // Split again: with the tags escaped, more of the text is unambiguously code.
-    const inert = splitCode(escaped.join("")).map((part) =>
-      part.code ? defuseCode(part.text) : defuseProse(part.text),
+    const inert = splitCode(escaped.join("")).map(({ text, code }, index, parts) =>
+      code ? defuseCode(text) : defuseProse(text, { startsLine: parts[index - 1]?.text.endsWith("\n") ?? true }),
     );
     return truncateMarkdown(inert.join(""), maxLength);
   };
@@ -67,9 +69,10 @@ function defuseCode(code: string): string {
   return code.replaceAll(breaker, describeHidden(breaker)).replace(/<!--(?=\s*golem-forge:)/gi, "<! --");
 }
 
-function defuseProse(prose: string): string {
+function defuseProse(prose: string, { startsLine }: { startsLine: boolean }): string {
   return breakReferences(
     prose
+      .replace(slashCommand, (found, indent: string, at: number) => (at > 0 || startsLine ? `${indent}\\/` : found))
       .replaceAll(breaker, "")
       .replace(oddEntity, "&amp;")
       .replace(/!(?=\[)/g, "&#33;")

@@ -151,6 +151,9 @@ describe("prose", () => {
     ["*@ada ~@ada", "*@\u200Bada ~@\u200Bada"],
     ["Fix [skip ci] [Actions skip] [no-ci]", "Fix [\u200Bskip ci] [\u200BActions skip] [\u200Bno-ci]"],
     ["***NO_CI*** [skip] [x]", "***\u200BNO_CI*** [skip] [x]"],
+    ["/merge", "\\/merge"],
+    ["Done.\n  /deploy production\n/LGTM", "Done.\n  \\/deploy production\n\\/LGTM"],
+    ["```\na\n```\n/merge", "```\na\n```\n\\/merge"],
   ])("%j becomes inert", (text, inert) => {
     expect(sanitize(text)).toBe(inert);
   });
@@ -170,6 +173,7 @@ describe("prose", () => {
     "fixing https://ghe.example/o/r/issues/3, fixes https://ghe.example/o/r/discussions/3",
     "https://github.com/o/r/blob/main/a.ts https://github.com/o https://github.com.example/o/r/pull/3x",
     "XGH-1 # 1 GH-x",
+    "/usr/bin a /merge `a`/b\n`/run fixer`",
   ])("%j is left alone", (text) => {
     expect(sanitize(text)).toBe(text);
   });
