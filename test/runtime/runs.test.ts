@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import type { ModelReply } from "#playground/model/model-server.ts";
 import { questionName } from "#runtime/read-log.ts";
 import { previewText } from "#ui/request-blocks.ts";
@@ -402,6 +402,33 @@ describe("stop", () => {
       "its run was paused",
     );
     expect(await github.pulls()).toEqual([]);
+  });
+
+  test("and resume take effect in their order, even if the run has applied neither", async () => {
+    const ask = { calls: [{ name: "ask_user", args: { question: "Which sum?" } }] };
+    const { runs, runtime, store, waitUntilShown, ended, model } = await world({
+      script: turns(ask, { text: "Done." }),
+    });
+    await runs.startRun({ origin, worker: "fixer", text: "please" });
+    await waitUntilShown(({ kind }) => kind === "question");
+    await runtime.idle();
+    const isFree = Promise.withResolvers<void>();
+    const { advance } = store;
+    const held = vi.spyOn(store, "advance").mockImplementation(async (step) => {
+      await isFree.promise;
+      return advance(step);
+    });
+
+    await runs.requestStop(origin, { by: "ada" });
+    await expect(runs.requestStop(origin, { by: "ada" })).rejects.toThrow("No worker is running in this thread.");
+    await runs.requestResume(origin, { by: "ada", text: "be quick" });
+    await runs.requestStop(origin, { by: "ada" });
+    await runs.requestResume(origin, { by: "ada" });
+    isFree.resolve();
+
+    expect((await ended()).outcome?.kind).toBe("answered");
+    expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("be quick");
+    held.mockRestore();
   });
 
   test("is refused when no worker is running", async () => {
