@@ -6,6 +6,7 @@ import {
   foldPunctuation,
   foldText,
   hasTypography,
+  lineStarts,
   reindent,
   translateIndentation,
 } from "./match-text.ts";
@@ -60,11 +61,12 @@ export function matchEdit(content: string, wanted: WantedEdit): EditMatch {
   const edit = content.startsWith("\uFEFF") ? withoutMark(wanted) : wanted;
   if (edit.oldText === "") return { kind: "none", lines: [] };
 
+  const loose = new LooseContent(content);
   for (const find of findersFor(content, edit.oldText)) {
-    const match = find(content, edit);
+    const match = find(content, edit, loose);
     if (match) return match;
   }
-  return { kind: "none", lines: linesLike(content, edit.oldText) };
+  return { kind: "none", lines: loose.linesLike(edit.oldText) };
 }
 
 /** Removes the byte order mark, which belongs to the file, not to its text. */
@@ -72,22 +74,18 @@ function withoutMark({ oldText, newText, all }: WantedEdit): WantedEdit {
   return { oldText: oldText.replace(/^\uFEFF(?=.)/s, ""), newText: newText.replace(/^\uFEFF/, ""), all };
 }
 
-type Finder = (content: string, edit: WantedEdit) => EditMatch | undefined;
+type Finder = (content: string, edit: WantedEdit, loose: LooseContent) => EditMatch | undefined;
 
-/** Returns the steps that can find anything. A text without trailing space, for example, has none to ignore. */
-function findersFor(content: string, oldText: string): Finder[] {
-  if (oldText.trim() === "") return [findExact];
-  const either = (test: (text: string) => boolean) => test(content) || test(oldText);
-  const hasTrailingSpace = either((text) => /[ \t](?:\r?\n|$)/.test(text));
-  const hasPunctuation = either(hasTypography);
-  return [
-    // Lines that differ only in their line endings look the same to the model.
-    either((text) => text.includes("\r\n")) ? foldedFinder("line endings") : findExact,
-    ...(hasTrailingSpace ? [foldedFinder("trailing space", { trailingSpace: true })] : []),
-    ...(hasPunctuation ? [foldedFinder("punctuation", { trailingSpace: true, punctuation: true })] : []),
-    findByIndentation,
-    findByEnds,
-  ];
+/** Yields the steps that can find anything. A text without trailing space, for example, has none to ignore. */
+function* findersFor(content: string, oldText: string): Iterable<Finder> {
+  if (oldText.trim() === "") return yield findExact;
+  const either = (test: (text: string) => boolean) => test(oldText) || test(content);
+  // Lines that differ only in their line endings look the same to the model.
+  yield either((text) => text.includes("\r\n")) ? foldedFinder("line endings") : findExact;
+  if (either((text) => /[ \t](?:\r?\n|$)/.test(text))) yield foldedFinder("trailing space", { trailingSpace: true });
+  if (either(hasTypography)) yield foldedFinder("punctuation", { trailingSpace: true, punctuation: true });
+  yield findByIndentation;
+  yield findByEnds;
 }
 
 function findExact(content: string, edit: WantedEdit): EditMatch | undefined {
@@ -118,22 +116,6 @@ function foldedFinder(by: MatchedBy, { trailingSpace = false, punctuation = fals
   };
 }
 
-interface Line extends Place {
-  /** The line without its line ending. */
-  text: string;
-}
-
-function locateLines(content: string): Line[] {
-  const lines: Line[] = [];
-  let start = content.startsWith("\uFEFF") ? 1 : 0;
-  for (const match of content.matchAll(/\r\n|\n/g)) {
-    lines.push({ start, end: match.index, text: content.slice(start, match.index) });
-    start = match.index + match[0].length;
-  }
-  if (start < content.length) lines.push({ start, end: content.length, text: content.slice(start) });
-  return lines;
-}
-
 interface Block {
   lines: string[];
   /** The old text ended with a line ending, so the place must too. */
@@ -148,14 +130,97 @@ function blockOf(text: string): Block {
 
 const loosely = (line: string) => foldPunctuation(line.trim());
 
-function findByIndentation(content: string, edit: WantedEdit): EditMatch | undefined {
-  const lines = locateLines(content);
+/** The lines of a content without the space around them and with folded punctuation. Computed when first needed. */
+class LooseContent {
+  readonly #content: string;
+  #folded: string | undefined;
+  #lines: string[] | undefined;
+
+  constructor(content: string) {
+    this.#content = content;
+  }
+
+  get #text(): string {
+    this.#folded ??= foldPunctuation(this.#content);
+    return this.#folded;
+  }
+
+  get lines(): readonly string[] {
+    if (this.#lines) return this.#lines;
+    const lines = this.#text.split("\n");
+    if (lines.at(-1) === "") lines.pop();
+    this.#lines = lines.map((line) => line.trim());
+    return this.#lines;
+  }
+
+  /** False if no line can be equal to the given one. Far cheaper than comparing it with all lines. */
+  mayHave(line: string): boolean {
+    return this.#text.includes(line);
+  }
+
+  /** Returns the numbers, from 1, of the lines equal to the first line of the old text that is not blank, at most 20. */
+  linesLike(oldText: string): number[] {
+    const wanted = oldText
+      .split("\n")
+      .map(loosely)
+      .find((line) => line !== "");
+    const found: number[] = [];
+    if (!wanted) return found;
+
+    const text = this.#text;
+    let number = 1;
+    let start = 0;
+    for (let at = text.indexOf(wanted); at !== -1; at = text.indexOf(wanted, start)) {
+      let end = text.indexOf("\n", start);
+      for (; end !== -1 && end < at; end = text.indexOf("\n", start)) {
+        number++;
+        start = end + 1;
+      }
+      const line = text.slice(start, end === -1 ? text.length : end);
+      if (line.trim() === wanted) found.push(number);
+      if (end === -1 || found.length === maxListedPlaces) break;
+      number++;
+      start = end + 1;
+    }
+    return found;
+  }
+}
+
+/** The lines of a text with their positions, without its byte order mark. */
+class Lines {
+  readonly #content: string;
+  readonly #starts: number[];
+
+  constructor(content: string) {
+    this.#content = content;
+    this.#starts = lineStarts(content, content.startsWith("\uFEFF") ? 1 : 0);
+  }
+
+  /** Returns the lines from an index on, without line endings. */
+  slice(at: number, count: number): string[] {
+    return Array.from({ length: count }, (_, index) => {
+      const { start, end } = this.placeOf(at + index, 1, false);
+      return this.#content.slice(start, end);
+    });
+  }
+
+  /** Returns the place of several lines, with or without the last one's line ending. */
+  placeOf(at: number, count: number, withEnding: boolean): Place {
+    const start = this.#starts[at] ?? 0;
+    const next = this.#starts[at + count];
+    if (next === undefined) return { start, end: this.#content.length };
+    return { start, end: withEnding ? next : next - (this.#content[next - 2] === "\r" ? 2 : 1) };
+  }
+}
+
+function findByIndentation(content: string, edit: WantedEdit, loose: LooseContent): EditMatch | undefined {
   const block = blockOf(edit.oldText);
   const wanted = block.lines.map(loosely);
-  const found = findLines(
-    lines.map(({ text }) => loosely(text)),
-    wanted,
-  );
+  const longest = wanted.reduce((a, b) => (b.length > a.length ? b : a), "");
+  const found = loose.mayHave(longest) ? findLines(loose.lines, wanted) : [];
+  if (found.length === 0) return undefined;
+
+  const lines = new Lines(content);
   const places: Place[] = [];
   const texts: string[] = [];
   let free = 0;
@@ -163,13 +228,12 @@ function findByIndentation(content: string, edit: WantedEdit): EditMatch | undef
   for (const at of found) {
     if (edit.all && at < free) continue;
     if (failures > maxCandidates) return undefined;
-    const fileLines = lines.slice(at, at + wanted.length).map(({ text }) => text);
-    const translate = translateIndentation(block.lines, fileLines, edit.newText);
+    const translate = translateIndentation(block.lines, lines.slice(at, wanted.length), edit.newText);
     if (!translate) {
       failures++;
       continue;
     }
-    places.push(placeOf(lines, at, wanted.length, block, content));
+    places.push(lines.placeOf(at, wanted.length, block.endsLine));
     texts.push(reindent(edit.newText, translate));
     free = at + wanted.length;
     if (!edit.all && places.length === maxListedPlaces) break;
@@ -177,32 +241,36 @@ function findByIndentation(content: string, edit: WantedEdit): EditMatch | undef
   return settle(content, { by: "indentation", places, edit, texts });
 }
 
-function findByEnds(content: string, edit: WantedEdit): EditMatch | undefined {
+function findByEnds(content: string, edit: WantedEdit, loose: LooseContent): EditMatch | undefined {
   const block = blockOf(edit.oldText);
   const wanted = block.lines.map(loosely);
   const [first, last] = [wanted[0], wanted.at(-1)];
   if (wanted.length < minAnchoredLines || !first || !last || edit.oldText.length > maxAnchoredCharacters) {
     return undefined;
   }
+  if (!loose.mayHave(first) || !loose.mayHave(last)) return undefined;
 
-  const lines = locateLines(content);
-  const loose = lines.map(({ text }) => loosely(text));
   const slack = Math.max(1, Math.floor(wanted.length / 5));
   const candidates: { at: number; count: number }[] = [];
   let examined = 0;
-  for (let at = loose.indexOf(first); at !== -1 && candidates.length < 2; at = loose.indexOf(first, at + 1)) {
+  for (
+    let at = loose.lines.indexOf(first);
+    at !== -1 && candidates.length < 2;
+    at = loose.lines.indexOf(first, at + 1)
+  ) {
     if (++examined > maxCandidates) return undefined;
     for (let count = Math.max(minAnchoredLines, wanted.length - slack); count <= wanted.length + slack; count++) {
-      if (loose[at + count - 1] === last) candidates.push({ at, count });
+      if (loose.lines[at + count - 1] === last) candidates.push({ at, count });
     }
   }
   const [only] = candidates;
   if (candidates.length !== 1 || !only) return undefined;
-  const middle = loose.slice(only.at + 1, only.at + only.count - 1).join("\n");
+  const middle = loose.lines.slice(only.at + 1, only.at + only.count - 1).join("\n");
   if (similarity(wanted.slice(1, -1).join("\n"), middle) < minAnchoredSimilarity) return undefined;
 
-  const place = placeOf(lines, only.at, only.count, block, content);
-  const translate = translateIndentation(block.lines.slice(0, 1), [lines[only.at]?.text ?? ""], edit.newText);
+  const lines = new Lines(content);
+  const place = lines.placeOf(only.at, only.count, block.endsLine);
+  const translate = translateIndentation(block.lines.slice(0, 1), lines.slice(only.at, 1), edit.newText);
   const text = translate ? reindent(edit.newText, translate) : edit.newText;
   return settle(content, { by: "first and last line", places: [place], edit, texts: [text] });
 }
@@ -211,12 +279,6 @@ function similarity(a: string, b: string): number {
   const longer = Math.max(a.length, b.length);
   if (longer > maxAnchoredCharacters) return 0;
   return longer === 0 ? 1 : 1 - distance(a, b) / longer;
-}
-
-function placeOf(lines: readonly Line[], at: number, count: number, { endsLine }: Block, content: string): Place {
-  const last = lines[at + count - 1];
-  const end = endsLine ? (lines[at + count]?.start ?? content.length) : (last?.end ?? content.length);
-  return { start: lines[at]?.start ?? 0, end };
 }
 
 interface Findings {
@@ -230,8 +292,7 @@ interface Findings {
 function settle(content: string, { by, places, edit, texts }: Findings): EditMatch | undefined {
   if (places.length === 0) return undefined;
   if (places.length > 1 && !edit.all) {
-    const lines = places.slice(0, maxListedPlaces).map(({ start }) => lineAt(content, start));
-    return { kind: "ambiguous", by, lines };
+    return { kind: "ambiguous", by, lines: lineNumbers(content, places.slice(0, maxListedPlaces)) };
   }
   const usualEnding = dominantEnding(content);
   const replacements = places.map((place, index) => {
@@ -244,16 +305,19 @@ function settle(content: string, { by, places, edit, texts }: Findings): EditMat
 }
 
 function dominantEnding(content: string): string | undefined {
-  const all = content.match(/\r?\n/g) ?? [];
-  if (all.length === 0) return undefined;
-  return all.filter((ending) => ending === "\r\n").length * 2 > all.length ? "\r\n" : "\n";
+  if (!content.includes("\n")) return undefined;
+  if (!content.includes("\r\n")) return "\n";
+  return occurrences(content, "\r\n").length * 2 > occurrences(content, "\n").length ? "\r\n" : "\n";
 }
 
-/** Returns the line number, from 1, of a position in the text. */
-function lineAt(content: string, index: number): number {
+/** Returns the line numbers, from 1, at which places start that are in order. */
+function lineNumbers(content: string, places: readonly Place[]): number[] {
   let line = 1;
-  for (let at = content.indexOf("\n"); at !== -1 && at < index; at = content.indexOf("\n", at + 1)) line++;
-  return line;
+  let at = content.indexOf("\n");
+  return places.map(({ start }) => {
+    for (; at !== -1 && at < start; at = content.indexOf("\n", at + 1)) line++;
+    return line;
+  });
 }
 
 function occurrences(text: string, part: string): number[] {
@@ -269,17 +333,6 @@ function overlapping(text: string, part: string): number[] {
     starts.push(at);
   }
   return starts;
-}
-
-function linesLike(content: string, oldText: string): number[] {
-  const first = oldText
-    .split("\n")
-    .map(loosely)
-    .find((line) => line !== "");
-  if (!first) return [];
-  return locateLines(content)
-    .flatMap(({ text }, index) => (loosely(text) === first ? [index + 1] : []))
-    .slice(0, maxListedPlaces);
 }
 
 export function applyReplacements(content: string, replacements: readonly Replacement[]): string {

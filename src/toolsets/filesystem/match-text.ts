@@ -11,45 +11,40 @@ export interface FoldedText {
   originOf(index: number): number | undefined;
 }
 
-/** Folds a text line by line. An unchanged line only costs a copy, so files of many megabytes stay fast. */
-export function foldText(original: string, folding: Folding): FoldedText {
-  const lines: string[] = [];
-  /** By line: its start in the folded text and in the original. */
-  const starts: { folded: number; original: number }[] = [];
-  let from = original.startsWith("\uFEFF") ? 1 : 0;
-  let folded = 0;
-  for (let at = original.indexOf("\n", from); ; at = original.indexOf("\n", from)) {
-    const end = at === -1 ? original.length : at;
-    const line = foldLine(original.slice(from, end), folding, at !== -1);
-    starts.push({ folded, original: from });
-    lines.push(line);
-    folded += line.length + 1;
-    if (at === -1) break;
-    from = at + 1;
-  }
+/** Folds a whole text at once. The lines of its original are located when a position is first asked for. */
+export function foldText(original: string, { trailingSpace, punctuation }: Folding): FoldedText {
+  const mark = original.startsWith("\uFEFF") ? 1 : 0;
+  const body = original.slice(mark);
+  let text = body.replaceAll("\r\n", "\n");
+  if (punctuation) text = foldPunctuation(text);
+  if (trailingSpace) text = text.replace(/(?<![ \t])[ \t]+(?=\n|$)/g, "");
+  if (text === body) return { text, originOf: (index) => index + mark };
 
+  let starts: { folded: number[]; original: number[] } | undefined;
   return {
-    text: lines.join("\n"),
+    text,
     originOf(index) {
-      const number = lineNumber(starts, index);
-      const start = starts[number] ?? { folded: 0, original: 0 };
-      const next = starts[number + 1]?.original ?? original.length;
-      const line = original.slice(start.original, next).replace(/\r?\n$/, "");
-      const within = index - start.folded;
+      starts ??= { folded: lineStarts(text), original: lineStarts(original, mark) };
+      const number = lineNumber(starts.folded, index);
+      const start = starts.folded[number] ?? 0;
+      const end = (starts.folded[number + 1] ?? text.length + 1) - 1;
+      const originalStart = starts.original[number] ?? mark;
+      const line = original.slice(originalStart, starts.original[number + 1]).replace(/\r?\n$/, "");
       // The end of the folded line maps to the end of the whole line, including the ignored space.
-      const offset = within === lines[number]?.length ? line.length : originalOffset(line, within, folding);
-      return offset === undefined ? undefined : start.original + offset;
+      const offset = index === end ? line.length : originalOffset(line, index - start, punctuation);
+      return offset === undefined ? undefined : originalStart + offset;
     },
   };
 }
 
-function foldLine(line: string, { trailingSpace, punctuation }: Folding, hasEnding: boolean): string {
-  let text = hasEnding && line.endsWith("\r") ? line.slice(0, -1) : line;
-  if (punctuation) text = foldPunctuation(text);
-  return trailingSpace ? text.replace(/[ \t]+$/, "") : text;
+/** Returns the positions at which the lines of a text start. After a last line ending, an empty line starts. */
+export function lineStarts(text: string, from = 0): number[] {
+  const starts = [from];
+  for (let at = text.indexOf("\n", from); at !== -1; at = text.indexOf("\n", at + 1)) starts.push(at + 1);
+  return starts;
 }
 
-function originalOffset(line: string, within: number, { punctuation }: Folding): number | undefined {
+function originalOffset(line: string, within: number, punctuation: boolean): number | undefined {
   if (!punctuation || foldPunctuation(line).length === line.length) return within;
   let folded = 0;
   for (let offset = 0; offset < line.length; offset++) {
@@ -60,13 +55,13 @@ function originalOffset(line: string, within: number, { punctuation }: Folding):
   return undefined;
 }
 
-/** Returns the index of the last line that starts at or before a position in the folded text. */
-function lineNumber(starts: readonly { folded: number }[], index: number): number {
+/** Returns the index of the last line that starts at or before a position. */
+function lineNumber(starts: readonly number[], index: number): number {
   let low = 0;
   let high = starts.length - 1;
   while (low < high) {
     const middle = Math.ceil((low + high) / 2);
-    if ((starts[middle]?.folded ?? 0) <= index) low = middle;
+    if ((starts[middle] ?? 0) <= index) low = middle;
     else high = middle - 1;
   }
   return low;
