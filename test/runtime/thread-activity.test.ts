@@ -20,7 +20,7 @@ test("whether a thread has a live run takes one read of the store, however long 
   expect(await runs.threadActivity(origin)).toBe("ended");
 });
 
-test("a review and a comment right after a pull request was closed and reopened reach the run", async () => {
+test("a review and a comment reach the run right after a pull request was closed and reopened, but not one that has just ended", async () => {
   const made = await world({
     script: turns(
       { calls: [{ name: "write_file", args: { path: "CHANGES.md", content: "New.\n" } }] },
@@ -53,4 +53,13 @@ test("a review and a comment right after a pull request was closed and reopened 
   const read = () => JSON.stringify(model.requests.at(-1)?.messages);
   await made.waitUntilShown(() => read().includes("Say more.") && read().includes("And hurry."));
   expect(await runs.threadActivity(pull)).toBe("live");
+
+  const whileLive = await made.store.runsOfThread(pull);
+  await runs.requestCancel(pull, { by: "ada" });
+  await made.waitUntilShown(({ view: { outcome } }) => outcome?.kind === "cancelled");
+  const stored = vi.spyOn(made.store, "runsOfThread");
+  stored.mockResolvedValueOnce(whileLive);
+  expect(await runs.deliverMessage(pull, { by: "ada", text: "Too late." })).toBe(false);
+  stored.mockResolvedValueOnce(whileLive);
+  expect(await runs.continueRun(pull, { by: "ada", worker: "fixer", text: "Too late." })).toBe(false);
 });

@@ -98,10 +98,11 @@ async function withoutReply(work: Promise<unknown>): Promise<undefined> {
 /** Passes the text to the thread's live run, or starts the default worker with it. */
 async function mention({ text }: CommandOf<"mention">, context: ThreadCommandContext): Promise<undefined> {
   const { runs, thread, person, comment } = context;
-  if ((await runs.threadActivity(thread, { isOpen: !comment.closed })) !== "live")
-    return startWorker({ text }, context);
-  const { commentId, viaApp } = comment;
-  if (text) await runs.deliverMessage(thread, { ...person, text, commentId, mayAnswer: viaApp === undefined });
+  const { commentId, viaApp, closed } = comment;
+  const message = { ...person, text, commentId, mayAnswer: viaApp === undefined };
+  const isLive = (await runs.threadActivity(thread, { isOpen: !closed })) === "live";
+  const isDelivered = isLive && (text === "" || (await runs.deliverMessage(thread, message)));
+  if (!isDelivered) await startWorker({ text }, context);
 }
 
 /** Passes the task to a run of the worker that has a pull request here, or starts the worker. */

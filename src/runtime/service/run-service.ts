@@ -69,10 +69,8 @@ export class RunService implements Runs {
     this.#triggers = new TriggeredRuns(this.#starter, options);
   }
 
-  async deliverMessage(
-    thread: ThreadRef,
-    { by, byId, via, text, deliveryId, runId, commentId, mayAnswer = true }: Parameters<Runs["deliverMessage"]>[1],
-  ): Promise<boolean> {
+  async deliverMessage(thread: ThreadRef, message: Parameters<Runs["deliverMessage"]>[1]): Promise<boolean> {
+    const { by, byId, via, text, deliveryId, runId, commentId, mayAnswer = true } = message;
     const live = await this.#liveRuns(thread, runId);
     const newest = live[0] ?? (await this.#runsOfPullRequest(thread)).find(({ id }) => id === (runId ?? id));
     if (!newest) return false;
@@ -82,8 +80,14 @@ export class RunService implements Runs {
     const event: RunEvent = question
       ? { type: "question.answered", callId: question.callId, text: cleanText(text).text, by, byId, via }
       : await this.#composeMessage(newest, { thread, by, byId, via, text });
+    if (await this.#hasEndedSince(newest)) return this.deliverMessage(thread, message);
     await this.#append([{ runId: question?.runId ?? newest.id, event }], deliveryId);
     return true;
+  }
+
+  /** True if a run that was live has ended. Reading attachments takes time, and nobody reads messages to ended runs. */
+  async #hasEndedSince({ id, status }: StoredRun): Promise<boolean> {
+    return status !== "done" && (await this.#options.store.findRun(id))?.status === "done";
   }
 
   /** Composes a message with the files that are attached to its text. */
@@ -118,6 +122,7 @@ export class RunService implements Runs {
       text === ""
         ? { type: "message.received", kind: "prompt", text: prompt, by: "golem-forge", thread: thread.thread }
         : await this.#composeMessage(run, { thread, by, byId, via, text });
+    if (await this.#hasEndedSince(run)) return false;
     const { paused } = await this.#byPause([run]);
     const events: RunEvent[] = paused.length > 0 ? [message, { type: "run.resume", by, via }] : [message];
     await this.#appendToEach([run], events, deliveryId);

@@ -872,6 +872,14 @@ describe("mentions of the app", () => {
     });
   });
 
+  test("start the default worker if the run has just ended", async () => {
+    runs.deliverMessage.mockResolvedValueOnce(false);
+
+    await world.comment({ body: "@golem-forge the sum is wrong" });
+
+    expect(runs.startRun).toHaveBeenCalledExactlyOnceWith(expect.objectContaining({ text: "the sum is wrong" }));
+  });
+
   test("start no worker in a closed thread", async () => {
     runs.threadActivity.mockResolvedValue("ended");
 
