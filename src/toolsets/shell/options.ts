@@ -145,11 +145,12 @@ class ArgumentReader {
     if (this.#program.separateOptions && text.length > 2) throw this.#unknown(text);
     for (const [index, letter] of [...text.slice(1)].entries()) {
       const kind = this.#kind(letter, text);
-      if (kind === "flag" || kind === "optional") {
+      const rest = text.slice(index + 2);
+      if (kind === "flag") {
         this.values.set(letter, "");
         continue;
       }
-      this.#value(letter, kind, text.slice(index + 2) || this.#next(text));
+      this.#value(letter, kind, kind === "optional" ? rest : rest || this.#next(text));
       return;
     }
   }

@@ -39,7 +39,7 @@ function withoutQuotes(script: string): string {
   return script.replace(quotedText, (found) => (found.startsWith("#") || found === "\\\n" ? "" : "''"));
 }
 
-const hereDocument = /<<'([A-Za-z_]+)'([^\n]*\n)(?:.*\n)*?\1(?=\n|$)/;
+const hereDocument = /<<[ \t]*'([A-Za-z_]+)'([^\n]*\n)(?:.*\n)*?\1(?=\n|$)/;
 
 /** Replaces a here-document with a quoted delimiter, whose text is only input, by other input. */
 function withoutHereDocument(script: string): string {

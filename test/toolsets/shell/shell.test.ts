@@ -125,6 +125,14 @@ describe("the shell tool", () => {
     await expect(strict.asks("shell", { command: "ls" })).rejects.toThrow("blocked");
   });
 
+  test("a rule with a path allows the program in the root, not one in another folder", async () => {
+    const { asks } = await world({ config: { rules: [{ pattern: "./check.sh", approval: "preApproved" }] } });
+
+    expect(await asks("shell", { command: "./check.sh" })).toBe(false);
+    expect(await asks("shell", { command: "./check.sh", working_dir: "src" })).toBe(true);
+    expect(await asks("shell", { command: "cd src; ./check.sh" })).toBe(true);
+  });
+
   test("refuses a command that waits for a keyboard before anyone is asked", async () => {
     const { asks } = await world();
 
