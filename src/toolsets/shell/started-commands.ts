@@ -131,6 +131,9 @@ export function listsNames({ words, source, reads }: SimpleCommand): boolean {
   const { name = "", args = [] } = findKnownProgram(words) ?? {};
   if (args.some(({ kind }) => kind === "unknown" || kind === "names")) return false;
   const texts = args.map(({ text }) => text);
+  // `git grep -l x 'HEAD^{/a b}'` prints the name of the revision before each name of a file.
+  const [, ...operands] = texts.filter((text) => !text.startsWith("-"));
+  if (operands.some((text) => /\s/.test(text))) return false;
   const [pattern, option] = [listings[name], needed[name]];
   const isListing = pattern !== undefined && texts.every((text) => pattern.test(text));
   if (isListing && (!option || texts.some((text) => option.test(text)))) return true;

@@ -183,6 +183,7 @@ export const escapingCommands: Record<string, readonly string[]> = {
     "env --split-string='./tool'",
   ],
   git: [
+    "git grep -l x 'HEAD^{/fix| /etc/hostname }' | xargs cat",
     "git branch --contains HEAD name",
     "git reflog expire --all",
     "git tag -l -d v1",
