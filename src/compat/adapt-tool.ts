@@ -57,7 +57,7 @@ export function adaptTool(given: ForeignTool): NamedTool {
     manualExecution: tool.manualExecution,
     aliases: tool.aliases,
     readOnly: tool.readOnly,
-    afterCrash: tool.afterCrash,
+    afterCrash: typeof tool.afterCrash === "function" ? tool.afterCrash.bind(tool) : tool.afterCrash,
     answeredBy: tool.answeredBy,
   };
   return {

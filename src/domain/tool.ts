@@ -69,12 +69,14 @@ export interface NamedTool<Input = any, Output = any> {
   /**
    * The handling of a call that was interrupted by a crash. `repeat` (the default) suits tools that only change the sandbox,
    * where unfinished changes are discarded, and tools that check for an earlier effect. `report` tells the model that the
-   * outcome is unknown.
+   * outcome is unknown. A function decides it for each call.
    */
-  afterCrash?: "repeat" | "report";
+  afterCrash?: AfterCrash | ((args: Input) => AfterCrash);
   /** Set for calls that are answered by a person's message or by a child run, instead of by `execute`. */
   answeredBy?: { kind: "person" } | { kind: "worker"; worker: string };
 }
+
+type AfterCrash = "repeat" | "report";
 
 export type NeedsApproval<Input> = (args: Input, context: ToolContext) => boolean | Promise<boolean>;
 

@@ -47,6 +47,8 @@ export interface Toolbox {
    * timeouts and interruptions are results.
    */
   execute(call: ModelCall, context: CallContext): Promise<ToolResult>;
+  /** True for a call that is reported, and not repeated, after a crash has interrupted it. */
+  runsOnce(call: ModelCall, context: CallContext): Promise<boolean>;
   close(): Promise<void>;
 }
 
@@ -99,6 +101,7 @@ export async function createToolbox({
     find,
     review: (call, context, remembered) => reviewCall(state, call, context, remembered),
     execute: (call, context) => executeCall(state, call, context),
+    runsOnce: (call, context) => runsOnce(state, call, context),
     close,
   };
 }
@@ -168,6 +171,14 @@ async function compileSchemas(tool: NamedTool): Promise<ToolSchemas> {
 interface ToolboxState extends ReviewState {
   events: ToolEvents | undefined;
   maxResultTokens: number;
+}
+
+async function runsOnce(state: ToolboxState, call: ModelCall, context: CallContext): Promise<boolean> {
+  const { afterCrash } = state.find(call.tool) ?? {};
+  if (typeof afterCrash !== "function") return afterCrash === "report";
+  const prepared = await prepareCall(state, call, context);
+  // A call that is refused has no effect.
+  return !("refused" in prepared) && afterCrash(prepared.value) === "report";
 }
 
 /** Runs a call that was allowed. Never throws: failures, timeouts and interruptions are results. */

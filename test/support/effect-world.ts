@@ -108,6 +108,17 @@ export async function effectWorld({
   });
 
   const append = (...events: RunEvent[]) => store.ingest({ events: events.map((event) => ({ runId: "r1", event })) });
+  /** Plays an answer of the model that calls a tool. */
+  const answer = (tool: string, args: unknown) =>
+    append({
+      type: "model.answered",
+      text: "",
+      calls: [{ callId: "call-1", tool, args }],
+      messages: [],
+      usage: { inputTokens: 1, outputTokens: 1 },
+      finishReason: "tool-calls",
+      lastSeenId: 0,
+    });
 
   function effect<Request extends RuntimeEffect>(request: Request, changes: Partial<Effect> = {}): Effect<Request> {
     return { key: "k1", runId: "r1", queue: "work", dueAt: 0, attempts: 1, ...changes, request };
@@ -123,6 +134,7 @@ export async function effectWorld({
     confirmPermission,
     effect,
     append,
+    answer,
     signal: new AbortController().signal,
     /** Changes a file of the sandbox, for use by a tool. */
     changeFile(path: string): void {
@@ -133,15 +145,7 @@ export async function effectWorld({
       handler.perform(performed, run, new AbortController().signal),
     /** Plays a tool call that needs approval and is approved by a person. */
     async approvedCall(tool: string, args: unknown, decision: { by?: string } = {}): Promise<Approval> {
-      await append({
-        type: "model.answered",
-        text: "",
-        calls: [{ callId: "call-1", tool, args }],
-        messages: [],
-        usage: { inputTokens: 1, outputTokens: 1 },
-        finishReason: "tool-calls",
-        lastSeenId: 0,
-      });
+      await answer(tool, args);
       const reviewed = await reviewCalls(services).perform(
         effect({ kind: "calls.review" }),
         run,

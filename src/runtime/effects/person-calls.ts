@@ -123,12 +123,13 @@ async function execute(
       await checkMayConfirm(run, { login: by, id: byId }, shown, { store, now, signal });
     }
 
-    const runsOnce = found?.afterCrash === "report";
+    const reviewed = { callId, tool: call.tool, args };
+    const runsOnce = await toolbox.runsOnce(reviewed, context);
     const mayHaveRun = effect.attempts > 1 && runsOnce;
     if (runsOnce && !mayHaveRun) await confirmLease();
     const outcome = mayHaveRun
       ? resultOfError(interruptedCall())
-      : await toolbox.execute({ callId, tool: call.tool, args }, { ...context, ...(preview && { approved: preview }) });
+      : await toolbox.execute(reviewed, { ...context, ...(preview && { approved: preview }) });
     const event = { type: "tool.invoked" as const, callId, tool, by, byId, args, result: outcome };
     return { ...reply(effect), events: [{ runId: effect.runId, event }] };
   }

@@ -200,18 +200,18 @@ export function executeTool(services: Pick<EffectServices, "store" | "now">): Ef
           if (review.kind === "refuse") return review.result;
           if (review.kind === "ask") throw needsApprovalNow(call.tool);
         }
-        if (toolbox.find(call.tool)?.afterCrash === "report") {
-          if (attempts > 1) throw interruptedCall();
-          await confirmLease();
-        }
-
         const { approved, approval } = granted;
         const context = {
           ...run.callContext({ callId, step, signal }),
           ...(approved && { approved }),
           ...(approval && { approval: summarize(approval) }),
         };
-        const result = await toolbox.execute({ ...call, args: granted.args }, context);
+        const grantedCall = { ...call, args: granted.args };
+        if (await toolbox.runsOnce(grantedCall, context)) {
+          if (attempts > 1) throw interruptedCall();
+          await confirmLease();
+        }
+        const result = await toolbox.execute(grantedCall, context);
         return { ...result, llmContent: [...granted.notes, result.llmContent].join("\n") };
       };
       const { result, stored } = await run.change(execute, { step: `${step}/${callId}`, signal });

@@ -35,6 +35,7 @@ export function createRunCodeTool(settings: CodeConfig, services: ToolServices):
     description: `Run Python or bash code in a sandbox over the repository, with its real programs and ${network}. Changes to files are kept. Returns stdout, stderr, exit code and duration.`,
     inputSchema: hosts.length > 0 ? networkSchema : inputSchema,
     needsApproval: ({ network }) => network === true,
+    afterCrash: ({ network }) => (network ? "report" : "repeat"),
     approvalReason: ({ network }) =>
       network
         ? `The worker wants to run code that reaches ${hosts.join(", ")}. It can send what it reads in the repository.`

@@ -1,4 +1,5 @@
 import { describe, expect, test, vi } from "vitest";
+import { z } from "zod";
 import { approvalDigest } from "#domain/approval.ts";
 import { BlockedError, OutageError, ToolError } from "#domain/errors.ts";
 import { LeaseLostError, withLease } from "#domain/work-context.ts";
@@ -222,15 +223,7 @@ test("a call that was allowed does not run once an earlier call of the same answ
 describe("a call's changes", () => {
   const world = async (execute: () => unknown) => {
     const made = await effectWorld({ tools: [aTool({ name: "write", execute })] });
-    await made.append({
-      type: "model.answered",
-      text: "",
-      calls: [{ callId: "call-1", tool: "write", args }],
-      messages: [],
-      usage: { inputTokens: 1, outputTokens: 1 },
-      finishReason: "tool-calls",
-      lastSeenId: 0,
-    });
+    await made.answer("write", args);
     return { ...made, request: made.effect({ kind: "tool.execute" as const, callId: "call-1" }) };
   };
 
@@ -322,6 +315,23 @@ describe("a tool that must not run twice", () => {
 
     await expect(attempt(2)).rejects.toMatchObject({ code: "INTERRUPTED" });
     expect(execute).not.toHaveBeenCalled();
+  });
+
+  test.each([
+    [{ network: "true" }, 0],
+    [{ network: "false" }, 1],
+  ])("may be one whose arguments decide it, after they were repaired (%j)", async (given, runs) => {
+    const execute = vi.fn(() => "done");
+    const inputSchema = z.object({ network: z.boolean() });
+    const afterCrash = ({ network }: z.infer<typeof inputSchema>) => (network ? "report" : "repeat");
+    const made = await effectWorld({ tools: [aTool({ name: "run_code", inputSchema, afterCrash, execute })] });
+    await made.answer("run_code", given);
+
+    const request = { kind: "tool.execute" as const, callId: "call-1" };
+    const again = made.perform(executeTool(made.services), made.effect(request, { attempts: 2 }));
+
+    await (runs === 0 ? expect(again).rejects.toMatchObject({ code: "INTERRUPTED" }) : again);
+    expect(execute).toHaveBeenCalledTimes(runs);
   });
 
   test("is executed only while this process has the lease", async () => {

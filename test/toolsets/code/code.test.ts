@@ -69,7 +69,7 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
     const [name] = registry.host.split(":");
     const config = { network: [registry.host] };
     const services = { executors: local, networkHosts: [`${name}:*`] };
-    const { call, asks, preview } = await world({ config, services });
+    const { call, asks, preview, tool } = await world({ config, services });
     const code = [
       'const { host, hostname, port } = new URL(process.env.https_proxy ?? "http://127.0.0.1:1");',
       'const net = require("node:net").connect(port, hostname, () => net.write("CONNECT " + process.argv[1] + " HTTP/1.1\\r\\n\\r\\n"));',
@@ -81,6 +81,9 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
     expect(await asks("run_code", input)).toBe(false);
     expect(await asks("run_code", { ...input, network: true })).toBe(true);
     expect(await preview("run_code", { ...input, network: true })).toContain(registry.host);
+    const { afterCrash } = tool("run_code");
+    if (typeof afterCrash !== "function") throw new Error("It depends on the call whether it may be repeated.");
+    expect([afterCrash(input), afterCrash({ ...input, network: true })]).toEqual(["repeat", "report"]);
     expect((await call("run_code", input)).value).toMatchObject({ stdout: "ECONNREFUSED\n" });
     const connected = await call("run_code", { ...input, network: true });
     expect(connected.value).toMatchObject({ stdout: "HTTP/1.1 200 Connection established\n" });

@@ -264,7 +264,7 @@ async function hostTool(module: Module, exportName: string): Promise<HostedTool>
       ...(manualExecution && { manualExecution }),
       ...(aliases && { aliases: [...aliases] }),
       ...(readOnly !== undefined && { readOnly }),
-      ...(afterCrash && { afterCrash }),
+      ...(afterCrash && { afterCrash: typeof afterCrash === "function" ? "report" : afterCrash }),
     },
   };
 }
