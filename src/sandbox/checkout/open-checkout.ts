@@ -84,10 +84,10 @@ export async function openCheckout(
   folder: string,
   { policy, changes = [], record, isFolder = false }: OpenCheckout = {},
 ): Promise<Checkout> {
-  const root = isFolder ? await realpath(folder) : await findRoot(folder);
+  const { root, currentBranch } = isFolder ? { root: await realpath(folder) } : await findRootAndBranch(folder);
   const changedBefore = new Set(changes.flatMap((step) => step.changes.map(({ path }) => path)));
   const recorded = new Map([...(record?.files ?? [])].filter(([path]) => changedBefore.has(path)));
-  const { base, branch, head, isStale } = await readWorkingTree(root, { recorded, isFolder });
+  const { base, branch, head, isStale } = await readWorkingTree(root, { recorded, isFolder, currentBranch });
   const overlay = createOverlay(base, isStagingFile);
   await overlay.restore(changes);
   const staging = createStaging(overlay);
@@ -243,6 +243,19 @@ async function readBranches(root: string, signal: AbortSignal | undefined) {
     .filter(Boolean)
     .map((line) => line.split(" refs/heads/"))
     .map(([commit = "", name = ""]) => ({ commit, name }));
+}
+
+/** Asks git for both at once, which it only answers after the first commit. The branch is undefined when HEAD is detached. */
+async function findRootAndBranch(folder: string): Promise<{ root: string; currentBranch?: string | undefined }> {
+  const options = ["--show-toplevel", "--abbrev-ref=loose", "HEAD"];
+  const output = await runGit(["rev-parse", ...options], { cwd: folder }).catch(() => undefined);
+  const [, root, branch] = /^(.*)\n(.*)\n$/s.exec(output?.toString("utf8") ?? "") ?? [];
+  if (root !== undefined) {
+    return { root: await realpath(root), currentBranch: branch === "HEAD" ? undefined : branch };
+  }
+  const found = await findRoot(folder);
+  const name = await runGit(["symbolic-ref", "-q", "--short", "HEAD"], { cwd: found }).catch(() => undefined);
+  return { root: found, currentBranch: name?.toString("utf8").trim() || undefined };
 }
 
 /** Finds the root of the git checkout that contains a folder, with links resolved. Rejects with a UserError outside one. */

@@ -29,6 +29,15 @@ export interface WorkingTree {
   isStale(path: string): boolean;
 }
 
+interface ReadWorkingTree {
+  /** These replace the current files on disk. */
+  recorded: ReadonlyMap<string, RecordedFile>;
+  /** True for a folder without git. */
+  isFolder: boolean;
+  /** Undefined when HEAD is detached. */
+  currentBranch: string | undefined;
+}
+
 const noCommit = "0".repeat(40);
 const maxEntries = 500_000;
 const maxFileBytes = 100 * 1024 ** 2;
@@ -36,16 +45,16 @@ const maxTreeBytes = 1024 ** 3;
 
 /**
  * Lists the files of a checkout on disk, without ignored files and `.git`. Contents are read on first use. Does not
- * follow links. `recorded` files replace the current ones on disk.
+ * follow links.
  */
 export async function readWorkingTree(
   root: string,
-  { recorded = new Map(), isFolder = false }: { recorded?: ReadonlyMap<string, RecordedFile>; isFolder?: boolean } = {},
+  { recorded, isFolder, currentBranch }: ReadWorkingTree,
 ): Promise<WorkingTree> {
   const listing = runGit(["ls-files", "-z", "--cached", "--others", "--exclude-standard"], { cwd: root });
-  const [head, branch, listed] = await (isFolder
-    ? Promise.all([undefined, basename(root), listing.then(nonEmpty).catch(() => walk(root))])
-    : Promise.all([readHead(root), readBranch(root), listing]));
+  const [head, listed] = await (isFolder
+    ? Promise.all([undefined, listing.then(nonEmpty).catch(() => walk(root))])
+    : Promise.all([readHead(root), listing]));
   const store = new ObjectStore();
   const entries = new Map<string, BaseEntry>();
   const listedStats = new Map<string, BigIntStats>();
@@ -100,7 +109,7 @@ export async function readWorkingTree(
   });
   return {
     base,
-    branch: branch ?? commit.slice(0, 7),
+    branch: isFolder ? basename(root) : (currentBranch ?? commit.slice(0, 7)),
     head: head?.commit,
     isStale: (path) => !readPaths.has(path) && !isSame(listedStats.get(path), statOf(root, path)),
   };
@@ -214,11 +223,6 @@ async function readHead(root: string): Promise<{ commit: string; tree: string; d
   );
   const [commit, tree, seconds] = output?.toString("utf8").trim().split(" ") ?? [];
   return commit && tree ? { commit, tree, date: new Date(Number(seconds) * 1_000) } : undefined;
-}
-
-async function readBranch(root: string): Promise<string | undefined> {
-  const output = await runGit(["symbolic-ref", "-q", "--short", "HEAD"], { cwd: root }).catch(() => undefined);
-  return output?.toString("utf8").trim() || undefined;
 }
 
 /** The content of a path in a checkout. */

@@ -38,6 +38,10 @@ test("the tree contains tracked, changed and new files, but no ignored files and
     root: world.root,
   });
   expect(await tree.changes()).toEqual([]);
+  world.git("tag", "main");
+  expect((await openCheckout(world.root)).branch).toBe("heads/main");
+  world.git("checkout", "--detach");
+  expect((await openCheckout(world.root)).branch).toBe(head?.slice(0, 7));
 });
 
 test.each([true, false])("files have the time of their last change on disk (isFolder: %s)", async (isFolder) => {
