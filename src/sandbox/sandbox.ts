@@ -40,9 +40,14 @@ export interface StoredChange {
 
 /** The changes made by one tool call. */
 export interface StepChanges {
-  /** The tool call as `<model step>/<call id>`, or `child/<run id>` for changes taken over from a child run. */
+  /** The tool call as `<model step>/<call id>`, or `childStep` for changes taken over from a child run. */
   step: string;
   changes: StoredChange[];
+}
+
+/** Returns the step of the changes that a child run hands over. */
+export function childStep(runId: string): string {
+  return `child/${runId}`;
 }
 
 /** A step with the contents before and after it. */

@@ -7,7 +7,7 @@ import type { EffectOf } from "#runtime/runtime-effect.ts";
 import type { ActiveRun } from "#runtime/scheduler/active-run.ts";
 import type { Store } from "#runtime/store/store.ts";
 import { isQuiet, readView } from "#runtime/views/read-view.ts";
-import type { StoredChange } from "#sandbox/sandbox.ts";
+import { childStep, type StoredChange } from "#sandbox/sandbox.ts";
 import {
   type EffectHandler,
   type EffectResult,
@@ -199,7 +199,7 @@ async function reportToParent({ store }: ReportServices, spec: RunSpec): Promise
   return {
     events: [{ runId: parentId, event, dedupe: `${spec.id}/finished` }],
     ...(changes.length > 0 && {
-      parentChanges: { runId: parentId, changes: { step: `child/${spec.id}`, changes }, mergedWith },
+      parentChanges: { runId: parentId, changes: { step: childStep(spec.id), changes }, mergedWith },
     }),
   };
 }

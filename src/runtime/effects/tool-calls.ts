@@ -214,7 +214,9 @@ export function executeTool(services: Pick<EffectServices, "store" | "now">): Ef
         const result = await toolbox.execute(grantedCall, context);
         return { ...result, llmContent: [...granted.notes, result.llmContent].join("\n") };
       };
-      const { result, stored } = await run.change(execute, { step: `${step}/${callId}`, signal });
+      const changed = await run.change(execute, { step: `${step}/${callId}`, signal });
+      const { stored } = changed;
+      const result = withOverwritten(changed.result, changed.overwritten);
       return {
         ...finished(runId, call, result),
         ...executionOf(approvalId, call, result),
@@ -233,6 +235,13 @@ export function executeTool(services: Pick<EffectServices, "store" | "now">): Ef
       return { ...finished(runId, call, result), ...(isKnown && executionOf(approvalId, call, result, refused)) };
     },
   };
+}
+
+/** Tells the model which changes of a worker, which were handed over during a call, the call has replaced. */
+function withOverwritten(result: ToolResult, paths: readonly string[]): ToolResult {
+  if (paths.length === 0) return result;
+  const note = `These files were also changed by a worker that finished during this call, and its changes to them were replaced by this call's: ${paths.join(", ")}`;
+  return { ...result, llmContent: `${result.llmContent}\n\n${note}` };
 }
 
 /**

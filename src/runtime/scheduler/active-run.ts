@@ -4,7 +4,7 @@ import type { RunSpec } from "#domain/run.ts";
 import { finishedCalls, readBaseCommit } from "#runtime/read-log.ts";
 import type { RepositoryAccess, RunEnvironment, RunWorkspace, StoredWork } from "#runtime/run-environment.ts";
 import { readable, type Store } from "#runtime/store/store.ts";
-import type { BaseCommit, StepChanges } from "#sandbox/sandbox.ts";
+import { type BaseCommit, childStep, type StepChanges } from "#sandbox/sandbox.ts";
 import type { CallContext } from "#toolsets/review-call.ts";
 import type { Toolbox } from "#toolsets/toolbox.ts";
 import type { LiveOutput } from "./live-output.ts";
@@ -36,6 +36,8 @@ export class ActiveRun {
   readonly #events: LoggedEvent[] = [];
   readonly #reads = new SerialQueue();
   #workspace: Promise<RunWorkspace> | undefined;
+  /** The number of events when the workspace was opened. */
+  #eventsAtOpening = 0;
   #toolbox: Promise<Toolbox> | undefined;
 
   constructor(spec: RunSpec, { store, environment, live }: ActiveRunOptions) {
@@ -88,12 +90,12 @@ export class ActiveRun {
   /**
    * Does work that may change files, and returns its result with the changes to store. First drops changes of an
    * earlier attempt that were never stored. If the work is interrupted, drops its changes and throws the signal's
-   * reason.
+   * reason. `overwritten` names the changed files that a child, which finished meanwhile, has changed as well.
    */
   async change<Result>(
     work: () => Promise<Result>,
     { step, signal }: { step: string; signal: AbortSignal },
-  ): Promise<{ result: Result; stored: StoredWork }> {
+  ): Promise<{ result: Result; overwritten: string[]; stored: StoredWork }> {
     const { tracking, shared } = await this.workspace(signal);
     const release = await shared?.begin();
     try {
@@ -108,12 +110,25 @@ export class ActiveRun {
         tracking.rollback();
         release?.();
       };
-      return { result, stored: { ...this.#stored(tracking.pendingChanges(step), shared), afterCommit, afterCancel } };
+      const changes = tracking.pendingChanges(step);
+      const overwritten = changes ? await this.#overwrittenBy(changes) : [];
+      return { result, overwritten, stored: { ...this.#stored(changes, shared), afterCommit, afterCancel } };
     } catch (error) {
       tracking.rollback();
       release?.();
       throw error;
     }
+  }
+
+  /** Returns the paths among these changes that are also in those of children that have finished since the workspace was opened. */
+  async #overwrittenBy({ changes }: StepChanges): Promise<string[]> {
+    const later = (await this.log()).slice(this.#eventsAtOpening);
+    const steps = later.flatMap(({ event }) => (event.type === "child.finished" ? [childStep(event.childId)] : []));
+    if (steps.length === 0) return [];
+    const stored = await this.#store.changesOf(this.spec.id);
+    const ofChildren = stored.filter(({ step }) => steps.includes(step)).flatMap((set) => set.changes);
+    const paths = new Set(ofChildren.map(({ path }) => path));
+    return changes.map(({ path }) => path).filter((path) => paths.has(path));
   }
 
   /** Returns the context in which a call is reviewed and executed. */
@@ -154,6 +169,7 @@ export class ActiveRun {
   /** Keeps a workspace while it opens. A failed one is dropped, so that the next use tries again. */
   #keep(opening: Promise<RunWorkspace>): Promise<RunWorkspace> {
     this.#workspace = opening;
+    this.#eventsAtOpening = this.#events.length;
     opening.catch(() => {
       if (this.#workspace === opening) this.#workspace = undefined;
     });

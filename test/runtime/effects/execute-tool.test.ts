@@ -6,7 +6,9 @@ import { LeaseLostError, withLease } from "#domain/work-context.ts";
 import { NotRunError } from "#runtime/effects/check-approval.ts";
 import { PostponedError } from "#runtime/effects/effect-handler.ts";
 import { executeTool } from "#runtime/effects/tool-calls.ts";
+import { childStep } from "#sandbox/sandbox.ts";
 import { type EffectWorldOptions, effectWorld } from "../../support/effect-world.ts";
+import { sampleEffect } from "../../support/store-samples.ts";
 import { aTool } from "../../support/toolbox-world.ts";
 
 const args = { path: "a.txt" };
@@ -278,6 +280,34 @@ describe("a call's changes", () => {
     ).rejects.toThrow("The disk is full.");
     expect(made.tracking.rollback).toHaveBeenCalledTimes(2);
     expect(made.tracking.pendingChanges("1")).toBeUndefined();
+  });
+
+  test("that replace those of a child, which finished meanwhile, are reported to the model", async () => {
+    const finish = async () => {
+      const child = {
+        type: "child.finished" as const,
+        callId: "call-2",
+        childId: "r1-a",
+        usage: { inputTokens: 1, outputTokens: 1 },
+      };
+      const stored = ["a.txt", "b.txt"].map((path) => ({ path, content: new Uint8Array(2), mode: "100644" as const }));
+      await made.store.ingest({ events: [], effects: [sampleEffect("r1", "child")] });
+      await made.store.completeEffect({
+        key: "child",
+        events: [{ runId: "r1", event: { ...child, outcome: { kind: "answered" as const, text: "Done." } } }],
+        parentChanges: { runId: "r1", changes: { step: childStep("r1-a"), changes: stored } },
+      });
+    };
+    const made = await world(async () => {
+      for (const path of ["a.txt", "c.txt"]) made.changeFile(path);
+      await finish();
+      return "done";
+    });
+
+    const { events } = await made.perform(executeTool(made.services), made.request);
+
+    const llmContent = expect.stringMatching(/^done\n\nThese files were also changed by a worker .*: a\.txt$/);
+    expect(events).toMatchObject([{ event: { type: "tool.finished", result: { llmContent } } }]);
   });
 
   test("are rolled back when it is interrupted", async () => {
