@@ -174,6 +174,11 @@ export function retryDelay(failures: number, { retryAfterMs }: Pick<ModelFailed,
   return retryAfterMs ?? firstRetryMs * 2 ** failures;
 }
 
+/** Two people may raise the limit at once, so that the lower one may come last. */
+export function raiseCostLimit({ limits }: WorkerContext, cost: number): Partial<WorkerContext> {
+  return { limits: { ...limits, cost: Math.max(limits.cost, cost) } };
+}
+
 export function reachedLimit({ steps, tokens, cost, limits }: WorkerContext): string | undefined {
   if (steps >= limits.steps) return `steps: ${limits.steps}`;
   if (tokens >= limits.tokens) return `tokens: ${limits.tokens}`;

@@ -21,6 +21,7 @@ import {
   type ModelFailed,
   markRunning,
   maxMismatches,
+  raiseCostLimit,
   reachedLimit,
   recordAnswer,
   retryDelay,
@@ -170,7 +171,7 @@ export const workerMachine = machineSetup.createMachine({
       guard: "isNotEnded",
       actions: {
         type: "update",
-        params: ({ context, event }) => ({ limits: { ...context.limits, cost: event.limit } }),
+        params: ({ context, event }) => raiseCostLimit(context, event.limit),
       },
     },
     // Consumed in a state that has nothing to resume or retry: left in the inbox, they would take effect much later.
@@ -383,7 +384,7 @@ export const workerMachine = machineSetup.createMachine({
           target: "checkingLimits",
           actions: {
             type: "update",
-            params: ({ context, event }) => ({ limits: { ...context.limits, cost: event.limit } }),
+            params: ({ context, event }) => raiseCostLimit(context, event.limit),
           },
         },
       },

@@ -300,6 +300,9 @@ describe("a run at its cost limit", () => {
     expect(nameOf(state)).toBe("callingModel");
     expect(state.context.limits.cost).toBe(8);
     expect(requests(actions)).toContainEqual({ kind: "model.call" });
+
+    const [later] = transition(workerMachine, state, { ...raised, limit: 7 });
+    expect(later.context.limits.cost).toBe(8);
   });
 
   test("waits again when the raise was too small", () => {

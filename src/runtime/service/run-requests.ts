@@ -119,10 +119,13 @@ export async function raiseCostLimit(
   const { by, byId, via, deliveryId, runId } = request;
   if (deliveryId !== undefined && (await options.store.hasDelivery(deliveryId))) return undefined;
 
-  const live = (await options.store.runsOfThread(thread)).filter(({ status }) => status !== "done").map(readable);
-  const waiting = live.filter(({ snapshot }) => stateName(snapshot) === "awaitingBudget");
+  const live = (await options.store.runsOfThread(thread)).filter(({ status }) => status !== "done");
+  const waiting = live.flatMap((run) => (!run.unreadable && stateName(run.snapshot) === "awaitingBudget" ? [run] : []));
   const [run, ...others] = waiting.filter(({ id }) => id === (runId ?? id));
-  if (!run) throw new UserError("No run in this thread waits for a higher cost limit.");
+  if (!run) {
+    const unreadable = live.find(({ id, unreadable }) => unreadable && id === (runId ?? id))?.unreadable;
+    throw new UserError(unreadable?.message ?? "No run in this thread waits for a higher cost limit.");
+  }
   if (others.length > 0) throw new UserError(severalWait(waiting, amount));
 
   await checkApprover(options, thread, { rootIds: [run.id], person: { login: by, id: byId } });
