@@ -12,8 +12,13 @@ import { memoryWorkspace } from "../support/memory-workspace.ts";
 /** An AI SDK sandbox that is a plain folder, in place of a provider's machine. */
 async function folderSandbox(): Promise<RemoteSandbox & { root: string }> {
   const root = await mkdtemp(join(tmpdir(), "golem-remote-test-"));
-  const start = (command: string) =>
-    spawn("bash", ["-c", command], { cwd: root, stdio: ["ignore", "pipe", "pipe"], detached: true });
+  const start = (command: string, env?: Record<string, string>) =>
+    spawn("bash", ["-c", command], {
+      cwd: root,
+      stdio: ["ignore", "pipe", "pipe"],
+      detached: true,
+      env: { ...process.env, ...env },
+    });
   const sandbox = {
     root,
     description: "a folder",
@@ -32,8 +37,8 @@ async function folderSandbox(): Promise<RemoteSandbox & { root: string }> {
         stderr: Buffer.concat(stderr).toString(),
       };
     },
-    async spawn({ command }: { command: string }) {
-      const child = start(command);
+    async spawn({ command, env }: { command: string; env?: Record<string, string> }) {
+      const child = start(command, env);
       const ended = new Promise<{ exitCode: number }>((resolve) =>
         child.on("close", (code) => resolve({ exitCode: code ?? 137 })),
       );
@@ -83,6 +88,15 @@ test("a command runs on the tree in a remote sandbox, and only checked changes c
   expect(result.changes.written.map(({ path }) => path)).toEqual(["c d.txt"]);
   expect(result.changes.deleted).toEqual(["b.txt"]);
   expect(result.changes.rejected).toEqual([{ path: "planted", reason: "is a link, device, socket or pipe" }]);
+  await executor.close();
+});
+
+test("git does not take a folder of the remote tree for a bare repository", async () => {
+  const { executor, run } = await opened();
+
+  const result = await run("git init -q --bare x && git -C x rev-parse --git-dir; rm -rf x");
+
+  expect(result.stderr).toContain("cannot use bare repository");
   await executor.close();
 });
 

@@ -1,6 +1,7 @@
 import { existsSync, lstatSync, readlinkSync, statSync } from "node:fs";
 import { dirname, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
+import { gitEnvironment } from "#executors/executor.ts";
 import { packageFolder } from "#executors/own-files.ts";
 
 /** The limits of one command. When it exceeds one, its whole process tree is killed. */
@@ -116,10 +117,7 @@ function standardEnvironment({ path }: GuestSystem): Record<string, string> {
     CI: "true",
     NO_COLOR: "1",
     PYTHONDONTWRITEBYTECODE: "1",
-    // A folder of the repository that looks like a bare repository could make git run the programs of its settings.
-    GIT_CONFIG_COUNT: "1",
-    GIT_CONFIG_KEY_0: "safe.bareRepository",
-    GIT_CONFIG_VALUE_0: "explicit",
+    ...gitEnvironment,
     POETRY_VIRTUALENVS_IN_PROJECT: "1",
     COREPACK_ENABLE_PROJECT_SPEC: "0",
     COREPACK_ENABLE_STRICT: "0",

@@ -1,7 +1,15 @@
 import type { Experimental_SandboxProcess, Experimental_SandboxSession } from "ai";
 import { SerialQueue } from "#domain/async-work.ts";
 import { messageOf, ToolError } from "#domain/errors.ts";
-import type { Availability, ExecRequest, ExecResult, ExecSession, Executor, TreeSource } from "#executors/executor.ts";
+import {
+  type Availability,
+  type ExecRequest,
+  type ExecResult,
+  type ExecSession,
+  type Executor,
+  gitEnvironment,
+  type TreeSource,
+} from "#executors/executor.ts";
 import { type OutputBudget, outputBudget } from "#executors/output-budget.ts";
 import { createTreeMirror } from "#executors/tree-mirror.ts";
 import { type ProposedChange, validateChanges } from "#executors/validate-changes.ts";
@@ -103,7 +111,7 @@ async function runCommand(sandbox: RemoteSandbox, request: ExecRequest): Promise
   const child = await sandbox.spawn({
     command,
     ...(request.cwd ? { workingDirectory: request.cwd } : {}),
-    ...(request.env ? { env: request.env } : {}),
+    env: { ...gitEnvironment, ...request.env },
   });
   let timedOut = false;
   let stopped: string | undefined;
