@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import type { Task } from "./result.ts";
+import type { Task, ToolResult } from "./result.ts";
 import { WorkerDefinition } from "./worker.ts";
 
 /**
@@ -120,12 +120,32 @@ export function branchOf({ rootId, origin, pullRequestBranch }: RunSpec): string
 
 const pushingTools = ["open_pull_request", "update_pull_request", "git_push", "undo_push"];
 
-/**
- * True for a tool that pushes to the run's branch, in any spelling that a call may have. What was pushed is read from the
- * results of these alone: those of servers and other programs may have the same form.
- */
+/** True for a tool that pushes to the run's branch, in any spelling that a call may have. */
 export function isPushingTool(name: string): boolean {
   return pushingTools.includes(name.toLowerCase().replaceAll("-", "_"));
+}
+
+const PushResult = z.object({ pushed: z.object({ commit: z.string() }) });
+const PullRequestResult = z.object({ data: z.object({ number: z.number() }) });
+
+/**
+ * Returns the data with which a call reports a push, also if it failed afterwards. Undefined for other tools: results of
+ * servers and other programs may have the same form.
+ */
+export function pushDataOf(tool: string, { value, error }: ToolResult): unknown {
+  if (!isPushingTool(tool)) return undefined;
+  return error?.details ?? ("data" in value ? value.data : undefined);
+}
+
+/** Returns the commit that a call pushed; undefined if there is none. */
+export function pushedCommit(tool: string, result: ToolResult): string | undefined {
+  return PushResult.safeParse(pushDataOf(tool, result)).data?.pushed.commit;
+}
+
+/** Returns the pull request that a call opened or updated; undefined if there is none. Only pushing tools count. */
+export function openedPullRequest(tool: string, { value, error }: ToolResult): number | undefined {
+  if (error || value.kind !== "pull_request" || !isPushingTool(tool)) return undefined;
+  return PullRequestResult.safeParse(value).data?.data.number;
 }
 
 /** The states of the worker machine, by the name of the innermost one. */

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { RunEvent, Verdict } from "#domain/events.ts";
-import { isOpenQuestion, isPushingTool, OpenCall, SnapshotOutcome } from "#domain/run.ts";
+import { isOpenQuestion, OpenCall, openedPullRequest, SnapshotOutcome } from "#domain/run.ts";
 import { Limits } from "#domain/worker.ts";
 import type { EffectRequest } from "./effects.ts";
 
@@ -39,8 +39,6 @@ export const WorkerContext = z.strictObject({
   outcome: SnapshotOutcome.optional(),
 });
 export type WorkerContext = z.infer<typeof WorkerContext>;
-
-const PullRequestResult = z.object({ data: z.object({ number: z.number() }) });
 
 /** An answer that does not match the output schema is asked for once more. */
 export const maxMismatches = 2;
@@ -111,10 +109,8 @@ export function closeCall({ openCalls }: WorkerContext, callId: string): Partial
 }
 
 export function finishTool(context: WorkerContext, event: ToolFinished): Partial<WorkerContext> {
-  const { value, error } = event.result;
-  const isOpened = !error && value.kind === "pull_request" && isPushingTool(event.tool);
-  const opened = isOpened ? PullRequestResult.safeParse(value).data : undefined;
-  return { ...closeCall(context, event.callId), ...(opened && { pullRequest: opened.data.number }) };
+  const pullRequest = openedPullRequest(event.tool, event.result);
+  return { ...closeCall(context, event.callId), ...(pullRequest !== undefined && { pullRequest }) };
 }
 
 export function toOpenCall(verdict: Verdict): OpenCall[] {

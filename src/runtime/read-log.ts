@@ -1,6 +1,5 @@
-import { z } from "zod";
 import type { LoggedEvent, ModelCall, RunEvent } from "#domain/events.ts";
-import { isPushingTool } from "#domain/run.ts";
+import { pushedCommit } from "#domain/run.ts";
 import type { BaseCommit } from "#sandbox/sandbox.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
 
@@ -139,18 +138,12 @@ export function reportedDigests(log: readonly LoggedEvent[], commit: string): st
   );
 }
 
-const Pushed = z.object({ pushed: z.object({ commit: z.string() }) });
-
 /** Returns the last commit that the run pushed; undefined if there is none. */
 export function lastPushedCommit(log: readonly LoggedEvent[]): string | undefined {
-  const results = log.flatMap(({ event }) =>
-    (event.type === "tool.finished" || event.type === "tool.invoked") && isPushingTool(event.tool)
-      ? [event.result]
-      : [],
+  const commits = log.map(({ event }) =>
+    event.type === "tool.finished" || event.type === "tool.invoked"
+      ? pushedCommit(event.tool, event.result)
+      : undefined,
   );
-  const commits = results.flatMap(({ value, error }) => {
-    const pushed = Pushed.safeParse(error?.details ?? ("data" in value ? value.data : undefined));
-    return pushed.success ? [pushed.data.pushed.commit] : [];
-  });
-  return commits.at(-1);
+  return commits.findLast((commit) => commit !== undefined);
 }

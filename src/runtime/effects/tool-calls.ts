@@ -1,11 +1,10 @@
-import { z } from "zod";
 import type { RepositorySettings } from "#config/repository-settings.ts";
 import { type Approval, approvalDigest } from "#domain/approval.ts";
 import { ToolError } from "#domain/errors.ts";
 import type { LoggedEvent, ModelCall, Verdict } from "#domain/events.ts";
 import { textOf } from "#domain/preview.ts";
 import type { ToolResult } from "#domain/result.ts";
-import { isPushingTool, type RunSpec, shortId } from "#domain/run.ts";
+import { openedPullRequest, pushedCommit, type RunSpec, shortId } from "#domain/run.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { confirmLease } from "#domain/work-context.ts";
 import { approversOf, describeRequirement, requirementsOf, resolveAccounts } from "#runtime/approval-rules.ts";
@@ -265,35 +264,30 @@ function needsApprovalNow(tool: string): ToolError {
 }
 
 /** Returns the pull request that a call opened or updated, since the run also belongs to its thread. */
-function pullRequestOf({ tool }: ModelCall, { value, error }: ToolResult): { pullRequest?: number } {
-  const isOpened = !error && value.kind === "pull_request" && isPushingTool(tool);
-  const parsed = isOpened ? PullRequestResult.safeParse(value).data : undefined;
-  return parsed ? { pullRequest: parsed.data.number } : {};
+function pullRequestOf({ tool }: ModelCall, result: ToolResult): { pullRequest?: number } {
+  const pullRequest = openedPullRequest(tool, result);
+  return pullRequest === undefined ? {} : { pullRequest };
 }
-
-const PullRequestResult = z.object({ data: z.object({ number: z.number() }) });
 
 /** Returns the ledger entry for a call that ran under an approval, or was refused. */
 function executionOf(
   approvalId: string | undefined,
   { tool }: ModelCall,
-  { value, error }: ToolResult,
+  result: ToolResult,
   refused = false,
 ): Pick<EffectResult, "execution"> {
   if (approvalId === undefined) return {};
-  const data = isPushingTool(tool) ? (error?.details ?? ("data" in value ? value.data : undefined)) : undefined;
-  const pushed = PushResult.safeParse(data).data;
+  const { error } = result;
+  const commit = pushedCommit(tool, result);
   return {
     execution: {
       approvalId,
       outcome: refused ? "refused" : "executed",
-      ...(pushed && { commit: pushed.pushed.commit }),
+      ...(commit !== undefined && { commit }),
       ...(error && { reason: error.message }),
     },
   };
 }
-
-const PushResult = z.object({ pushed: z.object({ commit: z.string() }) });
 
 function summarize(approval: Approval): NonNullable<ToolContext["approval"]> {
   const { id, digest } = approval;

@@ -3,7 +3,7 @@ import { canonicalJson } from "#domain/approval.ts";
 import { withTrailers } from "#domain/commit-trailers.ts";
 import { messageOf, ToolError } from "#domain/errors.ts";
 import { changesIn, type Preview, type PreviewSection } from "#domain/preview.ts";
-import { isPushingTool } from "#domain/run.ts";
+import { pushDataOf } from "#domain/run.ts";
 import type { ToolContext } from "#domain/tool.ts";
 import { BranchMovedError } from "#sandbox/git/push-changes.ts";
 import { digestOfChanges, type FileVersions, fileChange } from "#sandbox/preview-files.ts";
@@ -213,9 +213,7 @@ export function lastPushed(history: readonly FinishedCall[]): Pushed | undefined
 
 /** Returns the push that a call made; undefined if it made none. */
 export function pushedBy({ tool, result }: FinishedCall): Pushed | undefined {
-  if (!isPushingTool(tool)) return undefined;
-  const data = "data" in result.value ? result.value.data : undefined;
-  return z.object({ pushed: Pushed }).safeParse(result.error?.details ?? data).data?.pushed;
+  return z.object({ pushed: Pushed }).safeParse(pushDataOf(tool, result)).data?.pushed;
 }
 
 /** Throws a ToolError if the files of a push exceed the limits, or if the push is not the approved one. */
