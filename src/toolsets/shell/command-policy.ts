@@ -22,11 +22,16 @@ export interface CommandVerdict {
   reason: string;
 }
 
-/** Returns the verdict for a script whose commands cannot be determined. Such a script must not bypass a rule that blocks. */
-export function judgeUninspectable(line: string, { rules, otherwise }: CommandPolicy, reason: string): CommandVerdict {
+/** Asks about a command that may do more than is known. It must not bypass a rule that blocks what it mentions. */
+export function judgeUnclear(line: string, { rules, otherwise }: CommandPolicy, reason: string): CommandVerdict {
   const named = rules.find(({ approval, pattern }) => approval === "blocked" && mentions(line, pattern));
   if (named) return { decision: "blocked", reason: `${inCode(named.pattern)} is blocked` };
-  return atLeastAsk(otherwise, `it is not inspectable: ${reason}`);
+  return { decision: otherwise === "blocked" ? "blocked" : "ask", reason };
+}
+
+/** Returns the verdict for a script whose commands cannot be determined. */
+export function judgeUninspectable(line: string, policy: CommandPolicy, reason: string): CommandVerdict {
+  return judgeUnclear(line, policy, `it is not inspectable: ${reason}`);
 }
 
 /** True if no rule restricts anything, so no command needs to be judged. */
@@ -39,10 +44,6 @@ export function inOtherFolder(policy: CommandPolicy): CommandPolicy {
   const isKept = ({ approval, pattern }: CommandRule) =>
     approval !== "preApproved" || !wordsOf(pattern)[0]?.includes("/");
   return { ...policy, rules: policy.rules.filter(isKept) };
-}
-
-export function atLeastAsk(otherwise: ApprovalDecisionType, reason: string): CommandVerdict {
-  return { decision: otherwise === "blocked" ? "blocked" : "ask", reason };
 }
 
 export function wordsOf(pattern: string): string[] {

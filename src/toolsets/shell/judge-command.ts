@@ -3,11 +3,11 @@ import type { ChildHandler } from "#executors/serve-parent.ts";
 import { inCode } from "#text/visible-text.ts";
 import {
   allowsEverything,
-  atLeastAsk,
   type CommandPolicy,
   type CommandRule,
   type CommandVerdict,
   inOtherFolder,
+  judgeUnclear,
   judgeUninspectable,
   wordsOf,
 } from "./command-policy.ts";
@@ -55,7 +55,7 @@ function stricter(one: CommandVerdict, other: CommandVerdict): CommandVerdict {
 function judgeSimple(command: SimpleCommand, policy: CommandPolicy): CommandVerdict {
   const { rules } = policy;
   if (command.words[0]?.kind !== "literal")
-    return judgeUninspectable(shown(command), policy, "the program it runs is known only at run time");
+    return judgeUninspectable(textOf(command), policy, "the program it runs is known only at run time");
 
   const at = rules.findIndex((rule) => matchOf(command, rule) !== "none");
   const rule = rules[at];
@@ -71,7 +71,7 @@ function judgeSimple(command: SimpleCommand, policy: CommandPolicy): CommandVerd
   }
   if (rule.approval === "ask") return { decision: "ask", reason };
   const excess = excessOf(command, wordsOf(rule.pattern).length);
-  return excess ? judgeUnclear(command, policy, excess) : { decision: "preApproved", reason };
+  return excess ? judgeUnclear(textOf(command), policy, excess) : { decision: "preApproved", reason };
 }
 
 /** Judges a command by the default for those that no rule covers. */
@@ -82,19 +82,13 @@ function judgeUncovered(command: SimpleCommand, policy: CommandPolicy): CommandV
   // An unknown program, or one with unknown options, could start a program that a rule restricts.
   if (otherwise === "preApproved") {
     const reason = usage ? usage.problem : `${inCode(shown(command))} may run other programs`;
-    return reason ? judgeUnclear(command, policy, reason) : { decision: "preApproved", reason: uncovered };
+    return reason ? judgeUnclear(textOf(command), policy, reason) : { decision: "preApproved", reason: uncovered };
   }
-  if (!usage) return judgeUnclear(command, policy, uncovered);
+  if (!usage) return judgeUnclear(textOf(command), policy, uncovered);
   if (!usage.reads) return { decision: otherwise, reason: usage.problem ?? uncovered };
   const excess = usage.problem ?? excessOf(command, 0);
   if (excess) return { decision: otherwise, reason: excess };
   return { decision: reading, reason: reading === "preApproved" ? "it only reads" : uncovered };
-}
-
-/** Asks, unless the words of the command mention a command that is blocked. */
-function judgeUnclear({ words }: SimpleCommand, policy: CommandPolicy, reason: string): CommandVerdict {
-  const verdict = judgeUninspectable(words.map(({ text }) => text).join(" "), policy, reason);
-  return verdict.decision === "blocked" ? verdict : atLeastAsk(policy.otherwise, reason);
 }
 
 interface Usage {
@@ -191,8 +185,12 @@ function matchRestriction(words: readonly CommandWord[], wanted: readonly string
   return isSure ? "similar" : "possible";
 }
 
-function shown({ words }: SimpleCommand): string {
-  const text = words.map((word) => word.text).join(" ");
+function textOf({ words }: SimpleCommand): string {
+  return words.map(({ text }) => text).join(" ");
+}
+
+function shown(command: SimpleCommand): string {
+  const text = textOf(command);
   return text.length > 80 ? `${text.slice(0, 80)}…` : text;
 }
 

@@ -13,6 +13,8 @@ export interface ProgramSyntax {
   options: ReadonlyMap<string, OptionKind>;
   /** Options with which it also changes files. They need a rule that allows the program. */
   changing: ReadonlyMap<string, OptionKind>;
+  /** The form that the values of its options must have. */
+  values?: RegExp;
   /** Its operands: paths, any text, none, or only what matches. */
   operands: "paths" | "text" | "none" | RegExp;
   /** The first operand is a pattern or script, unless an option gives it. A script has to pass the check. */
@@ -171,8 +173,7 @@ class ArgumentReader {
   }
 
   #value(option: string, kind: OptionKind, text: string): void {
-    // git starts gpg for the signature of a commit.
-    if (this.#name.startsWith("git ") && /%G|%\(.*signature/.test(text)) throw this.#unknown(text);
+    if (this.#program.values?.test(text) === false) throw this.#unknown(text);
     this.values.set(option, text);
     if (kind === "path") this.paths.push({ text, kind: "literal" });
     if (kind === "script") this.#scripts.push({ text, kind: "literal" });

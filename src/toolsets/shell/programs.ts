@@ -337,7 +337,15 @@ const changingPrograms: Record<string, ProgramSyntax> = {
   "git revert": changes("n --no-edit --abort", name),
 };
 
-const programs = new Map(Object.entries({ ...readingPrograms, ...readingGit, ...changingPrograms }));
+/** git starts gpg for the signature of a commit. */
+const withoutSignature = /^(?![\s\S]*(?:%G|%\(.*signature))/;
+
+const programs = new Map(
+  Object.entries({ ...readingPrograms, ...readingGit, ...changingPrograms }).map(([name, program]) => [
+    name,
+    name.startsWith("git ") ? { ...program, values: withoutSignature } : program,
+  ]),
+);
 
 export interface KnownProgram {
   name: string;
