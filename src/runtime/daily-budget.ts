@@ -1,5 +1,5 @@
-import { LRUCache } from "lru-cache";
 import type { DeploymentPolicy } from "#config/deployment-policy.ts";
+import { createBoundedCache } from "#domain/bounded-cache.ts";
 import { UserError } from "#domain/errors.ts";
 import type { RunOrigin } from "#domain/run.ts";
 import type { Store } from "./store/store.ts";
@@ -41,7 +41,7 @@ const maxAgeMs = 10_000;
 export class RecentCosts implements Pick<Store, "costSince"> {
   readonly #store: Pick<Store, "costSince">;
   readonly #now: () => number;
-  readonly #known = new LRUCache<number | "all", { readAt: number; cost: number }>({ max: 10_000 });
+  readonly #known = createBoundedCache<number | "all", { readAt: number; cost: number }>(10_000);
 
   constructor({ store, now }: Omit<BudgetOptions, "policy">) {
     this.#store = store;

@@ -1,4 +1,5 @@
 import { LRUCache } from "lru-cache";
+import { createBoundedCache } from "#domain/bounded-cache.ts";
 import { UserError } from "#domain/errors.ts";
 import type { RepositoryRef } from "#domain/github.ts";
 import { undefinedIfMissing } from "./refusals.ts";
@@ -42,8 +43,7 @@ const maxListedEntries = 1_000;
  * settings that restrict a repository must not disappear with them.
  */
 export class DotGitHubReader {
-  // With the option `max`, it would allocate room for all entries in advance, which takes a millisecond.
-  readonly #listings = new LRUCache<string, Listing>({ maxSize: 10_000, sizeCalculation: () => 1 });
+  readonly #listings = createBoundedCache<string, Listing>(10_000);
   readonly #folders = new LRUCache<string, Folder>({ max: 1_000 });
   readonly #texts = new LRUCache<string, string>({
     maxSize: maxObjectBytes,

@@ -1,6 +1,6 @@
-import { LRUCache } from "lru-cache";
 import { z } from "zod";
 import { gitPermissions } from "#bot/manifest.ts";
+import { createBoundedCache } from "#domain/bounded-cache.ts";
 import { GitHubRefusalError, type RepositoryRef } from "#domain/github.ts";
 import { httpStatusOf, withRefusals } from "./refusals.ts";
 import type { RestClient } from "./rest-client.ts";
@@ -52,9 +52,8 @@ type Access = "api" | keyof typeof gitPermissions;
 /** Installation tokens that reach one repository each, by its id. Someone who takes over its name gains nothing. */
 export class InstallationTokens {
   readonly #rest: RestClient;
-  // With the option `max`, each would allocate room for all entries in advance, which takes a millisecond.
-  readonly #tokens = new LRUCache<string, Promise<InstallationToken>>({ maxSize: 10_000, sizeCalculation: () => 1 });
-  readonly #names = new LRUCache<number, ConfirmedName>({ maxSize: 10_000, sizeCalculation: () => 1 });
+  readonly #tokens = createBoundedCache<string, Promise<InstallationToken>>(10_000);
+  readonly #names = createBoundedCache<number, ConfirmedName>(10_000);
 
   constructor(rest: RestClient) {
     this.#rest = rest;

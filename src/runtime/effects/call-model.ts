@@ -76,7 +76,7 @@ export function callModel(
   };
 }
 
-/** Returns a sentence that says why no more money may be spent now; undefined if it may. */
+/** Returns the message for a run whose daily budget is used up; undefined if the model may be called. */
 async function findBudgetProblem(...question: Parameters<typeof remainingBudget>): Promise<string | undefined> {
   try {
     await remainingBudget(...question);

@@ -101,7 +101,7 @@ export async function namedTests(
 
 /** Finds the runner of a folder, or of the nearest folder above, limited to the tests in this folder if possible. */
 async function findNearest(workspace: Workspace, folder: string): Promise<FoundTests | undefined> {
-  for (let at = folder; ; at = posix.dirname(at) === "." ? "" : posix.dirname(at)) {
+  for (let at = folder; ; at = folderOf(at)) {
     const runner = await findTestRunner(workspace, at);
     if (runner) {
       const only = at !== folder && runner.folderOptions ? [posix.relative(at, folder)] : [];
@@ -120,18 +120,19 @@ const packageManifests = ["package.json", "project.json", "pyproject.toml", "go.
  */
 async function changedPackages(workspace: Workspace): Promise<string[]> {
   const packages = new Set<string>();
+  const byFolder = new Map<string, string>();
   for (const { path } of await workspace.changes()) {
-    const changed = await packageOf(workspace, folderOf(path));
+    const folder = folderOf(path);
+    const changed = byFolder.get(folder) ?? (await packageOf(workspace, folder));
+    byFolder.set(folder, changed);
     if (changed !== "" || !path.endsWith(".md")) packages.add(changed);
   }
   return packages.has("") ? [] : [...packages].sort();
 }
 
 async function packageOf(workspace: Workspace, folder: string): Promise<string> {
-  const names = folder === "" ? [] : folder.split("/");
-  for (let depth = names.length; depth > 0; depth -= 1) {
-    const candidate = names.slice(0, depth).join("/");
-    for (const name of packageManifests) if (await workspace.exists(`${candidate}/${name}`)) return candidate;
+  for (let at = folder; at !== ""; at = folderOf(at)) {
+    for (const name of packageManifests) if (await workspace.exists(`${at}/${name}`)) return at;
   }
   return "";
 }
