@@ -64,8 +64,11 @@ async function playInTurn({ open }: Stories): Promise<void> {
   const second = open({ title: "Second" });
 
   second.comment("/run fixer");
-  await second.botComment(/Waiting for its turn: place 1 in the queue of this repository/);
-  reply.resolve();
+  try {
+    await second.botComment(/Waiting for its turn: place 1 in the queue of this repository/);
+  } finally {
+    reply.resolve();
+  }
 
   await second.botComment(outcome);
   await second.botComment(/\*\*fixer\*\* is done/);

@@ -41,8 +41,8 @@ export interface Dispatch {
 }
 
 export interface RunLimit {
-  store: Pick<Store, "findRun">;
-  /** The maximum number of active runs per repository. */
+  store: Pick<Store, "findRun" | "inbox">;
+  /** The maximum number of active runs per repository. Runs that only have comments to post do not count. */
   runsPerRepository: number;
   onError: (error: unknown) => void;
 }
@@ -64,7 +64,8 @@ export function localDispatch(limit?: RunLimit): Dispatch {
 }
 
 interface WaitingRun {
-  repository: string;
+  /** Undefined for a run that only has comments to post. */
+  repository: string | undefined;
   /** The status of a child is that of its root. */
   isRoot: boolean;
   /** On the monotonic clock of this process. */
@@ -72,7 +73,7 @@ interface WaitingRun {
 }
 
 interface ActiveRun {
-  repository: string;
+  repository: string | undefined;
   wakeRequested: boolean;
 }
 
@@ -121,11 +122,21 @@ class LimitedDispatch implements Dispatch {
 
   async #enqueue(runId: string): Promise<void> {
     const run = await this.#store.findRun(runId);
-    if (!run || this.#active.has(runId) || this.#waiting.has(runId)) return;
+    if (!run) return;
+    const hasWork = run.status === "active" || (run.status === "waiting" && (await this.#hasEvents(runId)));
+    if (this.#active.has(runId) || this.#waiting.has(runId)) return;
     const { owner, repo, repositoryId } = (run.unreadable ? run.displaySpec : run.spec)?.origin ?? {};
-    const repository = String(repositoryId ?? `${owner}/${repo}`);
+    const repository = hasWork ? String(repositoryId ?? `${owner}/${repo}`) : undefined;
     this.#waiting.set(runId, { repository, isRoot: run.rootId === runId, since: performance.now() });
     this.#startWaiting();
+  }
+
+  /** True if there are events that cannot be read, too: performing the run reports them. */
+  #hasEvents(runId: string): Promise<boolean> {
+    return this.#store.inbox(runId).then(
+      (events) => events.length > 0,
+      () => true,
+    );
   }
 
   #startWaiting(): void {
@@ -134,14 +145,14 @@ class LimitedDispatch implements Dispatch {
     const used = new Map([...active].map(([repository, runs]) => [repository, runs.length]));
     for (const [runId, { repository }] of this.#waiting) {
       const runs = used.get(repository) ?? 0;
-      if (runs >= this.#runsPerRepository) continue;
+      if (repository !== undefined && runs >= this.#runsPerRepository) continue;
       used.set(repository, runs + 1);
       this.#waiting.delete(runId);
       void this.#process(runId, repository).catch(this.#onError);
     }
   }
 
-  async #process(runId: string, repository: string): Promise<void> {
+  async #process(runId: string, repository: string | undefined): Promise<void> {
     const active: ActiveRun = { repository, wakeRequested: false };
     this.#active.set(runId, active);
     try {
@@ -157,7 +168,7 @@ class LimitedDispatch implements Dispatch {
   }
 
   #findWaiting(): { runId: string; place: number }[] {
-    const lengths = new Map<string, number>();
+    const lengths = new Map<string | undefined, number>();
     return [...this.#waiting].flatMap(([runId, { repository, isRoot, since }]) => {
       const place = (lengths.get(repository) ?? 0) + 1;
       lengths.set(repository, place);

@@ -1,7 +1,8 @@
 import { expect, test, vi } from "vitest";
 import { type DispatchTarget, localDispatch } from "#runtime/scheduler/dispatch.ts";
 import { openMemoryStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
-import { sampleRun } from "../../support/store-samples.ts";
+import type { RunStatus } from "#runtime/store/store.ts";
+import { said, sampleRun, sampleStep } from "../../support/store-samples.ts";
 
 /** A dispatch with a limit of one run per repository. `started` lists the runs as they start; each runs until it is ended. */
 async function limitedDispatch() {
@@ -26,7 +27,7 @@ async function limitedDispatch() {
     dispatch.wake(runId);
   };
   const hasStarted = (...runIds: string[]) => vi.waitUntil(() => started.join() === runIds.join(), 60_000);
-  return { dispatch, started, errors, wake, hasStarted, end: (runId: string) => ends.get(runId)?.() };
+  return { store, dispatch, started, errors, wake, hasStarted, end: (runId: string) => ends.get(runId)?.() };
 }
 
 test("runs of a repository start in the order in which they were woken, and keep those of another waiting for none", async () => {
@@ -58,6 +59,31 @@ test("a run that is woken while it ends keeps its turn", async () => {
   await hasStarted("a1", "a1");
   end("a1");
   await hasStarted("a1", "a1", "a2");
+  await dispatch.detach(async () => undefined);
+});
+
+test("a run that only has comments to post waits for no other, and none waits for it", async () => {
+  const { store, dispatch, wake, hasStarted, end } = await limitedDispatch();
+  const create = async (runId: string, status: RunStatus) => {
+    const { origin } = sampleRun(runId).spec;
+    await store.ingest({ run: sampleRun(runId, [], { origin: { ...origin, repositoryId: 1 } }), events: [] });
+    await store.advance(sampleStep(runId, { status }));
+  };
+  await create("ended", "done");
+  await create("waits", "waiting");
+  await create("continues", "waiting");
+  await wake("a1", 1);
+  await hasStarted("a1");
+
+  for (const runId of ["ended", "waits"]) dispatch.wake(runId);
+
+  await hasStarted("a1", "ended", "waits");
+  await store.ingest({ events: [{ runId: "continues", event: said("Go on.") }] });
+  dispatch.wake("continues");
+  await wake("b1", 2);
+  await hasStarted("a1", "ended", "waits", "b1");
+  end("a1");
+  await hasStarted("a1", "ended", "waits", "b1", "continues");
   await dispatch.detach(async () => undefined);
 });
 

@@ -201,28 +201,33 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
     for (const { finish } of [silent, other]) finish("q1");
   });
 
-  test("no more runs of one repository are active at once than configured", async () => {
+  test("no more runs of one repository are active at once than configured, and those that only have comments to post do not count", async () => {
     const runs = ["g1", "g2"];
-    const open = new Set<string>();
+    const open = new Map<string, () => void>();
     let most = 0;
-    const closing: (() => void)[] = [];
     const replica = await startReplica(
       async (runId) => {
-        open.add(runId);
-        most = Math.max(most, open.size);
-        await new Promise<void>((resolve) => closing.push(resolve));
+        if (runId === "ended") return;
+        await new Promise<void>((resolve) => {
+          open.set(runId, resolve);
+          most = Math.max(most, open.size);
+        });
         open.delete(runId);
       },
       { runsPerRepository: 1 },
     );
-    for (const id of runs) await replica.store.ingest({ run: sampleRun(id), events: [] });
+    for (const id of [...runs, "ended"]) await replica.store.ingest({ run: sampleRun(id), events: [] });
+    await sql.query("update golem_forge.runs set status = 'done' where id = 'ended'");
 
     for (const id of runs) replica.dispatch.wake(id);
 
-    for (const turn of [1, 2]) {
-      await vi.waitUntil(() => closing.length === turn, 5_000);
-      closing.at(-1)?.();
-    }
+    await vi.waitUntil(() => open.size === 1, 5_000);
+    replica.dispatch.wake("ended");
+    await vi.waitUntil(() => replica.driver.process.mock.calls.some(([runId]) => runId === "ended"), 5_000);
+    const [first] = [...open.keys()];
+    open.get(first ?? "")?.();
+    await vi.waitUntil(() => open.size === 1 && !open.has(first ?? ""), 5_000);
+    for (const finish of open.values()) finish();
     expect(most).toBe(1);
   });
 

@@ -16,7 +16,8 @@ export interface QueueJob {
  * taken. Operations join the caller's transaction, so that jobs always match the rows of the store.
  */
 export interface JobQueue {
-  put(runs: readonly { id: string; repository: string }[], sql: Pick<Sql, "raw">): Promise<void>;
+  /** Runs without a repository count toward no limit. */
+  put(runs: readonly { id: string; repository: string | null }[], sql: Pick<Sql, "raw">): Promise<void>;
   take(limit: number, sql: Pick<Sql, "raw">): Promise<QueueJob[]>;
   remove(jobIds: readonly string[], sql: Pick<Sql, "raw">): Promise<void>;
   /** Returns the runs that wait because too many runs of their repository are active, with their places, first in line first. */
@@ -76,7 +77,7 @@ export async function openJobQueue(
             `select run_id as "runId", place from (
                 select singleton_key as run_id, created_on,
                   row_number() over (partition by group_id order by id) as place
-                from ${schema}.job where name = $1 and state < 'active') as waiting
+                from ${schema}.job where name = $1 and state < 'active' and group_id is not null) as waiting
               join runs on runs.id = run_id
               where parent_id is null and holder is null and created_on < now() - $2 * interval '1 second'
               order by place, created_on`,
@@ -87,7 +88,7 @@ export async function openJobQueue(
         id: nextJobId(),
         singletonKey: id,
         data: { runId: id },
-        ...(options.runsPerRepository !== undefined && { group: { id: repository } }),
+        ...(options.runsPerRepository !== undefined && repository !== null && { group: { id: repository } }),
       }));
       if (jobs.length > 0) await boss.insert(name, jobs, { db: databaseOf(sql) });
     },

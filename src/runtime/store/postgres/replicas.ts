@@ -75,7 +75,7 @@ const Id = z.object({ id: z.string() });
 const ReplicaId = z.object({ id: z.number() });
 const Lease = z.object({ holder: z.number().nullable(), job: z.string().nullable(), wake_requested: z.boolean() });
 const LeasedRun = z.object({ id: z.string(), job: z.string().nullable() });
-const RunOfRepository = z.object({ id: z.string(), repository: z.string() });
+const RunOfRepository = z.object({ id: z.string(), repository: z.string().nullable() });
 
 /** `renewed`: the run was woken since it was acquired, and is kept. `lost`: another replica has it. */
 export type Release = "released" | "renewed" | "lost";
@@ -217,7 +217,10 @@ export class RunLeases {
   async #enqueue(sql: Pick<Sql, "query" | "raw">, runIds: readonly string[]): Promise<void> {
     const runs = await sql.query(
       RunOfRepository,
-      "select id, coalesce(repository_id::text, owner || '/' || repo) as repository from runs where id = any ($1::text[])",
+      // Runs that only have comments to post count toward no limit.
+      `select id, case when status = 'active' or (status = 'waiting' and last_event > last_seen_event)
+          then coalesce(repository_id::text, owner || '/' || repo) end as repository
+        from runs where id = any ($1::text[])`,
       [runIds],
     );
     await this.#queue.put(runs, sql);
