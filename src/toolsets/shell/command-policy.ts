@@ -1,5 +1,8 @@
 import type { ApprovalDecisionType } from "#domain/approval.ts";
 import { inCode } from "#text/visible-text.ts";
+import { mayBeOption, type ProgramSyntax } from "./options.ts";
+import { findKnownProgram } from "./programs.ts";
+import { type CommandWord, literal, programName, type SimpleCommand } from "./simple-command.ts";
 
 export interface CommandRule {
   /** The first words of a command, such as `git status`. */
@@ -50,14 +53,103 @@ export function wordsOf(pattern: string): string[] {
   return pattern.split(/\s+/).filter(Boolean);
 }
 
+type Match = "exact" | "similar" | "possible" | "none";
+
+/**
+ * Matches a command against a rule. A rule that allows must match word for word. A rule that restricts also matches a
+ * program with a folder, after options, with its options in any order and spelling, and where a word is unknown.
+ */
+export function matchOf(command: SimpleCommand, { pattern, approval }: CommandRule): Match {
+  const { words } = command;
+  const wanted = wordsOf(pattern);
+  const isExact = wanted.every((text, at) => words[at]?.kind === "literal" && words[at].text === text);
+  if (isExact) return "exact";
+  if (approval === "preApproved" || programNameOf(pattern) !== programName(command)) return "none";
+  const { subcommands, others } = partsOf(pattern);
+  const matches = [matchSubcommands(words, subcommands), ...others.map((part) => matchPart(words.slice(1), part))];
+  return (["none", "possible"] as const).find((match) => matches.includes(match)) ?? "similar";
+}
+
+function programNameOf(pattern: string): string {
+  return programName({ words: [literal(wordsOf(pattern)[0] ?? "")] });
+}
+
+/** A part of a rule, such as `-f` of the rule `rm -rf`, or the value of an option. */
+interface RulePart {
+  /** All names of the option, such as `-f` and `--force`. */
+  names: readonly string[];
+  syntax: ProgramSyntax | undefined;
+}
+
+/** Returns the subcommands that a rule names, and its options with what follows them. */
+function partsOf(pattern: string): { subcommands: string[]; others: RulePart[] } {
+  const [program = "", ...rest] = wordsOf(pattern);
+  const firstOption = rest.findIndex((text) => text.startsWith("-"));
+  const subcommands = firstOption === -1 ? rest : rest.slice(0, firstOption);
+  const syntax = findKnownProgram([program, ...subcommands].map(literal))?.program;
+  const others = rest.slice(subcommands.length).flatMap((text) => {
+    const isCluster = /^-[A-Za-z0-9]+$/.test(text) && !syntax?.separateOptions;
+    return isCluster ? [...text.slice(1)].map((letter) => `-${letter}`) : [text];
+  });
+  const namesOf = (option: string) => syntax?.spellings.find((names) => names.includes(option)) ?? [option];
+  return { subcommands, others: others.map((option) => ({ names: namesOf(option), syntax })) };
+}
+
+function matchSubcommands(words: readonly CommandWord[], wanted: readonly string[]): Match {
+  let at = 1;
+  let isSure = true;
+  const isLiteral = () => words[at]?.kind === "literal";
+  const is = (text: string) => isLiteral() && words[at]?.text === text;
+  for (const text of wanted) {
+    while (!is(text) && words[at]?.text.startsWith("-")) {
+      at += 1;
+      // A word after an option may be its value: `git -C folder push`.
+      const isValue = !is(text) && isLiteral() && !words[at]?.text.startsWith("-");
+      if (isValue) at += 1;
+    }
+    if (!words[at] || (isLiteral() && !is(text))) return "none";
+    if (!isLiteral()) isSure = false;
+    at += 1;
+  }
+  return isSure ? "similar" : "possible";
+}
+
+/** Without the program's syntax, letters that are found in an option may be the end of a longer name. */
+function matchPart(words: readonly CommandWord[], { names, syntax }: RulePart): Match {
+  const texts = words.flatMap(({ kind, text }) => (kind === "literal" ? [text] : []));
+  if (texts.some((text) => names.includes(optionIn(text)))) return "similar";
+  if (names.some((name) => texts.some((text) => isSpelling(text, name, syntax))))
+    return syntax ? "similar" : "possible";
+  return words.some(mayBeOption) ? "possible" : "none";
+}
+
+/** True if a word of a command contains an option: in a cluster of letters, or abbreviated. */
+function isSpelling(text: string, name: string, syntax: ProgramSyntax | undefined): boolean {
+  if (!text.startsWith("-")) return false;
+  const kindOf = (option: string) => syntax?.options.get(option) ?? syntax?.changing.get(option);
+  const option = optionIn(text);
+  if (name.startsWith("--")) return /^--./.test(option) && name.startsWith(option) && kindOf(option) === undefined;
+  if (!name.startsWith("-")) return text.endsWith(name);
+  if (name.length > 2 || text.startsWith("--") || syntax?.separateOptions) return false;
+  const letters = [...text.slice(1)];
+  const end = letters.findIndex((letter) => (kindOf(letter) ?? "flag") !== "flag");
+  return letters.slice(0, end === -1 ? undefined : end + 1).includes(name.slice(1));
+}
+
+function optionIn(word: string): string {
+  return word.startsWith("-") ? (word.split("=", 1)[0] ?? "") : word;
+}
+
 function mentions(line: string, pattern: string): boolean {
   const plain = line.replace(/["'\\]/g, "");
-  const [program = "", ...rest] = wordsOf(pattern);
-  const named = new RegExp(`(^|[^\\w.-])${RegExp.escape(program)}($|[^\\w.-])`);
+  const named = new RegExp(`(^|[^\\w.-])${RegExp.escape(programNameOf(pattern))}($|[^\\w.-])`);
+  const { subcommands, others } = partsOf(pattern);
   // Checks each command separately. The words must appear in order, with anything between them.
   return plain.split(/[;&|\n(){}`]/).some((part) => {
     const found = named.exec(part);
-    return found !== null && areInOrder(rest, part.slice(found.index).split(/\s+/));
+    if (!found) return false;
+    const words = part.slice(found.index).split(/\s+/);
+    return areInOrder(subcommands, words) && others.every((other) => matchPart(words.map(literal), other) !== "none");
   });
 }
 

@@ -4,11 +4,11 @@ import { inCode } from "#text/visible-text.ts";
 import {
   allowsEverything,
   type CommandPolicy,
-  type CommandRule,
   type CommandVerdict,
   inOtherFolder,
   judgeUnclear,
   judgeUninspectable,
+  matchOf,
   wordsOf,
 } from "./command-policy.ts";
 import { interactiveProblem } from "./interactive-commands.ts";
@@ -135,6 +135,20 @@ function excessOf(command: SimpleCommand, covered: number): string | undefined {
   return usage.problem ?? usage.outsideProblem ?? outsideProblem(command.reads);
 }
 
+/** Commands that start the program that a further word names, or run it on another machine. */
+const launcher = new RegExp(
+  String.raw`^(?:sudo|doas|nice|ionice|nohup|stdbuf|strace|watch|parallel|uv run|uv tool run|pipx run|go tool
+  |(?:poetry|pipenv|pdm|hatch|rye|pixi|conda|mamba|devbox|deno|bun|go|nix) run|(?:npm|bun|mise) x|(?:pnpm|yarn) dlx
+  |(?:bundle|npm|pnpm|yarn|mise|asdf|direnv|rbenv|pyenv|composer|stack|cabal|opam) exec
+  |(?:flock|chroot|ssh|(?:docker|podman)(?: compose)? (?:run|exec)|kubectl exec)\b.*)$`.replace(/\n\s*/g, ""),
+);
+
+/** Returns the words that are neither options nor may be their values. */
+function operandsOf(words: readonly CommandWord[]): string[] {
+  const texts = words.map(({ text }) => text);
+  return texts.filter((text, at) => !text.startsWith("-") && !texts[at - 1]?.startsWith("-"));
+}
+
 /** For programs whose options are not known: a rule allows the words that it names, and further names of files. */
 function excessOfUnknown(command: SimpleCommand, rest: readonly CommandWord[], covered: number): string | undefined {
   const program = command.words[0]?.text ?? "";
@@ -142,47 +156,15 @@ function excessOfUnknown(command: SimpleCommand, rest: readonly CommandWord[], c
   if (named.length < 2 && rest.length > 0 && !program.includes("/"))
     return `a rule with ${inCode(program)} alone does not say what ${inCode(shown(command))} may do`;
   if (command.hasInput) return `the input of ${inCode(program)} may be code`;
-  // Behind `bash -c` or `python3 -m`, any word is code.
-  const isNamed = program.includes("/") || named.filter(({ text }) => !text.startsWith("-")).length > 1;
+  // Behind `bash -c` or `python3 -m`, any word is code, and behind a launcher it is a program.
+  const isLauncher = launcher.test(operandsOf(named).join(" "));
+  const isNamed =
+    program.includes("/") || (!isLauncher && named.filter(({ text }) => !text.startsWith("-")).length > 1);
   const isFile = ({ text, kind }: CommandWord) =>
     /^[\w./][\w./@+,:%[\]*?-]*$/.test(text) && (kind === "literal" || kind === "pattern");
   const other = rest.find((word) => !isNamed || !isFile(word));
   if (other) return `the rule does not include ${inCode(other.text.slice(0, 60) || "its input")}`;
   return outsideProblem(rest);
-}
-
-type Match = "exact" | "similar" | "possible" | "none";
-
-/**
- * Matches a command against a rule. A rule that allows must match word for word. A rule that restricts also matches a
- * program with a folder, after options, and where a word is unknown.
- */
-function matchOf(command: SimpleCommand, { pattern, approval }: CommandRule): Match {
-  const { words } = command;
-  const wanted = wordsOf(pattern);
-  const isExact = wanted.every((text, at) => words[at]?.kind === "literal" && words[at].text === text);
-  if (isExact) return "exact";
-  if (approval === "preApproved" || wanted[0] !== programName(command)) return "none";
-  return matchRestriction(words, wanted.slice(1));
-}
-
-function matchRestriction(words: readonly CommandWord[], wanted: readonly string[]): Match {
-  let at = 1;
-  let isSure = true;
-  const isLiteral = () => words[at]?.kind === "literal";
-  const is = (text: string) => isLiteral() && words[at]?.text === text;
-  for (const text of wanted) {
-    while (!is(text) && words[at]?.text.startsWith("-")) {
-      at += 1;
-      // A word after an option may be its value: `git -C folder push`.
-      const isValue = !is(text) && isLiteral() && !words[at]?.text.startsWith("-");
-      if (isValue) at += 1;
-    }
-    if (!words[at] || (isLiteral() && !is(text))) return "none";
-    if (!isLiteral()) isSure = false;
-    at += 1;
-  }
-  return isSure ? "similar" : "possible";
 }
 
 function textOf({ words }: SimpleCommand): string {

@@ -7,16 +7,20 @@ export interface ProgramSyntax {
   reads: boolean;
   /**
    * Its options: `abc` are letters without a value, `n:` and `--lines:` take a value, `f/` and `--file/` the path of a
-   * file to read, `e!` and `--regexp!` a pattern or script in place of the first operand, and `--color?` may have a
-   * value. `#` stands for `-20`.
+   * file to read, `e!` and `--regexp!` a pattern or script in place of the first operand, `--color?` may have a value,
+   * and `--arg::` takes two. `#` stands for `-20`. `f=--force` are two names of one option.
    */
   options: ReadonlyMap<string, OptionKind>;
   /** Options with which it also changes files. They need a rule that allows the program. */
   changing: ReadonlyMap<string, OptionKind>;
+  /** The options that have several names, such as `-f` and `--force`. */
+  spellings: readonly (readonly string[])[];
   /** The form that the values of its options must have. */
   values?: RegExp;
   /** Its operands: paths, any text, none, or only what matches. */
   operands: "paths" | "text" | "none" | RegExp;
+  /** The operands with which it changes files. */
+  changingOperands?: RegExp;
   /** The first operand is a pattern or script, unless an option gives it. A script has to pass the check. */
   first?: "pattern" | RegExp | ((script: string) => boolean);
   /** Options with which the first operand is an ordinary one. */
@@ -34,11 +38,12 @@ export interface ProgramSyntax {
   startsAfter?: number;
 }
 
-type OptionKind = "flag" | "value" | "path" | "script" | "optional";
+type OptionKind = "flag" | "value" | "pair" | "path" | "script" | "optional";
 
 const kindsBySuffix: Record<string, OptionKind> = {
   "": "flag",
   ":": "value",
+  "::": "pair",
   "/": "path",
   "!": "script",
   "?": "optional",
@@ -46,8 +51,17 @@ const kindsBySuffix: Record<string, OptionKind> = {
 
 /** Parses the notation of `ProgramSyntax.options`. */
 export function optionsOf(text: string): ReadonlyMap<string, OptionKind> {
-  const found = [...text.matchAll(/(--[\w-]+|[\w#])([:/!?]?)/g)];
+  const found = [...text.matchAll(/(--[\w-]+|[\w#])(::|[:/!?]?)/g)];
   return new Map(found.map(([, name = "", suffix = ""]) => [name, kindsBySuffix[suffix] ?? "flag"]));
+}
+
+/** Parses the names of the options that have several. */
+export function spellingsOf(text: string): string[][] {
+  const groups = text.split(/\s+/).filter((group) => group.includes("="));
+  return groups.map((group) => {
+    const names = group.replace(/[:/!?]/g, "").split("=");
+    return names.map((name) => (name.startsWith("-") ? name : `-${name}`));
+  });
 }
 
 export interface Arguments {
@@ -175,6 +189,7 @@ class ArgumentReader {
   #value(option: string, kind: OptionKind, text: string): void {
     if (this.#program.values?.test(text) === false) throw this.#unknown(text);
     this.values.set(option, text);
+    if (kind === "pair") this.#next(text);
     if (kind === "path") this.paths.push({ text, kind: "literal" });
     if (kind === "script") this.#scripts.push({ text, kind: "literal" });
   }
@@ -184,7 +199,8 @@ class ArgumentReader {
   }
 
   #checkOperands(): void {
-    const { first, withoutPattern = [], operands, minOperands = 0, maxOperands } = this.#program;
+    const { first, withoutPattern = [], minOperands = 0, maxOperands, changingOperands } = this.#program;
+    const operands = (this.#mayChange && changingOperands) || this.#program.operands;
     const others = [...this.#operands];
     if (first && this.#scripts.length === 0 && !withoutPattern.some((option) => this.values.has(option))) {
       const word = others.shift();
@@ -211,7 +227,7 @@ class ArgumentReader {
 }
 
 /** True for a word that may begin with a dash, of which only the shell knows. */
-function mayBeOption({ kind, text }: CommandWord): boolean {
+export function mayBeOption({ kind, text }: CommandWord): boolean {
   return kind === "names" || kind === "unknown" || (kind === "pattern" && /^[*?[]/.test(text));
 }
 

@@ -75,8 +75,9 @@ const notPlain: [RegExp, string][] = [
   ],
   [/[^\w\s./:,=+\-@%^*?[\]!;&|<>(){}$#~']/, "it has an unusual character outside quotes"],
 ];
-/** Braces that are not expanded: a group, `{}` and `HEAD@{1}`. */
-const plainBraces = /(?<![^\s;&|(])\{(?=\s)|(?<=[\s;])\}(?![^\s;&|)])|(?<!\S)(?:-I)?\{\}(?![^\s;&|)])|@\{\w+\}/g;
+/** A range of numbers, and braces that are not expanded: a group, `{}` and `HEAD@{1}`. */
+const plainBraces =
+  /(?<![=[]\S*)\{\d{1,4}\.\.\d{1,4}\}|(?<![^\s;&|(])\{(?=\s)|(?<=[\s;])\}(?![^\s;&|)])|(?<!\S)(?:-I)?\{\}(?![^\s;&|)])|@\{\w+\}/g;
 
 function checkText(script: string): void {
   const refuse = (isFound: boolean, reason: string) => {
@@ -92,7 +93,7 @@ function checkText(script: string): void {
   const bare = withoutQuotes(script);
   refuse(/['"]/.test(bare.replaceAll("''", "")), "it is not valid bash");
   for (const [pattern, reason] of notPlain) refuse(pattern.test(bare), reason);
-  refuse(/[{}]/.test(bare.replace(plainBraces, "")), "it has a brace expansion");
+  refuse(/[{}]/.test(bare.replace(plainBraces, "")), "it has braces that are not a range of numbers");
 }
 
 interface Context {
@@ -250,7 +251,7 @@ function redirected(redirections: readonly Redirection[], context: Context): Con
   return inside;
 }
 
-/** The value of `$?`. */
+/** The value of `$?`, or those of a range such as `{1..5}`. */
 const someNumber: CommandWord = { text: "0", kind: "pattern" };
 
 function readWord({ parts }: WordNode, { variables }: Pick<Context, "variables">): CommandWord {
@@ -281,6 +282,10 @@ function readWord({ parts }: WordNode, { variables }: Pick<Context, "variables">
         word.kind = widest(word.kind, kindOf(value, { quoted, isWhole }));
         break;
       }
+      case "BraceExpansion":
+        word.text += someNumber.text;
+        word.kind = widest(word.kind, someNumber.kind);
+        break;
       default:
         throw new NotPlainError("it has an expansion that is known only at run time");
     }

@@ -1,4 +1,4 @@
-import { optionsOf, type ProgramSyntax } from "./options.ts";
+import { optionsOf, type ProgramSyntax, spellingsOf } from "./options.ts";
 import { isPlainAwk, isPlainJq, isPlainSed, isPlainYq } from "./script-languages.ts";
 import type { CommandWord } from "./simple-command.ts";
 
@@ -8,7 +8,7 @@ import type { CommandWord } from "./simple-command.ts";
  * connects to another machine because of it.
  */
 
-type Details = Partial<Omit<ProgramSyntax, "options" | "changing" | "reads">>;
+type Details = Partial<Omit<ProgramSyntax, "options" | "changing" | "spellings" | "reads">>;
 
 const entry =
   (reads: boolean) =>
@@ -21,6 +21,7 @@ const entry =
     reads,
     options: optionsOf(options),
     changing: optionsOf(details.changing ?? ""),
+    spellings: spellingsOf(`${options} ${details.changing ?? ""}`),
     operands,
   });
 /** A program that only reads files and prints. */
@@ -39,7 +40,7 @@ const sed = reads(
   "paths",
   {
     first: isPlainSed,
-    changing: "i --in-place",
+    changing: "i=--in-place",
   },
 );
 const awk = reads("F: v:", "paths", { first: isPlainAwk });
@@ -50,8 +51,13 @@ const fd = reads(
   { first: "pattern" },
 );
 
+/** The name of an archive or of a file in it. A colon would name another machine. */
+const archive = /^[\w./+-]+$/;
+
 // Clusters such as `-eq` are operators. Without `-v` and `-R`, which evaluate subscripts.
 const test = reads("a b c d e f g h L l n o p q r s t w x z", "paths");
+
+const tarListing = reads("", archive, { minOperands: 1 });
 
 const readingPrograms: Record<string, ProgramSyntax> = {
   ls: reads(
@@ -100,13 +106,14 @@ const readingPrograms: Record<string, ProgramSyntax> = {
   mawk: awk,
   nawk: awk,
   jq: reads(
-    "a c C e j M n r s S --raw-output --compact-output --null-input --slurp --sort-keys --exit-status --tab",
+    `a c C e j M n r s S --raw-output --compact-output --null-input --slurp --sort-keys --exit-status --tab --arg::
+    --argjson::`,
     "paths",
     {
       first: isPlainJq,
     },
   ),
-  yq: reads("C e j M P r o:p:I: --prettyPrint --unwrapScalar?", "paths", { first: isPlainYq, changing: "i --inplace" }),
+  yq: reads("C e j M P r o:p:I: --prettyPrint --unwrapScalar?", "paths", { first: isPlainYq, changing: "i=--inplace" }),
   sort: reads(
     `b c C d f g h i M n r R s u V z k:t: --unique --reverse --numeric-sort --human-numeric-sort --version-sort
     --ignore-case --stable --key: --field-separator: --check`,
@@ -121,7 +128,7 @@ const readingPrograms: Record<string, ProgramSyntax> = {
     "paths",
   ),
   cmp: reads("b l s n:", "paths"),
-  find: reads("", "paths"),
+  find: reads("", "paths", { separateOptions: true }),
   tree: reads(
     "a d D f F h i l p s t C A S L:I:P: --dirsfirst --noreport --gitignore --prune --du --filelimit:",
     "paths",
@@ -145,6 +152,12 @@ const readingPrograms: Record<string, ProgramSyntax> = {
   base64: reads("d i w: --decode --wrap:", "paths"),
   od: reads("A:t:N:j:b c d o v x", "paths"),
   hexdump: reads("b c C d o v x n:s:e:", "paths"),
+  ...Object.fromEntries(
+    "tf tvf tzf tzvf tjf tjvf tJf tJvf".split(" ").flatMap((text) => [
+      [`tar ${text}`, tarListing],
+      [`tar -${text}`, tarListing],
+    ]),
+  ),
   xxd: reads("b e i p u c:g:l:s:", "paths", { maxOperands: 1, separateOptions: true }),
   // `@file` would name a file with options.
   strings: reads("a n:t:", /^[^@]/),
@@ -231,10 +244,11 @@ const readingGit: Record<string, ProgramSyntax> = {
   "git branch": reads(
     "a r v --show-current --list --all --remotes --verbose --contains: --no-contains: --merged: --no-merged:",
     "none",
-    { changing: "d D m M f u:" },
+    { changing: "d=--delete D m=--move M f=--force u:=--set-upstream-to:" },
   ),
   "git remote": reads("v --verbose", "none"),
   "git remote get-url": reads("--all --push", name),
+  "git tag": reads("n? --sort:", "none", { changing: "a=--annotate d=--delete m:=--message:", changingOperands: name }),
   "git tag -l": reads("n:", "text"),
   "git tag --list": reads("n:", "text"),
   "git stash list": reads("", "none"),
@@ -251,42 +265,46 @@ const plainWord = /^(?![-@])(?!.*::)[\w./%@+,:#^~-]+$/;
 const remote = { first: /^(origin|upstream)$/ };
 const runsCode = (options: string): ProgramSyntax => changes(options, plainWord);
 // `vitest init` installs packages.
-const runner = changes("u --watch --coverage --run --silent", new RegExp(`(?!^init$)${plainWord.source}`));
+const runner = changes("u=--update --watch --coverage --run --silent", new RegExp(`(?!^init$)${plainWord.source}`));
 
 const changingPrograms: Record<string, ProgramSyntax> = {
-  mkdir: changes("p v m: --parents", "paths"),
+  mkdir: changes("p=--parents v m:", "paths"),
   touch: changes("a c m", "paths"),
-  cp: changes("a f i n p r R u v --recursive", "paths"),
-  mv: changes("f i n u v", "paths"),
-  rm: changes("d f i r R v --recursive --force", "paths"),
+  cp: changes("a=--archive f=--force i n=--no-clobber p r=R=--recursive u v", "paths"),
+  mv: changes("f=--force i n=--no-clobber u v", "paths"),
+  rm: changes("d=--dir f=--force i r=R=--recursive v", "paths"),
   rmdir: changes("p v", "paths"),
-  ln: changes("f n r s v --symbolic", "paths"),
-  chmod: changes("R c f v", "paths", { first: /^(?:0?[0-7]{3}|[ugoa]*[+=][rwxX]+|[ugoa]+-[rwxX]+)$/ }),
-  tee: changes("a --append", "paths"),
+  ln: changes("f=--force n r s=--symbolic v", "paths"),
+  chmod: changes("R=--recursive c f v", "paths", { first: /^(?:0?[0-7]{3}|[ugoa]*[+=][rwxX]+|[ugoa]+-[rwxX]+)$/ }),
+  tee: changes("a=--append", "paths"),
   gzip: changes("c d f k l t v #", "paths"),
   gunzip: changes("c f k l t v", "paths"),
-  // Without the letters that start other programs or keep absolute paths. A colon would name another machine.
-  tar: changes("c x t v z j J f", /^[\w./+-]+$/, { first: /^[cxt]v?[zjJ]?v?f$/, withoutPattern: ["c", "x", "t"] }),
+  // Without the letters that start other programs or keep absolute paths.
+  tar: changes("c=--create x=--extract=--get t=--list v=--verbose z j J f", archive, {
+    first: /^[cxt]v?[zjJ]?v?f$/,
+    withoutPattern: ["c", "x", "t"],
+  }),
   unzip: changes("l n o q", /^(?!-)[\w./+-]+$/),
   kill: changes("#", /^\d+$/),
   ps: changes("a A e f u x", /^[aefux]+$/),
   curl: changes(
-    "f g i I k L s S v m: --silent --show-error --fail --location --head --include --max-time: --retry:",
+    `f=--fail g i=--include I=--head k=--insecure L=--location s=--silent S=--show-error v=--verbose m:=--max-time:
+    --retry:`,
     /^https?:\/\/[^@\s]+$/,
   ),
-  make: runsCode("s n k B j 0 1 2 3 4 5 6 7 8 9"),
-  tsc: runsCode("b p/ --noEmit --build --pretty --project/"),
+  make: runsCode("s=--silent n k B=--always-make j 0 1 2 3 4 5 6 7 8 9"),
+  tsc: runsCode("b=--build p/=--project/ --noEmit --pretty"),
   eslint: runsCode("--fix --quiet --ext: --max-warnings: --cache"),
-  prettier: runsCode("c l w --check --write --list-different"),
+  prettier: runsCode("c=--check l=--list-different w=--write"),
   vitest: runner,
   jest: runner,
   pytest: runsCode("q v x s l k:m: --lf --ff --tb: --maxfail:"),
-  "npm test": runsCode("s --silent"),
-  "npm run": runsCode("s --silent --if-present"),
+  "npm test": runsCode("s=--silent"),
+  "npm run": runsCode("s=--silent --if-present"),
   "npm start": changes("", "none"),
   "npm ci": changes("--ignore-scripts --no-audit --no-fund", "none"),
   "npm install": changes("--ignore-scripts --no-audit --no-fund", "none"),
-  "npm ls": changes("a --all --depth:", plainWord),
+  "npm ls": changes("a=--all --depth:", plainWord),
   "npm outdated": changes("", "none"),
   "pnpm test": runsCode(""),
   "pnpm run": runsCode(""),
@@ -295,13 +313,13 @@ const changingPrograms: Record<string, ProgramSyntax> = {
   "yarn run": runsCode(""),
   "yarn install": changes("--frozen-lockfile --immutable", "none"),
   "cargo build": runsCode(
-    "p:q r v --release --all --workspace --all-features --features: --all-targets --locked --offline",
+    "p:q r=--release v --all --workspace --all-features --features: --all-targets --locked --offline",
   ),
   "cargo check": runsCode(
     "p:q v --release --all --workspace --all-features --features: --all-targets --locked --offline",
   ),
   "cargo test": runsCode(
-    "p:q r v --release --all --workspace --all-features --features: --lib --doc --locked --offline --no-run",
+    "p:q r=--release v --all --workspace --all-features --features: --lib --doc --locked --offline --no-run",
   ),
   "cargo clippy": runsCode("p:q --workspace --all-features --all-targets"),
   "cargo fmt": runsCode("--all --check"),
@@ -318,23 +336,22 @@ const changingPrograms: Record<string, ProgramSyntax> = {
   "pip check": changes("", "none"),
   "docker ps": changes("a q", "none"),
   "docker images": changes("a q", "none"),
-  "git add": changes("A f n u v --all --update", "paths"),
-  "git commit": changes("a m:q s --message: --all --amend --no-edit --allow-empty", "none"),
-  "git checkout": changes("b:B:f q", "paths"),
-  "git switch": changes("c:C:q", name),
-  "git restore": changes("S W s: --staged --worktree --source:", "paths"),
+  "git add": changes("A=--all f=--force n u=--update v", "paths"),
+  "git commit": changes("a=--all m:=--message: q s=--signoff --amend --no-edit --allow-empty", "none"),
+  "git checkout": changes("b:B:f=--force q", "paths"),
+  "git switch": changes("c:=--create: C:=--force-create: q", name),
+  "git restore": changes("S=--staged W=--worktree s:=--source:", "paths"),
   "git stash": changes("", /^(push|pop|list|show|drop|apply)$/),
-  "git push": changes("f u n q --set-upstream --tags --dry-run --force-with-lease", name, remote),
-  "git fetch": changes("p q --prune --tags --all", name, remote),
+  "git push": changes("f=--force u=--set-upstream n=--dry-run q --tags --force-with-lease", name, remote),
+  "git fetch": changes("p=--prune q --tags --all", name, remote),
   "git pull": changes("q --rebase --ff-only", name, remote),
   "git rebase": changes("q --abort --continue --skip", name),
   "git merge": changes("q m: --no-ff --ff-only --abort --no-edit", name),
   "git reset": changes("q --hard --soft --mixed", "paths"),
-  "git rm": changes("f r q --cached", "paths"),
-  "git mv": changes("f k v", "paths"),
-  "git tag": changes("a d l m:n --list", name),
-  "git cherry-pick": changes("n x --abort --continue", name),
-  "git revert": changes("n --no-edit --abort", name),
+  "git rm": changes("f=--force r q --cached", "paths"),
+  "git mv": changes("f=--force k v", "paths"),
+  "git cherry-pick": changes("n=--no-commit x --abort --continue", name),
+  "git revert": changes("n=--no-commit --no-edit --abort", name),
 };
 
 /** git starts gpg for the signature of a commit. */

@@ -6,6 +6,10 @@
  */
 export const escapingCommands: Record<string, readonly string[]> = {
   tar: [
+    "tar tzf host:a.tgz",
+    "tar tzf a.tgz -I ./tool",
+    "tar -tzf a.tgz --to-command=./tool",
+    "tar tvf /etc/a.tar",
     "tar cf -- -I ./tool src",
     "tar -c -f -- -I ./tool src",
     "tar xf -- --to-command ./tool",
@@ -619,6 +623,10 @@ export const escapingCommands: Record<string, readonly string[]> = {
     "jq -L lib . a",
     "jq . -e /etc/x",
     "jq . /etc/x.json",
+    "jq --arg a b env a",
+    "jq --arg -f script a",
+    "jq --arg a -L lib . a",
+    "jq --arg a b . /etc/x.json",
     "jq -n --rawfile x /etc/shadow '$x'",
   ],
   jobs: ["jobs -x ./tool"],

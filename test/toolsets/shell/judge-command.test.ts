@@ -60,6 +60,8 @@ describe("a command line is allowed only when every command in it is", () => {
     "while ls; do echo x; done",
     "for f in a b; do ls $f; done",
     "[[ -f a ]] && ls",
+    'for i in {1..5}; do echo "step $i"; done',
+    "ls src/{1..20}.ts",
   ])("%j runs", (line) => expect(decide(line)).toBe("preApproved"));
 
   test.each([
@@ -80,6 +82,13 @@ describe("a command line is allowed only when every command in it is", () => {
     "for f in *; do $f; done",
     "for f in a; do ls; done; ls $f",
     "while read -r f; do ls $f; done < a",
+    "ls {1..x}",
+    "ls {1..3'}'",
+    "ls a={1..3}",
+    "ls [{1..3}]",
+    "{1..3}",
+    "ls > {1..3}",
+    "ls /{1..3}",
     "echo x | xargs ls",
     "ls 3>a",
     "ls >&3",
@@ -215,6 +224,60 @@ describe("a command line is allowed only when every command in it is", () => {
   });
 });
 
+describe("a rule that restricts options", () => {
+  const decideBy = (pattern: string, line: string) => {
+    const [program = ""] = pattern.split(" ");
+    const restricting: CommandRule[] = [
+      { pattern, approval: "blocked" },
+      { pattern: program, approval: "preApproved" },
+    ];
+    return judgeCommand(line, { rules: restricting, otherwise: "preApproved" }).decision;
+  };
+
+  test.each([
+    ["rm -rf", "rm -fr a"],
+    ["rm -rf", "rm -r -f a"],
+    ["rm -rf", "rm a -Rvf"],
+    ["rm -rf", "/bin/rm --recursive --force a"],
+    ["rm -rf", "rm --rec --forc a"],
+    ["rm -rf", "find . | xargs rm -r -f"],
+    ["rm -rf", "echo $(rm -f -r a)"],
+    ["rm --recursive", "rm -r a"],
+    ["git push --force", "git push -f"],
+    ["git push --force", "git push origin topic --force"],
+    ["git push --force", "git -C . push -qf origin topic"],
+    ["git push --force", "git push --forc origin topic"],
+    ["git push -f", "git push origin --force topic"],
+    ["sed -i", "sed -n --in-place=.old p a"],
+    ["sed -i", "sed -Ei s/a/b/ a"],
+    ["git commit --amend", "git commit -m x --amend"],
+    ["git branch -D", "git branch -vD a"],
+    ["find -delete", "find . -name x -delete"],
+    ["curl -X POST", "curl https://a.org -XPOST"],
+    ["curl -X POST", "curl https://a.org -X POST"],
+    ["docker run --privileged", "docker run -it --privileged=true a"],
+    ["./deploy.sh", "scripts/deploy.sh"],
+  ])("%s blocks %j", (pattern, line) => expect(decideBy(pattern, line)).toBe("blocked"));
+
+  test.each([
+    // Only the program knows whether the letters are options, and what the words at run time are.
+    ["docker run -it", "docker run -ti a"],
+    ["docker run --privileged", "docker run --priv a"],
+    ["rm -rf", "ls | xargs rm -r"],
+  ])("%s asks about %j", (pattern, line) => expect(decideBy(pattern, line)).toBe("ask"));
+
+  test.each([
+    ["rm -rf", "rm -r a"],
+    ["rm -rf", "rm -f a"],
+    ["rm -rf", "rm rf"],
+    ["git push --force", "git push --force-with-lease origin a"],
+    ["git commit -a", "git commit -mabc"],
+    ["git commit --all", "git commit --allow-empty -m x"],
+    ["sed -i", "sed -e /i/p a"],
+    ["find -delete", "find . -type d -empty -name delete"],
+  ])("%s does not restrict %j", (pattern, line) => expect(decideBy(pattern, line)).toBe("preApproved"));
+});
+
 describe("a policy that allows everything that no rule restricts", () => {
   const decideOpenly = (line: string) =>
     judgeCommand(line, {
@@ -255,6 +318,8 @@ describe("a rule that allows a program that is not in the table", () => {
   test.each([
     ["python3 -m pytest", "python3 -m pytest tests/test_a.py::test_b tests"],
     ["./scripts/check.sh", "./scripts/check.sh src/*.ts && ls"],
+    ["uv run pytest", "uv run pytest tests"],
+    ["git tag", "git tag -d v1"],
     ["npx vitest run", "npx vitest run src/a.test.ts 2>&1 | tail -20"],
     ["python3", "python3 --version"],
     ["tox", "tox"],
@@ -274,6 +339,12 @@ describe("a rule that allows a program that is not in the table", () => {
     ["tox", "cat a.sh | tox", "the input of `tox` may be code"],
     ["python3 -m", "echo 1 | python3 -m code", "the input of `python3` may be code"],
     ["bash -c", "bash -c ls", "the rule does not include `ls`"],
+    ["uv run", "uv run ./tool", "the rule does not include `./tool`"],
+    ["uv run --with x", "uv run --with x tool", "the rule does not include `tool`"],
+    ["bundle exec", "bundle exec rake", "the rule does not include `rake`"],
+    ["docker exec -it web", "docker exec -it web rm", "the rule does not include `rm`"],
+    ["ssh host", "ssh host rm", "the rule does not include `rm`"],
+    ["sudo -u nobody", "sudo -u nobody rm", "the rule does not include `rm`"],
     ["./scripts/check.sh", "/scripts/check.sh", "no rule covers `/scripts/check.sh`"],
     ["npm test", "npm test -- --config=x", "`npm test --config=x` is not known to be harmless"],
     ["npm test", "npm test --prefix x", "`npm test --prefix` is not known to be harmless"],
@@ -411,7 +482,7 @@ const tokens = [
   "(", ")", "{ ", ";}", "}", "if ", ";then ", ";fi ", "elif ", "else ", "[[ a ]] ", "[[ -f a ]] ", "[ a ] ",
   "for i in a c;do ", "for i in *;do ", "while read -r i;do ", "while ", "until ", "do ", ";done ", "$i", '"$i"', '"a$i"',
   " 2>/dev/null", " >a", " 2>&1", " <b", " <&-", " &>a", "2>a ", "<<<", "<<E\n", "<<'E'\n", "\nE\n", "E",
-  "*", "[", "]", "[ab]", "?", "{}", "{a,b}", "~", "a~1", "-", "--", "=", "a=", "CI=1 ", "x=a ", "x+=(b)", "@(a|b)",
+  "*", "[", "]", "[ab]", "?", "{}", "{a,b}", "{1..3}", "{2..", "1}", "~", "a~1", "-", "--", "=", "a=", "CI=1 ", "x=a ", "x+=(b)", "@(a|b)",
   "$(", "`", "$'", '$"', "$x", "$?", "$((1))", "$[1+1]", "((", "))", "<(", '"a$(b)"', '"a$"', "b()", "f() { ",
   "case a in a) ", ";;esac", "function f { ", "coproc ", "select ", "eval ",
 ];

@@ -154,6 +154,7 @@ jq . package.json
 jq '.dependencies | keys' package.json
 jq -r .version package.json
 jq -r '.scripts | to_entries[] | .key' package.json
+jq --arg name vitest '.devDependencies[$name]' package.json
 yq .name config.yaml
 md5sum a.txt
 sha256sum package-lock.json
@@ -225,6 +226,10 @@ tee a.txt < b.txt
 chmod +x run.sh
 ln -s a.txt b.txt
 tar czf dist.tgz dist
+tar tzf dist.tgz
+tar -tvf dist.tar src
+git tag
+for i in {1..5}; do echo "$i"; done
 tar xzf a.tgz
 unzip a.zip
 gzip a.txt
