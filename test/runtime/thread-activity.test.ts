@@ -62,4 +62,6 @@ test("a review and a comment reach the run right after a pull request was closed
   expect(await runs.deliverMessage(pull, { by: "ada", text: "Too late." })).toBe(false);
   stored.mockResolvedValueOnce(whileLive);
   expect(await runs.continueRun(pull, { by: "ada", worker: "fixer", text: "Too late." })).toBe(false);
+  stored.mockResolvedValueOnce(whileLive);
+  expect(await runs.deliverReview(pull, { by: "ada", review })).toBe(false);
 });

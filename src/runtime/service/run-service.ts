@@ -85,7 +85,7 @@ export class RunService implements Runs {
     return true;
   }
 
-  /** True if a run that was live has ended. Reading attachments takes time, and nobody reads messages to ended runs. */
+  /** True if a run that was live has ended: reading attachments and reviews takes time, and ended runs read no messages. */
   async #hasEndedSince({ id, status }: StoredRun): Promise<boolean> {
     return status !== "done" && (await this.#options.store.findRun(id))?.status === "done";
   }
@@ -139,6 +139,7 @@ export class RunService implements Runs {
     // Loads toolsets, which the app does not need before its first run.
     const { describeReview } = await import("./describe-feedback.ts");
     const { text, wakes } = await describeReview(github, { by, number: thread.thread, review });
+    if (await this.#hasEndedSince(newest)) return this.deliverReview(thread, { by, byId, review, deliveryId });
     const event: RunEvent = { type: "pull_request.reviewed", by, byId, requestsChanges: wakes, text };
     await this.#append([{ runId: newest.id, event }], deliveryId);
     return true;
