@@ -40,9 +40,10 @@ export function createGitHubEnvironment({
     instructions: instructionsFor,
     async openWorkspace(spec, base, signal) {
       const github = openGitHub(spec.origin);
-      const [source, changes, policies, at] = await Promise.all([
+      const [source, inherited, own, policies, at] = await Promise.all([
         sourceOf(github),
-        storedChanges(store, spec),
+        inheritedChanges(store, spec),
+        store.changesOf(spec.id),
         policiesOf(store, spec),
         base ?? startBranch(spec, github).then((branch) => ({ branch })),
       ]);
@@ -54,7 +55,7 @@ export function createGitHubEnvironment({
       const sandbox = await openSandbox({
         source,
         at,
-        changes,
+        changes: [...inherited, ...own],
         policy: policies,
         signal,
         pushesToBase: spec.pullRequestBranch !== undefined,
@@ -62,6 +63,7 @@ export function createGitHubEnvironment({
       });
       return {
         base: sandbox.base,
+        changeSets: own.length,
         tracking: sandbox,
         diff: () => sandbox.diffAgainstBase(),
         readFile: (path) => sandbox.readBytes(path),
@@ -113,11 +115,6 @@ async function startBranch({ origin, isFork }: RunSpec, github: GitHub): Promise
   }
   // A fork's branch is in another repository; GitHub keeps a copy of it here under this name.
   return pull.head.fromFork ? `refs/pull/${origin.thread}/head` : pull.head.branch;
-}
-
-async function storedChanges(store: Store, spec: RunSpec): Promise<StepChanges[]> {
-  const [inherited, own] = await Promise.all([inheritedChanges(store, spec), store.changesOf(spec.id)]);
-  return [...inherited, ...own];
 }
 
 /**

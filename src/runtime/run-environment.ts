@@ -25,17 +25,21 @@ export async function readSettings(
   return parseRepositorySettings(await repository.readFile(settingsPath, options));
 }
 
-/** The part of an effect's result that stores its changes to the workspace. */
-export interface StoredWork extends Pick<EffectCompletion, "changes" | "parentChanges"> {
+/** The data an effect stores, and the callbacks of its changes to the workspace. */
+export interface EffectResult extends Omit<EffectCompletion, "key"> {
   /** Called after the result was stored. */
   afterCommit?: () => void;
   /** Called instead if the effect was cancelled before its result was stored. */
   afterCancel?: () => void;
+  /** Returns the result to store if others have changed the run's files meanwhile. Default: the effect is performed again. */
+  mergeAgain?: () => Promise<EffectResult>;
 }
 
 /** The files of an active run, with the tools that work on them. */
 export interface RunWorkspace {
   readonly base: BaseCommit;
+  /** The number of the run's stored change sets that these files contain. Undefined if other runs change them, too. */
+  readonly changeSets?: number;
   /** The changes that have not been stored yet. */
   readonly tracking: Pick<Sandbox, "pendingChanges" | "markStored" | "rollback">;
   /** Returns all changes as a unified diff. Undefined if people see the files themselves. */

@@ -12,10 +12,10 @@ import { ActiveRun } from "#runtime/scheduler/active-run.ts";
 import { createLiveOutput } from "#runtime/scheduler/live-output.ts";
 import { openMemoryStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import type { Effect } from "#runtime/store/store.ts";
-import type { StepChanges } from "#sandbox/sandbox.ts";
+import { childStep, type StepChanges } from "#sandbox/sandbox.ts";
 import { createToolbox } from "#toolsets/toolbox.ts";
 import { memoryWorkspace } from "./memory-workspace.ts";
-import { sampleRun, sampleSpec } from "./store-samples.ts";
+import { sampleEffect, sampleRun, sampleSpec } from "./store-samples.ts";
 import { aTool } from "./toolbox-world.ts";
 
 const base = { commit: "c".repeat(40), branch: "main" };
@@ -98,6 +98,7 @@ export async function effectWorld({
       }),
       openWorkspace: async () => ({
         base,
+        changeSets: (await store.changesOf("r1")).length,
         tracking,
         readFile: async (path) => Buffer.from(files[path] ?? ""),
         diff: async () => "the diff",
@@ -139,6 +140,18 @@ export async function effectWorld({
     /** Changes a file of the sandbox, for use by a tool. */
     changeFile(path: string): void {
       pending = [...pending, { path, content: new Uint8Array(1), mode: "100644" }];
+    },
+    /** Plays the end of a child, `r1-a`, that hands over changes of these files. */
+    async finishChild(...paths: string[]): Promise<void> {
+      const outcome = { kind: "answered" as const, text: "Done." };
+      const usage = { inputTokens: 1, outputTokens: 1 };
+      const changes = paths.map((path) => ({ path, content: new Uint8Array(2), mode: "100644" as const }));
+      await store.ingest({ events: [], effects: [sampleEffect("r1", "child")] });
+      await store.completeEffect({
+        key: "child",
+        events: [{ runId: "r1", event: { type: "child.finished", callId: "call-2", childId: "r1-a", outcome, usage } }],
+        parentChanges: { runId: "r1", changes: { step: childStep("r1-a"), changes } },
+      });
     },
     /** Performs an effect and returns its result, or the error it threw. */
     perform: <Request extends RuntimeEffect>(handler: EffectHandler<Request>, performed: Effect<Request>) =>

@@ -800,7 +800,7 @@ function completeEffectTests(): void {
     expect(await store.completeEffect(taken)).toBe(true);
   });
 
-  test("stores nothing of a child whose parent has more changes than were merged", async () => {
+  test("stores no changes that were merged with fewer than their run has", async () => {
     await startRun();
     const children = ["c1", "c2"].map((id) => sampleRun(id, [sampleEffect(id, `${id}/report`)], { rootId: "r1" }));
     for (const run of children) await store.ingest({ run, events: [] });
@@ -818,7 +818,15 @@ function completeEffectTests(): void {
     ]);
     expect(await textsInInbox("r1")).toEqual(["c1"]);
     expect(await report("c2", 1)).toBe(true);
-    expect(await store.changesOf("r1")).toMatchObject([{ step: "c1" }, { step: "c2" }]);
+    await store.ingest({ events: [], effects: [sampleEffect("r1", "own")] });
+    const own = (mergedWith: number) =>
+      store.completeStep(
+        { key: "own", changes: { step: "own", changes: [] }, mergedWith },
+        { runId: "r1", rootId: "r1", queue: "work", now: 1_000, advance: () => undefined },
+      );
+    await expect(own(1)).rejects.toThrow(OutdatedMergeError);
+    expect(await own(2)).toBeDefined();
+    expect(await store.changesOf("r1")).toMatchObject([{ step: "c1" }, { step: "c2" }, { step: "own" }]);
   });
 
   test("does not change an existing child run", async () => {

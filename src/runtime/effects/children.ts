@@ -5,13 +5,14 @@ import { type RunSpec, shortId } from "#domain/run.ts";
 import { AttachmentPolicy, type Limits, type WorkerDefinition } from "#domain/worker.ts";
 import { initialRun } from "#runtime/apply-events.ts";
 import { chosenModel, openCallOf } from "#runtime/read-log.ts";
+import type { EffectResult } from "#runtime/run-environment.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import type { ActiveRun } from "#runtime/scheduler/active-run.ts";
 import { admitWorker } from "#runtime/start/admit-worker.ts";
 import { checkAttachments, detectMediaType } from "#runtime/start/attachments.ts";
 import { type RunRow, readable, requireRun } from "#runtime/store/store.ts";
 import { checkApproval, NotRunError } from "./check-approval.ts";
-import type { EffectHandler, EffectResult, EffectServices } from "./effect-handler.ts";
+import type { EffectHandler, EffectServices } from "./effect-handler.ts";
 
 /** The limit for all files attached to a call, under any worker's policy: they are stored with the run. */
 const maxAttachmentBytes = 20 * 1024 ** 2;

@@ -1,11 +1,11 @@
 import type { DeploymentPolicy } from "#config/deployment-policy.ts";
 import type { Models } from "#models/models.ts";
 import type { FrontEnd, PostedComment, PostOptions } from "#runtime/front-end.ts";
-import type { RunEnvironment, StoredWork } from "#runtime/run-environment.ts";
+import type { EffectResult, RunEnvironment } from "#runtime/run-environment.ts";
 import type { EffectOf, RuntimeEffect } from "#runtime/runtime-effect.ts";
 import type { ActiveRun } from "#runtime/scheduler/active-run.ts";
 import type { RunObserver } from "#runtime/scheduler/run-observer.ts";
-import type { Effect, EffectCompletion, Store } from "#runtime/store/store.ts";
+import type { Effect, Store } from "#runtime/store/store.ts";
 
 /** Performs one kind of effect. After a crash it is called again for the same key, with `effect.attempts` above 1. */
 export interface EffectHandler<Request extends RuntimeEffect = RuntimeEffect> {
@@ -22,9 +22,6 @@ export interface EffectHandler<Request extends RuntimeEffect = RuntimeEffect> {
 
 /** One handler for each kind of effect. */
 export type EffectHandlers = { [Kind in RuntimeEffect["kind"]]: EffectHandler<EffectOf<Kind>> };
-
-/** The data an effect stores, and the callbacks of its workspace changes. */
-export type EffectResult = Omit<EffectCompletion, "key"> & StoredWork;
 
 /** The services of all handlers. Each call also gets the resources of its run. */
 export interface EffectServices {

@@ -1,10 +1,11 @@
 import { UserError } from "#domain/errors.ts";
 import type { GuidanceFile } from "#domain/events.ts";
 import { readBaseCommit } from "#runtime/read-log.ts";
+import type { EffectResult } from "#runtime/run-environment.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import type { ActiveRun } from "#runtime/scheduler/active-run.ts";
 import type { BaseCommit } from "#sandbox/sandbox.ts";
-import type { EffectHandler, EffectResult, EffectServices } from "./effect-handler.ts";
+import type { EffectHandler, EffectServices } from "./effect-handler.ts";
 
 /** Pins the base commit of a run: that of its parent, the head of a pull request, or the tip of the default branch. */
 export function openRunSandbox({ store }: Pick<EffectServices, "store">): EffectHandler<EffectOf<"sandbox.open">> {

@@ -2,12 +2,14 @@ import { approvalDigest } from "#domain/approval.ts";
 import { UserError } from "#domain/errors.ts";
 import { type Account, canWrite } from "#domain/github.ts";
 import type { Preview } from "#domain/preview.ts";
+import type { ToolResult } from "#domain/result.ts";
 import { shortId } from "#domain/run.ts";
 import { getManualTools, isManualTool, type NamedTool } from "#domain/tool.ts";
 import { confirmLease } from "#domain/work-context.ts";
 import { describeRequirement, factsAbout, findProblem, requirementsOf } from "#runtime/approval-rules.ts";
 import type { ToolReply } from "#runtime/front-end.ts";
 import { readBaseCommit, stepsOf } from "#runtime/read-log.ts";
+import type { EffectResult } from "#runtime/run-environment.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import type { ActiveRun } from "#runtime/scheduler/active-run.ts";
 import { type Effect, requireRun } from "#runtime/store/store.ts";
@@ -19,9 +21,9 @@ import type { Toolbox } from "#toolsets/toolbox.ts";
 import { classifyCommand, isBuiltinCommand, isInteractive, type ParsedCommand } from "#ui/command.ts";
 import { argumentsFromOptions, extractManualToolInfo, getManualToolInfos } from "#ui/form-fields.ts";
 import { askPermission, readCurrentSettings } from "./check-approval.ts";
-import { type EffectHandler, type EffectResult, type EffectServices, PostponedError } from "./effect-handler.ts";
+import { type EffectHandler, type EffectServices, PostponedError } from "./effect-handler.ts";
 import { confirmationName } from "./post-to-thread.ts";
-import { interruptedCall } from "./tool-calls.ts";
+import { interruptedCall, withOverwritten } from "./tool-calls.ts";
 
 type PersonEffect = Effect<EffectOf<"command.run" | "tool.invoke">>;
 type PersonServices = Pick<EffectServices, "store" | "frontEnd" | "now">;
@@ -102,10 +104,20 @@ async function execute(
   const found = toolbox.find(call.tool);
   const tool = found?.name ?? call.tool;
 
-  const { result, stored } = await run.change(reviewAndExecute, { step: `${step}/${callId}`, signal });
-  return { ...result, ...stored };
+  return run.change(reviewAndExecute, {
+    step: `${step}/${callId}`,
+    signal,
+    toResult: (done, overwritten) => {
+      if (done.kind === "confirm") return reply(effect, done);
+      const result = withOverwritten(done.result, overwritten);
+      const event = { type: "tool.invoked" as const, callId, tool, by, byId, args: done.args, result };
+      return { ...reply(effect), events: [{ runId: effect.runId, event }] };
+    },
+  });
 
-  async function reviewAndExecute(): Promise<EffectResult> {
+  async function reviewAndExecute(): Promise<
+    Extract<ToolReply, { kind: "confirm" }> | { kind: "executed"; args: unknown; result: ToolResult }
+  > {
     const review = await toolbox.review({ callId, tool: call.tool, args: call.args }, context, []);
     signal.throwIfAborted();
     if (review.kind === "refuse") throw toUserError(review, tool);
@@ -117,7 +129,7 @@ async function execute(
       const isAltered = call.agreed === word && !(await isShown(effect, run, { word, frontEnd, store, now }));
       if (call.agreed !== word || isAltered) {
         const command = writeToolCommand(tool, { ...call.options, yes: word });
-        return reply(effect, { kind: "confirm", callId, tool, args, preview, command, word, isAltered });
+        return { kind: "confirm", callId, tool, args, preview, command, word, isAltered };
       }
       const shown = { tool, toolName: tool, toolAliases: found?.aliases, workerPath: run.spec.workerPath, preview };
       await checkMayConfirm(run, { login: by, id: byId }, shown, { store, now, signal });
@@ -127,11 +139,10 @@ async function execute(
     const runsOnce = await toolbox.runsOnce(reviewed, context);
     const mayHaveRun = effect.attempts > 1 && runsOnce;
     if (runsOnce && !mayHaveRun) await confirmLease();
-    const outcome = mayHaveRun
+    const result = mayHaveRun
       ? resultOfError(interruptedCall())
       : await toolbox.execute(reviewed, { ...context, ...(preview && { approved: preview }) });
-    const event = { type: "tool.invoked" as const, callId, tool, by, byId, args, result: outcome };
-    return { ...reply(effect), events: [{ runId: effect.runId, event }] };
+    return { kind: "executed", args, result };
   }
 }
 

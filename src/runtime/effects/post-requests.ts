@@ -3,9 +3,10 @@ import { UserError } from "#domain/errors.ts";
 import type { RunSpec } from "#domain/run.ts";
 import type { Question } from "#runtime/front-end.ts";
 import { questionName, questionOf } from "#runtime/read-log.ts";
+import type { EffectResult } from "#runtime/run-environment.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import { readView } from "#runtime/views/read-view.ts";
-import { type EffectHandler, type EffectResult, type EffectServices, post, postRequest } from "./effect-handler.ts";
+import { type EffectHandler, type EffectServices, post, postRequest } from "./effect-handler.ts";
 
 type PostServices = Pick<EffectServices, "store" | "frontEnd">;
 

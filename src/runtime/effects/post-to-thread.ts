@@ -3,19 +3,13 @@ import type { LoggedEvent } from "#domain/events.ts";
 import { isScheduled, type RunOutcome, type RunSpec } from "#domain/run.ts";
 import type { ToolReply } from "#runtime/front-end.ts";
 import { answerAt, readBaseCommit, stepsOf } from "#runtime/read-log.ts";
+import type { EffectResult } from "#runtime/run-environment.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import type { ActiveRun } from "#runtime/scheduler/active-run.ts";
 import type { Store } from "#runtime/store/store.ts";
 import { isQuiet, readView } from "#runtime/views/read-view.ts";
 import { childStep, type StoredChange } from "#sandbox/sandbox.ts";
-import {
-  type EffectHandler,
-  type EffectResult,
-  type EffectServices,
-  PostponedError,
-  post,
-  postRequest,
-} from "./effect-handler.ts";
+import { type EffectHandler, type EffectServices, PostponedError, post, postRequest } from "./effect-handler.ts";
 
 /** Posts or edits the status comment of a root run, at most once in every interval. */
 export function showStatus({
@@ -157,7 +151,10 @@ function findResult(log: readonly LoggedEvent[], callId: string): ToolReply | un
   return undefined;
 }
 
-type ReportServices = Pick<EffectServices, "store" | "frontEnd">;
+type ReportServices = Pick<EffectServices, "store" | "frontEnd" | "now">;
+
+/** The time that the outcome of a child waits for those of its own children, which were cancelled when it ended. */
+const maxReportDelayMs = 60_000;
 
 /** Posts the outcome of a root run, or hands the outcome and the changes of a child to its parent. */
 export function reportOutcome(services: ReportServices): EffectHandler<EffectOf<"outcome.report">> {

@@ -9,6 +9,7 @@ import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { confirmLease } from "#domain/work-context.ts";
 import { approversOf, describeRequirement, requirementsOf, resolveAccounts } from "#runtime/approval-rules.ts";
 import { lastAnswer, openCallOf, readBaseCommit, stepsOf } from "#runtime/read-log.ts";
+import type { EffectResult } from "#runtime/run-environment.ts";
 import { readSettings } from "#runtime/run-environment.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import type { ActiveRun } from "#runtime/scheduler/active-run.ts";
@@ -17,7 +18,7 @@ import { type CallReview, tooLong } from "#toolsets/review-call.ts";
 import { failedResult, resultOfError } from "#toolsets/tool-result.ts";
 import type { Toolbox } from "#toolsets/toolbox.ts";
 import { checkApproval, type Grant, NotRunError } from "./check-approval.ts";
-import type { EffectHandler, EffectResult, EffectServices } from "./effect-handler.ts";
+import type { EffectHandler, EffectServices } from "./effect-handler.ts";
 
 type ReviewServices = Pick<EffectServices, "store" | "frontEnd" | "now" | "approvalMs">;
 
@@ -213,15 +214,18 @@ export function executeTool(services: Pick<EffectServices, "store" | "now">): Ef
         const result = await toolbox.execute(grantedCall, context);
         return { ...result, llmContent: [...granted.notes, result.llmContent].join("\n") };
       };
-      const changed = await run.change(execute, { step: `${step}/${callId}`, signal });
-      const { stored } = changed;
-      const result = withOverwritten(changed.result, changed.overwritten);
-      return {
-        ...finished(runId, call, result),
-        ...executionOf(approvalId, call, result),
-        ...pullRequestOf(call, result),
-        ...stored,
-      };
+      return run.change(execute, {
+        step: `${step}/${callId}`,
+        signal,
+        toResult: (executed, overwritten) => {
+          const result = withOverwritten(executed, overwritten);
+          return {
+            ...finished(runId, call, result),
+            ...executionOf(approvalId, call, result),
+            ...pullRequestOf(call, result),
+          };
+        },
+      });
     },
     async onFailure({ key, runId, request: { callId, approvalId } }, run, error) {
       const { call } = openCallOf(await run.log(), callId);
@@ -236,11 +240,12 @@ export function executeTool(services: Pick<EffectServices, "store" | "now">): Ef
   };
 }
 
-/** Tells the model which changes of a worker, which were handed over during a call, the call has replaced. */
-function withOverwritten(result: ToolResult, paths: readonly string[]): ToolResult {
+/** Tells the model and people which changes of a worker, which were handed over during a call, the call has replaced. */
+export function withOverwritten(result: ToolResult, paths: readonly string[]): ToolResult {
   if (paths.length === 0) return result;
   const note = `These files were also changed by a worker that finished during this call, and its changes to them were replaced by this call's: ${paths.join(", ")}`;
-  return { ...result, llmContent: `${result.llmContent}\n\n${note}` };
+  const summary = [result.value.summary, note].filter(Boolean).join(" ");
+  return { ...result, llmContent: `${result.llmContent}\n\n${note}`, value: { ...result.value, summary } };
 }
 
 /**

@@ -2,9 +2,9 @@ import { SerialQueue } from "#domain/async-work.ts";
 import type { LoggedEvent } from "#domain/events.ts";
 import type { RunSpec } from "#domain/run.ts";
 import { finishedCalls, readBaseCommit } from "#runtime/read-log.ts";
-import type { RepositoryAccess, RunEnvironment, RunWorkspace, StoredWork } from "#runtime/run-environment.ts";
+import type { EffectResult, RepositoryAccess, RunEnvironment, RunWorkspace } from "#runtime/run-environment.ts";
 import { readable, type Store } from "#runtime/store/store.ts";
-import { type BaseCommit, childStep, type StepChanges } from "#sandbox/sandbox.ts";
+import type { BaseCommit, StepChanges } from "#sandbox/sandbox.ts";
 import type { CallContext } from "#toolsets/review-call.ts";
 import type { Toolbox } from "#toolsets/toolbox.ts";
 import type { LiveOutput } from "./live-output.ts";
@@ -36,8 +36,8 @@ export class ActiveRun {
   readonly #events: LoggedEvent[] = [];
   readonly #reads = new SerialQueue();
   #workspace: Promise<RunWorkspace> | undefined;
-  /** The number of events when the workspace was opened. */
-  #eventsAtOpening = 0;
+  /** The number of the run's change sets that the files of a workspace contain, if it has stored some itself. */
+  readonly #changeSets = new WeakMap<RunWorkspace, number>();
   #toolbox: Promise<Toolbox> | undefined;
 
   constructor(spec: RunSpec, { store, environment, live }: ActiveRunOptions) {
@@ -90,45 +90,58 @@ export class ActiveRun {
   /**
    * Does work that may change files, and returns its result with the changes to store. First drops changes of an
    * earlier attempt that were never stored. If the work is interrupted, drops its changes and throws the signal's
-   * reason. `overwritten` names the changed files that a child, which finished meanwhile, has changed as well.
+   * reason. `toResult` returns what to store with the changes; `overwritten` are the changed files that a child, which
+   * finished meanwhile, has changed as well.
    */
   async change<Result>(
     work: () => Promise<Result>,
-    { step, signal }: { step: string; signal: AbortSignal },
-  ): Promise<{ result: Result; overwritten: string[]; stored: StoredWork }> {
-    const { tracking, shared } = await this.workspace(signal);
+    {
+      step,
+      signal,
+      toResult,
+    }: { step: string; signal: AbortSignal; toResult: (result: Result, overwritten: string[]) => EffectResult },
+  ): Promise<EffectResult> {
+    const workspace = await this.workspace(signal);
+    const { tracking, shared } = workspace;
     const release = await shared?.begin();
     try {
       tracking.rollback();
       const result = await work();
       signal.throwIfAborted();
-      const afterCommit = () => {
-        tracking.markStored();
-        release?.();
-      };
-      const afterCancel = () => {
-        tracking.rollback();
-        release?.();
-      };
       const changes = tracking.pendingChanges(step);
-      const overwritten = changes ? await this.#overwrittenBy(changes) : [];
-      return { result, overwritten, stored: { ...this.#stored(changes, shared), afterCommit, afterCancel } };
+      const stored = this.#stored(changes, shared);
+      const resultOver = (changeSets: number | undefined, overwritten: string[]): EffectResult => ({
+        ...toResult(result, overwritten),
+        ...stored,
+        ...(stored.changes && { mergedWith: changeSets }),
+        afterCommit: () => {
+          tracking.markStored();
+          if (stored.changes && changeSets !== undefined) this.#changeSets.set(workspace, changeSets + 1);
+          release?.();
+        },
+        afterCancel: () => {
+          tracking.rollback();
+          release?.();
+        },
+      });
+      const known = this.#changeSets.get(workspace) ?? workspace.changeSets;
+      return {
+        ...resultOver(known, []),
+        mergeAgain: async () => {
+          const sets = await this.#store.changesOf(this.spec.id);
+          const added = new Set(sets.slice(known).flatMap((set) => set.changes.map(({ path }) => path)));
+          const paths = changes?.changes.map(({ path }) => path) ?? [];
+          return resultOver(
+            sets.length,
+            paths.filter((path) => added.has(path)),
+          );
+        },
+      };
     } catch (error) {
       tracking.rollback();
       release?.();
       throw error;
     }
-  }
-
-  /** Returns the paths among these changes that are also in those of children that have finished since the workspace was opened. */
-  async #overwrittenBy({ changes }: StepChanges): Promise<string[]> {
-    const later = (await this.log()).slice(this.#eventsAtOpening);
-    const steps = later.flatMap(({ event }) => (event.type === "child.finished" ? [childStep(event.childId)] : []));
-    if (steps.length === 0) return [];
-    const stored = await this.#store.changesOf(this.spec.id);
-    const ofChildren = stored.filter(({ step }) => steps.includes(step)).flatMap((set) => set.changes);
-    const paths = new Set(ofChildren.map(({ path }) => path));
-    return changes.map(({ path }) => path).filter((path) => paths.has(path));
   }
 
   /** Returns the context in which a call is reviewed and executed. */
@@ -160,7 +173,10 @@ export class ActiveRun {
     await this.discardWorkspace();
   }
 
-  #stored(changes: StepChanges | undefined, shared: RunWorkspace["shared"]): StoredWork {
+  #stored(
+    changes: StepChanges | undefined,
+    shared: RunWorkspace["shared"],
+  ): Pick<EffectResult, "changes" | "parentChanges"> {
     const { id, rootId } = this.spec;
     if (!changes || shared?.storesChanges === false) return {};
     return shared && id !== rootId ? { parentChanges: { runId: rootId, changes } } : { changes };
@@ -169,7 +185,6 @@ export class ActiveRun {
   /** Keeps a workspace while it opens. A failed one is dropped, so that the next use tries again. */
   #keep(opening: Promise<RunWorkspace>): Promise<RunWorkspace> {
     this.#workspace = opening;
-    this.#eventsAtOpening = this.#events.length;
     opening.catch(() => {
       if (this.#workspace === opening) this.#workspace = undefined;
     });

@@ -5,12 +5,8 @@ import type { RunSpec } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import { LeaseLostError, logFieldsOf, withLease, withLogContext } from "#domain/work-context.ts";
 import { type AppliedEvents, applyEvents, isInterruptible } from "#runtime/apply-events.ts";
-import {
-  type EffectHandler,
-  type EffectHandlers,
-  type EffectResult,
-  PostponedError,
-} from "#runtime/effects/effect-handler.ts";
+import { type EffectHandler, type EffectHandlers, PostponedError } from "#runtime/effects/effect-handler.ts";
+import type { EffectResult } from "#runtime/run-environment.ts";
 import {
   type Effect,
   type EffectQueue,
@@ -18,6 +14,7 @@ import {
   OutdatedMergeError,
   type RunRow,
   readable,
+  type StepResult,
   type Store,
 } from "#runtime/store/store.ts";
 import { unreadableRetryMs } from "#runtime/store/stored-rows.ts";
@@ -316,33 +313,20 @@ export class RunSession {
     }
   }
 
-  async #complete(effect: Effect, { afterCommit, afterCancel, ...result }: EffectResult): Promise<Effect | undefined> {
-    const { store, observer, wake, now } = this.#host;
+  async #complete(effect: Effect, given: EffectResult): Promise<Effect | undefined> {
+    const { observer, wake } = this.#host;
     const { rootId } = (await this.#active).spec;
-    let applied: TimedEvents | undefined;
-    const step: NextStep = {
-      runId: this.runId,
-      rootId,
-      queue: effect.queue,
-      now: now(),
-      advance: (run, inbox) => {
-        applied = run.unreadable ? undefined : this.#apply(run, inbox);
-        return applied?.advance;
-      },
-    };
-    const completed = await store.completeStep({ key: effect.key, ...result }, step).catch(async (error: unknown) => {
-      if (error instanceof OutdatedMergeError) return store.postponeEffect(effect.key, now(), { isUncounted: true });
-      afterCancel?.();
+    const { completed, applied, result } = await this.#store(effect, given, rootId).catch((error: unknown) => {
+      given.afterCancel?.();
       // Its changes may have been stored.
       if (effect.queue === "work") this.#isSandboxOutdated = true;
-      if (applied) await this.#dropOutdated(applied);
       throw error;
     });
     if (!completed) {
-      afterCancel?.();
+      given.afterCancel?.();
       return undefined;
     }
-    afterCommit?.();
+    result.afterCommit?.();
     if (completed.advanced && applied) await this.#onAdvanced(applied, rootId);
     if (effect.queue !== "status") this.#host.clearProblem(this.runId);
     observer.effectCompleted(effect, result);
@@ -359,6 +343,42 @@ export class RunSession {
     }
     for (const runId of woken) wake(runId);
     return this.#unlessDraining(completed.claimed);
+  }
+
+  /**
+   * Stores the result of an effect, with the step of the run that follows. `result` is the stored one: changes are merged
+   * again if the run's files have changed meanwhile.
+   */
+  async #store(
+    effect: Effect,
+    result: EffectResult,
+    rootId: string,
+  ): Promise<{ completed: StepResult | undefined; applied: TimedEvents | undefined; result: EffectResult }> {
+    const { store, now } = this.#host;
+    const { afterCommit, afterCancel, mergeAgain, ...completion } = result;
+    let applied: TimedEvents | undefined;
+    const step: NextStep = {
+      runId: this.runId,
+      rootId,
+      queue: effect.queue,
+      now: now(),
+      advance: (run, inbox) => {
+        applied = run.unreadable ? undefined : this.#apply(run, inbox);
+        return applied?.advance;
+      },
+    };
+    try {
+      const completed = await store.completeStep({ key: effect.key, ...completion }, step);
+      return { completed, applied, result };
+    } catch (error) {
+      if (error instanceof OutdatedMergeError) {
+        if (mergeAgain) return this.#store(effect, await mergeAgain(), rootId);
+        await store.postponeEffect(effect.key, now(), { isUncounted: true });
+        return { completed: undefined, applied, result };
+      }
+      if (applied) await this.#dropOutdated(applied);
+      throw error;
+    }
   }
 
   /** Releases a claimed effect without counting an attempt, if this process will not perform it. */

@@ -174,6 +174,11 @@ export interface EffectCompletion {
   key: string;
   events?: NewEvent[];
   changes?: StepChanges;
+  /**
+   * The number of the run's change sets that `changes` were made over. If it has more by now, nothing is stored, and an
+   * OutdatedMergeError is thrown.
+   */
+  mergedWith?: number;
   approvals?: Approval[];
   /** The pull request that the effect's run opened. From now on, the run can also be found by its thread. */
   pullRequest?: number;
@@ -186,19 +191,23 @@ export interface EffectCompletion {
   effects?: NewEffect[];
   /** A child run to create. */
   run?: NewRun;
-  /**
-   * The changes that a child hands over to its parent. `mergedWith` is the number of the parent's change sets that they were
-   * merged with. If it has more by now, nothing is stored, and an OutdatedMergeError is thrown.
-   */
-  parentChanges?: { runId: string; changes: StepChanges; mergedWith?: number };
+  /** The changes that a child hands over to its parent, with the number of the parent's change sets that they were merged with. */
+  parentChanges?: ChangesOfRun;
 }
 
-/** The changes of a child have to be merged again, because its parent has changed files meanwhile. */
+/** Changes of a run, with the number of its change sets that they were merged with. Undefined: they are stored over any others. */
+export interface ChangesOfRun {
+  runId: string;
+  changes: StepChanges;
+  mergedWith?: number | undefined;
+}
+
+/** Changes have to be merged again, because others have been stored for the run meanwhile. */
 export class OutdatedMergeError extends Error {
   override readonly name = "OutdatedMergeError";
 
-  constructor(parentId: string) {
-    super(`The run ${parentId} has changed files meanwhile.`);
+  constructor(runId: string) {
+    super(`The files of the run ${runId} have changed meanwhile.`);
   }
 }
 

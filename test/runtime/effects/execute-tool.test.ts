@@ -6,7 +6,7 @@ import { LeaseLostError, withLease } from "#domain/work-context.ts";
 import { NotRunError } from "#runtime/effects/check-approval.ts";
 import { PostponedError } from "#runtime/effects/effect-handler.ts";
 import { executeTool } from "#runtime/effects/tool-calls.ts";
-import { childStep } from "#sandbox/sandbox.ts";
+import { OutdatedMergeError } from "#runtime/store/store.ts";
 import { type EffectWorldOptions, effectWorld } from "../../support/effect-world.ts";
 import { sampleEffect } from "../../support/store-samples.ts";
 import { aTool } from "../../support/toolbox-world.ts";
@@ -282,32 +282,29 @@ describe("a call's changes", () => {
     expect(made.tracking.pendingChanges("1")).toBeUndefined();
   });
 
-  test("that replace those of a child, which finished meanwhile, are reported to the model", async () => {
-    const finish = async () => {
-      const child = {
-        type: "child.finished" as const,
-        callId: "call-2",
-        childId: "r1-a",
-        usage: { inputTokens: 1, outputTokens: 1 },
-      };
-      const stored = ["a.txt", "b.txt"].map((path) => ({ path, content: new Uint8Array(2), mode: "100644" as const }));
-      await made.store.ingest({ events: [], effects: [sampleEffect("r1", "child")] });
-      await made.store.completeEffect({
-        key: "child",
-        events: [{ runId: "r1", event: { ...child, outcome: { kind: "answered" as const, text: "Done." } } }],
-        parentChanges: { runId: "r1", changes: { step: childStep("r1-a"), changes: stored } },
-      });
-    };
-    const made = await world(async () => {
+  test("that replace those of a child, which finished meanwhile, are stored with a note to the model", async () => {
+    const made = await world(() => {
       for (const path of ["a.txt", "c.txt"]) made.changeFile(path);
-      await finish();
       return "done";
     });
+    const result = await made.perform(executeTool(made.services), made.request);
+    await made.store.ingest({ events: [], effects: [sampleEffect("r1", "k1")] });
+    const { afterCommit, afterCancel, mergeAgain, ...completion } = result;
+    expect(completion).toMatchObject({ mergedWith: 0, events: [{ event: { result: { llmContent: "done" } } }] });
 
-    const { events } = await made.perform(executeTool(made.services), made.request);
+    await made.finishChild("a.txt", "b.txt");
 
-    const llmContent = expect.stringMatching(/^done\n\nThese files were also changed by a worker .*: a\.txt$/);
-    expect(events).toMatchObject([{ event: { type: "tool.finished", result: { llmContent } } }]);
+    await expect(made.store.completeEffect({ key: "k1", ...completion })).rejects.toThrow(OutdatedMergeError);
+    const merged = await mergeAgain?.();
+    const note = "its changes to them were replaced by this call's: a.txt";
+    const noted = {
+      llmContent: expect.stringMatching(`^done\n\n.*${note}$`),
+      value: { summary: expect.stringContaining(note) },
+    };
+    expect(merged).toMatchObject({ mergedWith: 1, events: [{ event: { type: "tool.finished", result: noted } }] });
+    merged?.afterCommit?.();
+    await made.finishChild("d.txt");
+    expect(await made.perform(executeTool(made.services), made.request)).toMatchObject({ mergedWith: 2 });
   });
 
   test("are rolled back when it is interrupted", async () => {

@@ -3,11 +3,11 @@ import { describe, expect, test, vi } from "vitest";
 import { z } from "zod";
 import { BlockedError, OutageError, UserError } from "#domain/errors.ts";
 import { LeaseLostError, withLease } from "#domain/work-context.ts";
-import type { EffectResult } from "#runtime/effects/effect-handler.ts";
 import { PostponedError } from "#runtime/effects/effect-handler.ts";
 import { invokeTool, runToolCommand, writeToolCommand } from "#runtime/effects/person-calls.ts";
 import { confirmationName } from "#runtime/effects/post-to-thread.ts";
 import type { ToolReply } from "#runtime/front-end.ts";
+import type { EffectResult } from "#runtime/run-environment.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
 import type { Effect } from "#runtime/store/store.ts";
 import { parseCommand } from "#ui/command.ts";
@@ -82,6 +82,21 @@ describe("a command for a tool", () => {
         },
       },
     ]);
+  });
+
+  test("that replaces what a child changed and handed over meanwhile says so", async () => {
+    const made = await personWorld({ push: { needsApproval: false } });
+    made.execute.mockImplementation(() => {
+      made.changeFile("a.txt");
+      return "pushed";
+    });
+    const { mergeAgain } = await made.command("/git_push");
+
+    await made.finishChild("a.txt");
+
+    const summary = expect.stringContaining("its changes to them were replaced by this call's: a.txt");
+    const invoked = { type: "tool.invoked", by: "ada", result: { value: { summary } } };
+    expect(await mergeAgain?.()).toMatchObject({ mergedWith: 1, events: [{ event: invoked }] });
   });
 
   test.each([

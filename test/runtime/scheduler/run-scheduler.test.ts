@@ -5,6 +5,7 @@ import type { RunEvent } from "#domain/events.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import { confirmLease } from "#domain/work-context.ts";
 import { type EffectHandler, type EffectHandlers, PostponedError } from "#runtime/effects/effect-handler.ts";
+import type { EffectResult } from "#runtime/run-environment.ts";
 import type { RuntimeEffect } from "#runtime/runtime-effect.ts";
 import type { ActiveRun } from "#runtime/scheduler/active-run.ts";
 import { combineObservers } from "#runtime/scheduler/run-observer.ts";
@@ -600,6 +601,24 @@ test("the changes of a child are merged again if its parent has changed files me
 
   expect(performed).toEqual(["model.call", "model.call"]);
   expect(await store.changesOf("r2")).toMatchObject([{ step: "1" }, { step: "1", changes: [{ path: "a.txt" }] }]);
+  expect(errors).toEqual([]);
+});
+
+test("a call is not executed again if a child has handed over changes before its result is stored", async () => {
+  const resultOver = (mergedWith: number): EffectResult => ({ changes: { step: "2", changes: [] }, mergedWith });
+  const { store, start, scheduler, performed, errors } = schedulerWorld({
+    "model.call": async () => {
+      await store.completeEffect({ key: "k2", parentChanges: { runId: "r1", changes: { step: "1", changes: [] } } });
+      return { ...resultOver(0), mergeAgain: async () => resultOver(1) };
+    },
+  });
+  await store.ingest({ run: sampleRun("r2", [sampleEffect("r2", "k2")]), events: [] });
+
+  await start(sampleEffect("r1", "k1"));
+  await scheduler.idle();
+
+  expect(performed).toEqual(["model.call"]);
+  expect(await store.changesOf("r1")).toMatchObject([{ step: "1" }, { step: "2" }]);
   expect(errors).toEqual([]);
 });
 

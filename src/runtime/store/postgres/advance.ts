@@ -5,7 +5,7 @@ import type { Advance, EffectCompletion, NextStep, StepResult } from "#runtime/s
 import { countedState, ifReadable } from "#runtime/store/stored-rows.ts";
 import { addHourlyUsage, appendEvents, appendLedger, readInboxes } from "./append-only-tables.ts";
 import { addApproval, findApprovals, saveApprovals, withdrawApprovals } from "./approvals.ts";
-import { addChanges, checkMerge } from "./changes.ts";
+import { addChanges, checkMerges } from "./changes.ts";
 import { addEffects, claimEffects, removeCompleted } from "./effects.ts";
 import type { Outcome, Sql } from "./postgres-connection.ts";
 import { addRun, findRuns, lockRuns } from "./runs.ts";
@@ -209,8 +209,12 @@ async function computeAdvances(sql: Sql, steps: readonly NextStep[]): Promise<Ma
 /** Stores the results, and returns their entries of the ledger. */
 async function storeResults(sql: Sql, completed: readonly Completed[], now: number): Promise<LedgerDraft[]> {
   const results = completed.map(({ completion }) => completion);
-  for (const { parentChanges } of results) if (parentChanges) await checkMerge(sql, parentChanges);
+  const sets = completed.flatMap(({ completion: { changes, mergedWith, parentChanges }, owner }) => [
+    ...(changes ? [{ runId: owner, changes, mergedWith }] : []),
+    ...(parentChanges ? [parentChanges] : []),
+  ]);
   await Promise.all([
+    checkMerges(sql, sets),
     appendEvents(
       sql,
       results.flatMap(({ events = [] }) => events),
@@ -220,13 +224,7 @@ async function storeResults(sql: Sql, completed: readonly Completed[], now: numb
       sql,
       results.flatMap(({ effects = [] }) => effects),
     ),
-    addChanges(
-      sql,
-      completed.flatMap(({ completion: { changes, parentChanges }, owner }) => [
-        ...(changes ? [{ runId: owner, changes }] : []),
-        ...(parentChanges ? [parentChanges] : []),
-      ]),
-    ),
+    addChanges(sql, sets),
     ...results.flatMap(({ approvals = [] }) => approvals).map((approval) => addApproval(sql, approval)),
     ...completed.map(
       ({ completion: { pullRequest }, owner }) =>

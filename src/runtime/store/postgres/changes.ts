@@ -1,10 +1,11 @@
 import { createHash } from "node:crypto";
 import { z } from "zod";
-import { type EffectCompletion, OutdatedMergeError } from "#runtime/store/store.ts";
+import { type ChangesOfRun, OutdatedMergeError } from "#runtime/store/store.ts";
 import { ChangeColumns, readChange } from "#runtime/store/stored-rows.ts";
 import type { StepChanges } from "#sandbox/sandbox.ts";
 import type { Sql } from "./postgres-connection.ts";
 
+const Id = z.object({ id: z.string() });
 const ChangeSet = z.object({ id: z.number(), step: z.string() });
 const SetRow = z.union([
   z.object({ ...ChangeSet.shape, ...ChangeColumns.shape }),
@@ -28,23 +29,21 @@ export async function readChanges(sql: Pick<Sql, "query">, runId: string, upTo?:
   }));
 }
 
-export interface RunChanges {
-  runId: string;
-  changes: StepChanges;
-}
-
-/** Throws if a run has another number of change sets than those that changes were merged with. The run must be locked. */
-export async function checkMerge(
-  sql: Sql,
-  { runId, mergedWith }: NonNullable<EffectCompletion["parentChanges"]>,
-): Promise<void> {
-  if (mergedWith === undefined) return;
-  const isCurrent = await sql.run("select 1 from runs where id = $1 and change_sets = $2", [runId, mergedWith]);
-  if (isCurrent === 0) throw new OutdatedMergeError(runId);
+/** Throws if a run has another number of change sets than those that changes were merged with. The runs must be locked. */
+export async function checkMerges(sql: Sql, sets: readonly ChangesOfRun[]): Promise<void> {
+  const merged = sets.filter(({ mergedWith }) => mergedWith !== undefined);
+  if (merged.length === 0) return;
+  const [outdated] = await sql.query(
+    Id,
+    `select runs.id from runs join unnest($1::text[], $2::bigint[]) as given (id, merged_with) on given.id = runs.id
+      where change_sets <> merged_with`,
+    [merged.map(({ runId }) => runId), merged.map(({ mergedWith }) => mergedWith)],
+  );
+  if (outdated) throw new OutdatedMergeError(outdated.id);
 }
 
 /** Stores change sets in order. Identical contents are stored once. The runs must be locked. */
-export async function addChanges(sql: Sql, sets: readonly RunChanges[]): Promise<void> {
+export async function addChanges(sql: Sql, sets: readonly ChangesOfRun[]): Promise<void> {
   await addBlobs(
     sql,
     sets.flatMap(({ changes }) => changes.changes.map(({ content }) => content)),

@@ -16,6 +16,7 @@ import type { NewDelivery } from "#runtime/store/delivery-store.ts";
 import {
   type Advance,
   type Backlog,
+  type ChangesOfRun,
   clockToleranceMs,
   type Decision,
   type DecisionResult,
@@ -245,18 +246,14 @@ class Tables extends Table {
     const owner = this.effects.complete(key);
     if (owner === undefined) return undefined;
 
-    const { run, changes, parentChanges, execution, shownApproval, posts = [], pullRequest } = result;
+    const { run, changes, mergedWith, parentChanges, execution, shownApproval, posts = [], pullRequest } = result;
     // The child is created first, since events and effects may refer to it.
     if (run) this.#addRun(run);
     const logged = events.map((event) => this.events.appendToLog(event, now)).filter((event) => event !== undefined);
     for (const effect of effects) this.effects.insert(effect);
     if (pullRequest !== undefined) this.runs.linkPullRequest(owner, pullRequest);
-    if (changes) this.changes.append(owner, changes);
-    if (parentChanges) {
-      const { runId, mergedWith } = parentChanges;
-      if (mergedWith !== undefined && mergedWith !== this.changes.countSets(runId)) throw new OutdatedMergeError(runId);
-      this.changes.append(runId, parentChanges.changes);
-    }
+    if (changes) this.#addChanges({ runId: owner, changes, mergedWith });
+    if (parentChanges) this.#addChanges(parentChanges);
     for (const approval of approvals) this.approvals.insert(approval);
     this.ledger.append(approvals.map((approval) => ledgerDraft("requested", approval, { at: approval.requestedAt })));
     const executed = execution && this.approvals.find(execution.approvalId);
@@ -385,6 +382,11 @@ class Tables extends Table {
       this.sql.run("delete from runs where id = :runId", { runId });
     }
     return root && !root.unreadable ? root.spec : undefined;
+  }
+
+  #addChanges({ runId, changes, mergedWith }: ChangesOfRun): void {
+    if (mergedWith !== undefined && mergedWith !== this.changes.countSets(runId)) throw new OutdatedMergeError(runId);
+    this.changes.append(runId, changes);
   }
 
   #addRun(run: NewRun): void {
