@@ -122,6 +122,26 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
     }
   });
 
+  test("nothing that a failed transaction has begun continues after its rollback", async () => {
+    const connection = await openPostgresConnection(await newDatabase());
+    try {
+      const rolledBack = Promise.withResolvers<void>();
+      let late: Promise<unknown> | undefined;
+      const failed = connection.transaction(async (sql) => {
+        late = rolledBack.promise.then(() => sql.run("create table late ()"));
+        await sql.script("select 1 / 0");
+        return { result: "stored" };
+      });
+
+      await expect(failed).rejects.toThrow("division by zero");
+      rolledBack.resolve();
+
+      await expect(late).rejects.toThrow("The transaction has ended.");
+    } finally {
+      await connection.close();
+    }
+  });
+
   describe("two stores over one database", () => {
     const closing: (() => Promise<unknown>)[] = [];
     afterEach(async () => {

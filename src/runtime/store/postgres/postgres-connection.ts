@@ -157,13 +157,16 @@ async function tryLargeWrite(sql: Sql): Promise<Outcome<undefined>> {
 
 async function runTransaction<Result>(pool: pg.Pool, work: (sql: Sql) => Promise<Outcome<Result>>): Promise<Result> {
   const client = await pool.connect();
+  let isOpen = true;
   let isCommitting = false;
   let isBroken = false;
   try {
     // Not awaited, so that it shares a round trip with the first statement.
     const begun = client.query("begin");
     begun.catch(() => undefined);
-    const { result, undo } = await work(sqlOn(client));
+    const { result, undo } = await work(sqlOn(client, () => isOpen)).finally(() => {
+      isOpen = false;
+    });
     isCommitting = !undo;
     const { command } = await client.query(undo ? "rollback" : "commit");
     // The server rolls a transaction back at its commit if a statement has failed and nobody noticed.
@@ -196,16 +199,29 @@ async function withRetries<Result>(work: () => Promise<Result>): Promise<Result>
   }
 }
 
-function sqlOn(client: pg.Pool | pg.PoolClient): Sql {
-  const execute = (text: string, values: readonly unknown[] = []) =>
-    client.query({ name: statementName(text), text, values: [...values], types });
+/**
+ * `isOpen` is false once a transaction ends: when one of several concurrent parts of it has failed, the others must not
+ * continue after its rollback.
+ */
+function sqlOn(client: pg.Pool | pg.PoolClient, isOpen = () => true): Sql {
+  const assertOpen = () => {
+    if (!isOpen()) throw new Error("The transaction has ended.");
+  };
+  const execute = (text: string, values: readonly unknown[] = []) => {
+    assertOpen();
+    return client.query({ name: statementName(text), text, values: [...values], types });
+  };
   return {
     query: async (row, text, values) => (await execute(text, values)).rows.map((found) => row.parse(found)),
     run: async (text, values) => (await execute(text, values)).rowCount ?? 0,
     script: async (text) => {
+      assertOpen();
       await client.query(text);
     },
-    raw: (text, values) => client.query(text, values),
+    raw: async (text, values) => {
+      assertOpen();
+      return client.query(text, values);
+    },
   };
 }
 
