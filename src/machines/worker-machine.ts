@@ -126,9 +126,8 @@ export const workerMachine = machineSetup.createMachine({
       guard: "isNotEnded",
       actions: { type: "update", params: ({ context, event }) => addUsage(context, event) },
     },
-    // Nothing waits for a worker that was cancelled when this run was paused, but it has cost something.
+    // Nothing waits for a worker that was cancelled when this run was paused or had ended, but it has cost something.
     "child.finished": {
-      guard: "isNotEnded",
       actions: { type: "update", params: ({ context, event }) => addUsage(context, event) },
     },
     "checks.completed": [

@@ -164,6 +164,18 @@ describe.each(["single", "chat"] as const)("every state a %s worker can reach", 
   });
 });
 
+test("a child that reports after its parent was cancelled has cost something, too", () => {
+  const ended = play([opened, { type: "run.cancel", by: "ada" }]);
+  const outcome = { kind: "cancelled" as const, by: "fixer" };
+
+  const [after] = transition(workerMachine, ended, {
+    ...{ type: "child.finished", callId: "a", childId: "c1", outcome, usage, cost: 0.5 },
+  });
+
+  expect(after.context).toMatchObject({ cost: 0.5, outcome: { kind: "cancelled", by: "ada" } });
+  expect(after.context.tokens).toBe(usage.inputTokens + usage.outputTokens);
+});
+
 test("a message that arrives during a model call is shown to the model before the run can end", () => {
   const state = play([opened, message, answer(0)]);
 

@@ -181,7 +181,9 @@ async function reportToPeople(
   return post(store, { name, attempts }, (options) => frontEnd.showOutcome(view, options));
 }
 
-async function reportToParent({ store }: ReportServices, spec: RunSpec): Promise<EffectResult> {
+async function reportToParent({ store, now }: ReportServices, spec: RunSpec): Promise<EffectResult> {
+  // Its parent adds what they have cost, and is told only once.
+  if (await isAwaitingChildren(store, spec.id, now())) throw new PostponedError(now() + 1_000);
   const view = await readView(store, spec.id);
   const { parentId, parentCallId } = spec;
   if (!view?.outcome || !parentId || !parentCallId) return {};
@@ -199,6 +201,19 @@ async function reportToParent({ store }: ReportServices, spec: RunSpec): Promise
       parentChanges: { runId: parentId, changes: { step: childStep(spec.id), changes }, mergedWith },
     }),
   };
+}
+
+/** True if a run that has just ended has children whose costs it has not added to its own. */
+async function isAwaitingChildren(store: Store, runId: string, now: number): Promise<boolean> {
+  const children = await store.childrenOf(runId);
+  if (children.length === 0) return false;
+  const [log, inbox] = await Promise.all([store.log(runId), store.inbox(runId)]);
+  if (Math.abs(now - (log.at(-1)?.at ?? 0)) > maxReportDelayMs) return false;
+  const waiting = new Set(inbox.map(({ id }) => id));
+  const added = log.flatMap(({ id, event }) =>
+    event.type === "child.finished" && !waiting.has(id) ? event.childId : [],
+  );
+  return children.some(({ id, unreadable }) => !unreadable && !added.includes(id));
 }
 
 /** Returns the child's last change of each path, except for paths that its parent has changed since the spawn. */

@@ -12,6 +12,7 @@ import {
   showStatus,
 } from "#runtime/effects/post-to-thread.ts";
 import type { FrontEnd, ToolReply } from "#runtime/front-end.ts";
+import { requireRun } from "#runtime/store/store.ts";
 import { type EffectWorldOptions, effectWorld } from "../../support/effect-world.ts";
 import { sampleEffect, sampleRun, sampleSnapshot, sampleSpec, sampleStep } from "../../support/store-samples.ts";
 
@@ -287,6 +288,27 @@ describe("the outcome of a child", () => {
 
     expect(result.events).toMatchObject([{ event: { outcome: { kind: "failed", reason: "It broke." } } }]);
     expect(result).not.toHaveProperty("parentChanges");
+  });
+
+  test("waits until the costs of its own children are added, but not for long", async () => {
+    const { store, report, clock, append } = await childWorld({ kind: "cancelled", by: "fixer" });
+    const cancelled = { kind: "cancelled" as const, by: "fixer" };
+    const usage = { inputTokens: 1, outputTokens: 1 };
+    await store.ingest({ run: sampleRun("g", [], { rootId: "p", parentId: "r1", parentCallId: "c2" }), events: [] });
+    const endedAt = Date.now();
+    clock.now = endedAt;
+
+    await expect(report()).rejects.toEqual(new PostponedError(endedAt + 1_000));
+    clock.now = endedAt + 90_000;
+    expect((await report()).events).toHaveLength(1);
+
+    clock.now = endedAt;
+    await append({ type: "child.finished", callId: "c2", childId: "g", outcome: cancelled, usage });
+    await expect(report()).rejects.toThrow(PostponedError);
+    const { version, snapshot } = await requireRun(store, "r1");
+    const consumed = (await store.inbox("r1")).map(({ id }) => id);
+    await store.advance(sampleStep("r1", { version, snapshot, status: "done", consumed }));
+    expect((await report()).events).toHaveLength(1);
   });
 
   test("is not reported before there is one", async () => {
