@@ -144,12 +144,13 @@ export interface Runs {
   ): Promise<boolean>;
   /**
    * Reads the checks of a commit and, when all have completed, reports them to the runs that pushed it to their branch.
-   * Returns the reports by pull request.
+   * Calls `announce` for each report before it is stored: when that fails, the next call reports the same again.
    */
   reportChecks(
     repository: Omit<ThreadRef, "thread">,
     pushed: { commit: string; branches: readonly string[] },
-  ): Promise<({ thread: number } & ChecksReport)[]>;
+    announce: (report: { thread: number } & ChecksReport) => Promise<void>,
+  ): Promise<void>;
   /** Ends the runs that opened this pull request. Returns false when there are none. */
   pullRequestClosed(
     thread: ThreadRef,

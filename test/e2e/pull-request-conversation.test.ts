@@ -184,6 +184,12 @@ test("a failed job continues the run with its annotations and the end of its log
 test("a check that fails on the base branch as well is reported with a link and not repaired", async () => {
   const { github, branch, number, model, botComment } = await openedPullRequest(() => ({ text: "Why was I called?" }));
   const before = model.requests.length;
+  let isFailed = false;
+  github.onRequest(({ operation, body }) => {
+    if (isFailed || !operation?.startsWith("POST") || !JSON.stringify(body ?? "").includes("Not caused by")) return;
+    isFailed = true;
+    return { status: 502, body: { message: "Bad gateway" } };
+  });
 
   (await github.checks("main")).report("lint", { conclusion: "failure" });
   (await github.checks(branch)).report("lint", { conclusion: "failure" });

@@ -32,7 +32,7 @@ export function recordingRuns() {
     decideApprovals: vi.fn<Runs["decideApprovals"]>(async () => [sampleApproval()]),
     revokeApproval: vi.fn<Runs["revokeApproval"]>(async () => sampleApproval({ status: "revoked" })),
     deliverReview: vi.fn<Runs["deliverReview"]>(async () => true),
-    reportChecks: vi.fn<Runs["reportChecks"]>(async () => []),
+    reportChecks: vi.fn<Runs["reportChecks"]>(async () => {}),
     pullRequestClosed: vi.fn<Runs["pullRequestClosed"]>(async () => false),
     pullRequestReopened: vi.fn<Runs["pullRequestReopened"]>(async () => {}),
     repostRequest: vi.fn<Runs["repostRequest"]>(async () => {}),

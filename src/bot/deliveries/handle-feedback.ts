@@ -59,9 +59,8 @@ async function reportChecks(
   context: DeliveryContext,
 ): Promise<void> {
   const repository = repositoryOf(payload);
-  const reports = await context.runs().reportChecks(repository, pushed);
-  for (const { thread, base, baseFailures, missingPermissions } of reports) {
-    const github = context.openGitHub(repository);
+  const github = context.openGitHub(repository);
+  await context.runs().reportChecks(repository, pushed, async ({ thread, base, baseFailures, missingPermissions }) => {
     if (baseFailures.length > 0) {
       const links = baseFailures.map(({ name, url }) => (url ? `[${inline(name)}](${url})` : inline(name)));
       const markdown = `Not caused by this pull request: ${links.join(", ")} also ${links.length === 1 ? "fails" : "fail"} on ${inline(base)}. The worker does not repair this.`;
@@ -70,7 +69,7 @@ async function reportChecks(
     for (const permission of missingPermissions) {
       await reportMissingPermission(permission, { github, thread, keys: context.runs() });
     }
-  }
+  });
 }
 
 /**

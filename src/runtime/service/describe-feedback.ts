@@ -137,9 +137,10 @@ export async function describeChecks(
 
   const failed = checks.filter(isFailed);
   const base = pull.base.branch;
-  // A commit status may stay pending forever, so after a failure only check runs are waited for.
-  const waits = failed.length === 0 ? unfinished : unfinished.filter((name) => !isStatus(checks, name));
+  const waits = failed.length === 0 ? unfinished : unfinished.filter((name) => !mayNeverComplete(checks, name));
   if (waits.length > 0) return undefined;
+  // Without a failure, a cancelled check has neither passed nor anything to repair. Somebody may run it again.
+  if (failed.length === 0 && checks.some(isCancelled)) return undefined;
   if (failed.length === 0 && !(await hasRequired(github, base, checks))) return undefined;
 
   // A tag may have the name of the branch.
@@ -162,8 +163,14 @@ export async function describeChecks(
   };
 }
 
-function isStatus(checks: readonly Check[], name: string): boolean {
-  return checks.some((check) => check.name === name && check.id === undefined);
+/** True for a commit status, which may stay pending forever, and for a job that waits until a person approves its deployment. */
+function mayNeverComplete(checks: readonly Check[], name: string): boolean {
+  return checks.some((check) => check.name === name && (check.id === undefined || check.status === "waiting"));
+}
+
+/** True for a check that was cancelled, also by GitHub after two weeks. */
+function isCancelled({ conclusion }: Check): boolean {
+  return conclusion === "cancelled" || conclusion === "stale";
 }
 
 /**

@@ -148,11 +148,11 @@ export class RunService implements Runs {
   async reportChecks(
     repository: Parameters<Runs["reportChecks"]>[0],
     { commit, branches }: Parameters<Runs["reportChecks"]>[1],
-  ): ReturnType<Runs["reportChecks"]> {
+    announce: Parameters<Runs["reportChecks"]>[2],
+  ): Promise<void> {
     const { store, openGitHub } = this.#options;
     const { installationId, repositoryId, owner, repo } = repository;
     const live = await store.liveRuns({ installationId, ...(repositoryId && { repositoryIds: [repositoryId] }) });
-    const reports: Awaited<ReturnType<Runs["reportChecks"]>> = [];
     for (const { id, spec, snapshot } of live.filter((run) => !run.unreadable)) {
       const { pullRequest } = snapshot.context;
       const isHere = repositoryId !== undefined || (spec.origin.owner === owner && spec.origin.repo === repo);
@@ -169,13 +169,12 @@ export class RunService implements Runs {
       const { passed, failedOnBase, text, digest } = report;
       const earlier = reportedDigests(log, commit);
       if (earlier.at(-1) === digest) continue;
+      await announce({ thread: pullRequest, ...report });
       const event: RunEvent = { type: "checks.completed", commit, passed, failedOnBase, text, digest };
       // A check that failed may pass when it runs again, and fail again: the number tells equal results apart.
       const again = earlier.length > 0 ? ` ${earlier.length}` : "";
       await this.#append([{ runId: id, event }], `checks ${commit} ${digest} ${id}${again}`);
-      reports.push({ thread: pullRequest, ...report });
     }
-    return reports;
   }
 
   async pullRequestClosed(

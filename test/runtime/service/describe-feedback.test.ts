@@ -143,16 +143,23 @@ test.each<[string, Check[], Parameters<typeof describeChecksOf>[1]]>([
     [check("test", "failure"), check("lint", null), check("deploy", "success", isStatus)],
     { unfinished: ["lint"] },
   ],
+  ["one was cancelled and none has failed", [check("test", "success"), check("lint", "cancelled")], {}],
+  ["one is stale and none has failed", [check("test", "success"), check("lint", "stale")], {}],
   ["a required one is missing", [check("test", "success")], { required: ["test", "lint"] }],
   ["a required one has not completed", [check("test", "success"), check("lint", null)], { required: ["lint"] }],
 ])("checks are not reported while %s", async (_, checks, options) => {
   expect(await describeChecksOf(checks, options)).toBeUndefined();
 });
 
-test("after a failure, a commit status that stays pending is not waited for", async () => {
-  const checks = [check("test", "failure"), check("deploy", null, isStatus)];
+test.each<[string, Check]>([
+  ["a commit status that stays pending", check("deploy", null, isStatus)],
+  ["a deployment that waits for a person", check("deploy", null, { status: "waiting" })],
+  ["a check that was cancelled because of it", check("other", "cancelled")],
+])("after a failure, %s is not waited for", async (_, other) => {
+  const unfinished = other.conclusion === null ? [other.name] : [];
+  const report = await describeChecksOf([check("test", "failure"), other], { unfinished });
 
-  expect(await describeChecksOf(checks, { unfinished: ["deploy"] })).toMatchObject({ passed: false });
+  expect(report).toMatchObject({ passed: false, failedOnBase: false });
 });
 
 test("checks that all passed are reported without a text, with the permissions that are missing", async () => {
