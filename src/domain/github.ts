@@ -340,8 +340,8 @@ export interface GitHub {
   /** The files that a pull request changes. */
   readDiff(number: number): Promise<PullRequestFile[]>;
   /**
-   * The paths that changed between two commits; undefined if one of them is gone, as after a forced push, or if there are
-   * more than GitHub lists.
+   * The paths that changed from a commit to a later one; undefined if the second does not contain the first, as after a forced
+   * push, or if there are more than GitHub lists.
    */
   comparePaths(base: string, head: string): Promise<string[] | undefined>;
   /** Replies in the thread that starts with this comment. */

@@ -354,8 +354,10 @@ export class RepositoryClient implements GitHub {
   async comparePaths(base: string, head: string): Promise<string[] | undefined> {
     const endpoint = "GET /repos/{owner}/{repo}/compare/{basehead}";
     const found = await undefinedIfMissing(this.#api.call(endpoint, { basehead: `${base}...${head}` }));
-    const { files = [] } = found ?? {};
-    return found && files.length < maxComparedFiles ? files.map(({ filename }) => filename) : undefined;
+    // The files are those changed since the merge base, so after a forced push what was taken back is not among them.
+    if (!found || !["ahead", "identical"].includes(found.status)) return undefined;
+    const { files = [] } = found;
+    return files.length < maxComparedFiles ? files.map(({ filename }) => filename) : undefined;
   }
 
   async replyToReviewComment(number: number, reviewCommentId: number, body: string): Promise<{ id: number }> {

@@ -16,9 +16,17 @@ import { postMarker } from "#text/comment-marker.ts";
 import { pluralize } from "#text/pluralize.ts";
 import { configuredApproval } from "#toolsets/approval-settings.ts";
 import { ownPullRequest } from "#toolsets/github/pull-request.ts";
+import { lastPushed } from "#toolsets/pull-request/push-changes.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { type EarlierFinding, earlierFindings, findingMarker, lastReviewedCommit } from "./findings.ts";
-import { type DiffHunks, describeHunks, linesOf, notChanged, parseHunks } from "./pull-request-diff.ts";
+import {
+  type DiffHunks,
+  describeHunks,
+  lastReadCommit,
+  linesOf,
+  notChanged,
+  parseHunks,
+} from "./pull-request-diff.ts";
 
 const Key = z
   .string()
@@ -68,13 +76,13 @@ export function createCreateReviewTool(
     approvalReason: ({ findings }) =>
       `The worker wants to post a review with ${pluralize(findings.length, "comment")}.`,
     preview: async ({ summary, findings, fixed }) => {
-      const pull = await ownPullRequest(services);
+      const pull = await readPullRequest(services);
       checkFindings(findings, await github.readDiff(pull.number), pull.number);
       const list = findings.map((one) => `${one.path}:${one.line}\n${bodyOf(one, sanitize)}`);
       return [sanitize(summary), ...list, ...(fixed.length > 0 ? [`Resolves: ${fixed.join(", ")}`] : [])].join("\n\n");
     },
     execute: async ({ summary, findings, fixed }, context) => {
-      const pull = await ownPullRequest(services);
+      const pull = await readPullRequest(services);
       checkFindings(findings, await github.readDiff(pull.number), pull.number);
       const earlier = await earlierFindings(github, pull.number);
       const known = new Map(earlier.map((one) => [one.key, one]));
@@ -102,6 +110,21 @@ export function createCreateReviewTool(
       return { ...result, llmContent: [result.llmContent, note].filter(Boolean).join("\n") };
     },
   };
+}
+
+/**
+ * Returns the pull request, unless somebody has pushed to it since the run read its diff: the review and the check run would
+ * vouch for commits that nobody has reviewed, and the next review would leave them out.
+ */
+async function readPullRequest(services: ToolServices): Promise<PullRequest> {
+  const pull = await ownPullRequest(services);
+  const history = services.history();
+  const { commit } = pull.head;
+  if (commit === lastReadCommit(history) || commit === lastPushed(history)?.commit) return pull;
+  throw new ToolError(`This run has not read the diff of #${pull.number} at its head ${commit.slice(0, 7)}.`, {
+    code: "STALE",
+    suggestion: "Call read_pull_request_diff, then call create_review again.",
+  });
 }
 
 /** True if this App resolved the thread. A thread that people have resolved is not reopened. */

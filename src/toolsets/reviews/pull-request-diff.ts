@@ -5,7 +5,7 @@ import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { untrustedText } from "#text/untrusted.ts";
 import { ownPullRequest } from "#toolsets/github/pull-request.ts";
-import type { ToolServices } from "#toolsets/toolset.ts";
+import type { FinishedCall, ToolServices } from "#toolsets/toolset.ts";
 import { lastReviewedCommit } from "./findings.ts";
 
 const diffInput = z.object({
@@ -16,11 +16,13 @@ type DiffInput = z.infer<typeof diffInput>;
 
 const maxChars = 60_000;
 
+const readTool = "read_pull_request_diff";
+
 /** Shows the diff of the pull request with the line numbers that review comments take. */
 export function createReadPullRequestDiffTool(services: ToolServices): NamedTool<DiffInput, ToolResult> {
   const { github } = services;
   return {
-    name: "read_pull_request_diff",
+    name: readTool,
     description:
       "Read the diff of the pull request with line numbers before and after the change. After a review by this app, only the files that changed since then.",
     inputSchema: diffInput,
@@ -52,13 +54,25 @@ export function createReadPullRequestDiffTool(services: ToolServices): NamedTool
         llmContent: `${summary}${since}.\n${shown.length > 0 ? untrustedText(`\`\`\`\`\`diff\n${text.slice(0, maxChars)}\n\`\`\`\`\``, `the diff of #${pull.number}`) : ""}${cut}`,
         value: {
           kind: "git.diff",
-          data: { files: shown.map((file) => ({ path: file.path })), diff: text.slice(0, maxChars) },
+          data: {
+            commit: pull.head.commit,
+            files: shown.map((file) => ({ path: file.path })),
+            diff: text.slice(0, maxChars),
+          },
           summary,
           display: { preferredView: "code", language: "diff" },
         },
       };
     },
   };
+}
+
+const DiffRead = z.object({ data: z.object({ commit: z.string() }) });
+
+/** Returns the head of the pull request when the run last read its diff; undefined if it has not. */
+export function lastReadCommit(history: readonly FinishedCall[]): string | undefined {
+  const last = history.findLast(({ tool, result }) => tool === readTool && !result.error);
+  return DiffRead.safeParse(last?.result.value).data?.data.commit;
 }
 
 export function notChanged(path: string, number: number): ToolError {

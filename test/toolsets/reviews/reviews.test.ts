@@ -23,6 +23,7 @@ async function world(config: object = {}, services: Partial<ToolServices> = {}) 
   const reviews = await toolsetWorld(reviewsToolset, { ...options, config });
   const reading = await toolsetWorld(githubToolset, options);
   const posted = async () => (await github.pulls())[0]?.pull?.reviews ?? [];
+  await reviews.call("read_pull_request_diff", {});
   return { ...reviews, read: reading.call, github, hub, push, number, posted };
 }
 
@@ -64,6 +65,21 @@ test.each([
 
   await expect(review).rejects.toThrow(message);
   expect(await posted()).toEqual([]);
+});
+
+test("a pull request is not reviewed while its diff was not read at its head, so that the next review leaves nothing out", async () => {
+  const { call, posted, hub } = await world({}, { usesCheckRun: async () => true });
+  const review = (idempotencyKey: string) => call("create_review", { summary: "Fine." }, { idempotencyKey });
+  const later = { message: "Later", author: "ada", at };
+
+  await hub.push({ branch: "work", ...later, files: { "backdoor.js": "open();\n" } });
+  await expect(review("1")).rejects.toThrow("has not read the diff of #1 at its head");
+  expect(await posted()).toEqual([]);
+
+  const read = await call("read_pull_request_diff", {});
+  await review("2");
+  expect(read.llmContent).toContain("open();");
+  expect(await posted()).toHaveLength(1);
 });
 
 test("a second review is silent about what is known, resolves what is fixed, and reopens what came back", async () => {
@@ -110,7 +126,7 @@ test("with check_run, the findings are annotations of one check run, or the miss
   expect(created.flatMap((request) => checkRequest(request).problems)).toEqual([]);
 });
 
-test("the diff has line numbers, and after a review shows only what changed since", async () => {
+test("the diff has line numbers, and after a review shows only what changed since, or everything after a forced push", async () => {
   const { call, hub } = await world();
   const first = await call("read_pull_request_diff", {});
   await call("create_review", { summary: "Fine.", findings: [] });
@@ -124,9 +140,15 @@ test("the diff has line numbers, and after a review shows only what changed sinc
   expect(second.llmContent).not.toContain("twice");
   expect(all.llmContent).toContain("twice");
 
+  const afterForcedPush = async () => (await call("read_pull_request_diff", {})).llmContent;
+  await call("create_review", { summary: "Fine.", findings: [{ ...finding, key: "again" }] }, { idempotencyKey: "2" });
+  await hub.moveBranch("work", "work~1", "ada");
+  expect(await afterForcedPush()).toContain("1 of 1 changed files");
+  await hub.moveBranch("work", "main", "ada");
+  await hub.push({ branch: "work", message: "Anew", author: "ada", at, files: { "sum.js": after, "new.js": "1\n" } });
+  expect(await afterForcedPush()).toContain("2 of 2 changed files");
   hub.onRequest(({ operation }) => (operation?.includes("/compare/") ? { status: 404, body: {} } : undefined));
-  const afterForcedPush = await call("read_pull_request_diff", {});
-  expect(afterForcedPush.llmContent).toContain("2 of 2 changed files");
+  expect(await afterForcedPush()).toContain("2 of 2 changed files");
 });
 
 test("a review is posted once although its response was lost", async () => {
