@@ -138,12 +138,10 @@ export function reportedDigests(log: readonly LoggedEvent[], commit: string): st
   );
 }
 
-/** Returns the last commit that the run pushed; undefined if there is none. */
-export function lastPushedCommit(log: readonly LoggedEvent[]): string | undefined {
-  const commits = log.map(({ event }) =>
-    event.type === "tool.finished" || event.type === "tool.invoked"
-      ? pushedCommit(event.tool, event.result)
-      : undefined,
-  );
-  return commits.findLast((commit) => commit !== undefined);
+/** Returns the commits that the run pushed, oldest first. */
+export function pushedCommits(log: readonly LoggedEvent[]): string[] {
+  return log.flatMap(({ event }) => {
+    if (event.type !== "tool.finished" && event.type !== "tool.invoked") return [];
+    return pushedCommit(event.tool, event.result) ?? [];
+  });
 }

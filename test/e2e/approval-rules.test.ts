@@ -31,7 +31,7 @@ const opensPullRequest = byTurn(
   { text: "Opened." },
 );
 
-test("two other people approve; the commit, the pull request and the ledger say who", async () => {
+test("two other people approve; the commit, the pull request and the ledger say who, and audit does not believe other trailers", async () => {
   const { forge, github, number, id } = await started(
     "approvals: [{ paths: [src/], required: 2 }]\n",
     opensPullRequest,
@@ -66,6 +66,17 @@ test("two other people approve; the commit, the pull request and the ledger say 
   expect(checked.text.match(/in the ledger\n/g)).toHaveLength(2);
   expect(await runAudit(forge, [])).toMatchObject({ code: 0, text: expect.stringContaining("The ledger is intact") });
   expect(await runAudit(forge, ["main"])).toMatchObject({ code: 1, text: expect.stringContaining("no trailers") });
+
+  const [, runId = ""] = /run +(\S+)/.exec(checked.text) ?? [];
+  for (const [branch, run, reason] of [
+    ["forged", runId, "NOT confirmed: the run did not push it"],
+    ["unknown", "zzzzzzzz", "NOT confirmed: the database has no such run"],
+  ] as const) {
+    const trailers = `Golem-Forge-Run: ${run}\nRequested-By: maintainer <1+maintainer@users.noreply.github.com>`;
+    const message = `Count every item twice\n\n${trailers}`;
+    await github.push({ branch, message, author: "contributor", at: new Date(), files: { "src/total.js": "2" } });
+    expect(await runAudit(forge, [branch])).toMatchObject({ code: 1, text: expect.stringContaining(reason) });
+  }
 });
 
 async function runAudit(

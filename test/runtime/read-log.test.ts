@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { LoggedEvent, RunEvent } from "#domain/events.ts";
-import { chosenModel, lastPushedCommit, openCallOf, reportedDigests, stepsOf } from "#runtime/read-log.ts";
+import { chosenModel, openCallOf, pushedCommits, reportedDigests, stepsOf } from "#runtime/read-log.ts";
 
 const logOf = (...events: RunEvent[]): LoggedEvent[] => events.map((event, id) => ({ id, runId: "r1", at: id, event }));
 
@@ -8,7 +8,7 @@ const finished = (result: unknown): RunEvent =>
   ({ type: "tool.finished", callId: "c", tool: "git_push", result }) as RunEvent;
 const pushed = (commit: string) => ({ pushed: { commit } });
 
-test("the last pushed commit is that of the latest result that names one, also of a call that failed after its push", () => {
+test("the pushed commits are those that results name, also of a call that failed after its push", () => {
   const log = logOf(
     finished({ value: { kind: "json", data: pushed("first") } }),
     { type: "tool.invoked", tool: "git_push", result: { value: { kind: "json", data: pushed("second") } } } as RunEvent,
@@ -17,10 +17,8 @@ test("the last pushed commit is that of the latest result that names one, also o
     finished({ value: { kind: "text", text: "Done." } }),
   );
 
-  expect(lastPushedCommit(log)).toBe("third");
-  expect(lastPushedCommit(log.slice(0, 2))).toBe("second");
-  expect(lastPushedCommit(log.slice(0, 1))).toBe("first");
-  expect(lastPushedCommit(log.slice(3))).toBeUndefined();
+  expect(pushedCommits(log)).toEqual(["first", "second", "third"]);
+  expect(pushedCommits(log.slice(3))).toEqual([]);
 });
 
 test("a log that grows is read once more from where it ended, and each answer counts once", () => {

@@ -6,7 +6,7 @@ import { branchOf, isPushingTool, type RunState, type RunView, shortId } from "#
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import { redisplayEffects, stateName } from "#runtime/apply-events.ts";
 import type { ToolReply } from "#runtime/front-end.ts";
-import { lastPushedCommit, reportedDigests } from "#runtime/read-log.ts";
+import { pushedCommits, reportedDigests } from "#runtime/read-log.ts";
 import type { InstallationScope, Runs, ThreadRef } from "#runtime/runs.ts";
 import type { RunsOptions } from "#runtime/runs-options.ts";
 import { readAttachments } from "#runtime/start/attachments.ts";
@@ -158,7 +158,7 @@ export class RunService implements Runs {
       const isHere = repositoryId !== undefined || (spec.origin.owner === owner && spec.origin.repo === repo);
       if (!isHere || !branches.includes(branchOf(spec))) continue;
       const log = await store.log(id);
-      if (pullRequest === undefined || lastPushedCommit(log) !== commit) {
+      if (pullRequest === undefined || pushedCommits(log).at(-1) !== commit) {
         if (!isPushing(snapshot)) continue;
         // Checks may be faster than the call that pushed their commit.
         throw new OutageError(`The push of the run ${id} is not recorded yet.`);

@@ -6,6 +6,7 @@ import { readPostgresUrl } from "#config/environment.ts";
 import { type ParsedTrailers, parseTrailers } from "#domain/commit-trailers.ts";
 import { UserError } from "#domain/errors.ts";
 import { emptyLedger, type LedgerEntry, type LedgerHead, verifyEntry } from "#domain/ledger.ts";
+import { pushedCommits } from "#runtime/read-log.ts";
 import {
   backUpDatabase,
   checkDatabase,
@@ -245,9 +246,13 @@ async function verifyCommit(commit: string, database: ServerDatabase, context: C
   }
   output.write(`${hash}\n  run           ${oneLine(trailers.runId)}\n`);
   output.write(`  requested by  ${oneLine(trailers.requestedBy ?? "unknown")}\n`);
-  if (trailers.approvals.length === 0) output.write("  approved by   nobody: the commit needed no approval\n");
   const store = await openServerStore(database);
   try {
+    if (trailers.approvals.length === 0) {
+      const missing = await findMissingPush(store, trailers.runId, hash);
+      output.write(`  approved by   nobody: ${missing ?? "the run pushed it in a call that needed no approval"}\n`);
+      return missing === undefined ? exitCodes.answered : exitCodes.failed;
+    }
     const entries: LedgerEntry[] = [];
     const ids = new Set(trailers.approvals.map(({ approvalId }) => approvalId));
     const { problem } = await readVerified(store, (entry) => {
@@ -272,6 +277,15 @@ async function verifyCommit(commit: string, database: ServerDatabase, context: C
   } finally {
     await store.close();
   }
+}
+
+/** Explains why the log of the run does not confirm that it pushed a commit; undefined if it does. Anyone can write trailers. */
+async function findMissingPush(store: Store, runId: string, commit: string): Promise<string | undefined> {
+  const run = await store.findRun(runId);
+  if (!run) return "NOT confirmed: the database has no such run";
+  if (run.unreadable) return `NOT confirmed: ${run.unreadable.message}`;
+  if (run.logRemovedAt !== undefined) return "NOT confirmed: the log of the run was removed";
+  return pushedCommits(await store.log(runId)).includes(commit) ? undefined : "NOT confirmed: the run did not push it";
 }
 
 /** Explains which part of an approval the ledger does not have; undefined if it has all. */
