@@ -83,7 +83,7 @@ export async function startModelServer({ script, port = 0, log = () => {} }: Mod
     requests.push(body.data);
     if (requests.length > maxRecordedRequests) requests.shift();
     const reply = await script(body.data);
-    log(`${body.data.model}, turn ${turnOf(body.data.messages) + 1}: ${describe(reply)}`);
+    log(`${body.data.model}, turn ${turnOf(body.data.messages) + 1}: ${describeReply(reply)}`);
     await send(response, body.data, reply);
   }
 
@@ -184,7 +184,7 @@ function sendJson(response: ServerResponse, status: number, value: unknown): voi
   response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));
 }
 
-type Answer = Exclude<ModelReply, { status: number } | { dropAfterBytes: number } | { hang: true }>;
+type StreamedReply = Exclude<ModelReply, { status: number } | { dropAfterBytes: number } | { hang: true }>;
 
 interface ToolCall {
   id: string;
@@ -192,7 +192,7 @@ interface ToolCall {
   function: { name: string; arguments: string };
 }
 
-function callsOf(request: ChatRequest, reply: Answer): ToolCall[] {
+function callsOf(request: ChatRequest, reply: StreamedReply): ToolCall[] {
   const calls =
     "rawCalls" in reply
       ? reply.rawCalls
@@ -233,7 +233,7 @@ function usageOf(request: ChatRequest, calls: ToolCall[], reply: TextReply) {
   };
 }
 
-function wholeAnswer(request: ChatRequest, reply: Answer): unknown {
+function wholeAnswer(request: ChatRequest, reply: StreamedReply): unknown {
   const calls = callsOf(request, reply);
   const message = {
     role: "assistant",
@@ -249,7 +249,7 @@ function wholeAnswer(request: ChatRequest, reply: Answer): unknown {
 }
 
 /** Returns the events of a streamed answer, without the final `[DONE]`. */
-function eventsOf(request: ChatRequest, reply: Answer): unknown[] {
+function eventsOf(request: ChatRequest, reply: StreamedReply): unknown[] {
   const calls = callsOf(request, reply);
   const deltas = [{ role: "assistant" }, ...deltasOf(reply), ...calls.flatMap(callDeltas)];
   const events = deltas.map((delta) => chunk(request, delta));
@@ -289,7 +289,7 @@ function pieces(text: string): string[] {
   return text.match(new RegExp(`.{1,${length}}`, "gsu")) ?? [];
 }
 
-function describe(reply: ModelReply): string {
+function describeReply(reply: ModelReply): string {
   if ("status" in reply) return `HTTP ${reply.status}`;
   if ("hang" in reply) return "no answer";
   if ("dropAfterBytes" in reply) return `a connection dropped after ${reply.dropAfterBytes} bytes`;

@@ -55,7 +55,7 @@ export function checkAnswer(schema: OutputSchema, answer: string): CheckedAnswer
   const value = "problem" in parsed ? text : parsed.value;
   const issues = findIssues(compileOutputSchema(schema, "The output schema"), value);
   if (issues.length === 0) return { isValid: true, text };
-  const problems = issues.slice(0, maxProblems).map((issue) => describe(issue, value));
+  const problems = issues.slice(0, maxProblems).map((issue) => describeIssue(issue, value));
   if (issues.length > maxProblems) problems.push(`There are ${issues.length - maxProblems} more problems.`);
   return { isValid: false, problem: problems.join(" ") };
 }
@@ -82,7 +82,7 @@ function findIssues(schema: z.ZodType, value: unknown): readonly z.core.$ZodIssu
   }
 }
 
-function describe(issue: z.core.$ZodIssue, answer: unknown): string {
+function describeIssue(issue: z.core.$ZodIssue, answer: unknown): string {
   const path = issue.path.join(".");
   const place = path === "" ? "" : `${path}: `;
   if (issue.code === "custom") return `${place}${issue.message}.`;

@@ -12,11 +12,11 @@ export async function reportMissingPermission(
   const name = `permission/${permission}`;
   // After a crash, the comment may have been posted without the key.
   const posted = (await github.listComments(thread)).some(({ own, body }) => own && hasMarker(body, name));
-  if (!posted) await github.createComment(thread, `${describe(permission)}\n\n${markerOf(name)}`);
+  if (!posted) await github.createComment(thread, `${describePermission(permission)}\n\n${markerOf(name)}`);
   await keys.recordKey(key);
 }
 
-function describe(permission: string): string {
+function describePermission(permission: string): string {
   if (permission === "checks: write") {
     return "The settings of this repository ask for a check run with the findings of reviews (`check_run: true`), but this app has not been granted the permission `checks: write` here. Until it is, the findings are only in the reviews.\n\n- The owner of the app: add `checks: write` to the app's permissions.\n- An owner of this account: accept the new permission in the settings of the installed app.";
   }

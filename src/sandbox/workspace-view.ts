@@ -42,7 +42,7 @@ export function createWorkspaceView(
     stat: (path) =>
       loadedAt(path, () => {
         const found = resolveParentLinks(view, path);
-        return describe(view, resolvePath(view, path), requireNode(view, found));
+        return toEntry(view, resolvePath(view, path), requireNode(view, found));
       }),
     read: (path) => loadedAt(path, () => new TextDecoder().decode(read(view, path))),
     readBytes: (path) => loadedAt(path, () => read(view, path)),
@@ -156,11 +156,11 @@ function entriesIn(view: View, folder: string): Entry[] {
   return [...names].flatMap((name) => {
     const path = `${inside}${name}`;
     const node = nodeAt(view, path);
-    return node ? [describe(view, path, node)] : [];
+    return node ? [toEntry(view, path, node)] : [];
   });
 }
 
-function describe(view: View, path: string, { type, size, modified, executable }: TreeNode): Entry {
+function toEntry(view: View, path: string, { type, size, modified, executable }: TreeNode): Entry {
   return { path, type, size, modified, executable: type === "symlink" ? isTargetExecutable(view, path) : executable };
 }
 

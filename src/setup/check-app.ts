@@ -74,17 +74,17 @@ type Identification =
   | { kind: "unreachable"; detail: string };
 
 async function identifyApp(client: AppClient, { app, github }: Config): Promise<Identification> {
-  const answer = await ask(client, "GET /app");
+  const response = await ask(client, "GET /app");
   // Only these statuses are about the App; an outage or a rate limit says nothing about it.
-  if (answer.status === undefined || ![200, 401, 404].includes(answer.status)) {
-    const reason = answer.status === undefined ? answer.reason : `it answers ${answer.status}`;
+  if (response.status === undefined || ![200, 401, 404].includes(response.status)) {
+    const reason = response.status === undefined ? response.reason : `it responded with status ${response.status}`;
     return { kind: "unreachable", detail: `${github.apiUrl} cannot be reached: ${reason}` };
   }
-  const clockSkewMs = Math.abs(Date.now() - Date.parse(answer.date ?? "")) || 0;
-  if (answer.status === 200) return { kind: "identified", app: AppInfo.parse(answer.data), clockSkewMs };
+  const clockSkewMs = Math.abs(Date.now() - Date.parse(response.date ?? "")) || 0;
+  if (response.status === 200) return { kind: "identified", app: AppInfo.parse(response.data), clockSkewMs };
   return {
     kind: "refused",
-    detail: `GitHub does not accept App ${app.appId} with this private key (status ${answer.status}).`,
+    detail: `GitHub does not accept App ${app.appId} with this private key (status ${response.status}).`,
     fix: "Compare APP_ID with the App's settings page, and generate a new private key there.",
     clockSkewMs,
   };
@@ -142,13 +142,13 @@ const Installation = z.object({
 /** Yields the number of installations, and each that is suspended or has not accepted the App's current permissions. */
 async function* checkInstallations(client: AppClient, app: AppInfo): AsyncGenerator<DoctorCheck> {
   const name = "Installations";
-  const answer = await ask(client, "GET /app/installations", { per_page: 100 });
-  if (answer.status !== 200) {
-    const detail = `GitHub did not list them: ${answer.reason ?? `it answers ${answer.status}`}`;
+  const response = await ask(client, "GET /app/installations", { per_page: 100 });
+  if (response.status !== 200) {
+    const detail = `GitHub did not list them: ${response.reason ?? `it responded with status ${response.status}`}`;
     yield warning(name, detail, "Run golem doctor again.");
     return;
   }
-  const installations = z.array(Installation).parse(answer.data);
+  const installations = z.array(Installation).parse(response.data);
   if (installations.length === 0) {
     const fix = `Install it on a repository: ${app.html_url}/installations/new`;
     yield warning(name, "The App is not installed anywhere yet.", fix);
@@ -241,7 +241,7 @@ function webhookResult(
   return failure(name, detail, fix);
 }
 
-/** Asks GitHub about a token that does not exist, which it answers only for the right client and secret. */
+/** Asks GitHub about a token that does not exist: it responds with 404 if the client and its secret are right. */
 async function checkSignIn({ client_id: ownClient }: AppInfo, { page, github }: Config): Promise<DoctorCheck> {
   const name = "Sign-in";
   if (!page) return ok(name, "Off: there are no run pages.");
@@ -265,20 +265,20 @@ async function checkSignIn({ client_id: ownClient }: AppInfo, { page, github }: 
     });
     if ([401, 403].includes(status)) return failure(name, "GitHub does not accept GITHUB_CLIENT_SECRET.", fix);
     if ([404, 422].includes(status)) return ok(name, "GitHub accepts the client and its secret.");
-    return warning(name, `Could not check whether people can sign in: GitHub answers ${status}.`);
+    return warning(name, `Could not check whether people can sign in: GitHub responded with status ${status}.`);
   } catch (error) {
     return warning(name, `Could not check whether people can sign in: ${describeRequestError(error)}`);
   }
 }
 
-interface Answer {
+interface AppResponse {
   status: number | undefined;
   data?: unknown;
   date?: string | undefined;
   reason?: string;
 }
 
-async function ask(client: AppClient, route: string, parameters: Record<string, unknown> = {}): Promise<Answer> {
+async function ask(client: AppClient, route: string, parameters: Record<string, unknown> = {}): Promise<AppResponse> {
   try {
     const { data, headers } = await client.request(route, {
       ...parameters,
@@ -286,10 +286,10 @@ async function ask(client: AppClient, route: string, parameters: Record<string, 
     });
     return { status: 200, data, date: headers.date?.toString() };
   } catch (error) {
-    const answer = z
+    const response = z
       .object({ status: z.number(), response: z.object({ headers: z.object({ date: z.string().optional() }) }) })
       .safeParse(error);
-    if (answer.success) return { status: answer.data.status, date: answer.data.response.headers.date };
+    if (response.success) return { status: response.data.status, date: response.data.response.headers.date };
     return { status: undefined, reason: describeRequestError(error) };
   }
 }

@@ -4,7 +4,7 @@ import type { RunObserver, StoredTransition } from "#runtime/scheduler/run-obser
 import type { Store } from "#runtime/store/store.ts";
 import { attemptOutcome, type Instruments } from "./metrics.ts";
 
-type Answer = Extract<RunEvent, { type: "model.answered" | "conversation.compacted" }>;
+type ModelResponseEvent = Extract<RunEvent, { type: "model.answered" | "conversation.compacted" }>;
 
 interface RunMetricsOptions {
   instruments: Instruments;
@@ -102,7 +102,7 @@ export class RunMetrics implements RunObserver {
     }
   }
 
-  #countAnswer(spec: RunSpec, { usage, cost }: Answer): void {
+  #countAnswer(spec: RunSpec, { usage, cost }: ModelResponseEvent): void {
     const model = this.#modelOf(spec);
     const instruments = this.#instruments;
     this.#calling.delete(spec.id);

@@ -269,12 +269,12 @@ class EventLoopDelay {
   }
 }
 
-type Answer = [status: number, text: string, headers?: Record<string, string>];
+type ScrapeResponse = [status: number, text: string, headers?: Record<string, string>];
 
 async function answerScrape(
   request: IncomingMessage,
   { reader, token, onError }: { reader: MetricReader; token: string; onError: (error: unknown) => void },
-): Promise<Answer> {
+): Promise<ScrapeResponse> {
   if (request.method !== "GET") return [405, "Use GET here.\n"];
   const [scheme = "", given = ""] = (request.headers.authorization ?? "").split(" ", 2);
   if (scheme.toLowerCase() !== "bearer" || !equalSecrets(given, token)) {
@@ -292,7 +292,7 @@ async function answerScrape(
   }
 }
 
-function send(response: ServerResponse, [status, text, headers]: Answer): void {
+function send(response: ServerResponse, [status, text, headers]: ScrapeResponse): void {
   // A body that was not read must not be taken for the next request.
   const closing = status >= 400 ? { connection: "close" } : {};
   response.writeHead(status, { "content-type": "text/plain; charset=utf-8", ...closing, ...headers }).end(text);

@@ -46,7 +46,7 @@ export async function askApproval(
 ): Promise<Answer> {
   return prompter.dialogue(async (ask) => {
     if (isReplacing(prompter)) await confirmReplacement(ask, signal);
-    const described = describe(request, style, "─".repeat(Math.min(ruleLength, prompter.columns)));
+    const described = describeRequest(request, style, "─".repeat(Math.min(ruleLength, prompter.columns)));
     if (described.length > maxLines) return { approved: false, reason: tooLong(prompter, described.length) };
     const lines = joinWrapped(described);
 
@@ -137,7 +137,7 @@ function tooLong(prompter: Prompter, lines: number): string {
   return reason;
 }
 
-function describe(request: PromptedCall, style: Style, rule: string): string[] {
+function describeRequest(request: PromptedCall, style: Style, rule: string): string[] {
   const { description, toolName, path, risk } = request;
   return [
     style("yellow", rule),

@@ -19,12 +19,12 @@ export function createTraceFormatter({
   const style = createStyle(output);
   return (event) => {
     const indent = "  ".repeat(event.depth);
-    const lines = [describe(event, style), ...(level === "debug" ? detail(event).map((line) => `    ${line}`) : [])];
+    const lines = [formatEvent(event, style), ...(level === "debug" ? detail(event).map((line) => `    ${line}`) : [])];
     output.write(lines.map((line) => `${indent}${line}\n`).join(""));
   };
 }
 
-function describe(event: RuntimeEvent, style: Style): string {
+function formatEvent(event: RuntimeEvent, style: Style): string {
   const time = style("gray", event.timestamp.toISOString().slice(11, 19));
   return `${time} ${describeEvent(event, style)}`;
 }

@@ -66,14 +66,14 @@ function linkReferences({ tokens, env, Token }: StateCore): void {
 
   function splitReferences(token: Token): Token[] {
     return token.content.split(/(?<![\w&])(#\d{1,9})\b/).flatMap((part, index) => {
-      if (index % 2 === 0) return part === "" ? [] : [textOf(part)];
+      if (index % 2 === 0) return part === "" ? [] : [textToken(part)];
       const open = new Token("link_open", "a", 1);
       open.attrSet("href", `${env.address}/issues/${part.slice(1)}`);
-      return [open, textOf(part), new Token("link_close", "a", -1)];
+      return [open, textToken(part), new Token("link_close", "a", -1)];
     });
   }
 
-  function textOf(content: string): Token {
+  function textToken(content: string): Token {
     const token = new Token("text", "", 0);
     token.content = content;
     return token;

@@ -126,7 +126,7 @@ type FieldsAt = (path: readonly PropertyKey[]) => readonly string[];
  */
 export function describeProblems(issues: readonly z.core.$ZodIssue[], fieldsAt: FieldsAt, value: unknown): string {
   return issues
-    .flatMap((issue) => describe(issue, fieldsAt, value))
+    .flatMap((issue) => toProblems(issue, fieldsAt, value))
     .map(({ message }) => message)
     .join(" ");
 }
@@ -143,7 +143,7 @@ interface InvalidYaml {
 
 /** Describes the validation issues of a YAML file, with their positions. `summary` starts the message: `x.yml is not valid`. */
 export function invalidFile(summary: string, { issues, fieldsAt, value, yaml, firstLine = 1 }: InvalidYaml): Error {
-  const problems = issues.flatMap((issue) => describe(issue, fieldsAt, value));
+  const problems = issues.flatMap((issue) => toProblems(issue, fieldsAt, value));
   const message = problems.map((problem) => problem.message).join(" ");
   return new InvalidFileError(
     `${summary}: ${message}`,
@@ -156,7 +156,7 @@ interface Problem {
   path: readonly PropertyKey[];
 }
 
-function describe(issue: z.core.$ZodIssue, fieldsAt: FieldsAt, root: unknown): Problem[] {
+function toProblems(issue: z.core.$ZodIssue, fieldsAt: FieldsAt, root: unknown): Problem[] {
   const path = issue.path.map(String).join(".");
   if (issue.code === "unrecognized_keys") {
     const known = fieldsAt(issue.path);

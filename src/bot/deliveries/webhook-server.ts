@@ -34,7 +34,7 @@ export interface WebhookServerOptions {
   receive: (delivery: RawDelivery) => Promise<Receipt>;
   /** Answers requests for pages. Returns false for any other request. */
   pages?: ((request: IncomingMessage, response: ServerResponse) => boolean) | undefined;
-  /** Resolves to the answer of /readyz. Rejects while deliveries cannot be stored, with a UserError that says why. */
+  /** Resolves to the response of /readyz. Rejects while deliveries cannot be stored, with a UserError that says why. */
   ready: () => Promise<string>;
   /** Default: 10 seconds for the headers, 30 in all. */
   timeouts?: Timeouts;
@@ -85,13 +85,13 @@ export class WebhookServer {
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     if (this.#options.pages?.(request, response)) return;
-    const [status, message] = await this.#answer(request).catch((): Answer => [500, "The request could not be read."]);
+    const [status, message] = await this.#replyTo(request).catch((): Reply => [500, "The request could not be read."]);
     // A connection that is kept alive would keep the server from closing.
     if (this.#stopping) response.setHeader("Connection", "close");
     send(response, status, message);
   }
 
-  async #answer(request: IncomingMessage): Promise<Answer> {
+  async #replyTo(request: IncomingMessage): Promise<Reply> {
     const path = withoutSlash((request.url ?? "/").split("?")[0] ?? "/");
     const reading = request.method === "GET" || request.method === "HEAD";
     if (reading && path === "/healthz") return [200, "ok"];
@@ -102,7 +102,7 @@ export class WebhookServer {
     return this.#receiveWebhook(request);
   }
 
-  async #isReady(): Promise<Answer> {
+  async #isReady(): Promise<Reply> {
     if (this.#stopping) return [503, "Shutting down."];
     try {
       return [200, await this.#options.ready()];
@@ -112,7 +112,7 @@ export class WebhookServer {
     }
   }
 
-  async #receiveWebhook(request: IncomingMessage): Promise<Answer> {
+  async #receiveWebhook(request: IncomingMessage): Promise<Reply> {
     const header = (name: string) => String(request.headers[name] ?? "");
     const id = header("x-github-delivery");
     const name = header("x-github-event");
@@ -127,7 +127,7 @@ export class WebhookServer {
     return [status, message];
   }
 
-  async #readBody(request: IncomingMessage): Promise<string | Answer> {
+  async #readBody(request: IncomingMessage): Promise<string | Reply> {
     if (Number(request.headers["content-length"] ?? 0) > maxBodyBytes) return tooLong;
     const chunks: Buffer[] = [];
     const values = new JsonValueCounter();
@@ -155,10 +155,10 @@ function cannotListen(error: Error): UserError {
   });
 }
 
-type Answer = [status: number, message: string];
+type Reply = [status: number, message: string];
 
-const tooLong: Answer = [413, "The body is larger than 25 MB."];
-const tooManyValues: Answer = [413, `The body has more than ${maxBodyValues} values.`];
+const tooLong: Reply = [413, "The body is larger than 25 MB."];
+const tooManyValues: Reply = [413, `The body has more than ${maxBodyValues} values.`];
 
 function send(response: ServerResponse, status: number, message: string): void {
   // A body that was not read must not be parsed as the next request.

@@ -11,7 +11,7 @@ import { limitUsedUp, type RestClient, type RestRequest, type RestResponse } fro
 type AccountEndpoint = Extract<Endpoint, `GET /user${string}` | `GET /orgs/${string}`>;
 type RepositoryEndpoint = Extract<Endpoint, `${string} /repos/{owner}/{repo}${string}`>;
 export type ResponseData<E extends Endpoint> = Endpoints[E]["response"]["data"];
-type Answer<E extends Endpoint> = Pick<RestResponse, "headers"> & { data: ResponseData<E> };
+type ApiResponse<E extends Endpoint> = Pick<RestResponse, "headers"> & { data: ResponseData<E> };
 type ContentsEndpoint = "GET /repos/{owner}/{repo}/contents/{path}";
 type RepositoryItself = "GET /repos/{owner}/{repo}";
 type Parameters<E extends Endpoint> = Omit<Endpoints[E]["parameters"], "owner" | "repo">;
@@ -19,7 +19,7 @@ type Options = Pick<RestRequest, "timeoutMs" | "maxRetries" | "priority" | "prep
 
 const downloadTimeoutMs = 30_000;
 
-const GraphqlAnswer = z.object({
+const GraphqlResponse = z.object({
   data: z.unknown().optional(),
   errors: z.array(z.object({ message: z.string(), type: z.string().optional() })).optional(),
 });
@@ -112,7 +112,7 @@ export class RepositoryApi {
     return schema.parse(data);
   }
 
-  async #sendGraphql(query: string, variables: Record<string, unknown>): Promise<z.infer<typeof GraphqlAnswer>> {
+  async #sendGraphql(query: string, variables: Record<string, unknown>): Promise<z.infer<typeof GraphqlResponse>> {
     const repository = this.#repository;
     const send = async () =>
       this.#rest.send({
@@ -129,11 +129,11 @@ export class RepositoryApi {
         return send();
       }),
     );
-    const answer = GraphqlAnswer.parse(data);
-    const problem = answer.errors?.find(
+    const response = GraphqlResponse.parse(data);
+    const problem = response.errors?.find(
       ({ message, type }) => type === "RATE_LIMITED" || temporaryProblem.test(message),
     );
-    if (!problem) return answer;
+    if (!problem) return response;
     const isUsedUp = String(headers["x-ratelimit-remaining"]) === "0";
     throw isUsedUp
       ? limitUsedUp(untilResetMs(headers) ?? 0)
@@ -150,8 +150,8 @@ export class RepositoryApi {
     { maxBytes, keptBytes }: { maxBytes: number; keptBytes: number },
   ): Promise<string | undefined> {
     const sent = this.#send<E>(endpoint, parameters, { fetch: this.#fetchDownload });
-    const answer = await undefinedIfMissing(sent);
-    const location = answer?.headers.location;
+    const response = await undefinedIfMissing(sent);
+    const location = response?.headers.location;
     if (typeof location !== "string") return undefined;
     // Only a GitHub that is itself served without TLS may point to a storage without it.
     const isAllowed = location.startsWith("https:") || this.#apiUrl.startsWith("http:");
@@ -162,7 +162,7 @@ export class RepositoryApi {
     route: string,
     parameters: Record<string, unknown>,
     options: Options,
-  ): Promise<Answer<E>> {
+  ): Promise<ApiResponse<E>> {
     const repository = this.#repository;
     const send = () => this.#sendOnce<E>(route, parameters, options);
     return withRefusals(repository, async () => {
@@ -194,7 +194,7 @@ export class RepositoryApi {
     route: string,
     parameters: Record<string, unknown>,
     options: Options,
-  ): Promise<Answer<E>> {
+  ): Promise<ApiResponse<E>> {
     const token = await this.#tokens.get(this.#repository, "api");
     const { owner, repo } = this.#tokens.nameOf(this.#repository);
     const { installationId } = this.#repository;

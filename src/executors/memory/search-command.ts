@@ -9,7 +9,7 @@ interface SearchContext {
   files: IndexedFs;
 }
 
-type Answer = { stdout: string; stderr: string; exitCode: number };
+type SearchOutput = { stdout: string; stderr: string; exitCode: number };
 
 /**
  * `rg`, and `grep` when it searches folders, in linear time. Unsupported options fall back to the shell's own command,
@@ -28,7 +28,7 @@ export function searchCommand(program: "grep" | "rg", files: IndexedFs): Command
 
 const decoder = new TextDecoder();
 
-async function search(program: string, options: SearchOptions, where: SearchContext): Promise<Answer> {
+async function search(program: string, options: SearchOptions, where: SearchContext): Promise<SearchOutput> {
   const { context, files } = where;
   let matcher: LineMatcher;
   try {

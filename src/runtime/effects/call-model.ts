@@ -99,7 +99,7 @@ interface AskModelOptions
   onCall?: (request: ModelRequest) => void;
 }
 
-type Answer = Extract<RunEvent, { type: "conversation.compacted" | "model.answered" | "model.failed" }>;
+type ModelCallEvent = Extract<RunEvent, { type: "conversation.compacted" | "model.answered" | "model.failed" }>;
 
 /**
  * Calls the model with the conversation in the log, and returns the events that follow: its answer, after a summary where
@@ -109,7 +109,7 @@ type Answer = Extract<RunEvent, { type: "conversation.compacted" | "model.answer
 async function askModel(
   models: Models,
   { log, maxTokens, find, outputSchema, onCall, ...request }: AskModelOptions,
-): Promise<Answer[]> {
+): Promise<ModelCallEvent[]> {
   const lastSeenId = log.at(-1)?.id ?? 0;
   const stuck = findStuck(log, find);
   if (stuck) return [{ type: "model.failed", reason: stuck, retryable: false }];
@@ -118,7 +118,7 @@ async function askModel(
     onCall?.({ ...request, messages });
     return { ...request, messages };
   };
-  const events: Answer[] = [];
+  const events: ModelCallEvent[] = [];
   try {
     const available = maxTokens - sizeOfInstructions(request.instructions) - (await estimateToolTokens(request.tools));
     const summary = await compactConversation(models, log, { maxTokens: available, call: announced });

@@ -155,7 +155,7 @@ export async function describeChecks(
   return {
     passed: failed.length === 0,
     failedOnBase: failed.length > 0 && own.length === 0,
-    text: describe({ commit, base, text: details.text, baseFailures }),
+    text: failedChecksFeedback({ commit, base, text: details.text, baseFailures }),
     base,
     baseFailures,
     missingPermissions: [...missingPermissions, ...details.missingPermissions],
@@ -182,7 +182,7 @@ async function hasRequired(github: GitHub, branch: string, checks: readonly Chec
   return required.every((name) => checks.some((check) => check.name === name && check.status === "completed"));
 }
 
-function describe({
+function failedChecksFeedback({
   commit,
   base,
   text,

@@ -76,7 +76,7 @@ export async function evaluate(args: readonly string[], context: CommandContext)
   try {
     const parallel = readCount(options, "parallel", defaultParallel);
     const known = earlier?.results ?? [];
-    const onResult = (result: EvalResult) => context.errors.write(`${describe(result)}\n`);
+    const onResult = (result: EvalResult) => context.errors.write(`${describeResult(result)}\n`);
     const results = await runEval({ tasks, plan, parallel, file, earlier: known, host, onResult });
     return report(results, { file, predictions, isInterrupted: interruptSignal.interrupted, context });
   } finally {
@@ -139,7 +139,7 @@ async function readWorkerFile(path: string) {
   return { worker: parseWorker(await readFile(path, "utf8"), basename(path)), path };
 }
 
-function describe({ task, model, attempt, outcome }: EvalResult): string {
+function describeResult({ task, model, attempt, outcome }: EvalResult): string {
   return oneLine(`${outcome}: ${task}, ${model}, attempt ${attempt}`);
 }
 

@@ -90,7 +90,7 @@ export function createListFilesTool(
       const root = workspace.resolve(path);
       const entries = await workspace.list(root, { recursive });
       const visible = includeHidden ? entries : entries.filter((entry) => !isHidden(entry.path, root));
-      const files = visible.slice(0, maxShownEntries).map((entry) => describe(entry, root));
+      const files = visible.slice(0, maxShownEntries).map((entry) => toListedFile(entry, root));
       const directory = root === "" ? "/" : root;
       const summary = `${pluralize(visible.length, "entry", "entries")} in ${directory}`;
       const more = visible.length - files.length;
@@ -111,12 +111,12 @@ function isHidden(path: string, root: string): boolean {
   return path.includes("/.", root.length) || (root === "" && path.startsWith("."));
 }
 
-function describe({ path, type, size, modified }: Entry, root: string) {
+function toListedFile({ path, type, size, modified }: Entry, root: string) {
   const name = root === "" ? path : path.slice(root.length + 1);
   return { name, path, type, size, modified: modified.toISOString() };
 }
 
-function line({ name, type, size }: ReturnType<typeof describe>): string {
+function line({ name, type, size }: ReturnType<typeof toListedFile>): string {
   if (type === "directory") return `${name}/`;
   return type === "file" ? `${name}  ${size}` : `${name}  (${type})`;
 }

@@ -69,7 +69,7 @@ export function createUndoTool(
       const { step, reversals } = await plan(args);
       // The rules of a zone may have changed since the call was approved.
       for (const reversal of reversals) needsApproval(reversal);
-      const diff = (await Promise.all(reversals.map(describe))).join("");
+      const diff = (await Promise.all(reversals.map(diffOfReversal))).join("");
       await applyFileChanges(
         workspace,
         reversals.map(({ path, before }) => ({
@@ -181,7 +181,7 @@ async function refuseChanged(workspace: Workspace, { path, after }: Reversal): P
   });
 }
 
-async function describe({ path, before, after }: Reversal): Promise<string> {
+async function diffOfReversal({ path, before, after }: Reversal): Promise<string> {
   const [from, to] = [decodeStored(after), decodeStored(before)];
   if (from === null || to === null) return `Binary file ${path}\n`;
   return unifiedDiff(await compareTexts({ path, before: from, after: to }));

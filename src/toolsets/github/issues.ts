@@ -144,7 +144,7 @@ export function createReadThreadTool({ github, spec }: ToolServices): NamedTool<
       const all = (await github.listComments(thread)).filter(({ id }) => !hidden.has(id));
       const comments = all.slice(-limit);
       const earlier = all.length - comments.length;
-      const shown = comments.map((comment) => describe(comment, spec.createdAt));
+      const shown = comments.map((comment) => describeComment(comment, spec.createdAt));
       const summary = `${pluralize(all.length, "comment")} on #${spec.origin.thread}`;
       return {
         llmContent: [
@@ -162,7 +162,7 @@ export function createReadThreadTool({ github, spec }: ToolServices): NamedTool<
   };
 }
 
-function describe({ author, body, own, createdAt, updatedAt }: Comment, runStartedAt: number): string {
+function describeComment({ author, body, own, createdAt, updatedAt }: Comment, runStartedAt: number): string {
   const at = createdAt.toISOString().slice(0, 16).replace("T", " ");
   // The app's own comments quote untrusted text too.
   if (own) return untrustedText(body.slice(0, maxOwnCommentChars), `this app, ${at}`);

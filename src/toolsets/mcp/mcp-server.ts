@@ -64,7 +64,7 @@ export class McpServer {
     } catch (error) {
       if (signal.aborted) throw error;
       if (deadline.aborted) throw this.#late(tool, timeoutMs);
-      // An error response is a valid answer. Any other error means that the connection is lost.
+      // An error response is valid. Any other error means that the connection is lost.
       if (typeof (error as { code?: unknown }).code === "number") {
         throw new ToolError(`${tool} of the MCP server ${this.#name} failed: ${describeServerError(error)}`, {
           code: "EXECUTION_ERROR",
@@ -176,7 +176,7 @@ export function fingerprint(definition: ToolDefinition): string {
 const maxCharacters = 1_000_000;
 
 /** A server's response. Invalid parts are dropped, since a server may send anything. */
-const Answer = z.object({
+const CallResponse = z.object({
   content: z.array(z.unknown()).catch([]),
   structuredContent: z.unknown().optional(),
   isError: z.boolean().catch(false),
@@ -196,8 +196,8 @@ const Part = z.looseObject({
 });
 
 /** Returns the result of an MCP call, marked as untrusted data that contains no instructions. */
-export function mcpResult(answer: CallToolResult, { server, tool }: { server: string; tool: string }): ToolResult {
-  const { content, structuredContent, isError, toolResult } = Answer.parse(answer);
+export function mcpResult(response: CallToolResult, { server, tool }: { server: string; tool: string }): ToolResult {
+  const { content, structuredContent, isError, toolResult } = CallResponse.parse(response);
   const parts = content.map(partToText).filter((text) => text !== "");
   if (parts.length === 0) parts.push(JSON.stringify(structuredContent ?? toolResult) ?? "");
   const text = showHidden(parts.join("\n").slice(0, maxCharacters));

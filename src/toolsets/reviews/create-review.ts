@@ -106,7 +106,7 @@ export function createCreateReviewTool(
       for (const { thread } of returned) if (thread) await github.setThreadResolved(thread.id, false);
       const checked = { commit: pull.head.commit, summary, findings, blocks: requestChanges };
       const note = await reportCheckRun(services, context, checked);
-      const result = describe({ pull, url, event, findings, added, returned, gone });
+      const result = toReviewResult({ pull, url, event, findings, added, returned, gone });
       return { ...result, llmContent: [result.llmContent, note].filter(Boolean).join("\n") };
     },
   };
@@ -202,7 +202,7 @@ function invalid(message: string, suggestion: string): ToolError {
   return new ToolError(message, { code: "INVALID_ARGUMENTS", suggestion });
 }
 
-function describe({
+function toReviewResult({
   pull,
   url,
   event,

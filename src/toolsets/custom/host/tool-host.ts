@@ -295,7 +295,9 @@ function readExport({ exports, shown, source }: Module, exportName: string): For
     const [name, description] = [found.name ?? exportName, descriptionOf(found) ?? comment];
     return Object.assign(Object.create(found), { name, description });
   }
-  throw new Error(`Export '${exportName}' in ${shown} must be a function or tool object, it is ${describe(found)}.`);
+  throw new Error(
+    `Export '${exportName}' in ${shown} must be a function or tool object, it is ${describeValue(found)}.`,
+  );
 }
 
 /** True for a class whose objects are tools. They take the stream of their events, or nothing. */
@@ -312,7 +314,7 @@ function isToolObject(value: unknown): value is Partial<NamedTool> {
 async function readSchema(schema: unknown, place: string): Promise<ToolSchema> {
   const expected = "a schema such as z.object({ … }) or a JSON Schema";
   const isSchema = (typeof schema === "object" || typeof schema === "function") && schema !== null;
-  if (!isSchema) throw new Error(`${place} must be ${expected}, it is ${describe(schema)}.`);
+  if (!isSchema) throw new Error(`${place} must be ${expected}, it is ${describeValue(schema)}.`);
   try {
     return await compileSchema(schema as NamedTool["inputSchema"]);
   } catch (error) {
@@ -332,7 +334,7 @@ function listExports(exports: Record<string, unknown>): string {
   return names.length > 0 ? `It exports: ${names.join(", ")}.` : "It exports nothing.";
 }
 
-function describe(value: unknown): string {
+function describeValue(value: unknown): string {
   if (value === null || value === undefined) return String(value);
   if (Array.isArray(value)) return "a list";
   if (value instanceof z.ZodType) return "a schema";
