@@ -8,7 +8,7 @@ import {
   requestReviewers,
   setDraft,
 } from "./pull-request-actions.ts";
-import { ApiError, notFound } from "./rest/api-error.ts";
+import { ApiError, notFound, orNotFound } from "./rest/api-error.ts";
 import {
   addReviewComment,
   createReview,
@@ -204,9 +204,7 @@ export class Person {
   }
 
   #pull(number: number): PullThread {
-    const pull = findPull(this.#repository, number);
-    if (!pull) throw notFound();
-    return pull;
+    return orNotFound(findPull(this.#repository, number));
   }
 
   #user(login: string): User {
@@ -216,9 +214,7 @@ export class Person {
   }
 
   #find<T>(all: ReadonlyMap<number, T>, id: number): T {
-    const found = all.get(id);
-    if (!found) throw notFound();
-    return found;
+    return orNotFound(all.get(id));
   }
 
   #requireWrite(): void {

@@ -3,7 +3,7 @@ import { branches, isAncestor } from "./git/git-repository.ts";
 import { followLine } from "./git/patch-lines.ts";
 import { copyObjects, writeHeadRef } from "./pull-request-actions.ts";
 import { type ActionContext, emit, updateThread } from "./user-actions.ts";
-import { isPull, type PullThread } from "./world.ts";
+import { isPull, ofThread, type PullThread } from "./world.ts";
 
 const noCommit = "0".repeat(40);
 
@@ -59,8 +59,7 @@ async function moveHead(context: ActionContext, thread: PullThread, commit: stri
   head.commit = commit;
   await writeHeadRef(thread);
   thread.updatedAt = new Date();
-  const comments = [...base.repository.reviewComments.values()].filter((one) => one.thread === thread.number);
-  for (const comment of comments) {
+  for (const comment of ofThread(base.repository.reviewComments, thread)) {
     const { path, side } = comment;
     const follow = (line: number | undefined) =>
       line === undefined || side === "LEFT"

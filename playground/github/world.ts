@@ -342,6 +342,14 @@ export function nameKey(name: string): string {
   return name.toLowerCase();
 }
 
+/** Returns the comments or reviews of a thread, oldest first. */
+export function ofThread<T extends { thread: number }>(
+  all: ReadonlyMap<number, T>,
+  { number }: { number: number },
+): T[] {
+  return [...all.values()].filter(({ thread }) => thread === number);
+}
+
 /** Returns a person's permission, as in the collaborators API. */
 export function permissionIn(repository: Repository, login: string): Permission {
   return repository.permissions.get(nameKey(login)) ?? (repository.private ? "none" : "read");

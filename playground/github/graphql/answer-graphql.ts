@@ -9,6 +9,7 @@ import { nodeId } from "#playground/github/shapes/node-id.ts";
 import { threadUrl } from "#playground/github/shapes/thread.ts";
 import {
   isPull,
+  ofThread,
   type PullThread,
   type Repository,
   type StoredComment,
@@ -151,7 +152,7 @@ function describeRepository(world: World, repository: Repository): Record<string
       const thread = repository.threads.get(number);
       if (!thread || thread.pull)
         throw new ApiError(404, `Could not resolve to an Issue with the number of ${number}.`);
-      const comments = [...repository.comments.values()].filter((comment) => comment.thread === number);
+      const comments = ofThread(repository.comments, thread);
       const shared = { id: nodeId("Issue", thread.id), number, title: thread.title };
       return { ...shared, comments: (args: unknown) => lastPage(comments, args) };
     },
@@ -160,10 +161,8 @@ function describeRepository(world: World, repository: Repository): Record<string
 
 function describePull(world: World, repository: Repository, thread: PullThread): Record<string, Field> {
   const { pull, number, title, state } = thread;
-  const comments = [...repository.comments.values()].filter((comment) => comment.thread === number);
-  const starts = [...repository.reviewComments.values()].filter(
-    (comment) => comment.thread === number && comment.inReplyTo === undefined,
-  );
+  const comments = ofThread(repository.comments, thread);
+  const starts = ofThread(repository.reviewComments, thread).filter(({ inReplyTo }) => inReplyTo === undefined);
   const merge = mergeability({ world, repository }, thread);
   return {
     id: nodeId("PullRequest", pull.id),

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { Person } from "#playground/github/person.ts";
 import { readJsonBody } from "#playground/github/read-request.ts";
 import type { ServerContext } from "#playground/github/rest/answer-rest.ts";
-import { ApiError, notFound } from "#playground/github/rest/api-error.ts";
+import { ApiError, orNotFound } from "#playground/github/rest/api-error.ts";
 import { nameKey, type Repository } from "#playground/github/world.ts";
 import { changesAssets } from "#text/changes/render-changes.ts";
 import { describeWorld, threadListData, threadPageData } from "./page-data.ts";
@@ -77,8 +77,7 @@ async function show({ server, notice, watch }: PageServer, { response, url }: Pa
 
   const { repository, number } = locate(server, url);
   if (number === undefined) return sendJson(response, threadListData(repository));
-  const thread = repository.threads.get(number);
-  if (!thread) throw notFound();
+  const thread = orNotFound(repository.threads.get(number));
   sendJson(response, await threadPageData(server.world, repository, thread));
 }
 
@@ -134,8 +133,7 @@ async function act({ server }: PageServer, { request, response, url }: PageReque
     const issue = parseBody(z.object({ title: z.string(), body: z.string() }), body);
     return sendJson(response, { number: person.openIssue(issue).number }, 201);
   }
-  const perform = actions[part ?? ""];
-  if (!perform) throw notFound();
+  const perform = orNotFound(actions[part ?? ""]);
 
   await perform(person, number, body);
   sendJson(response, {}, 201);
@@ -152,15 +150,13 @@ function locate(
   url: URL,
 ): { repository: Repository; number: number | undefined; part: string | undefined } {
   const [, name = "", number, part] = dataPath.exec(url.pathname) ?? [];
-  const repository = server.world.repositories.get(nameKey(decodeURIComponent(name)));
-  if (!repository) throw notFound();
+  const repository = orNotFound(server.world.repositories.get(nameKey(decodeURIComponent(name))));
   return { repository, number: number === undefined ? undefined : Number(number), part };
 }
 
 async function sendFile(response: ServerResponse, name: string): Promise<void> {
   const address = Object.entries(changesAssets).find(([shared]) => shared === name)?.[1] ?? new URL(name, folder);
-  const content = await readFile(address).catch(() => undefined);
-  if (!content) throw notFound();
+  const content = orNotFound(await readFile(address).catch(() => undefined));
 
   const type = types[name.split(".").at(-1) ?? ""] ?? "text/plain";
   response.writeHead(200, { ...pageHeaders, "Content-Type": `${type}; charset=utf-8` }).end(content);

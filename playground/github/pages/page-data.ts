@@ -4,6 +4,7 @@ import { changedFiles } from "#playground/github/pull-request-actions.ts";
 import { fullName } from "#playground/github/shapes/repository.ts";
 import {
   isPull,
+  ofThread,
   type PullThread,
   permissionIn,
   type Reaction,
@@ -37,7 +38,7 @@ export function threadListData(repository: Repository) {
     cloneUrl: `/${fullName(repository)}.git`,
     threads: [...repository.threads.values()].reverse().map((thread) => ({
       ...describeHead(thread),
-      comments: commentsOf(repository.comments, thread).length,
+      comments: ofThread(repository.comments, thread).length,
       labels: thread.labels.map(({ name }) => name),
     })),
   };
@@ -45,10 +46,8 @@ export function threadListData(repository: Repository) {
 
 /** Returns all data on the page of an issue or pull request. */
 export async function threadPageData(world: World, repository: Repository, thread: Thread) {
-  const comments = commentsOf(repository.comments, thread).map((one) => describePost(repository, one));
-  const reviews = [...repository.reviews.values()]
-    .filter((review) => review.thread === thread.number)
-    .flatMap((review) => describeReview(repository, review));
+  const comments = ofThread(repository.comments, thread).map((one) => describePost(repository, one));
+  const reviews = ofThread(repository.reviews, thread).flatMap((review) => describeReview(repository, review));
   const posts = [...comments, ...reviews].sort((a, b) => (a.createdAt < b.createdAt ? -1 : 1));
   return {
     ...describeHead(thread),
@@ -91,10 +90,6 @@ async function describePull(world: World, repository: Repository, thread: PullTh
       ),
     ),
   };
-}
-
-function commentsOf<T extends StoredComment>(comments: ReadonlyMap<number, T>, { number }: Thread): T[] {
-  return [...comments.values()].filter((comment) => comment.thread === number);
 }
 
 function describeHead(thread: Thread) {

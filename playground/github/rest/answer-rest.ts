@@ -19,7 +19,6 @@ import { issueOperations } from "./issue-operations.ts";
 import type { ApiResponse, RestOperation } from "./operation.ts";
 import { pullOperations } from "./pull-operations.ts";
 import { repositoryOperations } from "./repository-operations.ts";
-import { reviewOperations } from "./review-operations.ts";
 import { userOperations } from "./user-operations.ts";
 
 /** The parts of the server that answer requests. */
@@ -160,7 +159,6 @@ const operations = [
   ...pullOperations,
   ...commitOperations,
   ...repositoryOperations,
-  ...reviewOperations,
   ...userOperations,
 ];
 

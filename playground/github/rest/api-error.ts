@@ -29,6 +29,12 @@ export function notFound(): ApiError {
   return new ApiError(404, "Not Found");
 }
 
+/** Returns what was found. Throws a 404 for undefined. */
+export function orNotFound<T>(found: T | undefined): T {
+  if (found === undefined) throw notFound();
+  return found;
+}
+
 /** A redirect to a new address: 301 for reads, 307 for writes. */
 export function moved(method: string, location: string): ApiError {
   return new ApiError(method === "GET" ? 301 : 307, "Moved Permanently", undefined, { Location: location });

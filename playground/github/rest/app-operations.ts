@@ -9,8 +9,8 @@ import {
   type Repository,
   type World,
 } from "#playground/github/world.ts";
-import { ApiError, notFound, validationFailed } from "./api-error.ts";
-import { appOperation, numberIn, paginate, parseBody, type RestOperation } from "./operation.ts";
+import { ApiError, notFound, orNotFound, validationFailed } from "./api-error.ts";
+import { appOperation, numberIn, parseBody, type RestOperation, respondWithPage } from "./operation.ts";
 
 const TokenRequest = z.object({
   repositories: z.array(z.string()).max(500).optional(),
@@ -21,17 +21,14 @@ const TokenRequest = z.object({
 export const appOperations: RestOperation[] = [
   appOperation("get", "/app", ({ world }) => ({ status: 200, body: showApp(world, world.app) })),
 
-  appOperation("get", "/app/installations", (request) => ({
-    status: 200,
-    ...paginate(
-      request,
-      [...request.world.installations.values()].map((one) => showInstallation(request.world, one)),
-    ),
-  })),
+  appOperation("get", "/app/installations", (request) => {
+    const { world } = request;
+    return respondWithPage(request, [...world.installations.values()], (one) => showInstallation(world, one));
+  }),
 
   appOperation("post", "/app/installations/{installation_id}/access_tokens", (request) => {
     const { world, credentials } = request;
-    const installation = requireInstallation(world, numberIn(request, "installation_id"));
+    const installation = orNotFound(world.installations.get(numberIn(request, "installation_id")));
     if (installation.suspended) throw new ApiError(403, "This installation has been suspended");
     const narrowed = parseBody(request, "Installation", TokenRequest);
     const permissions = narrowPermissions(world.app.permissions, narrowed.permissions);
@@ -57,9 +54,7 @@ export const appOperations: RestOperation[] = [
   })),
 
   appOperation("get", "/app/hook/deliveries", (request) => {
-    const newestFirst = request.webhooks.deliveries.toReversed();
-    const { body, headers } = paginate(request, newestFirst);
-    return { status: 200, headers, body: body.map((delivery) => showDelivery(delivery)) };
+    return respondWithPage(request, request.webhooks.deliveries.toReversed(), showDelivery);
   }),
 
   appOperation("post", "/app/hook/deliveries/{delivery_id}/attempts", (request) => {
@@ -67,12 +62,6 @@ export const appOperations: RestOperation[] = [
     return { status: 202, body: {} };
   }),
 ];
-
-function requireInstallation(world: World, id: number): Installation {
-  const installation = world.installations.get(id);
-  if (!installation) throw notFound();
-  return installation;
-}
 
 function narrowPermissions(granted: AppPermissions, asked: AppPermissions | undefined): AppPermissions {
   if (!asked) return granted;

@@ -11,7 +11,7 @@ import {
 } from "#playground/github/shapes/check.ts";
 import { apiUrl, pageUrl } from "#playground/github/shapes/repository.ts";
 import type { CheckRun, CommitStatus, Repository } from "#playground/github/world.ts";
-import { ApiError, notFound, validationFailed } from "./api-error.ts";
+import { ApiError, orNotFound, validationFailed } from "./api-error.ts";
 import {
   numberIn,
   paginate,
@@ -19,6 +19,7 @@ import {
   type RepositoryRequest,
   type RestOperation,
   repositoryOperation,
+  respondWithPage,
 } from "./operation.ts";
 
 const AnnotationInput = z.object({
@@ -67,8 +68,7 @@ export const checkOperations: RestOperation[] = [
   repositoryOperation("get", `${repo}/check-runs/{check_run_id}/annotations`, { checks: "read" }, (request) => {
     const { world, repository } = request;
     const run = requireRun(request);
-    const { body, headers } = paginate(request, run.annotations);
-    return { status: 200, headers, body: body.map((one) => showAnnotation(world, repository, run, one)) };
+    return respondWithPage(request, run.annotations, (one) => showAnnotation(world, repository, run, one));
   }),
 
   repositoryOperation("post", `${repo}/check-runs`, { checks: "write" }, async (request) => {
@@ -122,9 +122,9 @@ export const checkOperations: RestOperation[] = [
 
   // GitHub redirects to a download that needs no credentials and is valid for a minute.
   repositoryOperation("get", `${repo}/actions/jobs/{job_id}/logs`, { actions: "read" }, (request) => {
-    const job = requireRun(request, "job_id");
-    if (job.log === undefined) throw notFound();
-    const location = `${pageUrl(request.world, request.repository)}/logs/${job.id}`;
+    const { id, log } = requireRun(request, "job_id");
+    orNotFound(log);
+    const location = `${pageUrl(request.world, request.repository)}/logs/${id}`;
     return { status: 302, body: undefined, headers: { Location: location } };
   }),
 ];
@@ -151,9 +151,7 @@ function listRuns(request: RepositoryRequest, isChosen: (run: CheckRun) => boole
 /** The check run in the path. A job of GitHub Actions has the id of its check run. */
 function requireRun(request: RepositoryRequest, name = "check_run_id"): CheckRun {
   const id = numberIn(request, name);
-  const run = request.repository.checkRuns.find((one) => one.id === id);
-  if (!run) throw notFound();
-  return run;
+  return orNotFound(request.repository.checkRuns.find((one) => one.id === id));
 }
 
 function runFields({

@@ -13,8 +13,15 @@ import type { Schemas } from "#playground/github/shapes/schemas.ts";
 import { showAssociation } from "#playground/github/shapes/thread.ts";
 import { showUser } from "#playground/github/shapes/user.ts";
 import type { Repository, StoredCommitComment, World } from "#playground/github/world.ts";
-import { ApiError, notFound } from "./api-error.ts";
-import { paginate, parseBody, type RepositoryRequest, type RestOperation, repositoryOperation } from "./operation.ts";
+import { ApiError, notFound, orNotFound } from "./api-error.ts";
+import {
+  paginate,
+  parseBody,
+  type RepositoryRequest,
+  type RestOperation,
+  repositoryOperation,
+  respondWithPage,
+} from "./operation.ts";
 
 const repo = "/repos/{owner}/{repo}";
 const NewCommitComment = z.object({ body: z.string().min(1) });
@@ -23,8 +30,7 @@ export const commitOperations: RestOperation[] = [
   repositoryOperation("get", `${repo}/commits`, { contents: "read" }, async (request) => {
     const { world, repository, url } = request;
     const ref = url.searchParams.get("sha") ?? repository.defaultBranch;
-    const commit = await resolveCommit(repository.gitDirectory, ref);
-    if (!commit) throw notFound();
+    const commit = orNotFound(await resolveCommit(repository.gitDirectory, ref));
     const path = url.searchParams.get("path") ?? "";
     const { body, headers } = paginate(request, await commitsTouching(repository.gitDirectory, commit, path));
     const shown = await Promise.all(body.map((sha) => showCommit(world, repository, sha)));
@@ -76,8 +82,7 @@ export const commitOperations: RestOperation[] = [
     const { world, repository } = request;
     const commit = await findCommit(request);
     const found = repository.commitComments.filter((comment) => comment.commit === commit);
-    const { body, headers } = paginate(request, found);
-    return { status: 200, headers, body: body.map((comment) => showCommitComment(world, repository, comment)) };
+    return respondWithPage(request, found, (comment) => showCommitComment(world, repository, comment));
   }),
 
   repositoryOperation("post", `${repo}/commits/{commit_sha}/comments`, { contents: "read" }, async (request) => {
@@ -91,9 +96,7 @@ export const commitOperations: RestOperation[] = [
 ];
 
 async function findCommit({ repository, params }: RepositoryRequest): Promise<string> {
-  const commit = await resolveCommit(repository.gitDirectory, params.commit_sha ?? "");
-  if (!commit) throw notFound();
-  return commit;
+  return orNotFound(await resolveCommit(repository.gitDirectory, params.commit_sha ?? ""));
 }
 
 function showCommitComment(

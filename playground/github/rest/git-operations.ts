@@ -8,7 +8,7 @@ import { nodeId } from "#playground/github/shapes/node-id.ts";
 import { showVerification } from "#playground/github/shapes/pull-request.ts";
 import { apiUrl, pageUrl } from "#playground/github/shapes/repository.ts";
 import type { Repository, World } from "#playground/github/world.ts";
-import { ApiError, notFound } from "./api-error.ts";
+import { ApiError, orNotFound } from "./api-error.ts";
 import { parseBody, type RestOperation, repositoryOperation } from "./operation.ts";
 
 const commitHash = z.string().regex(/^[0-9a-f]{40}$/);
@@ -41,8 +41,7 @@ export const gitOperations: RestOperation[] = [
     const sha = params.file_sha ?? "";
     if (!commitHash.safeParse(sha).success) throw new ApiError(422, "The sha parameter must be exactly 40 characters.");
 
-    const bytes = await readBlob(repository.gitDirectory, sha).catch(() => undefined);
-    if (!bytes) throw notFound();
+    const bytes = orNotFound(await readBlob(repository.gitDirectory, sha).catch(() => undefined));
     const url = `${apiUrl(world, repository)}/git/blobs/${sha}`;
     const content = bytes.toString("base64");
     const body = { sha, node_id: nodeId(sha, repository.id), size: bytes.length, url, content, encoding: "base64" };
@@ -53,8 +52,7 @@ export const gitOperations: RestOperation[] = [
     const { world, repository, params } = request;
     const name = params.tree_sha ?? "";
     const sha = commitHash.safeParse(name).success ? name : await treeOf(repository, name);
-    const entries = await listTree(repository.gitDirectory, sha).catch(() => undefined);
-    if (!entries) throw notFound();
+    const entries = orNotFound(await listTree(repository.gitDirectory, sha).catch(() => undefined));
     const url = `${apiUrl(world, repository)}/git`;
     const tree = entries.map(({ mode, type, sha: oid, size, path }) => ({
       path,
@@ -103,8 +101,7 @@ export const gitOperations: RestOperation[] = [
 
 /** Returns the tree of a branch or tag, or of the default branch for `HEAD`. */
 async function treeOf({ gitDirectory, defaultBranch }: Repository, name: string): Promise<string> {
-  const commit = await resolveCommit(gitDirectory, name === "HEAD" ? defaultBranch : name);
-  if (!commit) throw notFound();
+  const commit = orNotFound(await resolveCommit(gitDirectory, name === "HEAD" ? defaultBranch : name));
   return (await readGitCommit(gitDirectory, commit)).tree;
 }
 

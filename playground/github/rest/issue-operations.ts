@@ -8,15 +8,21 @@ import {
   editComment,
   openIssue,
 } from "#playground/github/user-actions.ts";
-import type { AppPermissions, Repository, StoredComment, Thread } from "#playground/github/world.ts";
-import { ApiError, moved, notFound } from "./api-error.ts";
+import {
+  type AppPermissions,
+  ofThread,
+  type Repository,
+  type StoredComment,
+  type Thread,
+} from "#playground/github/world.ts";
+import { ApiError, moved, orNotFound } from "./api-error.ts";
 import {
   numberIn,
-  paginate,
   parseBody,
   type RepositoryRequest,
   type RestOperation,
   repositoryOperation,
+  respondWithPage,
 } from "./operation.ts";
 
 // Issues and pull requests share these operations, and so do their permissions.
@@ -42,8 +48,8 @@ const issues = "/repos/{owner}/{repo}/issues";
 export const issueOperations: RestOperation[] = [
   repositoryOperation("get", issues, read, (request) => {
     const { world, repository, url } = request;
-    const { body, headers } = paginate(request, chooseThreads(repository, url.searchParams));
-    return { status: 200, headers, body: body.map((thread) => showIssue(world, repository, thread)) };
+    const chosen = chooseThreads(repository, url.searchParams);
+    return respondWithPage(request, chosen, (thread) => showIssue(world, repository, thread));
   }),
 
   repositoryOperation("post", issues, { issues: "write" }, (request) => {
@@ -59,9 +65,9 @@ export const issueOperations: RestOperation[] = [
   repositoryOperation("get", `${issues}/{issue_number}/comments`, read, (request) => {
     const { world, repository, url } = request;
     const since = new Date(url.searchParams.get("since") ?? 0);
-    const found = commentsOf(repository, findThread(request)).filter(({ updatedAt }) => !(updatedAt < since));
-    const { body, headers } = paginate(request, found);
-    return { status: 200, headers, body: body.map((comment) => showComment(world, repository, comment)) };
+    const all = ofThread(repository.comments, findThread(request));
+    const found = all.filter(({ updatedAt }) => !(updatedAt < since));
+    return respondWithPage(request, found, (comment) => showComment(world, repository, comment));
   }),
 
   repositoryOperation("post", `${issues}/{issue_number}/comments`, write, (request) => {
@@ -81,8 +87,7 @@ export const issueOperations: RestOperation[] = [
     const found = [...repository.comments.values()]
       .filter(({ updatedAt }) => !(Math.floor(updatedAt.getTime() / 1_000) < Math.floor(since.getTime() / 1_000)))
       .sort((a, b) => sign * (a[by].getTime() - b[by].getTime() || a.id - b.id));
-    const { body, headers } = paginate(request, found);
-    return { status: 200, headers, body: body.map((comment) => showComment(world, repository, comment)) };
+    return respondWithPage(request, found, (comment) => showComment(world, repository, comment));
   }),
 
   repositoryOperation("get", `${issues}/comments/{comment_id}`, read, (request) => {
@@ -102,21 +107,11 @@ export const issueOperations: RestOperation[] = [
   }),
 
   repositoryOperation("post", `${issues}/comments/{comment_id}/reactions`, write, (request) => {
-    const { reaction, created } = addReaction(
-      request.context,
-      findComment(request),
-      parseBody(request, "Reaction", NewReaction).content,
-    );
-    return { status: created ? 201 : 200, body: showReaction(request.world, reaction) };
+    return react(request, findComment(request));
   }),
 
   repositoryOperation("post", `${issues}/{issue_number}/reactions`, write, (request) => {
-    const { reaction, created } = addReaction(
-      request.context,
-      findThread(request),
-      parseBody(request, "Reaction", NewReaction).content,
-    );
-    return { status: created ? 201 : 200, body: showReaction(request.world, reaction) };
+    return react(request, findThread(request));
   }),
 
   repositoryOperation("post", `${issues}/{issue_number}/labels`, write, (request) => {
@@ -136,19 +131,17 @@ function findThread(request: RepositoryRequest): Thread {
     const rest = request.url.pathname.split(`/issues/${number}`)[1] ?? "";
     throw moved(method, `${world.url}/api/v3/repositories/${removed.repository.id}/issues/${removed.number}${rest}`);
   }
-  const thread = repository.threads.get(number);
-  if (!thread) throw notFound();
-  return thread;
+  return orNotFound(repository.threads.get(number));
 }
 
 function findComment(request: RepositoryRequest): StoredComment {
-  const comment = request.repository.comments.get(numberIn(request, "comment_id"));
-  if (!comment) throw notFound();
-  return comment;
+  return orNotFound(request.repository.comments.get(numberIn(request, "comment_id")));
 }
 
-function commentsOf(repository: Repository, { number }: Thread): StoredComment[] {
-  return [...repository.comments.values()].filter((comment) => comment.thread === number);
+function react(request: RepositoryRequest, target: Thread | StoredComment) {
+  const { content } = parseBody(request, "Reaction", NewReaction);
+  const { reaction, created } = addReaction(request.context, target, content);
+  return { status: created ? (201 as const) : (200 as const), body: showReaction(request.world, reaction) };
 }
 
 function chooseThreads(repository: Repository, query: URLSearchParams): Thread[] {

@@ -196,6 +196,12 @@ export function paginate<T>(request: ApiRequest, items: readonly T[]): { body: T
   return { body, headers: links.length > 0 ? { Link: links.join(", ") } : {} };
 }
 
+/** Responds with the requested page of a list, whose items are shown one by one. */
+export function respondWithPage<T, Shown>(request: ApiRequest, items: readonly T[], show: (item: T) => Shown) {
+  const { body, headers } = paginate(request, items);
+  return { status: 200 as const, headers, body: body.map(show) };
+}
+
 function positiveOr(text: string | null, fallback: number): number {
   const number = Number(text);
   return Number.isInteger(number) && number > 0 ? number : fallback;

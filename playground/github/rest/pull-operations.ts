@@ -6,25 +6,29 @@ import {
   openPullRequest,
   requestReviewers,
 } from "#playground/github/pull-request-actions.ts";
+import { createReview, replyToReviewComment } from "#playground/github/review-actions.ts";
 import { showFile, showPull, showPullInList } from "#playground/github/shapes/pull-request.ts";
+import { showReview, showReviewComment } from "#playground/github/shapes/review.ts";
 import { updateThread } from "#playground/github/user-actions.ts";
 import {
   type AppPermissions,
   isPull,
   nameKey,
+  ofThread,
   type PullThread,
   type Repository,
+  type StoredReviewComment,
   type User,
 } from "#playground/github/world.ts";
-import { ApiError, notFound } from "./api-error.ts";
+import { ApiError, notFound, orNotFound, validationFailed } from "./api-error.ts";
 import {
   numberIn,
   optionalText,
-  paginate,
   parseBody,
   type RepositoryRequest,
   type RestOperation,
   repositoryOperation,
+  respondWithPage,
 } from "./operation.ts";
 
 const read: AppPermissions = { pull_requests: "read" };
@@ -45,14 +49,35 @@ const PullChange = z.object({
 });
 const Reviewers = z.object({ reviewers: z.array(z.string()).default([]) });
 
+const Side = z.enum(["LEFT", "RIGHT"]).optional();
+const LineComment = z.object({
+  path: z.string(),
+  body: z.string(),
+  line: z.number(),
+  side: Side,
+  start_line: z
+    .number()
+    .nullish()
+    .transform((line) => line ?? undefined),
+  start_side: Side,
+});
+const NewReviewBody = z.object({
+  commit_id: z.string().optional(),
+  body: optionalText,
+  // Without an event, GitHub keeps the review pending, which this app never asks for.
+  event: z.enum(["APPROVE", "REQUEST_CHANGES", "COMMENT"]),
+  comments: z.array(LineComment).default([]),
+});
+const CommentBody = z.object({ body: z.string() });
+
 const pulls = "/repos/{owner}/{repo}/pulls";
 const pull = `${pulls}/{pull_number}` as const;
 
 export const pullOperations: RestOperation[] = [
   repositoryOperation("get", pulls, read, (request) => {
     const { world, repository, url } = request;
-    const { body, headers } = paginate(request, choosePulls(repository, url.searchParams));
-    return { status: 200, headers, body: body.map((thread) => showPullInList(world, repository, thread)) };
+    const chosen = choosePulls(repository, url.searchParams);
+    return respondWithPage(request, chosen, (thread) => showPullInList(world, repository, thread));
   }),
 
   repositoryOperation("post", pulls, write, async (request) => {
@@ -79,9 +104,8 @@ export const pullOperations: RestOperation[] = [
   repositoryOperation("get", `${pull}/files`, read, async (request) => {
     const { world, repository } = request;
     const thread = requirePull(request);
-    const { body, headers } = paginate(request, await changedFiles(repository, thread));
-    const commit = thread.pull.head.commit;
-    return { status: 200, headers, body: body.map((file) => showFile(world, repository, commit, file)) };
+    const files = await changedFiles(repository, thread);
+    return respondWithPage(request, files, (file) => showFile(world, repository, thread.pull.head.commit, file));
   }),
 
   repositoryOperation("post", `${pull}/requested_reviewers`, write, (request) => {
@@ -89,12 +113,35 @@ export const pullOperations: RestOperation[] = [
     requestReviewers(request.context, thread, usersNamed(request));
     return { status: 201, body: showPullInList(request.world, request.repository, thread) };
   }),
+
+  repositoryOperation("get", `${pull}/reviews`, read, (request) => {
+    const { world, repository } = request;
+    const reviews = ofThread(repository.reviews, requirePull(request));
+    return respondWithPage(request, reviews, (review) => showReview(world, repository, review));
+  }),
+
+  repositoryOperation("post", `${pull}/reviews`, write, async (request) => {
+    const { event, body, comments, commit_id } = parseBody(request, "PullRequestReview", NewReviewBody);
+    const thread = requirePull(request);
+    const review = await createReview(request.context, thread, { event, body, comments, commit: commit_id });
+    return { status: 200, body: showReview(request.world, request.repository, review) };
+  }),
+
+  repositoryOperation("get", `${pull}/comments`, read, (request) => {
+    const { world, repository } = request;
+    const comments = ofThread(repository.reviewComments, requirePull(request));
+    return respondWithPage(request, comments, (comment) => showReviewComment(world, repository, comment));
+  }),
+
+  repositoryOperation("post", `${pull}/comments/{comment_id}/replies`, write, (request) => {
+    const { body } = parseBody(request, "PullRequestReviewComment", CommentBody);
+    const comment = reply(request, requirePull(request), numberIn(request, "comment_id"), body);
+    return { status: 201, body: showReviewComment(request.world, request.repository, comment) };
+  }),
 ];
 
-export function requirePull(request: RepositoryRequest): PullThread {
-  const thread = findPull(request.repository, numberIn(request, "pull_number"));
-  if (!thread) throw notFound();
-  return thread;
+function requirePull(request: RepositoryRequest): PullThread {
+  return orNotFound(findPull(request.repository, numberIn(request, "pull_number")));
 }
 
 function usersNamed(request: RepositoryRequest): User[] {
@@ -122,4 +169,13 @@ function choosePulls(repository: Repository, query: URLSearchParams): PullThread
         (!head?.includes(":") || `${from.repository.owner.login}:${from.branch}`.toLowerCase() === head),
     )
     .sort((a, b) => direction * (a[by].getTime() - b[by].getTime() || a.number - b.number));
+}
+
+function reply(request: RepositoryRequest, thread: PullThread, parentId: number, body: string): StoredReviewComment {
+  const parent = request.repository.reviewComments.get(parentId);
+  if (parent?.thread !== thread.number) throw notFound();
+  if (parent.inReplyTo !== undefined) {
+    throw validationFailed({ resource: "PullRequestReviewComment", code: "invalid", field: "in_reply_to" });
+  }
+  return replyToReviewComment(request.context, thread, parent, body);
 }

@@ -11,7 +11,7 @@ import { showCommit } from "#playground/github/shapes/pull-request.ts";
 import { apiUrl, fullName, pageUrl, showFullRepository } from "#playground/github/shapes/repository.ts";
 import { showUser } from "#playground/github/shapes/user.ts";
 import { nameKey, permissionIn, type Repository, type World } from "#playground/github/world.ts";
-import { ApiError, notFound } from "./api-error.ts";
+import { ApiError, orNotFound } from "./api-error.ts";
 import { type RestOperation, repositoryOperation } from "./operation.ts";
 
 const repo = "/repos/{owner}/{repo}";
@@ -43,8 +43,7 @@ export const repositoryOperations: RestOperation[] = [
         url.searchParams.has("ref") ? `No commit found for the ref ${ref}` : "This repository is empty.",
       );
 
-    const entry = await findEntry(repository.gitDirectory, commit, path);
-    if (!entry) throw notFound();
+    const entry = orNotFound(await findEntry(repository.gitDirectory, commit, path));
     if (entry.type === "tree") {
       const entries = await listFolder(repository.gitDirectory, commit, path);
       return {

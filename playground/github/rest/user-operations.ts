@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { InstallationToken } from "#playground/github/credentials.ts";
 import { showPublicUser } from "#playground/github/shapes/user.ts";
 import { nameKey, type World } from "#playground/github/world.ts";
-import { ApiError, notFound } from "./api-error.ts";
+import { ApiError, notFound, orNotFound } from "./api-error.ts";
 import {
   allows,
   clientOperation,
@@ -16,14 +16,12 @@ export const userOperations: RestOperation[] = [
   userOperation("get", "/user", ({ world, user }) => ({ status: 200, body: showPublicUser(world, user) })),
 
   installationOperation("get", "/users/{username}", ({ world, params }) => {
-    const user = world.users.get(nameKey(params.username ?? ""));
-    if (!user) throw notFound();
+    const user = orNotFound(world.users.get(nameKey(params.username ?? "")));
     return { status: 200, body: showPublicUser(world, user) };
   }),
 
   installationOperation("get", "/user/{account_id}", ({ world, params }) => {
-    const user = [...world.users.values()].find(({ id }) => String(id) === params.account_id);
-    if (!user) throw notFound();
+    const user = orNotFound([...world.users.values()].find(({ id }) => String(id) === params.account_id));
     return { status: 200, body: showPublicUser(world, user) };
   }),
 

@@ -2,7 +2,14 @@ import type { ChangedFile } from "#playground/github/git/git-repository.ts";
 import { commitsBetween, readGitCommit } from "#playground/github/git/git-repository.ts";
 import { mergeability } from "#playground/github/merge-actions.ts";
 import { changedFiles } from "#playground/github/pull-request-actions.ts";
-import { isPull, type PullRequestEnd, type PullThread, type Repository, type World } from "#playground/github/world.ts";
+import {
+  isPull,
+  ofThread,
+  type PullRequestEnd,
+  type PullThread,
+  type Repository,
+  type World,
+} from "#playground/github/world.ts";
 import { nodeId } from "./node-id.ts";
 import { apiUrl, pageUrl, showRepository } from "./repository.ts";
 import type { Schemas } from "./schemas.ts";
@@ -90,8 +97,8 @@ export async function showPull(
     mergeable_state: state,
     rebaseable: false,
     merged_by: pull.merged ? showUser(world, pull.merged.by) : null,
-    comments: countOf(repository.comments, thread),
-    review_comments: countOf(repository.reviewComments, thread),
+    comments: ofThread(repository.comments, thread).length,
+    review_comments: ofThread(repository.reviewComments, thread).length,
     maintainer_can_modify: false,
   };
   const [files, commits] = await Promise.all([
@@ -105,10 +112,6 @@ export async function showPull(
     deletions: files.reduce((sum, file) => sum + file.deletions, 0),
     changed_files: files.length,
   };
-}
-
-function countOf(comments: ReadonlyMap<number, { thread: number }>, { number }: PullThread): number {
-  return [...comments.values()].filter(({ thread }) => thread === number).length;
 }
 
 /** Describes the open pull requests with this head commit, as listed in checks. */

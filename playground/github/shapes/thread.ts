@@ -1,5 +1,6 @@
 import {
   type Label,
+  ofThread,
   permissionIn,
   type Reaction,
   type Repository,
@@ -66,7 +67,6 @@ export function showLabel(world: World, repository: Repository, label: Label): S
 export function showIssue(world: World, repository: Repository, thread: Thread): Schemas["issue"] {
   const url = `${apiUrl(world, repository)}/issues/${thread.number}`;
   const page = threadUrl(world, repository, thread);
-  const comments = [...repository.comments.values()].filter((comment) => comment.thread === thread.number);
   return {
     id: thread.id,
     node_id: nodeId("Issue", thread.id),
@@ -89,7 +89,7 @@ export function showIssue(world: World, repository: Repository, thread: Thread):
     milestone: null,
     locked: thread.locked,
     active_lock_reason: null,
-    comments: comments.length,
+    comments: ofThread(repository.comments, thread).length,
     closed_at: thread.closedAt?.toISOString() ?? null,
     created_at: thread.createdAt.toISOString(),
     updated_at: thread.updatedAt.toISOString(),
