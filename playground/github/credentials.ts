@@ -100,7 +100,6 @@ export class Credentials {
     this.#tokens.delete(value);
   }
 
-  /** Revokes every token of an installation. */
   revokeInstallation(installation: Installation): void {
     for (const [value, token] of this.#tokens) if (token.installation === installation) this.#tokens.delete(value);
   }

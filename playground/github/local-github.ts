@@ -175,7 +175,6 @@ export class LocalGitHub {
     return addRepository(this.world, this.#directory, repository);
   }
 
-  /** Forks a repository into a person's account. */
   fork(login: string, repository?: string): Promise<Repository> {
     return addFork(this.world, this.#directory, this.repository(repository), login);
   }

@@ -137,7 +137,6 @@ export class Person {
     return openPullRequest(this.#context, options);
   }
 
-  /** Submits a review with its comments. */
   review(pull: number, review: NewReview): Promise<StoredReview> {
     return createReview(this.#context, this.#pull(pull), review);
   }

@@ -78,7 +78,6 @@ export async function writeHeadRef({ number, pull: { base, head } }: PullThread)
   await writeFile(file, `${head.commit}\n`);
 }
 
-/** Retargets a pull request to another base branch. */
 export async function changeBase(context: ActionContext, thread: PullThread, branch: string): Promise<void> {
   const { base } = thread.pull;
   if (branch === base.branch) return;

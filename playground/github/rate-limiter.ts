@@ -9,7 +9,6 @@ export interface RateLimits {
   contentPerHour?: number;
 }
 
-/** The limits that GitHub documents. */
 export const documentedLimits: Required<RateLimits> = {
   requestsPerHour: 5000,
   pointsPerMinute: 900,

@@ -72,7 +72,6 @@ async function moveHead(context: ActionContext, thread: PullThread, commit: stri
   emit(target, { event: "pull_request", action: "synchronize", thread, synchronize });
 }
 
-/** Closes a pull request as merged by this commit. */
 export function markMerged(context: ActionContext, thread: PullThread, commit: string): void {
   const at = new Date();
   thread.pull.merged = { at, by: context.actor, commit };

@@ -124,7 +124,6 @@ export async function addReviewComment(
   return comment;
 }
 
-/** Answers a review comment in its thread. */
 export function replyToReviewComment(
   context: ActionContext,
   thread: PullThread,

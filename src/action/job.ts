@@ -362,7 +362,6 @@ async function readEvent(
   return { key, id: `${eventName} of job ${runId}`, name: eventName, payload: event };
 }
 
-/** The log of a job on GitHub. */
 export interface JobLog {
   info(message: string): void;
   error(message: string, error: unknown): void;

@@ -46,7 +46,6 @@ export function formatErrorResponse(
   };
 }
 
-/** Creates a success response with the tool's own fields. */
 export function formatSuccessResponse(fields: Record<string, unknown>): ToolResponse {
   return { success: true, error: "", ...fields };
 }
@@ -165,7 +164,6 @@ export interface TaskListDisplay {
 /** A result for display in a user interface: text or Markdown, a file diff, terminal output or a task list. */
 export type ToolResultDisplay = string | FileDiff | AnsiOutput | TaskListDisplay;
 
-/** Converts the value of a result to a display. */
 export function toReturnDisplay({ value }: Pick<ToolResult, "value">): ToolResultDisplay {
   if (!isWellKnown(value)) return displayData(value);
   switch (value.kind) {
@@ -190,7 +188,6 @@ function displayData({ data, summary, preview }: { data: unknown; summary?: stri
   return [summary, preview ?? fenced(JSON.stringify(data, null, 2) ?? "", "json")].filter(Boolean).join("\n\n");
 }
 
-/** Converts a display to the value of a result. */
 export function fromReturnDisplay(display: ToolResultDisplay): ResultValue {
   if (typeof display === "string") return { kind: "text", content: display };
   if ("type" in display && display.type === "ansi") return { kind: "terminal", content: display.content };

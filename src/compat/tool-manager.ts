@@ -95,7 +95,6 @@ export class ToolManager<T extends ForeignTool = ForeignTool> {
     this.#turn++;
   }
 
-  /** Deletes the history. */
   clearState(): void {
     this.#history = [];
     this.#turn++;

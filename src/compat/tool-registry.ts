@@ -59,7 +59,6 @@ export class ToolRegistry<T extends ForeignTool = PlainTool> {
     return [...this.#tools.values()].map(({ given }) => given as T);
   }
 
-  /** Returns the tools as NamedTools. */
   namedTools(): NamedTool[] {
     return [...this.#tools.values()].map(({ tool }) => tool);
   }

@@ -31,7 +31,6 @@ export interface ApprovalSubject {
   callId: string;
   tool: string;
   args: unknown;
-  /** The base commit of the sandbox. */
   baseCommit: string;
   /** A description of what the call would do; undefined if the tool has none. */
   preview: Preview | undefined;

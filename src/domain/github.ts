@@ -198,7 +198,6 @@ export interface ReviewComment {
   diffHunk: string;
 }
 
-/** A submitted review of a pull request. */
 export interface Review {
   id: number;
   author: string;
@@ -210,7 +209,6 @@ export interface Review {
   commit: string | null;
 }
 
-/** A comment of a review to create. */
 export interface NewReviewComment {
   path: string;
   line: number;
@@ -240,7 +238,6 @@ export interface PullRequestFile {
 export interface NewCommit {
   message: string;
   parents: readonly string[];
-  /** The tree of the commit. */
   tree: string;
   /** A tree in the repository which these files turn into `tree`. */
   baseTree: string;
@@ -318,7 +315,6 @@ export interface GitHub {
     draft: boolean;
   }): Promise<PullRequest>;
   updatePullRequest(number: number, change: { title?: string; body?: string }): Promise<PullRequest>;
-  /** Marks a draft as ready for review. */
   markReadyForReview(number: number): Promise<void>;
   /** The paths of the files that a pull request changes; at most 3,000, which is GitHub's limit. */
   listChangedFiles(number: number): Promise<string[]>;
@@ -350,7 +346,6 @@ export interface GitHub {
   readChecks(ref: string): Promise<CommitChecks>;
   /** Creates a check run, once per key. Takes the permission `checks: write`, which installations need not grant. */
   createCheckRun(run: NewCheckRun): Promise<void>;
-  /** The names of the checks that a branch requires. */
   listRequiredChecks(branch: string): Promise<string[]>;
   listAnnotations(checkId: number): Promise<CheckAnnotation[]>;
   /** The end of the log of a GitHub Actions job; undefined when there is none. Takes the permission `actions: read`. */

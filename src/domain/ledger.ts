@@ -40,7 +40,6 @@ export interface StoredLedgerEntry {
 const firstPrevious = "0".repeat(64);
 const maxReasonLength = 300;
 
-/** Drafts an entry about an approval. */
 export function ledgerDraft(
   kind: LedgerEntry["kind"],
   { id, runId, rootId, repositoryId, tool, digest }: Approval,

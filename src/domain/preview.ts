@@ -45,7 +45,6 @@ export const Preview = z.object({
 });
 export type Preview = z.infer<typeof Preview>;
 
-/** Creates a preview from plain text. */
 export function textPreview(text: string, title = "What it would do"): Preview {
   return { sections: [{ kind: "text", title, text }] };
 }
@@ -61,7 +60,6 @@ export function textOf(section: PreviewSection): string {
   }
 }
 
-/** The file changes of a preview, in order. */
 export function changesIn(preview: Preview | undefined): FileChange[] {
   return (preview?.sections ?? []).flatMap((section) => (section.kind === "text" ? [] : [section.change]));
 }

@@ -32,7 +32,6 @@ export const scheduleTrigger = "schedule: ";
 /** The answer of a scheduled run that leaves no trace in its thread. */
 export const nothingToDo = "Nothing to do.";
 
-/** True for a run that a schedule started. */
 export function isScheduled({ trigger }: Pick<RunOrigin, "trigger">): boolean {
   return trigger?.startsWith(scheduleTrigger) === true;
 }

@@ -14,7 +14,6 @@ import type { RuntimeUI } from "#ui/runtime-ui.ts";
 
 const maxReportedOutput = 2_000;
 
-/** The outcome of a run and its usage. */
 export interface RunEnd {
   outcome: RunOutcome | { kind: "interrupted" };
   usage: TokenUsage;

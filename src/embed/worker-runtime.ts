@@ -216,7 +216,6 @@ export class WorkerRuntime {
     return this.#approvals;
   }
 
-  /** Clears the conversation. */
   clearHistory(): void {
     let runId = this.#continues;
     this.#continues = undefined;

@@ -55,7 +55,6 @@ export async function openTask(task: EvalTask, folder: string): Promise<OpenedTa
   return { root, hidden };
 }
 
-/** Commits all files of a checkout. */
 export async function commitAll(root: string, message: string): Promise<void> {
   await git(root, ["add", "-A"]);
   await git(root, ["commit", "-q", "--allow-empty", "-m", message]);

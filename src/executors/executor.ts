@@ -108,7 +108,6 @@ export interface ExecSession {
   close(): Promise<void>;
 }
 
-/** The availability of a tier, with the reason. */
 export interface Availability {
   tier: Tier;
   available: boolean;

@@ -70,7 +70,6 @@ export interface ModelTelemetry
   onError(event: { callId: string; error: unknown }): void;
 }
 
-/** The language models that are configured. */
 export interface Models {
   /** The model for workers that name none; undefined if none is configured. */
   readonly defaultModel: string | undefined;

@@ -13,7 +13,6 @@ interface Price {
   long?: { above: number; input: number; output: number };
 }
 
-/** The billed tokens and searches of one call. */
 export interface BilledCall {
   /** All input tokens, cached or not. */
   input: number;
@@ -109,7 +108,6 @@ export function findPricedName(model: string): string | undefined {
   );
 }
 
-/** The models with a known price. */
 export const pricedModels: readonly string[] = Object.keys(prices);
 
 /** US dollars per web search by the provider, from the same pages. */

@@ -16,7 +16,6 @@ export interface Provider {
   baseUrl: string;
   /** A sentence that says what to set; undefined if the provider can be used. */
   problem: string | undefined;
-  /** Options for every call. */
   callOptions?: SharedV4ProviderOptions;
   /** Marks a position up to which the provider may cache the prompt. */
   cacheMark?: SharedV4ProviderOptions;
@@ -156,7 +155,6 @@ function withVersion(baseUrl: string | undefined): string | undefined {
   return pathname === "/" ? `${baseUrl.replace(/\/$/, "")}/v1` : baseUrl;
 }
 
-/** A provider's web search for a model call. */
 export interface ProviderSearch {
   createTool(): Promise<Tool>;
   callOptions?: SharedV4ProviderOptions;
@@ -167,7 +165,6 @@ type CreateProviderSearch = (model: string, settings: WebSearchSettings) => Prov
 
 const defaultMaxSearches = 5;
 
-/** The web search of each provider that has one. */
 const providerSearch = { anthropic: anthropicSearch, openai: openaiSearch, google: googleSearch };
 
 function anthropicSearch(_model: string, settings: WebSearchSettings): ProviderSearch {

@@ -45,7 +45,6 @@ export function readAnswer(parts: readonly Part[], usedIds: Set<string>): ReadAn
   };
 }
 
-/** The ids of all tool calls in a conversation. */
 export function callIdsIn(messages: readonly ModelMessage[]): Set<string> {
   const ids = new Set<string>();
   for (const { role, content } of messages) {

@@ -34,7 +34,6 @@ export function* diffFile(
   ].join("");
 }
 
-/** Returns a submodule at a commit. */
 export function submoduleVersion(commit: string): FileVersion {
   const content = Buffer.from(`Subproject commit ${commit}\n`);
   return { content, executable: false, isSubmodule: true, oid: commit };

@@ -4,7 +4,6 @@ import type { SandboxPolicy } from "#domain/worker.ts";
 import type { GitFolder, Workspace } from "#domain/workspace.ts";
 import type { FileVersions } from "./preview-files.ts";
 
-/** The commit that a sandbox is based on. */
 export interface BaseCommit {
   /** 40 hex digits. */
   commit: string;
@@ -65,7 +64,6 @@ export interface LogOptions {
   from?: string;
   /** A branch or commit to leave out, with its ancestors. */
   exclude?: string;
-  /** The number of commits to skip. */
   skip?: number;
   /** Reads older history only if the newest part of it has no commit to return, even if there are fewer than the limit. */
   newestPartFirst?: boolean;
@@ -186,7 +184,6 @@ interface Branch {
   commit: string;
 }
 
-/** A path that both sides changed in conflicting ways. */
 export interface MergeConflict {
   path: string;
   /**

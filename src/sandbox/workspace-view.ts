@@ -82,7 +82,6 @@ function checkSeen({ zones }: View, path: string): void {
   throw invalidPath(path, "it is outside the part of the tree that this worker can see");
 }
 
-/** Resolves the symbolic links in the parent folders of a path. */
 function resolveParentLinks(view: View, path: string): string {
   return followLinksIn(view, resolvePath(view, path), false);
 }

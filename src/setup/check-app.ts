@@ -5,7 +5,6 @@ import { UserError } from "#domain/errors.ts";
 import { readAppManifest } from "./app-manifest.ts";
 import { type DoctorCheck, failure, ok, warning } from "./doctor-check.ts";
 
-/** Sends requests as the app. */
 export interface AppClient {
   request(
     route: string,

@@ -21,7 +21,6 @@ export interface MetricDefinition {
 
 const seconds = [1, 5, 15, 60, 300, 900, 3_600, 4 * 3_600, 24 * 3_600, 72 * 3_600];
 
-/** All metrics of Golem Forge. */
 export const metrics = {
   golem_forge_runs: {
     kind: "gauge",

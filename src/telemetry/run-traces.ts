@@ -121,7 +121,6 @@ export class RunTraces implements RunObserver {
   }
 }
 
-/** Returns the trace id of a run, in hex. */
 function traceIdOf({ rootId }: Pick<RunSpec, "rootId">): string {
   return digest(`trace ${rootId}`).slice(0, 32);
 }

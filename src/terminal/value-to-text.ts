@@ -74,7 +74,6 @@ function renderTask({ content, activeForm, status }: Task, style: Style): string
   return style(colors[status], `${marks[status]} ${oneLine(text)}`);
 }
 
-/** Renders data of unknown shape as a tree of keys and values. */
 function renderTree(data: unknown, depth = 0): string[] {
   const indent = "  ".repeat(depth);
   if (data === null || typeof data !== "object" || depth > 6) return [`${indent}${scalar(data)}`];

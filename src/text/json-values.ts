@@ -27,7 +27,6 @@ export class JsonValueCounter {
   }
 }
 
-/** True if JSON has more values than this. */
 export function hasMoreValues(json: Uint8Array, maxValues: number): boolean {
   return json.length > maxValues && new JsonValueCounter().add(json) > maxValues;
 }

@@ -65,7 +65,6 @@ async function isShared({ spec, workspace, sandbox }: ToolServices): Promise<boo
   return versions.every(({ before, after }) => !before?.isLink && !after?.isLink);
 }
 
-/** True if the run has changed a lockfile or a manifest. */
 async function changesDependencies(workspace: Workspace): Promise<boolean> {
   const changes = await workspace.changes();
   return changes.some(({ path }) =>

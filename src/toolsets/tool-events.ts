@@ -1,6 +1,5 @@
 import type { ToolResult } from "#domain/result.ts";
 
-/** The event types of a tool call. */
 export const ToolEventType = {
   TOOL_CALL_START: "tool_call_start",
   TOOL_CALL_END: "tool_call_end",
@@ -9,7 +8,6 @@ export const ToolEventType = {
 } as const;
 export type ToolEventType = (typeof ToolEventType)[keyof typeof ToolEventType];
 
-/** The data of each event type. */
 export interface ToolEventData {
   tool_call_start: { toolName: string; arguments: unknown };
   tool_output_chunk: { toolName: string; chunk: string };

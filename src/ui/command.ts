@@ -28,7 +28,6 @@ export const BUILTIN_COMMANDS = [
 ] as const;
 export type BuiltinCommand = (typeof BUILTIN_COMMANDS)[number];
 
-/** A classified command. */
 export type CommandType =
   | { type: "builtin"; command: BuiltinCommand; parsed: ParsedCommand }
   | { type: "tool"; toolName: string; parsed: ParsedCommand }

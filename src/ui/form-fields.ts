@@ -48,7 +48,6 @@ export function getManualToolInfos(
   return getManualTools(Object.values(tools)).map(toInfo);
 }
 
-/** True for zod 4 object schemas. */
 export function isZodObjectSchema(schema: unknown): schema is z.ZodObject {
   return isZodSchema(schema) && schema._zod.def.type === "object";
 }

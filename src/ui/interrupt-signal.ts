@@ -8,7 +8,6 @@ export interface InterruptSignal {
   reset(): void;
 }
 
-/** The work was interrupted. */
 export class InterruptError extends Error {
   override readonly name = "InterruptError";
 

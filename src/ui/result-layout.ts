@@ -85,7 +85,6 @@ export function fileNameOf(file: unknown): string {
   return typeof named === "string" ? named : (JSON.stringify(file) ?? "");
 }
 
-/** Returns the columns of a table. */
 export function tableColumns(rows: readonly Row[], maxColumns: number): string[] {
   return [...new Set(rows.flatMap(Object.keys))].slice(0, maxColumns);
 }

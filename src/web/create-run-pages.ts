@@ -127,7 +127,6 @@ interface Services extends FindRunServices {
   sessions: Sessions | undefined;
   commandLimit: RateLimit;
   viewLimit: RateLimit;
-  /** The open streams by id. */
   streams: Map<symbol, { runId: string; abort?: () => void }>;
 }
 

@@ -82,7 +82,6 @@ export function renderPre(text: string): Html {
   return html`<pre>${text}</pre>`;
 }
 
-/** Renders code with syntax highlighting. */
 function renderCode(text: string, path: string): Html {
   const colored = highlightLines(text.split("\n"), path);
   return colored

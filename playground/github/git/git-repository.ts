@@ -97,7 +97,6 @@ async function undefinedIfMissing<T>(read: Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** Resolves a branch, tag or hash to its commit. */
 export async function resolveCommit(directory: string, name: string): Promise<string | undefined> {
   const heads = await branches(directory);
   const head = heads.get(`refs/heads/${name}`) ?? heads.get(`refs/${name}`);
@@ -113,7 +112,6 @@ async function exists(directory: string, commit: string): Promise<boolean> {
   return (await readGitCommit(directory, commit).catch(() => undefined)) !== undefined;
 }
 
-/** Reads a commit as stored by git. */
 export async function readGitCommit(directory: string, commit: string) {
   return (await git.readCommit({ fs, gitdir: directory, oid: commit })).commit;
 }
@@ -147,7 +145,6 @@ export async function listFolder(directory: string, commit: string, path: string
   return Promise.all(entries.map((entry) => withSize(directory, toEntry(entry, path))));
 }
 
-/** Lists the direct entries of a tree. */
 export async function listTree(directory: string, sha: string): Promise<TreeEntry[]> {
   return Promise.all((await readTree(directory, sha)).map((entry) => withSize(directory, toEntry(entry, ""))));
 }

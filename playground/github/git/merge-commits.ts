@@ -6,7 +6,6 @@ import { signatureOf } from "./commit-files.ts";
 import { isAncestor, readGitCommit } from "./git-repository.ts";
 import { executeGit, gitEnvironment } from "./run-git.ts";
 
-/** The tree of a merge, or the paths that conflict. */
 export type Merge = { kind: "clean"; tree: string } | { kind: "conflicts"; paths: string[] };
 
 /** Merges two commits without a working tree and without moving a branch. */

@@ -3,7 +3,6 @@ import { nodeId } from "./node-id.ts";
 import type { Schemas } from "./schemas.ts";
 import { showUser } from "./user.ts";
 
-/** Returns `owner/name`. */
 export function fullName(repository: Repository): string {
   return `${repository.owner.login}/${repository.name}`;
 }

@@ -15,7 +15,6 @@ import { apiUrl, pageUrl } from "./repository.ts";
 import type { Schemas } from "./schemas.ts";
 import { showUser } from "./user.ts";
 
-/** The page of an issue or pull request. */
 export function threadUrl(world: World, repository: Repository, thread: Thread): string {
   return `${pageUrl(world, repository)}/${thread.pull ? "pull" : "issues"}/${thread.number}`;
 }

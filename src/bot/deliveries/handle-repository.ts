@@ -97,7 +97,6 @@ async function refreshRepositories(
   }
 }
 
-/** Returns the repositories of an installation with their locations. */
 function scopeAndLocations(
   { id: installationId, account }: InstallationPayload["installation"],
   listed: ListedRepositories,

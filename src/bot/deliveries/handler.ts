@@ -10,11 +10,9 @@ import type { ThreadPayload } from "./payloads.ts";
 export interface DeliveryScope {
   /** The id of this App; undefined in a job of GitHub Actions, whose token belongs to GitHub's own App. */
   appId: number | undefined;
-  /** True for a repository that this deployment serves. */
   serves: (repository: { owner: string; repo: string }) => boolean;
 }
 
-/** The services of every handler. */
 export interface HandlerServices extends DeliveryScope {
   openGitHub: OpenGitHub;
   runs: () => Runs;

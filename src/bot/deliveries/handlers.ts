@@ -74,7 +74,6 @@ export function findHandler(event: string): Handler | undefined {
 /** The events that every app receives without subscribing to them. */
 const defaultEvents: readonly string[] = ["installation", "installation_repositories"];
 
-/** The events the app has to subscribe to. */
 export const subscribedEvents: readonly string[] = [
   ...new Set(Object.keys(handlers).map((event) => event.replace(/\..*/, ""))),
 ].filter((event) => !defaultEvents.includes(event));

@@ -38,7 +38,6 @@ export function readCommentPayload(payload: CommentPayload, deliveryId: string):
   };
 }
 
-/** Reads the text an issue was opened with. */
 export function readIssueText(payload: IssuePayload, deliveryId: string): IncomingComment {
   const { issue } = payload;
   return {

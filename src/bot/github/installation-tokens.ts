@@ -82,7 +82,6 @@ export class InstallationTokens {
     return known ?? { owner, repo, confirmedAt: 0 };
   }
 
-  /** Notes that the repository has this name now. */
   confirmName({ repositoryId }: RepositoryRef, name: Omit<ConfirmedName, "confirmedAt">): void {
     if (repositoryId !== undefined) this.#names.set(repositoryId, { ...name, confirmedAt: Date.now() });
   }

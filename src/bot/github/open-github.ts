@@ -29,7 +29,6 @@ export function createOpenGitHub(rest: RestClient, config: Options & Pick<Config
   return openGitHubAs(identity, new InstallationTokens(rest), rest, config);
 }
 
-/** Opens repositories with these tokens. */
 export function openGitHubAs(
   identity: Identity,
   tokens: RepositoryTokens,
@@ -49,7 +48,6 @@ async function readOwnLogin(rest: RestClient): Promise<string> {
   return `${z.object({ slug: z.string() }).parse(data).slug}[bot]`;
 }
 
-/** Connects to GitHub as the app. */
 export function connectApp(config: Config, log: Logger): RestClient {
   const { apiUrl, writeIntervalMs } = config.github;
   const redact = createRedactor(config.secrets);

@@ -70,7 +70,6 @@ export function renderLogReply(view: RunView, links: CommentLinks): string {
   );
 }
 
-/** Lists the costs and cost limits of the runs of a thread. */
 export function renderCosts(views: readonly RunView[]): string {
   if (views.length === 0) return noWorkerRunning;
   const rows = views.map(({ spec, cost, steps, usage }) => {

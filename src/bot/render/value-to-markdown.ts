@@ -85,7 +85,6 @@ function cellOf(value: unknown): string {
 
 const maxTasks = 50;
 
-/** Renders a list of tasks with their status. */
 export function tasksToMarkdown(tasks: readonly Task[]): string {
   return [...tasks.slice(0, maxTasks).map(renderTask), ...moreItems(tasks.length - maxTasks, "task")].join("\n");
 }

@@ -24,7 +24,6 @@ export interface RemoteExecutorOptions {
   module: string;
   /** Passed to its `openSandbox` unchanged. */
   options?: unknown;
-  /** Loads the module. */
   load?(module: string): Promise<unknown>;
 }
 

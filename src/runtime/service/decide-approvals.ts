@@ -107,7 +107,6 @@ async function evaluate(
   };
 }
 
-/** Returns the effect that updates the posted request. */
 function refreshRequestEffect({ id, runId }: Approval): NewEffect {
   return {
     key: `${runId}/approval/${id}/show`,

@@ -50,7 +50,6 @@ async function questionsOf(store: Store, run: RunRow): Promise<OpenQuestion[]> {
   });
 }
 
-/** Returns the ids of the calls that a person has to answer. */
 export function callsAwaitingAnswer({ snapshot }: RunRow): string[] {
   return snapshot.context.openCalls.filter(isOpenQuestion).map(({ callId }) => callId);
 }

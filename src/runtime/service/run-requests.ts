@@ -17,7 +17,6 @@ import { type NewEffect, type RunRow, readable, type StoredRun } from "#runtime/
 import { noWorkerRunning } from "#ui/run-commands.ts";
 import { checkApprover } from "./decide-approvals.ts";
 
-/** The maximum number of models that `/model` lists. */
 const maxListedModels = 30;
 /** The maximum number of runs among which those of closed pull requests are looked for. */
 const maxClosedRuns = 200;

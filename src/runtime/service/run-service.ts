@@ -90,7 +90,6 @@ export class RunService implements Runs {
     return status !== "done" && (await this.#options.store.findRun(id))?.status === "done";
   }
 
-  /** Composes a message with the files that are attached to its text. */
   async #composeMessage(
     run: StoredRun,
     { thread, by, byId, via, text }: Parameters<Runs["deliverMessage"]>[1] & { thread: ThreadRef },

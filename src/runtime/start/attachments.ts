@@ -7,7 +7,6 @@ import { cleanText, wrapUntrusted } from "#text/untrusted.ts";
 
 type Policy = NonNullable<WorkerDefinition["attachment_policy"]>;
 
-/** A file for a worker. */
 export interface AttachedFile {
   name: string;
   mediaType: string;

@@ -6,9 +6,7 @@ import type { Decision, DecisionResult, EffectCompletion, Execution, Revocation 
 /** The result of a change to an approval. Without `changed`, nothing is stored. */
 interface Applied {
   result: DecisionResult;
-  /** The approval to store. */
   changed?: Approval;
-  /** The event to append to its run. */
   event?: RunEvent;
   ledger?: LedgerDraft;
 }
@@ -30,7 +28,6 @@ export function applyDecision(approval: Approval | undefined, decision: Decision
   return { result: { kind: "decided", approval: changed }, changed, event: toEvent(changed, decision), ledger };
 }
 
-/** Returns the approval as expired, and the event for its run. */
 export function expire(approval: Approval): { changed: Approval; event: RunEvent; ledger: LedgerDraft } {
   const { id, callId, expiresAt } = approval;
   return {

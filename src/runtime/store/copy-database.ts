@@ -49,7 +49,6 @@ const Count = z.object({ rows: z.number() });
 const Id = z.object({ id: z.number() });
 const Column = z.object({ name: z.string(), type: z.string() });
 
-/** The number of copied rows by table. */
 export type CopiedRows = Record<string, number>;
 
 /**
@@ -131,7 +130,6 @@ function* batchesOf(source: SqliteConnection, { name, select = `select * from ${
   if (batch.length > 0) yield batch;
 }
 
-/** Returns the types of a table's columns in PostgreSQL. */
 async function columnTypes(sql: Sql, table: string): Promise<ReadonlyMap<string, string>> {
   const columns = await sql.query(
     Column,

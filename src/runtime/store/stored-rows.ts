@@ -56,7 +56,6 @@ export function serializeRecord(record: RunEvent | RunSpec | Approval | Decision
   return JSON.stringify({ version: recordVersion, ...record });
 }
 
-/** Returns the columns of an effect. */
 export function serializeRequest({ kind, ...input }: RuntimeEffect): { kind: string; input: string } {
   return { kind, input: JSON.stringify({ version: effectVersion, ...input }) };
 }

@@ -8,7 +8,6 @@ export interface GitCommandOptions {
   signal?: AbortSignal | undefined;
 }
 
-/** An error message of git. */
 export class GitError extends UserError {
   override readonly name = "GitError";
 }

@@ -4,7 +4,6 @@ import { folderOf, foldersAbove, foldPath, isGitName } from "#sandbox/paths.ts";
 import { isFolder, parseCommitLinks, parseTree } from "./git-objects.ts";
 import type { ObjectStore } from "./object-store.ts";
 
-/** One file of the base tree. */
 export interface BaseEntry {
   type: "file" | "symlink" | "submodule";
   oid: string;
@@ -193,7 +192,6 @@ function* assembleSteps({ isLoaded, previous, ...parts }: BaseParts): Steps<Base
   };
 }
 
-/** True if the store has the contents of all entries. */
 export function hasContents(store: ObjectStore, entries: ReadonlyMap<string, BaseEntry>): boolean {
   for (const { type, oid } of entries.values()) if (type !== "submodule" && !store.has(oid)) return false;
   return true;

@@ -104,7 +104,6 @@ export function toFileVersion(content: Buffer, mode: string): FileVersion {
   return { content, executable: mode === "100755", ...(mode === "120000" && { isLink: true }) };
 }
 
-/** Returns the tree of a fetched commit. */
 export function treeOf(store: ObjectStore, commit: string): string {
   const object = store.read(commit);
   if (object?.type !== "commit") throw new Error(`The commit ${commit} was not fetched.`);

@@ -107,7 +107,6 @@ export function isFolder({ mode }: { mode: string }): boolean {
 
 const packedTypes = { commit: 1, tree: 2, blob: 3, tag: 4 } as const;
 
-/** Encodes objects as a pack, for a push. */
 export function encodePack(objects: readonly GitObject[]): Buffer {
   const head = Buffer.from("PACK\0\0\0\x02\0\0\0\0", "latin1");
   head.writeUInt32BE(objects.length, 8);

@@ -11,14 +11,12 @@ export interface HistoryRequest {
   exclude?: string | undefined;
   /** Only commits that changed this path. */
   path?: string | undefined;
-  /** The number of commits to skip. */
   skip?: number | undefined;
   limit: number;
   /** Stops at the first depth with commits to return, even if there are fewer than the limit. */
   newestPartFirst?: boolean | undefined;
 }
 
-/** The history of a commit that was fetched so far. */
 interface FetchedHistory {
   depth: number;
   /** The commits whose parents are missing. */
@@ -34,7 +32,6 @@ const maxWantedTrees = 2_500;
 /** Larger histories are dropped after use, and fetched again when needed. */
 const maxKeptBytes = 32 * 1024 ** 2;
 
-/** The history that was fetched for the bases of a store. */
 export interface HistoryCache {
   store: ObjectStore;
   fetched: Map<string, FetchedHistory>;
@@ -315,7 +312,6 @@ export function readCommit(store: ObjectStore, oid: string): CommitLinks | undef
   return object?.type === "commit" ? parseCommitLinks(object.data) : undefined;
 }
 
-/** Returns the entry of a commit that the store has. */
 export function toLogEntry(store: ObjectStore, oid: string): LogEntry {
   const object = store.read(oid);
   if (object?.type !== "commit") throw new Error(`The commit ${oid} was not fetched.`);

@@ -164,7 +164,6 @@ export async function createCommit(
   return commit === undefined ? packCommit(built, request) : { commit, pack: emptyPack };
 }
 
-/** Returns true if a commit has the tree, the parents and the message of the request. */
 export function isSameCommit(data: Buffer, { tree, parents, message }: CommitRequest & { tree: string }): boolean {
   const found = parseCommit(data);
   const isSameTree = found.tree === tree && found.parents.join() === parents.join();

@@ -42,7 +42,6 @@ export async function request(options: GitRequest): Promise<GitResponse> {
   return second;
 }
 
-/** Reads a response body into memory. */
 export async function readBody({ body }: Pick<GitResponse, "body">): Promise<Buffer> {
   return Buffer.concat(await Array.fromAsync(body));
 }

@@ -21,7 +21,6 @@ async function hasFiles(store: ObjectStore, commit: string): Promise<boolean> {
   return object?.type === "commit" && hasTree(store, parseCommitLinks(object.data).tree);
 }
 
-/** The history of the commits of a merge. */
 export interface MergeHistory {
   /** Takes commits and trees that only exist during the merge. */
   store: ObjectStore;

@@ -15,7 +15,6 @@ export interface CommandContext {
   leave(code: number): void;
 }
 
-/** Exit codes, for scripts. */
 export const exitCodes = {
   /** The worker answered. */
   answered: 0,

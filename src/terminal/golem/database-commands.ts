@@ -50,7 +50,6 @@ async function configuredUrl({ env, cwd }: CommandContext): Promise<string> {
   return env.DATABASE_URL || fromFile.DATABASE_URL || defaultDatabase;
 }
 
-/** Throws a UserError if there is no such file. */
 function requireFile(path: string): void {
   if (!existsSync(path)) throw new UserError(`There is no database ${path}. Name it with --database.`);
 }

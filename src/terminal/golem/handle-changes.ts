@@ -28,7 +28,6 @@ export interface ChangesToHandle {
   terminal: Terminal;
   context: CommandContext;
   branch: string;
-  /** The commit message. */
   message: string;
   /** True if the worker did not finish. Its changes are then not applied or committed without a review. */
   isUnfinished: boolean;

@@ -172,7 +172,6 @@ Exit codes: 0 every attempt completed, 1 an attempt crashed, 2 not started, 130 
 
 export type CommandName = keyof typeof commandHelp;
 
-/** Returns the text of `golem help`, or of `golem help <command>`. */
 export function helpText(command?: CommandName): string {
   if (command !== undefined) {
     const { usage, summary, details = "" }: CommandHelp = commandHelp[command];

@@ -44,7 +44,6 @@ import { findCodeToTrust } from "./trusted-code.ts";
 /** Writes events as JSON lines for a script. */
 type JsonLines = (event: RuntimeEvent | { type: "result" | "dry_run"; [more: string]: unknown }) => void;
 
-/** A prepared run together with its terminal. */
 interface StartedRun extends PreparedRun {
   request: RunFlags;
   context: CommandContext;

@@ -118,7 +118,6 @@ export function renderDiff(diff: string): Html {
   )}`;
 }
 
-/** Renders the numbers of lines that a diff adds and removes. */
 function renderCounts(lines: readonly string[]): Html | undefined {
   const parsed = parseDiff(lines);
   const additions = parsed.filter(({ kind, after }) => kind === "added" && after !== undefined).length;

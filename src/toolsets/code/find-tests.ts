@@ -4,7 +4,6 @@ import type { Workspace } from "#domain/workspace.ts";
 import { folderOf } from "#sandbox/paths.ts";
 import { findTestRunner, type TestRunner } from "./test-runner.ts";
 
-/** A runner and the tests that it runs. */
 export interface FoundTests {
   folder: string;
   runner: TestRunner;

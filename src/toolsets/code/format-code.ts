@@ -89,7 +89,6 @@ async function pathsToFormat(
   });
 }
 
-/** Finds the formatter of a folder, or of the nearest folder above. */
 async function findNearestFormatter(
   workspace: Workspace,
   project: string,

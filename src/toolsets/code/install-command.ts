@@ -49,7 +49,6 @@ const hosts: Record<PackageManager, string[]> = {
   cargo: ["index.crates.io", "static.crates.io"],
 };
 
-/** The hosts of all public registries. */
 export const registryHosts = [
   ...new Set([...Object.values(hosts).flat(), "npm.jsr.io", "rubygems.org", "index.rubygems.org"]),
 ];

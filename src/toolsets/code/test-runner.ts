@@ -286,7 +286,6 @@ function nodeRunner(
 const pytestOptions = ["-rfE", "-q", "--color=no", "-p", "no:cacheprovider", "--continue-on-collection-errors"];
 const pytestFiles = ["pytest.ini", ".pytest.ini", "conftest.py", "tests/conftest.py"];
 const pythonFiles = ["pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "requirements-dev.txt"];
-/** The maximum number of test files to read. */
 const maxTestFilesRead = 20;
 
 async function pythonRunner(workspace: Workspace, folder: string): Promise<TestRunner | undefined> {

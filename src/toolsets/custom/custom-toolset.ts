@@ -17,7 +17,6 @@ const exportName = z
   .string()
   .regex(/^[A-Za-z_$][\w$]*$/, "Name a tool as the module exports it, such as calculateFibonacci");
 
-/** The settings of a module's tools and of their approval. */
 export const CustomToolsetConfig = z.strictObject({
   /** Relative to the worker file. */
   module: z.string().min(1),

@@ -21,7 +21,6 @@ export type FileOperation = "write" | "delete";
  */
 export type ZoneApprovalConfig = Record<string, Partial<Record<FileOperation, ApprovalDecisionType>>>;
 
-/** The options of every file tool. */
 export interface FileToolOptions<Input> {
   /** Replaces the tool's own rule. Operations that a zone blocks stay blocked. */
   needsApproval?: boolean | NeedsApproval<Input>;

@@ -44,7 +44,6 @@ function describeContent(content: Uint8Array): { lines?: number; binary: boolean
 const existsInput = z.object({ path: z.string().min(1).describe("The file or directory to look for") });
 type ExistsInput = z.infer<typeof existsInput>;
 
-/** Checks whether a file or directory exists. */
 export function createFileExistsTool(
   workspace: Workspace,
   options: FileToolOptions<ExistsInput> = {},

@@ -152,7 +152,6 @@ export interface ChangeDiff extends Change {
   diff: string;
 }
 
-/** Returns a diff for each changed file. */
 export async function diffChanges(files: readonly FileVersions[]): Promise<ChangeDiff[]> {
   const diffs: ChangeDiff[] = [];
   const yielder = new EventLoopYielder();

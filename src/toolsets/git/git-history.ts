@@ -67,7 +67,6 @@ function parseRange(range: string): { from?: string; exclude?: string } {
 
 const maxBranches = 200;
 
-/** Lists the branches of the repository. */
 export function createGitBranchesTool({ sandbox, branch }: ToolServices): NamedTool<object, ToolResult> {
   return {
     name: "git_branches",

@@ -111,7 +111,6 @@ const conflictsInput = z.object({
 });
 type ConflictsInput = z.infer<typeof conflictsInput>;
 
-/** Finds unresolved conflict markers in files. */
 export function createGitCheckConflictsTool({ workspace }: ToolServices): NamedTool<ConflictsInput, ToolResult> {
   return {
     name: "git_check_conflicts",

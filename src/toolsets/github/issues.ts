@@ -68,7 +68,6 @@ const listIssuesInput = z.object({
 });
 type ListIssuesInput = z.infer<typeof listIssuesInput>;
 
-/** Lists the issues of the run's repository. */
 export function createListIssuesTool({ github }: ToolServices): NamedTool<ListIssuesInput, ToolResult> {
   return {
     name: "list_issues",
@@ -130,7 +129,6 @@ type ReadThreadInput = z.infer<typeof readThreadInput>;
 // Comments by this app are mostly status reports, which the run does not need.
 const maxOwnCommentChars = 300;
 
-/** Reads the comments of the run's thread. */
 export function createReadThreadTool({ github, spec }: ToolServices): NamedTool<ReadThreadInput, ToolResult> {
   return {
     name: "read_thread",

@@ -28,7 +28,6 @@ export async function ownPullRequest({ github, spec, branch }: ToolServices): Pr
   });
 }
 
-/** Reads the run's pull request with its review comments. */
 export function createReadPullRequestTool(services: ToolServices): NamedTool<object, ToolResult> {
   return {
     name: "read_pull_request",

@@ -22,7 +22,6 @@ const maxTools = 200;
 /** A tool as its server describes it. */
 export type ToolDefinition = ListToolsResult["tools"][number];
 
-/** A connected server and its tools. */
 export interface ServerConnection {
   client: MCPClient;
   /** Returns the server's tools. Lists them again after the server reported a change or their validity has expired. */

@@ -15,7 +15,6 @@ const input = z.object({
 });
 type Input = z.infer<typeof input>;
 
-/** Finds files by name. */
 export function createGlobTool(workspace: Workspace): NamedTool<Input, ToolResult> {
   return {
     name: "glob",

@@ -211,7 +211,6 @@ function lineAt(text: Uint8Array, start: number): { shown: string; end: number }
   return { shown: truncateLine(line, maxLineLength), end };
 }
 
-/** Lists the files with matches. */
 function fileResult({ files, notes }: GrepResult, args: GrepInput, limit: number): ToolResult {
   const paths = files.slice(0, limit).map(({ path }) => path);
   const more = files.length > limit ? [`… and ${files.length - limit} more.`] : [];

@@ -51,7 +51,6 @@ export const tasksToolset: Toolset<z.infer<typeof config>> = {
 
 export type TaskStats = NonNullable<z.infer<typeof TaskListResultValue>["stats"]>;
 
-/** Counts the tasks in each status. */
 export function taskStats(tasks: readonly Pick<Task, "status">[]): TaskStats {
   const count = (status: Task["status"]) => tasks.filter((task) => task.status === status).length;
   return {

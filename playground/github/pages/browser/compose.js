@@ -78,7 +78,6 @@ export function commentBox({ people, submit, actions }) {
   return form;
 }
 
-/** Creates the form for a new issue. */
 export function issueForm({ people, submit }) {
   const { select, label } = personChoice(people);
   const problem = problemLine();

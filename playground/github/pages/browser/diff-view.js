@@ -22,14 +22,12 @@ export function changedFiles({ changes, paths }, draft) {
   return view;
 }
 
-/** Adds to a file the button for comments on all of it, and these comments. */
 function addFileComments(file, path, draft) {
   const target = { path, side: "RIGHT" };
   const edit = button("Comment on this file", () => draft.edit(target), { class: "quick" });
   file.querySelector("summary").after(edit, ...remarks(target, draft));
 }
 
-/** Adds to a line of a diff its button and its comments. */
 function addLineComments(row, path, draft) {
   const isRemoved = row.classList.contains("removed");
   const line = Number(isRemoved ? row.dataset.old : row.dataset.new);

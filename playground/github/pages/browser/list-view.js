@@ -60,7 +60,6 @@ function listOf(repository, threads) {
   return element("ul", { class: "box threads" }, items);
 }
 
-/** Creates the view with the form for a new issue. */
 export function newIssueView({ repository, people, visit }) {
   const submit = async (issue) => {
     const { number } = await send(`/-/repositories/${repository}/threads`, issue);

@@ -68,7 +68,6 @@ export function reviewBox({ people, draft, submit }) {
   return form;
 }
 
-/** Creates a review thread on a line, with a reply form. */
 export function reviewThread(thread, { people, post, reply, resolve }) {
   const problem = problemLine();
   const text = element("textarea", { rows: 2, "aria-label": "Reply", placeholder: "Reply" });

@@ -23,7 +23,6 @@ export interface StateRefOptions {
   ref: string;
 }
 
-/** The files and the message of the commit that a ref has. */
 export interface RefState {
   files: Map<string, Buffer>;
   message: string;

@@ -92,7 +92,6 @@ export async function appendLedger(sql: Sql, drafts: readonly LedgerDraft[]): Pr
   ]);
 }
 
-/** Returns the entries after this number, in order. */
 export function readLedger(
   sql: Pick<Sql, "query">,
   { after, limit }: { after: number; limit: number },

@@ -105,7 +105,6 @@ export function openPostgresStore(
   };
 }
 
-/** The operations on effects. */
 function effectsIn(
   operations: Operations,
   holder: () => number | undefined,
@@ -157,7 +156,6 @@ function effectsIn(
   };
 }
 
-/** The operations on stored deliveries. */
 function deliveriesIn(
   operations: Operations,
 ): Pick<

@@ -41,7 +41,6 @@ export async function openSqliteConnection(path: string): Promise<SqliteConnecti
   }
 }
 
-/** Opens a new database in the memory of this process. */
 export function openMemoryConnection(): SqliteConnection {
   return connectionOf(createMemoryDatabase(), { close: () => {} }, memory);
 }
@@ -214,7 +213,6 @@ export class OlderDatabaseError extends UserError {
   override readonly name = "OlderDatabaseError";
 }
 
-/** Another process uses the database. */
 export class DatabaseInUseError extends UserError {
   override readonly name = "DatabaseInUseError";
 }

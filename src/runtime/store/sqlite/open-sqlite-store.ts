@@ -70,7 +70,6 @@ export function sqliteStore(sql: SqliteConnection): Store {
   return storeOver(sql);
 }
 
-/** A store in the memory of this process. */
 export interface MemoryStore extends Store {
   /** Removes a root run with every run below it, and returns its spec. */
   forget(rootId: string): RunSpec | undefined;

@@ -117,7 +117,6 @@ export class PendingDeliveriesTable extends Table {
   }
 }
 
-/** The current location of each repository, by its id. */
 export class LocationsTable extends Table {
   find(repositoryId: number): RepositoryLocation | undefined {
     return this.sql.get(
