@@ -119,6 +119,74 @@ export function* diffLines(before: string, after: string, budget = new DiffBudge
   return yield* toHunks(yield* compareLines(old, now, budget), old, now);
 }
 
+/** Two texts without the lines that they share at both ends, apart from the context of a diff. */
+interface DifferingPart {
+  before: Buffer;
+  after: Buffer;
+  /** The number of lines before it. */
+  skippedLines: number;
+}
+
+const lineFeed = 0x0a;
+
+/** Finds the part of two texts that differs. Comparing only that part gives the same hunks in the time that the part takes. */
+export function differingPart(before: Uint8Array, after: Uint8Array): DifferingPart {
+  const [old, now] = [asBuffer(before), asBuffer(after)];
+  const shorter = Math.min(old.length, now.length);
+  const equal = equalBytes(shorter, (from, to) => old.compare(now, from, to, from, to) === 0);
+  let start = lineStart(old, equal);
+  for (let line = 0; line < contextLines; line++) start = lineStart(old, start - 1);
+  const equalAtEnd = equalBytes(shorter - lineStart(old, equal), (from, to) => {
+    return old.compare(now, now.length - to, now.length - from, old.length - to, old.length - from) === 0;
+  });
+  let end = old.length - equalAtEnd;
+  // The first line of the equal bytes may be a part of a line.
+  for (let line = 0; line <= contextLines; line++) end = old.indexOf(lineFeed, end) + 1 || old.length;
+  let skippedLines = 0;
+  for (let at = old.indexOf(lineFeed); at !== -1 && at < start; at = old.indexOf(lineFeed, at + 1)) skippedLines++;
+  return {
+    before: old.subarray(start, end),
+    after: now.subarray(start, now.length - (old.length - end)),
+    skippedLines,
+  };
+}
+
+function asBuffer({ buffer, byteOffset, length }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, length);
+}
+
+/** Returns the start of the line with the byte at an index. */
+function lineStart(text: Buffer, index: number): number {
+  return index <= 0 ? 0 : text.lastIndexOf(lineFeed, index - 1) + 1;
+}
+
+/** Counts the bytes that are equal, from an end of two texts, by comparing ranges of growing distance to this end. */
+function equalBytes(max: number, isEqual: (from: number, to: number) => boolean): number {
+  const bytesAtOnce = 65_536;
+  let from = 0;
+  while (from < max && isEqual(from, Math.min(max, from + bytesAtOnce))) from = Math.min(max, from + bytesAtOnce);
+  // The first difference is in the next range.
+  let [low, high] = [from, Math.min(max, from + bytesAtOnce)];
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (isEqual(from, middle)) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
+/** Moves hunks of a part to their place in the whole text. */
+export function moveHunks(
+  hunks: readonly DiffHunk[],
+  { skippedLines }: Pick<DifferingPart, "skippedLines">,
+): DiffHunk[] {
+  return hunks.map((hunk) => ({
+    ...hunk,
+    oldStart: hunk.oldStart + skippedLines,
+    newStart: hunk.newStart + skippedLines,
+  }));
+}
+
 /** Compares lines and returns the edits that turn the old lines into the new ones. */
 export function* compareLines(
   old: readonly string[],

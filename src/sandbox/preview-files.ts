@@ -5,7 +5,7 @@ import { EventLoopYielder, runInTurns } from "#domain/async-work.ts";
 import type { FileChange, NotShown, PreviewSection } from "#domain/preview.ts";
 import type { DiffHunk } from "#domain/result.ts";
 import { visibleLine } from "#text/visible-text.ts";
-import { DiffBudget, diffLines, type FileVersion, hunkHeader, modeOf } from "./diff-file.ts";
+import { DiffBudget, differingPart, diffLines, type FileVersion, hunkHeader, modeOf, moveHunks } from "./diff-file.ts";
 import { hashObject } from "./git/git-objects.ts";
 
 /** A file at the base and after the change; undefined where it does not exist. */
@@ -16,7 +16,7 @@ export interface FileVersions {
 }
 
 export interface PreviewLimits {
-  /** The maximum size of a version of a file whose content is shown, in bytes. */
+  /** The maximum size of the part of a file that differs, if it is shown, in bytes. */
   maxFileBytes: number;
 }
 
@@ -70,16 +70,21 @@ interface DiffOptions extends PreviewLimits {
   loop: EventLoopYielder;
 }
 
+const nothing = new Uint8Array();
+
 async function diffOf(
   { before, after }: FileVersions,
   options: DiffOptions,
 ): Promise<DiffHunk[] | { notShown: NotShown }> {
-  const versions = [before, after].filter((version) => version !== undefined);
-  if (versions.some(({ content }) => content.length > options.maxFileBytes)) return { notShown: "too large" };
-  if (versions.some(({ content }) => isUnreadable(content))) return { notShown: "binary" };
+  const contents = [before?.content ?? nothing, after?.content ?? nothing] as const;
+  const part = differingPart(...contents);
+  const parts = [part.before, part.after];
+  if (parts.some(({ length }) => length > options.maxFileBytes)) return { notShown: "too large" };
+  const starts = contents.map((content) => content.subarray(0, options.maxFileBytes));
+  if ([...starts, ...parts].some(isUnreadable)) return { notShown: "binary" };
 
-  const [old, now] = [decodeVersion(before), decodeVersion(after)];
-  return runInTurns(diffLines(old, now, options.budget), options.loop);
+  const hunks = diffLines(decode(part.before), decode(part.after), options.budget);
+  return moveHunks(await runInTurns(hunks, options.loop), part);
 }
 
 /** Formats hunks with every character visible. */
@@ -112,25 +117,24 @@ function isMore(unprintable: number, { length }: Uint8Array): boolean {
   return unprintable > Math.max(maxUnprintable.count, length * maxUnprintable.share);
 }
 
-function decodeVersion(version: FileVersion | undefined): string {
-  const text = Buffer.from(version?.content ?? []).toString("utf8");
-  return text.includes("\uFFFD") ? decodeWithEscapes(version?.content ?? new Uint8Array()) : text;
+function decode(content: Buffer): string {
+  const text = content.toString("utf8");
+  return text.includes("\uFFFD") ? decodeWithEscapes(content) : text;
 }
 
 // Bytes that are not UTF-8 become the surrogates U+DC80 to U+DCFF, which no valid text holds: `visibleLine` shows them.
-function decodeWithEscapes(content: Uint8Array): string {
-  const bytes = Buffer.from(content.buffer, content.byteOffset, content.length);
+function decodeWithEscapes(content: Buffer): string {
   const parts: string[] = [];
   let start = 0;
   for (let at = 0; at < content.length; ) {
     const length = sequenceLength(content, at);
     if (length === 0) {
-      parts.push(bytes.toString("utf8", start, at), String.fromCharCode(0xdc00 + (content[at] ?? 0)));
+      parts.push(content.toString("utf8", start, at), String.fromCharCode(0xdc00 + (content[at] ?? 0)));
       start = at + 1;
     }
     at += Math.max(1, length);
   }
-  return [...parts, bytes.toString("utf8", start)].join("");
+  return [...parts, content.toString("utf8", start)].join("");
 }
 
 function invalidBytes(content: Uint8Array): number {

@@ -6,7 +6,7 @@ import { applyPatch } from "diff";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { runAtOnce } from "#domain/async-work.ts";
-import { DiffBudget, diffFile, diffLines, hunkHeader } from "#sandbox/diff-file.ts";
+import { DiffBudget, differingPart, diffFile, diffLines, hunkHeader, moveHunks } from "#sandbox/diff-file.ts";
 import { propertyRuns } from "../support/property-runs.ts";
 
 const patchOf = (before: string, after: string, budget?: DiffBudget) =>
@@ -37,6 +37,22 @@ test("the hunks make the new text of the old one, within the budget and beyond i
   );
 });
 
+test("the part that differs has the hunks of the whole text", () => {
+  const far = "far\n".repeat(5);
+  fc.assert(
+    fc.property(text, text, text, fc.boolean(), (before, after, same, isFar) => {
+      const [first, last] = isFar ? [`${same}\n${far}`, `\n${far}${same}`] : [same, same];
+      const whole = { before: first + before + last, after: first + after + last };
+
+      const part = differingPart(Buffer.from(whole.before), Buffer.from(whole.after));
+
+      const hunks = moveHunks(runAtOnce(diffLines(part.before.toString(), part.after.toString())), part);
+      expect(hunks).toEqual(runAtOnce(diffLines(whole.before, whole.after)));
+    }),
+    { numRuns: propertyRuns(1_000) },
+  );
+});
+
 test("git applies the hunks", () => {
   const folder = mkdtempSync(join(tmpdir(), "golem-diff-"));
   const [before, after] = [
@@ -62,7 +78,10 @@ test("a small change in a large file is a small diff", () => {
   changed.splice(15_000, 1);
 
   const hunks = runAtOnce(diffLines(lines.join(""), changed.join("")));
+  const part = differingPart(Buffer.from(lines.join("")), Buffer.from(changed.join("")));
 
+  expect(part.skippedLines).toBe(9_997);
+  expect(part.before.length).toBeLessThan(80_000);
   expect(hunks).toHaveLength(2);
   expect(hunks.flatMap(({ lines }) => lines.filter((line) => !line.startsWith(" ")))).toEqual([
     "-line 0",

@@ -59,6 +59,11 @@ describe("a change to a file is shown to the person who approves it", () => {
       { path: "b.txt", before: undefined, after: file("x".repeat(600_000)) },
       { path: "c.txt", before: file(lines(7_919)), after: file(lines(104_729)) },
       { path: "d.txt", before: undefined, after: file("d\n") },
+      {
+        path: "e.txt",
+        before: file(lines(1).repeat(9)),
+        after: file(lines(1).repeat(9).replace("\n20000\n", "\ne\n")),
+      },
     ];
 
     const startedAt = performance.now();
@@ -70,7 +75,11 @@ describe("a change to a file is shown to the person who approves it", () => {
       "too large",
       "file",
       "file",
+      "file",
     ]);
+    expect(sections.at(-1)).toMatchObject({
+      diff: "@@ -19998,7 +19998,7 @@\n 19997\n 19998\n 19999\n-20000\n+e\n 20001\n 20002\n 20003",
+    });
     expect(previewText({ sections })).toMatch(/a\.png\nadded, .*300 bytes\. Its content is not shown: binary\./);
   });
 });

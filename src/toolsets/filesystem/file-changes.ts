@@ -6,12 +6,12 @@ import type { Preview, PreviewSection } from "#domain/preview.ts";
 import type { DiffHunk, DiffResultValue } from "#domain/result.ts";
 import type { NeedsApproval } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { diffLines, type FileVersion } from "#sandbox/diff-file.ts";
+import { differingPart, diffLines, type FileVersion, moveHunks } from "#sandbox/diff-file.ts";
 import { plainName } from "#sandbox/paths.ts";
 import { type FileVersions, previewFiles } from "#sandbox/preview-files.ts";
 import { compileGlob } from "#text/path-pattern.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
-import { countLineEndings, numberLines, splitLines } from "./text-file.ts";
+import { countLineEndings, numberLines } from "./text-file.ts";
 
 export type FileOperation = "write" | "delete";
 
@@ -258,16 +258,17 @@ const maxOriginalCharacters = 100_000;
 const maxShownLines = 60;
 const maxShownCharacters = 12_000;
 
-/** Longer texts are not compared line by line, which would block the event loop. */
+/** Longer parts that differ are not compared line by line. */
 const maxComparedCharacters = 1_000_000;
 
-/** Compares a file's text before and after a change. Texts that are too long have no hunks and count as replaced. */
+/** Compares a file's text before and after a change. Changes that are too long have no hunks and count as replacements. */
 export async function compareTexts(change: TextChange): Promise<ComparedTexts> {
-  const { before = "", after = "" } = change;
+  const part = differingPart(Buffer.from(change.before ?? ""), Buffer.from(change.after ?? ""));
+  const [before, after] = [part.before.toString("utf8"), part.after.toString("utf8")];
   if (before.length + after.length > maxComparedCharacters && before !== after) {
     return { ...change, hunks: [], additions: countLineEndings(after), deletions: countLineEndings(before) };
   }
-  const hunks = await runInTurns(diffLines(before, after));
+  const hunks = moveHunks(await runInTurns(diffLines(before, after)), part);
   const lines = hunks.flatMap((hunk) => hunk.lines);
   return {
     ...change,
@@ -314,15 +315,14 @@ export function diffResult(diff: ComparedTexts): DiffResultValue {
 const verbs = { create: "Created", update: "Changed", delete: "Deleted" };
 
 /** Returns the new state of the lines around a change, numbered as in read_file, unless there are too many. */
-export function showChangedLines({ path, after = "", hunks }: ComparedTexts): string {
+export function showChangedLines({ path, hunks }: ComparedTexts): string {
   const readAgain = `Read ${path} again before you change it further.`;
   const total = hunks.reduce((sum, hunk) => sum + hunk.newLines, 0);
   if (total === 0 || total > maxShownLines) return readAgain;
 
-  const lines = splitLines(after);
-  const parts = hunks.map(({ newStart, newLines }) => {
-    const first = Math.max(newStart, 1);
-    return numberLines(lines.slice(first - 1, first - 1 + newLines), first);
+  const parts = hunks.map(({ newStart, lines }) => {
+    const now = lines.filter((line) => /^[ +]/.test(line)).map((line) => line.slice(1).replace(/^\uFEFF|\r$/g, ""));
+    return numberLines(now, Math.max(newStart, 1));
   });
   const shown = parts.join("\n     …\n");
   return shown.length > maxShownCharacters ? readAgain : `=== ${path} ===\n${shown}`;

@@ -70,6 +70,23 @@ describe("write_file", () => {
 });
 
 describe("edit_file", () => {
+  test("shows a small change of a large file", async () => {
+    const lines = Array.from({ length: 50_000 }, (_, index) => `line ${index} of many\n`);
+    const { call } = await world({ "large.txt": lines.join("") });
+    await call("read_file", { path: "large.txt", offset: 40_000, limit: 5 });
+
+    const { llmContent, value } = await call("edit_file", {
+      path: "large.txt",
+      old_text: "line 40000 of many",
+      new_text: "line 40000 of few",
+    });
+
+    expect(llmContent).toMatch(
+      /^Changed large\.txt \(\+1 −1\)\.\n=== large\.txt ===\n 39998\tline 39997 of many\n.* 40001\tline 40000 of few\n/s,
+    );
+    expect(value).toMatchObject({ diff: expect.stringContaining("@@ -39998,7 +39998,7 @@"), stats: { changes: 2 } });
+  });
+
   test("answers briefly beside very long lines", async () => {
     const long = Array.from({ length: 11 }, (_, index) => `${index} ${"x".repeat(80_000)}`).join("\n");
     const { call } = await world({ "bundle.js": `${long}\n` });
