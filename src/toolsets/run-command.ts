@@ -23,8 +23,8 @@ export interface RunCommandOptions extends Omit<ExecRequest, "outputBytes" | "si
   settings: { tier: Tier; output_bytes: number };
   /** The call that runs the command: its signal stops it, and it gets the output. */
   context: Pick<ToolContext, "abortSignal" | "output">;
-  /** False if the command's changes are dropped. Default: true. */
-  appliesChanges?: boolean;
+  /** False if the command's changes are dropped, or the paths whose changes are kept. Default: true. */
+  appliesChanges?: boolean | ((path: string) => boolean);
   /** True if a person approved changes to a path that needs approval. Default: none. */
   isApproved?(path: string): boolean;
 }
@@ -58,8 +58,15 @@ export async function runCommand(
     ...(setup && { setup }),
   });
   const result = await (ownSession ? ran.finally(() => executors.closeSession(tier, key)) : ran);
-  if (!appliesChanges) return { result, applied: { written: [], deleted: [], rejected: [] } };
-  return { result, applied: await applyCommandChanges(result.changes, workspace, { isApproved }) };
+  if (appliesChanges === false) return { result, applied: { written: [], deleted: [], rejected: [] } };
+  const { written, deleted } = result.changes;
+  const isKept = appliesChanges === true ? () => true : appliesChanges;
+  const wanted = {
+    ...result.changes,
+    written: written.filter(({ path }) => isKept(path)),
+    deleted: deleted.filter((path) => isKept(path)),
+  };
+  return { result, applied: await applyCommandChanges(wanted, workspace, { isApproved }) };
 }
 
 /** Linux limits a single argument to 128 KiB and all arguments together to two megabytes. */
@@ -167,6 +174,7 @@ export async function applyCommandChanges(
   const loop = new EventLoopYielder();
   for (const { path, content, executable } of written) {
     if (loop.isDue) await loop.turn();
+    if (await isUnchanged(workspace, { path, content, executable })) continue;
     const problem =
       problemOf(workspace, path, "write", isApproved) ??
       (await attemptChange(() => workspace.write(path, content, { executable })));
@@ -174,6 +182,17 @@ export async function applyCommandChanges(
     else applied.written.push(path);
   }
   return applied;
+}
+
+/** True if a command wrote what the file already had, as code generators do. */
+async function isUnchanged(
+  workspace: Workspace,
+  { path, content, executable }: TreeChanges["written"][number],
+): Promise<boolean> {
+  if (!(await workspace.exists(path))) return false;
+  const now = await workspace.stat(path);
+  if (now.type !== "file" || now.executable !== executable || now.size !== content.byteLength) return false;
+  return Buffer.from(content).equals(await workspace.readBytes(path));
 }
 
 function problemOf(

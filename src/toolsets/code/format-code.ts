@@ -1,14 +1,22 @@
 import { posix } from "node:path";
 import { z } from "zod";
 import { ToolError } from "#domain/errors.ts";
+import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { isWithin } from "#sandbox/paths.ts";
-import { commandResult, runCommand } from "#toolsets/run-command.ts";
+import { folderOf, isWithin } from "#sandbox/paths.ts";
+import {
+  commandResult,
+  describeChanges,
+  describeEnd,
+  type FinishedCommand,
+  listSome,
+  runCommand,
+} from "#toolsets/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import type { CodeConfig } from "./code-config.ts";
 import { describeMissingProgram } from "./install-command.ts";
-import { readManifest, withProjectPython } from "./test-runner.ts";
+import { type PackageManifest, readManifest, withProjectPython } from "./test-runner.ts";
 
 const inputSchema = z.object({
   paths: z
@@ -26,7 +34,7 @@ export function createFormatCodeTool(settings: CodeConfig, services: ToolService
   return {
     name: "format_code",
     description:
-      "Format code with the project's own formatter (biome, prettier, its format script, ruff, black, gofmt, cargo fmt).",
+      "Format code with the project's own formatter, such as prettier, biome, ruff, gofmt or its format script.",
     inputSchema,
     needsApproval: false,
     manualExecution: { mode: "both", label: "Format code", category: "Development" },
@@ -39,96 +47,176 @@ async function execute(
   context: ToolContext,
   settings: CodeConfig,
   services: ToolServices,
-) {
+): Promise<ToolResult> {
   const { workspace } = services;
-  const project = workspace.resolve(path);
-  const found = await findNearestFormatter(workspace, project);
-  if (!found) {
-    throw new ToolError(`No known formatter is set up in ${project || "the repository"}.`, {
+  const names = await pathsToFormat(workspace, paths, workspace.resolve(path));
+  const groups = await groupByFormatter(workspace, names);
+  if (groups.length === 0) {
+    throw new ToolError(`No known formatter is set up for ${names.slice(0, 3).join(", ") || "the repository"}.`, {
       code: "UNAVAILABLE",
       suggestion: "Follow the style of the surrounding code.",
     });
   }
-  const { formatter, folder } = found;
-  const names = await pathsToFormat(workspace, { paths, project, formatter });
-  const files = names.map((name) => posix.relative(folder, name) || ".");
-  const ran = await runCommand(services, {
-    settings,
-    context,
-    command: withProjectPython(formatter.command(files)),
-    cwd: folder,
-    timeoutMs: settings.timeout * 1_000,
-  });
-  const result = commandResult(ran, formatter.name);
-  const missing = describeMissingProgram(ran.result);
-  return missing ? { ...result, llmContent: `${missing}\n${result.llmContent}` } : result;
+  const finished: FinishedFormatting[] = [];
+  for (const { formatter, folder, names: own } of groups) {
+    const isWanted = (changed: string) => own.some((name) => isWithin(changed, name));
+    const ran = await runCommand(services, {
+      settings,
+      context,
+      command: withProjectPython(formatter.command(own.map((name) => posix.relative(folder, name) || "."))),
+      cwd: folder,
+      timeoutMs: settings.timeout * 1_000,
+      appliesChanges: isWanted,
+    });
+    finished.push({ ...ran, formatter, others: changedPaths(ran).filter((changed) => !isWanted(changed)) });
+    if (ran.result.timedOut || ran.result.stopped) break;
+  }
+  return report(finished);
+}
+
+interface FinishedFormatting extends FinishedCommand {
+  formatter: Formatter;
+  /** The files that the call does not name and that the formatter would change, too. */
+  others: string[];
+}
+
+function changedPaths({ result: { changes } }: FinishedCommand): string[] {
+  return [...changes.written.map(({ path }) => path), ...changes.deleted];
+}
+
+function report(finished: readonly FinishedFormatting[]): ToolResult {
+  const ends = finished.map(({ formatter, result }) => `${formatter.name}: ${describeEnd(result)}`);
+  const outputs = finished.flatMap(({ result }) => [result.stdout, result.stderr]);
+  const last = finished.at(-1)?.result;
+  const isUnfinished = last?.timedOut || last?.stopped;
+  return {
+    llmContent: finished.map(describeFormatting).join("\n"),
+    value: {
+      kind: "terminal",
+      content: [...outputs, isUnfinished ? (ends.at(-1) ?? "") : ""].filter(Boolean).join("\n"),
+      exitCode: finished.find(({ result }) => result.exitCode !== 0)?.result.exitCode ?? last?.exitCode ?? null,
+      summary: ends.join(" "),
+    },
+    ...(isUnfinished && {
+      error: {
+        type: "system_error",
+        code: last.timedOut ? "TIMEOUT" : "EXECUTION_ERROR",
+        message: ends.at(-1) ?? "",
+      },
+    }),
+  };
+}
+
+/** Says what a formatter changed; its output only if it failed, since it may list every file that it looked at. */
+function describeFormatting(finished: FinishedFormatting): string {
+  const { formatter, result, applied, others } = finished;
+  const left = others.length > 0 ? `Not kept, since this call does not name them: ${listSome(others)}` : "";
+  const lines =
+    result.exitCode === 0
+      ? [`${formatter.name}: ${describeChanges(applied) || "Nothing to change in these files."}`]
+      : [describeMissingProgram(result), commandResult(finished, formatter.name).llmContent];
+  return [...lines, left].filter(Boolean).join("\n");
 }
 
 /**
  * Returns the given paths, relative to the root; by default the files that the run has changed, so that a formatter of
  * another version than the project's does not touch the others.
  */
-async function pathsToFormat(
-  workspace: Workspace,
-  { paths, project, formatter }: { paths: readonly string[]; project: string; formatter: Formatter },
-): Promise<string[]> {
+async function pathsToFormat(workspace: Workspace, paths: readonly string[], project: string): Promise<string[]> {
   if (paths.length > 0) {
-    const names = paths.map((name) => posix.join(project, name));
-    for (const name of names) await workspace.stat(name);
+    const names = paths.map((name) => workspace.resolve(posix.join(project, name)));
+    for (const name of names) if (name !== "") await workspace.stat(name);
     return names;
   }
-  if (!formatter.formats) return [];
-  const changed = (await workspace.changes())
-    .filter(({ path, status }) => status !== "deleted" && isWithin(path, project))
-    .map(({ path }) => path)
-    .filter((path) => formatter.formats?.test(path));
+  const changes = (await workspace.changes()).filter(
+    ({ path, status }) => status !== "deleted" && isWithin(path, project),
+  );
+  const entries = await Promise.all(changes.map(({ path }) => workspace.stat(path)));
+  const changed = entries.filter(({ type }) => type === "file").map(({ path }) => path);
   if (changed.length > 0) return changed;
-  throw new ToolError(`This run has changed no file that ${formatter.name} formats.`, {
+  throw new ToolError(`This run has changed no file in ${project || "the repository"}.`, {
     code: "CONFLICT",
     suggestion: 'Name the files in `paths`; ["."] formats everything.',
   });
 }
 
-async function findNearestFormatter(
-  workspace: Workspace,
-  project: string,
-): Promise<{ formatter: Formatter; folder: string } | undefined> {
-  for (let folder = project; ; folder = posix.dirname(folder) === "." ? "" : posix.dirname(folder)) {
-    const formatter = await findFormatter(workspace, folder);
-    if (formatter) return { formatter, folder };
-    if (folder === "") return undefined;
+interface FormatterGroup {
+  formatter: Formatter;
+  /** The folder with the formatter's settings. */
+  folder: string;
+  names: string[];
+}
+
+/** Finds the formatter of each file in the nearest folder that has one for it. For a folder, these are all of that folder. */
+async function groupByFormatter(workspace: Workspace, names: readonly string[]): Promise<FormatterGroup[]> {
+  const byFolder = new Map<string, Promise<Formatter[]>>();
+  const formattersOf = (folder: string) => {
+    const found = byFolder.get(folder) ?? findFormatters(workspace, folder);
+    byFolder.set(folder, found);
+    return found;
+  };
+  const groups = new Map<Formatter, FormatterGroup>();
+  for (const name of names) {
+    const isFolder = name === "" || (await workspace.stat(name)).type === "directory";
+    for (let folder = isFolder ? name : folderOf(name); ; folder = folderOf(folder)) {
+      const all = await formattersOf(folder);
+      const own = isFolder ? all : all.filter(({ formats }) => formats.test(name)).slice(0, 1);
+      for (const formatter of own) {
+        const group = groups.get(formatter) ?? { formatter, folder, names: [] };
+        groups.set(formatter, { ...group, names: [...group.names, name] });
+      }
+      if (own.length > 0 || folder === "") break;
+    }
   }
+  return [...groups.values()];
 }
 
 export interface Formatter {
   name: string;
-  /** The files that it formats. Undefined if it always formats the whole project. */
-  formats?: RegExp;
+  /** The files that it formats. */
+  formats: RegExp;
+  /** Some formatters always format the whole project. */
   command(paths: readonly string[]): string[];
 }
 
-/** Returns the formatter configured by the files of a folder; undefined if it is unknown. */
-export async function findFormatter(workspace: Workspace, folder: string): Promise<Formatter | undefined> {
+/** Formatters of Node.js by the package that provides them. Those of JavaScript ignore the files that they do not know. */
+const nodeFormatters = [
+  ["@biomejs/biome", "biome", "format", "--write", "--files-ignore-unknown=true", "--no-errors-on-unmatched"],
+  ["prettier", "prettier", "--write", "--ignore-unknown"],
+  ["oxfmt", "oxfmt", "--no-error-on-unmatched-pattern"],
+  ["standard", "standard", "--fix"],
+] as const;
+
+/** The files of other languages, which those of Node.js do not format. */
+const ofNode = /(?<!\.(?:go|rs|pyi?))$/;
+/** Options of a `format` script without which the formatter would format differently. */
+const settingsInScript = /\s(?:--config|--config-path|--config-precedence|--ignore-path|--plugin|-c)\b/;
+
+/** Returns the formatters configured by the files of a folder. For each file, the first one that formats it is meant. */
+export async function findFormatters(workspace: Workspace, folder: string): Promise<Formatter[]> {
   const at = (name: string) => (folder === "" ? name : `${folder}/${name}`);
+  const found: Formatter[] = [];
+  if (await workspace.exists(at("go.mod")))
+    found.push({ name: "gofmt", formats: /\.go$/, command: (paths) => ["gofmt", "-l", "-w", "--", ...paths] });
+  if (await workspace.exists(at("Cargo.toml")))
+    found.push({ name: "cargo fmt", formats: /\.rs$/, command: () => ["cargo", "fmt"] });
   const manifest = await readManifest(workspace, at("package.json"));
-  const node = (name: string, ...options: string[]): Formatter => ({
-    name,
-    formats: /./,
-    command: (paths) => ["npx", "--no-install", name, ...options, "--", ...paths],
-  });
-  if (manifest?.dependencies.has("@biomejs/biome")) {
-    return node("biome", "format", "--write", "--files-ignore-unknown=true", "--no-errors-on-unmatched");
-  }
-  if (manifest?.dependencies.has("prettier")) return node("prettier", "--write", "--ignore-unknown");
-  if (manifest?.scripts.format) return { name: "npm run format", command: () => ["npm", "run", "--silent", "format"] };
-  if (await workspace.exists(at("go.mod"))) {
-    return { name: "gofmt", formats: /\.go$/, command: (paths) => ["gofmt", "-l", "-w", "--", ...paths] };
-  }
-  if (await workspace.exists(at("Cargo.toml"))) return { name: "cargo fmt", command: () => ["cargo", "fmt"] };
-  return pythonFormatter(workspace, at);
+  return [...found, ...(await pythonFormatters(workspace, at)), ...(manifest ? nodeFormattersOf(manifest) : [])];
 }
 
-async function pythonFormatter(workspace: Workspace, at: (name: string) => string): Promise<Formatter | undefined> {
+function nodeFormattersOf({ dependencies, scripts: { format = "" } }: PackageManifest): Formatter[] {
+  const script = { name: "npm run format", formats: /$/, command: () => ["npm", "run", "--silent", "format"] };
+  const known = nodeFormatters.find(([dependency]) => dependencies.has(dependency));
+  if (!known || (format.includes(known[1]) && settingsInScript.test(format))) return format === "" ? [] : [script];
+  const [, name, ...options] = known;
+  // Oxfmt excludes a file whose name begins with an exclamation mark.
+  const own = (paths: readonly string[]) => (name === "oxfmt" ? paths.map((path) => `./${path}`) : paths);
+  return [
+    { name, formats: ofNode, command: (paths) => ["npx", "--no-install", name, ...options, "--", ...own(paths)] },
+  ];
+}
+
+async function pythonFormatters(workspace: Workspace, at: (name: string) => string): Promise<Formatter[]> {
   const texts = await Promise.all(
     ["pyproject.toml", "ruff.toml", ".ruff.toml", "setup.cfg", "requirements.txt", "requirements-dev.txt"].map(
       async (name) => ((await workspace.exists(at(name))) ? `${name}\n${await workspace.read(at(name))}` : ""),
@@ -140,6 +228,6 @@ async function pythonFormatter(workspace: Workspace, at: (name: string) => strin
     formats: /\.pyi?$/,
     command: (paths) => ["python3", "-m", name, ...options, "--", ...paths],
   });
-  if (/\bruff\b/.test(settings)) return python("ruff", "format");
-  return /\bblack\b/.test(settings) ? python("black", "-q") : undefined;
+  if (/\bruff\b/.test(settings)) return [python("ruff", "format")];
+  return /\bblack\b/.test(settings) ? [python("black", "-q")] : [];
 }

@@ -173,6 +173,7 @@ function describeTests({ runner, result, applied, summary, toRoot }: FinishedTes
   const readable = (text: string) => showHidden(relativePaths(toRoot(text)));
   const soFar = result.timedOut || result.stopped ? " so far" : "";
   const headline = summary ? `${countsOf(summary)}${soFar}` : "No summary could be read from the output";
+  const intro = runner.report === "plain" ? "" : `${headline}. `;
   const failures =
     summary?.failures.slice(0, shownFailures).map(({ name, error }, at) => {
       const shown = at < shownWhole ? error : error.split("\n").slice(0, linesOfOthers).join("\n");
@@ -183,7 +184,7 @@ function describeTests({ runner, result, applied, summary, toRoot }: FinishedTes
   const shownLength = result.exitCode === 0 ? shownOutputOfSuccess : shownOutput;
   const [stdout, stderr] = [result.stdout, result.stderr].map((output) => readable(tail(output, shownLength)));
   const lines = [
-    `${runner.name}: ${headline}. ${describeEnd(result)} ${runner.reason}`,
+    `${runner.name}: ${intro}${describeEnd(result)} ${runner.reason}`,
     ...failures,
     more > 0 ? `… and ${pluralize(more, "more failure")}.` : "",
     describeMissingProgram({ ...result, stderr: summary ? failures.join("\n") : result.stderr }) ?? "",
@@ -237,9 +238,9 @@ function relativePaths(text: string): string {
   return text.replace(/file:\/\/(?:\/workspace\/|(?=[\w.@]))|(?<![\w.~/-])\/workspace\//g, "");
 }
 
-/** Tests that passed, go's downloads, and Node's warning about a program that sets FORCE_COLOR itself. */
+/** Tests that passed, go's downloads, make's folders, and Node's warning about a program that sets FORCE_COLOR itself. */
 const saysLittle =
-  /^\s*(?:[✔✓√] |ok \d+ |# Subtest: |go: downloading )|^\(node:\d+\) Warning: The 'NO_COLOR' env is ignored|^\(Use `node --trace-warnings /;
+  /^\s*(?:[✔✓√] |ok \d+ |# Subtest: |go: downloading |make\[\d+\]: (?:Entering|Leaving) directory )|^\(node:\d+\) Warning: The 'NO_COLOR' env is ignored|^\(Use `node --trace-warnings /;
 
 function tail(text: string, length: number): string {
   // Truncated first, so that the cost depends only on what is shown.

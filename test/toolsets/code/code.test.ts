@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { DeploymentPolicy, sandboxTools } from "#config/deployment-policy.ts";
 import { createExecutors } from "#executors/create-executors.ts";
-import { findFormatter } from "#toolsets/code/format-code.ts";
+import { findFormatters } from "#toolsets/code/format-code.ts";
 import { describeMissingProgram, endOfInstallation } from "#toolsets/code/install-command.ts";
 import { findTestRunner } from "#toolsets/code/test-runner.ts";
 import { codeToolset } from "#toolsets/registry.ts";
@@ -385,25 +385,36 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
     expect(await sandbox.exists("made")).toBe(false);
   });
 
-  test("the project's own formatter formats", async () => {
+  test("the project's own formatter formats, and only what the call names or the run has changed is kept", async () => {
     const { call, sandbox } = await world({
       files: {
         "package.json": JSON.stringify({ scripts: { format: "node format.js" } }),
-        "format.js": 'require("node:fs").writeFileSync("a.js", "let a;\\n");',
+        "format.js": 'for (const name of ["a.js", "b.js"]) require("node:fs").writeFileSync(name, "let a;\\n");',
         "a.js": "let  a",
+        "b.js": "let  a",
       },
     });
+    await expect(call("format_code", {})).rejects.toThrow("This run has changed no file in the repository.");
+    await sandbox.write("a.js", "let   a");
 
-    const result = await call("format_code", {});
+    const changed = await call("format_code", {});
+    const again = await call("format_code", { paths: ["a.js"] });
+    const before = sandbox.text("b.js");
+    const all = await call("format_code", { paths: ["."] });
 
-    expect(result.llmContent).toContain("Changed: a.js");
-    expect(sandbox.text("a.js")).toBe("let a;\n");
+    const left = "Not kept, since this call does not name them: b.js";
+    expect(changed.llmContent).toBe(`npm run format: Changed: a.js\n${left}`);
+    expect(again.llmContent).toBe(`npm run format: Nothing to change in these files.\n${left}`);
+    expect(before).toBe("let  a");
+    expect(all.llmContent).toBe("npm run format: Changed: b.js");
+    expect(sandbox.text("a.js") + sandbox.text("b.js")).toBe("let a;\nlet a;\n");
   });
 
-  test("only the files that the run has changed are formatted, with the formatter of the nearest folder", async () => {
+  test("only the files that the run has changed are formatted, each with the formatter of the nearest folder", async () => {
     const { call, sandbox } = await world({
       files: {
         "package.json": '{"devDependencies":{"prettier":"3"}}',
+        "tools/package.json": '{"scripts":{"format":"exit 3"}}',
         "packages/a/package.json": "{}",
         "packages/a/old.js": "",
         "packages/b/old.js": "",
@@ -415,18 +426,23 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
       code: `mkdir -p node_modules/.bin && printf '%s' "$1" > node_modules/.bin/prettier && chmod +x node_modules/.bin/*`,
       args: [prettier],
     });
-    await expect(call("format_code", { path: "packages/a" })).rejects.toThrow(
-      "has changed no file that prettier formats",
-    );
+    await expect(call("format_code", { path: "packages/a" })).rejects.toThrow("has changed no file in packages/a");
     await sandbox.write("packages/a/new.js", "let  a");
     await sandbox.write("packages/b/new.js", "let  b");
 
     const { llmContent } = await call("format_code", { path: "packages/a" });
     await call("format_code", { path: "packages/b", paths: ["old.js"] });
+    const notFormatted = sandbox.text("packages/a/old.js") + sandbox.text("packages/b/new.js");
+    await sandbox.write("tools/new.js", "let  c");
+    const both = await call("format_code", {});
 
-    expect(llmContent).toMatch(/\nChanged: packages\/a\/new\.js$/m);
-    expect(sandbox.text("packages/a/old.js") + sandbox.text("packages/b/new.js")).toBe("let  b");
+    expect(llmContent).toBe("prettier: Changed: packages/a/new.js");
+    expect(notFormatted).toBe("let  b");
     expect(sandbox.text("packages/b/old.js")).toBe("formatted\n");
+    expect(both.llmContent).toMatch(
+      /^prettier: Changed: packages\/b\/new\.js\nExit code 3 after [\d.]+ s\.\nstdout: \(nothing\)\nstderr: \(nothing\)$/,
+    );
+    expect(both.value).toMatchObject({ kind: "terminal", exitCode: 3 });
   });
 });
 
@@ -434,7 +450,7 @@ describe("without an OS sandbox", () => {
   test.each([
     ["run_code", { language: "python", code: "print(1)" }],
     ["run_tests", {}],
-    ["format_code", {}],
+    ["format_code", { paths: ["add.js"] }],
     ["install_package", { packages: ["left-pad"] }],
   ])("%s is unavailable, and says why", async (name, args) => {
     const files = { ...project, "package.json": '{"scripts":{"test":"node --test","format":"x"}}' };
@@ -695,17 +711,30 @@ describe("the test runner and the formatter of a project", () => {
     expect(endOfInstallation(output, 1)).toBe(lines.at(-1));
   });
 
-  test.each([
-    [{ "package.json": '{"devDependencies":{"@biomejs/biome":"2"}}' }, "biome"],
-    [{ "package.json": '{"devDependencies":{"prettier":"3"}}' }, "prettier"],
-    [{ "package.json": '{"scripts":{"format":"x"}}' }, "npm run format"],
-    [{ "pyproject.toml": "[tool.ruff]\n" }, "ruff"],
-    [{ "requirements-dev.txt": "black==24\n" }, "black"],
-    [{ "go.mod": "" }, "gofmt"],
-    [{ "Cargo.toml": "" }, "cargo fmt"],
-    [{ "README.md": "" }, undefined],
-  ])("%j is formatted with %s", async (files: Record<string, string>, name) => {
-    expect((await findFormatter(memoryWorkspace(files), ""))?.name).toBe(name);
+  test.each<[Record<string, string>, string, string[]]>([
+    [{ "package.json": '{"devDependencies":{"@biomejs/biome":"2","prettier":"3"}}' }, "a.js", ["biome"]],
+    [{ "package.json": '{"devDependencies":{"prettier":"3"}}' }, "a.md", ["prettier"]],
+    [{ "package.json": '{"devDependencies":{"oxfmt":"0.5"}}' }, "a.ts", ["oxfmt"]],
+    [{ "package.json": '{"devDependencies":{"standard":"17"}}' }, "a.js", ["standard"]],
+    [{ "package.json": '{"scripts":{"format":"x"}}' }, "a.py", ["npm run format"]],
+    [
+      { "package.json": '{"scripts":{"format":"prettier -c x.json -w ."},"devDependencies":{"prettier":"3"}}' },
+      "a.js",
+      ["npm run format"],
+    ],
+    [{ "pyproject.toml": "[tool.ruff]\n", "package.json": '{"devDependencies":{"prettier":"3"}}' }, "a.py", ["ruff"]],
+    [{ "requirements-dev.txt": "black==24\n" }, "a.pyi", ["black"]],
+    [{ "go.mod": "", "package.json": '{"devDependencies":{"prettier":"3"}}' }, "a.go", ["gofmt"]],
+    [{ "go.mod": "", "package.json": '{"devDependencies":{"prettier":"3"}}' }, "a.yml", ["prettier"]],
+    [{ "Cargo.toml": "" }, "src/a.rs", ["cargo fmt"]],
+    [{ "Cargo.toml": "" }, "a.js", []],
+    [{ "README.md": "" }, "a.js", []],
+  ])("of %j, the file %s is formatted with %j", async (files, name, expected) => {
+    const formatters = await findFormatters(memoryWorkspace(files), "");
+
+    const [first] = formatters.filter(({ formats }) => formats.test(name));
+
+    expect(first ? [first.name] : []).toEqual(expected);
   });
 
   test.each<Record<string, string>>([
@@ -716,7 +745,7 @@ describe("the test runner and the formatter of a project", () => {
   ])("a file named like an option is passed as a file to the formatter of %j", async (files) => {
     const names = ["--config=evil.js", "-x", "$(id)"];
 
-    const command = (await findFormatter(memoryWorkspace(files), ""))?.command(names) ?? [];
+    const command = (await findFormatters(memoryWorkspace(files), ""))[0]?.command(names) ?? [];
 
     expect(command.slice(-4)).toEqual(["--", ...names]);
   });
