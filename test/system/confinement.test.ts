@@ -206,7 +206,7 @@ describe("a tool that misbehaves", () => {
     ["loop", "TIMEOUT", /did not finish within 1 s/],
     ["hang", "TIMEOUT", /did not finish within 1 s/],
     ["grow", "EXECUTION_ERROR", /too much memory/],
-    ["swell", "EXECUTION_ERROR", /process of|allocat/i],
+    ["swell", "EXECUTION_ERROR", /^The process of .* was stopped: /],
     ["huge", "EXECUTION_ERROR", /sent a line that is too long/],
   ])(
     "that uses up time or memory (%s) ends in a clear error, and the next call gets a new process",

@@ -91,10 +91,17 @@ async function answer(call: Extract<ToHost, { kind: "call" }>): Promise<void> {
     const value = await currentOutput.run(outputOf(call.id), () => perform(call, controller.signal));
     send({ kind: "done", id: call.id, value: toJsonValue(value) });
   } catch (error) {
+    // What the call holds is freed some time later. Until then another call may need more than is left, and V8 aborts.
+    if (isAllocationFailure(error)) throw error;
     send({ kind: "failed", id: call.id, error: plainError(error) });
   } finally {
     calls.delete(call.id);
   }
+}
+
+/** True for V8's and Node's errors about memory for buffers. */
+function isAllocationFailure(error: unknown): boolean {
+  return error instanceof Error && /^(Array buffer allocation failed|Failed to allocate memory)$/.test(error.message);
 }
 
 async function perform(call: Extract<ToHost, { kind: "call" }>, signal: AbortSignal): Promise<unknown> {
