@@ -1,4 +1,8 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import type { IncomingMessage } from "node:http";
+import { connect } from "node:net";
+import { setImmediate } from "node:timers/promises";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { commitTo, PlaygroundWorld, shop } from "../support/playground-world.ts";
 
 let world: PlaygroundWorld;
@@ -195,6 +199,25 @@ test("an operation that is not implemented is answered with 404 and recorded", a
   await expect(octokit.request("GET /repos/playground/shop/milestones")).rejects.toMatchObject({ status: 404 });
 
   expect(world.github.unknownRequests().map(({ path }) => path)).toEqual(["/repos/playground/shop/milestones"]);
+});
+
+test("a request whose connection breaks off is not printed as a failure", async () => {
+  const print = vi.spyOn(console, "error").mockReturnValue();
+  const arrived = Promise.withResolvers<IncomingMessage>();
+  const onRequest = (message: unknown) => arrived.resolve((message as { request: IncomingMessage }).request);
+  subscribe("http.server.request.start", onRequest);
+  const { hostname, port } = new URL(world.github.url);
+  const socket = connect(Number(port), hostname);
+  socket.write("POST /api/graphql HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{");
+  const request = await arrived.promise;
+  unsubscribe("http.server.request.start", onRequest);
+
+  socket.destroy();
+  await new Promise((resolve) => request.once("close", resolve));
+  await setImmediate();
+
+  expect(print).not.toHaveBeenCalled();
+  print.mockRestore();
 });
 
 test("the API also works without its prefix", async () => {
