@@ -24,7 +24,7 @@ describe.concurrent("a model that", () => {
     const at: number[] = [];
     const script = timed(
       at,
-      inSequence({ status: 429, message: "Slow down.", retryAfter: 1 }, { text: "Worth the wait." }),
+      inSequence({ status: 429, message: "Slow down.", retryAfter: 3 }, { text: "Worth the wait." }),
     );
     const { comment, botComment } = forge.open({ title: "Too many requests", script });
 
@@ -32,7 +32,7 @@ describe.concurrent("a model that", () => {
 
     await botComment(/Waiting to try the model again: OpenAI is rate-limiting requests: Slow down\./);
     await botComment(/Worth the wait\./);
-    expect((at[1] ?? 0) - (at[0] ?? 0)).toBeGreaterThanOrEqual(1_000);
+    expect((at[1] ?? 0) - (at[0] ?? 0)).toBeGreaterThanOrEqual(3_000);
   });
 
   test("asks for a pause of a day ends the run at once", async () => {

@@ -236,6 +236,7 @@ test("a review that mentions the app continues the run with the exact edit that 
   const before = model.requests.length;
 
   await maintainer.review(number, { event: "COMMENT", body: "Nice." });
+  await github.deliveriesSettled();
   await maintainer.review(number, {
     event: "COMMENT",
     body: `@${github.botLogin.replace("[bot]", "")} please take this.`,

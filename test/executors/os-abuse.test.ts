@@ -32,7 +32,7 @@ async function session(): Promise<ExecSession> {
 
 async function run(command: string[], more: Partial<ExecRequest> = {}, place?: ExecSession): Promise<ExecResult> {
   const workspace = memoryWorkspace(files);
-  const request = { command, timeoutMs: 10_000, outputBytes: 20_000, ...more };
+  const request = { command, timeoutMs: 120_000, outputBytes: 20_000, ...more };
   return (place ?? (await session())).exec(workspaceTree(workspace, workspace), request);
 }
 const sh = (script: string, more?: Partial<ExecRequest>, place?: ExecSession) =>
@@ -208,23 +208,20 @@ describe.skipIf(!availability.available)("changes from the OS sandbox", () => {
   });
 
   test("include no huge sparse file, no name with NUL, no path of 5,000 bytes, no unreadable file, and one of two equivalent names", async () => {
-    const { stdout, changes } = await python(
-      [
-        "import ctypes, os",
-        "try: open('nul\\0name', 'w')",
-        "except ValueError: print('no NUL')",
-        "ctypes.CDLL(None).creat(b'cut\\0off', 0o644)",
-        "try: os.truncate(os.open('sparse', os.O_CREAT | os.O_WRONLY), 2 ** 40); print('a terabyte')",
-        "except OSError: print('no terabyte')",
-        "os.remove('sparse'); os.truncate(os.open('holes', os.O_CREAT | os.O_WRONLY), 400 * 1024 * 1024)",
-        "open('caf\\u00e9', 'w').write('1'); open('cafe\\u0301', 'w').write('2')",
-        "open('closed', 'w').write('x'); os.chmod('closed', 0)",
-        "for name in ('.GIT', 'git~1', '.GITMODULES', '.git ', 'x\\\\.git'): open(name, 'w').close()",
-        "for at in range(25): os.mkdir('d' * 200); os.chdir('d' * 200)",
-        "open('deep', 'w').write('x')",
-      ],
-      { timeoutMs: 15_000 },
-    );
+    const { stdout, changes } = await python([
+      "import ctypes, os",
+      "try: open('nul\\0name', 'w')",
+      "except ValueError: print('no NUL')",
+      "ctypes.CDLL(None).creat(b'cut\\0off', 0o644)",
+      "try: os.truncate(os.open('sparse', os.O_CREAT | os.O_WRONLY), 2 ** 40); print('a terabyte')",
+      "except OSError: print('no terabyte')",
+      "os.remove('sparse'); os.truncate(os.open('holes', os.O_CREAT | os.O_WRONLY), 400 * 1024 * 1024)",
+      "open('caf\\u00e9', 'w').write('1'); open('cafe\\u0301', 'w').write('2')",
+      "open('closed', 'w').write('x'); os.chmod('closed', 0)",
+      "for name in ('.GIT', 'git~1', '.GITMODULES', '.git ', 'x\\\\.git'): open(name, 'w').close()",
+      "for at in range(25): os.mkdir('d' * 200); os.chdir('d' * 200)",
+      "open('deep', 'w').write('x')",
+    ]);
 
     expect(stdout).toBe("no NUL\nno terabyte\n");
     const reasons = Object.fromEntries(changes.rejected.map(({ path, reason }) => [path, reason]));

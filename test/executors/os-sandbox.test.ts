@@ -71,7 +71,7 @@ async function run(command: string[], request: Partial<ExecRequest> = {}, place:
   const session = place.session ?? (await open());
   return session.exec(workspaceTree(workspace, workspace), {
     command,
-    timeoutMs: 8_000,
+    timeoutMs: 120_000,
     outputBytes: 20_000,
     ...request,
   });
@@ -186,7 +186,9 @@ describe.skipIf(!availability.available)("a command in the OS sandbox", () => {
       console.log(available ? "over" : "no sandbox");
     `;
 
-    const { stdout, status } = spawnSync(process.execPath, ["--input-type=module", "-e", program], { timeout: 20_000 });
+    const { stdout, status } = spawnSync(process.execPath, ["--input-type=module", "-e", program], {
+      timeout: 120_000,
+    });
 
     expect([stdout.toString(), status]).toEqual(["over\n", 0]);
   });
@@ -396,7 +398,7 @@ describe.skipIf(!availability.available)("limits of a command in the OS sandbox:
   );
 
   test("output, of which the beginning and the end are kept", async () => {
-    const { stopped, stdout, truncated } = await sh("yes 0123456789", { outputBytes: 1_000, timeoutMs: 10_000 });
+    const { stopped, stdout, truncated } = await sh("yes 0123456789", { outputBytes: 1_000 });
 
     expect(stopped).toMatch(/too much output/);
     expect(truncated).toBe(true);
@@ -474,7 +476,7 @@ describe.skipIf(!availability.available)("reading the changes of the OS sandbox"
     const exec = (script: string) =>
       session.exec(workspaceTree(sandbox, sandbox), {
         command: ["bash", "-c", script],
-        timeoutMs: 8_000,
+        timeoutMs: 120_000,
         outputBytes: 20_000,
       });
 
@@ -556,7 +558,7 @@ describe.skipIf(!availability.available)("reading the changes of the OS sandbox"
     const exec = async (tree: typeof sandbox, script: string, session: ExecSession) =>
       session.exec(workspaceTree(tree, tree), {
         command: ["bash", "-c", script],
-        timeoutMs: 8_000,
+        timeoutMs: 120_000,
         outputBytes: 20_000,
       });
     const session = await open();
@@ -599,7 +601,7 @@ describe.skipIf(!availability.available)("reading the changes of the OS sandbox"
     const exec = async (tree: Awaited<ReturnType<typeof openRun>>, script: string, session: ExecSession) =>
       session.exec(workspaceTree(tree, tree), {
         command: ["bash", "-c", script],
-        timeoutMs: 8_000,
+        timeoutMs: 120_000,
         outputBytes: 20_000,
       });
     const spareInode = async () => {

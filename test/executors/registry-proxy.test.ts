@@ -30,7 +30,7 @@ async function open() {
   const ask = (target: string, network: string[]) =>
     session.exec(workspaceTree(workspace, workspace), {
       command: ["node", "-e", tunnel, target],
-      timeoutMs: 5_000,
+      timeoutMs: 120_000,
       outputBytes: 2_000,
       network,
     });
@@ -71,7 +71,7 @@ describe.skipIf(!available)("a command with network", () => {
     const stop = new AbortController();
     const running = session.exec(workspaceTree(workspace, workspace), {
       command: ["bash", "-c", "echo up; sleep 60"],
-      timeoutMs: 30_000,
+      timeoutMs: 120_000,
       outputBytes: 100,
       network: [allowed],
       signal: stop.signal,

@@ -64,7 +64,7 @@ async function opened() {
   const run = (script: string, more = {}) =>
     session.exec(workspaceTree(workspace, workspace), {
       command: ["bash", "-c", script],
-      timeoutMs: 5_000,
+      timeoutMs: 120_000,
       outputBytes: 1_000,
       ...more,
     });
@@ -161,7 +161,7 @@ test("links, pipes, sockets, devices and large files of a remote sandbox are not
 test("a remote command with endless output is ended, and the beginning and the end of its output are kept", async () => {
   const { executor, run } = await opened();
 
-  const { stopped, stdout, truncated } = await run("yes 0123456789", { timeoutMs: 30_000 });
+  const { stopped, stdout, truncated } = await run("yes 0123456789", { timeoutMs: 120_000 });
 
   expect(stopped).toContain("too much output");
   expect(truncated).toBe(true);

@@ -26,7 +26,7 @@ describe.each<Tier>(["memory", "os"])("the workspace of a run and the %s tier", 
       const run = async (script: string) => {
         const result = await session.exec(workspaceTree(workspace, base), {
           command: ["bash", "-c", script],
-          timeoutMs: 5_000,
+          timeoutMs: 120_000,
           outputBytes: 5_000,
         });
         return { ...result, taken: await applyCommandChanges(result.changes, workspace, { isApproved: () => false }) };
@@ -67,7 +67,7 @@ describe.each<Tier>(["memory", "os"])("the workspace of a run and the %s tier", 
       const other = await executors.openSession(tier, "other");
       const untouched = workspaceTree(createMemoryWorkspace(files), base);
       const run = (script: string, tree = workspaceTree(workspace, base), where = session) =>
-        where.exec(tree, { command: ["bash", "-c", script], timeoutMs: 5_000, outputBytes: 5_000 });
+        where.exec(tree, { command: ["bash", "-c", script], timeoutMs: 120_000, outputBytes: 5_000 });
       await Promise.all([run("true"), run("true", untouched, other)]);
 
       await workspace.write("kept.txt", "tool\n");

@@ -44,7 +44,7 @@ const misbehaviors: Record<string, (response: ServerResponse, answer: object) =>
   status_500: (response) => response.writeHead(500).end("It broke."),
   disconnect: (response) => response.destroy(),
   unknown_id: (response, answer) => send(response, [{ ...answer, id: 9_999 }]),
-  late: (response, answer) => setTimeout(() => send(response, [answer]), 500),
+  late: (response, answer) => setTimeout(() => send(response, [answer]), 1_100),
   twice: (response, answer) => send(response, [answer, answer]),
   changed: (response, answer) =>
     send(response, [{ jsonrpc: "2.0", method: "notifications/tools/list_changed" }, answer]),

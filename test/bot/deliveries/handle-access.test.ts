@@ -123,5 +123,5 @@ test("an event is retried while the location cannot be stored, and not carried o
   await world.comment();
   expect(runs.startRun).not.toHaveBeenCalled();
 
-  await vi.waitFor(() => expect(runs.startRun).toHaveBeenCalledOnce(), { timeout: 3_000 });
+  await vi.waitFor(() => expect(runs.startRun).toHaveBeenCalledOnce(), { timeout: 60_000 });
 });

@@ -765,7 +765,7 @@ describe("replies", () => {
     await world.comment({ comment: { id: 77 } });
     expect(world.replies).toEqual([]);
 
-    await vi.waitFor(() => expect(world.replies).toHaveLength(1), { timeout: 3_000 });
+    await vi.waitFor(() => expect(world.replies).toHaveLength(1), { timeout: 60_000 });
     expect(world.replies[0]).toContain("There is no worker like that.");
     expect(world.replies[0]).toContain(`\n${markerOf(`reply/${commentKey(77)}`)}`);
   });

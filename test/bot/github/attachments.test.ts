@@ -60,7 +60,7 @@ async function serverWith(listener: RequestListener) {
     server.close();
   });
   const webUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const download = (ms = 5_000) =>
+  const download = (ms = 60_000) =>
     downloadAttachment(
       `${webUrl}/user-attachments/assets/1`,
       { webUrl, createToken: async () => "ghs_secret" },

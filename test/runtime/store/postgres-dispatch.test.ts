@@ -18,7 +18,7 @@ import { said, sampleEffect, sampleRun, sampleStep } from "../../support/store-s
 
 if (!postgresPrograms) test.skip(`replicas are not tested here: ${whyNoPostgres}`, () => undefined);
 
-describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_000 }, () => {
+describe.skipIf(!postgresPrograms)("replicas over one database", () => {
   let database: string;
   let sql: pg.Client;
   let stops: (() => Promise<void>)[] = [];
@@ -104,7 +104,9 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
       }),
     );
 
-    await vi.waitUntil(async () => (await sql.query("select 1 from golem_forge.inbox")).rowCount === 0, 10_000);
+    await vi.waitUntil(async () => (await sql.query("select 1 from golem_forge.inbox")).rowCount === 0, {
+      timeout: 60_000,
+    });
     const { rows } = await sql.query(
       "select count(*)::integer as events from golem_forge.events where run_id = any ($1)",
       [runIds],
@@ -192,12 +194,12 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
         other.dispatch.wake("q1");
         return false;
       },
-      { timeout: 20_000, interval: 100 },
+      { timeout: 60_000, interval: 100 },
     );
 
     expect(await silent.store.claimEffect("q1", "work", 0)).toBeUndefined();
     expect(await other.store.claimEffect("q1", "work", 0)).toMatchObject({ key: "q1/0" });
-    await vi.waitUntil(() => silent.driver.revokeLease.mock.calls.length > 0, 5_000);
+    await vi.waitUntil(() => silent.driver.revokeLease.mock.calls.length > 0, { timeout: 60_000 });
     for (const { finish } of [silent, other]) finish("q1");
   });
 
@@ -221,12 +223,14 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
 
     for (const id of runs) replica.dispatch.wake(id);
 
-    await vi.waitUntil(() => open.size === 1, 5_000);
+    await vi.waitUntil(() => open.size === 1, { timeout: 60_000 });
     replica.dispatch.wake("ended");
-    await vi.waitUntil(() => replica.driver.process.mock.calls.some(([runId]) => runId === "ended"), 5_000);
+    await vi.waitUntil(() => replica.driver.process.mock.calls.some(([runId]) => runId === "ended"), {
+      timeout: 60_000,
+    });
     const [first] = [...open.keys()];
     open.get(first ?? "")?.();
-    await vi.waitUntil(() => open.size === 1 && !open.has(first ?? ""), 5_000);
+    await vi.waitUntil(() => open.size === 1 && !open.has(first ?? ""), { timeout: 60_000 });
     for (const finish of open.values()) finish();
     expect(most).toBe(1);
   });
@@ -253,24 +257,25 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
       await vi.waitUntil(
         async () =>
           (await sql.query("select 1 from golem_forge_queue.job where singleton_key = $1", [id])).rowCount === 1,
+        { timeout: 60_000 },
       );
     }
 
-    await vi.waitUntil(() => shown.length === 2, 15_000);
+    await vi.waitUntil(() => shown.length === 2, { timeout: 60_000 });
     expect(shown).toEqual([
       ["q2", "Waiting for its turn: place 1 in the queue of this repository, where one run is active at a time."],
       ["q3", "Waiting for its turn: place 2 in the queue of this repository, where one run is active at a time."],
     ]);
     closing.get("q1")?.();
 
-    await vi.waitUntil(() => closing.has("q2"), 10_000);
-    await vi.waitUntil(() => shown.length === 3, 15_000);
+    await vi.waitUntil(() => closing.has("q2"), { timeout: 60_000 });
+    await vi.waitUntil(() => shown.length === 3, { timeout: 60_000 });
     expect(shown.at(-1)).toEqual(["q3", expect.stringContaining("place 1 in the queue")]);
     closing.get("q2")?.();
-    await vi.waitUntil(() => closing.has("q3"), 10_000);
+    await vi.waitUntil(() => closing.has("q3"), { timeout: 60_000 });
     closing.get("q3")?.();
     expect([...one.errors, ...other.errors]).toEqual([]);
-  }, 60_000);
+  });
 
   test("when the server is restarted, they continue as soon as it answers", async () => {
     const folder = await mkdtemp(join(tmpdir(), "golem-restart-"));
@@ -285,7 +290,7 @@ describe.skipIf(!postgresPrograms)("replicas over one database", { timeout: 60_0
     const restarted = await restartPostgresServer(folder, server);
 
     expect(await hearing).toBe(true);
-    await vi.waitUntil(() => replica.driver.process.mock.calls.length === 2, 10_000);
+    await vi.waitUntil(() => replica.driver.process.mock.calls.length === 2, { timeout: 60_000 });
     expect(replica.driver.revokeLease).toHaveBeenCalledWith("s1");
     expect(await replica.store.claimEffect("s1", "work", 0)).toMatchObject({ key: "s1/0" });
     expect(replica.driver.sweep).toHaveBeenCalled();

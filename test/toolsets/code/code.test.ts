@@ -265,7 +265,7 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
     const files = { "package.json": JSON.stringify({ devDependencies: { vitest: "3" } }) };
     const { call } = await world({ files });
 
-    const result = await call("run_tests", { timeout: 20 });
+    const result = await call("run_tests", { timeout: 120 });
 
     expect(result.error).toBeUndefined();
     expect(result.llmContent).toContain("A package that it needs is not installed. Call install_package.");

@@ -224,7 +224,7 @@ describe("the shell tool", () => {
     expect(await left(call)).toContain("stdout: (nothing)");
     await vi.waitFor(async () => expect(await left(quiet.call)).toContain("stdout: (nothing)"), {
       interval: 300,
-      timeout: 10_000,
+      timeout: 60_000,
     });
     await idle.close();
   });

@@ -44,7 +44,7 @@ const world = (config: object = {}, web: WebAccess = own, more: WorldOptions = {
 
 describe("URLs that are never fetched:", () => {
   const safeFetch = createSafeFetch({ resolve: async () => [{ address: "10.1.2.3", family: 4 }] });
-  const get = (url: string) => safeFetch({ url, method: "GET", timeoutMs: 2_000, allowHttp: true });
+  const get = (url: string) => safeFetch({ url, method: "GET", timeoutMs: 60_000, allowHttp: true });
 
   test.each([
     "http://127.0.0.1/",
@@ -88,7 +88,7 @@ describe("URLs that are never fetched:", () => {
   });
 
   test("plain http, unless the worker allows it", async () => {
-    await expect(createSafeFetch()({ url: "http://example.com/", method: "GET", timeoutMs: 500 })).rejects.toThrow(
+    await expect(createSafeFetch()({ url: "http://example.com/", method: "GET", timeoutMs: 60_000 })).rejects.toThrow(
       "Only https URLs are fetched",
     );
   });
@@ -101,7 +101,7 @@ describe("URLs that are never fetched:", () => {
       ],
     });
 
-    await expect(mixed({ url: "https://mixed.example/", method: "GET", timeoutMs: 2_000 })).rejects.toThrow(
+    await expect(mixed({ url: "https://mixed.example/", method: "GET", timeoutMs: 60_000 })).rejects.toThrow(
       "mixed.example is not on the public internet",
     );
   });
@@ -115,7 +115,7 @@ describe("URLs that are never fetched:", () => {
       },
     });
 
-    await expect(rebinding({ url: "https://rebind.example/", method: "GET", timeoutMs: 2_000 })).rejects.toThrow(
+    await expect(rebinding({ url: "https://rebind.example/", method: "GET", timeoutMs: 60_000 })).rejects.toThrow(
       "not on the public internet",
     );
     expect(asked).toBe(1);
@@ -132,16 +132,16 @@ describe("URLs that are never fetched:", () => {
     "te",
   ])("the header %j", async (name) => {
     await expect(
-      createSafeFetch(own)({ url: here, method: "GET", headers: { [name]: "x" }, timeoutMs: 2_000 }),
+      createSafeFetch(own)({ url: here, method: "GET", headers: { [name]: "x" }, timeoutMs: 60_000 }),
     ).rejects.toMatchObject({ code: "INVALID_ARGUMENTS" });
     await expect(
-      createSafeFetch(own)({ url: here, method: "GET", headers: { ok: "a\r\nb: c" }, timeoutMs: 2_000 }),
+      createSafeFetch(own)({ url: here, method: "GET", headers: { ok: "a\r\nb: c" }, timeoutMs: 60_000 }),
     ).rejects.toMatchObject({ code: "INVALID_ARGUMENTS" });
   });
 });
 
 describe("limits for responses:", () => {
-  const fetchHere = (path: string, timeoutMs = 5_000) =>
+  const fetchHere = (path: string, timeoutMs = 60_000) =>
     createSafeFetch(own)({ url: here + path, method: "GET", timeoutMs });
 
   test("an endless body", async () => {
@@ -201,7 +201,7 @@ describe("limits for responses:", () => {
     answers["/away"] = (_, response) => void response.writeHead(302, { location }).end();
     const safeFetch = createSafeFetch({ ...own, resolve: async () => [{ address: "10.0.0.1", family: 4 }] });
 
-    await expect(safeFetch({ url: `${here}/away`, method: "GET", timeoutMs: 2_000 })).rejects.toMatchObject({
+    await expect(safeFetch({ url: `${here}/away`, method: "GET", timeoutMs: 60_000 })).rejects.toMatchObject({
       name: "ToolError",
     });
   });
@@ -218,7 +218,7 @@ describe("limits for responses:", () => {
     const stop = new AbortController();
 
     await expect(
-      createSafeFetch(own)({ url: `${here}/slow`, method: "GET", timeoutMs: 5_000, signal: stop.signal }),
+      createSafeFetch(own)({ url: `${here}/slow`, method: "GET", timeoutMs: 60_000, signal: stop.signal }),
     ).rejects.toMatchObject({ code: "INTERRUPTED" });
   });
 });
