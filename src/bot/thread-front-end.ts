@@ -39,8 +39,14 @@ export function createThreadFrontEnd({
   const postReply = (view: RunView, markdown: string, options: PostOptions) =>
     post(view, markdown, { ...options, thread: options.thread ?? view.replyThread });
 
-  const post = ({ spec: { origin } }: RunView, markdown: string, { thread = origin.thread, ...options }: PostOptions) =>
-    postComment(openGitHub(origin), { ...options, thread, body: sanitize(markdown) });
+  const post = (
+    { spec: { origin }, pullRequest = origin.thread }: RunView,
+    markdown: string,
+    { thread = origin.thread, ...options }: PostOptions,
+  ) => {
+    const otherThreads = [origin.thread, pullRequest];
+    return postComment(openGitHub(origin), { ...options, thread, otherThreads, body: sanitize(markdown) });
+  };
 
   /** The parts that do not fit into a request are posted before it, so that people who see the request have been shown all of it. */
   const postAbove = async (view: RunView, markdown: readonly string[], { name, ...options }: PostOptions) => {

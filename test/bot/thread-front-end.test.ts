@@ -26,7 +26,8 @@ test("a status is posted once and edited from then on", async () => {
   expect(world.replies[0]).toMatch(/Running grep\.[\s\S]*`\/approve k7mq`[\s\S]*\n<!-- golem-forge:status%2Frun1 -->$/);
 });
 
-test("a post whose id was not stored is found by its marker", async () => {
+test("a post whose id was not stored is found by its marker, also if the conversation has moved to another thread", async () => {
+  const pullRequest = world.hub.as("ada").openIssue({ title: "Stands for the pull request" }).number;
   const id = await frontEnd.askQuestion(
     sampleView(),
     { runId: "run-1", callId: "c", workerPath: "fixer", text: "Which?" },
@@ -38,9 +39,14 @@ test("a post whose id was not stored is found by its marker", async () => {
     { runId: "run-1", callId: "c", workerPath: "fixer", text: "Which?" },
     { name: "question/1" },
   );
+  const afterMove = await frontEnd.askQuestion(
+    sampleView({ pullRequest, replyThread: pullRequest }),
+    { runId: "run-1", callId: "c", workerPath: "fixer", text: "Which?" },
+    { name: "question/1" },
+  );
 
-  expect(again).toBe(id);
-  expect(world.replies).toHaveLength(1);
+  expect([again, afterMove]).toEqual([id, id]);
+  expect(world.hub.repository().comments.size).toBe(1);
 });
 
 test("a marker that someone else wrote, or that is in the middle of our comment, does not count", async () => {

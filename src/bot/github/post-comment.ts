@@ -1,13 +1,15 @@
 import type { Comment, CommentBody, GitHub, RequestPriority } from "#domain/github.ts";
 import { startStopwatch, withLease } from "#domain/work-context.ts";
 import { hasMarker, markerOf } from "#text/comment-marker.ts";
-import { httpStatusOf } from "./refusals.ts";
+import { httpStatusOf, undefinedIfMissing } from "./refusals.ts";
 
 /** While a process is suspended for longer than this, another one may take over and post the same comment. */
 const maxSendingMs = 5_000;
 
 export interface NamedComment {
   thread: number;
+  /** Other threads in which an earlier attempt may have posted it, because the conversation has moved since. */
+  otherThreads?: readonly number[] | undefined;
   /** Posting twice under one name edits the first. */
   name: string;
   /** Sanitised Markdown. A function is called when GitHub's rate limits let the comment be sent. */
@@ -23,7 +25,7 @@ export interface NamedComment {
 /** Posts the comment, or edits the existing one of this name. Resolves to it as GitHub has stored it. */
 export async function postComment(
   github: GitHub,
-  { thread, name, body, commentId, isFirstAttempt = false, replaces = 0 }: NamedComment,
+  { thread, otherThreads = [], name, body, commentId, isFirstAttempt = false, replaces = 0 }: NamedComment,
 ): Promise<Comment> {
   const withMarker = (text: string) => `${text.trimEnd()}\n\n${markerOf(name)}`;
   const marked = typeof body === "string" ? withMarker(body) : async () => withMarker(await body());
@@ -34,7 +36,7 @@ export async function postComment(
 
   const create = () => createOnce(github, { thread, name, body: marked, priority });
   if (commentId === undefined && isFirstAttempt) return create();
-  const existing = (await github.listComments(thread)).find(
+  const existing = (await listAllComments(github, [...new Set([thread, ...otherThreads])])).find(
     ({ own, id, body }) => own && id !== commentId && id > replaces && hasMarker(body, name),
   );
   // An answer to a request that somebody edited must not appear below the request that counts.
@@ -43,6 +45,12 @@ export async function postComment(
     return create();
   }
   return (existing && (await edit(existing.id))) ?? create();
+}
+
+async function listAllComments(github: GitHub, threads: readonly number[]): Promise<Comment[]> {
+  // A thread may have been deleted.
+  const lists = await Promise.all(threads.map((thread) => undefinedIfMissing(github.listComments(thread))));
+  return lists.flatMap((comments) => comments ?? []);
 }
 
 /** A comment that was changed within this time was not edited: GitHub itself may change it while it is being posted. */
