@@ -49,13 +49,19 @@ export const scheduleDue = defineHandler(Tick, {
   queue: queueOfTick,
   handle: async (tick, context) => {
     const { repository, worker, cron, issue, dueAt } = tick;
-    const { schedules } = await context.runs().listSchedules(repository);
-    const found = schedules.find(
-      (one) => one.worker === worker && one.schedule.cron === cron && one.schedule.issue === issue,
-    );
-    // It was changed or removed; its replacement has its own deliveries.
-    if (!found) return;
-    if (dueAt <= Date.now()) await startScheduled(found, tick, context);
+    try {
+      const { schedules } = await context.runs().listSchedules(repository);
+      const found = schedules.find(
+        (one) => one.worker === worker && one.schedule.cron === cron && one.schedule.issue === issue,
+      );
+      // It was changed or removed; its replacement has its own deliveries.
+      if (!found) return;
+      if (dueAt <= Date.now()) await startScheduled(found, tick, context);
+    } catch (error) {
+      // The app may be suspended, which ends without an event about this repository. What is not found (404) has ended.
+      if (!(error instanceof GitHubRefusalError) || error.status !== 403) throw error;
+      context.log.info(`The schedule ${cron} of ${worker} could not be started: ${error.message}`);
+    }
     await saveTick(tick, context);
   },
   report: async (tick, context) => saveTick(tick, context),

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { OutageError, UserError } from "#domain/errors.ts";
+import { GitHubRefusalError } from "#domain/github.ts";
 import { type BotWorld, botWorlds, type RecordingRuns } from "../../support/bot-world.ts";
 
 const startWorld = botWorlds();
@@ -104,6 +105,23 @@ test("the reason why a run cannot start is posted once a day in the issue of its
 
   expect(runs.startScheduled).toHaveBeenCalledTimes(2);
   expect(world.replies).toEqual([expect.stringContaining("did not start: The budget of the day is used up.")]);
+});
+
+test("a schedule continues after a time when the app was suspended, and one when it could not say why nothing started", async () => {
+  const refused = { status: 403, body: { message: "This installation has been suspended" } };
+  await push();
+  runs.listSchedules.mockRejectedValueOnce(new GitHubRefusalError("Suspended", { ...refused, cause: undefined }));
+  runs.startScheduled.mockRejectedValueOnce(new UserError("The budget of the day is used up."));
+
+  await pass(10);
+  const restore = world.hub.onRequest(({ operation }) => (operation?.endsWith("/comments") ? refused : undefined));
+  await pass(10);
+  restore();
+  expect(runs.startScheduled).toHaveBeenCalledTimes(1);
+  await pass(10);
+
+  expect(runs.startScheduled).toHaveBeenCalledTimes(2);
+  expect(world.replies).toEqual([]);
 });
 
 describe("invalid settings", () => {
