@@ -1,5 +1,6 @@
 import { readIssueDetails } from "#bot/github/read-responses.ts";
 import type { SeenIssue, ThreadRef } from "#runtime/runs.ts";
+import { quoted } from "#text/visible-text.ts";
 import { threadEventKey, threadOf } from "./handler.ts";
 import type { CommentPayload, EventUser, IssuePayload, ReviewCommentPayload, ReviewPayload } from "./payloads.ts";
 
@@ -51,11 +52,11 @@ export function readIssueText(payload: IssuePayload, deliveryId: string): Incomi
   };
 }
 
-/** Reads a comment on lines of a pull request. Its text names the lines. */
+/** Reads a comment on lines of a pull request. Its text names the lines; the owner of a fork may have named the file. */
 export function readIncomingReviewComment(payload: ReviewCommentPayload, deliveryId: string): IncomingComment {
   const { comment, pull_request: issue } = payload;
   const { id, path, line, created_at: at, body, user } = comment;
-  const place = `${path}${line ? `, line ${line}` : ""}`;
+  const place = `${quoted(path)}${line ? `, line ${line}` : ""}`;
   return {
     ...readIssue({ ...payload, issue: { ...issue, pull_request: {} } }, at, { isFirst: false }),
     key: at ? `review comment ${id} ${at.toISOString()}` : deliveryId,

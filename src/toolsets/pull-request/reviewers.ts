@@ -10,6 +10,7 @@ import { quoted } from "#text/visible-text.ts";
 import { configuredApproval } from "#toolsets/approval-settings.ts";
 import { ownPullRequest } from "#toolsets/github/pull-request.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
+import { lastPushed } from "./push-changes.ts";
 
 const requestInput = z.object({
   reviewers: z.array(z.string().trim().min(1).max(100)).min(1).max(10).describe("Logins of people, without @"),
@@ -100,7 +101,7 @@ export function createReplyToReviewTool(
     preview: ({ text }) => sanitize(text),
     execute: async ({ review_comment_id, text, done = false }, { idempotencyKey, abortSignal: signal }) => {
       const { number, head } = await ownPullRequest(services);
-      const commit = done ? `\n\nDone in ${head.commit}.` : "";
+      const commit = done ? `\n\nDone in ${lastPushed(services.history())?.commit ?? head.commit}.` : "";
       const [marker, login] = [postMarker(idempotencyKey), await github.ownLogin()];
       const post = async () => {
         const comments = await github.listReviewComments(number);
