@@ -1,3 +1,4 @@
+import { RequestError } from "@octokit/request-error";
 import { Octokit } from "@octokit/rest";
 import { githubApiVersion } from "#domain/github.ts";
 
@@ -19,6 +20,11 @@ export function createOctokit({ warn = () => {}, auth, baseUrl, request }: Octok
   });
   octokit.hook.before("request", ({ headers }) => {
     headers["x-github-api-version"] = githubApiVersion;
+  });
+  octokit.hook.after("request", ({ data, headers, url }, { method }) => {
+    // Octokit returns what has arrived of a JSON text when the connection breaks.
+    if (typeof data !== "string" || !/^application\/json\b/.test(headers["content-type"] ?? "")) return;
+    throw new RequestError("The connection to GitHub broke.", 502, { request: { method, url, headers: {} } });
   });
   return octokit;
 }

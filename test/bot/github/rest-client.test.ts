@@ -1,25 +1,46 @@
-import { createServer } from "node:http";
+import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
 import { RestClient } from "#bot/github/rest-client.ts";
 
+/** A client of a server that answers like this. */
+async function clientOf(listener: RequestListener) {
+  const server = createServer(listener);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo;
+  const warnings: string[] = [];
+  const warn = (message: string) => void warnings.push(message);
+  const createAppToken = async (clockOffset: number) => String(clockOffset);
+  return { rest: new RestClient({ apiUrl: `http://127.0.0.1:${port}`, createAppToken, warn }), warnings };
+}
+
+test("a response that is cut off is an outage, and is not kept as the known one", async () => {
+  let answers = 0;
+  const { rest } = await clientOf(({ headers }, response) => {
+    const status = headers["if-none-match"] ? 304 : 200;
+    const text = JSON.stringify({ id: 1 });
+    response.writeHead(status, { "content-type": "application/json", "content-length": text.length, etag: '"1"' });
+    answers += 1;
+    if (answers <= 2) response.write(text.slice(0, 3), () => response.destroy());
+    else response.end(status === 304 ? undefined : text);
+  });
+  const read = () => rest.send({ route: "GET /repositories/1", token: "t", maxRetries: 0 });
+
+  await expect(read()).rejects.toMatchObject({ status: 502 });
+  await expect(rest.send({ route: "POST /repositories/1", token: "t" })).rejects.toMatchObject({ status: 502 });
+
+  expect([(await read()).data, (await read()).data]).toEqual([{ id: 1 }, { id: 1 }]);
+});
+
 test("a token of the app follows GitHub's clock when the local one is wrong", async () => {
   const aheadSeconds = 3_600;
-  const server = createServer(({ headers }, response) => {
+  const { rest, warnings } = await clientOf(({ headers }, response) => {
     const date = new Date(Date.now() + aheadSeconds * 1_000).toUTCString();
     const isAccepted = Math.abs(Number(headers.authorization?.replace("Bearer ", "")) - aheadSeconds) < 60;
     const message = "'Expiration time' claim ('exp') must be a numeric value representing the future time";
     response.writeHead(isAccepted ? 200 : 401, { date, "content-type": "application/json" });
     response.end(JSON.stringify(isAccepted ? { slug: "golem-forge" } : { message }));
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onTestFinished(() => void server.close());
-  const { port } = server.address() as AddressInfo;
-  const warnings: string[] = [];
-  const rest = new RestClient({
-    apiUrl: `http://127.0.0.1:${port}`,
-    createAppToken: async (clockOffset) => String(clockOffset),
-    warn: (message) => warnings.push(message),
   });
 
   const responses = [await rest.send({ route: "GET /app" }), await rest.send({ route: "GET /app" })];
