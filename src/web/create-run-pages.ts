@@ -233,18 +233,18 @@ async function showEvents(services: Services, c: Context<PageEnv>): Promise<Resp
   const { outgoing } = c.env;
   outgoing.on("close", () => streams.delete(id));
 
-  let first: FoundRun | undefined = await findRun(services, c, rootId);
-  const checkAccess = async () => {
-    const found = first ?? (await findRun(services, c, rootId).catch(() => undefined));
-    first = undefined;
-    return found?.page;
-  };
+  await findRun(services, c, rootId);
+  const find = () =>
+    findRun(services, c, rootId).catch((error) => {
+      if (error instanceof PageError) return undefined;
+      throw error;
+    });
   const after = (c.req.header("last-event-id") ?? c.req.query("after")) || "";
   outgoing.setTimeout(0);
   c.header("x-accel-buffering", "no");
   return streamSSE(c, async (stream: SSEStreamingApi) => {
     entry.abort = () => stream.abort();
-    await streamRun(stream, { views: views(), rootId, checkAccess, after, hangUp: () => outgoing.destroy(), now });
+    await streamRun(stream, { views: views(), rootId, find, after, hangUp: () => outgoing.destroy(), now });
   });
 }
 

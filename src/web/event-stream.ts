@@ -1,6 +1,7 @@
 import type { SSEStreamingApi } from "hono/streaming";
 import type { RunTree, RunViewReader } from "#runtime/views/run-view-reader.ts";
 import { markupOf } from "#text/html.ts";
+import type { FoundRun } from "./find-run.ts";
 import type { PageContext } from "./page-context.ts";
 import { maxEntriesPerPage, renderEntries } from "./render-page.ts";
 import { pageTitle, partsOf } from "./render-parts.ts";
@@ -8,8 +9,8 @@ import { pageTitle, partsOf } from "./render-parts.ts";
 export interface RunStreamOptions {
   views: RunViewReader;
   rootId: string;
-  /** Called once a minute; undefined ends the stream because the viewer may no longer read the run. */
-  checkAccess: () => Promise<PageContext | undefined>;
+  /** Called for each update; undefined ends the stream because the viewer may no longer read the run. */
+  find: () => Promise<Pick<FoundRun, "tree" | "page"> | undefined>;
   /** The last event of each run that the page already shows, as `run:event,…`. Later events are sent. */
   after: string;
   /** Closes the connection of a client that does not read. */
@@ -19,7 +20,6 @@ export interface RunStreamOptions {
 
 const pollMs = 250;
 const heartbeatMs = 15_000;
-const accessLifetimeMs = 60_000;
 /** The time a client may take to read a message. Nothing is rendered for it meanwhile. */
 const maxReadMs = 60_000;
 
@@ -72,8 +72,6 @@ class PageUpdates {
   readonly #options: RunStreamOptions;
   readonly #shown: Map<string, number>;
   readonly #versions = new Map<string, string>();
-  #context: PageContext | undefined;
-  #checkedAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: RunStreamOptions) {
     this.#options = options;
@@ -86,19 +84,13 @@ class PageUpdates {
 
   /** Resolves to undefined once the viewer may no longer read the run. */
   async next(): Promise<PageUpdate | "none" | undefined> {
-    const { views, rootId, checkAccess, now } = this.#options;
-    const time = now();
-    if (time - this.#checkedAt > accessLifetimeMs) {
-      this.#context = await checkAccess();
-      this.#checkedAt = time;
-    }
-    const tree = this.#context && (await views.readTree(rootId));
-    if (!this.#context || !tree) return undefined;
-    const context = { ...this.#context, now: time };
+    const found = await this.#options.find();
+    if (!found) return undefined;
+    const { tree, page } = found;
     const update = {
       title: pageTitle(tree),
-      ...this.#partsOf(tree, context),
-      entries: await this.#entriesOf(tree, context),
+      ...this.#partsOf(tree, page),
+      entries: await this.#entriesOf(tree, page),
     };
     return update.parts.length + update.gone.length + update.entries.length > 0 ? update : "none";
   }
