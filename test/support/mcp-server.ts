@@ -10,6 +10,8 @@ export interface McpServerOptions {
   sessions?: boolean;
   /** The description of `echo`. A changed one counts as drift. */
   description?: string;
+  /** Describes the input of \`echo\`. */
+  input?: z.ZodType<string>;
   /** Called with each incoming call. */
   onCall?(what: string): void;
 }
@@ -17,10 +19,11 @@ export interface McpServerOptions {
 /** Creates a small MCP server with the protocol's SDK. */
 export function createMcpServer({
   description = "Says it again.",
+  input = z.string(),
   onCall = () => {},
 }: McpServerOptions = {}): McpServer {
   const server = new McpServer({ name: "test", version: "1.0.0" });
-  server.registerTool("echo", { description, inputSchema: { text: z.string() } }, ({ text }) => {
+  server.registerTool("echo", { description, inputSchema: { text: input } }, ({ text }) => {
     onCall(`echo ${text}`);
     return { content: [{ type: "text", text: `echo: ${text}` }] };
   });

@@ -2,6 +2,8 @@ import { createHash } from "node:crypto";
 import { type JSONSchema7, jsonSchema } from "ai";
 import { z } from "zod";
 import { ApprovalConfig } from "#domain/approval.ts";
+import { ToolError } from "#domain/errors.ts";
+import { isTooComplex } from "#domain/json-schema.ts";
 import type { NamedTool } from "#domain/tool.ts";
 import { matchesPattern } from "#text/path-pattern.ts";
 import { showHidden } from "#text/visible-text.ts";
@@ -52,6 +54,8 @@ export const mcpToolset: Toolset<Config> = {
     return tools;
   },
 };
+
+const maxDefinitionCharacters = 100_000;
 
 interface OpenServer {
   name: string;
@@ -107,19 +111,26 @@ function offer(
   { toolName, definition, settings }: { toolName: string; definition: ToolDefinition; settings: Settings },
 ): NamedTool {
   const { fingerprints, timeout, approval } = settings;
+  if (isTooComplex(definition) || JSON.stringify(definition).length > maxDefinitionCharacters) {
+    const description = `Not available: the definition of this tool by the MCP server ${name} is too large.`;
+    return refusedTool({ name: toolName, description }, new ToolError(description, { code: "BLOCKED" }));
+  }
   const wanted = Object.hasOwn(fingerprints, toolName) ? fingerprints[toolName] : undefined;
   const current = fingerprint(definition);
   // A tool that matches the fingerprint in the worker's settings replaces the one that was seen first.
   if (!pins.has(definition.name) || wanted === current) pins.set(definition.name, definition);
   const pinned = pins.get(definition.name) ?? definition;
   const expected = wanted ?? fingerprint(pinned);
-  if (expected !== current) return refusedTool(name, toolName, definition.name, current);
-
+  if (expected !== current) {
+    // The new description never reaches the model.
+    const why = `Not available: the MCP server ${name} changed this tool since it was first seen.`;
+    return refusedTool({ name: toolName, description: why }, changedTool(name, definition.name, current));
+  }
   const description = definition.description ?? definition.title ?? `${definition.name} of ${name}.`;
   const tool: NamedTool = {
     name: toolName,
-    description: showHidden(description).slice(0, 4_000),
-    inputSchema: jsonSchema({ properties: {}, ...definition.inputSchema, type: "object" } as JSONSchema7),
+    description: visibleDescription(description),
+    inputSchema: jsonSchema({ properties: {}, ...visibleSchema(definition.inputSchema), type: "object" }),
     afterCrash: "report",
     async execute(args, { abortSignal, output }) {
       const options = { expected, timeoutMs: timeout * 1_000, signal: abortSignal, output };
@@ -129,14 +140,24 @@ function offer(
   return applyApprovalSettings(tool, approval);
 }
 
-/** Creates a tool that refuses calls because its definition has changed. The new description never reaches the model. */
-function refusedTool(server: string, toolName: string, tool: string, current: string): NamedTool {
+/** Makes characters visible that a person who reads the description would not see. */
+function visibleDescription(text: string): string {
+  return showHidden(text).slice(0, 4_000);
+}
+
+function visibleSchema(schema: object): JSONSchema7 {
+  return JSON.parse(JSON.stringify(schema), (key, value) =>
+    /^(title|description)$/.test(key) && typeof value === "string" ? visibleDescription(value) : value,
+  );
+}
+
+/** Creates a tool that refuses calls. */
+function refusedTool(tool: Pick<NamedTool, "name" | "description">, error: ToolError): NamedTool {
   const refuse = () => {
-    throw changedTool(server, tool, current);
+    throw error;
   };
   return {
-    name: toolName,
-    description: `Not available: the MCP server ${server} changed this tool since it was first seen.`,
+    ...tool,
     inputSchema: jsonSchema({ type: "object", properties: {} }),
     needsApproval: refuse,
     execute: refuse,

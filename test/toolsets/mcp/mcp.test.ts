@@ -1,5 +1,6 @@
 import { createServer } from "node:net";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { z } from "zod";
 import { createPublicFetch } from "#toolsets/mcp/connect-server.ts";
 import { mcpToolset } from "#toolsets/mcp/mcp-toolset.ts";
 import { type ToolboxWorldOptions, toolboxWorld } from "../../support/custom-tools-world.ts";
@@ -68,6 +69,26 @@ describe("an MCP server over HTTP", () => {
     const now = /sha256:[0-9a-f]{64}/.exec(JSON.stringify(refused))?.[0] ?? "";
     const accepted = await mcp(remote({ fingerprints: { remote_echo: now } }));
     expect((await accepted.run("remote_echo", { text: "hi" })).error).toBeUndefined();
+  });
+
+  test("cannot hide text in the description of an argument", async () => {
+    server.options.input = z.string().describe("The text\u{e0069}\u{e0067}\u202e");
+
+    const { toolbox } = await mcp(remote());
+
+    expect(JSON.stringify(toolbox.offered)).toContain("The text⟨3 hidden characters⟩");
+  });
+
+  test.each([
+    ["deep", z.string().meta({ examples: Array.from({ length: 3_000 }).reduce((inner) => [inner], "a") })],
+    ["long", z.enum(["x".repeat(100_000)])],
+  ])("with a definition that is too %s has that tool refused", async (_, input) => {
+    server.options.input = input as z.ZodType<string>;
+
+    const { run } = await mcp(remote());
+
+    expect(await run("remote_echo", {})).toMatchObject({ error: { message: expect.stringContaining("is too large") } });
+    expect((await run("remote_sum", { a: 1, b: 1 })).error).toBeUndefined();
   });
 
   test("whose tool does not have the fingerprint in the worker's settings has it refused", async () => {
