@@ -66,11 +66,17 @@ const samplers = [
   "parentbased_traceidratio",
 ] as const;
 
+/** Variables that are secrets by their names, such as the token of an MCP server. Short values are placeholders. */
+const secretName = /(?:TOKEN|SECRET|PASSWORD|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY)$/i;
+const minOtherSecretLength = 12;
+
 /** All secrets that the environment contains. */
 export function secretsIn(environment: Record<string, string | undefined>): string[] {
-  const found = Object.entries({ ...Environment.shape, ...ActionEnvironment.shape }).flatMap(([name, schema]) => {
-    const value = environment[name];
-    return value === undefined ? [] : (secretVariables.get(schema)?.extract(value) ?? []);
+  const own: Record<string, z.ZodType> = { ...Environment.shape, ...ActionEnvironment.shape };
+  const found = Object.entries(environment).flatMap(([name, value = ""]) => {
+    const schema = own[name];
+    if (schema) return secretVariables.get(schema)?.extract(value) ?? [];
+    return secretName.test(name) && value.length >= minOtherSecretLength ? [value] : [];
   });
   return found.filter((value) => value !== "");
 }

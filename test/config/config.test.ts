@@ -139,6 +139,19 @@ test.each(variables.filter((name) => /SECRET|TOKEN|PASSWORD|(?<!APP_)PRIVATE_KEY
   },
 );
 
+test("variables that only an MCP server or a custom tool reads are redacted if they are named like secrets", () => {
+  const { secrets } = readConfig({
+    ...complete,
+    LINEAR_TOKEN: "lin_api_0123",
+    DB_PASSWORD: "changeme",
+    HOME: "/home/bot/files",
+  });
+
+  expect(secrets).toContain("lin_api_0123");
+  expect(secrets).not.toContain("changeme");
+  expect(secrets).not.toContain("/home/bot/files");
+});
+
 test("passwords in URLs are redacted", () => {
   const { secrets } = readConfig({ ...complete, SEARXNG_URL: "https://bot:hunter2%20hunter2@search.example.com" });
 
