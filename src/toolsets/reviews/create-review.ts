@@ -19,14 +19,7 @@ import { ownPullRequest } from "#toolsets/github/pull-request.ts";
 import { lastPushed } from "#toolsets/pull-request/push-changes.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import { type EarlierFinding, earlierFindings, findingMarker, lastReviewedCommit } from "./findings.ts";
-import {
-  type DiffHunks,
-  describeHunks,
-  lastReadCommit,
-  linesOf,
-  notChanged,
-  parseHunks,
-} from "./pull-request-diff.ts";
+import { type DiffHunks, describeHunks, lastReadCommit, linesOf, notChanged, parseHunks } from "./pull-request-diff.ts";
 
 const Key = z
   .string()

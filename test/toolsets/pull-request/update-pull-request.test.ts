@@ -102,7 +102,13 @@ test("after requested changes an update requests another review and names the co
   const { llmContent } = await call("update_pull_request", { message: "Use c" });
   const pushed = await pull();
   // Somebody else's commit is not the one that does what the comment asks for.
-  await hub.push({ branch: pushed?.head ?? "", message: "Docs", author: "ada", at: new Date(), files: { "b.txt": "b" } });
+  await hub.push({
+    branch: pushed?.head ?? "",
+    message: "Docs",
+    author: "ada",
+    at: new Date(),
+    files: { "b.txt": "b" },
+  });
   await call("reply_to_review", { review_comment_id: id, text: "It uses c.", done: true }, { idempotencyKey: "1" });
   await call("reply_to_review", { review_comment_id: id, text: "Again.", done: true }, { idempotencyKey: "2" });
 
@@ -111,7 +117,9 @@ test("after requested changes an update requests another review and names the co
   const now = await pull();
   expect(now?.requestedReviewers).toEqual(["ada"]);
   const replies = now?.reviews.flatMap((review) => review.comments).filter(({ inReplyTo }) => inReplyTo === id) ?? [];
-  expect(replies.map(({ body }) => body)).toEqual([expect.stringContaining(`It uses c.\n\nDone in ${pushed?.commit}.`)]);
+  expect(replies.map(({ body }) => body)).toEqual([
+    expect.stringContaining(`It uses c.\n\nDone in ${pushed?.commit}.`),
+  ]);
 });
 
 test("an update names only comments of people with write access, in threads that are not resolved", async () => {
