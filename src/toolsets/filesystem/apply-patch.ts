@@ -10,9 +10,9 @@ import {
   compareTexts,
   diffResult,
   type FileOperation,
+  FileRules,
   type FileState,
   type FileToolOptions,
-  needsFileApproval,
   previewChanges,
   previewWrite,
   showChangedLines,
@@ -46,8 +46,8 @@ export function createApplyPatchTool(
   workspace: Workspace,
   options: FileToolOptions<Input> = {},
 ): NamedTool<Input, ToolResult> {
-  const needsApproval = ({ path, operation, asks }: PatchedFile) =>
-    needsFileApproval({ tool, workspace, operation, path, otherwise: asks, zones: options.zoneApprovalConfig });
+  const rules = new FileRules(tool, workspace, options);
+  const needsApproval = ({ path, operation, asks }: PatchedFile) => rules.needsApproval(operation, path, asks);
   return {
     name: tool,
     description:

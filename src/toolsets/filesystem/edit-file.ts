@@ -7,11 +7,10 @@ import { quoted } from "#text/visible-text.ts";
 import {
   compareTexts,
   diffResult,
+  FileRules,
   type FileToolOptions,
-  needsFileApproval,
   previewChanges,
   previewWrite,
-  refuseBlocked,
   showChangedLines,
 } from "./file-changes.ts";
 import { applyReplacements, type EditMatch, matchEdit, type Replacement } from "./match-edit.ts";
@@ -41,13 +40,12 @@ export function createEditFileTool(
   workspace: Workspace,
   options: FileToolOptions<Input> = {},
 ): NamedTool<Input, ToolResult> {
-  const question = (path: string) =>
-    ({ tool, workspace, operation: "write", path, zones: options.zoneApprovalConfig }) as const;
+  const rules = new FileRules(tool, workspace, options);
   return {
     name: tool,
     description: "Change a part of a text file that you have read: old_text is replaced by new_text.",
     inputSchema: input,
-    needsApproval: options.needsApproval ?? (({ path }) => needsFileApproval({ ...question(path), otherwise: true })),
+    needsApproval: options.needsApproval ?? (({ path }) => rules.needsApproval("write", path, true)),
     approvalReason: ({ path }) => `The worker wants to change ${quoted(path)}.`,
     preview: async (args) => {
       const { path, after, encoding } = await prepare(args, workspace, options);
@@ -55,7 +53,7 @@ export function createEditFileTool(
     },
     execute: async (args) => {
       const { path, before, after, encoding, by } = await prepare(args, workspace, options);
-      refuseBlocked(question(path));
+      rules.check("write", path);
       await workspace.write(path, encodeText({ text: after, encoding }, path));
 
       const diff = await compareTexts({ path, before, after });

@@ -29,64 +29,58 @@ export interface FileToolOptions<Input> {
   history?: () => readonly FinishedCall[];
 }
 
-export interface FileApprovalQuestion {
-  tool: string;
-  workspace: Workspace;
-  operation: FileOperation;
-  path: string;
-  /** True if approval is needed when no zone decides. */
-  otherwise: boolean;
-  zones?: ZoneApprovalConfig;
-}
-
-/**
- * True if an operation on a path needs approval. Throws a BlockedError if the zone forbids it, and a ToolError if the
- * path is read-only, so that nobody is asked to approve an impossible change.
- */
-export function needsFileApproval({
-  tool,
-  workspace,
-  operation,
-  path,
-  otherwise,
-  zones,
-}: FileApprovalQuestion): boolean {
-  const resolved = workspace.resolve(path);
-  const name = resolved || "The root folder";
-  if (workspace.ruleFor(resolved).mode === "ro") {
-    throw new ToolError(`${name} cannot be changed: it is read-only for this worker.`, {
-      code: "READ_ONLY",
-      suggestion: "Write to another folder, or report that this file would have to change.",
-    });
-  }
-  const decision = zoneDecision(workspace, resolved, operation, zones);
-  if (decision === "blocked") {
-    throw new BlockedError(tool, `this worker may not ${operation} ${resolved || "the root folder"}`);
-  }
-
-  if (isProtectedPath(resolved)) return true;
-  return decision === undefined ? otherwise : decision === "ask";
-}
-
-/** Throws a BlockedError if the zone forbids the operation. For tools whose approval is decided elsewhere. */
-export function refuseBlocked(question: Omit<FileApprovalQuestion, "otherwise">): void {
-  needsFileApproval({ ...question, otherwise: false });
-}
-
 const strictness: ApprovalDecisionType[] = ["blocked", "ask", "preApproved"];
 
-/** Returns the stricter of the configuration and the sandbox's rule: settings never widen what the sandbox allows. */
-function zoneDecision(
-  workspace: Workspace,
-  path: string,
-  operation: FileOperation,
-  zones: ZoneApprovalConfig = {},
-): ApprovalDecisionType | undefined {
-  const rule = workspace.ruleFor(path);
-  const zone = rule.zone || (path.split("/")[0] ?? "");
-  const configured = Object.hasOwn(zones, zone) ? zones[zone]?.[operation] : undefined;
-  const decisions = [configured, rule[operation]];
-  return strictness.find((decision) => decisions.includes(decision));
+/** The rules for the changes that a tool makes in a workspace. */
+export class FileRules {
+  readonly #tool: string;
+  readonly #workspace: Workspace;
+  readonly #zones: ZoneApprovalConfig;
+
+  constructor(
+    tool: string,
+    workspace: Workspace,
+    { zoneApprovalConfig }: Pick<FileToolOptions<unknown>, "zoneApprovalConfig">,
+  ) {
+    this.#tool = tool;
+    this.#workspace = workspace;
+    this.#zones = zoneApprovalConfig ?? {};
+  }
+
+  /**
+   * True if an operation on a path needs approval; `otherwise` applies when no zone decides. Throws a BlockedError if the
+   * zone forbids it, and a ToolError if the path is read-only, so that nobody is asked to approve an impossible change.
+   */
+  needsApproval(operation: FileOperation, path: string, otherwise: boolean): boolean {
+    const resolved = this.#workspace.resolve(path);
+    if (this.#workspace.ruleFor(resolved).mode === "ro") {
+      throw new ToolError(`${resolved || "The root folder"} cannot be changed: it is read-only for this worker.`, {
+        code: "READ_ONLY",
+        suggestion: "Write to another folder, or report that this file would have to change.",
+      });
+    }
+    const decision = this.#decide(operation, resolved);
+    if (decision === "blocked") {
+      throw new BlockedError(this.#tool, `this worker may not ${operation} ${resolved || "the root folder"}`);
+    }
+
+    if (isProtectedPath(resolved)) return true;
+    return decision === undefined ? otherwise : decision === "ask";
+  }
+
+  /** Throws if the operation is impossible. For tools whose approval is decided elsewhere. */
+  check(operation: FileOperation, path: string): void {
+    this.needsApproval(operation, path, false);
+  }
+
+  /** Returns the stricter of the configuration and the sandbox's rule: settings never widen what the sandbox allows. */
+  #decide(operation: FileOperation, path: string): ApprovalDecisionType | undefined {
+    const rule = this.#workspace.ruleFor(path);
+    const zone = rule.zone || (path.split("/")[0] ?? "");
+    const configured = Object.hasOwn(this.#zones, zone) ? this.#zones[zone]?.[operation] : undefined;
+    const decisions = [configured, rule[operation]];
+    return strictness.find((decision) => decisions.includes(decision));
+  }
 }
 
 /** Returns the paths that an operation affects: the path itself and every file below it. */
@@ -162,8 +156,10 @@ export async function previewChanges(
   files: readonly FileVersions[],
   texts: readonly PreviewSection[] = [],
 ): Promise<Preview> {
-  const [protectedFiles, others] = [files.filter(isProtected), files.filter((file) => !isProtected(file))];
-  return { sections: [...texts, ...(await previewFiles([...protectedFiles, ...others]))] };
+  const { protected: first = [], other: rest = [] } = Object.groupBy(files, ({ path }) =>
+    isProtectedPath(path) ? "protected" : "other",
+  );
+  return { sections: [...texts, ...(await previewFiles([...first, ...rest]))] };
 }
 
 /** Previews writing this content to a file, or deleting it if there is none. */
@@ -188,10 +184,6 @@ export async function versionOf(workspace: Workspace, path: string): Promise<Fil
   const { type, executable } = await workspace.stat(path);
   if (type === "directory" || type === "submodule") return undefined;
   return { content: await workspace.readBytes(path), executable, ...(type === "symlink" && { isLink: true }) };
-}
-
-function isProtected({ path }: FileVersions): boolean {
-  return isProtectedPath(path);
 }
 
 /** The new state of a file. Without content, it is deleted. */

@@ -5,15 +5,7 @@ import type { NamedTool } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import type { FileVersions } from "#sandbox/preview-files.ts";
 import { quoted } from "#text/visible-text.ts";
-import {
-  type FileToolOptions,
-  filesAt,
-  needsFileApproval,
-  previewChanges,
-  previewWrite,
-  refuseBlocked,
-  versionOf,
-} from "./file-changes.ts";
+import { FileRules, type FileToolOptions, filesAt, previewChanges, previewWrite, versionOf } from "./file-changes.ts";
 
 const moveInput = z.object({
   from: z.string().min(1).describe("The file or directory to move"),
@@ -67,18 +59,11 @@ export function createMoveFileTool(
 async function moveNeedsApproval({ from, to }: MoveInput, workspace: Workspace, options: FileToolOptions<MoveInput>) {
   const [source, target] = [workspace.resolve(from), workspace.resolve(to)];
   const overwrites = await workspace.exists(target);
-  const zones = options.zoneApprovalConfig;
+  const rules = new FileRules(moveTool, workspace, options);
   // Every file is checked, since any of them may be blocked.
   const answers = (await filesAt(workspace, source)).flatMap((file) => [
-    needsFileApproval({ tool: moveTool, workspace, operation: "delete", path: file, otherwise: false, zones }),
-    needsFileApproval({
-      tool: moveTool,
-      workspace,
-      operation: "write",
-      path: `${target}${file.slice(source.length)}`,
-      otherwise: overwrites,
-      zones,
-    }),
+    rules.needsApproval("delete", file, false),
+    rules.needsApproval("write", `${target}${file.slice(source.length)}`, overwrites),
   ]);
   return answers.includes(true);
 }
@@ -96,7 +81,6 @@ export function createDeleteFileTool(
   workspace: Workspace,
   options: FileToolOptions<DeleteInput> = {},
 ): NamedTool<DeleteInput, ToolResult> {
-  const zones = options.zoneApprovalConfig;
   return {
     name: deleteTool,
     description: "Delete a file, or with recursive a directory and everything in it.",
@@ -109,9 +93,8 @@ export function createDeleteFileTool(
     },
     execute: async ({ path, recursive = false }) => {
       const resolved = workspace.resolve(path);
-      for (const file of await filesAt(workspace, resolved)) {
-        refuseBlocked({ tool: deleteTool, workspace, operation: "delete", path: file, zones });
-      }
+      const rules = new FileRules(deleteTool, workspace, options);
+      for (const file of await filesAt(workspace, resolved)) rules.check("delete", file);
       const deleted = await workspace.remove(resolved, { recursive });
       const summary = `Deleted ${deleted.length === 1 ? deleted[0] : `${deleted.length} files in ${resolved}`}`;
       return { llmContent: `${summary}.`, value: { kind: "json", data: { deleted }, summary } };
@@ -121,18 +104,9 @@ export function createDeleteFileTool(
 
 /** Requires approval unless every affected file is in a zone that pre-approves deletions. */
 export function deleteNeedsApproval(workspace: Workspace, options: FileToolOptions<DeleteInput>) {
+  const rules = new FileRules(deleteTool, workspace, options);
   return async ({ path }: DeleteInput): Promise<boolean> => {
     const files = await filesAt(workspace, path);
-    const answers = files.map((file) =>
-      needsFileApproval({
-        tool: deleteTool,
-        workspace,
-        operation: "delete",
-        path: file,
-        otherwise: true,
-        zones: options.zoneApprovalConfig,
-      }),
-    );
-    return answers.includes(true);
+    return files.map((file) => rules.needsApproval("delete", file, true)).includes(true);
   };
 }

@@ -8,8 +8,8 @@ import type { FinishedCall } from "#toolsets/toolset.ts";
 import {
   applyFileChanges,
   compareTexts,
+  FileRules,
   type FileToolOptions,
-  needsFileApproval,
   previewChanges,
   previewWrite,
   unifiedDiff,
@@ -42,15 +42,9 @@ export function createUndoTool(
   options: UndoOptions,
 ): NamedTool<Input, ToolResult> {
   const plan = (args: Input) => planUndo(args, { sandbox, workspace, history: options.history() });
+  const rules = new FileRules(tool, workspace, options);
   const needsApproval = ({ path, before }: Reversal) =>
-    needsFileApproval({
-      tool,
-      workspace,
-      operation: before.content ? "write" : "delete",
-      path,
-      otherwise: false,
-      zones: options.zoneApprovalConfig,
-    });
+    rules.needsApproval(before.content ? "write" : "delete", path, false);
   return {
     name: tool,
     description: "Undo the last change of this run: of one file with path, otherwise everything the last step changed.",

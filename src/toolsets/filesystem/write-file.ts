@@ -8,11 +8,10 @@ import { quoted } from "#text/visible-text.ts";
 import {
   compareTexts,
   diffResult,
+  FileRules,
   type FileToolOptions,
-  needsFileApproval,
   previewChanges,
   previewWrite,
-  refuseBlocked,
 } from "./file-changes.ts";
 import { decodeText, encodeText, refuseChangedSince, refuseLfsPointer } from "./text-file.ts";
 
@@ -50,7 +49,7 @@ export function createWriteFileTool(
     },
     execute: async (args) => {
       const { path, isNew, content, text } = await prepare(workspace, args, options);
-      refuseBlocked({ tool, workspace, operation: "write", path, zones: options.zoneApprovalConfig });
+      new FileRules(tool, workspace, options).check("write", path);
       await workspace.write(path, content);
 
       const summary = `${isNew ? "Created" : "Overwrote"} ${path} (${pluralize(content.length, "byte")})`;
@@ -64,15 +63,8 @@ export function createWriteFileTool(
 
 /** Requires approval to overwrite, for protected files and if a zone requires it. New files need none. */
 export function overwriteNeedsApproval(workspace: Workspace, options: FileToolOptions<Input>) {
-  return async ({ path }: Input): Promise<boolean> =>
-    needsFileApproval({
-      tool,
-      workspace,
-      operation: "write",
-      path,
-      otherwise: await workspace.exists(path),
-      zones: options.zoneApprovalConfig,
-    });
+  const rules = new FileRules(tool, workspace, options);
+  return async ({ path }: Input) => rules.needsApproval("write", path, await workspace.exists(path));
 }
 
 interface PreparedWrite {
