@@ -17,9 +17,9 @@ const runOptions = `  -m, --model provider:model    use this model instead of th
       --branch                  commit them on a new branch golem/<id>
       --dry-run                 golem run only: show the worker, the files and the tools; call no model
   -q, --quiet                   show only questions, errors and the answer
-      --json                    print one event per line, for scripts; golem asks nothing
+      --json                    print one event per line, for scripts, and ask no questions
       --trace                   print every step on standard error
-      --no-color                also NO_COLOR=1
+      --no-color                print without colors, as NO_COLOR=1 does
 
 If standard output is not a terminal, only the answer is printed there: answer=$(golem run …). Everything else is
 printed on standard error. Text that is piped in is added to the task.
@@ -32,9 +32,6 @@ Exit codes: 0 answered, 1 failed or stopped by a limit, 2 not started, 130 inter
 Ctrl+C interrupts the worker, and you can continue it with a message. A second Ctrl+C ends it: the changes are kept
 in a patch file, and golem resume continues the run.
 To choose a model, set GOLEM_FORGE_MODEL and its key, such as ANTHROPIC_API_KEY. Without one: npm run demo.
-`;
-
-const serverOptions = `  --env-file <file>             read the server's settings from this file (default: .env)
 `;
 
 /** The commands of `golem`, in the order in which they are listed. */
@@ -85,12 +82,14 @@ The token in GITHUB_TOKEN or GH_TOKEN is used if there is one; GITHUB_API_URL na
   setup: {
     usage: "setup",
     summary: "register the GitHub App for a server, and write its settings to .env",
-    details: serverOptions,
+    details: `  --env-file <file>             write the server's settings to this file (default: .env)
+`,
   },
   doctor: {
     usage: "doctor",
     summary: "check a server's settings, App, webhook, model, sandbox and database, or the GitHub Action of a checkout",
-    details: `${serverOptions}  --no-model-call               do not call the model
+    details: `  --env-file <file>             read the server's settings from this file (default: .env)
+  --no-model-call               do not call the model
 `,
   },
   action: {
@@ -108,7 +107,7 @@ Exit codes: 0 every run waits or has ended, 2 a setting is missing or wrong, 130
 
 Without a commit, the hash chain of the ledger is checked. With one, its trailers are compared with the ledger.
 
-Exit codes: 0 intact, 1 the first broken entry or a commit that the ledger does not confirm, 2 cannot be read.
+Exit codes: 0 intact, 1 an entry is broken or the ledger does not confirm the commit, 2 it cannot be read.
 `,
   },
   costs: {
@@ -133,7 +132,7 @@ Exit codes: 0 intact, 1 the first broken entry or a commit that the ledger does 
 
 Over PostgreSQL, backup and restore run pg_dump and pg_restore. Set PGPASSWORD if an address has no password.
 
-Exit codes: 0 done, 1 the database is damaged, 2 not done.
+Exit codes: 0 done, 1 the database is damaged, 2 the action failed.
 `,
   },
   eval: {
