@@ -207,7 +207,7 @@ function narrow(workspace: Workspace, { worker }: RunSpec): Workspace {
   if (!worker.sandbox) return workspace;
   if (isNarrowable(workspace)) return workspace.restricted(worker.sandbox);
   throw new UserError(
-    `The worker ${worker.name} has a sandbox policy, and its sandbox cannot be narrowed: use one of createMemoryWorkspace.`,
+    `The worker ${worker.name} has a sandbox policy, but its workspace cannot be restricted: use one created by createMemoryWorkspace.`,
   );
 }
 

@@ -139,7 +139,7 @@ function readTask(folder: string): EvalTask {
   const path = join(folder, repository);
   const isFolder = commit === undefined;
   if (isFolder && !existsSync(path)) {
-    throw new UserError(`${file}: there is no folder ${repository}. A repository of git needs a commit.`);
+    throw new UserError(`${file}: there is no folder ${repository}. A git repository needs a commit.`);
   }
   const hidden = join(folder, "checks");
   const reference = join(folder, "reference.patch");
@@ -246,7 +246,7 @@ function urlOf(repo: string, folder: string | undefined): string {
   if (folder === undefined) return `https://github.com/${repo}.git`;
   const names = [repo.replace("/", "__"), repo, repo.split("/")[1] ?? repo];
   const path = names.map((name) => join(folder, name)).find((one) => existsSync(one));
-  if (path === undefined) throw new UserError(`${folder} has no clone of ${repo}: git clone it as ${names[0]}.`);
+  if (path === undefined) throw new UserError(`${folder} has no clone of ${repo}. Clone it to ${names[0]}.`);
   return path;
 }
 

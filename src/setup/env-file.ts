@@ -38,7 +38,7 @@ export async function writeSecretFile(file: string, content: string): Promise<vo
     () => true,
     () => false,
   );
-  if (exists) throw new UserError(`${file} already exists. Move it away, then try again.`);
+  if (exists) throw new UserError(`${file} already exists. Move or rename it, then try again.`);
   await writeFile(file, content, { mode: 0o600, flag: "wx" });
 }
 

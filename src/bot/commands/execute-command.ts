@@ -240,7 +240,7 @@ async function findAlteration(approval: Approval, { runs, github }: ThreadComman
     return `An earlier version of this app posted the request ${id}, and did not store what it showed`;
   }
   if (await areUnchanged(github, shown.comments)) return undefined;
-  if (shown.revision !== revision) throw new OutageError(`The answers are being added to the request ${id}.`);
+  if (shown.revision !== revision) throw new OutageError(`The decision is being added to the request ${id}.`);
   return `The comment with the request ${id} was edited or deleted after it was posted`;
 }
 

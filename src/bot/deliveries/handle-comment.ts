@@ -199,7 +199,7 @@ async function handleCommand(command: AuthorizedCommand, action: Action): Promis
     const answer = await executeCommand(command, { github, runs: context.runs(), comment, redact, linksTo });
     if (answer) await reply(answer, action);
     else if (context.attempts > attemptsBeforeNotice)
-      await reply("GitHub answers again, and your command was executed.", action);
+      await reply("GitHub is responding again, and your command was executed.", action);
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     await reply(error.message, action);
@@ -307,8 +307,8 @@ async function reportProblem(
   if (comment.commentId === undefined && kind !== "run" && kind !== "mention") return;
   const messages = {
     waiting:
-      "GitHub is not answering at the moment. Your command is kept and will be executed as soon as GitHub answers. There is no need to repeat it.",
-    outage: "GitHub did not answer for a day, so your command was not executed. Try again in a new comment.",
+      "GitHub is not responding at the moment. Your command is saved and will be executed as soon as GitHub responds. You do not need to repeat it.",
+    outage: "GitHub did not respond for a day, so your command was not executed. Try again in a new comment.",
     error: `Something failed on our side, and your command may not have been executed. Check \`/status\`, then try again in a new comment. If it keeps failing, the operator can find the details in the log under \`${context.deliveryId}\`.`,
   } satisfies Record<DeliveryProblem, string>;
   await reply(messages[problem], { comment, context, github });

@@ -123,7 +123,7 @@ export async function downloadAttachment(
     url = new URL(location, url);
     if (!isStorage(url, webUrl)) throw new UserError("it is not on GitHub");
   }
-  throw new UserError("GitHub redirects too often");
+  throw new UserError("GitHub sent too many redirects");
 }
 
 async function request(
@@ -142,7 +142,7 @@ async function readBody(response: Response, maxBytes: number): Promise<Buffer> {
   const tooLarge = () => new UserError(`it has more than ${maxBytes} bytes`);
   try {
     if (response.status === 404) throw new HiddenAttachmentError(hidden);
-    if (!response.ok || !response.body) throw new UserError(`GitHub answered ${response.status}`);
+    if (!response.ok || !response.body) throw new UserError(`GitHub responded with status ${response.status}`);
     if (Number(response.headers.get("content-length") ?? 0) > maxBytes) throw tooLarge();
     const chunks: Uint8Array[] = [];
     let size = 0;

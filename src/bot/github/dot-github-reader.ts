@@ -136,7 +136,7 @@ async function readTree(api: RepositoryApi, sha: string): Promise<Folder> {
 function notA(expected: "file" | "folder", path: string, kind: EntryKind): UserError {
   const names = { file: "a file", folder: "a folder", link: "a symbolic link", submodule: "a submodule" };
   return new UserError(
-    `${path} on the default branch has to be ${names[expected]}, and it is ${names[kind]}, so it cannot be read.`,
+    `${path} on the default branch must be ${names[expected]}, but is ${names[kind]}, so it cannot be read.`,
   );
 }
 

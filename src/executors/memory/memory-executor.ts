@@ -221,7 +221,7 @@ function scriptOf({ command, network, isolated }: ExecRequest): Pick<ShellReques
     throw new ToolError(`The in-memory shell runs bash scripts, not ${program}.`, { code: "UNAVAILABLE" });
   }
   if (network?.length || isolated) {
-    throw new ToolError("A command cannot have network in the in-memory shell.", { code: "UNAVAILABLE" });
+    throw new ToolError("Commands have no network access in the in-memory shell.", { code: "UNAVAILABLE" });
   }
   return { script, args };
 }

@@ -78,7 +78,7 @@ function remoteSession(sandbox: RemoteSandbox, onClose: () => void): ExecSession
 
   async function exec(tree: TreeSource, request: ExecRequest): Promise<ExecResult> {
     if (request.network?.length || request.isolated) {
-      throw new ToolError("A command cannot have network in the remote sandbox.", {
+      throw new ToolError("Commands have no network access in the remote sandbox.", {
         code: "UNAVAILABLE",
       });
     }

@@ -66,7 +66,7 @@ function attempt({
       signal,
     });
     outgoing.setTimeout(idleTimeoutMs, () => {
-      outgoing.destroy(new OutageError(`The git server was silent for ${idleTimeoutMs / 1_000} seconds.`));
+      outgoing.destroy(new OutageError(`The git server sent nothing for ${idleTimeoutMs / 1_000} seconds.`));
     });
     outgoing.once("response", (incoming) => {
       resolve({

@@ -182,7 +182,7 @@ async function check({ positionals, options }: Words, context: CommandContext): 
 async function compact({ positionals, options }: Words, context: CommandContext): Promise<number> {
   refuseArguments("golem db compact", positionals);
   const compacted = await chosenDatabase(options, context);
-  if (compacted.kind === "postgres") throw new UserError("PostgreSQL does this by itself (autovacuum).");
+  if (compacted.kind === "postgres") throw new UserError("PostgreSQL does this automatically (autovacuum).");
   requireFile(compacted.path);
   const { before, after } = await compactDatabase(compacted.path);
   context.output.write(`${compacted.path}: ${inMegabytes(before)} before, ${inMegabytes(after)} now.\n`);

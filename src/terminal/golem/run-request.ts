@@ -64,7 +64,7 @@ export function readResumeRequest(args: readonly string[]): ResumeRequest {
   const { "dry-run": _, attach: __, ...resumeOptions } = runOptions;
   const { positionals, options } = parseWords(args, resumeOptions);
   const [run, stray] = positionals;
-  if (stray !== undefined) throw new UserError(`golem resume takes one run, and was also given ${stray}.`);
+  if (stray !== undefined) throw new UserError(`golem resume takes one run, but was also given ${stray}.`);
   return { run, ...readFlags(options) };
 }
 

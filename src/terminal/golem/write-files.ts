@@ -227,7 +227,7 @@ function preApprovedIn(settings: unknown): string[][] {
 
 async function confirm({ input, output }: CommandContext, question: string): Promise<boolean> {
   if (!isTerminal(input))
-    throw new UserError("There is no terminal to ask. To write the worker without asking: --yes.");
+    throw new UserError("This is not a terminal, so golem cannot ask. Use --yes to write the worker without asking.");
   const prompter = openPrompter(input, output);
   try {
     const answer = await prompter.ask(question, { verbatim: true });

@@ -213,7 +213,7 @@ function checkRequirements(path: string, text: string): void {
   const refused = findUnsupportedRequirement(text);
   if (refused === undefined) return;
   throw new ToolError(
-    `${path} asks for more than packages of the registry: ${JSON.stringify(refused.slice(0, 200))}.`,
+    `${path} lists more than registry packages: ${JSON.stringify(refused.slice(0, 200))}.`,
     { code: "DENIED", suggestion: "Name the packages that are needed. Options, URLs and paths are not accepted." },
   );
 }

@@ -177,7 +177,7 @@ async function refuseOtherManagers(workspace: Workspace, folder: string, chosen:
     if (!(await has(file))) continue;
     throw new ToolError(`This project uses ${name}, which install_package does not run.`, {
       code: "UNAVAILABLE",
-      suggestion: `People can add \`setup: [${command}]\` to the worker's file or the repository's settings. Go on without these packages, or name the ones that are needed.`,
+      suggestion: `People can add \`setup: [${command}]\` to the worker's file or the repository's settings. Continue without these packages, or name the ones that are needed.`,
     });
   }
 }

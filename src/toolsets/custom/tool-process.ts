@@ -266,7 +266,7 @@ class RunningProcess {
     void this.end(
       new ToolError(`The process of ${this.#module.shown} was stopped: ${reason}.`, {
         code: "EXECUTION_ERROR",
-        suggestion: "The call may have been half done. The next call starts a new process.",
+        suggestion: "A part of the call may have been carried out. The next call starts a new process.",
       }),
     );
   }

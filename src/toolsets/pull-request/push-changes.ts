@@ -156,7 +156,7 @@ export async function pushChanges({
     if (!(error instanceof BranchMovedError)) throw error;
     throw new ToolError(error.message, {
       code: "CONFLICT",
-      suggestion: `Take in the new commits: call git_merge with the branch ${branch}, then call this tool again.`,
+      suggestion: `Merge the new commits: call git_merge with the branch ${branch}, then call this tool again.`,
       cause: error,
     });
   }

@@ -248,13 +248,13 @@ test("while GitHub does not answer a command waits, its author is told once, and
   await pass(5_000);
   expect(replies).toEqual([]);
   await pass(10 * 60_000);
-  expect(replies).toEqual([expect.stringContaining("GitHub is not answering at the moment")]);
+  expect(replies).toEqual([expect.stringContaining("GitHub is not responding at the moment")]);
   expect(runs.startRun).not.toHaveBeenCalled();
   isDown = false;
   await pass(2 * 60_000);
 
   expect(runs.startRun).toHaveBeenCalledOnce();
-  expect(replies.at(-1)).toContain("GitHub answers again, and your command was executed.");
+  expect(replies.at(-1)).toContain("GitHub is responding again, and your command was executed.");
   expect(await store.nextDeliveryInMs()).toBeUndefined();
 });
 
@@ -268,7 +268,7 @@ test("a command is given up when GitHub did not answer for a day, and its author
   vi.setSystemTime(Date.now() + 25 * 60 * 60_000);
   await pass(60_000);
 
-  expect(replies.at(-1)).toContain("GitHub did not answer for a day, so your command was not executed.");
+  expect(replies.at(-1)).toContain("GitHub did not respond for a day, so your command was not executed.");
   expect(errors).toEqual(["Delivery delivery 1 was dropped: GitHub did not answer for a day."]);
   expect(await store.nextDeliveryInMs()).toBeUndefined();
 });

@@ -120,6 +120,6 @@ describe("a download", () => {
       (_, response) => void response.writeHead(302, { Location: "/storage/user/1" }).end(),
     );
 
-    await expect(download()).rejects.toThrow("GitHub redirects too often");
+    await expect(download()).rejects.toThrow("GitHub sent too many redirects");
   });
 });

@@ -229,7 +229,7 @@ describe("reading", () => {
     expect(await github.readFile("big.txt")).toBe(big);
     expect([await github.readFile("nothing"), await github.listNames("nothing")]).toEqual([undefined, []]);
     await expect(github.readFile(".github/workers")).rejects.toThrow(
-      ".github/workers on the default branch has to be a file, and it is a folder",
+      ".github/workers on the default branch must be a file, but is a folder",
     );
   });
 
