@@ -61,7 +61,7 @@ describe("a policy file", () => {
     return file;
   };
 
-  test("that is valid is read, with defaults for what it leaves out", () => {
+  test("a policy file that is valid is read, with defaults for what it leaves out", () => {
     expect(readDeploymentPolicy(write("limits: { cost: 2 }"))).toMatchObject({ limits: { cost: 2, steps: 200 } });
   });
 

@@ -81,7 +81,7 @@ describe("the digest of an approval", () => {
     expect(digest({ preview: textPreview("It writes.") })).not.toBe(digest({ preview: textPreview("It deletes.") }));
   });
 
-  test("of changed arguments binds the state that they start from, not what the shown ones would have done", () => {
+  test("the digest of an approval with changed arguments binds the state that they start from, not the effect of the shown ones", () => {
     const changed = (preview: Preview | undefined) => digest({ argsChanged: true, preview });
 
     expect(changed(file({ newBlob: "2".repeat(40) }))).toBe(changed(file()));
@@ -92,7 +92,7 @@ describe("the digest of an approval", () => {
     expect(changed(file())).not.toBe(digest({ preview: file() }));
   });
 
-  test("of changed arguments binds all of files that do not depend on the arguments", () => {
+  test("the digest of an approval with changed arguments binds all files that do not depend on the arguments", () => {
     const changed = (changes: Partial<FileChange>) =>
       digest({ argsChanged: true, preview: { ...file(changes), filesFixed: true } });
 

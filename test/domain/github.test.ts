@@ -81,7 +81,7 @@ describe("the error of a tool", () => {
     });
   });
 
-  test("that policy blocks names the tool and the reason", () => {
+  test("the error of a tool that policy blocks names the tool and the reason", () => {
     const error = new BlockedError("deploy", "It is Friday.");
 
     expect(error).toBeInstanceOf(ToolError);

@@ -46,7 +46,7 @@ describe("the parameters of a schema", () => {
     expect(parameter(property, definitions)).toEqual(schema);
   });
 
-  test("of a reference are found", () => {
+  test("the parameters of a referenced schema are found", () => {
     const json = { $ref: "#/definitions/x", definitions: { x: { properties: { a: true } } } } as unknown as JsonSchema;
 
     expect(parametersOf(json)).toEqual([{ name: "a", schema: {}, required: false }]);

@@ -34,7 +34,7 @@ describe("an answer", () => {
     });
   });
 
-  test("of a schema for a string needs no quotes", () => {
+  test("an answer for a string schema needs no quotes", () => {
     expect(checkAnswer({ type: "string", enum: ["yes", "no"] }, "yes")).toEqual({ isValid: true, text: "yes" });
     expect(checkAnswer({ type: "string", enum: ["yes", "no"] }, "maybe")).toMatchObject({ isValid: false });
   });

@@ -64,7 +64,7 @@ describe("an outcome", () => {
     expect(SnapshotOutcome.parse(outcome)).toEqual(outcome);
   });
 
-  test("of an answer has its text, which a snapshot leaves to the log", () => {
+  test("the outcome of an answered run has its text, which a snapshot leaves to the log", () => {
     expect(RunOutcome.parse({ kind: "answered", text: "Done." })).toEqual({ kind: "answered", text: "Done." });
     expect(SnapshotOutcome.parse({ kind: "answered", text: "Done." })).toEqual({ kind: "answered" });
     expect(RunOutcome.safeParse({ kind: "answered" }).success).toBe(false);

@@ -113,7 +113,7 @@ describe("a schema of another library", () => {
     expect(await validate({})).toMatchObject({ valid: false, issues: [{ path: ["path"] }] });
   });
 
-  test("that cannot be converted accepts every object", async () => {
+  test("a schema of another library that cannot be converted accepts every object", async () => {
     const { validate } = await compile({ validate: undefined, jsonSchema: { type: "unheard-of" } });
 
     expect(await validate({ anything: 1 })).toEqual({ valid: true, value: { anything: 1 } });
@@ -182,19 +182,19 @@ describe("arguments", () => {
     });
   });
 
-  test("that the schema transforms are stored as they were given", async () => {
+  test("arguments that the schema transforms are stored as they were given", async () => {
     const transform = z.object({ at: z.string().transform((text) => text.length) });
 
     expect(await parse(transform, { at: "abc" })).toEqual({ valid: true, value: { at: 3 }, args: { at: "abc" } });
   });
 
-  test("that parse to something else the second time are stored as they were given", async () => {
+  test("arguments that parse to something else the second time are stored as they were given", async () => {
     const growing = z.object({ text: z.string().transform((text) => `${text}!`) });
 
     expect(await parse(growing, { text: "a" })).toEqual({ valid: true, value: { text: "a!" }, args: { text: "a" } });
   });
 
-  test("that cannot be stored are kept as they were given", async () => {
+  test("arguments that cannot be stored are kept as they were given", async () => {
     const big = z.object({ n: z.number().transform(BigInt) });
 
     expect(await parse(big, { n: 3 })).toEqual({ valid: true, value: { n: 3n }, args: { n: 3 } });
@@ -206,14 +206,14 @@ describe("arguments", () => {
     ).toEqual({ valid: true, value: undefined, args: undefined });
   });
 
-  test("that do not match are reported", async () => {
+  test("arguments that do not match are reported", async () => {
     expect(await parse(z.object({ path: z.string() }), {})).toMatchObject({
       valid: false,
       issues: [{ path: ["path"] }],
     });
   });
 
-  test("of a schema that throws are reported", async () => {
+  test("arguments of a schema that throws are reported", async () => {
     const broken = z.any().transform(() => {
       throw new Error("Broken");
     });

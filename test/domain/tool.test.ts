@@ -13,7 +13,7 @@ describe("a tool", () => {
     expect(getManualTools(tools).map(({ name }) => name)).toEqual(["manual", "both"]);
   });
 
-  test("of a record keeps its key", () => {
+  test("a tool of a record keeps its key", () => {
     const record = Object.fromEntries(tools.map((one) => [`my-${one.name}`, one]));
 
     expect(Object.keys(getLLMTools(record))).toEqual(["my-default", "my-llm", "my-both"]);

@@ -56,7 +56,7 @@ describe("an event of an issue", () => {
     expect(model.requests).toHaveLength(1);
   });
 
-  test("of the machine user's assignment starts a worker that the settings name", async () => {
+  test("the assignment of an issue to the machine user starts a worker that the settings name", async () => {
     const { maintainer, botComment } = await openTriggers({
       settings: "machine_user: contributor\non: { fixer: { issues: { types: [assigned] } } }",
     });

@@ -131,7 +131,7 @@ describe("a run", () => {
 });
 
 describe("a chat", () => {
-  test("of a root remembers earlier runs until it is cleared", async () => {
+  test("a chat of a root remembers earlier runs until it is cleared", async () => {
     const { runtime, models } = await embedded(["One.", "Two.", "Three."], { worker: { ...aWorker, mode: "chat" } });
 
     await runtime.run("first");
@@ -368,7 +368,7 @@ describe("attachments", () => {
     [{ allowed_suffixes: [".png"] }, /ending in \.png are allowed.*not note\.TXT/],
     [{ denied_suffixes: ["txt"] }, /ending in \.txt are not allowed.*note\.TXT/],
   ])(
-    "that violate the policy %j are refused, with the policy and what was given",
+    "attachments that violate the policy %j are refused, with the policy and what was given",
     async (attachment_policy, message) => {
       const { runtime, models } = await embedded(["Never."], { worker: { ...aWorker, attachment_policy } });
 

@@ -222,7 +222,7 @@ describe("an event", () => {
     for (const state of live) expect(state.can(event[name])).toBe(true);
   });
 
-  test.each(answers)("that nothing waits for stays in the inbox: %s", (name) => {
+  test.each(answers)("an event that nothing waits for stays in the inbox: %s", (name) => {
     expect(play(pathTo.idle).can(event[name])).toBe(false);
     expect(play(pathTo["ended with an answer"]).can(event[name])).toBe(false);
   });
@@ -271,7 +271,7 @@ describe("an event", () => {
     "checks passed",
     "checks fail on the base, too",
     "reopened",
-  ] as const)("that needs no reaction is consumed without one: %s", (name) => {
+  ] as const)("an event that needs no reaction is consumed without one: %s", (name) => {
     const before = play(pathTo.executing);
 
     const [after, actions] = transition(workerMachine, before, event[name]);
@@ -299,7 +299,7 @@ describe("the outcome", () => {
         reason: "The run reached its limit (minutes: 30) before it was done.",
       },
     ],
-  ])("of %s", (_, path, outcome) => {
+  ])("the outcome of %s", (_, path, outcome) => {
     const state = play(path);
 
     expect(nameOf(state)).toBe("ended");
@@ -307,13 +307,13 @@ describe("the outcome", () => {
     expect(state.context.openCalls).toEqual([]);
   });
 
-  test("of a run whose pull request was closed says whether it may be reopened", () => {
+  test("the outcome of a run whose pull request was closed says whether it may be reopened", () => {
     expect(play([...pathTo.idle, "merged"]).context.isPullRequestClosed).toBe(false);
     expect(play([...pathTo.idle, "closed"]).context.isPullRequestClosed).toBe(true);
     expect(play(["opened", "answered"]).context.isPullRequestClosed).toBe(false);
   });
 
-  test("of an interrupted run is open: it forgets its calls", () => {
+  test("the outcome of an interrupted run is open: it forgets its calls", () => {
     const { context } = play([...pathTo.executing, "stop"]);
 
     expect(context.outcome).toBeUndefined();
@@ -484,7 +484,7 @@ describe("a limit", () => {
   });
 
   test.each(["message", "changes requested", "checks failed"] as const)(
-    "that is used up ends an idle run that is woken: %s",
+    "a limit that is used up ends an idle run that is woken: %s",
     (name) => {
       const idle = playOn(play(pathTo.idle), event.message, answer([], { cost: 6 }));
 
@@ -499,14 +499,14 @@ describe("a limit", () => {
     expect(working.context.outcome).toMatchObject({ kind: "limited", limit: "cost: $5" });
   });
 
-  test("of cost that was raised early counts as soon as it is reached", () => {
+  test("a cost limit that was raised early counts as soon as it is reached", () => {
     const raised = play(["opened", "limit raised"]);
 
     expect(raised.context.limits).toEqual({ ...limits, cost: 9 });
     expect(nameOf(spend({ cost: 6 })(raised))).toBe("callingModel");
   });
 
-  test("of cost pauses a run that may ask for more, and says so", () => {
+  test("a cost limit pauses a run that may ask for more, and says so", () => {
     const paused = { pausesAtCostLimit: true };
     const before = playOn(play(["opened"], paused), answer(["a"], { cost: 5 }), event["call allowed"]);
 
@@ -519,7 +519,7 @@ describe("a limit", () => {
     expect(nameOf(spend({ cost: 4 })(play(["opened"], paused)))).toBe("callingModel");
   });
 
-  test("of time is not reached by a timer of another kind", () => {
+  test("a time limit is not reached by a timer of another kind", () => {
     expect(nameOf(playOn(play(pathTo.executing), event["retry timer"]))).toBe("executing");
     expect(nameOf(playOn(play(pathTo.retrying), event.deadline))).toBe("ended");
   });
@@ -641,13 +641,13 @@ describe("several calls", () => {
     ]);
   });
 
-  test("that an approval for the session covers run under it", () => {
+  test("several calls that an approval for the session covers run under it", () => {
     const [, actions] = transition(workerMachine, play(pathTo.reviewing), reviewed("allow", "tool", "k1"));
 
     expect(requests(actions)).toEqual([{ kind: "tool.execute", callId: "a", approvalId: "k1" }]);
   });
 
-  test("that wait for approval are not questions that a stop has to close", () => {
+  test("several calls that wait for approval are not questions that a stop has to close", () => {
     const [, actions] = transition(
       workerMachine,
       playOn(start, review(verdict("ask", "a", "person"), verdict("allow", "b", "tool"))),

@@ -275,7 +275,7 @@ describe("an answer", () => {
     expect(answer.messages).toMatchObject([{ content: [{ toolName: "functions_read_file" }] }]);
   });
 
-  test("of a server without usage counts has its tokens estimated", async () => {
+  test("an answer of a server without usage counts has its tokens estimated", async () => {
     const { ask } = await world({ text: "Yes.", usage: { inputTokens: 0, outputTokens: 0 } });
 
     const { usage } = await ask({ messages: [{ role: "user", content: "word ".repeat(1_000) }] });
@@ -299,7 +299,7 @@ describe("a server", () => {
     expect(seen).toEqual([undefined, "Bearer secret"]);
   });
 
-  test("that closes a connection which it had kept open is called again on a new one", async () => {
+  test("a server that closes a connection which it had kept open is called again on a new one", async () => {
     let requests = 0;
     const baseUrl = await rawServer((response) => {
       requests += 1;
@@ -313,7 +313,7 @@ describe("a server", () => {
     }
   });
 
-  test("that closes a new connection without an answer is not called again", async () => {
+  test("a server that closes a new connection without an answer is not called again", async () => {
     let requests = 0;
     const baseUrl = await rawServer((response) => {
       requests += 1;
@@ -388,7 +388,7 @@ describe("a failure", () => {
     expect(await failure()).toMatchObject({ message: sentence, retryable, retryAfterMs: undefined });
   });
 
-  test("of an account without credit is not retryable, although its status is 429", async () => {
+  test("a failure of an account without credit is not retryable, although its status is 429", async () => {
     const { failure } = await world({ status: 429, code: "insufficient_quota", message: "You exceeded your quota" });
 
     expect(await failure()).toMatchObject({ retryable: false });

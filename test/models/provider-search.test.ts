@@ -169,7 +169,7 @@ describe("Anthropic's web search", () => {
     expect(answer.messages).toHaveLength(1);
   });
 
-  test("that pauses again and again ends with the answer so far", async () => {
+  test("Anthropic's web search that pauses again and again ends with the answer so far", async () => {
     const seen = streaming(url, [start, ...says(0, "Wait. "), ...end("pause_turn")]);
 
     const { text } = await ask("anthropic:claude-haiku-4-5", undefined);

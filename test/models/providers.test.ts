@@ -151,7 +151,7 @@ describe("Anthropic", () => {
     ]);
   });
 
-  test("that ends without a stop reason has sent an incomplete answer", async () => {
+  test("an Anthropic model that ends without a stop reason has sent an incomplete answer", async () => {
     streaming(anthropicUrl, anthropicEvents.slice(0, 7));
 
     expect(await failureOf(ask("anthropic:claude-haiku-4-5"))).toMatchObject({
@@ -160,7 +160,7 @@ describe("Anthropic", () => {
     });
   });
 
-  test("that is overloaded during the answer can be retried", async () => {
+  test("an Anthropic model that is overloaded during the answer can be retried", async () => {
     const error = { type: "overloaded_error", message: "Overloaded" };
     streaming(anthropicUrl, [...anthropicEvents.slice(0, 7), { type: "error", error }]);
 
@@ -170,7 +170,7 @@ describe("Anthropic", () => {
     });
   });
 
-  test("that refuses to answer is not retryable", async () => {
+  test("an Anthropic model that refuses to answer is not retryable", async () => {
     const refusal = { type: "message_delta", delta: { stop_reason: "refusal" }, usage: { output_tokens: 0 } };
     streaming(anthropicUrl, [...anthropicEvents.slice(0, 1), refusal, { type: "message_stop" }]);
 
@@ -290,7 +290,7 @@ describe("OpenAI", () => {
     expect(seen[0]?.body).toMatchObject({ messages: [{}, {}, {}, { role: "tool", content: text }] });
   });
 
-  test("whose connection ends without a finish reason has sent an incomplete answer", async () => {
+  test("an OpenAI model whose connection ends without a finish reason has sent an incomplete answer", async () => {
     streaming("http://proxy.test/v1/chat/completions", [
       { id: "c", created: 0, model: "m", choices: [{ index: 0, delta: { content: "Hel" } }] },
     ]);
@@ -366,7 +366,7 @@ describe("Google", () => {
 describe("a model server", () => {
   const local = { ...config, compatible: { apiKey: undefined, baseUrl: "http://model.test" } };
 
-  test("that answers with a web page probably has another URL", async () => {
+  test("a model server that answers with a web page probably has another URL", async () => {
     use(http.post("http://model.test/chat/completions", () => HttpResponse.html("<h1>Welcome</h1>")));
 
     expect(await failureOf(ask("compatible:llama", { config: local }))).toMatchObject({
@@ -376,7 +376,7 @@ describe("a model server", () => {
     });
   });
 
-  test("whose gateway answers with an error page can be retried, and the page is not shown", async () => {
+  test("a model server whose gateway answers with an error page can be retried, and the page is not shown", async () => {
     use(
       http.post("http://model.test/chat/completions", () =>
         HttpResponse.html("<h1>502 Bad Gateway</h1>", { status: 502 }),
@@ -389,7 +389,7 @@ describe("a model server", () => {
     });
   });
 
-  test("that sends invalid data can be retried", async () => {
+  test("a model server that sends invalid data can be retried", async () => {
     use(
       http.post(
         "http://model.test/chat/completions",

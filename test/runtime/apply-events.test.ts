@@ -114,7 +114,7 @@ describe("events", () => {
     ]);
   });
 
-  test("that answer an effect of the same inbox make it unnecessary", () => {
+  test("events that answer an effect of the same inbox make it unnecessary", () => {
     const calling = rowOf(sampleSnapshot("callingModel"));
     const stopped = apply(calling, stop, answered, reviewed);
 
@@ -124,7 +124,7 @@ describe("events", () => {
     expect(apply(rowOf(stopped.snapshot), resume, answered).kinds).toEqual(["calls.review", "status.show"]);
   });
 
-  test("that the machine cannot take now stay in the inbox, and are tried again after each other one", () => {
+  test("events that the machine cannot take now stay in the inbox, and are tried again after each other one", () => {
     const row = rowOf(sampleSnapshot("preparing", { hasBase: false }));
     const failed: RunEvent = { type: "model.failed", reason: "no", retryable: false };
 
@@ -136,7 +136,7 @@ describe("events", () => {
     expect(later.snapshot.value).toBe("ended");
   });
 
-  test("of a run that has ended are consumed without effect", () => {
+  test("events of a run that has ended are consumed without effect", () => {
     const ended = sampleSnapshot("ended", { outcome: { kind: "answered" } });
 
     expect(apply(rowOf(ended), stop, cancel, finished)).toMatchObject({
@@ -146,7 +146,7 @@ describe("events", () => {
     });
   });
 
-  test("of a child update the status of its root", () => {
+  test("events of a child update the status of its root", () => {
     const row = rowOf(sampleSnapshot("idle"), { rootId: "root", spec: sampleSpec("r1", { rootId: "root" }) });
 
     expect(apply(row, comment).effects).toContainEqual({
@@ -157,7 +157,7 @@ describe("events", () => {
     });
   });
 
-  test("that hand over a child's changes say so", () => {
+  test("events that hand over a child's changes say so", () => {
     const child: OpenCall = { callId: "call-1", tool: "helper", answeredBy: "worker", status: "running" };
     const row = rowOf(sampleSnapshot({ handlingCalls: "awaitingChild" }, { openCalls: [child] }));
     const reported: RunEvent = {
@@ -250,7 +250,7 @@ test("the usage of all model calls among the events is counted in the hour in wh
 });
 
 describe("the outcome", () => {
-  test("of a root is posted in its thread, and that of a child is reported to its parent", () => {
+  test("the outcome of a root is posted in its thread, and that of a child is reported to its parent", () => {
     const childSpec = sampleSpec("r1", { parentId: "root", rootId: "root" });
     const child = rowOf(sampleSnapshot("callingModel"), { spec: childSpec });
     const queueOf = (row: RunRow) =>
@@ -262,7 +262,7 @@ describe("the outcome", () => {
 });
 
 describe("limits", () => {
-  test("of minutes are a deadline, which counts busy time only", () => {
+  test("limits of minutes are a deadline, which counts busy time only", () => {
     const spec = limited({ minutes: 10 });
     const busy = {
       ...sampleSnapshot({ handlingCalls: "executing" }, { openCalls: [toolCall] }),
@@ -282,7 +282,7 @@ describe("limits", () => {
     expect(waiting.status).toBe("waiting");
   });
 
-  test("of minutes are due at once when they are used up", () => {
+  test("limits of minutes are due at once when they are used up", () => {
     const used = { ...sampleSnapshot("callingModel"), workedMs: 20 * minute };
 
     expect(apply(rowOf(used, { spec: limited({ minutes: 10 }) }), comment).timers?.set).toEqual([
@@ -292,7 +292,7 @@ describe("limits", () => {
 
   const deadline: RunEvent = { type: "timer.due", timer: "deadline" };
 
-  test("of minutes end the run when the deadline is due", () => {
+  test("limits of minutes end the run when the deadline is due", () => {
     const used = { ...sampleSnapshot("callingModel"), workedMs: 9 * minute, busySince: 40_000 };
 
     const { snapshot, status } = apply(rowOf(used, { spec: limited({ minutes: 10 }) }), deadline);
@@ -301,7 +301,7 @@ describe("limits", () => {
     expect(snapshot.context.outcome).toMatchObject({ kind: "limited", limit: expect.stringMatching(/^minutes: /) });
   });
 
-  test("of minutes do not count the hour by which a clock was set forward", () => {
+  test("limits of minutes do not count the hour by which a clock was set forward", () => {
     const hourLater = 60 * minute;
     const busy = { ...sampleSnapshot("callingModel"), workedMs: 2 * minute, busySince: 0 };
     const row = rowOf(busy, { spec: limited({ minutes: 10 }) });
@@ -315,13 +315,13 @@ describe("limits", () => {
   test.each([
     [1_001, "active"],
     [1_000, "done"],
-  ])("of minutes: a deadline that is due %i ms early leaves the run %s", (earlyMs, status) => {
+  ])("limits of minutes: a deadline that is due %i ms early leaves the run %s", (earlyMs, status) => {
     const busy = { ...sampleSnapshot("callingModel"), workedMs: 9 * minute - earlyMs, busySince: 40_000 };
 
     expect(apply(rowOf(busy, { spec: limited({ minutes: 10 }) }), deadline).status).toBe(status);
   });
 
-  test("of minutes do not count the time in which the run waited", () => {
+  test("limits of minutes do not count the time in which the run waited", () => {
     const waiting = { ...sampleSnapshot("idle"), workedMs: 2 * minute };
 
     const { snapshot, timers } = apply(rowOf(waiting, { spec: limited({ minutes: 10 }) }), comment);
@@ -334,7 +334,7 @@ describe("limits", () => {
     ["cost", { cost: 2 }, { cost: 2 }, "cost: $2"],
     ["tokens", { tokens: 100 }, { tokens: 100 }, "tokens: 100"],
     ["steps", { steps: 3 }, { steps: 3 }, "steps: 3"],
-  ])("of %s end the run before the next call of the model", (_, limits, spent, limit) => {
+  ])("limits of %s end the run before the next call of the model", (_, limits, spent, limit) => {
     const { worker } = limited(limits);
     const context = { ...spent, limits: worker.limits, openCalls: [toolCall] };
 

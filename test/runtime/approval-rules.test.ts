@@ -192,7 +192,7 @@ describe("teams", () => {
     ]);
   });
 
-  test("that GitHub does not answer about are not a refusal", async () => {
+  test("teams that GitHub does not answer about are not a refusal", async () => {
     const isTeamMember = () => Promise.reject(new Error("503"));
 
     await expect(evaluate({ settings, facts: { isTeamMember } }, [person("mia")])).rejects.toThrow("503");
@@ -205,7 +205,7 @@ describe("code owners", () => {
     codeowners: "*.js @grace\n/db/ @acme/security\n/open/\n",
   };
 
-  test("of every changed file have to approve", async () => {
+  test("code owners of every changed file have to approve", async () => {
     const both = { ...world, paths: ["a.js", "b.js", "db/x.sql"] };
 
     expect((await evaluate(both, [person("grace")])).isMet).toBe(false);
@@ -220,7 +220,7 @@ describe("code owners", () => {
     expect((await evaluate({ ...world, paths: ["open/a.js", "readme.md"] }, [person("ada")])).isMet).toBe(true);
   });
 
-  test("of files without owners are anyone with the rule's permission, as many as it requires", async () => {
+  test("code owners of files without owners are anyone with the rule's permission, as many as it requires", async () => {
     const settings = "approvals: [{ codeowners: true, required: 2, permission: maintain }]";
     const { isMet, described } = await evaluate({ ...world, settings, paths: ["readme.md"] }, [person("mia")]);
 

@@ -714,7 +714,7 @@ describe("a repository", () => {
     };
   }
 
-  test("that is transferred to another owner has its runs stopped once and their requests withdrawn", async () => {
+  test("a repository that is transferred to another owner has its runs stopped once and their requests withdrawn", async () => {
     const { runs, approvalRequested, waitUntilShown, ended, github } = await world({
       script: turns(write, openPull, { text: "Done." }),
     });
@@ -744,7 +744,7 @@ describe("a repository", () => {
     expect((await ended()).outcome).toEqual({ kind: "answered", text: "Done." });
   });
 
-  test("that the app can no longer reach has its runs stopped with the reason, once for each delivery", async () => {
+  test("a repository that the app can no longer reach has its runs stopped with the reason, once for each delivery", async () => {
     const { runs, approvalRequested, waitUntilShown, ended, github } = await world({
       script: turns(write, openPull, { text: "Done." }),
     });

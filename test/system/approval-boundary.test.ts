@@ -191,7 +191,7 @@ describe.concurrent("a request for approval", () => {
     expect(text).toMatch(/`package\.json`\*\*: modified[\s\S]*-\{\}\n\+evil\(\);/);
   });
 
-  test("of a child that sees one folder lists nothing outside it, and nothing outside it is pushed", async () => {
+  test("a request for approval of a child that sees one folder lists nothing outside it, and nothing outside it is pushed", async () => {
     const story = started([{ calls: [write("src/evil.js", "evil();\n"), write("docs/a.md", "A\n")] }], {
       delegate: ({ title }) => call("limited", { task: `${title}, for the child` }),
       child: [open(), { text: "The child is done." }],

@@ -88,7 +88,7 @@ describe("a tools.ts", () => {
     delete process.env.GOLEM_FORGE_TEST_SECRET;
   });
 
-  test("that imports a forbidden module is refused with the reason", async () => {
+  test("a tools.ts that imports a forbidden module is refused with the reason", async () => {
     const opened = customTools(`import { readFileSync } from "node:fs"; export const a = readFileSync;`, {
       tools: ["a"],
     });
@@ -98,7 +98,7 @@ describe("a tools.ts", () => {
     );
   });
 
-  test("that is CommonJS is refused, because it could reach the loader", async () => {
+  test("a tools.ts that is CommonJS is refused, because it could reach the loader", async () => {
     const source = `const real = module.constructor._load("node:sqlite"); module.exports = { real };`;
 
     await expect(customTools(source, { tools: ["real"] })).rejects.toThrow(/cannot be loaded/);
@@ -147,7 +147,7 @@ describe("a tool that misbehaves", () => {
   const tools = [...unruly.matchAll(/export const (\w+) = tool/g)].map((match) => match[1] ?? "");
   const unrulyTools = sharedCustomTools(unruly, { tools, timeout: 20 });
   const impatientTools = sharedCustomTools(unruly, { tools, timeout: 1 });
-  test("that crashes ends in a clear error, and the next call gets a new process", async () => {
+  test("a tool that crashes ends in a clear error, and the next call gets a new process", async () => {
     const { run } = unrulyTools();
 
     const { error } = await run("crash");
@@ -209,7 +209,7 @@ describe("a tool that misbehaves", () => {
     ["swell", "EXECUTION_ERROR", /^The process of .* was stopped: /],
     ["huge", "EXECUTION_ERROR", /sent a line that is too long/],
   ])(
-    "that uses up time or memory (%s) ends in a clear error, and the next call gets a new process",
+    "a tool that uses up time or memory (%s) ends in a clear error, and the next call gets a new process",
     async (tool, code, message) => {
       const { run } = code === "TIMEOUT" ? impatientTools() : unrulyTools();
 
@@ -220,7 +220,7 @@ describe("a tool that misbehaves", () => {
     },
   );
 
-  test("whose approval rule hangs leaves the decision to a person", async () => {
+  test("a tool whose approval rule hangs leaves the decision to a person", async () => {
     const { review } = impatientTools();
 
     expect(await review("stuck")).toMatchObject({

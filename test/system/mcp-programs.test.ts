@@ -54,14 +54,14 @@ describe("an MCP server that is a program", () => {
     expect(() => process.kill(seen.pid, 0)).toThrow();
   });
 
-  test("that ends during a call fails that call and is started again for the next one", async () => {
+  test("an MCP server program that ends during a call fails that call and is started again for the next one", async () => {
     const { run } = await mcp({ servers: { local: program }, ...free });
 
     expect(await run("local_leave")).toMatchObject({ error: { code: "UNAVAILABLE" } });
     expect(await run("local_echo", { text: "again" })).toMatchObject({ value: { content: "echo: again" } });
   });
 
-  test("that cannot be started does not stop the run", async () => {
+  test("an MCP server program that cannot be started does not stop the run", async () => {
     const { toolbox, run } = await mcp({ servers: { gone: { command: "/no/such/program" }, local: program }, ...free });
 
     expect(toolbox.offered[0]).toMatchObject({ name: "gone_unavailable" });
@@ -74,7 +74,7 @@ describe("an MCP server that is a program", () => {
     expect((await run("local_echo", { text: "here" })).error).toBeUndefined();
   });
 
-  test("of 2026, stateless, over stdio", async () => {
+  test("an MCP server program of 2026, stateless, over stdio", async () => {
     const { run } = await mcp({
       servers: {
         era: {
@@ -121,7 +121,7 @@ describe("an MCP server that misbehaves", () => {
     ["answers twice", "twice", "once"],
     ["answers an unknown request", "unknown_id", "unknown"],
     ["answers in a batch", "batch", "batch"],
-  ])("that %s still answers the call", async (_, tool, content) => {
+  ])("an MCP server that %s still answers the call", async (_, tool, content) => {
     const { run } = shared;
 
     expect((await run(`rude_${tool}`)).value).toMatchObject({ content });
@@ -131,7 +131,7 @@ describe("an MCP server that misbehaves", () => {
   test.each([
     ["sends a response without a result", "malformed"],
     ["sends an error that is null", "no_error"],
-  ])("that %s fails that call only", async (_, tool) => {
+  ])("an MCP server that %s fails that call only", async (_, tool) => {
     const { run } = shared;
 
     expect(await run(`rude_${tool}`)).toMatchObject({ error: { code: "EXECUTION_ERROR" } });
@@ -142,7 +142,7 @@ describe("an MCP server that misbehaves", () => {
     ["a line of 350,000 values", "many_values", { error: { code: "UNAVAILABLE" } }],
     ["a hundred thousand short lines", "many_lines", { value: { content: "many lines" } }],
     ["a batch of forty thousand messages", "many_messages", { value: { content: "many messages" } }],
-  ])("that sends %s does not block the event loop", async (_, tool, result) => {
+  ])("an MCP server that sends %s does not block the event loop", async (_, tool, result) => {
     const { run } = shared;
     await run("rude_echo");
 
@@ -151,7 +151,7 @@ describe("an MCP server that misbehaves", () => {
     expect(blockedMs).toBeLessThan(100);
   });
 
-  test("that answers after the time limit or an interrupt does not disturb later calls", async () => {
+  test("an MCP server that answers after the time limit or an interrupt does not disturb later calls", async () => {
     const { run } = await mcp({ servers: rude(), ...free, timeout: 0.1 });
     const stop = new AbortController();
 
@@ -164,7 +164,7 @@ describe("an MCP server that misbehaves", () => {
     expect((await run("rude_echo")).error).toBeUndefined();
   });
 
-  test("that dies says why, and whether the call took effect is unknown", async () => {
+  test("an MCP server that dies says why, and whether the call took effect is unknown", async () => {
     const { run } = await mcp({ servers: rude(), ...free });
 
     const { error } = await run("rude_die");
@@ -178,7 +178,7 @@ describe("an MCP server that misbehaves", () => {
     expect((await run("rude_echo")).error).toBeUndefined();
   });
 
-  test("that does not start says why", async () => {
+  test("an MCP server that does not start says why", async () => {
     const { run } = await mcp({ servers: rude("--fail"), ...free });
 
     expect((await run("rude_unavailable")).error?.message).toBe(

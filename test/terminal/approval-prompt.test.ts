@@ -102,7 +102,7 @@ describe("keys", () => {
     expect((await answer).approved).toBe(false);
   });
 
-  test("that would move through a list are text", async () => {
+  test("keys that would move through a list are text", async () => {
     const { bus, input, sees } = await terminalWorld({ isTTY: true, inputIsTTY: true });
 
     const answer = createRuntimeUI(bus).requestApproval("tool_call", "Delete a test", {}, "high", []);
@@ -215,7 +215,7 @@ describe("a request shows", () => {
     ).toHaveLength(4);
   });
 
-  test("that it cannot be approved for the session if a part of it is not shown", async () => {
+  test("a request shows that it cannot be approved for the session if a part of it is not shown", async () => {
     const { bus, type, sees, text } = await terminalWorld();
     const details = { toolName: "open_pull_request", toolArgs: {}, blocks: [], isShownWhole: false };
 

@@ -117,7 +117,7 @@ test("the end of live output is shown in whole words until the tool or model fin
 });
 
 describe("a flood", () => {
-  test("of viewers is limited per run, and leaving makes room", async () => {
+  test("a flood of viewers is limited per run, and leaving makes room", async () => {
     const { startRun, url, pathOf } = await world();
     await startRun("abc1");
     await startRun("abc2");
@@ -137,7 +137,7 @@ describe("a flood", () => {
     expect(again.status).toBe(200);
   });
 
-  test("of requests for one run is limited per minute and does not affect other runs", async () => {
+  test("a flood of requests for one run is limited per minute and does not affect other runs", async () => {
     const { startRun, get, pathOf, clock } = await world();
     await startRun("abc1");
     await startRun("abc2");

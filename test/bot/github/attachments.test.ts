@@ -41,7 +41,7 @@ describe("attached files", () => {
     expect(found.map(({ name, url }) => ({ name, host: new URL(url).host }))).toEqual(expected);
   });
 
-  test("of an Enterprise server are on its own host", () => {
+  test("attached files of an Enterprise server are on its own host", () => {
     const text =
       "![x](https://ghe.example/storage/user/3/files/a.png) ![y](https://github.com/user-attachments/assets/1)";
 

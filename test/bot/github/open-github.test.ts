@@ -181,7 +181,7 @@ describe("tokens for git", () => {
     expect(bodies).toEqual([{ repositories: ["sums"], permissions: { contents: "read" } }]);
   });
 
-  test("that are about to expire are renewed", async () => {
+  test("tokens for git that are about to expire are renewed", async () => {
     const short = await startWorld({ tokenMs: 60_000 });
 
     const tokens = [await short.github.createGitToken("read"), await short.github.createGitToken("read")];
@@ -531,7 +531,7 @@ describe("a repository with an id", () => {
     ]);
   });
 
-  test("that was renamed is followed, and then reached by its new name", async () => {
+  test("a renamed repository is followed by its id, and then reached by its new name", async () => {
     hub.as("ada").comment(1, "Hi");
     await github.listComments(1);
     hub.accountChanges.rename(hub.repository(), "totals");
@@ -542,7 +542,7 @@ describe("a repository with an id", () => {
     expect(hub.requests.at(-1)).toMatchObject({ path: expect.stringContaining("/repos/octo/totals/"), status: 200 });
   });
 
-  test("whose name was taken over is not read there, but by its new name", async () => {
+  test("a repository whose name was taken over is not read there, but by its new name", async () => {
     await commit("main", { "a.worker": "its own" });
     await github.listComments(1);
     hub.accountChanges.rename(hub.repository(), "totals");

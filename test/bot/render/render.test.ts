@@ -154,7 +154,7 @@ describe("approvals", () => {
     [{ status: "denied" as const, decidedBy: "mia", note: "wrong *file*" }, "⛔ Denied by mia"],
     [{ status: "expired" as const }, "⌛ Expired without an answer, 2026-05-04 10:00 UTC"],
     [{ status: "withdrawn" as const }, "Withdrawn"],
-  ])("that are decided say by whom: %j", (change, words) => {
+  ])("approvals that are decided say by whom: %j", (change, words) => {
     const shown = renderApproval(sampleApproval(change));
 
     expect(shown).toContain(words);
@@ -162,7 +162,7 @@ describe("approvals", () => {
     if ("note" in change) expect(shown).toContain("> wrong \\*file\\*");
   });
 
-  test("that were changed show the arguments that ran", () => {
+  test("approvals that were changed show the arguments that ran", () => {
     const shown = renderApproval(
       sampleApproval({ status: "used", decidedBy: "mia", changedArgs: { title: "Better" } }),
     );

@@ -184,7 +184,7 @@ describe("a call of a worker", () => {
     expect(execution).toBeUndefined();
   });
 
-  test("that is performed again after a crash starts the same run, which is not one more of its siblings", async () => {
+  test("a call of a worker that is performed again after a crash starts the same run, which is not one more of its siblings", async () => {
     const spec = { worker: { ...sampleSpec("r1").worker, limits: Limits.parse({ children: 1 }) } };
     const { spawnOnce, store } = await callWorld({ spec });
     const first = await spawnOnce();
@@ -205,7 +205,7 @@ describe("a call of a worker", () => {
   test.each<[string, Partial<RunRow["spec"]>, string]>([
     ["that called the run", { workerPath: "Helper -> fixer" }, "Circular delegation"],
     ["below the deepest level", { depth: Limits.parse({}).depth }, "Maximum delegation depth"],
-  ])("of a worker %s is refused, and the model reads why", async (_, spec, reason) => {
+  ])("a call of a worker %s is refused, and the model reads why", async (_, spec, reason) => {
     const { spawnOnce } = await callWorld({ spec });
 
     expect(await spawnOnce()).toEqual(refusal(expect.stringContaining(reason)));
@@ -228,7 +228,7 @@ describe("a call of a worker", () => {
     expect(await spawnOnce()).toEqual(refusal("fixer has already started 2 workers, which is its limit."));
   });
 
-  test("of a tool or an unknown worker is refused", async () => {
+  test("a call of a tool or an unknown worker is refused", async () => {
     const tool = await callWorld({ tool: aTool({ name: "list_files" }) });
     const unknown = await callWorld({
       tool: aTool({ name: "ask_nobody", answeredBy: { kind: "worker", worker: "nobody" } }),
@@ -303,7 +303,7 @@ describe("a call of a worker", () => {
     });
   });
 
-  test("that keeps failing is answered, so that its run goes on", async () => {
+  test("a call of a worker that keeps failing is answered, so that its run continues", async () => {
     const { handler, effect, run } = await callWorld();
 
     expect(await handler.onFailure(effect(spawn), run, new Error("Boom."))).toEqual(
@@ -311,7 +311,7 @@ describe("a call of a worker", () => {
     );
   });
 
-  test("that fails for a reason nobody can act on is tried again", async () => {
+  test("a call of a worker that fails for a reason nobody can act on is tried again", async () => {
     const { spawnOnce, store } = await callWorld();
     store.childrenOf = () => Promise.reject(new Error("The disk is full."));
 

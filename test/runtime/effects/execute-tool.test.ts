@@ -257,7 +257,7 @@ describe("a call's changes", () => {
     expect(made.tracking.markStored).not.toHaveBeenCalled();
   });
 
-  test("of an earlier attempt are dropped before it runs", async () => {
+  test("a call's changes of an earlier attempt are dropped before it runs", async () => {
     const made = await world(() => "done");
     made.changeFile("half-written.txt");
 
@@ -282,7 +282,7 @@ describe("a call's changes", () => {
     expect(made.tracking.pendingChanges("1")).toBeUndefined();
   });
 
-  test("that replace those of a child, which finished meanwhile, are stored with a note to the model", async () => {
+  test("a call's changes that replace those of a child, which finished meanwhile, are stored with a note to the model", async () => {
     const made = await world(() => {
       for (const path of ["a.txt", "c.txt"]) made.changeFile(path);
       return "done";

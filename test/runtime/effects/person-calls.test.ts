@@ -61,7 +61,7 @@ function replyOf({ effects }: EffectResult): ToolReply | undefined {
 }
 
 describe("a command for a tool", () => {
-  test("that does not ask runs it, is logged, and is answered with its result where it was given", async () => {
+  test("a command for a tool that does not ask runs it, is logged, and is answered with its result where it was given", async () => {
     const { command, execute } = await personWorld({ push: { needsApproval: false } });
 
     const result = await command("/tool git_push --branch main", { thread: 9, byId: 3 });
@@ -84,7 +84,7 @@ describe("a command for a tool", () => {
     ]);
   });
 
-  test("that replaces what a child changed and handed over meanwhile says so", async () => {
+  test("a command for a tool that replaces what a child changed and handed over meanwhile says so", async () => {
     const made = await personWorld({ push: { needsApproval: false } });
     made.execute.mockImplementation(() => {
       made.changeFile("a.txt");
@@ -137,7 +137,7 @@ describe("a command for a tool", () => {
     });
   });
 
-  test("that may be meant for another bot is ignored, unless a tool has its name", async () => {
+  test("a command for a tool that may be meant for another bot is ignored, unless a tool has its name", async () => {
     const { command, handler, effectOf, run } = await personWorld();
     const foreign = { mayBeForeign: true };
 
@@ -178,7 +178,7 @@ describe("a command for a tool", () => {
     });
   });
 
-  test("that fails for a reason nobody can act on does not show it", async () => {
+  test("a command for a tool that fails for a reason nobody can act on does not show it", async () => {
     const { handler, effectOf, run } = await personWorld();
 
     expect(replyOf(await handler.onFailure(effectOf("/tools"), run, new Error("secret")))).toEqual({

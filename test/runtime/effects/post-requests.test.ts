@@ -55,7 +55,7 @@ describe("an approval request", () => {
     ]);
   });
 
-  test("that somebody edited is replaced by a new comment", async () => {
+  test("an approval request that somebody edited is replaced by a new comment", async () => {
     const { services, perform, effect, posts } = await withApprovals({
       approval: sampleApproval("r1", "a1"),
       commentId: 5,
@@ -67,14 +67,14 @@ describe("an approval request", () => {
     expect(posts).toEqual([{ kind: "approval", options }]);
   });
 
-  test("that does not exist is not posted", async () => {
+  test("an approval request that does not exist is not posted", async () => {
     const { services, perform, effect, posts } = await effectWorld();
 
     expect(await perform(postApproval(services), effect(request))).toEqual({});
     expect(posts).toEqual([]);
   });
 
-  test("that cannot be posted stops the run with the reason, unless it is decided", async () => {
+  test("an approval request that cannot be posted stops the run with the reason, unless it is decided", async () => {
     const { services, effect, run, store } = await withApprovals({ approval: sampleApproval("r1", "a1") });
     const fail = (error: Error) => postApproval(services).onFailure(effect(request), run, error);
 
@@ -151,7 +151,7 @@ describe("the question of a worker", () => {
     ]);
   });
 
-  test("that cannot be posted stops the run; one that cannot be edited does not", async () => {
+  test("the question of a worker that cannot be posted stops the run; one that cannot be edited does not", async () => {
     const { handler, effect, run } = await withQuestion({ question: "Which?" });
 
     expect(await handler.onFailure(effect(open), run, new Error("no"))).toMatchObject({

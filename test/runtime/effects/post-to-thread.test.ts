@@ -49,7 +49,7 @@ describe("the status", () => {
     expect(await showAfter(500)).toBe("shown");
   });
 
-  test("whose last edit is in the future, after a clock was corrected, is edited at once", async () => {
+  test("a status whose last edit is in the future, after a clock was corrected, is edited at once", async () => {
     expect(await showAfter(-300_000)).toBe("shown");
   });
 
@@ -74,7 +74,7 @@ describe("the status", () => {
     ["does nothing that people have to know", {}, 0],
     ["ended, which has a comment of its own", { outcome: { kind: "failed", reason: "It broke." } }, 0],
     ["opened a pull request", { pullRequest: 8 }, 1],
-  ])("of a scheduled run that %s", async (_, context, shown) => {
+  ])("a status of a scheduled run that %s", async (_, context, shown) => {
     const { services, effect, perform, posts } = await threadWorld(context, scheduled);
 
     await perform(showStatus(services), effect({ kind: "status.show" }));
@@ -162,7 +162,7 @@ describe("the reply to a person's call", () => {
     expect(posts.map(({ options }) => options)).toMatchObject(Array(2).fill({ name: "tool/r1/by-1", thread: 9 }));
   });
 
-  test("that asks to confirm a call can be found by its word", async () => {
+  test("the reply to a person's call that asks to confirm a call can be found by its word", async () => {
     const { post } = await replies();
 
     expect((await post(confirm)).posts?.map(({ name }) => name)).toEqual(["tool/r1/by-1", "confirm/r1/abc"]);
@@ -188,7 +188,7 @@ describe("the changes of a run", () => {
     expect(posts).toMatchObject([{ options: { thread: 9 } }]);
   });
 
-  test("that cannot be read are answered with a reason that the person can act on", async () => {
+  test("the changes of a run that cannot be read are answered with a reason that the person can act on", async () => {
     const { services, effect, run } = await effectWorld();
     const fail = async (error: Error) =>
       (await postChanges(services).onFailure(effect(request, { key: "k" }), run, error)).effects;
@@ -218,14 +218,14 @@ describe("the outcome of a run", () => {
       { spec: { origin: { ...scheduled.spec.origin, repositoryId: undefined } } },
       ofDay("ada/engine#7"),
     ],
-  ])("that %s is posted", async (_, outcome, options, name) => {
+  ])("the outcome of a run that %s is posted", async (_, outcome, options, name) => {
     const { services, effect, perform, append } = await threadWorld({ outcome }, options);
     await append(answer("Done."));
 
     expect(await perform(reportOutcome(services), effect(report))).toEqual({ posts: [{ name, commentId: 1 }] });
   });
 
-  test("that a schedule started and that found nothing to do is not posted", async () => {
+  test("the outcome of a run that a schedule started and that found nothing to do is not posted", async () => {
     const { services, effect, perform, append } = await threadWorld({ outcome: { kind: "answered" } }, scheduled);
     await append(answer("Nothing to do."));
 

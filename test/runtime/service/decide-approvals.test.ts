@@ -401,7 +401,7 @@ test("a request whose comment is not stored yet is answered later", async () => 
 describe("a revocation", () => {
   const revocation = { target: "A1", by: "mia", note: "wait\u200b" };
 
-  test("of an unused approval is stored, and shown in the request", async () => {
+  test("a revocation of an unused approval is stored, and shown in the request", async () => {
     const { decide, options, store, scheduler } = await approvalWorld(["a1"]);
     await decide({ target: "a1" });
 
@@ -420,13 +420,13 @@ describe("a revocation", () => {
     ["denied", "a1 was denied by @ada"],
     ["expired", "a1 expired"],
     ["withdrawn", "a1 was withdrawn"],
-  ] as const)("of a request that is %s is refused", async (status, message) => {
+  ] as const)("a revocation of a request that is %s is refused", async (status, message) => {
     const { options } = await approvalWorld(["a1"], { change: { status, decidedBy: "ada" } });
 
     await expect(revokeApproval(options, thread, revocation)).rejects.toThrow(message);
   });
 
-  test("of no approval of this thread is refused", async () => {
+  test("a revocation of no approval of this thread is refused", async () => {
     const { options } = await approvalWorld(["a1"]);
 
     await expect(revokeApproval(options, thread, { ...revocation, target: "zz" })).rejects.toThrow(

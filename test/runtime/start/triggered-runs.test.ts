@@ -122,7 +122,7 @@ describe("a scheduled run", () => {
     return { ...made, run };
   }
 
-  test("that finds nothing to do posts nothing", async () => {
+  test("a scheduled run that finds nothing to do posts nothing", async () => {
     const { run, runs, runtime, shown, model } = await start({ text: "Nothing to do." });
 
     await run();

@@ -77,14 +77,14 @@ describe("an answer", () => {
     expect(event).toStrictEqual({ type: "approval.granted", approvalId: "a1", callId: "call-a1", by: "Mia" });
   });
 
-  test("that changes the arguments binds the approval to them", () => {
+  test("an answer that changes the arguments binds the approval to them", () => {
     expect(decide({}, { changed: { args: { path: "b" }, digest: "e".repeat(64) } })).toMatchObject({
       changed: { changedArgs: { path: "b" }, digest: "e".repeat(64) },
       event: { args: { path: "b" } },
     });
   });
 
-  test("that denies is not an approval, and tells the worker the reason", () => {
+  test("an answer that denies is not an approval, and tells the worker the reason", () => {
     const { changed, event, ledger } = decide({}, { ...full, decision: "denied" });
 
     expect(changed).toMatchObject({ status: "denied", decidedBy: "Mia", note: "go on" });
@@ -94,7 +94,7 @@ describe("an answer", () => {
     expect(decide({}, { decision: "denied" }).event).not.toHaveProperty("reason");
   });
 
-  test("of one of several people leaves the request pending, and says who has answered", () => {
+  test("an answer of one of several people leaves the request pending, and says who has answered", () => {
     const quorums = [{ who: "Anyone", required: 2, by: ["ada", "Mia"] }];
     const earlier = { answers: [{ by: "ada", at: 1_500 }], revision: 1 };
     const { result, changed, event, ledger } = decide(earlier, { isPartial: true, revision: 1, quorums });
@@ -119,7 +119,7 @@ describe("an answer", () => {
     },
   );
 
-  test("that is given at the end of its time or later is too late", () => {
+  test("an answer that is given at the end of its time or later is too late", () => {
     expect(decide({}, { now: 4_999 }).result.kind).toBe("decided");
     for (const now of [5_000, 5_001]) {
       expect(decide({}, { now })).toMatchObject({
@@ -130,7 +130,7 @@ describe("an answer", () => {
     }
   });
 
-  test("that was evaluated before someone else answered is evaluated again, unless it denies", () => {
+  test("an answer that was evaluated before someone else answered is evaluated again, unless it denies", () => {
     const stale = { result: { kind: "changed", approval: sampleApproval("r1", "a1", { revision: 1 }) } };
 
     expect(decide({ revision: 1 }, { revision: 0 })).toEqual(stale);
@@ -164,7 +164,7 @@ const revoke = (approval: Partial<Approval>, changes: Partial<Revocation> = {}) 
   applyRevocation(sampleApproval("r1", "a1", approval), { ...revocation, ...changes });
 
 describe("a revocation", () => {
-  test("of an approval is stored with who did it, where and why", () => {
+  test("a revocation of an approval is stored with who did it, where and why", () => {
     const { result, changed, ledger } = revoke({ status: "approved" }, full);
 
     expect(changed).toMatchObject({ status: "revoked", revoked: { ...full, at: 3_000 } });
@@ -173,7 +173,7 @@ describe("a revocation", () => {
     expect(revoke({ status: "approved" }).changed?.revoked).toStrictEqual({ by: "mia", at: 3_000 });
   });
 
-  test("of an approval for the session that was used ends the session, and does not undo the use", () => {
+  test("a revocation of an approval for the session that was used ends the session, and does not undo the use", () => {
     expect(revoke({ status: "used", ...session }).changed).toMatchObject({
       status: "used",
       remember: "none",
@@ -181,7 +181,7 @@ describe("a revocation", () => {
     });
   });
 
-  test("of one of several answers takes that answer alone, compared by account where one is known", () => {
+  test("a revocation of one of several answers takes that answer alone, compared by account where one is known", () => {
     const answers = [
       { by: "ada", byId: 1, at: 1 },
       { by: "Mia", byId: 3, at: 2 },
@@ -203,13 +203,13 @@ describe("a revocation", () => {
     { status: "expired" },
     { status: "withdrawn" },
     { status: "revoked" },
-  ])("of what cannot be revoked changes nothing: %j", (approval) => {
+  ])("a revocation of what cannot be revoked changes nothing: %j", (approval) => {
     expect(revoke(approval)).toEqual({
       result: { kind: "settled", approval: sampleApproval("r1", "a1", approval) },
     });
   });
 
-  test("of no approval is unknown", () => {
+  test("a revocation of no approval is unknown", () => {
     expect(applyRevocation(undefined, revocation)).toEqual({ result: { kind: "unknown" } });
   });
 });

@@ -192,7 +192,7 @@ describe("two jobs", () => {
     await second.store.close();
   });
 
-  test("of two that take a free lease at the same time, one gets it", async () => {
+  test("of two jobs that take a free lease at the same time, one gets it", async () => {
     const ref = newRef();
     await (await open(ref)).store.close();
 

@@ -279,7 +279,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
       return openPostgresConnection(database);
     };
 
-    test("of a newer version is refused and not changed", async () => {
+    test("a database of a newer version is refused and not changed", async () => {
       await expect(
         opening((sql) =>
           sql.query(`create schema golem_forge; create table golem_forge.schema_version (version integer);
@@ -288,7 +288,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
       ).rejects.toThrow("newer version of Golem Forge (schema 99; this one supports up to");
     });
 
-    test("of the version before repository ids were stored is migrated, and its runs are found when their repository is reported", async () => {
+    test("a database of the version before repository ids were stored is migrated, and its runs are found when their repository is reported", async () => {
       const old = await opening(async (sql) => {
         await sql.query(`create schema golem_forge; set search_path to golem_forge; ${postgresMigrations[0]};
           create table schema_version (version integer); insert into schema_version values (1)`);
@@ -310,13 +310,13 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
       await store.close();
     });
 
-    test("whose schema is another program's is refused", async () => {
+    test("a database whose schema is another program's is refused", async () => {
       await expect(
         opening((sql) => sql.query("create schema golem_forge; create table golem_forge.songs (title text)")),
       ).rejects.toThrow("belongs to another program");
     });
 
-    test("that cannot be reached is refused with a message for people, without the password", async () => {
+    test("a database that cannot be reached is refused with a message for people, without the password", async () => {
       const refused = await openPostgresConnection("postgres://forge:hunter2hunter2@127.0.0.1:1/forge").catch(
         (error) => error,
       );
@@ -329,7 +329,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
     test.each([
       ["postgres://forge:hunter2hunter2@[::1/forge", "it is not the address of a PostgreSQL database"],
       ["postgres://forge:hunter2hunter2@db/forge?sslrootcert=/no/such/file", "/no/such/file cannot be read (ENOENT)"],
-    ])("whose address cannot be used is refused without the password: %s", async (url, words) => {
+    ])("a database whose address cannot be used is refused without the password: %s", async (url, words) => {
       const refused = await openPostgresConnection(url).catch((error) => error);
 
       expect(refused).toBeInstanceOf(UserError);

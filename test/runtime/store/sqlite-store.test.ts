@@ -170,7 +170,7 @@ describe("the file", () => {
     await (await openSqliteStore(alias)).close();
   });
 
-  test("of a newer version is refused and not changed", async () => {
+  test("a file of a newer version is refused and not changed", async () => {
     const path = newPath();
     await (await openSqliteStore(path)).close();
     tamper(path, "pragma user_version = 99");
@@ -183,7 +183,7 @@ describe("the file", () => {
     await (await openSqliteStore(path)).close();
   });
 
-  test("of the version before repository ids were stored is migrated, and its runs are found when their repository is reported", async () => {
+  test("a file of the version before repository ids were stored is migrated, and its runs are found when their repository is reported", async () => {
     const path = newPath();
     await mkdir(join(path, ".."), { recursive: true });
     const [spec, snapshot] = [sampleSpec("r1"), sampleSnapshot("idle")].map((value) => JSON.stringify(value));
@@ -218,7 +218,7 @@ describe("the file", () => {
     expect(await readFile(path)).toEqual(before);
   });
 
-  test("that is not a database, or cannot be created, is refused with a message for people", async () => {
+  test("a file that is not a database, or cannot be created, is refused with a message for people", async () => {
     const text = join(folder, "notes.txt");
     await writeFile(text, "These are notes, not a database, and long enough to be recognized as none. ".repeat(20));
     const directory = join(folder, "directory");

@@ -34,7 +34,7 @@ describe.skipIf(!canMount)("a file system", () => {
     return stdout;
   }
 
-  test("that is full is reported with what to do; nothing acknowledged is lost, and work continues when it has space", async () => {
+  test("a file system that is full is reported with what to do; nothing acknowledged is lost, and work continues when it has space", async () => {
     const printed = await runThere(`'${process.execPath}' test/support/full-disk-child.ts ${folder}`);
 
     const { acknowledged, refusal, whileFull, whenFreed, next, texts } = JSON.parse(printed);
@@ -44,7 +44,7 @@ describe.skipIf(!canMount)("a file system", () => {
     expect(texts).toEqual(Array.from({ length: acknowledged + 1 }, (_, n) => n));
   });
 
-  test("that is read-only is reported when the database is opened", async () => {
+  test("a file system that is read-only is reported when the database is opened", async () => {
     const openStore = `
       const { openSqliteStore } = await import("#runtime/store/sqlite/open-sqlite-store.ts");
       await openSqliteStore("${path}").then((store) => store.close(), (error) => console.log(error.name, error.message))`;
