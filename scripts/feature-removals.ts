@@ -246,8 +246,8 @@ const table: [feature: string, file: string, code: string, without: string][] = 
   [
     "`write_file`: new files",
     "src/toolsets/filesystem/write-file.ts",
-    "otherwise: await workspace.exists(path),",
-    "otherwise: false,",
+    'rules.needsApproval("write", path, await workspace.exists(path))',
+    'rules.needsApproval("write", path, false)',
   ],
   ["`write_file`: `createDirs`", "src/toolsets/filesystem/write-file.ts", "if (!createDirs &&", "if (false &&"],
   [
