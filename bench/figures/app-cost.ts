@@ -1,6 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { startModelServer, turnOf } from "../../playground/model/model-server.ts";
 import { forgeRepository, type Replica, startForge } from "../../test/support/forge-world.ts";
@@ -14,6 +15,7 @@ const steps = 390;
 const firstStep = 60;
 const runsAtOnce = 60;
 const stepsAtOnce = 61;
+const runsInModelCall = 1_000;
 /** The kernel's resolution for CPU time. */
 const tickMs = 10;
 
@@ -36,7 +38,12 @@ export const appCostBench: Bench = {
       const policyFile = join(folder, "policy.yml");
       writeFileSync(policyFile, policy);
       await runProgram(process.execPath, [pathOf("scripts/build.ts")]);
-      return [await start(), ...(await longRun(policyFile)), ...(await manyRuns(policyFile))];
+      return [
+        await start(),
+        ...(await longRun(policyFile)),
+        ...(await manyRuns(policyFile)),
+        await runsInCall(policyFile),
+      ];
     }),
 };
 
@@ -133,6 +140,12 @@ async function manyRuns(policyFile: string): Promise<Figure[]> {
   ];
 }
 
+async function runsInCall(policyFile: string): Promise<Figure> {
+  const { peakMb } = await runToEnd({ runs: runsInModelCall, steps: 2, holdsLastAnswers: true, policyFile });
+  const what = `${runsInModelCall.toLocaleString("en-US")} runs of one repository in a model call at once, after two steps each`;
+  return { name: "memory of runs in a model call", unit: "MB", ours: { what, median: peakMb }, peers: [], rounds: 1 };
+}
+
 /** The milliseconds of CPU per step of as many agents in one process that only call the model and a tool. */
 async function cpuOfPlainAgents(): Promise<number> {
   const script: Parameters<typeof startModelServer>[0]["script"] = ({ messages }) =>
@@ -161,27 +174,39 @@ interface AppProcess {
   peakMb(): number;
 }
 
-/** Starts the app, executes runs with this number of steps, and stops it. */
+/** Starts the app, executes runs with this number of steps, and stops it once every run has asked for its last answer. */
 async function runToEnd({
   runs,
   steps,
   policyFile,
   onCall,
+  holdsLastAnswers = false,
 }: {
   runs: number;
   steps: number;
   policyFile: string;
-  onCall(turn: number, app: AppProcess): void;
+  onCall?(turn: number, app: AppProcess): void;
+  /** The model's last answers begin when all runs wait for them. */
+  holdsLastAnswers?: boolean;
 }): Promise<{ peakMb: number }> {
   let app: AppProcess = { cpuMs: () => 0, peakMb: () => 0, databaseBytes: () => 0 };
-  let left = runs;
-  const allAnswered = Promise.withResolvers<void>();
-  const script: Parameters<typeof startModelServer>[0]["script"] = ({ messages }) => {
+  // By task, since a call that takes long is repeated.
+  const tasks = new Set<string>();
+  const allAsked = Promise.withResolvers<void>();
+  const script: Parameters<typeof startModelServer>[0]["script"] = async ({ messages }) => {
     const turn = turnOf(messages);
-    onCall(turn, app);
+    onCall?.(turn, app);
     if (turn >= steps) {
-      left -= 1;
-      if (left === 0) allAnswered.resolve();
+      tasks.add(
+        JSON.stringify(
+          messages.slice(
+            0,
+            messages.findIndex(({ role }) => role === "assistant"),
+          ),
+        ),
+      );
+      if (tasks.size === runs) allAsked.resolve();
+      if (holdsLastAnswers) await allAsked.promise;
     }
     return scriptedAnswer(turn, steps);
   };
@@ -195,6 +220,7 @@ async function runToEnd({
       GOLEM_FORGE_STATUS_INTERVAL_MS: "4000",
       GOLEM_FORGE_POLICY: policyFile,
       GOLEM_FORGE_RUNS_PER_HOUR: "10000",
+      GOLEM_FORGE_REPOSITORY_RUNS_PER_HOUR: "10000",
     },
   });
   try {
@@ -202,8 +228,10 @@ async function runToEnd({
     for (let index = 0; index < runs; index += 1) {
       const issue = forge.github.as("visitor").openIssue({ title: `Run ${index}`, body: "Read." });
       forge.github.as("maintainer").comment(issue.number, "/run reader");
+      // Up to a hundred a second: thousands of connections at once would be measured as well.
+      if (index % runsAtOnce === runsAtOnce - 1) await pause(600);
     }
-    await allAnswered.promise;
+    await allAsked.promise;
     const peakMb = app.peakMb();
     await forge.end("SIGTERM");
     return { peakMb };
