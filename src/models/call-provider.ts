@@ -24,7 +24,7 @@ import {
 import { offerTools } from "./offer-tools.ts";
 import { costOf } from "./prices.ts";
 import { findSearch, type Provider, type ProviderSearch } from "./providers.ts";
-import { callIdsIn, readAnswer } from "./read-answer.ts";
+import { readAnswer } from "./read-answer.ts";
 
 /** Characters per answer, including reasoning and arguments. Limits the cost; no model needs this many. */
 const maxAnswerLength = 500_000;
@@ -93,7 +93,7 @@ async function callToEnd(
 ): Promise<ProviderResponse> {
   let response = await callOnce(request, provider, watch, telemetry);
   for (let pauses = 0; response.rawFinishReason === "pause_turn" && pauses < maxPauses; pauses += 1) {
-    const { messages } = readAnswer(response.parts, callIdsIn(request.messages));
+    const { messages } = readAnswer(response.parts, request.messages);
     const rest = await callOnce(
       { ...request, messages: [...request.messages, ...messages] },
       provider,
@@ -282,7 +282,7 @@ function toAnswer(response: ProviderResponse, request: ModelRequest, provider: P
       },
     );
   }
-  const { text, calls, messages, searches } = readAnswer(parts, callIdsIn(request.messages));
+  const { text, calls, messages, searches } = readAnswer(parts, request.messages);
   if (text.trim() === "" && calls.length === 0) {
     const why = finishReason === "length" ? ": it reached its output limit before it wrote any text" : "";
     throw new ModelFailureError(`${provider.label} gave an empty answer${why}.`, { retryable: true });

@@ -41,11 +41,17 @@ export function watchCall(
     () => timeOut(`${provider} did not begin to answer within ${formatDuration(firstMs)}.`),
     firstMs,
   );
+  let hasBegun = false;
   let isStopped = false;
   return {
     signal: controller.signal,
     recordActivity() {
       if (isStopped) return;
+      if (hasBegun) {
+        idle.refresh();
+        return;
+      }
+      hasBegun = true;
       clearTimeout(idle);
       idle = setTimeout(
         () => timeOut(`${provider} stopped in the middle of its answer for ${formatDuration(idleMs)}.`),

@@ -21,17 +21,18 @@ export interface ReadAnswer {
 /**
  * Splits an answer into text, tool calls, the provider's web searches and the assistant message to send back. Calls that the
  * provider executed itself are sent back with their results and are not returned as tool calls. Calls with an empty id or
- * an id of `usedIds` get a new one.
+ * an id that is used in the conversation get a new one.
  */
-export function readAnswer(parts: readonly Part[], usedIds: Set<string>): ReadAnswer {
+export function readAnswer(parts: readonly Part[], conversation: readonly ModelMessage[]): ReadAnswer {
   const calls: ModelCall[] = [];
+  const isUsed = (id: string) => calls.some(({ callId }) => callId === id) || hasCall(conversation, id);
   const content: AssistantPart[] = [];
   for (const part of parts) {
     if (part.type !== "tool-call" || part.providerExecuted) {
       content.push(...toSendBack(part));
       continue;
     }
-    const call = readCall(part, usedIds);
+    const call = readCall(part, isUsed);
     calls.push(call);
     content.push(callToSendBack(part, call));
   }
@@ -45,17 +46,17 @@ export function readAnswer(parts: readonly Part[], usedIds: Set<string>): ReadAn
   };
 }
 
-export function callIdsIn(messages: readonly ModelMessage[]): Set<string> {
-  const ids = new Set<string>();
-  for (const { role, content } of messages) {
-    if (role !== "assistant" || typeof content === "string") continue;
-    for (const part of content) if (part.type === "tool-call") ids.add(part.toolCallId);
-  }
-  return ids;
+function hasCall(conversation: readonly ModelMessage[], id: string): boolean {
+  return conversation.some(
+    ({ role, content }) =>
+      role === "assistant" &&
+      typeof content !== "string" &&
+      content.some((part) => part.type === "tool-call" && part.toolCallId === id),
+  );
 }
 
-function readCall(part: CallPart, usedIds: Set<string>): ModelCall {
-  const callId = uniqueId(part.toolCallId, usedIds);
+function readCall(part: CallPart, isUsed: (id: string) => boolean): ModelCall {
+  const callId = uniqueId(part.toolCallId, isUsed);
   const tool = validName(part.toolName);
   // Models often send nothing instead of {} for a call without arguments.
   if (part.input === "" || part.input === undefined) return { callId, tool, args: {} };
@@ -68,10 +69,9 @@ function readCall(part: CallPart, usedIds: Set<string>): ModelCall {
 
 const tooComplex = "The arguments have too many values, or are nested too deeply.";
 
-function uniqueId(given: string, usedIds: Set<string>): string {
+function uniqueId(given: string, isUsed: (id: string) => boolean): string {
   let id = given.trim();
-  while (id === "" || usedIds.has(id)) id = newId();
-  usedIds.add(id);
+  while (id === "" || isUsed(id)) id = newId();
   return id;
 }
 

@@ -45,6 +45,8 @@ export function createRedactor(secrets: readonly string[]): (text: string) => st
     redactJsonWebTokens((known ? text.replace(known, replacement) : text).replace(tokens, replacement));
 
   return (text) => {
+    // Most strings of a value are short, such as its keys.
+    if (text.length < minSecretLength) return text;
     const direct = redact(text);
     const plain = withoutHidden(text);
     if (plain === text) return direct;
