@@ -5,9 +5,10 @@ import { readBase } from "#sandbox/git/base.ts";
 import { compareTrees } from "#sandbox/git/compare-trees.ts";
 import { ObjectStore } from "#sandbox/git/object-store.ts";
 import { buildTree } from "#sandbox/git/push-changes.ts";
+import { modeOfEntry } from "#sandbox/layer.ts";
 import { findMergeBases, type MergeHistory } from "#sandbox/merge/merge-base.ts";
 import { combineBases, mergeInto } from "#sandbox/merge/merge-branch.ts";
-import { createOverlay, modeOfEntry } from "#sandbox/overlay.ts";
+import { createOverlay } from "#sandbox/overlay.ts";
 
 // Repeats the merges in a repository's history with our merge and with `git merge-tree`, and lists the differences: in the
 // tree, and for conflicts in their paths, in their lines and in everything else.
@@ -103,7 +104,7 @@ async function mergeHere({ ours, theirs }: Merge, store: ObjectStore): Promise<R
   );
   const all = [...edits, ...marked];
   for (const { path, content } of all) if (!content) repository.remove(path);
-  for (const { path, content, mode } of all) if (content) repository.write(path, content, mode);
+  for (const { path, content, mode } of all) if (content) repository.write(path, content, { mode });
   const paths = all.map(({ path }) => path);
   const built = await buildTree(base, repository, paths);
   for (const oid of built.added) store.add(built.store.read(oid) as never);

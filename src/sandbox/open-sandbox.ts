@@ -1,4 +1,5 @@
 import { canonicalJson } from "#domain/approval.ts";
+import { EventLoopYielder } from "#domain/async-work.ts";
 import { UserError } from "#domain/errors.ts";
 import type { FileChange } from "#domain/preview.ts";
 import type { Base } from "./git/base.ts";
@@ -20,9 +21,10 @@ import {
   pushCommit,
 } from "./git/push-changes.ts";
 import { connect, type Remote } from "./git/remote.ts";
+import { modeOfEntry } from "./layer.ts";
 import { fetchCommit } from "./merge/merge-base.ts";
 import { type MergePlan, planMerge } from "./merge/merge-branch.ts";
-import { createOverlay, modeOfEntry, type Overlay } from "./overlay.ts";
+import { createOverlay, type Overlay } from "./overlay.ts";
 import { fileChange } from "./preview-files.ts";
 import type {
   GitSandbox,
@@ -155,12 +157,12 @@ async function push(state: SandboxState, request: PushRequest): Promise<PushResu
   assertPushableBranch(request.branch, protectedBranches);
   const paths = request.changes.map(({ path }) => path);
   await loadContents();
-  assertUnchanged(request.changes, base, overlay);
   if (paths.length === 0 && !request.expectedTip)
     throw new UserError("There is nothing to push: this run has not changed any files.");
 
   const { message, author, at: time, expectedTip, merged = [], signal } = request;
   const built = await buildTree(base, overlay.layers.repository, paths);
+  await assertUnchanged(request.changes, base, built);
   if (request.tree !== undefined && request.tree !== built.tree)
     throw new UserError("The files have changed since this push was prepared. Nothing was pushed.");
   for (const one of merged) await assertContained(one, { base, built, remote: connectRemote(signal) });
@@ -256,14 +258,19 @@ async function mergeBranch(
   return { commit, mergeBases: plan.mergeBases, merged: plan.edits.map(({ path }) => path), conflicts, applied };
 }
 
-/** Throws if the changes differ from those in the request. Compares the files byte by byte, right before the commit. */
-function assertUnchanged(changes: readonly FileChange[], base: Base, overlay: Overlay): void {
-  const stale = changes.find((expected) => {
+/** Throws if the committed changes differ from those in the request. Compares the files byte by byte. */
+async function assertUnchanged(changes: readonly FileChange[], base: Base, built: BuiltTree): Promise<void> {
+  const loop = new EventLoopYielder();
+  const committed = new Map(built.files.map((file) => [file.path, file]));
+  for (const expected of changes) {
+    if (loop.isDue) await loop.turn();
     const { path } = expected;
-    const now = fileChange({ path, before: versionBefore(base, path), after: versionNow(overlay, path) });
-    return canonicalJson(now) !== canonicalJson(expected);
-  });
-  if (stale) throw new UserError(`${stale.path} has changed since this push was prepared. Nothing was pushed.`);
+    const { content, mode = "100644" } = committed.get(path) ?? {};
+    const after = content && toFileVersion(content, mode);
+    if (canonicalJson(fileChange({ path, before: versionBefore(base, path), after })) === canonicalJson(expected))
+      continue;
+    throw new UserError(`${path} has changed since this push was prepared. Nothing was pushed.`);
+  }
 }
 
 /** Throws if the commit lacks a change of a merged commit, which would revert that change unnoticed. */

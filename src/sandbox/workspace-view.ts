@@ -3,7 +3,8 @@ import { ToolError, type ToolErrorCode } from "#domain/errors.ts";
 import type { Change, ContentChunk, Entry, Workspace, ZoneRule } from "#domain/workspace.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import { type Base, readEntry } from "./git/base.ts";
-import { modeOfEntry, type Overlay, type TreeNode } from "./overlay.ts";
+import { modeOfEntry, type TreeNode } from "./layer.ts";
+import type { Overlay } from "./overlay.ts";
 import { folderOf, foldersAbove, followLinks, invalidPath, isWithin, parsePath } from "./paths.ts";
 import type { Zones } from "./zones.ts";
 
@@ -188,7 +189,7 @@ async function* contentsOf({ overlay, zones, base }: View, paths: readonly strin
   for (const path of paths) {
     if (yielder.isDue) await yielder.turn();
     const layer = overlay.layers[zones.spaceOf(path)];
-    const entry = layer === overlay.layers.repository && layer.state(path).kind === "base" && base.entries.get(path);
+    const entry = layer === overlay.layers.repository && layer.isFromBase(path) && base.entries.get(path);
     const range = zones.canSee(path) && entry && entry.type === "file" ? base.store.locate(entry.oid) : undefined;
     if (range) {
       const files = bySegment.get(range.segment) ?? [];
@@ -394,21 +395,15 @@ function move(view: View, from: string, to: string, overwrite: boolean): void {
   }
   for (const { file, target } of moves) assertMovable(view, file, target, from);
 
-  const kept = moves.map(({ file, target }) => {
-    const layer = view.overlay.layers[view.zones.spaceOf(file)];
-    return { file, target, content: layer.read(file) ?? new Uint8Array(), mode: layer.treeEntry(file)?.mode };
-  });
-  // Remove the old names first, so that a rename can change only the case, or turn a file into a folder.
-  for (const { file } of kept) view.overlay.remove(view.zones.spaceOf(file), file);
-  for (const { target, content, mode } of kept) {
-    view.overlay.write(view.zones.spaceOf(target), target, content, mode);
-  }
+  const located = (path: string) => ({ space: view.zones.spaceOf(path), path });
+  view.overlay.move(moves.map(({ file, target }) => ({ from: located(file), to: located(target) })));
 }
 
 function assertMovable(view: View, file: string, target: string, from: string): void {
-  if (nodeAt(view, file)?.type === "symlink")
+  const node = nodeAt(view, file);
+  if (node?.type === "symlink")
     throw toolError("NOT_A_FILE", `${file} is a symbolic link. Moving links is not supported.`);
-  if (nodeAt(view, file)?.type === "submodule") throw submoduleError(file);
+  if (node?.type === "submodule") throw submoduleError(file);
   for (const folder of foldersAbove(file)) if (nodeAt(view, folder)?.type === "symlink") throw linkError(view, folder);
 
   assertAllowed(view.zones.ruleFor(file), file, "delete");
@@ -416,7 +411,7 @@ function assertMovable(view: View, file: string, target: string, from: string): 
   assertAllowed(view.zones.ruleFor(target), target, "write");
   assertNoCollision(view, target, from);
   assertNotLfsPointer(view, target);
-  assertWithinLimits(view, target, nodeAt(view, file)?.size ?? 0);
+  assertWithinLimits(view, target, node?.size ?? 0);
 }
 
 function submoduleError(path: string): ToolError {

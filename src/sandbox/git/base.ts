@@ -167,13 +167,14 @@ export function assembleBase(parts: BaseParts): Base {
 function* assembleSteps({ isLoaded, previous, ...parts }: BaseParts): Steps<Base> {
   const { store, entries, folders } = parts;
   const files: string[] = [];
-  for (const [path, { type }] of entries) if (type === "file") files.push(path);
-  yield;
+  for (const [path, { type }] of entries) {
+    if (type !== "file") continue;
+    if (files.push(path) % pathsPerStep === 0) yield;
+  }
   files.sort();
   yield;
-  const counts = countBelow(entries.keys());
-  yield;
-  const contents = new BaseContents({ isLoaded: isLoaded ?? hasContents(store, entries), previous });
+  const counts = yield* countBelow(entries.keys());
+  const contents = new BaseContents({ isLoaded: isLoaded ?? (yield* findContents(store, entries)), previous });
   let folded: Map<string, string> | undefined;
   const foldedSteps = () => foldAll([...entries.keys(), ...folders.keys()]);
   return {
@@ -192,8 +193,17 @@ function* assembleSteps({ isLoaded, previous, ...parts }: BaseParts): Steps<Base
   };
 }
 
-export function hasContents(store: ObjectStore, entries: ReadonlyMap<string, BaseEntry>): boolean {
-  for (const { type, oid } of entries.values()) if (type !== "submodule" && !store.has(oid)) return false;
+/** Resolves to true if the store of a base has the contents of all entries. Yields to the event loop. */
+export function hasContents({ store, entries }: Pick<Base, "store" | "entries">): Promise<boolean> {
+  return runInTurns(findContents(store, entries));
+}
+
+function* findContents(store: ObjectStore, entries: ReadonlyMap<string, BaseEntry>): Steps<boolean> {
+  let checked = 0;
+  for (const { type, oid } of entries.values()) {
+    if (type !== "submodule" && !store.has(oid)) return false;
+    if (++checked % pathsPerStep === 0) yield;
+  }
   return true;
 }
 
@@ -205,11 +215,13 @@ export function readEntry({ store }: Pick<Base, "store">, { type, oid }: BaseEnt
   return object.data;
 }
 
-function countBelow(paths: Iterable<string>): Map<string, number> {
+function* countBelow(paths: Iterable<string>): Steps<Map<string, number>> {
   const direct = new Map<string, number>();
+  let counted = 0;
   for (const path of paths) {
     const folder = folderOf(path);
     direct.set(folder, (direct.get(folder) ?? 0) + 1);
+    if (++counted % pathsPerStep === 0) yield;
   }
   const counts = new Map<string, number>();
   for (const [folder, count] of direct) {

@@ -99,8 +99,8 @@ function versionsOf(store: ObjectStore, { path, before, after }: TreeDifference)
 }
 
 /** Returns a version of a file, a link or a submodule, whose content is its commit. */
-export function toFileVersion(content: Buffer, mode: string): FileVersion {
-  if (mode === "160000") return submoduleVersion(content.toString());
+export function toFileVersion(content: Uint8Array, mode: string): FileVersion {
+  if (mode === "160000") return submoduleVersion(Buffer.from(content).toString());
   return { content, executable: mode === "100755", ...(mode === "120000" && { isLink: true }) };
 }
 

@@ -46,8 +46,13 @@ export function createGitFolder(base: GitFolderBase, branch: string): GitFolder 
     },
     async *pack() {
       const { files, trees } = await readTrees(store, tree);
-      const blobs = files.filter(({ mode }) => !isSubmodule(mode)).map(({ oid }) => oid);
-      return yield* encodePack(store, [...new Set([commit, ...trees, ...blobs])]);
+      const oids = new Set([commit, ...trees]);
+      const yielder = new EventLoopYielder();
+      for (const { mode, oid } of files) {
+        if (yielder.isDue) await yielder.turn();
+        if (!isSubmodule(mode)) oids.add(oid);
+      }
+      return yield* encodePack(store, oids);
     },
   };
 }
@@ -82,10 +87,9 @@ async function readTrees(store: ObjectStore, root: string): Promise<{ files: Tre
     }
     const { path: folder, oid: tree } = next;
     trees.add(tree);
-    const items = parseTree(readObject(store, tree).data).map(({ name, mode, oid }) => {
-      return { path: folder.length === 0 ? name : Buffer.concat([folder, slash, name]), mode, oid };
-    });
-    open.push(...items.reverse());
+    for (const { name, mode, oid } of parseTree(readObject(store, tree).data).reverse()) {
+      open.push({ path: folder.length === 0 ? name : Buffer.concat([folder, slash, name]), mode, oid });
+    }
   }
   return { files, trees };
 }
@@ -106,26 +110,41 @@ const assumeUnchanged = 0x8000;
  * submodules are marked as unchanged, because a copy of the files contains neither.
  */
 async function encodeIndex(files: readonly TreeFile[]): Promise<Buffer> {
-  const header = Buffer.alloc(12);
-  header.write("DIRC", "latin1");
-  header.writeUInt32BE(2, 4);
-  header.writeUInt32BE(files.length, 8);
-  const parts = [header];
+  const length = files.reduce((sum, file) => sum + indexEntryLength(file), indexHeaderBytes);
+  const content = Buffer.alloc(length + checksumBytes);
+  content.write("DIRC", "latin1");
+  content.writeUInt32BE(2, 4);
+  content.writeUInt32BE(files.length, 8);
+  const checksum = createHash("sha1");
   const yielder = new EventLoopYielder();
-  for (const { path, mode, oid } of files) {
-    if (yielder.isDue) await yielder.turn();
-    const fixed = 62;
-    const entry = Buffer.alloc((fixed + path.length + 8) & ~7);
+  let at = indexHeaderBytes;
+  let hashed = 0;
+  for (const file of files) {
+    if (yielder.isDue) {
+      checksum.update(content.subarray(hashed, at));
+      hashed = at;
+      await yielder.turn();
+    }
+    const { path, mode, oid } = file;
     const isPlain = mode.startsWith("100");
     const executable = isPlain && (Number.parseInt(mode, 8) & 0o100) !== 0;
-    entry.writeUInt32BE(isPlain ? (executable ? 0o100755 : 0o100644) : Number.parseInt(mode, 8), 24);
-    entry.write(oid, 40, "hex");
-    entry.writeUInt16BE((isPlain ? 0 : assumeUnchanged) | Math.min(path.length, maxPathLength), 60);
-    path.copy(entry, fixed);
-    parts.push(entry);
+    content.writeUInt32BE(isPlain ? (executable ? 0o100755 : 0o100644) : Number.parseInt(mode, 8), at + 24);
+    content.write(oid, at + 40, "hex");
+    content.writeUInt16BE((isPlain ? 0 : assumeUnchanged) | Math.min(path.length, maxPathLength), at + 60);
+    path.copy(content, at + indexEntryBytes);
+    at += indexEntryLength(file);
   }
-  const content = Buffer.concat(parts);
-  return Buffer.concat([content, createHash("sha1").update(content).digest()]);
+  checksum.update(content.subarray(hashed, at)).digest().copy(content, at);
+  return content;
+}
+
+const indexHeaderBytes = 12;
+const indexEntryBytes = 62;
+const checksumBytes = 20;
+
+/** An entry ends with one to eight zeros, so that its length is a multiple of eight. */
+function indexEntryLength({ path }: TreeFile): number {
+  return (indexEntryBytes + path.length + 8) & ~7;
 }
 
 interface PackedObject {
@@ -135,14 +154,14 @@ interface PackedObject {
 }
 
 /** Encodes objects as a pack without compression, and yields to the event loop meanwhile. Returns the pack's index. */
-async function* encodePack(store: ObjectStore, oids: readonly string[]): AsyncGenerator<Uint8Array, Uint8Array> {
+async function* encodePack(store: ObjectStore, oids: ReadonlySet<string>): AsyncGenerator<Uint8Array, Uint8Array> {
   const checksum = createHash("sha1");
   const packed: PackedObject[] = [];
   const yielder = new EventLoopYielder();
   const header = Buffer.alloc(12);
   header.write("PACK", "latin1");
   header.writeUInt32BE(2, 4);
-  header.writeUInt32BE(oids.length, 8);
+  header.writeUInt32BE(oids.size, 8);
   let parts: Buffer[] = [header];
   let offset = 0;
   let length = header.length;
@@ -168,24 +187,31 @@ async function* encodePack(store: ObjectStore, oids: readonly string[]): AsyncGe
 
 /** Encodes a pack index of version 2. */
 async function encodePackIndex(objects: readonly PackedObject[], packDigest: Buffer): Promise<Buffer> {
-  const header = Buffer.from("ff744f6300000002", "hex");
-  const counts = Buffer.alloc(256 * 4);
-  const oids: Buffer[] = [];
-  const [checksums, offsets] = [Buffer.alloc(objects.length * 4), Buffer.alloc(objects.length * 4)];
-  const large: bigint[] = [];
+  const count = objects.length;
+  const [oidsAt, checksumsAt] = [8 + 256 * 4, 8 + 256 * 4 + count * 20];
+  const [offsetsAt, farAt] = [checksumsAt + count * 4, checksumsAt + count * 8];
+  const far = objects.filter(({ offset }) => offset >= maxNearOffset).length * 8;
+  const content = Buffer.alloc(farAt + far + 2 * checksumBytes);
+  content.write("ff744f6300000002", "hex");
   const byFirstByte = Map.groupBy(objects, ({ oid }) => Number.parseInt(oid.slice(0, 2), 16));
   const yielder = new EventLoopYielder();
+  let [at, farOffsets] = [0, 0];
   for (let byte = 0; byte < 256; byte++) {
     if (yielder.isDue) await yielder.turn();
     for (const { oid, checksum, offset } of (byFirstByte.get(byte) ?? []).sort((a, b) => (a.oid < b.oid ? -1 : 1))) {
-      const at = 4 * oids.push(Buffer.from(oid, "hex")) - 4;
-      checksums.writeUInt32BE(checksum, at);
-      offsets.writeUInt32BE(offset < 0x80000000 ? offset : 0x80000000 + large.push(BigInt(offset)) - 1, at);
+      content.write(oid, oidsAt + at * 20, "hex");
+      content.writeUInt32BE(checksum, checksumsAt + at * 4);
+      content.writeUInt32BE(offset < maxNearOffset ? offset : maxNearOffset + farOffsets, offsetsAt + at * 4);
+      if (offset >= maxNearOffset) content.writeBigUInt64BE(BigInt(offset), farAt + farOffsets++ * 8);
+      at++;
     }
-    counts.writeUInt32BE(oids.length, byte * 4);
+    content.writeUInt32BE(at, 8 + byte * 4);
   }
-  const far = Buffer.alloc(large.length * 8);
-  for (const [at, offset] of large.entries()) far.writeBigUInt64BE(offset, at * 8);
-  const content = Buffer.concat([header, counts, ...oids, checksums, offsets, far, packDigest]);
-  return Buffer.concat([content, createHash("sha1").update(content).digest()]);
+  packDigest.copy(content, farAt + far);
+  const end = content.length - checksumBytes;
+  createHash("sha1").update(content.subarray(0, end)).digest().copy(content, end);
+  return content;
 }
+
+/** Offsets from here on are stored with eight bytes, in a list at the end. */
+const maxNearOffset = 0x80000000;

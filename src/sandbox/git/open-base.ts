@@ -1,4 +1,4 @@
-import { unlessAborted } from "#domain/async-work.ts";
+import { EventLoopYielder, unlessAborted } from "#domain/async-work.ts";
 import { OutageError, UserError } from "#domain/errors.ts";
 import type { BaseCommit, OpenSandbox, SandboxSource } from "#sandbox/sandbox.ts";
 import { closestMatch } from "#text/closest-match.ts";
@@ -55,17 +55,17 @@ export async function openBase(
 
 /** Fetches the contents of a base whose tree was fetched without them. */
 export async function fetchContents(remote: Remote, base: Base): Promise<void> {
-  const { commit, store, entries, contents } = base;
+  const { commit, store, contents } = base;
   if (contents.previous !== undefined) {
     await addDifferences(remote, store, { wants: [commit], haves: [contents.previous], depth: 1 });
-    if (hasContents(store, entries)) return;
+    if (await hasContents(base)) return;
   }
   const result = await remote.fetch({ wants: [commit], depth: 1 });
   if (result.kind === "refused") {
     throw new UserError(`${remote.name} did not send the files of ${commit.slice(0, 10)}: ${result.reason}.`);
   }
   await store.addPack(result.pack);
-  if (!hasContents(store, entries)) throw new Error(`The git server of ${remote.name} did not send all files.`);
+  if (!(await hasContents(base))) throw new Error(`The git server of ${remote.name} did not send all files.`);
 }
 
 interface LoadOptions {
@@ -101,10 +101,20 @@ async function loadBase(remote: Remote, { at, tip, previous, signal }: LoadOptio
 }
 
 /** The commit whose contents the base's store has; undefined if the next base must not add its objects to that store. */
-function commitToAdvanceFrom({ commit, contents, entries, store }: Base): string | undefined {
-  const needed = [...entries.values()].reduce((sum, { size }) => sum + size, 0);
-  if (store.bytes() >= Math.max(minStoreBytes, maxStoreGrowth * needed)) return undefined;
+async function commitToAdvanceFrom(base: Base): Promise<string | undefined> {
+  const { commit, contents, store } = base;
+  if (store.bytes() >= minStoreBytes && store.bytes() >= maxStoreGrowth * (await sizeOfFiles(base))) return undefined;
   return contents.isLoaded ? commit : contents.previous;
+}
+
+async function sizeOfFiles({ entries }: Base): Promise<number> {
+  const loop = new EventLoopYielder();
+  let sum = 0;
+  for (const { size } of entries.values()) {
+    sum += size;
+    if (loop.isDue) await loop.turn();
+  }
+  return sum;
 }
 
 /** More than this is fetched in two steps: the folders first, so that the tree is soon complete, and then the contents. */
@@ -113,7 +123,7 @@ const maxDifferenceBytes = 2 * 1024 ** 2;
 /** Fetches only what differs from a previous base of the repository; undefined if that is not possible. */
 async function advance(remote: Remote, base: Base, at: BaseCommit, signal: AbortSignal): Promise<Base | undefined> {
   const { store } = base;
-  const previous = commitToAdvanceFrom(base);
+  const previous = await commitToAdvanceFrom(base);
   if (previous === undefined) return undefined;
 
   const request: FetchRequest = { wants: [at.commit], haves: [previous], depth: 1 };

@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 import { packObjects, writeCommit } from "isomorphic-git";
-import { EventLoopYielder, withRetries } from "#domain/async-work.ts";
+import { EventLoopYielder, runInTurns, type Steps, withRetries } from "#domain/async-work.ts";
 import { UserError } from "#domain/errors.ts";
 import type { NewCommit } from "#domain/github.ts";
-import type { Layer } from "#sandbox/overlay.ts";
+import type { Layer } from "#sandbox/layer.ts";
 import type { PushRequest, PushResult, SandboxSource } from "#sandbox/sandbox.ts";
 import type { Base } from "./base.ts";
 import { encodeTree, type GitObject, isFolder, parseCommit, parseTree, type TreeItem } from "./git-objects.ts";
@@ -138,13 +138,16 @@ export async function buildTree(base: Base, layer: Layer, paths: readonly string
   };
   const change: FolderChange = { files: new Map(), folders: new Map() };
   const loop = new EventLoopYielder();
+  const files: ChangedFile[] = [];
   for (const path of paths) {
-    addFileChange(change, path, treeItem(add, layer, path));
+    const file = changedFile(layer, path);
+    files.push(file);
+    addFileChange(change, path, treeItem(add, file));
     if (loop.isDue) await loop.turn();
   }
 
-  const tree = rewriteTree({ store, add }, base.tree, change) ?? add({ type: "tree", data: Buffer.alloc(0) });
-  const files = paths.map((path) => changedFile(layer, path));
+  const rewritten = await runInTurns(rewriteTree({ store, add }, base.tree, change), loop);
+  const tree = rewritten ?? add({ type: "tree", data: Buffer.alloc(0) });
   return { tree, baseTree: base.tree, files, store, added: [...added] };
 }
 
@@ -194,20 +197,21 @@ async function packCommit(
 
 type AddObject = (object: GitObject) => string;
 
+type ChangedFile = NewCommit["files"][number];
+
 /** Returns what a commit contains at a path: the bytes of a file, the target of a link, or the commit of a submodule. */
-function changedFile(layer: Layer, path: string): NewCommit["files"][number] {
-  const entry = layer.treeEntry(path);
-  const content = entry?.mode === "160000" ? Buffer.from(entry.oid) : layer.read(path);
-  return { path, mode: entry?.mode ?? "100644", content };
+function changedFile(layer: Layer, path: string): ChangedFile {
+  const file = layer.fileAt(path);
+  if (file) return { path, mode: file.mode, content: file.content };
+  const submodule = layer.treeEntry(path);
+  return { path, mode: submodule?.mode ?? "100644", content: submodule && Buffer.from(submodule.oid) };
 }
 
-function treeItem(add: AddObject, layer: Layer, path: string): TreeItem | undefined {
-  const entry = layer.treeEntry(path);
-  if (!entry) return undefined;
-
-  const data = layer.read(path);
-  if (data) add({ type: "blob", data });
-  return { ...entry, name: Buffer.from(path.slice(path.lastIndexOf("/") + 1)) };
+function treeItem(add: AddObject, { path, mode, content }: ChangedFile): TreeItem | undefined {
+  if (!content) return undefined;
+  const data = Buffer.from(content.buffer, content.byteOffset, content.length);
+  const oid = mode === "160000" ? data.toString() : add({ type: "blob", data });
+  return { mode, oid, name: Buffer.from(path.slice(path.lastIndexOf("/") + 1)) };
 }
 
 function addFileChange(change: FolderChange, path: string, line: TreeItem | undefined): void {
@@ -222,12 +226,15 @@ function addFileChange(change: FolderChange, path: string, line: TreeItem | unde
   folder.files.set(file, line);
 }
 
-/** Returns the new tree, or undefined when it would be empty: git does not store empty folders. */
-function rewriteTree(
+/**
+ * Returns the new tree, or undefined when it would be empty: git does not store empty folders. Rewrites one folder in
+ * each step.
+ */
+function* rewriteTree(
   objects: { store: ObjectStore; add: AddObject },
   tree: string | undefined,
   change: FolderChange,
-): string | undefined {
+): Steps<string | undefined> {
   const old = tree ? objects.store.read(tree) : undefined;
   // Without this, the commit would delete everything else in the folder.
   if (tree && !old) throw new Error(`The tree ${tree} of the base is missing.`);
@@ -236,7 +243,7 @@ function rewriteTree(
   const key = (name: string) => Buffer.from(name).toString("latin1");
   for (const [name, below] of change.folders) {
     const line = lines.get(key(name));
-    const oid = rewriteTree(objects, line && isFolder(line) ? line.oid : undefined, below);
+    const oid = yield* rewriteTree(objects, line && isFolder(line) ? line.oid : undefined, below);
     if (oid) lines.set(key(name), { mode: "40000", name: Buffer.from(name), oid });
     else if (line && isFolder(line)) lines.delete(key(name));
   }
@@ -245,6 +252,7 @@ function rewriteTree(
     if (file) lines.set(key(name), file);
     else if (!becameFolder) lines.delete(key(name));
   }
+  yield;
   return lines.size > 0 ? objects.add({ type: "tree", data: encodeTree([...lines.values()]) }) : undefined;
 }
 

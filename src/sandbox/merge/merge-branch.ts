@@ -14,7 +14,8 @@ import { PathVersions } from "#sandbox/git/history.ts";
 import type { ObjectStore } from "#sandbox/git/object-store.ts";
 import { buildTree } from "#sandbox/git/push-changes.ts";
 import type { Remote } from "#sandbox/git/remote.ts";
-import { createOverlay, type Layer, modeOfEntry } from "#sandbox/overlay.ts";
+import { type Layer, modeOfEntry } from "#sandbox/layer.ts";
+import { createOverlay } from "#sandbox/overlay.ts";
 import { folderOf, foldersAbove } from "#sandbox/paths.ts";
 import type { MergeConflict, MergeOptions } from "#sandbox/sandbox.ts";
 import { findRenamedFolders, findRenames } from "./find-renames.ts";
@@ -101,7 +102,7 @@ async function mergeBaseTrees(
   });
   const all = [...edits, ...resolved];
   for (const { path, content } of all) if (!content) repository.remove(path);
-  for (const { path, content, mode } of all) if (content) repository.write(path, content, mode);
+  for (const { path, content, mode } of all) if (content) repository.write(path, content, { mode });
   const paths = all.map(({ path }) => path);
   const built = await buildTree(base, repository, paths);
   for (const oid of built.added) {
