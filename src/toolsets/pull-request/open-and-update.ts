@@ -11,7 +11,7 @@ import { truncateLine } from "#text/truncate.ts";
 import { configuredApproval } from "#toolsets/approval-settings.ts";
 import { threadsOf } from "#toolsets/github/pull-request.ts";
 import type { FinishedCall, ToolServices } from "#toolsets/toolset.ts";
-import { lastPushed, previewPush, pushChanges, pushesProtectedFile } from "./push-changes.ts";
+import { lastPushed, type Pushed, previewPush, pushChanges, pushesProtectedFile } from "./push-changes.ts";
 import { requestNextReviews } from "./reviewers.ts";
 
 const openInput = z.object({
@@ -67,21 +67,27 @@ export function createOpenPullRequestTool(
           note: isNew && !pull.draft ? noDrafts : "",
         });
       } catch (error) {
-        const isForbidden = error instanceof GitHubRefusalError && error.status === 403;
-        throw new ToolError(
-          `The branch ${branch} was pushed, but opening the pull request failed: ${messageOf(error)}`,
-          {
-            code: "UNAVAILABLE",
-            suggestion: isForbidden
-              ? "Do not try again. Repeat the reason in your answer; once it is resolved, you can be asked to call open_pull_request again."
-              : "Call open_pull_request again; the pushed commit is reused.",
-            details: { pushed },
-            cause: error,
-          },
-        );
+        throw failedAfterPush(error, pushed, { branch, tool: openTool, failed: "opening the pull request" });
       }
     },
   };
+}
+
+/** The error of a call that failed after its push. Its details record the push, so that the next one continues from it. */
+function failedAfterPush(
+  error: unknown,
+  pushed: Pushed,
+  { branch, tool, failed }: { branch: string; tool: string; failed: string },
+): ToolError {
+  const isForbidden = error instanceof GitHubRefusalError && error.status === 403;
+  return new ToolError(`The branch ${branch} was pushed, but ${failed} failed: ${messageOf(error)}`, {
+    code: "UNAVAILABLE",
+    suggestion: isForbidden
+      ? `Do not try again. Repeat the reason in your answer; once it is resolved, you can be asked to call ${tool} again.`
+      : `Call ${tool} again; the pushed commit is reused.`,
+    details: { pushed },
+    cause: error,
+  });
 }
 
 /** Throws if the repository's limit of open pull requests is reached, before anyone is asked to approve another. */
@@ -222,14 +228,18 @@ export function createUpdatePullRequestTool(
       const before = lastPushed(history());
       const pushed = await pushChanges({ services, context, message });
       const description = body === undefined ? pull.body : pullRequestTexts({ title: message, body }, services).body;
-      const sections = async () =>
-        withEvidenceSection(withApprovalsSection(description, (await services.approvals?.()) ?? []), services);
-      const change = {
-        ...(title === undefined ? {} : { title: titleLine(title, sanitize) }),
-        // The author's own description is not changed.
-        ...(isForeign && body === undefined ? {} : { body: await sections() }),
+      const update = async () => {
+        const sections = withApprovalsSection(description, (await services.approvals?.()) ?? []);
+        const change = {
+          ...(title === undefined ? {} : { title: titleLine(title, sanitize) }),
+          // The author's own description is not changed.
+          ...(isForeign && body === undefined ? {} : { body: withEvidenceSection(sections, services) }),
+        };
+        return updateTexts(pull, change, services);
       };
-      const updated = await updateTexts(pull, change, services);
+      const updated = await update().catch((error: unknown) => {
+        throw failedAfterPush(error, pushed, { branch, tool: updateTool, failed: "updating its description" });
+      });
       const unchanged = before?.commit === pushed.commit && title === undefined && body === undefined;
       const result = resultOf(updated, { pushed, done: unchanged ? "No new changes for" : "Updated" });
       return {

@@ -1,6 +1,8 @@
 import { expect, test } from "vitest";
+import type { ToolError } from "#domain/errors.ts";
 import type { PushRequest } from "#sandbox/sandbox.ts";
 import { pullRequestToolset } from "#toolsets/registry.ts";
+import { resultOfError } from "#toolsets/tool-result.ts";
 import { githubWorlds } from "../../support/github-world.ts";
 import { pushTo, toolsetWorld } from "../../support/toolset-world.ts";
 
@@ -35,6 +37,26 @@ test("further changes are pushed, and the title and body change only if given", 
     { operation: "POST /repos/{owner}/{repo}/pulls" },
     { path: "/repos/octo/sums/pulls/8", body: { title: "Second", body: expect.stringContaining("New text") } },
   ]);
+});
+
+test("when GitHub refuses the description, the next call continues from what was pushed", async () => {
+  const { call, history, sandbox, pushes, hub } = await world();
+  await call("open_pull_request", { title: "First", body: "" });
+  await sandbox.write("a.txt", "c\n");
+  const stopRefusing = hub.onRequest(({ method }) =>
+    method === "PATCH" ? { status: 422, body: { message: "Validation Failed" } } : undefined,
+  );
+
+  const update = { message: "Use c", title: "Use c" };
+  const error: ToolError = await call("update_pull_request", update).catch((thrown) => thrown);
+  history.push({ callId: "call-2", tool: "update_pull_request", args: update, step: 2, result: resultOfError(error) });
+  stopRefusing();
+  await sandbox.write("a.txt", "d\n");
+  await call("update_pull_request", { message: "Use d" });
+
+  expect(error.message).toMatch(/was pushed, but updating its description failed: Validation Failed/);
+  expect(error.details).toMatchObject({ pushed: { commit: pushes.at(-1)?.expectedTip } });
+  expect(pushes).toHaveLength(3);
 });
 
 test("without new changes nothing is pushed and the result says so", async () => {
