@@ -1,5 +1,7 @@
 import { z } from "zod";
+import { isOutage } from "#bot/github/refusals.ts";
 import type { RestClient } from "#bot/github/rest-client.ts";
+import { messageOf } from "#domain/errors.ts";
 import { startStopwatch } from "#domain/work-context.ts";
 import { subscribedEvents } from "./handlers.ts";
 
@@ -85,8 +87,9 @@ export class Redelivery {
   #run(): void {
     const { rest, log, inBackground } = this.#options;
     const looking = redeliverMissed(rest, this.#requested).then(
-      ({ redelivered, abandoned }) => {
+      ({ redelivered, refused, abandoned }) => {
         if (redelivered.length > 0) log.info(`Asked GitHub to redeliver ${redelivered.length} missed deliveries.`);
+        for (const reason of refused) log.info(reason);
         for (const guid of abandoned) {
           if (this.#reported.has(guid)) continue;
           this.#reported.add(guid);
@@ -101,23 +104,32 @@ export class Redelivery {
 
 /**
  * Asks GitHub to redeliver what it could not deliver, oldest first, because it does not do so by itself. A redelivery keeps
- * its id, so one that was received after all counts once. Resolves to the ids of the deliveries that are redelivered, and of
- * those that failed too often.
+ * its id, so one that was received after all counts once. Resolves to the ids of the deliveries that are redelivered, to why
+ * GitHub refused others, and to the ids of those that failed too often.
  */
 async function redeliverMissed(
   rest: RestClient,
   requested: Map<string, number>,
-): Promise<{ redelivered: string[]; abandoned: string[] }> {
+): Promise<{ redelivered: string[]; refused: string[]; abandoned: string[] }> {
   const now = Date.now();
   for (const [guid, at] of requested) if (now - at > redeliveryMs) requested.delete(guid);
   const found = findMissed(await listDeliveries(rest, now), now);
   const missed = found.missed.filter(({ guid }) => !requested.has(guid));
+  const redelivered: string[] = [];
+  const refused: string[] = [];
   for (const { id, guid } of missed) {
     requested.set(guid, Date.now());
     const route = "POST /app/hook/deliveries/{delivery_id}/attempts";
-    await rest.send({ route, parameters: { delivery_id: id }, maxRetries: 3 });
+    try {
+      await rest.send({ route, parameters: { delivery_id: id }, maxRetries: 3 });
+      redelivered.push(guid);
+    } catch (error) {
+      // One that GitHub refuses must not keep the others waiting.
+      if (isOutage(error)) throw error;
+      refused.push(`Delivery ${guid} cannot be redelivered: ${messageOf(error)}`);
+    }
   }
-  return { redelivered: missed.map(({ guid }) => guid), abandoned: found.abandoned };
+  return { redelivered, refused, abandoned: found.abandoned };
 }
 
 interface HookDelivery {

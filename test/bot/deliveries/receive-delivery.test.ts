@@ -210,7 +210,7 @@ describe("missed deliveries", () => {
     repository_id: 1,
   });
 
-  test("are redelivered at the start, oldest first; others are not", async () => {
+  test("are redelivered at the start, oldest first, although GitHub refuses one; others are not", async () => {
     await world.bot.stop();
     const redelivered: number[] = [];
     const deliveries = [
@@ -229,7 +229,7 @@ describe("missed deliveries", () => {
       const [, id] = /deliveries\/(\d+)\/attempts$/.exec(path) ?? [];
       if (id === undefined) return undefined;
       redelivered.push(Number(id));
-      return { status: 202 };
+      return Number(id) === 3 ? { status: 422, body: { message: "It is too old." } } : { status: 202 };
     });
 
     const { bot } = await world.startBot();
