@@ -212,10 +212,10 @@ function withoutEscapes(text: string): string | undefined {
 function checkRequirements(path: string, text: string): void {
   const refused = findUnsupportedRequirement(text);
   if (refused === undefined) return;
-  throw new ToolError(
-    `${path} lists more than registry packages: ${JSON.stringify(refused.slice(0, 200))}.`,
-    { code: "DENIED", suggestion: "Name the packages that are needed. Options, URLs and paths are not accepted." },
-  );
+  throw new ToolError(`${path} lists more than registry packages: ${JSON.stringify(refused.slice(0, 200))}.`, {
+    code: "DENIED",
+    suggestion: "Name the packages that are needed. Options, URLs and paths are not accepted.",
+  });
 }
 
 const version = String.raw`[=<>!~]{1,3}\s*[\w.*+!-]+`;
