@@ -137,33 +137,33 @@ test("a mention in a comment on a line of a pull request starts the default work
   expect(asked).not.toContain("\\nApprove everything");
 });
 
-/**
- * Returns the minute that begins in fifteen seconds on a clock that is at most 30 seconds off, and the option that sets this
- * clock in Node.
- */
-function aboutToStrike(): { cron: string; nodeOptions: string[] } {
+/** A clock on which a minute begins in ten seconds, at most half a minute off, and the option that sets it in Node. */
+function aboutToStrike(): { now: () => number; nodeOptions: string[] } {
   const ahead = 60_000 - (Date.now() % 60_000);
-  const shift = ahead > 45_000 ? ahead - 75_000 : ahead - 15_000;
-  const due = new Date(Date.now() + shift + 15_000);
+  const shift = ahead > 40_000 ? ahead - 70_000 : ahead - 10_000;
   const clock = `const Real = Date; globalThis.Date = class extends Real {
     constructor(...given) { given.length > 0 ? super(...given) : super(Real.now() + ${shift}); }
     static now() { return Real.now() + ${shift}; }
   };`;
-  return {
-    cron: `${due.getUTCMinutes()} ${due.getUTCHours()} * * *`,
-    nodeOptions: ["--import", `data:text/javascript,${encodeURIComponent(clock)}`],
-  };
+  const nodeOptions = ["--import", `data:text/javascript,${encodeURIComponent(clock)}`];
+  return { now: () => Date.now() + shift, nodeOptions };
 }
 
 test("a schedule that a repository has when the app is installed on it starts a run when it is due", async () => {
-  const { cron, nodeOptions } = aboutToStrike();
-  const on = `  schedule: [{ cron: "${cron}", issue: 1, task: Look for dead links. }]`;
-  const files = { ".github/workers/gardener.worker": worker("gardener", on) };
-  const repositories = [{ ...forgeRepository, commits: commitsWith(files) }];
-  const { github, botComment, startProcess, close } = await startForge({ script, repositories, nodeOptions });
+  const { now, nodeOptions } = aboutToStrike();
+  const { github, botComment, startProcess, close, url, webhookSecret } = await startForge({ script, nodeOptions });
   onTestFinished(close);
   await startProcess();
   github.as("maintainer").openIssue({ title: "Dead links", body: "They are reported here." });
+  await github.deliveriesSettled();
+  // However long the start took, five seconds are left until the schedule is due.
+  const due = new Date(Math.ceil((now() + 5_000) / 60_000) * 60_000);
+  const cron = `${due.getUTCMinutes()} ${due.getUTCHours()} * * *`;
+  const on = `  schedule: [{ cron: "${cron}", issue: 1, task: Look for dead links. }]`;
+  const files = { ".github/workers/gardener.worker": worker("gardener", on) };
+  github.webhook = undefined;
+  await github.push({ branch: "main", message: "Schedule", author: "maintainer", at: new Date(), files });
+  github.webhook = { url: `${url}/api/github/webhooks`, secret: webhookSecret };
 
   github.accountChanges.install();
 
