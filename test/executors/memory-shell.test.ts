@@ -124,10 +124,10 @@ describe("a command in the in-memory shell", () => {
   });
 
   test("keeps the beginning and the end of a long output", async () => {
-    const { stdout, truncated } = await sh("for i in {1..2000}; do echo line $i; done", { outputBytes: 200 });
+    const { stdout, truncated } = await sh("for i in {1..300}; do echo line $i; done", { outputBytes: 200 });
 
     expect(truncated).toBe(true);
-    expect(stdout).toMatch(/^line 1\nline 2\n[\s\S]*bytes left out …\n[\s\S]*line 2000\n$/);
+    expect(stdout).toMatch(/^line 1\nline 2\n[\s\S]*bytes left out …\n[\s\S]*line 300\n$/);
   });
 
   test.each(["npm test", "python3 -c 1", "curl https://example.com"])(

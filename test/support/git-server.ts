@@ -57,8 +57,8 @@ export interface GitRepository {
   git(...args: string[]): Promise<string>;
   /** Like `git`, with text for standard input. */
   feed(input: string | Buffer, ...args: string[]): Promise<string>;
-  /** Commits to a branch, by default `main`, and returns the commit. */
-  commit(options: CommitOptions): Promise<string>;
+  /** Commits to a branch, by default `main`, once or several times, and returns the last commit. */
+  commit(...history: CommitOptions[]): Promise<string>;
 }
 
 export async function startGitServer(options: GitServerOptions = {}): Promise<GitServer> {
@@ -99,24 +99,37 @@ export async function createRepository(
     path,
     git: (...args) => git(path, args),
     feed: (input, ...args) => git(path, args, Buffer.from(input as string)),
-    commit: (options) => commit(path, options),
+    commit: (...history) => commit(path, history),
   };
 }
 
-async function commit(path: string, options: CommitOptions): Promise<string> {
-  const { branch = "main", message = "A commit", files, at = new Date(1_700_000_000_000), orphan, parent } = options;
-  const ref = `refs/heads/${branch}`;
-  const from = orphan ? undefined : (parent ?? (await branches(path)).get(ref));
+async function commit(path: string, history: readonly CommitOptions[]): Promise<string> {
+  const heads = await branches(path);
+  const commands = history.flatMap((options) => {
+    const commands = describeCommit(options, heads);
+    // From here on, git continues this branch by itself.
+    heads.delete(refOf(options));
+    return commands;
+  });
+  const input = Buffer.concat([...commands, "get-mark :1\n"].map((part) => Buffer.from(part as string)));
+  return (await git(path, ["fast-import", "--quiet", "--force"], input)).trim();
+}
+
+const refOf = ({ branch = "main" }: CommitOptions) => `refs/heads/${branch}`;
+
+/** Describes a commit on the head of its branch for `git fast-import`. */
+function describeCommit(options: CommitOptions, heads: ReadonlyMap<string, string>): (string | Uint8Array)[] {
+  const { message = "A commit", files, at = new Date(1_700_000_000_000), orphan, parent } = options;
+  const ref = refOf(options);
+  const from = orphan ? undefined : (parent ?? heads.get(ref));
   const who = `Ada <ada@example.com> ${Math.floor(at.getTime() / 1_000)} +0000`;
-  const lines: (string | Uint8Array)[] = [
+  return [
     ...(orphan ? [`reset ${ref}\n`] : []),
     `commit ${ref}\nmark :1\ncommitter ${who}\ndata ${Buffer.byteLength(message)}\n${message}\n`,
     ...(from ? [`from ${from}\n`] : []),
     ...Object.entries(files).flatMap(([name, file]) => describeFile(name, file)),
-    "\nget-mark :1\n",
+    "\n",
   ];
-  const input = Buffer.concat(lines.map((line) => Buffer.from(line as string)));
-  return (await git(path, ["fast-import", "--quiet", "--force"], input)).trim();
 }
 
 function describeFile(name: string, file: GitFile | null): (string | Uint8Array)[] {

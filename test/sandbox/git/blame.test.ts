@@ -105,9 +105,12 @@ test("lines that the run or a person has changed are not committed yet", async (
 
 test("blame deepens the history in steps until it has the commits of all lines", async () => {
   const repository = await world.repositoryWith({ "a.txt": "old\n0\n" });
-  for (let index = 1; index <= 130; index++) {
-    await repository.commit({ files: { "a.txt": `old\n${index}\n` }, message: `${index}`, at: minutes(index) });
-  }
+  const history = Array.from({ length: 130 }, (_, index) => ({
+    files: { "a.txt": `old\n${index + 1}\n` },
+    message: `${index + 1}`,
+    at: minutes(index + 1),
+  }));
+  await repository.commit(...history);
   const sandbox = await world.open(repository);
 
   const ranges = await sandbox.blame({ path: "a.txt", start: 1, end: 2 });

@@ -169,12 +169,11 @@ test("a commit and its push take one request", async () => {
 
 test("the log fetches commits without trees, for a path the folders above it, and deeper only what it lacks", async () => {
   const repository = await world.repositoryWith({ "big.txt": "x".repeat(100), "a/b/c.txt": "0" });
-  for (let index = 0; index < 130; index++) {
-    await repository.commit({
-      files: { "big.txt": `${index}`.repeat(200) },
-      at: new Date(1_700_000_100_000 + index * 1_000),
-    });
-  }
+  const history = Array.from({ length: 130 }, (_, index) => ({
+    files: { "big.txt": `${index}`.repeat(200) },
+    at: new Date(1_700_000_100_000 + index * 1_000),
+  }));
+  await repository.commit(...history);
   const sandbox = await world.open(repository);
   const bodies = interceptFetches();
 
