@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, readdirSync, readFileSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { gunzipSync } from "node:zlib";
@@ -85,6 +85,12 @@ test("golem log lists the runs of the checkout, and shows the transcript of one"
 
   const list = world.give(["log"]);
   const shown = world.give(["log", id]);
+  await list.code;
+  const earlier = file.replace(id, "0ea71e50");
+  copyFileSync(file, earlier);
+  utimesSync(earlier, 1, 1);
+  await world.give(["log"]).code;
+  const again = world.give(["log"]);
   const unknown = world.give(["log", "zzz"]);
 
   expect([await list.code, await shown.code, await unknown.code]).toEqual([0, 0, 2]);
@@ -94,6 +100,8 @@ test("golem log lists the runs of the checkout, and shows the transcript of one"
     /^> tidy up\n\? write_file \{.*\n {2}approved\n● write_file .*\n└> .*\n\? write_file \{.*\nInterrupted\.\n2 approvals requested, 1 answered after .* s on average\n$/,
   );
   expect(unknown.errors()).toContain('There is no run "zzz" of this checkout.');
+  await again.code;
+  expect(again.text().match(/^\w{8}/gm)).toEqual([id, "0ea71e50"]);
 });
 
 test("a run that is open in another terminal is not resumed, and one that never started is not kept", async () => {

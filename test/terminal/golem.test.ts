@@ -541,7 +541,7 @@ test("--attach gives the worker files, of the types and sizes that it takes", as
   for (const [path, message] of [
     ["a.log", "files ending in .log are not allowed"],
     ["a.bin", "a.bin cannot be attached: it is not an image"],
-    ["none.md", "none.md cannot be attached: ENOENT"],
+    ["none.md", "none.md cannot be attached: there is no such file"],
   ] as const) {
     const refused = world.give(["run", "careful", "please", "--attach", path]);
     expect(await refused.code).toBe(2);

@@ -266,8 +266,9 @@ export async function findRoot(folder: string): Promise<string> {
   } catch (error) {
     if (!(error instanceof GitError) || !/not a git repository|must be run in a work tree/.test(error.message))
       throw error;
-    throw new UserError(`${folder} is not in a git repository. Change to one, or create one with git init.`, {
-      cause: error,
-    });
+    const sentence = error.message.includes("work tree")
+      ? `${folder} is in a git repository, but not in its working tree. Change to a checkout of it.`
+      : `${folder} is not in a git repository. Change to one, or create one with git init.`;
+    throw new UserError(sentence, { cause: error });
   }
 }

@@ -45,6 +45,8 @@ export function runGit(args: readonly string[], { cwd, stdin, env, signal }: Git
   child.on("close", (code) => {
     if (code === 0) return resolve(Buffer.concat(output));
     const message = Buffer.concat(errors).toString("utf8").trim().split("\n")[0] ?? "";
+    if (/^(author|committer) identity unknown|empty ident name/i.test(message))
+      return reject(new UserError("git does not know your name. Set user.name and user.email with git config."));
     reject(new GitError(`git ${args[0]}: ${message.replace(/^(fatal|error): /, "") || `exit code ${code}`}`));
   });
   return promise;

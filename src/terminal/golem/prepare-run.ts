@@ -100,7 +100,8 @@ async function readFiles(
   const files = await Promise.all(
     paths.map(async (path) => {
       const bytes = await readFile(resolve(cwd, path)).catch((error: NodeJS.ErrnoException) => {
-        throw new UserError(`${path} cannot be attached: ${error.code ?? error.message}.`, { cause: error });
+        const reason = error.code === "ENOENT" ? "there is no such file" : (error.code ?? error.message);
+        throw new UserError(`${path} cannot be attached: ${reason}.`, { cause: error });
       });
       const mediaType = detectMediaType(path, bytes);
       if (mediaType) return { name: basename(path), mediaType, bytes };

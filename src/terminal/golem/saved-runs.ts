@@ -96,10 +96,10 @@ export class SavedRuns {
     return join(this.#folder, `${id}.db`);
   }
 
-  /** Includes the write-ahead log, since SQLite writes to it first. */
+  /** Includes the write-ahead log, since SQLite writes to it first. Reading creates an empty one. */
   #modifiedAt(name: string): number {
     const files = [name, `${name}-wal`].map((file) => statSync(join(this.#folder, file), { throwIfNoEntry: false }));
-    return Math.max(...files.map((file) => file?.mtimeMs ?? 0));
+    return Math.max(...files.map((file) => (file?.size ? file.mtimeMs : 0)));
   }
 }
 

@@ -140,6 +140,7 @@ test("a repository without commits opens, and a folder outside a repository is a
 
   expect(await openCheckout(world.root)).toMatchObject({ head: undefined, fileCount: 1, branch: "main" });
   await expect(openCheckout(world.parent)).rejects.toThrow(`${world.parent} is not in a git repository`);
+  await expect(openCheckout(world.at(".git"))).rejects.toThrow("is in a git repository, but not in its working tree");
 });
 
 test("nested repositories and names that git cannot list are unchanged", async () => {
@@ -364,4 +365,8 @@ test("committing to a branch leaves the working tree, the index and the current 
   await expect(
     commitOnBranch({ root, head }, { branch: "golem/1", changes: changed(), message: "again" }),
   ).rejects.toThrow("git update-ref");
+  world.git("config", "user.name", "");
+  await expect(
+    commitOnBranch({ root, head }, { branch: "golem/2", changes: changed(), message: "again" }),
+  ).rejects.toThrow("git does not know your name. Set user.name and user.email with git config.");
 });
