@@ -69,7 +69,7 @@ export type DeploymentPolicy = z.infer<typeof DeploymentPolicy>;
 export const defaultPolicy: DeploymentPolicy = DeploymentPolicy.parse({});
 
 /**
- * Reads the policy file. Throws a UserError if it cannot be read or is not valid: a missing file must not allow
+ * Reads the policy file. Throws a UserError if it cannot be read, is empty or is not valid: a missing file must not allow
  * everything.
  */
 export function readDeploymentPolicy(file: string | undefined): DeploymentPolicy {
@@ -82,7 +82,9 @@ export function readDeploymentPolicy(file: string | undefined): DeploymentPolicy
       cause: error,
     });
   }
-  const value = readYaml(text, file) ?? {};
+  const value = readYaml(text, file);
+  if (value === null)
+    throw new UserError(`The policy file ${file} is empty. For the built-in policy, leave GOLEM_FORGE_POLICY out.`);
   const parsed = DeploymentPolicy.safeParse(value);
   if (parsed.success) return parsed.data;
   throw invalidFile(`The policy ${file} is not valid`, { issues: parsed.error.issues, fieldsAt, value, yaml: text });

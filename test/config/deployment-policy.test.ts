@@ -67,6 +67,8 @@ describe("a policy file", () => {
 
   test.each([
     ["that is missing", "/nonexistent/policy.yml", "cannot be read"],
+    ["that is empty", write(""), "is empty"],
+    ["that has only comments", write("# models: [anthropic:*]\n"), "is empty"],
     ["with a field it does not know", write("limit: { cost: 2 }"), "Did you mean limits?"],
     ["that is not valid YAML", write("limits: [cost"), "policy.yml is not"],
   ])("%s starts nothing", (_, file, sentence) => {
