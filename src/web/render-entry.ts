@@ -263,7 +263,8 @@ function separatePullRequests(text: string, repositoryUrl: string): { shown: str
 }
 
 function kindOf(tool: string): { icon: string; isRead: boolean } {
-  if (/search|grep|find/.test(tool)) return { icon: "🔎", isRead: true };
+  // Tools of MCP servers have the server's name in front, so they are not taken for tools that only read.
+  if (/^(web_)?(search|grep|glob|find)/.test(tool)) return { icon: "🔎", isRead: true };
   if (/^(read|list|view|git_(log|diff|status|show))/.test(tool)) return { icon: "📄", isRead: true };
   if (/write_tasks|task/.test(tool)) return { icon: "📋", isRead: false };
   if (/write|edit|delete|move|patch/.test(tool)) return { icon: "✏️", isRead: false };

@@ -31,7 +31,7 @@ export function createMcpServer({
     "sum",
     { inputSchema: { a: z.number(), b: z.number() }, outputSchema: { sum: z.number() } },
     ({ a, b }) => ({
-      content: [{ type: "text", text: String(a + b) }],
+      content: [{ type: "text", text: JSON.stringify({ sum: a + b }) }],
       structuredContent: { sum: a + b },
     }),
   );

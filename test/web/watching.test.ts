@@ -73,11 +73,12 @@ test("a tool call is one row, and calls that only read are grouped", async () =>
     },
   ];
   const reads = ["a.js", "b.js", "c.js"].flatMap((path) => callOf(path, "read_file", path));
-  await startRun("abc1", { events: [...reads, ...callOf("c9", "shell", "d.js")] });
+  const others = [...callOf("c8", "tickets_search_and_close", "x"), ...callOf("c9", "shell", "d.js")];
+  await startRun("abc1", { events: [...reads, ...others] });
 
   const { text } = await get(pathOf("abc1"));
 
-  expect(text.match(/<li class="entry/g)).toHaveLength(4);
+  expect(text.match(/<li class="entry/g)).toHaveLength(5);
   expect(text).toContain("3 calls that only read</summary>");
   expect(text).toMatch(/<code>shell<\/code> <span class="arguments">d\.js<\/span> <span class="result">done · 1\.2 s/);
 });

@@ -1,10 +1,12 @@
 import { createHash } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
 import type { CallToolResult } from "@ai-sdk/mcp";
 import { LRUCache } from "lru-cache";
 import { z } from "zod";
 import { canonicalJson } from "#domain/approval.ts";
 import { messageOf, ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
+import { parseJson } from "#text/json-values.ts";
 import { wrapUntrusted } from "#text/untrusted.ts";
 import { showHidden } from "#text/visible-text.ts";
 import { failedResult } from "#toolsets/tool-result.ts";
@@ -206,12 +208,11 @@ export function mcpResult(response: CallToolResult, { server, tool }: { server: 
     const failed = failedResult(text || `${tool} failed and gave no reason.`, { code: "EXECUTION_ERROR" });
     return { ...failed, llmContent: `Error: ${wrapUntrusted(text, source)}` };
   }
+  // People are shown what the model reads, which may say something else than the structured content.
+  const isSame = structuredContent !== undefined && isDeepStrictEqual(parseJson(text), structuredContent);
   return {
     llmContent: text === "" ? "Done." : wrapUntrusted(text, source),
-    value:
-      structuredContent === undefined
-        ? { kind: "text", content: text }
-        : { kind: "json", data: structuredContent, summary: tool },
+    value: isSame ? { kind: "json", data: structuredContent, summary: tool } : { kind: "text", content: text },
   };
 }
 

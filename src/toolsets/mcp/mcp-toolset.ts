@@ -16,7 +16,16 @@ import { checkForRepository, ServerSettings, withVariables } from "./server-sett
 const serverName = z.string().regex(/^[A-Za-z][\w-]{0,30}$/, "A server's name is letters, digits, - and _");
 
 const config = z.strictObject({
-  servers: z.record(serverName, ServerSettings),
+  servers: z
+    .record(serverName, ServerSettings)
+    // A tool `b_c` of the server `a` would have the name, and so the approval, of the tool `c` of the server `a_b`.
+    .refine(
+      (servers) => {
+        const names = Object.keys(servers);
+        return !names.some((name) => names.some((other) => other.startsWith(`${name}_`)));
+      },
+      { error: "has a server whose name, with _ behind it, begins the name of another one. Rename one of them" },
+    ),
   /** The tools to offer, as `server_tool`, with `*` for any text. */
   tools: z.array(z.string().min(1)).min(1).default(["*"]),
   approval: ApprovalConfig.optional(),
