@@ -34,13 +34,13 @@ const node = { manifest: /(^|\/)package\.json$/, folder: "node_modules" };
 const rules: Record<PackageManager, ManagerFiles> = {
   npm: {
     ...node,
-    inputs: nodeFiles("package-lock.json", "npm-shrinkwrap.json"),
+    inputs: nodeFiles("package-lock.json", "npm-shrinkwrap.json", ".npmrc"),
     results: ["package.json", "package-lock.json", "npm-shrinkwrap.json"],
     optional: ["package-lock.json", "npm-shrinkwrap.json"],
   },
   pnpm: {
     ...node,
-    inputs: nodeFiles("pnpm-lock.yaml", "pnpm-workspace.yaml"),
+    inputs: nodeFiles("pnpm-lock.yaml", "pnpm-workspace.yaml", ".npmrc"),
     results: ["package.json", "pnpm-lock.yaml"],
     optional: ["pnpm-lock.yaml"],
   },
@@ -126,7 +126,8 @@ export async function installFiles(
     .filter((path) => inputs.test(path) && !/(^|\/)(node_modules|\.venv)\//.test(path))
     .sort((a, b) => depth(a) - depth(b))
     .slice(0, maxFiles);
-  const files = await Promise.all(paths.map((path) => readInput(workspace, path)));
+  const read = await Promise.all(paths.map((path) => readInput(workspace, path)));
+  const files = read.filter(({ path, content }) => content.length > 0 || posix.basename(path) !== ".npmrc");
   if (manager === "yarn") for (const { path, content } of files) checkYarnFile(path, Buffer.from(content).toString());
   const contents = new Map(files.map(({ path, content }) => [path, content]));
   const projects = new Set([folder, ...paths.filter((path) => manifest.test(path)).map(folderOf)]);
@@ -154,16 +155,39 @@ async function readInput(workspace: Workspace, path: string): Promise<GuestChang
   const content = path.endsWith(".rs") ? new Uint8Array() : await workspace.readBytes(path);
   const text = Buffer.from(content).toString("utf8");
   if (path.endsWith("requirements.txt")) checkRequirements(path, text);
-  const isWorkspace = path.endsWith("pnpm-workspace.yaml");
-  return { path, content: isWorkspace ? Buffer.from(lockfileSettings(path, text)) : content, executable: false };
+  const settings = settingsIn[posix.basename(path)]?.(text, path);
+  return { path, content: settings === undefined ? content : Buffer.from(settings), executable: false };
 }
 
+/** Files of settings, of which a package manager receives only those that its lockfile depends on. */
+const settingsIn: Record<string, (text: string, path: string) => string> = {
+  "pnpm-workspace.yaml": lockfileSettings,
+  ".npmrc": npmrcSettings,
+};
+
+const plainSettingsOfLockfile = [
+  ...["autoInstallPeers", "excludeLinksFromLockfile", "injectWorkspacePackages", "linkWorkspacePackages"],
+  ...["dedupePeerDependents", "nodeLinker", "hoistPattern", "publicHoistPattern", "shamefullyHoist"],
+];
 const settingsOfLockfile = new Set([
   ...["packages", "catalog", "catalogs", "overrides", "packageExtensions", "patchedDependencies"],
-  ...["ignoredOptionalDependencies", "peerDependencyRules", "autoInstallPeers", "excludeLinksFromLockfile"],
-  ...["injectWorkspacePackages", "linkWorkspacePackages", "dedupePeerDependents", "nodeLinker", "hoistPattern"],
-  ...["publicHoistPattern", "shamefullyHoist"],
+  ...["ignoredOptionalDependencies", "peerDependencyRules"],
+  ...plainSettingsOfLockfile,
 ]);
+/** In an `.npmrc`, the names are in lower case. */
+const settingsOfNpmrc = new Set([
+  ...plainSettingsOfLockfile.map((name) => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)),
+  ...["legacy-peer-deps", "strict-peer-deps", "install-strategy", "prefer-dedupe"],
+]);
+
+/** Returns the settings of an `.npmrc` that affect the lockfile, with plain values only: no variables, URLs or commands. */
+function npmrcSettings(text: string): string {
+  const settings = text.matchAll(/^[ \t]*([a-z-]+(?:\[\])?)[ \t]*=[ \t]*([\w*@-][\w*@/-]*)[ \t]*\r?$/gm);
+  return [...settings]
+    .filter(([, name = ""]) => settingsOfNpmrc.has(name.replace("[]", "")))
+    .map(([, name, value]) => `${name}=${value}\n`)
+    .join("");
+}
 
 /** Returns the pnpm settings that affect the lockfile. The others configure registries, hooks, programs and pnpm versions. */
 function lockfileSettings(path: string, text: string): string {

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { createExecutors, type Executors } from "#executors/create-executors.ts";
 import { installCommand } from "#toolsets/code/install-command.ts";
-import { findManager, managers, type PackageManager } from "#toolsets/code/install-files.ts";
+import { findManager, installFiles, managers, type PackageManager } from "#toolsets/code/install-files.ts";
 import { codeToolset } from "#toolsets/registry.ts";
 import { memoryWorkspace } from "../../support/memory-workspace.ts";
 import { startPackageRegistry } from "../../support/package-registry.ts";
@@ -445,6 +445,32 @@ describe("installing packages", () => {
     const files = Object.fromEntries(paths.map((path) => [path, ""]));
 
     expect(await findManager(memoryWorkspace(files), folder)).toBe(manager);
+  });
+
+  test("of an .npmrc, the package manager receives the settings that a lockfile depends on", async () => {
+    const npmrc = [
+      "# comment",
+      "auto-install-peers = false\r",
+      "legacy-peer-deps=true",
+      "public-hoist-pattern[]=*eslint*",
+      "registry=https://evil.example/",
+      "//evil.example/:_authToken=x",
+      "script-shell=evil",
+      ["node-linker=$", "{SECRET}"].join(""),
+      '"auto-install-peers"=x',
+      "hoist-pattern=a b",
+      "[auto-install-peers]",
+    ];
+    const workspace = memoryWorkspace({ "package.json": "{}", ".npmrc": npmrc.join("\n"), "yarn.lock": "" });
+    const received = async (manager: PackageManager) => {
+      const { isolated } = await installFiles(workspace, manager, "");
+      const file = isolated.files.find(({ path }) => path === ".npmrc");
+      return file && Buffer.from(file.content).toString();
+    };
+
+    const settings = "auto-install-peers=false\nlegacy-peer-deps=true\npublic-hoist-pattern[]=*eslint*\n";
+    expect([await received("npm"), await received("pnpm")]).toEqual([settings, settings]);
+    expect(await received("yarn")).toBeUndefined();
   });
 
   test("the approval is bound to the manifests and lockfiles", async () => {
