@@ -5,9 +5,8 @@ import { readBase } from "#sandbox/git/base.ts";
 import { compareTrees } from "#sandbox/git/compare-trees.ts";
 import { ObjectStore } from "#sandbox/git/object-store.ts";
 import { buildTree } from "#sandbox/git/push-changes.ts";
-import { modeOfEntry } from "#sandbox/layer.ts";
 import { findMergeBases, type MergeHistory } from "#sandbox/merge/merge-base.ts";
-import { combineBases, mergeInto } from "#sandbox/merge/merge-branch.ts";
+import { combineBases, mergeInto, mergeWrites } from "#sandbox/merge/merge-branch.ts";
 import { createOverlay } from "#sandbox/overlay.ts";
 
 // Repeats the merges in a repository's history with our merge and with `git merge-tree`, and lists the differences: in the
@@ -99,10 +98,7 @@ async function mergeHere({ ours, theirs }: Merge, store: ObjectStore): Promise<R
     commit: theirs,
     mergeBase,
   });
-  const marked = conflicts.flatMap(({ path, content, executable }) =>
-    content ? [{ path, content: Buffer.from(content), mode: modeOfEntry({ type: "file", executable }) }] : [],
-  );
-  const all = [...edits, ...marked];
+  const all = mergeWrites({ edits, conflicts });
   for (const { path, content } of all) if (!content) repository.remove(path);
   for (const { path, content, mode } of all) if (content) repository.write(path, content, { mode });
   const paths = all.map(({ path }) => path);

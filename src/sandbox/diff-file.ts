@@ -225,7 +225,7 @@ function addEdits(edits: Edit[], more: readonly Edit[]): void {
 }
 
 /** Gives equal lines the same number. */
-function* numberLines(lines: readonly string[], numbers: Map<string, number>): Steps<Int32Array> {
+export function* numberLines(lines: readonly string[], numbers: Map<string, number>): Steps<Int32Array> {
   const numbered = new Int32Array(lines.length);
   for (const [at, line] of lines.entries()) {
     if (at % linesPerSlice === 0) yield;

@@ -21,9 +21,8 @@ import {
   pushCommit,
 } from "./git/push-changes.ts";
 import { connect, type Remote } from "./git/remote.ts";
-import { modeOfEntry } from "./layer.ts";
 import { fetchCommit } from "./merge/merge-base.ts";
-import { type MergePlan, planMerge } from "./merge/merge-branch.ts";
+import { type MergePlan, mergeWrites, planMerge } from "./merge/merge-branch.ts";
 import { createOverlay, type Overlay } from "./overlay.ts";
 import { fileChange } from "./preview-files.ts";
 import type {
@@ -319,16 +318,6 @@ function readAt({ store }: Base, commit: string, path: string): Uint8Array | und
     current = line && store.read(line.oid);
   }
   return current?.type === "blob" ? current.data : undefined;
-}
-
-/** Returns the files that a merge writes: the merged ones, and the conflicting ones with markers. */
-function mergeWrites({ edits, conflicts }: MergePlan): MergePlan["edits"] {
-  const marked = conflicts.flatMap(({ path, content, executable }) =>
-    content === undefined
-      ? []
-      : [{ path, content: Buffer.from(content), mode: modeOfEntry({ type: "file", executable }) }],
-  );
-  return [...edits, ...marked];
 }
 
 /** Applies a merge. Checks all paths before writing any. */

@@ -246,7 +246,8 @@ export interface GitSandbox extends Sandbox {
   readAt(commit: string, path: string): Promise<Uint8Array | undefined>;
   /**
    * Merges another branch into the working changes, file by file. With conflicts, nothing changes unless
-   * `withConflicts` is set, which writes conflict markers. Files that cannot have markers keep our version.
+   * `withConflicts` is set, which writes conflict markers. As in git, a file that one side deleted is kept as the other
+   * one changed it. Other files that cannot have markers keep our version.
    */
   mergeBranch(name: string, options?: MergeOptions): Promise<MergeResult>;
   /** Returns the changes that `mergeBranch` would make now: the branch's commit and the files before and after. */

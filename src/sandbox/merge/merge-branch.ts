@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import { EventLoopYielder, runInTurns } from "#domain/async-work.ts";
 import { UserError } from "#domain/errors.ts";
 import type { FileMode } from "#domain/preview.ts";
@@ -41,6 +42,17 @@ interface Conflict extends MergeConflict {
   executable: boolean;
   /** The path in the merge base. */
   before?: EntryVersion | undefined;
+  /** Their version of a file that this run deleted. */
+  theirs?: MergeEdit | undefined;
+}
+
+/** Returns what a merge writes: the merged files, the conflicting ones with markers, and those that only we deleted. */
+export function mergeWrites({ edits, conflicts }: Pick<MergePlan, "edits" | "conflicts">): MergeEdit[] {
+  const unresolved = conflicts.flatMap(({ path, content, executable, theirs }): MergeEdit[] => {
+    if (content === undefined) return theirs ? [theirs] : [];
+    return [{ path, content: Buffer.from(content), mode: modeOfEntry({ type: "file", executable }) }];
+  });
+  return [...edits, ...unresolved];
 }
 
 /** Computes the result of merging a branch into the working files, without applying it. */
@@ -186,7 +198,12 @@ async function mergeRenames(
       await mergeOne(merge, { path: to, before, theirs: after, ours: from });
       merge.plan.edits.push({ path: from, content: undefined, mode: "100644" });
     } else if (ownTo === to) await mergeOne(merge, { path: to, before, theirs: after, ours: to });
-    else addConflict(merge, { path: to, kind: change.after || ownTo ? "other" : "deleted" });
+    else if (change.after || ownTo) addConflict(merge, { path: to, kind: "other" });
+    else {
+      const isFree = after && !ownByPath.has(to) && !isInTheWay(merge, to);
+      const version = isFree ? { path: to, content: contentOf(merge.store, after), mode: modeOf(after) } : undefined;
+      addConflict(merge, { path: to, kind: "deleted", theirs: version });
+    }
     for (const path of [from, to, ownTo ?? to]) merge.done.add(path);
   }
   for (const [from, to] of ownRenames) {
@@ -295,13 +312,20 @@ async function mergeOne(merge: Merge, { path, before, theirs: after, ours: ownPa
   if (isUnchanged || same(ours, theirs)) return put(theirs);
   if (same(base, theirs) && ours) return put(ours);
   if (!ours || !theirs) {
-    addConflict(merge, { path, kind: "deleted", executable, before });
+    addConflict(merge, {
+      path,
+      kind: "deleted",
+      executable,
+      before,
+      theirs: theirs && { path, content: theirs, mode },
+    });
     return;
   }
   const sides = { ours, base: base ?? Buffer.alloc(0), theirs };
   const merged = await runInTurns(mergeFile(sides, labels));
-  if (merged?.clean) put(Buffer.from(merged.content));
-  else if (merged) addConflict(merge, { path, kind: "content", content: merged.content, executable });
+  if (merged?.clean) put(merged.content);
+  else if (merged && isUtf8(merged.content))
+    addConflict(merge, { path, kind: "content", content: merged.content.toString("utf8"), executable });
   else addConflict(merge, { path, kind: "other", executable, before });
 }
 

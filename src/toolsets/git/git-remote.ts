@@ -78,19 +78,24 @@ function mergeResult(name: string, { commit, mergeBases, merged, conflicts, appl
     ...(applied ? merged.map((path) => `merged   ${path}`) : []),
     ...conflicts.map(({ path, kind }) => `conflict ${path} (${kind})`),
   ];
-  const next =
-    conflicts.length === 0
-      ? []
-      : applied
-        ? [
-            "Resolve the conflict markers in these files, then call git_check_conflicts.",
-            ...(conflicts.some(({ kind }) => kind === "folder")
-              ? ["Files marked (folder) were moved to a folder that was renamed. Check that they belong there."]
-              : []),
-          ]
-        : [
-            "Nothing was changed. Call the tool again with with_conflicts: true to get the files with conflict markers.",
-          ];
+  const kinds = new Set(applied ? conflicts.map(({ kind }) => kind) : []);
+  const next = [
+    applied || conflicts.length === 0
+      ? ""
+      : "Nothing was changed. Call the tool again with with_conflicts: true to get the files with conflict markers.",
+    kinds.has("content")
+      ? "Resolve the conflict markers in the files marked (content), then call git_check_conflicts."
+      : "",
+    kinds.has("deleted")
+      ? "Files marked (deleted) were changed on one side and deleted on the other. They are here as changed: keep or delete them."
+      : "",
+    kinds.has("folder")
+      ? "Files marked (folder) were moved to a folder that was renamed. Check that they belong there."
+      : "",
+    kinds.has("other")
+      ? `Files marked (other) cannot have markers, and keep the version of this run. Compare them with those of ${name}.`
+      : "",
+  ].filter(Boolean);
   return {
     llmContent: [`${summary}.`, ...lines, ...next].join("\n"),
     value: { kind: "git.merge", data, summary, preview: lines.join("\n") },

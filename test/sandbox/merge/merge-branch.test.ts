@@ -12,7 +12,7 @@ import { encodePack, encodeTree, hashObject } from "#sandbox/git/git-objects.ts"
 import { ObjectStore } from "#sandbox/git/object-store.ts";
 import { buildTree } from "#sandbox/git/push-changes.ts";
 import { findMergeBases } from "#sandbox/merge/merge-base.ts";
-import { combineBases, mergeInto } from "#sandbox/merge/merge-branch.ts";
+import { combineBases, mergeInto, mergeWrites } from "#sandbox/merge/merge-branch.ts";
 import { createOverlay } from "#sandbox/overlay.ts";
 import { foldersAbove } from "#sandbox/paths.ts";
 import type { GitFile } from "../../support/git-server.ts";
@@ -176,6 +176,7 @@ async function merge(sides: Sides, isCommitted: boolean) {
   return {
     tree: conflicts.length === 0 ? tree : undefined,
     conflicts: conflicts.map(({ path, kind }) => `${kind} ${path}`).sort(),
+    unresolved: mergeWrites({ edits: [], conflicts }).map(({ path, content }) => [path, `${content}`]),
   };
 }
 
@@ -459,6 +460,25 @@ describe.each([true, false])("with our changes committed: %s", (isCommitted) => 
     const { conflicts } = await merge(sides, isCommitted);
 
     expect(conflicts).toEqual(expected);
+  });
+
+  test("a file that one side deleted is kept as the other side changed it, as in git", async () => {
+    const { "new.txt": moved, ...base } = {
+      "ours.txt": "1",
+      "theirs.txt": "1",
+      "old.txt": lines("a"),
+      "new.txt": lines("a", [3]),
+    };
+    const ours = { "ours.txt": null, "theirs.txt": "2", "old.txt": null };
+    const theirs = { "ours.txt": "2", "theirs.txt": null, "old.txt": null, "new.txt": moved };
+
+    const { conflicts, unresolved } = await merge({ base, ours, theirs }, isCommitted);
+
+    expect(conflicts).toEqual(["deleted new.txt", "deleted ours.txt", "deleted theirs.txt"]);
+    expect(unresolved).toEqual([
+      ["new.txt", moved],
+      ["ours.txt", "2"],
+    ]);
   });
 
   test("random changes merge as in git", async () => {

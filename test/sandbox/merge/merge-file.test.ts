@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
@@ -14,20 +14,51 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
-function gitMergeFile(versions: Record<"ours" | "base" | "theirs", string>): { content: string; clean: boolean } {
+function gitMergeFile(versions: Versions): { content: string; clean: boolean } {
   for (const [name, content] of Object.entries(versions)) writeFileSync(join(folder, name), content);
   const args = ["merge-file", "-p", "-L", "us", "-L", "base", "-L", "them", "ours", "base", "theirs"];
   const { stdout, status } = spawnSync("git", args, { cwd: folder, encoding: "utf8", maxBuffer: 10 ** 8 });
   return { content: stdout, clean: status === 0 };
 }
 
-const merge = ({ ours, base, theirs }: Record<"ours" | "base" | "theirs", string>) =>
-  runAtOnce(
-    mergeFile(
-      { ours: Buffer.from(ours), base: Buffer.from(base), theirs: Buffer.from(theirs) },
-      { ours: "us", theirs: "them" },
-    ),
+function merge({ ours, base, theirs }: Versions, labels = { ours: "us", theirs: "them" }) {
+  const versions = { ours: Buffer.from(ours), base: Buffer.from(base), theirs: Buffer.from(theirs) };
+  const merged = runAtOnce(mergeFile(versions, labels));
+  return merged && { content: merged.content.toString("utf8"), clean: merged.clean };
+}
+
+/** Merges with `git merge-tree`, all in one process. */
+function gitMerges(all: readonly Versions[]): { content: string; clean: boolean }[] {
+  const directory = join(folder, "repository");
+  const git = (args: string[], input = "") =>
+    spawnSync("git", args, { cwd: directory, input, encoding: "utf8", maxBuffer: 10 ** 8 }).stdout;
+  mkdirSync(directory);
+  git(["init", "--quiet", "--bare"]);
+  const commit = (name: string, content: string, from = "") =>
+    `commit refs/heads/${name}\ncommitter a <a@b> 1 +0000\ndata 0\n${from && `from refs/heads/${from}\n`}M 100644 inline f\ndata ${Buffer.byteLength(content)}\n${content}\n`;
+  const commits = all.flatMap(({ base, ours, theirs }, at) => [
+    commit(`b${at}`, base),
+    commit(`o${at}`, ours, `b${at}`),
+    commit(`t${at}`, theirs, `b${at}`),
+  ]);
+  git(["fast-import", "--quiet"], commits.join(""));
+  const pairs = all.map((_, at) => `o${at} t${at}\n`).join("");
+  const merged = git(["merge-tree", "--stdin", "--write-tree", "--name-only", "--no-messages"], pairs).split("\0");
+  const results = merged.flatMap((text, at) =>
+    /^[0-9a-f]{40}$/.test(text) ? [{ tree: text, clean: merged[at - 1] === "1" }] : [],
   );
+  let batch = git(["cat-file", "--batch"], results.map(({ tree }) => `${tree}:f\n`).join(""));
+  const contents = results.map(({ clean }) => {
+    const [header = "", size] = /^\w+ blob (\d+)\n/.exec(batch) ?? [];
+    const content = batch.slice(header.length, header.length + Number(size));
+    batch = batch.slice(header.length + content.length + 1);
+    return { content, clean };
+  });
+  rmSync(directory, { recursive: true });
+  return contents;
+}
+
+type Versions = Record<"ours" | "base" | "theirs", string>;
 
 /** Edits of a text whose lines are all different, so that its diff is unambiguous. */
 const edits = fc.array(
@@ -58,6 +89,38 @@ test("merges have the result of git merge-file", () => {
     }),
     { numRuns: propertyRuns(300) },
   );
+});
+
+test("merges of texts with equal lines have the result of git merge", () => {
+  const line = fc.constantFrom<string>("", "}", "  }", "a", "b", "c", "d", "return", "## Other", "x");
+  const change = fc.tuple(fc.nat(40), fc.nat(4), fc.array(line, { maxLength: 5 }));
+  const changes = fc.array(change, { minLength: 1, maxLength: 4 });
+  const versions = fc.tuple(
+    fc.array(line, { minLength: 10, maxLength: 40 }),
+    changes,
+    changes,
+    fc.constantFrom("\n", "\r\n"),
+  );
+  const all = fc.sample(versions, propertyRuns(100)).map(([base, left, right, ending]) => {
+    const applied = (side: [number, number, string[]][]) =>
+      side.reduce((lines, [at, removed, added]) => lines.toSpliced(at, removed, ...added), base);
+    const text = (lines: readonly string[]) => lines.map((words) => words + ending).join("");
+    return { base: text(base), ours: text(applied(left)), theirs: text(applied(right)) };
+  });
+
+  const own = all.map((each, at) => merge(each, { ours: `o${at}`, theirs: `t${at}` }));
+
+  expect(own).toEqual(gitMerges(all));
+});
+
+test("a text in another encoding than UTF-8 is merged, as by git", () => {
+  const [base, ours, theirs] = ["caf\xe9\n1\n2\n3\n", "ol\xe9\n1\n2\n3\n", "caf\xe9\n1\n2\nt\xeate\n"].map((text) =>
+    Buffer.from(text, "latin1"),
+  ) as [Buffer, Buffer, Buffer];
+
+  const merged = runAtOnce(mergeFile({ base, ours, theirs }, { ours: "us", theirs: "them" }));
+
+  expect(merged).toEqual({ content: Buffer.from("ol\xe9\n1\n2\nt\xeate\n", "latin1"), clean: true });
 });
 
 test("a conflict shows only the lines that differ", () => {
