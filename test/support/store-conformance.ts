@@ -6,6 +6,7 @@ import {
   type HourlyUsage,
   type NextStep,
   OutdatedMergeError,
+  RunLimitError,
   readable,
   requireRun,
   type Store,
@@ -293,6 +294,23 @@ function runTests(): void {
     expect(await store.countRuns({ owner: "ada", repo: "engine", since: 0 })).toBe(3);
     expect(await store.countRuns({ requestedBy: "ada", owner: "ada", repo: "loom", since: 0 })).toBe(1);
     expect(await store.countRuns({ owner: "unknown", since: 0 })).toBe(0);
+
+    const limits = [
+      { requestedBy: "ada", since: 0, max: 3 },
+      { owner: "ada", repo: "engine", since: 0, max: 4 },
+    ];
+    const start = (id: string, requestedBy: string) =>
+      store.ingest({
+        deliveryId: id,
+        run: sampleRun(id, [], { origin: { ...origin, requestedBy } }),
+        limits,
+        events: [],
+      });
+    await expect(start("r5", "ada")).rejects.toThrow(RunLimitError);
+    expect(await start("r6", "grace")).toBe(true);
+    await expect(start("r7", "grace")).rejects.toThrow(RunLimitError);
+    expect([await store.findRun("r5"), await store.hasDelivery("r5")]).toEqual([undefined, false]);
+    expect(await store.ingest({ run: sampleRun("r1"), limits, events: [] })).toBe(true);
   });
 }
 

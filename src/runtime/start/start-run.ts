@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import { settingsPath } from "#config/repository-settings.ts";
-import { SerialQueue } from "#domain/async-work.ts";
 import { UserError } from "#domain/errors.ts";
 import type { GitHub } from "#domain/github.ts";
 import { isScheduled, nothingToDo, type RunOrigin, type RunSpec, shortId } from "#domain/run.ts";
@@ -10,7 +9,7 @@ import { remainingBudget } from "#runtime/daily-budget.ts";
 import { readSettings } from "#runtime/run-environment.ts";
 import type { Runs } from "#runtime/runs.ts";
 import type { RunsOptions } from "#runtime/runs-options.ts";
-import { type NewEvent, readable } from "#runtime/store/store.ts";
+import { type NewEvent, type RunLimit, RunLimitError, readable } from "#runtime/store/store.ts";
 import { pluralize } from "#text/pluralize.ts";
 import { cleanText } from "#text/untrusted.ts";
 import { admitWorker } from "./admit-worker.ts";
@@ -22,8 +21,6 @@ const maxComparedRuns = 20;
 /** Starts workers on issues and pull requests, within the limits of people and repositories. */
 export class RunStarter {
   readonly #options: RunsOptions;
-  /** Counting and storing are two steps, so concurrent requests are processed one at a time. */
-  readonly #admissions = new SerialQueue();
 
   constructor(options: RunsOptions) {
     this.#options = options;
@@ -85,11 +82,13 @@ export class RunStarter {
       { runId: id, event: { type: "message.received", kind: "context", ...briefing, by: issue.author } },
       { runId: id, event: taskMessage(origin, task) },
     ];
-    await this.#admissions.run(async () => {
-      if (await store.findRun(id)) return;
-      await this.#checkRate(origin);
-      await store.ingest({ deliveryId, run: initialRun(spec, { pausesAtCostLimit: true }), events });
-    });
+    const run = initialRun(spec, { pausesAtCostLimit: true });
+    try {
+      await store.ingest({ deliveryId, run, limits: this.#limitsOf(origin), events });
+    } catch (error) {
+      if (error instanceof RunLimitError) await this.#checkRate(origin);
+      throw error;
+    }
     scheduler.wake(id);
     return spec;
   }
@@ -111,20 +110,29 @@ export class RunStarter {
     return costs.sort((a, b) => a - b)[Math.floor(costs.length / 2)];
   }
 
+  /** Throws a UserError if no more runs may be started in this hour. */
   async #checkRate(origin: RunOrigin): Promise<void> {
+    const { requestedBy, owner, repo } = origin;
+    for (const { max, ...query } of this.#limitsOf(origin)) {
+      const count = await this.#options.store.countRuns(query);
+      if (count < max) continue;
+      const exceeded =
+        query.requestedBy === undefined
+          ? `${pluralize(count, "run was", "runs were")} started in ${owner}/${repo}`
+          : `@${requestedBy} has started ${pluralize(count, "run")}`;
+      throw new UserError(`${exceeded} in the last hour, which is the limit. Try again later.`);
+    }
+  }
+
+  #limitsOf(origin: RunOrigin): RunLimit[] {
     const { requestedBy, repositoryId, owner, repo } = origin;
-    const { store, now, runsPerHour } = this.#options;
+    const { now, runsPerHour } = this.#options;
     const since = now() - 60 * 60_000;
-    const [ofPerson, ofRepository] = await Promise.all([
-      isScheduled(origin) ? 0 : store.countRuns({ requestedBy, since }),
-      store.countRuns(repositoryId === undefined ? { owner, repo, since } : { repositoryId, since }),
-    ]);
-    const exceeded =
-      ofPerson >= runsPerHour.person
-        ? `@${requestedBy} has started ${pluralize(ofPerson, "run")}`
-        : ofRepository >= runsPerHour.repository &&
-          `${pluralize(ofRepository, "run was", "runs were")} started in ${owner}/${repo}`;
-    if (exceeded) throw new UserError(`${exceeded} in the last hour, which is the limit. Try again later.`);
+    const place = repositoryId === undefined ? { owner, repo } : { repositoryId };
+    return [
+      ...(isScheduled(origin) ? [] : [{ requestedBy, since, max: runsPerHour.person }]),
+      { ...place, since, max: runsPerHour.repository },
+    ];
   }
 }
 

@@ -57,6 +57,25 @@ export interface NewRun {
   effects: NewEffect[];
 }
 
+/** Selects the root runs since a time that a person requested, or those of a repository. */
+export interface RunsQuery {
+  requestedBy?: string;
+  repositoryId?: number;
+  owner?: string;
+  repo?: string;
+  since: number;
+}
+
+/** The maximum number of runs that match a query. */
+export interface RunLimit extends RunsQuery {
+  max: number;
+}
+
+/** A run was not stored, because as many others as a limit allows have been started. */
+export class RunLimitError extends Error {
+  override readonly name = "RunLimitError";
+}
+
 export type TimerName = "retry" | "deadline";
 
 /** `active` runs work, `waiting` runs wait for people or timers, `done` runs have ended. */
@@ -291,9 +310,15 @@ export interface Store extends DeliveryStore {
   /**
    * Stores a delivery with its events. Returns false, and stores nothing, if the delivery was already stored. A run
    * whose id exists is not created again; its events are appended unless their dedupe key is known. `effects` are for
-   * existing runs.
+   * existing runs. Throws a RunLimitError, and stores nothing, if a new run would exceed one of the limits.
    */
-  ingest(delivery: { deliveryId?: string; run?: NewRun; events: NewEvent[]; effects?: NewEffect[] }): Promise<boolean>;
+  ingest(delivery: {
+    deliveryId?: string;
+    run?: NewRun;
+    limits?: readonly RunLimit[];
+    events: NewEvent[];
+    effects?: NewEffect[];
+  }): Promise<boolean>;
 
   hasDelivery(deliveryId: string): Promise<boolean>;
 
@@ -312,13 +337,7 @@ export interface Store extends DeliveryStore {
   /** Does not throw for runs that cannot be read. */
   childrenOf(runId: string): Promise<StoredRun[]>;
   /** Counts the root runs since a time that a person requested, or those of a repository; for rate limits. */
-  countRuns(query: {
-    requestedBy?: string;
-    repositoryId?: number;
-    owner?: string;
-    repo?: string;
-    since: number;
-  }): Promise<number>;
+  countRuns(query: RunsQuery): Promise<number>;
   /** Returns the US dollars that model calls have cost since the start of this hour: in one repository, or in all. */
   costSince(query: { repositoryId?: number; since: number }): Promise<number>;
   /** Returns the costs in US dollars of a worker's latest ended root runs in a repository, without those of unknown price. */

@@ -168,6 +168,17 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
       expect(await textsOf(other, "r1")).toEqual(["hello"]);
     });
 
+    test("start no more runs than a limit allows, when both are asked at the same time", async () => {
+      const { one, other } = await openTwo();
+      const limits = [{ requestedBy: "ada", since: 0, max: 1 }];
+      const start = (store: Store, id: string) => store.ingest({ run: sampleRun(id), limits, events: [] });
+
+      const started = await Promise.allSettled([1, 2, 3].flatMap((n) => [start(one, `a${n}`), start(other, `b${n}`)]));
+
+      expect(started.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
+      expect(await one.countRuns({ since: 0 })).toBe(1);
+    });
+
     test("store a delivery once, decide once and fire a timer once, when both are asked at the same time", async () => {
       const { one, other } = await openTwo();
       const both = <Result>(ask: (store: Store) => Promise<Result>) => Promise.all([ask(one), ask(other)]);

@@ -1,11 +1,11 @@
 import { z } from "zod";
 import { type Delivery, type DeliveryQuery, maxPostponedMs, type NewDelivery } from "#runtime/store/delivery-store.ts";
-import type { Store } from "#runtime/store/store.ts";
+import { RunLimitError, type Store } from "#runtime/store/store.ts";
 import { DeliveryColumns, readDelivery } from "#runtime/store/stored-rows.ts";
 import { appendEvents } from "./append-only-tables.ts";
 import { addEffects } from "./effects.ts";
 import type { Outcome, Sql } from "./postgres-connection.ts";
-import { addRun, lockRuns } from "./runs.ts";
+import { addRun, countRuns, lockRuns } from "./runs.ts";
 
 const Key = z.object({ key: z.string() });
 const ClaimedColumns = DeliveryColumns.extend({ number: z.number() });
@@ -88,12 +88,18 @@ export async function nextDeliveryInMs(sql: Pick<Sql, "query">): Promise<number 
 
 /** Stores a delivery. Returns false if it was already stored. */
 export async function ingest(sql: Sql, delivery: Parameters<Store["ingest"]>[0]): Promise<Outcome<boolean>> {
-  const { deliveryId, run, events, effects = [] } = delivery;
+  const { deliveryId, run, limits = [], events, effects = [] } = delivery;
   const now = Date.now();
   if (deliveryId !== undefined && !(await addDelivery(sql, { guid: deliveryId, part: "" }, now))) {
     return { undo: true, result: false };
   }
-  if (run) await addRun(sql, run);
+  // Each run that is counted is committed before the next one.
+  if (limits.length > 0) await sql.run("select pg_advisory_xact_lock(hashtext('golem_forge run limits'))");
+  if (run && (await addRun(sql, run))) {
+    for (const { max, ...query } of limits) {
+      if ((await countRuns(sql, query)) > max) throw new RunLimitError("Too many runs were started.");
+    }
+  }
   await lockRuns(
     sql,
     [...events, ...effects].map(({ runId }) => runId),

@@ -24,7 +24,7 @@ const Cost = z.object({ cost: z.number() });
 const Count = z.object({ runs: z.number() });
 
 /** Creates the run with its first effects. Does not change an existing run. */
-export async function addRun(sql: Sql, { spec, snapshot, effects }: NewRun): Promise<void> {
+export async function addRun(sql: Sql, { spec, snapshot, effects }: NewRun): Promise<boolean> {
   const { repositoryId, owner, repo, thread, requestedBy } = spec.origin;
   const added = await sql.run(
     `insert into runs (id, root_id, parent_id, owner, repo, thread, requested_by, created_at, updated_at, status, snapshot, spec, repository_id)
@@ -45,6 +45,7 @@ export async function addRun(sql: Sql, { spec, snapshot, effects }: NewRun): Pro
     ],
   );
   if (added > 0) await addEffects(sql, effects);
+  return added > 0;
 }
 
 export async function findRuns(

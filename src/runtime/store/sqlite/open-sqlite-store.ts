@@ -28,6 +28,7 @@ import {
   OutdatedMergeError,
   type Post,
   type Revocation,
+  RunLimitError,
   type StepResult,
   type Store,
 } from "#runtime/store/store.ts";
@@ -183,14 +184,16 @@ class Tables extends Table {
   readonly ledger = new LedgerTable(this.sql);
   readonly usage = new UsageTable(this.sql);
 
-  ingest({ deliveryId, run, events, effects = [] }: Parameters<Store["ingest"]>[0]): boolean {
+  ingest({ deliveryId, run, limits = [], events, effects = [] }: Parameters<Store["ingest"]>[0]): boolean {
     const now = Date.now();
     if (deliveryId !== undefined) {
       const delivery = { guid: deliveryId, part: "" };
       if (!this.deliveries.add({ ...delivery, result: null, now })) return false;
     }
 
-    if (run) this.#addRun(run);
+    if (run && this.#addRun(run) && limits.some(({ max, ...query }) => this.runs.count(query) > max)) {
+      throw new RunLimitError("Too many runs were started.");
+    }
     for (const event of events) this.events.append(event, now);
     for (const effect of effects) this.effects.insert(effect);
     return true;
@@ -388,9 +391,11 @@ class Tables extends Table {
     this.changes.append(runId, changes);
   }
 
-  #addRun(run: NewRun): void {
-    if (!this.runs.insert(run)) return;
+  /** Returns false if a run with this id exists. */
+  #addRun(run: NewRun): boolean {
+    if (!this.runs.insert(run)) return false;
     for (const effect of run.effects) this.effects.insert(effect);
+    return true;
   }
 
   /** A timer that is both cleared and set ends up set. */
