@@ -61,6 +61,30 @@ export async function confirmLease(): Promise<void> {
   await leases.getStore()?.();
 }
 
+/** Both clocks are read at the same time, so smaller differences are rounding. */
+const clockJumpMs = 1_000;
+const acceptJumpAfterMs = 10 * 60_000;
+
+/**
+ * Returns a clock for what cannot be undone. When the clock of the machine is set forward, this one goes on as before for ten
+ * minutes, since that may have been a mistake. It has to be asked more often than that.
+ */
+export function cautiousClock(): () => number {
+  let [wall, monotonic] = [Date.now(), performance.now()];
+  let aheadMs = 0;
+  let acceptAt = 0;
+  return () => {
+    const sinceMs = performance.now() - monotonic;
+    const jumpMs = Date.now() - wall - sinceMs;
+    wall += sinceMs + jumpMs;
+    monotonic += sinceMs;
+    if (monotonic >= acceptAt) aheadMs = 0;
+    if (Math.abs(jumpMs) > clockJumpMs) aheadMs = Math.max(0, aheadMs + jumpMs);
+    if (jumpMs > clockJumpMs) acceptAt = monotonic + acceptJumpAfterMs;
+    return wall - aheadMs;
+  };
+}
+
 /**
  * Starts a stopwatch. The returned function gives the elapsed milliseconds, including time during which the process or the
  * machine was suspended.

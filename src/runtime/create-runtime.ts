@@ -3,6 +3,7 @@ import { type DeploymentConfig, isListedRepository } from "#config/config.ts";
 import type { DeploymentPolicy } from "#config/deployment-policy.ts";
 import { DatabaseError } from "#domain/errors.ts";
 import type { OpenGitHub } from "#domain/github.ts";
+import { cautiousClock } from "#domain/work-context.ts";
 import type { Models } from "#models/models.ts";
 import { createSanitizer } from "#text/sanitize.ts";
 import type { FrontEnd } from "./front-end.ts";
@@ -60,6 +61,7 @@ export function createRunHost(options: RunHostOptions): RunHost {
   const { store, models, environment, frontEnd, approvalMs, statusIntervalMs, policy, onError } = options;
   const dispatch = options.dispatch ?? localDispatch();
   const now = Date.now;
+  const cautiousNow = cautiousClock();
   const observer = combineObservers(options.observers ?? []);
   const live = options.live ?? createLiveOutput();
   const { catalog } = environment;
@@ -82,6 +84,7 @@ export function createRunHost(options: RunHostOptions): RunHost {
     dispatch,
     observer,
     now,
+    cautiousNow,
     onError: report,
   });
   let sweep: NodeJS.Timeout | undefined;
@@ -91,7 +94,7 @@ export function createRunHost(options: RunHostOptions): RunHost {
   async function wakeAll(): Promise<void> {
     const time = now();
     await store.bringForward(time);
-    await store.fireTimers(time);
+    await store.fireTimers(time, cautiousNow());
     for (const runId of await store.dueRuns(time)) scheduler.wake(runId);
     await scheduler.schedule(time);
   }
@@ -115,6 +118,7 @@ export function createRunHost(options: RunHostOptions): RunHost {
     if (options.retention) {
       removing = removeExpiredData(store, options.retention, {
         signal: removal.signal,
+        now: cautiousNow,
         onError: (error) => onError(error, { runId: "" }),
       });
     }
@@ -179,13 +183,13 @@ const checkIntervalMs = 10 * 60_000;
 export async function removeExpiredData(
   store: Pick<Store, "removeExpired">,
   { runMs, deliveryMs }: Retention,
-  { signal, onError }: { signal: AbortSignal; onError: (error: unknown) => void },
+  { signal, now, onError }: { signal: AbortSignal; now: () => number; onError: (error: unknown) => void },
 ): Promise<void> {
   while (!signal.aborted) {
-    const now = Date.now();
+    const time = now();
     const expired = {
-      runsEndedBefore: runMs === undefined ? undefined : now - runMs,
-      deliveriesBefore: now - deliveryMs,
+      runsEndedBefore: runMs === undefined ? undefined : time - runMs,
+      deliveriesBefore: time - deliveryMs,
     };
     const hasMore = await store.removeExpired(expired).catch((error) => {
       if (!signal.aborted) onError(error);

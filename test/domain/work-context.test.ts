@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test, vi } from "vitest";
-import { startStopwatch } from "#domain/work-context.ts";
+import { cautiousClock, startStopwatch } from "#domain/work-context.ts";
 
 test.each([
   ["the machine was suspended, which stops the monotonic clock", Date, 20_000],
@@ -12,4 +12,28 @@ test.each([
   vi.spyOn(clock, "now").mockReturnValue(now + elapsedMs);
 
   expect(elapsed()).toBeGreaterThanOrEqual(elapsedMs);
+});
+
+test("a cautious clock accepts that the clock was set forward only after ten minutes, and follows it back at once", () => {
+  onTestFinished(() => void vi.restoreAllMocks());
+  const time = { wall: 1_000_000, monotonic: 50 };
+  vi.spyOn(Date, "now").mockImplementation(() => time.wall);
+  vi.spyOn(performance, "now").mockImplementation(() => time.monotonic);
+  const clock = cautiousClock();
+  const startedAt = time.wall;
+  const pass = (minutes: number, jumpMs = 0) => {
+    time.monotonic += minutes * 60_000;
+    time.wall += minutes * 60_000 + jumpMs;
+    return (clock() - startedAt) / 60_000;
+  };
+  const hourMs = 3_600_000;
+
+  expect(pass(1)).toBe(1);
+  expect(pass(1, 72 * hourMs)).toBe(2);
+  expect(pass(1, hourMs)).toBe(3);
+  expect(pass(2, -73 * hourMs)).toBe(5);
+  expect(pass(1, hourMs)).toBe(6);
+  expect(pass(9)).toBe(15);
+  expect(pass(1)).toBe(16 + 60);
+  expect(pass(1, -2 * hourMs)).toBe(17 - 60);
 });

@@ -20,8 +20,8 @@ test("the logs of runs that ended long ago are removed in the background, others
 
   const forever = { runMs: undefined, deliveryMs: 30 * day };
   const quarter = { runMs: 90 * day, deliveryMs: 30 * day };
-  const kept = removeExpiredData(store, forever, { signal: stop.signal, onError });
-  const removing = removeExpiredData(store, quarter, { signal: stop.signal, onError });
+  const kept = removeExpiredData(store, forever, { signal: stop.signal, now: Date.now, onError });
+  const removing = removeExpiredData(store, quarter, { signal: stop.signal, now: Date.now, onError });
   await vi.waitUntil(async () => (await store.log("old2")).length === 0, { timeout: 60_000 });
   stop.abort();
   await Promise.all([kept, removing]);

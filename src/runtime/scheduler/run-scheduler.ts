@@ -1,3 +1,4 @@
+import { createBoundedCache } from "#domain/bounded-cache.ts";
 import { withLease } from "#domain/work-context.ts";
 import { statusEffect } from "#runtime/apply-events.ts";
 import { type EffectHandler, type EffectHandlers, PostponedError } from "#runtime/effects/effect-handler.ts";
@@ -16,6 +17,8 @@ export interface RunSchedulerOptions {
   dispatch: Pick<Dispatch, "wake" | "confirmLease">;
   observer: Required<RunObserver>;
   now: () => number;
+  /** The time for what cannot be undone: the expiry of approvals. */
+  cautiousNow: () => number;
   onError: (error: unknown, about: { runId: string; kind?: string }) => void;
 }
 
@@ -27,8 +30,8 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
   readonly #options: RunSchedulerOptions;
   readonly #sessions = new Map<string, RunSession>();
   #handlers: Promise<EffectHandlers> | undefined;
-  /** The problem that the status of a run shows. */
-  readonly #shownProblems = new Map<string, string>();
+  /** The problems that the statuses of runs show. One that is forgotten is shown again. */
+  readonly #shownProblems = createBoundedCache<string, string>(1_000);
   #idle = Promise.withResolvers<void>();
   #timer: NodeJS.Timeout | undefined;
   /** The time that the timer is set for; undefined if there is none. */
@@ -181,9 +184,9 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
   }
 
   async #fireDueTimers(): Promise<void> {
-    const { store, now } = this.#options;
+    const { store, now, cautiousNow } = this.#options;
     const time = now();
-    const due = new Set([...(await store.fireTimers(time)), ...(await store.postponedRuns(time))]);
+    const due = new Set([...(await store.fireTimers(time, cautiousNow())), ...(await store.postponedRuns(time))]);
     for (const runId of due) this.wake(runId);
     await this.schedule(time);
   }

@@ -15,8 +15,8 @@ export function applyDecision(approval: Approval | undefined, decision: Decision
   if (!approval) return { result: { kind: "unknown" } };
   if (approval.status !== "pending") return { result: { kind: "settled", approval } };
   if (approval.expiresAt <= decision.now) {
-    const expired = expire(approval);
-    return { ...expired, result: { kind: "settled", approval: expired.changed } };
+    // Its timer stores that, if it was not this process's clock that is ahead.
+    return { result: { kind: "settled", approval: expire(approval).changed } };
   }
   const { revision, isPartial, now: at, by, byId, via } = decision;
   const isStale = revision !== undefined && revision !== (approval.revision ?? 0);

@@ -400,8 +400,11 @@ export interface Store extends DeliveryStore {
    * more than five seconds in the future, and deliveries that are due later than any is postponed to.
    */
   bringForward(now: number): Promise<void>;
-  /** Appends the events of due timers and expired approvals, and returns the ids of their runs. */
-  fireTimers(now: number): Promise<string[]>;
+  /**
+   * Appends the events of due timers and of pending approvals that have expired, and returns the ids of their runs.
+   * `expiredBy`: the time for approvals, which never become pending again. Default: now.
+   */
+  fireTimers(now: number, expiredBy?: number): Promise<string[]>;
   /** Returns the runs with a postponed effect that is due at that time and is not being performed. */
   postponedRuns(now: number): Promise<string[]>;
   /** Returns the first time after this one, or of all, at which a timer, approval or postponed effect is due. */

@@ -12,7 +12,7 @@ import { combineObservers } from "#runtime/scheduler/run-observer.ts";
 import { RunScheduler } from "#runtime/scheduler/run-scheduler.ts";
 import { openMemoryStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { type NewEffect, readable, requireRun } from "#runtime/store/store.ts";
-import { sampleEffect, sampleRun, sampleSnapshot, sampleSpec } from "../../support/store-samples.ts";
+import { sampleApproval, sampleEffect, sampleRun, sampleSnapshot, sampleSpec } from "../../support/store-samples.ts";
 
 type Perform = EffectHandler["perform"];
 
@@ -24,7 +24,7 @@ function schedulerWorld(
   { onFailure = async () => ({}) }: { onFailure?: EffectHandler["onFailure"] } = {},
 ) {
   const store = openMemoryStore();
-  const clock = { now: 1_000 };
+  const clock = { now: 1_000, aheadMs: 0 };
   const errors: unknown[] = [];
   const performed: string[] = [];
   const transitions: string[][] = [];
@@ -49,6 +49,7 @@ function schedulerWorld(
       { transitionStored: ({ events }) => void transitions.push(events.map(({ event }) => event.type)) },
     ]),
     now: () => clock.now,
+    cautiousNow: () => clock.now - clock.aheadMs,
     onError: (error) => errors.push(error),
   });
 
@@ -687,6 +688,22 @@ describe("the alarm", () => {
     await manyTurns();
 
     expect(performed).toEqual(["model.call"]);
+  });
+
+  test("lets no approval expire because the clock was set forward", async () => {
+    const { store, scheduler, clock } = schedulerWorld();
+    await store.ingest({ run: sampleRun("r1", [sampleEffect("r1", "k1")]), events: [] });
+    await store.completeEffect({ key: "k1", approvals: [sampleApproval("r1", "a1", { expiresAt: 6_000 })] });
+    Object.assign(clock, { now: 7_000, aheadMs: 3_000 });
+
+    for (const status of ["pending", "expired"]) {
+      await scheduler.schedule();
+      vi.advanceTimersByTime(5_000);
+      await manyTurns();
+
+      expect(await store.findApproval("a1")).toMatchObject({ status });
+      clock.aheadMs = 0;
+    }
   });
 
   test("is set earlier when a run that is active gets an earlier timer", async () => {

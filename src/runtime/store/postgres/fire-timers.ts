@@ -28,9 +28,14 @@ export async function bringForward(sql: Sql, now: number): Promise<Outcome<undef
 
 /**
  * Appends the events of due timers and expired approvals, earliest first. Each timer fires once, even if several
- * replicas do this at the same time. Timers and approvals that this release cannot read are left to another one.
+ * replicas do this at the same time. Timers and approvals that this release cannot read are left to another one. Approvals
+ * expire only when the database's clock says so, too: that of one replica may be ahead.
  */
-export async function fireTimers(sql: Sql, now: number): Promise<Outcome<{ runIds: string[]; hasMore: boolean }>> {
+export async function fireTimers(
+  sql: Sql,
+  now: number,
+  expiredBy: number,
+): Promise<Outcome<{ runIds: string[]; hasMore: boolean }>> {
   const names = TimerColumns.shape.timer.options;
   const [due, late] = await Promise.all([
     sql.query(
@@ -40,9 +45,10 @@ export async function fireTimers(sql: Sql, now: number): Promise<Outcome<{ runId
     ),
     sql.query(
       ExpiringApproval,
-      `select run_id as "runId", id from approvals where status = 'pending' and expires_at <= $1
+      `select run_id as "runId", id from approvals
+        where status = 'pending' and expires_at <= least($1::double precision, (extract(epoch from now()) * 1000)::double precision)
         order by expires_at limit $2`,
-      [now, batchSize],
+      [expiredBy, batchSize],
     ),
   ]);
   if (due.length === 0 && late.length === 0) return { result: { runIds: [], hasMore: false }, undo: true };
@@ -57,7 +63,7 @@ export async function fireTimers(sql: Sql, now: number): Promise<Outcome<{ runId
   );
   const rows = await findApprovalRows(sql, "id = any ($1::text[]) and status = 'pending' and expires_at <= $2", [
     late.map(({ id }) => id),
-    now,
+    expiredBy,
   ]);
   const expired = (await readExpired(sql, rows, now)).map(expire);
   const fired = timers

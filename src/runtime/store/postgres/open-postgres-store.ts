@@ -1,3 +1,4 @@
+import { createBoundedCache } from "#domain/bounded-cache.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import type { Dispatch } from "#runtime/scheduler/dispatch.ts";
 import type { NewDelivery } from "#runtime/store/delivery-store.ts";
@@ -81,10 +82,10 @@ export function openPostgresStore(
     effectProblem: (runId) => read([runId], (sql) => findEffectProblem(sql, runId)),
     dueRuns: (now) => read(undefined, (sql) => findDueRuns(sql, now, holder())),
     bringForward: (now) => write(undefined, (sql) => bringForward(sql, now)),
-    fireTimers: async (now) => {
+    fireTimers: async (now, expiredBy = now) => {
       const runIds = new Set<string>();
       for (;;) {
-        const fired = await write(undefined, (sql) => fireTimers(sql, now));
+        const fired = await write(undefined, (sql) => fireTimers(sql, now, expiredBy));
         for (const runId of fired.runIds) runIds.add(runId);
         if (!fired.hasMore) return [...runIds];
       }
@@ -128,7 +129,6 @@ function effectsIn(
   );
   const complete = async (touched: string[] | undefined, completion: Completion) => {
     const result = await operations.writeBatched(touched, () => completions.write(completion));
-    claimed.delete(completion.completion.key);
     if (result?.claimed) claimed.set(result.claimed.key, result.claimed.runId);
     return result;
   };
@@ -151,7 +151,6 @@ function effectsIn(
         await postponeEffect(sql, { key, dueAt, holder: holder() }, options);
         return { result: undefined };
       });
-      claimed.delete(key);
     },
   };
 }
@@ -188,8 +187,8 @@ function deliveriesIn(
 class Operations {
   readonly #connection: PostgresConnection;
   readonly #order = new OperationOrder();
-  /** The run of each effect that is claimed by this process. */
-  readonly claimed = new Map<string, string>();
+  /** The runs of the effects that this process claimed last, whether or not they have been performed. */
+  readonly claimed = createBoundedCache<string, string>(10_000);
   #isClosed = false;
 
   constructor(connection: PostgresConnection) {

@@ -137,7 +137,7 @@ function storeOver(sql: SqliteConnection, tables = new Tables(sql)): Store {
     effectProblem: (runId) => commits.read(() => effects.problemOf(runId)),
     dueRuns: (now) => commits.read(() => [...new Set([...tables.runsWithEvents(), ...effects.dueRuns(now)])]),
     bringForward: (now) => commits.write(() => tables.bringForward(now)),
-    fireTimers: (now) => commits.write(() => tables.fireTimers(now)),
+    fireTimers: (now, expiredBy = now) => commits.write(() => tables.fireTimers(now, expiredBy)),
     postponedRuns: (now) => commits.read(() => effects.postponedRuns(now)),
     nextDueAt: (after = 0) => commits.read(() => tables.nextDueAt(after)),
     findApproval: (id) => commits.read(() => approvals.find(id)),
@@ -306,7 +306,7 @@ class Tables extends Table {
     this.pendingDeliveries.bringForward();
   }
 
-  fireTimers(now: number): string[] {
+  fireTimers(now: number, expiredBy: number): string[] {
     const due = this.sql.all(
       TimerColumns,
       `select run_id as runId, timer, due_at as dueAt from timers where due_at <= :now and ${isKnownTimer} order by due_at`,
@@ -315,7 +315,7 @@ class Tables extends Table {
     this.sql.run(`delete from timers where due_at <= :now and ${isKnownTimer}`, { now });
     for (const { runId, timer } of due) this.events.append({ runId, event: { type: "timer.due", timer } }, now);
 
-    const expired = this.approvals.expired(now).flatMap((row) => this.#expire(row, now));
+    const expired = this.approvals.expired(expiredBy).flatMap((row) => this.#expire(row, now));
     return [...new Set([...due.map(({ runId }) => runId), ...expired])];
   }
 
