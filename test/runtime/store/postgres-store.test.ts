@@ -211,6 +211,24 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
       for (const id of runIds) expect(await textsOf(other, id)).toEqual(["hi", "timer.due", "approval.granted"]);
     });
 
+    test("keep the log of a run that gets something to do while the other is about to remove it", async () => {
+      const { one, other, sql } = await openTwo();
+      await one.ingest({ run: sampleRun("r1"), events: [{ runId: "r1", event: said("hello") }] });
+      await one.advance(sampleStep("r1", { status: "done" }));
+      const expired = { runsEndedBefore: Number.MAX_SAFE_INTEGER, deliveriesBefore: 0 };
+
+      await sql.query("begin; select 1 from golem_forge.runs where id = 'r1' for update");
+      const removing = other.removeExpired(expired);
+      const isWaiting = async () => (await sql.query("select 1 from pg_locks where not granted")).rows.length > 0;
+      await vi.waitUntil(isWaiting, { timeout: 60_000, interval: 20 });
+      await sql.query(`insert into golem_forge.effects (key, run_id, queue, kind, input, due_at, requested_at)
+        values ('k1', 'r1', 'work', 'model.call', '{"version": 1}', 0, 0)`);
+      await sql.query("commit");
+
+      await removing;
+      expect(await textsOf(one, "r1")).toEqual(["hello"]);
+    });
+
     test("number the events of a run in the order of their commits, so that a reader misses none", async () => {
       const { one, sql } = await openTwo();
       await one.ingest({ run: sampleRun("r1"), events: [] });

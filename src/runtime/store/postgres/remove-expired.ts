@@ -20,10 +20,12 @@ export async function removeExpired(
       (select guid, part from deliveries where received_at < $1 order by received_at limit $2 for update skip locked)`,
     [deliveriesBefore, maxRemovedDeliveries],
   );
-  const runId = runsEndedBefore === undefined ? undefined : await findExpired(sql, runsEndedBefore);
-  if (runId === undefined) return { result: deliveries > 0 };
-
-  await lockRuns(sql, [runId]);
+  const expired = runsEndedBefore === undefined ? undefined : await findExpired(sql, runsEndedBefore);
+  if (runsEndedBefore === undefined || !expired) return { result: deliveries > 0 };
+  const { runId } = expired;
+  await lockRuns(sql, [runId, expired.rootId]);
+  // Before it was locked, its pull request may have been reopened, or a person may have called one of its tools.
+  if ((await findExpired(sql, runsEndedBefore))?.runId !== runId) return { result: true };
   await sql.run("delete from inbox where run_id = $1", [runId]);
   await sql.run("delete from events where run_id = $1", [runId]);
   await sql.run("delete from approvals where run_id = $1 and root_id = (select root_id from runs where id = $1)", [
@@ -35,11 +37,11 @@ export async function removeExpired(
 }
 
 /** Returns a run of a tree that ended before this time and has no effects left. Children come before their root. */
-async function findExpired(sql: Sql, endedBefore: number): Promise<string | undefined> {
+async function findExpired(sql: Sql, endedBefore: number): Promise<{ runId: string; rootId: string } | undefined> {
   const [root] = await sql.query(Id, expiredRun.root("$1"), [endedBefore]);
   if (!root) return undefined;
   const [child] = await sql.query(Id, expiredRun.child("$1"), [root.id]);
-  return child?.id ?? root.id;
+  return { runId: child?.id ?? root.id, rootId: root.id };
 }
 
 /** Removes the changes of a run, and contents that no other run uses. */
