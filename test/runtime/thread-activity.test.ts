@@ -45,7 +45,11 @@ test("a review and a comment reach the run right after a pull request was closed
   expect(await runs.threadActivity(pull, { isOpen: true })).toBe("live");
   expect(await runs.threadActivity(issue, { isOpen: true })).toBe("ended");
   expect(await runs.deliverReview(pull, { by: "ada", review })).toBe(true);
+  await made.runtime.scheduler.idle();
+  const lost = vi.spyOn(made.runtime.scheduler, "wake").mockReturnValueOnce();
   await runs.pullRequestReopened(pull, { by: "ada" });
+  expect(lost).toHaveBeenCalledOnce();
+  expect(await made.store.dueRuns(Number.MAX_SAFE_INTEGER)).toEqual([opened.view.spec.id]);
   await runs.pullRequestClosed(pull, { by: "ada", merged: false, commit: undefined });
   await runs.pullRequestReopened(pull, { by: "ada" });
   expect(await runs.deliverMessage(pull, { by: "ada", text: "And hurry." })).toBe(true);
