@@ -131,7 +131,10 @@ async function woken(url: string): Promise<Figure> {
   );
   let opened = Promise.withResolvers<void>();
   await shared.dispatch.attach({
-    process: async () => opened.resolve(),
+    process: async () => {
+      opened.resolve();
+      return "finished";
+    },
     notify: () => false,
     revokeLease: () => undefined,
     sweep: async () => undefined,

@@ -108,6 +108,12 @@ export function applyEvents(
   };
 }
 
+/** True if a run works, or will when it has applied its inbox: not if it is being stopped, or only has something to post. */
+export function hasWork(row: RunRow, inbox: readonly LoggedEvent[]): boolean {
+  const applied = applyEvents(row, inbox, { now: Date.now(), elapsedMs: 0 });
+  return (applied?.advance.status ?? row.status) === "active";
+}
+
 /** Adds up the model calls among these events. */
 function usageOf({ rootId, worker, origin }: RunSpec, events: LoggedEvent[], now: number): Pick<Advance, "usage"> {
   const calls = events.flatMap(({ event }) =>

@@ -105,7 +105,7 @@ export function createRunHost(options: RunHostOptions): RunHost {
 
   async function start(): Promise<void> {
     await dispatch.attach({
-      process: (runId) => scheduler.process(runId),
+      process: (runId, isCounted) => scheduler.process(runId, isCounted),
       notify: (runId) => scheduler.notify(runId),
       revokeLease: (runId) => scheduler.revokeLease(runId),
       showWaiting: (runId, reason, confirmLease) => scheduler.showWaiting(runId, reason, confirmLease),

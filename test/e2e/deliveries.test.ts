@@ -54,18 +54,21 @@ test("an outage of GitHub is never reported as a missing permission", async () =
 });
 
 const waitsForItsTurn =
-  "a run that waits for another one of its repository says its place in its status comment, and then starts";
+  "a run that waits for another one of its repository says its place in its status comment, and then starts or is cancelled at once";
 
 async function playInTurn({ open }: Stories): Promise<void> {
   const reply = Promise.withResolvers<void>();
   const first = open({ title: "First", script: () => reply.promise.then(() => ({ text: "Done." })) });
   first.comment("/run fixer");
   await first.asked;
-  const second = open({ title: "Second" });
+  const [second, third] = [open({ title: "Second" }), open({ title: "Third" })];
 
   second.comment("/run fixer");
   try {
     await second.botComment(/Waiting for its turn: place 1 in the queue of this repository/);
+    third.comment("/run fixer");
+    third.comment("/cancel");
+    await third.botComment(/was cancelled by maintainer/);
   } finally {
     reply.resolve();
   }

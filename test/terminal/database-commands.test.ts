@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { PassThrough } from "node:stream";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { DispatchTarget } from "#runtime/scheduler/dispatch.ts";
 import { tables as copiedTables } from "#runtime/store/copy-database.ts";
 import { openPostgresStore, openSharedStore } from "#runtime/store/postgres/open-postgres-store.ts";
 import { openPostgresConnection } from "#runtime/store/postgres/postgres-connection.ts";
@@ -287,7 +288,12 @@ describe.skipIf(!hasSharedServer)("over PostgreSQL, golem db", () => {
   test("does not copy while a replica uses the target", async () => {
     const url = await newDatabase();
     await (await openSqliteStore(path)).close();
-    const target = { process: async () => {}, notify: () => false, revokeLease: () => {}, sweep: async () => {} };
+    const target: DispatchTarget = {
+      process: async () => "finished",
+      notify: () => false,
+      revokeLease: () => {},
+      sweep: async () => {},
+    };
     const startReplica = async () => {
       const replica = await openSharedStore({ url, runsPerRepository: undefined }, { onError: () => {} });
       await replica.dispatch.attach(target);

@@ -1,9 +1,15 @@
-import type { Store } from "#runtime/store/store.ts";
+import { hasWork } from "#runtime/apply-events.ts";
+import type { Store, StoredRun } from "#runtime/store/store.ts";
+
+export type Processed = "finished" | "awaitsTurn";
 
 /** Performs runs in this process for a dispatch. */
 export interface DispatchTarget {
-  /** Performs a run, and resolves when it has nothing left to do. */
-  process(runId: string): Promise<void>;
+  /**
+   * Performs a run, and resolves when it has nothing left to do. With a limit of runs, `isCounted` is false if the run only
+   * had something to post: then it does not begin to work, and the result is `awaitsTurn` if it has to.
+   */
+  process(runId: string, isCounted: boolean): Promise<Processed>;
   /** Tells an active run that it has new events. Returns false when the run is not active in this process. */
   notify(runId: string): boolean;
   /** Called when another process performs the run from now on: aborts its effects and writes nothing more for it. */
@@ -58,7 +64,7 @@ export function localDispatch(limit?: RunLimit): Dispatch {
     attach: async (given) => {
       target = given;
     },
-    wake: (runId) => void target?.process(runId),
+    wake: (runId) => void target?.process(runId, true),
     detach: (finish) => finish(),
   };
 }
@@ -120,23 +126,25 @@ class LimitedDispatch implements Dispatch {
     await finish();
   }
 
-  async #enqueue(runId: string): Promise<void> {
+  /** `awaitsTurn`: the run has been found to have work. */
+  async #enqueue(runId: string, { awaitsTurn = false } = {}): Promise<void> {
     const run = await this.#store.findRun(runId);
     if (!run) return;
-    const hasWork = run.status === "active" || (run.status === "waiting" && (await this.#hasEvents(runId)));
-    if (this.#active.has(runId) || this.#waiting.has(runId)) return;
+    const hasWork = awaitsTurn || (await this.#hasWork(run));
+    if (this.#active.has(runId)) return;
     const { owner, repo, repositoryId } = (run.unreadable ? run.displaySpec : run.spec)?.origin ?? {};
     const repository = hasWork ? String(repositoryId ?? `${owner}/${repo}`) : undefined;
-    this.#waiting.set(runId, { repository, isRoot: run.rootId === runId, since: performance.now() });
+    const { since = performance.now() } = this.#waiting.get(runId) ?? {};
+    // A run that waits for its turn may have been stopped meanwhile.
+    this.#waiting.set(runId, { repository, isRoot: run.rootId === runId, since });
     this.#startWaiting();
   }
 
-  /** True if there are events that cannot be read, too: performing the run reports them. */
-  #hasEvents(runId: string): Promise<boolean> {
-    return this.#store.inbox(runId).then(
-      (events) => events.length > 0,
-      () => true,
-    );
+  async #hasWork(run: StoredRun): Promise<boolean> {
+    if (run.unreadable) return false;
+    // Performing the run reports events that cannot be read.
+    const inbox = await this.#store.inbox(run.id).catch(() => []);
+    return hasWork(run, inbox);
   }
 
   #startWaiting(): void {
@@ -155,16 +163,18 @@ class LimitedDispatch implements Dispatch {
   async #process(runId: string, repository: string | undefined): Promise<void> {
     const active: ActiveRun = { repository, wakeRequested: false };
     this.#active.set(runId, active);
+    let processed: Processed | undefined;
     try {
       await this.#places.settled(runId);
       do {
         active.wakeRequested = false;
-        await this.#target?.process(runId);
-      } while (active.wakeRequested && !this.#isDetaching);
+        processed = await this.#target?.process(runId, repository !== undefined);
+      } while (active.wakeRequested && processed !== "awaitsTurn" && !this.#isDetaching);
     } finally {
       this.#active.delete(runId);
       this.#startWaiting();
     }
+    if (processed === "awaitsTurn") await this.#enqueue(runId, { awaitsTurn: true });
   }
 
   #findWaiting(): { runId: string; place: number }[] {

@@ -4,7 +4,7 @@ import { statusEffect } from "#runtime/apply-events.ts";
 import { type EffectHandler, type EffectHandlers, PostponedError } from "#runtime/effects/effect-handler.ts";
 import type { Store } from "#runtime/store/store.ts";
 import type { ActiveRun } from "./active-run.ts";
-import type { Dispatch, DispatchTarget } from "./dispatch.ts";
+import type { Dispatch, DispatchTarget, Processed } from "./dispatch.ts";
 import type { RunObserver } from "./run-observer.ts";
 import { RunSession } from "./run-session.ts";
 
@@ -58,17 +58,18 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
     return true;
   }
 
-  async process(runId: string): Promise<void> {
+  async process(runId: string, isCounted = true): Promise<Processed> {
     const known = this.#sessions.get(runId);
     if (known?.leaseRevoked) {
       await known.closed;
-      return this.process(runId);
+      return this.process(runId, isCounted);
     }
-    if (this.#isDraining) return;
+    if (this.#isDraining) return "finished";
 
-    const session = known ?? this.#open(runId);
+    const session = known ?? this.#open(runId, isCounted);
     session.notify();
     await session.closed;
+    return session.awaitsTurn ? "awaitsTurn" : "finished";
   }
 
   async showWaiting(runId: string, reason: string, confirmLease: () => Promise<void>): Promise<void> {
@@ -85,7 +86,8 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
     try {
       const handler: EffectHandler = (await this.#loadHandlers())[status.request.kind];
       const result = await withLease(confirmLease, () => handler.perform(status, active, new AbortController().signal));
-      await store.completeEffect({ key: status.key, ...result });
+      // Another status, which is shown when its turn has come.
+      await store.completeEffect({ key: status.key, ...result, effects: [statusEffect(runId)] });
     } catch (error) {
       const until = error instanceof PostponedError ? error.until : now();
       await store.postponeEffect(status.key, until, { isUncounted: error instanceof PostponedError });
@@ -142,9 +144,10 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
     for (const session of this.#sessions.values()) session.abort(new Error("The process is stopping."));
   }
 
-  #open(runId: string): RunSession {
+  #open(runId: string, isCounted: boolean): RunSession {
     const session = new RunSession(runId, {
       ...this.#options,
+      isCounted,
       handlers: () => this.#loadHandlers(),
       wake: (id) => this.wake(id),
       confirmLease: async (id) => this.#options.dispatch.confirmLease?.(id),

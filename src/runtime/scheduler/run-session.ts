@@ -4,7 +4,7 @@ import type { LoggedEvent } from "#domain/events.ts";
 import type { RunSpec } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import { LeaseLostError, logFieldsOf, withLease, withLogContext } from "#domain/work-context.ts";
-import { type AppliedEvents, applyEvents, isInterruptible } from "#runtime/apply-events.ts";
+import { type AppliedEvents, applyEvents, hasWork, isInterruptible } from "#runtime/apply-events.ts";
 import { type EffectHandler, type EffectHandlers, PostponedError } from "#runtime/effects/effect-handler.ts";
 import type { EffectResult } from "#runtime/run-environment.ts";
 import {
@@ -24,6 +24,8 @@ import type { RunObserver } from "./run-observer.ts";
 /** The methods of the scheduler that a session uses. */
 export interface SessionHost {
   store: Store;
+  /** False if the run does not count toward the limit of runs: it must not begin to work. */
+  isCounted: boolean;
   handlers: () => Promise<EffectHandlers>;
   openActiveRun(runId: string): Promise<ActiveRun>;
   observer: Required<RunObserver>;
@@ -74,12 +76,15 @@ export class RunSession {
   /** The run or its inbox cannot be read: only its status is performed. */
   #isUnreadable = false;
   #leaseRevoked = false;
+  #mayWork: boolean;
+  #awaitsTurn = false;
   /** Other changes were stored than those that the open sandbox has. */
   #isSandboxOutdated = false;
 
   constructor(runId: string, host: SessionHost) {
     this.runId = runId;
     this.#host = host;
+    this.#mayWork = host.isCounted;
     this.#active = this.#openActiveRun();
   }
 
@@ -90,6 +95,11 @@ export class RunSession {
 
   get leaseRevoked(): boolean {
     return this.#leaseRevoked;
+  }
+
+  /** True if the run has to work, which it may not do before it counts toward the limit of runs. */
+  get awaitsTurn(): boolean {
+    return this.#awaitsTurn;
   }
 
   /** Applies new events and performs the effects they request. Returns immediately. */
@@ -138,6 +148,7 @@ export class RunSession {
       if (!run) return;
       const row = readable(run);
       await this.#followLocation(row.spec);
+      if (!this.#checkTurn(row, inbox)) return;
       const newestId = inbox.at(-1)?.id ?? 0;
       if (newestId <= this.#lastSeenEventId) return;
 
@@ -167,6 +178,14 @@ export class RunSession {
     if (origin.installationId === installationId && origin.owner === owner && origin.repo === repo) return;
     this.#outdated.push(active);
     this.#active = this.#openActiveRun();
+  }
+
+  /** Returns false if the run has to wait for its turn before it applies these events or continues to work. */
+  #checkTurn(row: RunRow, inbox: readonly LoggedEvent[]): boolean {
+    if (this.#host.isCounted) return true;
+    this.#mayWork = !hasWork(row, inbox);
+    this.#awaitsTurn ||= !this.#mayWork;
+    return this.#mayWork;
   }
 
   #apply(row: RunRow, inbox: readonly LoggedEvent[]): TimedEvents | undefined {
@@ -211,6 +230,7 @@ export class RunSession {
 
   #startQueue(queue: EffectQueue): void {
     if (this.#isUnreadable && queue !== "status") return;
+    if (queue === "work" && !this.#mayWork) return;
     if (this.#busyQueues.has(queue)) this.#notifiedQueues.add(queue);
     else void this.#runQueue(queue);
   }
@@ -363,7 +383,7 @@ export class RunSession {
       queue: effect.queue,
       now: now(),
       advance: (run, inbox) => {
-        applied = run.unreadable ? undefined : this.#apply(run, inbox);
+        applied = run.unreadable || !this.#checkTurn(run, inbox) ? undefined : this.#apply(run, inbox);
         return applied?.advance;
       },
     };

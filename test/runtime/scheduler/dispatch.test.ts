@@ -1,5 +1,5 @@
 import { expect, test, vi } from "vitest";
-import { type DispatchTarget, localDispatch } from "#runtime/scheduler/dispatch.ts";
+import { type DispatchTarget, localDispatch, type Processed } from "#runtime/scheduler/dispatch.ts";
 import { openMemoryStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import type { RunStatus } from "#runtime/store/store.ts";
 import { said, sampleRun, sampleStep } from "../../support/store-samples.ts";
@@ -10,10 +10,12 @@ async function limitedDispatch() {
   const errors: unknown[] = [];
   const dispatch = localDispatch({ store, runsPerRepository: 1, onError: (error) => errors.push(error) });
   const started: string[] = [];
-  const ends = new Map<string, () => void>();
+  const ends = new Map<string, (processed: Processed) => void>();
+  const counted = vi.fn<(runId: string, isCounted: boolean) => void>();
   const target: DispatchTarget = {
-    process: (runId) => {
+    process: (runId, isCounted) => {
       started.push(runId);
+      counted(runId, isCounted);
       return new Promise((resolve) => ends.set(runId, resolve));
     },
     notify: () => false,
@@ -27,7 +29,8 @@ async function limitedDispatch() {
     dispatch.wake(runId);
   };
   const hasStarted = (...runIds: string[]) => vi.waitUntil(() => started.join() === runIds.join(), 60_000);
-  return { store, dispatch, started, errors, wake, hasStarted, end: (runId: string) => ends.get(runId)?.() };
+  const end = (runId: string, processed: Processed = "finished") => ends.get(runId)?.(processed);
+  return { store, dispatch, started, counted, errors, wake, hasStarted, end };
 }
 
 test("runs of a repository start in the order in which they were woken, and keep those of another waiting for none", async () => {
@@ -84,6 +87,31 @@ test("a run that only has comments to post waits for no other, and none waits fo
   await hasStarted("a1", "ended", "waits", "b1");
   end("a1");
   await hasStarted("a1", "ended", "waits", "b1", "continues");
+  await dispatch.detach(async () => undefined);
+});
+
+test("a run that is stopped while it waits for its turn is performed at once, and one that has to work nevertheless awaits its turn", async () => {
+  const { store, dispatch, counted, wake, hasStarted, end } = await limitedDispatch();
+  await wake("a1", 1);
+  await wake("a2", 1);
+  await wake("a3", 1);
+  await hasStarted("a1");
+
+  await store.ingest({ events: [{ runId: "a3", event: { type: "run.cancel", by: "ada" } }] });
+  dispatch.wake("a3");
+
+  await hasStarted("a1", "a3");
+  end("a3", "awaitsTurn");
+  end("a1");
+  await hasStarted("a1", "a3", "a2");
+  end("a2");
+  await hasStarted("a1", "a3", "a2", "a3");
+  expect(counted.mock.calls).toEqual([
+    ["a1", true],
+    ["a3", false],
+    ["a2", true],
+    ["a3", true],
+  ]);
   await dispatch.detach(async () => undefined);
 });
 

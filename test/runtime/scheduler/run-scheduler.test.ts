@@ -12,7 +12,14 @@ import { combineObservers } from "#runtime/scheduler/run-observer.ts";
 import { RunScheduler } from "#runtime/scheduler/run-scheduler.ts";
 import { openMemoryStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { type NewEffect, readable, requireRun } from "#runtime/store/store.ts";
-import { sampleApproval, sampleEffect, sampleRun, sampleSnapshot, sampleSpec } from "../../support/store-samples.ts";
+import {
+  sampleApproval,
+  sampleEffect,
+  sampleRun,
+  sampleSnapshot,
+  sampleSpec,
+  sampleStep,
+} from "../../support/store-samples.ts";
 
 type Perform = EffectHandler["perform"];
 
@@ -623,6 +630,38 @@ test("a call is not executed again if a child has handed over changes before its
   expect(errors).toEqual([]);
 });
 
+describe("a run that does not count toward the limit of runs", () => {
+  test("posts, but does not work on what it gets meanwhile before its turn has come", async () => {
+    const post = held();
+    const { store, append, scheduler, performed } = schedulerWorld({ "approvals.close": post.perform });
+    const closing = sampleEffect("r1", "k1", { queue: "thread", request: { kind: "approvals.close" } });
+    await store.ingest({ run: sampleRun("r1", [closing]), events: [] });
+    await store.advance(sampleStep("r1", { snapshot: sampleSnapshot("idle"), status: "waiting" }));
+    const processed = scheduler.process("r1", false);
+    await post.started;
+
+    await append({ type: "message.received", kind: "comment", text: "Go on.", by: "ada" });
+    post.release();
+
+    expect(await processed).toBe("awaitsTurn");
+    expect(performed).toEqual(["approvals.close"]);
+    expect(await requireRun(store, "r1")).toMatchObject({ snapshot: { value: "idle" } });
+    expect(await scheduler.process("r1", true)).toBe("finished");
+    expect(performed).toContain("model.call");
+  });
+
+  test("is stopped, and does not work", async () => {
+    const { store, scheduler, performed } = schedulerWorld();
+    const run = { ...sampleRun("r1", [sampleEffect("r1", "k1")]), snapshot: sampleSnapshot("callingModel") };
+    await store.ingest({ run, events: [{ runId: "r1", event: { type: "run.stop", by: "ada" } }] });
+
+    expect(await scheduler.process("r1", false)).toBe("finished");
+
+    expect(performed).not.toContain("model.call");
+    expect(await requireRun(store, "r1")).toMatchObject({ status: "waiting", snapshot: { value: "interrupted" } });
+  });
+});
+
 test("files that are open are opened again when a child has handed over its changes", async () => {
   const { store, append, scheduler, discardWorkspace } = schedulerWorld();
   const call = { callId: "c1", tool: "helper", answeredBy: "worker" as const, status: "running" as const };
@@ -751,7 +790,8 @@ describe("a run that waits for its turn", () => {
     expect(problem).toEqual({ kind: "postponed", reason: "Two runs are ahead." });
     expect(await store.findPost("status/r1")).toMatchObject({ commentId: 1 });
     expect(await store.claimEffect("r1", "work", 1_000)).toMatchObject({ key: "k1", attempts: 1 });
-    expect(await store.claimEffect("r1", "status", 1_000)).toBeUndefined();
+    // For the time when its turn has come.
+    expect(await store.claimEffect("r1", "status", 1_000)).toMatchObject({ attempts: 1 });
     expect(close).toHaveBeenCalledOnce();
   });
 

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
-import type { DispatchTarget } from "#runtime/scheduler/dispatch.ts";
+import type { DispatchTarget, Processed } from "#runtime/scheduler/dispatch.ts";
 import { openSharedStore } from "#runtime/store/postgres/open-postgres-store.ts";
 import { requireRun } from "#runtime/store/store.ts";
 import {
@@ -40,13 +40,15 @@ describe.skipIf(!postgresPrograms)("replicas over one database", () => {
 
   /** Starts a replica that processes runs with `open`. */
   async function startReplica(
-    open: (runId: string, replica: Pick<Awaited<ReturnType<typeof openSharedStore>>, "store">) => Promise<void>,
+    open: (runId: string, replica: Pick<Awaited<ReturnType<typeof openSharedStore>>, "store">) => Promise<unknown>,
     { runsPerRepository, url = database }: { runsPerRepository?: number; url?: string } = {},
   ) {
     const errors: unknown[] = [];
     const shared = await openSharedStore({ url, runsPerRepository }, { onError: (error) => errors.push(error) });
     const driver = {
-      process: vi.fn<DispatchTarget["process"]>((runId) => open(runId, shared)),
+      process: vi.fn<DispatchTarget["process"]>(async (runId) =>
+        (await open(runId, shared)) === "awaitsTurn" ? "awaitsTurn" : "finished",
+      ),
       notify: vi.fn<DispatchTarget["notify"]>(() => false),
       revokeLease: vi.fn<DispatchTarget["revokeLease"]>(),
       sweep: vi.fn<DispatchTarget["sweep"]>(async () => undefined),
@@ -233,6 +235,36 @@ describe.skipIf(!postgresPrograms)("replicas over one database", () => {
     await vi.waitUntil(() => open.size === 1 && !open.has(first ?? ""), { timeout: 60_000 });
     for (const finish of open.values()) finish();
     expect(most).toBe(1);
+  });
+
+  test("a run that is stopped while it waits for its turn is performed at once, and one that has to work nevertheless awaits its turn", async () => {
+    const open = new Map<string, (processed: Processed) => void>();
+    const replica = await startReplica((runId) => new Promise<Processed>((resolve) => open.set(runId, resolve)), {
+      runsPerRepository: 1,
+    });
+    const performed = () => replica.driver.process.mock.calls.map(([runId, isCounted]) => `${runId} ${isCounted}`);
+    const isPerformed = (...runs: string[]) => vi.waitUntil(() => performed().join() === runs.join(), 10_000);
+    for (const id of ["w1", "w2"]) await replica.store.ingest({ run: sampleRun(id), events: [] });
+    replica.dispatch.wake("w1");
+    await isPerformed("w1 true");
+    replica.dispatch.wake("w2");
+    await vi.waitUntil(async () => (await sql.query("select 1 from golem_forge_queue.job")).rowCount === 2, 10_000);
+
+    await replica.store.ingest({ events: [{ runId: "w2", event: { type: "run.cancel", by: "ada" } }] });
+    replica.dispatch.wake("w2");
+
+    await isPerformed("w1 true", "w2 false");
+    open.get("w2")?.("awaitsTurn");
+    await vi.waitUntil(async () => {
+      const { rows } = await sql.query(
+        "select 1 from golem_forge_queue.job where singleton_key = 'w2' and group_id is not null",
+      );
+      return rows.length === 1;
+    }, 10_000);
+    open.get("w1")?.("finished");
+    await isPerformed("w1 true", "w2 false", "w2 true");
+    open.get("w2")?.("finished");
+    expect(replica.errors).toEqual([]);
   });
 
   test("runs that wait for others of their repository are shown with their places, which follow the queue", async () => {

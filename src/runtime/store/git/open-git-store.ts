@@ -291,6 +291,6 @@ export class GitStore {
   #wake(runId: string): void {
     if (this.#isLost) return;
     this.#active.add(runId);
-    void this.#target?.process(runId).finally(() => this.#active.delete(runId));
+    void this.#target?.process(runId, true).finally(() => this.#active.delete(runId));
   }
 }

@@ -7,6 +7,8 @@ import type { PostgresConnection, Sql } from "./postgres-connection.ts";
 export interface QueueJob {
   id: string;
   runId: string;
+  /** False if the run did not count toward the limit of runs when it was put into the queue. */
+  isCounted: boolean;
   /** The number of times the job was taken back from a replica that did not respond. */
   retryCount: number;
 }
@@ -91,6 +93,17 @@ export async function openJobQueue(
         ...(options.runsPerRepository !== undefined && repository !== null && { group: { id: repository } }),
       }));
       if (jobs.length > 0) await boss.insert(name, jobs, { db: databaseOf(sql) });
+      // A run that waits for its turn may have been stopped meanwhile.
+      const uncounted =
+        options.runsPerRepository === undefined ? [] : runs.filter(({ repository }) => repository === null);
+      if (uncounted.length === 0) return;
+      await sql.raw(
+        `update ${schema}.job set group_id = null where name = $1 and id in (
+            select id from ${schema}.job
+              where name = $1 and singleton_key = any ($2::text[]) and state < 'active' and group_id is not null
+              for update skip locked)`,
+        [name, uncounted.map(({ id }) => id)],
+      );
     },
     take: async (limit, sql) => {
       const groupConcurrency = options.runsPerRepository;
@@ -99,7 +112,10 @@ export async function openJobQueue(
         db: databaseOf(sql),
         ...(groupConcurrency !== undefined && { groupConcurrency }),
       });
-      return jobs.map(({ id, data, retryCount }) => ({ id, retryCount, runId: data.runId }));
+      return jobs.map(({ id, data, retryCount, groupId }) => ({
+        ...{ id, retryCount, runId: data.runId },
+        isCounted: groupConcurrency === undefined || Boolean(groupId),
+      }));
     },
     remove: async (jobIds, sql) => {
       if (jobIds.length > 0) await boss.deleteJob(name, [...jobIds], { db: databaseOf(sql) });

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { LeaseLostError, startStopwatch } from "#domain/work-context.ts";
-import { type Dispatch, type DispatchTarget, QueuePlaces } from "#runtime/scheduler/dispatch.ts";
+import { type Dispatch, type DispatchTarget, type Processed, QueuePlaces } from "#runtime/scheduler/dispatch.ts";
 import type { JobQueue, QueueJob, WaitingRun } from "./job-queue.ts";
 import type { PostgresConnection } from "./postgres-connection.ts";
 import { joinReplicas, type Release, type Replica, RunLeases } from "./replicas.ts";
@@ -200,24 +200,26 @@ export class PostgresDispatch implements Dispatch {
     const { runId } = job;
     this.#held.set(runId, job);
     await this.#places?.settled(runId);
-    do await this.#target?.process(runId);
-    while ((await this.#release(replicaId, job)) === "renewed");
+    let processed: Processed | undefined;
+    do processed = await this.#target?.process(runId, job.isCounted);
+    while ((await this.#release(replicaId, job, processed)) === "renewed");
     if (this.#held.get(runId) === job) this.#held.delete(runId);
     this.#startAcquiring();
   }
 
-  async #release(replicaId: number, job: QueueJob): Promise<Release> {
-    const releasing = this.#tryRelease(replicaId, job);
+  async #release(replicaId: number, job: QueueJob, processed: Processed | undefined): Promise<Release> {
+    const releasing = this.#tryRelease(replicaId, job, processed);
     this.#releasing.add(releasing);
     return releasing.finally(() => this.#releasing.delete(releasing));
   }
 
   /** Retries until it succeeds, since no other replica processes a run that is held here. */
-  async #tryRelease(replicaId: number, job: QueueJob): Promise<Release> {
+  async #tryRelease(replicaId: number, job: QueueJob, processed: Processed | undefined): Promise<Release> {
     // A lost lease belongs to another replica.
     while (this.holder === replicaId && this.#held.get(job.runId) === job) {
       try {
-        return await this.#leases.release(replicaId, job, this.#isDetaching);
+        const awaitsTurn = processed === "awaitsTurn";
+        return await this.#leases.release(replicaId, job, { handOver: awaitsTurn || this.#isDetaching, awaitsTurn });
       } catch (error) {
         this.#onError(error);
         await pause(retryMs);

@@ -158,8 +158,15 @@ export class RunLeases {
     return (await this.#connection.run("select 1 from replicas having min(id) = $1", [holder])) > 0;
   }
 
-  /** Releases a run. With `handOver`, puts it back into the queue, since it may have something left to do. */
-  release(holder: number, job: QueueJob, handOver: boolean): Promise<Release> {
+  /**
+   * Releases a run. With `handOver`, puts it back into the queue, since it may have something left to do. `awaitsTurn`: it has
+   * work, so that it counts toward the limit of runs.
+   */
+  release(
+    holder: number,
+    job: QueueJob,
+    { handOver, awaitsTurn = false }: { handOver: boolean; awaitsTurn?: boolean },
+  ): Promise<Release> {
     return this.#connection.transaction(async (sql): Promise<Outcome<Release>> => {
       const [run] = await sql.query(
         Lease,
@@ -175,7 +182,7 @@ export class RunLeases {
       await sql.run("update runs set holder = null, job = null, wake_requested = false where id = $1", [job.runId]);
       await this.#queue.remove([job.id], sql);
       if (handOver) {
-        await this.#enqueue(sql, [job.runId]);
+        await this.#enqueue(sql, [job.runId], { awaitsTurn });
         await notify(sql, [""]);
       }
       return { result: "released" };
@@ -214,14 +221,33 @@ export class RunLeases {
     });
   }
 
-  async #enqueue(sql: Pick<Sql, "query" | "raw">, runIds: readonly string[]): Promise<void> {
+  async #enqueue(
+    sql: Pick<Sql, "query" | "raw">,
+    runIds: readonly string[],
+    { awaitsTurn = false } = {},
+  ): Promise<void> {
+    if (this.#queue.runsPerRepository === undefined) {
+      const known = await sql.query(Id, "select id from runs where id = any ($1::text[])", [runIds]);
+      return this.#queue.put(
+        known.map(({ id }) => ({ id, repository: null })),
+        sql,
+      );
+    }
     const runs = await sql.query(
       RunOfRepository,
-      // Runs that only have comments to post count toward no limit.
-      `select id, case when status = 'active' or (status = 'waiting' and last_event > last_seen_event)
+      // Runs that are being stopped, or only have comments to post, count toward no limit. One that has to work nevertheless
+      // finds that out before it begins, and awaits its turn.
+      `select id, case when $2 or coalesce(last_control.resumes, status = 'active' or (status = 'waiting' and last_event > last_seen_event))
           then coalesce(repository_id::text, owner || '/' || repo) end as repository
-        from runs where id = any ($1::text[])`,
-      [runIds],
+        from runs left join lateral (
+          select event ->> 'type' in ('run.resume', 'pull_request.reopened') as resumes
+            from inbox join events on events.id = inbox.event_id
+            where inbox.run_id = runs.id and event ->> 'type' in ('run.stop', 'run.cancel', 'run.exit', 'pull_request.closed',
+              'run.resume', 'pull_request.reopened')
+            order by inbox.event_id desc limit 1
+        ) as last_control on true
+        where runs.id = any ($1::text[])`,
+      [runIds, awaitsTurn],
     );
     await this.#queue.put(runs, sql);
   }
