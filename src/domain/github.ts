@@ -62,6 +62,9 @@ export interface RepositoryRef {
 }
 
 interface Repository {
+  /** Its current name. */
+  owner: string;
+  repo: string;
   defaultBranch: string;
   private: boolean;
   /** The URL for git, without credentials. */

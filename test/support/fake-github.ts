@@ -37,6 +37,8 @@ export function fakeGitHub(options: FakeGitHubOptions = {}) {
     findAccount: async (login) => (login in permissions ? { login, id: accountId(login) } : undefined),
     isTeamMember: async () => false,
     getRepository: async () => ({
+      owner: "octo",
+      repo: "sums",
       defaultBranch: options.defaultBranch ?? "main",
       private: options.private ?? false,
       cloneUrl: options.cloneUrl ?? "http://127.0.0.1:9/octo/sums.git",

@@ -48,21 +48,26 @@ export const scheduleEvent = "schedule.due";
 export const scheduleDue = defineHandler(Tick, {
   queue: queueOfTick,
   handle: async (tick, context) => {
-    const { repository, worker, cron, issue, dueAt } = tick;
+    const { worker, cron, issue, dueAt } = tick;
+    let { repository } = tick;
     try {
+      // The list of repositories that are served, or the name, may have changed since the delivery was stored.
+      const { owner, repo } = await context.openGitHub(repository).getRepository();
+      if (!context.serves({ owner, repo })) return;
+      repository = { ...repository, owner, repo };
       const { schedules } = await context.runs().listSchedules(repository);
       const found = schedules.find(
         (one) => one.worker === worker && one.schedule.cron === cron && one.schedule.issue === issue,
       );
       // It was changed or removed; its replacement has its own deliveries.
       if (!found) return;
-      if (dueAt <= Date.now()) await startScheduled(found, tick, context);
+      if (dueAt <= Date.now()) await startScheduled(found, { ...tick, repository }, context);
     } catch (error) {
       // The app may be suspended, which ends without an event about this repository. What is not found (404) has ended.
       if (!(error instanceof GitHubRefusalError) || error.status !== 403) throw error;
       context.log.info(`The schedule ${cron} of ${worker} could not be started: ${error.message}`);
     }
-    await saveTick(tick, context);
+    await saveTick({ ...tick, repository }, context);
   },
   report: async (tick, context) => saveTick(tick, context),
 });

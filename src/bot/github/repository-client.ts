@@ -121,7 +121,8 @@ export class RepositoryClient implements GitHub {
 
   async getRepository() {
     const data = await this.#api.call("GET /repos/{owner}/{repo}", {});
-    return { defaultBranch: data.default_branch, private: data.private, cloneUrl: data.clone_url };
+    const { default_branch: defaultBranch, clone_url: cloneUrl } = data;
+    return { owner: data.owner.login, repo: data.name, defaultBranch, private: data.private, cloneUrl };
   }
 
   async getCloneUrl(): Promise<string> {

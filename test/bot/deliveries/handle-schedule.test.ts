@@ -76,6 +76,24 @@ test("a schedule that was removed no longer starts a run", async () => {
   expect(runs.startScheduled).not.toHaveBeenCalled();
 });
 
+test.each([
+  ["is renamed", "octo/shop", () => world.hub.accountChanges.rename(world.hub.repository(), "store")],
+  ["is no longer on the list", "octo/other", () => {}],
+])(
+  "no scheduled run starts in a repository that %s, so that the deployment does not serve it",
+  async (_, served, change) => {
+    await push();
+    await world.bot.stop();
+    const { bot } = await world.startBot({ environment: { GOLEM_FORGE_REPOSITORIES: served } });
+    change();
+    vi.setSystemTime(Date.now() + 10 * minute);
+    await bot.idle();
+
+    expect(runs.startScheduled).not.toHaveBeenCalled();
+    await bot.stop();
+  },
+);
+
 test("a run that is due while GitHub does not answer starts when it answers again", async () => {
   await push();
   runs.startScheduled.mockRejectedValueOnce(new OutageError("Bad gateway"));

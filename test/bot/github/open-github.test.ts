@@ -302,6 +302,8 @@ describe("reading", () => {
       { id: remark.id, path: "work.js", startLine: null, line: 1, side: "RIGHT", body: "why?", author: "ada" },
     ]);
     expect(await github.getRepository()).toEqual({
+      owner: "octo",
+      repo: "sums",
       defaultBranch: "main",
       private: false,
       cloneUrl: `${hub.url}/octo/sums.git`,
