@@ -21,9 +21,9 @@ export function createOctokit({ warn = () => {}, auth, baseUrl, request }: Octok
   octokit.hook.before("request", ({ headers }) => {
     headers["x-github-api-version"] = githubApiVersion;
   });
-  octokit.hook.after("request", ({ data, headers, url }, { method }) => {
-    // Octokit returns what has arrived of a JSON text when the connection breaks.
-    if (typeof data !== "string" || !/^application\/json\b/.test(headers["content-type"] ?? "")) return;
+  octokit.hook.after("request", ({ status, data, headers, url }, { method }) => {
+    // Octokit returns what has arrived of a JSON text when the connection breaks. A redirect or 204 has no text.
+    if (status > 201 || typeof data !== "string" || !/^application\/json\b/.test(headers["content-type"] ?? "")) return;
     throw new RequestError("The connection to GitHub broke.", 502, { request: { method, url, headers: {} } });
   });
   return octokit;
