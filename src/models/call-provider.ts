@@ -40,6 +40,13 @@ interface ProviderResponse {
   rawFinishReason: string | undefined;
 }
 
+/** The conditions of every request of a call. */
+interface CallContext {
+  provider: Provider;
+  watch: CallWatch;
+  telemetry: ModelTelemetry | undefined;
+}
+
 /** Calls a provider's model, and throws a ModelFailureError if there is no complete answer. */
 export async function callProvider(
   request: ModelRequest,
@@ -50,7 +57,7 @@ export async function callProvider(
   request.signal.throwIfAborted();
   const watch = watchCall(request.signal, limits, provider.label);
   try {
-    const response = await unlessAborted(callWithFiles(request, provider, watch, telemetry), watch.signal);
+    const response = await unlessAborted(callWithFiles(request, { provider, watch, telemetry }), watch.signal);
     return toAnswer(response, request, provider);
   } catch (error) {
     throw watch.signal.aborted ? watch.signal.reason : explainFailure(error, provider, request.model);
@@ -60,22 +67,17 @@ export async function callProvider(
 }
 
 /** Sends attached files. A model that refuses them is called again with their names, as are later calls of that model. */
-async function callWithFiles(
-  request: ModelRequest,
-  provider: Provider,
-  watch: CallWatch,
-  telemetry: ModelTelemetry | undefined,
-): Promise<ProviderResponse> {
+async function callWithFiles(request: ModelRequest, context: CallContext): Promise<ProviderResponse> {
   const named = { ...request, messages: request.messages.map(nameFiles) };
-  const { refusedFiles } = provider;
+  const { refusedFiles } = context.provider;
   const hasFiles = named.messages.some((message, index) => message !== request.messages[index]);
-  if (!hasFiles || !refusedFiles) return callToEnd(request, provider, watch, telemetry);
-  if (refusedFiles.has(request.model)) return callToEnd(named, provider, watch, telemetry);
+  if (!hasFiles || !refusedFiles) return callToEnd(request, context);
+  if (refusedFiles.has(request.model)) return callToEnd(named, context);
   try {
-    return await callToEnd(request, provider, watch, telemetry);
+    return await callToEnd(request, context);
   } catch (error) {
     if (!APICallError.isInstance(error) || !refusalStatuses.has(error.statusCode ?? 0)) throw error;
-    const response = await callToEnd(named, provider, watch, telemetry);
+    const response = await callToEnd(named, context);
     refusedFiles.add(request.model);
     return response;
   }
@@ -85,21 +87,11 @@ async function callWithFiles(
 const refusalStatuses = new Set([400, 413, 415, 422, 501]);
 
 /** Calls a model until its answer is complete. A provider that searches the web may pause, and continues when called again. */
-async function callToEnd(
-  request: ModelRequest,
-  provider: Provider,
-  watch: CallWatch,
-  telemetry: ModelTelemetry | undefined,
-): Promise<ProviderResponse> {
-  let response = await callOnce(request, provider, watch, telemetry);
+async function callToEnd(request: ModelRequest, context: CallContext): Promise<ProviderResponse> {
+  let response = await callOnce(request, context);
   for (let pauses = 0; response.rawFinishReason === "pause_turn" && pauses < maxPauses; pauses += 1) {
     const { messages } = readAnswer(response.parts, request.messages);
-    const rest = await callOnce(
-      { ...request, messages: [...request.messages, ...messages] },
-      provider,
-      watch,
-      telemetry,
-    );
+    const rest = await callOnce({ ...request, messages: [...request.messages, ...messages] }, context);
     response = { ...rest, parts: [...response.parts, ...rest.parts], usage: sumUsage(response.usage, rest.usage) };
   }
   return response;
@@ -121,16 +113,12 @@ function sumUsage(one: LanguageModelUsage, other: LanguageModelUsage): LanguageM
 }
 
 /** At this level, the SDK reports a call only to the callbacks passed to it, and not to registered integrations. */
-async function callOnce(
-  request: ModelRequest,
-  provider: Provider,
-  watch: CallWatch,
-  telemetry: ModelTelemetry | undefined,
-): Promise<ProviderResponse> {
+async function callOnce(request: ModelRequest, context: CallContext): Promise<ProviderResponse> {
   const callId = randomUUID();
   try {
-    return await streamCall(request, { provider, watch, telemetry, callId });
+    return await streamCall(request, { ...context, callId });
   } catch (error) {
+    const { provider, telemetry } = context;
     telemetry?.onError({ callId, error: explainFailure(error, provider, request.model) });
     throw error;
   }
@@ -138,12 +126,7 @@ async function callOnce(
 
 async function streamCall(
   request: ModelRequest,
-  {
-    provider,
-    watch,
-    telemetry,
-    callId,
-  }: { provider: Provider; watch: CallWatch; telemetry: ModelTelemetry | undefined; callId: string },
+  { provider, watch, telemetry, callId }: CallContext & { callId: string },
 ): Promise<ProviderResponse> {
   const { label, urlVariable } = provider;
   const fetch = guardedFetch({ provider: label, urlVariable, onActivity: watch.recordActivity });

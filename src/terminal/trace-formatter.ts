@@ -19,14 +19,11 @@ export function createTraceFormatter({
   const style = createStyle(output);
   return (event) => {
     const indent = "  ".repeat(event.depth);
-    const lines = [formatEvent(event, style), ...(level === "debug" ? detail(event).map((line) => `    ${line}`) : [])];
+    const time = style("gray", event.timestamp.toISOString().slice(11, 19));
+    const line = `${time} ${describeEvent(event, style)}`;
+    const lines = [line, ...(level === "debug" ? detail(event).map((line) => `    ${line}`) : [])];
     output.write(lines.map((line) => `${indent}${line}\n`).join(""));
   };
-}
-
-function formatEvent(event: RuntimeEvent, style: Style): string {
-  const time = style("gray", event.timestamp.toISOString().slice(11, 19));
-  return `${time} ${describeEvent(event, style)}`;
 }
 
 function describeEvent(event: RuntimeEvent, style: Style): string {
@@ -45,7 +42,7 @@ function describeEvent(event: RuntimeEvent, style: Style): string {
       return style("yellow", `? ${oneLine(event.toolName)}: ${cut(event.description)}`);
     case "approval_decision": {
       const how = event.cached
-        ? " (for the session, before)"
+        ? " (earlier, for the session)"
         : event.remember === "session"
           ? " (for the session)"
           : "";

@@ -98,13 +98,11 @@ function withoutHidden(text: string): string {
 }
 
 function formsOf(secret: string): string[] {
-  const lines = secret.includes("\n") ? secret.split("\n").filter((line) => isKeyMaterial(line)) : [];
+  const lines = secret.includes("\n")
+    ? secret.split("\n").filter((line) => line.length >= 16 && !line.startsWith("-----"))
+    : [];
   const joined = lines.join("");
   return [...encodingsOf(secret.trim()), ...lines, ...(joined ? [joined] : [])];
-}
-
-function isKeyMaterial(line: string): boolean {
-  return line.length >= 16 && !line.startsWith("-----");
 }
 
 function encodingsOf(text: string): string[] {

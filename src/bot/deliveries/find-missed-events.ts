@@ -54,7 +54,8 @@ export async function findMissedComments(
       readUntil = comment.updated_at;
       // The API does not say who edited a comment, so an edited one counts only through its own event.
       const isEdited = comment.updated_at !== comment.created_at;
-      if (!comment.user || !isHuman(comment.user) || isEdited || isBefore(comment.created_at, since)) continue;
+      const isOld = Date.parse(comment.created_at) < Date.parse(since);
+      if (!comment.user || !isHuman(comment.user) || isEdited || isOld) continue;
       const key = keyOfEvent("issue_comment", { action: "created", comment });
       if (await isKnown(key)) continue;
       const issue = await readIssue(Number(comment.issue_url.split("/").at(-1)));
@@ -120,10 +121,6 @@ export async function findMissedReopenings(
     events.push({ key, id: `reopening of #${pull.number}`, name: "pull_request", payload });
   }
   return events;
-}
-
-function isBefore(time: string, other: string): boolean {
-  return Date.parse(time) < Date.parse(other);
 }
 
 /** The payload of a webhook, as far as handlers read it. */

@@ -26,7 +26,7 @@ export function renderStatus(
     renderPending(pending),
     renderUsualCost(view),
     renderCostWarning(view, costWarningPercent),
-    renderNumbers(view),
+    `<sub>${numbersOf(view)} · ${inline(view.spec.model)} · run ${code(view.spec.id)}</sub>`,
     renderLog(view.log),
     renderHints(view),
     renderLinks(view, links),
@@ -107,10 +107,6 @@ export function renderPending(pending: readonly Approval[]): string | undefined 
         `- ${inline(workerPath)} → ${code(tool)}: ${code(`/approve ${id}`)} or ${code(`/deny ${id} reason`)}`,
     );
   return ["**Waiting for approval**", "", ...lines, ...moreItems(pending.length - 20, "approval")].join("\n");
-}
-
-function renderNumbers(view: RunView): string {
-  return `<sub>${numbersOf(view)} · ${inline(view.spec.model)} · run ${code(view.spec.id)}</sub>`;
 }
 
 function numbersOf({ steps, usage, cost }: RunView): string {
