@@ -190,8 +190,8 @@ export class LocalGitHub {
   }
 
   /** Points a branch to another commit or branch, as a force push does, restores it, or deletes it (`to` undefined). */
-  async moveBranch(branch: string, to: string | undefined, by: string, name?: string): Promise<void> {
-    const repository = this.repository(name);
+  async moveBranch(branch: string, to: string | undefined, by: string): Promise<void> {
+    const repository = this.repository();
     const { gitDirectory } = repository;
     const commit = to && (await resolveCommit(gitDirectory, to));
     await moveBranch(gitDirectory, branch, { from: await resolveCommit(gitDirectory, branch), to: commit });
@@ -219,8 +219,8 @@ export class LocalGitHub {
   }
 
   /** Resolves to the changes of a branch or commit since its merge base with another, as printed by git. */
-  diff(base: string, head: string, name?: string): Promise<string> {
-    return diffText(this.repository(name).gitDirectory, base, head);
+  diff(base: string, head: string): Promise<string> {
+    return diffText(this.repository().gitDirectory, base, head);
   }
 
   snapshot(): Promise<GitHubSnapshot> {

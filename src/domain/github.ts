@@ -281,8 +281,7 @@ export interface GitHub {
 
   getIssue(number: number): Promise<Issue | undefined>;
   listIssues(query: { state?: "open" | "closed" | "all"; labels?: string[]; limit?: number }): Promise<Issue[]>;
-  /** Resolves to the comments of a thread or, with `since`, to those posted or edited from then on. */
-  listComments(number: number, since?: Date): Promise<Comment[]>;
+  listComments(number: number): Promise<Comment[]>;
   /** Resolves to the ids of comments that people minimized, for example as spam, among the latest 100. */
   listMinimizedComments(thread: { number: number; isPullRequest: boolean }): Promise<number[]>;
   /** Finds the issues and pull requests of this repository that a text names. */

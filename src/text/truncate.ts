@@ -8,9 +8,9 @@ export function truncateLine(line: string, maxLength: number): string {
   return line.length > maxLength ? `${line.slice(0, maxLength - 1).replace(/[\uD800-\uDBFF]$/, "")}…` : line;
 }
 
-/** Returns the first line of a text that is not blank, shortened to `maxLength` characters. */
-export function firstLine(text: string, maxLength = 160): string {
-  return truncateLine(text.trim().split("\n", 1)[0] ?? "", maxLength);
+/** Returns the first line of a text that is not blank, shortened to 160 characters. */
+export function firstLine(text: string): string {
+  return truncateLine(text.trim().split("\n", 1)[0] ?? "", 160);
 }
 
 /** Shortens a text to `limit` characters. Cuts whole words from the middle, and adds a line with the number of characters cut. */

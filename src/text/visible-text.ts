@@ -116,10 +116,10 @@ export function visibleLine(line: string, columns: number = maxVisibleColumns): 
 }
 
 /** Renders a text with all characters visible, and with long lines wrapped and marked. */
-export function visibleText(text: string, columns: number = maxVisibleColumns): string {
+export function visibleText(text: string): string {
   return text
     .split("\n")
-    .flatMap((line) => visibleLine(line, columns).map((part, index) => (index === 0 ? part : `${wrapMark} ${part}`)))
+    .flatMap((line) => visibleLine(line).map((part, index) => (index === 0 ? part : `${wrapMark} ${part}`)))
     .join("\n");
 }
 

@@ -30,12 +30,12 @@ export interface RequestContent {
  * Lays out an approval request in blocks: the effect, each file, the arguments. A block cannot imitate another one, because
  * each has its own title and lines.
  */
-export function requestBlocks({ args, preview }: RequestContent, columns: number = maxVisibleColumns): RequestBlock[] {
+export function requestBlocks({ args, preview }: RequestContent): RequestBlock[] {
   const sections = (preview?.sections ?? []).filter((section) => section.kind !== "text" || section.text !== "");
   const shownArgs = JSON.stringify(args, null, 2) ?? "undefined";
-  const blocks = sections.map((section) => layOutSection(section, columns));
+  const blocks = sections.map((section) => layOutSection(section, maxVisibleColumns));
   if (shownArgs === "{}" && blocks.length > 0) return blocks;
-  return [...blocks, textBlock("arguments", "Arguments", shownArgs, columns)];
+  return [...blocks, textBlock("arguments", "Arguments", shownArgs, maxVisibleColumns)];
 }
 
 /** Formats a preview as plain text, for programs that ask with a callback: the same blocks, one below the other. */

@@ -147,10 +147,9 @@ export class RepositoryClient implements GitHub {
     return issues.slice(0, limit);
   }
 
-  async listComments(number: number, since?: Date): Promise<Comment[]> {
+  async listComments(number: number): Promise<Comment[]> {
     const endpoint = "GET /repos/{owner}/{repo}/issues/{issue_number}/comments";
-    const query = since && { since: since.toISOString() };
-    const pages = await this.#api.callPages(endpoint, { issue_number: number, ...query });
+    const pages = await this.#api.callPages(endpoint, { issue_number: number });
     return Promise.all(pages.flat().map((comment) => readComment(comment, this.#identity)));
   }
 

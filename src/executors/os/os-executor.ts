@@ -8,6 +8,7 @@ import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import { messageOf, ToolError } from "#domain/errors.ts";
 import type { Availability, ExecSession, Executor, SessionOptions } from "#executors/executor.ts";
+import { firstLine } from "#text/truncate.ts";
 import { defaultGuestLimits, type GuestLimits, guestSystem } from "./bubblewrap.ts";
 import { removeAbandonedGroups } from "./control-group.ts";
 import { GitObjectsCache } from "./git-objects-cache.ts";
@@ -271,8 +272,4 @@ function parseReport(stdout: string): Record<string, boolean> | undefined {
   } catch {
     return undefined;
   }
-}
-
-function firstLine(text: string): string {
-  return text.trim().split("\n")[0] ?? "";
 }

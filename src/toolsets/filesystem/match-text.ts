@@ -96,16 +96,12 @@ export function hasTypography(text: string): boolean {
  * Returns the indexes, from 0, at which a block of lines occurs in others, including overlapping occurrences. Takes
  * linear time (Knuth, Morris and Pratt), even if all lines are equal.
  */
-export function findLines(
-  lines: readonly string[],
-  block: readonly string[],
-  limit = Number.POSITIVE_INFINITY,
-): number[] {
+export function findLines(lines: readonly string[], block: readonly string[]): number[] {
   const found: number[] = [];
   if (block.length === 0) return found;
   const fallbacks = fallbacksOf(block);
   let matched = 0;
-  for (let at = 0; at < lines.length && found.length < limit; at++) {
+  for (let at = 0; at < lines.length; at++) {
     while (matched > 0 && block[matched] !== lines[at]) matched = fallbacks[matched - 1] ?? 0;
     if (block[matched] === lines[at]) matched++;
     if (matched === block.length) {
