@@ -21,7 +21,6 @@ export interface ExecutorsOptions {
 
 /** All tiers that commands can run in, with the sessions of their runs. */
 export interface Executors {
-  readonly tiers: readonly Tier[];
   /** Returns the availability of each tier, with the reason. Probes only once. */
   availabilities(): Promise<Availability[]>;
   availability(tier: Tier): Promise<Availability>;
@@ -100,7 +99,6 @@ export function createExecutors(options: ExecutorsOptions = {}): Executors {
   }
 
   return {
-    tiers: ["memory", "os", "remote"],
     setups,
     availability,
     availabilities: () => Promise.all((["memory", "os", "remote"] as const).map(availability)),

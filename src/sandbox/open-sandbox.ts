@@ -6,7 +6,6 @@ import type { Base } from "./git/base.ts";
 import { readBlame } from "./git/blame.ts";
 import { compareFiles, compareWithAll, findDropped, toFileVersion, treeOf } from "./git/compare-trees.ts";
 import { createGitFolder } from "./git/git-folder.ts";
-import { parseCommitLinks, parseTree } from "./git/git-objects.ts";
 import { readHistory } from "./git/history.ts";
 import { ObjectStore } from "./git/object-store.ts";
 import { fetchContents, openBase } from "./git/open-base.ts";
@@ -120,14 +119,6 @@ export async function openSandbox({
     },
     restore: (request) => restore(state, request),
     branches: (stop) => listBranches(connectRemote(stop)),
-    fetchBranch: async (name, stop) => {
-      const remote = connectRemote(stop);
-      const commit = await tipOf(remote, name);
-      await loadContents();
-      await fetchCommit(base, remote, commit);
-      return commit;
-    },
-    readAt: async (commit, path) => readAt(base, commit, view.resolve(path)),
     previewMerge: (name, options) => previewMerge(state, name, options),
     mergeBranch: (name, options) => mergeBranch(state, name, options),
     ...working,
@@ -303,21 +294,6 @@ async function tipOf(remote: Remote, name: string): Promise<string> {
   const tip = (await remote.refs([ref])).find((found) => found.name === ref)?.oid;
   if (!tip) throw new UserError(`${remote.name} has no branch ${JSON.stringify(name)}.`);
   return tip;
-}
-
-function readAt({ store }: Base, commit: string, path: string): Uint8Array | undefined {
-  const head = store.read(commit);
-  if (head?.type !== "commit") throw new UserError(`The commit ${commit.slice(0, 10)} was not fetched.`);
-
-  let current = store.read(parseCommitLinks(head.data).tree);
-  for (const name of path.split("/")) {
-    const line =
-      current?.type === "tree"
-        ? parseTree(current.data).find((entry) => entry.name.equals(Buffer.from(name)))
-        : undefined;
-    current = line && store.read(line.oid);
-  }
-  return current?.type === "blob" ? current.data : undefined;
 }
 
 /** Applies a merge. Checks all paths before writing any. */

@@ -240,10 +240,6 @@ export interface GitSandbox extends Sandbox {
   gitFolder?(): Promise<GitFolder | undefined>;
   /** Lists the branches of the remote, sorted by name. */
   branches(signal?: AbortSignal): Promise<Branch[]>;
-  /** Fetches the tip of a branch for `readAt`. Throws a UserError when the branch does not exist. */
-  fetchBranch(name: string, signal?: AbortSignal): Promise<string>;
-  /** Reads a file at a fetched commit; undefined if it does not exist there. */
-  readAt(commit: string, path: string): Promise<Uint8Array | undefined>;
   /**
    * Merges another branch into the working changes, file by file. With conflicts, nothing changes unless
    * `withConflicts` is set, which writes conflict markers. As in git, a file that one side deleted is kept as the other

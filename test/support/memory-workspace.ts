@@ -151,8 +151,6 @@ export function memoryWorkspace(
     log: async ({ limit }) => ({ commits: log.slice(0, limit), isComplete: isLogComplete }),
     blame: unsupported,
     branches: unsupported,
-    fetchBranch: unsupported,
-    readAt: unsupported,
     mergeBranch: unsupported,
     previewMerge: unsupported,
     previewRestore: unsupported,

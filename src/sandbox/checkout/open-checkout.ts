@@ -23,15 +23,7 @@ import { GitError, runGit } from "./run-git.ts";
 export interface CheckoutTree
   extends Omit<
     GitSandbox,
-    | "restricted"
-    | "push"
-    | "planPush"
-    | "mergeBranch"
-    | "previewMerge"
-    | "previewRestore"
-    | "restore"
-    | "fetchBranch"
-    | "readAt"
+    "restricted" | "push" | "planPush" | "mergeBranch" | "previewMerge" | "previewRestore" | "restore"
   > {
   /** A view of the same files and changes, narrowed by another policy. */
   restricted(policy: SandboxPolicy | undefined): CheckoutTree;
