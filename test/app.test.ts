@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 
 const source = fileURLToPath(new URL("../src", import.meta.url));
 
-/** Returns the packages that are loaded with a module, not at a first use: those of its static imports, with their importers. */
+/** Returns the packages and modules of Node that are loaded with a module, not at a first use, with their importers. */
 function packagesLoadedWith(entry: string): Map<string, string> {
   const packages = new Map<string, string>();
   const seen = new Set<string>();
@@ -17,7 +17,7 @@ function packagesLoadedWith(entry: string): Map<string, string> {
       if (/^(?:import|export)\s\{(?:\s*type [^,}]+,?)+\s*\}/.test(statement)) continue;
       if (name.startsWith("#")) visit(resolve(source, name.slice(1)));
       else if (name.startsWith(".")) visit(resolve(dirname(file), name));
-      else if (!name.startsWith("node:")) packages.set(name, file.slice(source.length + 1));
+      else packages.set(name, file.slice(source.length + 1));
     }
   };
   visit(resolve(source, entry));
@@ -29,7 +29,8 @@ test("the AI SDK and what else only runs need is not loaded when the app starts"
 
   expect([...packages.keys()]).toContain("zod");
   const lazy = [...packages].filter(([name]) =>
-    /^(?:ai|@ai-sdk\/.*|@modelcontextprotocol\/.*|undici|just-bash|isomorphic-git)$/.test(name),
+    // An import of `node:http` loads all that it exports, also what `fetch` consists of.
+    /^(?:ai|@ai-sdk\/.*|@modelcontextprotocol\/.*|undici|just-bash|isomorphic-git|node:https?|node:http2)$/.test(name),
   );
   expect(lazy).toEqual([]);
 });

@@ -1,4 +1,5 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import { once } from "node:events";
+import type { IncomingMessage, RequestOptions, ServerResponse } from "node:http";
 import { setTimeout as wait } from "node:timers/promises";
 import { type Logger, pino } from "pino";
 import type { Probot } from "probot";
@@ -103,7 +104,7 @@ export function createBot({
 
   return {
     openGitHub,
-    request: (route) => rest.send({ route, maxRetries: 0, timeoutMs: appRequestTimeoutMs }),
+    request: (route) => rest.send({ route, maxRetries: 0, timeoutMs: appRequestTimeoutMs, fetch: fetchWithoutUndici }),
     rateLimits: () => rest.rateLimits(),
     frontEnd: threads.frontEnd,
     idle: () => processor.idle(),
@@ -220,4 +221,19 @@ function createLog({ log }: { log: Pick<Logger, "info" | "error"> }, secrets: re
       log.error(redact(`${message}\n${details}`));
     },
   };
+}
+
+/** What Octokit needs of `fetch`, for the request before the app serves: loading Node's own takes a tenth of the start. */
+async function fetchWithoutUndici(input: string | URL | Request, init: RequestInit = {}): Promise<Response> {
+  const url = String(input);
+  const { request } = process.getBuiltinModule(url.startsWith("https:") ? "node:https" : "node:http");
+  const { method, headers, signal } = init;
+  const sent = request(url, { method, headers, signal } as RequestOptions).end();
+  const [response] = (await once(sent, "response")) as [IncomingMessage];
+  const { statusCode: status = 0 } = response;
+  let body = "";
+  for await (const piece of response.setEncoding("utf8")) body += piece;
+  if (status >= 300 && status < 400) return fetch(url, init);
+  const received = new Map(Object.entries(response.headers));
+  return { url, status, headers: received, text: async () => body } as unknown as Response;
 }

@@ -32,6 +32,18 @@ describe("a wrong setting is reported in a sentence", () => {
     expect(await refusal(environment)).toContain(message);
   });
 
+  test("an App that GitHub does not accept, even if GitHub has redirected the request", async () => {
+    const github = createServer((request, response) =>
+      request.url === "/moved" ? response.writeHead(401).end() : response.writeHead(307, { location: "/moved" }).end(),
+    );
+    const port = await listen(github, 0);
+    onTestFinished(() => void github.close());
+
+    expect(await refusal({ GHE_HOST: `127.0.0.1:${port}` })).toContain(
+      "GitHub does not accept App 7 with this private key (status 401).",
+    );
+  });
+
   test("a port in use", async () => {
     const other = createServer();
     const port = await listen(other, 0);
