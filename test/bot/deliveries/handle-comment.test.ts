@@ -194,6 +194,19 @@ describe("authorization", () => {
     expect(world.requests).toEqual([]);
   });
 
+  test.each(["a bot of the author's name and id", "an account that has the author's former name"])(
+    "a comment that %s sends is ignored",
+    async (sender) => {
+      const payload = world.commentPayload({ body: "/run fixer" });
+      const changed = sender.startsWith("a bot") ? { type: "Bot" } : { id: 4_711 };
+
+      await world.send({ ...payload, sender: { ...payload.sender, ...changed } });
+
+      expectNothingDone();
+      expect(world.requests).toEqual([]);
+    },
+  );
+
   test("a comment more than a week old is ignored, whenever it is delivered", async () => {
     const days = (count: number) => new Date(Date.now() - count * 24 * 60 * 60_000).toISOString();
 

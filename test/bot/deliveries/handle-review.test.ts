@@ -47,6 +47,26 @@ test("a push to a pull request asks GitHub about conflicts if its branch is a ru
   expect(checks()).toHaveLength(1);
 });
 
+test("checks of a commit are reported when a check suite completes, but not this app's own", async () => {
+  const world = await startWorld();
+  const { installation, repository, sender } = world.commentPayload();
+  const complete = (app: number) => {
+    const check_suite = {
+      head_sha: "a".repeat(40),
+      head_branch: "golem/1-abc",
+      updated_at: eventTime,
+      app: { id: app },
+    };
+    return world.send({ action: "completed", installation, repository, sender, check_suite }, { name: "check_suite" });
+  };
+
+  await complete(world.hub.world.app.id);
+  expect(world.runs.reportChecks).not.toHaveBeenCalled();
+  await complete(15_368);
+
+  expect(world.runs.reportChecks).toHaveBeenCalledOnce();
+});
+
 test("a review by someone with write access reaches the run, and no other", async () => {
   const world = await startWorld();
   const mallory = { ...world.commentPayload().sender, login: "mallory", id: 99 };

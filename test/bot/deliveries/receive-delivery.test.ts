@@ -105,6 +105,16 @@ describe("each delivery is stored once", () => {
     expect(world.runs.startRun).toHaveBeenCalledOnce();
   });
 
+  test("in the queue of its thread, so that threads do not wait for one another", async () => {
+    const saved = vi.spyOn(world.store, "saveDelivery");
+
+    for (const number of [1, 1, 2]) await world.send(world.commentPayload({ body: "/status", issue: { number } }));
+
+    const queues = saved.mock.calls.map(([{ queue }]) => queue);
+    expect(queues[1]).toBe(queues[0]);
+    expect(queues[2]).not.toBe(queues[0]);
+  });
+
   test("replayed after a restart", async () => {
     const comment = payload();
     await world.send(comment, { id: "d1" });
@@ -232,9 +242,14 @@ describe("missed deliveries", () => {
       return Number(id) === 3 ? { status: 422, body: { message: "It is too old." } } : { status: 202 };
     });
 
-    const { bot } = await world.startBot();
+    const { bot, url } = await world.startBot();
 
     await vi.waitFor(() => expect(redelivered).toEqual([3, 8, 9]), { timeout: 60_000 });
+    // What was asked for a moment ago is not asked for again when a delivery is missed now.
+    deliveries.unshift(delivery(10, "missed now", 503, 0));
+    vi.spyOn(world.store, "saveDelivery").mockRejectedValueOnce(new Error("disk full"));
+    await deliver(url, payload(), { id: "missed now" });
+    await vi.waitFor(() => expect(redelivered).toEqual([3, 8, 9, 10]), { timeout: 60_000 });
     await bot.stop();
   });
 });
