@@ -249,7 +249,12 @@ export class QueuePlaces {
     }
     for (const { runId, place } of waiting) {
       if (this.#isStopped) return;
-      if (this.#shown.get(runId) !== place) await this.#show(runId, place);
+      if (this.#shown.get(runId) === place) continue;
+      await this.#show(runId, place).catch((error: unknown) => {
+        // Others must not wait for it, and GitHub is not asked again before the place changes.
+        this.#shown.set(runId, place);
+        this.#options.onError(error);
+      });
     }
   }
 

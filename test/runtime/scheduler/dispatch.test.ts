@@ -1,5 +1,5 @@
-import { expect, test, vi } from "vitest";
-import { type DispatchTarget, localDispatch, type Processed } from "#runtime/scheduler/dispatch.ts";
+import { expect, onTestFinished, test, vi } from "vitest";
+import { type DispatchTarget, localDispatch, type Processed, QueuePlaces } from "#runtime/scheduler/dispatch.ts";
 import { openMemoryStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import type { RunStatus } from "#runtime/store/store.ts";
 import { said, sampleRun, sampleStep } from "../../support/store-samples.ts";
@@ -113,6 +113,34 @@ test("a run that is stopped while it waits for its turn is performed at once, an
     ["a3", true],
   ]);
   await dispatch.detach(async () => undefined);
+});
+
+test("a place in the queue that cannot be shown keeps no other from being shown, and is tried again when it changes", async () => {
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+  onTestFinished(() => void vi.useRealTimers());
+  const failure = new Error("Bad gateway.");
+  const show = vi.fn(async (runId: string) => {
+    if (runId === "a1") throw failure;
+    return true;
+  });
+  const onError = vi.fn();
+  let place = 2;
+  const findWaiting = async () => ["a1", "b1"].map((runId) => ({ runId, place }));
+  const places = new QueuePlaces({ runsPerRepository: 1, findWaiting, show, onError });
+  const pass = async (calls: number) => {
+    vi.advanceTimersByTime(2_000);
+    await vi.waitFor(() => expect(show).toHaveBeenCalledTimes(calls), { timeout: 60_000 });
+  };
+
+  places.start();
+  await pass(2);
+  await pass(2);
+  place = 1;
+  await pass(4);
+
+  expect(show.mock.calls.map(([runId]) => runId)).toEqual(["a1", "b1", "a1", "b1"]);
+  expect(onError.mock.calls).toEqual([[failure], [failure]]);
+  await places.stop();
 });
 
 test("no waiting run starts while the process stops", async () => {
