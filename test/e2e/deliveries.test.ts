@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { type Stories, startStories } from "../support/forge-stories.ts";
 import { postgresPrograms } from "../support/postgres-server.ts";
 import { newDatabase } from "../support/shared-postgres.ts";
@@ -16,10 +16,12 @@ afterAll(() => forge.close());
 function silenceGitHub(): () => void {
   const { promise, resolve } = Promise.withResolvers<void>();
   const restore = forge.github.onRequest(() => promise.then(() => undefined));
-  return () => {
+  const answer = () => {
     restore();
     resolve();
   };
+  onTestFinished(answer);
+  return answer;
 }
 
 const outcome = /### ✅ \*\*fixer\*\*\n/;

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { alwaysReplies, byTurn, call, inSequence, type Stories, startStories } from "../support/forge-stories.ts";
 import { approvalIdIn, forgeRepository } from "../support/forge-world.ts";
 
@@ -136,14 +136,18 @@ test("/ready turns the worker's draft into an ordinary pull request, in the issu
 
 test("a run that is stopped while the repository is being opened continues after /resume", async () => {
   const story = world.open({ title: "Stopped early", script: alwaysReplies("All good.") });
-  const { promise: released, resolve: release } = Promise.withResolvers<undefined>();
+  const { promise: released, resolve } = Promise.withResolvers<undefined>();
   const stopHolding = world.github.onRequest(({ path }) => (path.includes("git-upload-pack") ? released : undefined));
+  const release = () => {
+    stopHolding();
+    resolve(undefined);
+  };
+  onTestFinished(release);
   story.comment("/run fixer");
   await story.botComment(/Opening the repository/);
   story.comment("/stop");
   await story.botComment(/\*\*fixer\*\* is paused/);
-  stopHolding();
-  release(undefined);
+  release();
 
   story.comment("/resume");
 

@@ -39,7 +39,9 @@ export async function startStories(options: Omit<ForgeOptions, "script"> = {}) {
   const stories: { title: string; script: Script; requests: ChatRequest[]; wake: () => void }[] = [];
   const script: Script = (request) => {
     const beginning = messageText(request.messages.find(({ role }) => role === "user"));
-    const story = stories.find(({ title }) => beginning.includes(title));
+    // A title may contain another one, and a test that is repeated opens a story with its title again.
+    const found = stories.filter(({ title }) => beginning.includes(title));
+    const story = found.toSorted((a, b) => a.title.length - b.title.length).at(-1);
     if (!story) return { status: 400, message: `There is no script for: ${beginning.slice(0, 500)}` };
     story.requests.push(request);
     story.wake();

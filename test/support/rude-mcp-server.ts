@@ -54,7 +54,7 @@ const behaviors: Record<string, (id: number) => void> = {
     write(answer(id, "unknown"));
   },
   late: (id) => {
-    setTimeout(() => write(answer(id, "too late")), 400);
+    setTimeout(() => write(answer(id, "too late")), 1_500);
   },
   malformed: (id) => write({ jsonrpc: "2.0", id, outcome: "fine" }),
   no_error: (id) => write({ jsonrpc: "2.0", id, error: null }),

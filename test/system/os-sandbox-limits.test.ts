@@ -20,7 +20,11 @@ async function run(...command: string[]): Promise<ExecResult> {
   const workspace = memoryWorkspace({ "README.md": "# Sums\n" });
   const session = await executor.open();
   try {
-    return await session.exec(workspaceTree(workspace, workspace), { command, timeoutMs: 20_000, outputBytes: 20_000 });
+    return await session.exec(workspaceTree(workspace, workspace), {
+      command,
+      timeoutMs: 120_000,
+      outputBytes: 20_000,
+    });
   } finally {
     await session.close();
   }
