@@ -2,6 +2,7 @@ import { createHmac, randomBytes } from "node:crypto";
 import type { Context } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import { z } from "zod";
+import { createBoundedCache } from "#domain/bounded-cache.ts";
 import { equalSecrets } from "#text/equal-secrets.ts";
 
 /** A person who signed in with GitHub in this browser. GitHub is asked for their permission on each request. */
@@ -19,13 +20,24 @@ export interface Sessions {
 
 export const sessionCookie: CookieKind<Session> = { name: "session", lifetimeMs: 2 * 60 * 60_000, schema: Session };
 
+const maxEndedSessions = 10_000;
+
 export function createSessions(cookies: SealedCookies, key: Buffer): Sessions {
   const formKey = ({ nonce, id }: Session) => createHmac("sha256", key).update(`form ${id} ${nonce}`).digest("hex");
+  /** The form keys of sessions that were ended in this process: a copy of their cookie must not be accepted. */
+  const ended = createBoundedCache<string, true>(maxEndedSessions);
   return {
-    current: (context) => cookies.get(context, sessionCookie),
+    current: (context) => {
+      const session = cookies.get(context, sessionCookie);
+      return session && !ended.has(formKey(session)) ? session : undefined;
+    },
     begin: (context, { login, id }) =>
       cookies.set(context, sessionCookie, { login, id, nonce: randomBytes(16).toString("hex") }),
-    end: (context) => cookies.delete(context, sessionCookie),
+    end: (context) => {
+      const session = cookies.get(context, sessionCookie);
+      if (session) ended.set(formKey(session), true);
+      cookies.delete(context, sessionCookie);
+    },
     formKey,
     isFormKey: (session, given) => equalSecrets(given, formKey(session)),
   };

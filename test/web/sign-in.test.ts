@@ -157,10 +157,10 @@ test.each(["https://evil.example/", "//evil.example", "/runs/abc1", "/runs/abc1/
 );
 
 test("signing out ends the session and links back to the run, and to no other site", async () => {
-  const { startRun, url, signedIn, pathOf } = await world();
+  const { startRun, get, url, signedIn, pathOf } = await world();
   await startRun("abc1");
-  const { cookie, form } = signedIn("mia");
-  const signOut = (to: string) =>
+  const mia = signedIn("mia");
+  const signOut = (to: string, { cookie, form } = mia) =>
     fetch(`${url}/runs/-/sign-out`, {
       method: "POST",
       headers: { cookie, origin: url },
@@ -171,7 +171,10 @@ test("signing out ends the session and links back to the run, and to no other si
 
   expect(answer.headers.get("set-cookie")).toMatch(/^golem-forge-session=; Max-Age=0;/);
   expect(await answer.text()).toContain(`href="${pathOf("abc1")}">Back to the run`);
-  expect(await (await signOut("https://evil.example/")).text()).not.toContain("evil.example");
+  expect((await get("/runs", { cookie: mia.cookie })).text).toContain("Sign in with GitHub");
+  expect((await signOut(pathOf("abc1"))).status).toBe(401);
+  const other = await signOut("https://evil.example/", signedIn("tom"));
+  expect([other.status, (await other.text()).includes("evil.example")]).toEqual([200, false]);
 });
 
 test("a cookie counts only as its own kind, and a form only in its own session", async () => {
