@@ -264,6 +264,30 @@ test("golem doctor names what the workflow and the settings of the repository la
   expect(await doctor(token)).toMatchObject({ code: 0, text: expect.not.stringMatching(/[!✗]/) });
 });
 
+test("golem doctor and golem setup do not use an .env that came with the repository", async () => {
+  const requests: (string | undefined)[] = [];
+  const server = createServer(({ url }, response) => {
+    requests.push(url);
+    response.writeHead(404).end();
+  }).listen(0, "127.0.0.1");
+  onTestFinished(() => void server.close());
+  await once(server, "listening");
+  const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const variables = `GITHUB_API_URL=${address}\nGITHUB_TOKEN=x\nGITHUB_REPOSITORY=octo/shop\nDATABASE_URL=x.db\n`;
+  const world = await golemWorld({ turns: [], files: { ...ci, ".env": variables } });
+  await world.give(["init", "--action"]).code;
+
+  const doctor = world.give(["doctor"], { isTTY: false });
+  const setup = world.give(["setup"]);
+  const audit = world.give(["audit", "verify"]);
+
+  expect([await doctor.code, await setup.code, await audit.code]).toEqual([0, 2, 2]);
+  expect(doctor.errors()).toContain(".env is not read, because it is committed to this repository.");
+  expect(requests).toEqual([]);
+  expect(setup.errors()).toContain("secrets must not be written to it. Use --env-file.");
+  expect(audit.errors()).not.toContain("x.db");
+});
+
 test("golem add shows what a worker may do, asks, and copies it", async () => {
   const front =
     "toolsets:\n  filesystem: {}\n  shell: { default: { approval: preApproved } }\nsandbox:\n  zones: [{ name: docs, approval: { write: preApproved } }]\n";

@@ -1,6 +1,10 @@
+import { existsSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import type { Readable, Writable } from "node:stream";
-import { type ParseArgsOptionDescriptor, parseArgs } from "node:util";
+import { type ParseArgsOptionDescriptor, parseArgs, parseEnv } from "node:util";
 import { UserError } from "#domain/errors.ts";
+import { runGit } from "#sandbox/checkout/run-git.ts";
 import { closestMatch } from "#text/closest-match.ts";
 
 /** The context of a command: folder, environment and streams. */
@@ -24,6 +28,23 @@ export const exitCodes = {
   misused: 2,
   interrupted: 130,
 } as const;
+
+/**
+ * Reads the variables of `.env` in the current folder. A file that is committed is not read: it may be another person's, and
+ * name a server to which the keys in this environment would be sent.
+ */
+export async function readEnvFile({ cwd, errors }: CommandContext): Promise<Record<string, string | undefined>> {
+  const file = join(cwd, ".env");
+  if (!existsSync(file)) return {};
+  if (!(await isCommitted(cwd, ".env"))) return parseEnv(await readFile(file, "utf8"));
+  errors.write("golem: .env is not read, because it is committed to this repository.\n");
+  return {};
+}
+
+export async function isCommitted(folder: string, file: string): Promise<boolean> {
+  const listed = await runGit(["ls-files", "--", file], { cwd: folder }).catch(() => undefined);
+  return listed !== undefined && listed.length > 0;
+}
 
 export interface Words {
   positionals: string[];

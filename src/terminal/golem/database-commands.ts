@@ -1,7 +1,6 @@
 import { existsSync } from "node:fs";
-import { readFile, stat } from "node:fs/promises";
-import { join, resolve } from "node:path";
-import { parseEnv } from "node:util";
+import { stat } from "node:fs/promises";
+import { resolve } from "node:path";
 import { readPostgresUrl } from "#config/environment.ts";
 import { type ParsedTrailers, parseTrailers } from "#domain/commit-trailers.ts";
 import { UserError } from "#domain/errors.ts";
@@ -19,7 +18,14 @@ import { costsToCsv, readDays, sumBy } from "#runtime/views/daily-costs.ts";
 import { runGit } from "#sandbox/checkout/run-git.ts";
 import { oneLine } from "#terminal/value-to-text.ts";
 import { pluralize } from "#text/pluralize.ts";
-import { type CommandContext, exitCodes, parseWords, refuseArguments, type Words } from "./command-context.ts";
+import {
+  type CommandContext,
+  exitCodes,
+  parseWords,
+  readEnvFile,
+  refuseArguments,
+  type Words,
+} from "./command-context.ts";
 
 /** The database of a server, as reached from this machine. */
 export type ServerDatabase = { kind: "sqlite"; path: string } | { kind: "postgres"; url: string };
@@ -44,10 +50,8 @@ function databaseAt(url: string, { cwd }: CommandContext): ServerDatabase {
   return { kind: "sqlite", path: resolve(cwd, url.replace(/^(file|sqlite):(\/\/)?/, "")) };
 }
 
-async function configuredUrl({ env, cwd }: CommandContext): Promise<string> {
-  const file = join(cwd, ".env");
-  const fromFile = existsSync(file) ? parseEnv(await readFile(file, "utf8")) : {};
-  return env.DATABASE_URL || fromFile.DATABASE_URL || defaultDatabase;
+async function configuredUrl(context: CommandContext): Promise<string> {
+  return context.env.DATABASE_URL || (await readEnvFile(context)).DATABASE_URL || defaultDatabase;
 }
 
 function requireFile(path: string): void {

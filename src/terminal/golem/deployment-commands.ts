@@ -11,16 +11,25 @@ import type { DoctorCheck } from "#setup/doctor-check.ts";
 import { isConfigured } from "#setup/env-file.ts";
 import { nextSteps, startSetupServer } from "#setup/setup-server.ts";
 import { visible, writeWrapped } from "#terminal/style.ts";
-import { type CommandContext, exitCodes, parseWords, refuseArguments, type Words } from "./command-context.ts";
+import {
+  type CommandContext,
+  exitCodes,
+  isCommitted,
+  parseWords,
+  readEnvFile,
+  refuseArguments,
+  type Words,
+} from "./command-context.ts";
 
 /** `golem setup`: serves the page that registers the App, until the App is registered. */
 export async function setup(args: readonly string[], context: CommandContext): Promise<number> {
   const { options } = parseWords(args, { "env-file": { type: "string" }, "no-color": { type: "boolean" } });
-  const env = await environmentOf(context, envFileOf(options));
-  const page = await startSetupServer({
-    ...readServerAddress(env),
-    envFile: envFileOf(options) ?? join(context.cwd, ".env"),
-  });
+  const envFile = envFileOf(options);
+  if (envFile === undefined && (await isCommitted(context.cwd, ".env"))) {
+    throw new UserError(".env is committed to this repository, so secrets must not be written to it. Use --env-file.");
+  }
+  const env = await environmentOf(context, envFile);
+  const page = await startSetupServer({ ...readServerAddress(env), envFile: envFile ?? join(context.cwd, ".env") });
   context.output.write(`Open this address in a browser to register the GitHub App:\n\n  ${page.url}\n\n`);
   const app = await page.registered;
   await page.close();
@@ -77,10 +86,7 @@ async function environmentOf(
   context: CommandContext,
   given: string | undefined,
 ): Promise<Record<string, string | undefined>> {
-  const file = given ?? join(context.cwd, ".env");
-  if (!existsSync(file)) {
-    if (given !== undefined) throw new UserError(`There is no file ${given}.`);
-    return context.env;
-  }
-  return { ...parseEnv(await readFile(file, "utf8")), ...context.env };
+  if (given === undefined) return { ...(await readEnvFile(context)), ...context.env };
+  if (!existsSync(given)) throw new UserError(`There is no file ${given}.`);
+  return { ...parseEnv(await readFile(given, "utf8")), ...context.env };
 }

@@ -88,7 +88,7 @@ The token in GITHUB_TOKEN or GH_TOKEN is used if there is one; GITHUB_API_URL na
   doctor: {
     usage: "doctor",
     summary: "check a server's settings, App, webhook, model, sandbox and database, or the GitHub Action of a checkout",
-    details: `  --env-file <file>             read the server's settings from this file (default: .env)
+    details: `  --env-file <file>             read the server's settings from this file (default: .env, unless it is committed)
   --no-model-call               do not call the model
 `,
   },
