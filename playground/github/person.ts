@@ -23,7 +23,6 @@ import {
   type ActionContext,
   addComment,
   addLabels,
-  addReaction,
   assign,
   deleteComment,
   deleteReviewComment,
@@ -38,7 +37,6 @@ import {
   nameKey,
   type PullThread,
   permissionIn,
-  type Reaction,
   type Repository,
   type StoredComment,
   type StoredReview,
@@ -127,10 +125,6 @@ export class Person {
   unlabel(number: number, name: string): void {
     this.#requireWrite();
     removeLabel(this.#context, this.#thread(number), name);
-  }
-
-  react(comment: number, content: Reaction["content"]): void {
-    addReaction(this.#context, this.#find(this.#repository.comments, comment), content);
   }
 
   openPullRequest(options: PullRequestOptions): Promise<PullThread> {

@@ -244,7 +244,7 @@ async function showEvents(services: Services, c: Context<PageEnv>): Promise<Resp
   c.header("x-accel-buffering", "no");
   return streamSSE(c, async (stream: SSEStreamingApi) => {
     entry.abort = () => stream.abort();
-    await streamRun(stream, { views: views(), rootId, find, after, hangUp: () => outgoing.destroy(), now });
+    await streamRun(stream, { views: views(), rootId, find, after, closeConnection: () => outgoing.destroy(), now });
   });
 }
 

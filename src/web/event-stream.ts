@@ -14,7 +14,7 @@ export interface RunStreamOptions {
   /** The last event of each run that the page already shows, as `run:event,…`. Later events are sent. */
   after: string;
   /** Closes the connection of a client that does not read. */
-  hangUp: () => void;
+  closeConnection: () => void;
   now: () => number;
 }
 
@@ -28,7 +28,7 @@ const maxReadMs = 60_000;
  * browser that reconnects continues where it was.
  */
 export async function streamRun(stream: SSEStreamingApi, options: RunStreamOptions): Promise<void> {
-  const { hangUp, now } = options;
+  const { closeConnection, now } = options;
   const updates = new PageUpdates(options);
   let sentAt = now();
 
@@ -55,7 +55,7 @@ export async function streamRun(stream: SSEStreamingApi, options: RunStreamOptio
     else if (now() - sentAt > heartbeatMs) read = await send(": heartbeat\n\n");
     await stream.sleep(pollMs);
   }
-  if (!read) hangUp();
+  if (!read) closeConnection();
 }
 
 interface PageUpdate {

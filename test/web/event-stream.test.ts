@@ -157,7 +157,7 @@ describe("a flood", () => {
     const { writable, readable } = new TransformStream();
     const stream = new SSEStreamingApi(writable, readable);
     const write = vi.spyOn(stream, "write");
-    const hangUp = vi.fn();
+    const closeConnection = vi.fn();
     const page = { viewer: { kind: "anonymous" as const }, path: "", threadUrl: "", repositoryUrl: "", now: now() };
 
     const streaming = streamRun(stream, {
@@ -168,18 +168,18 @@ describe("a flood", () => {
         return tree && { tree, page };
       },
       after: "",
-      hangUp,
+      closeConnection,
       now,
     });
     // The stream buffers one message: the second one waits for the client.
     await vi.waitFor(() => expect(write).toHaveBeenCalledTimes(2), { timeout: 60_000 });
     clock.offset = 50_000;
     await stream.sleep(600);
-    const early = hangUp.mock.calls.length;
+    const early = closeConnection.mock.calls.length;
     clock.offset = 61_000;
     await streaming;
 
-    expect([early, hangUp.mock.calls.length, write.mock.calls.length]).toEqual([0, 1, 2]);
+    expect([early, closeConnection.mock.calls.length, write.mock.calls.length]).toEqual([0, 1, 2]);
   });
 });
 

@@ -46,7 +46,7 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
     return this.#sessions.size;
   }
 
-  /** Something may have happened to this run: applies its events and performs its effects, here or in another process. */
+  /** Applies the new events of a run and performs its effects, if there are any, here or in another process. */
   wake(runId: string): void {
     if (!this.notify(runId)) this.#options.dispatch.wake(runId);
   }
