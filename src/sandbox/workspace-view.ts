@@ -114,7 +114,7 @@ function nodeAt({ overlay, zones, base }: View, path: string): TreeNode | undefi
   return leads ? { type: "directory", size: 0, modified: base.date, executable: false } : undefined;
 }
 
-/** Like `nodeAt`, but throws a ToolError `FILE_NOT_FOUND` that suggests the nearest name. */
+/** Like `nodeAt`, but throws a ToolError `FILE_NOT_FOUND` that suggests the nearest name, or files of this name elsewhere. */
 function requireNode(view: View, path: string): TreeNode {
   const node = nodeAt(view, path);
   if (node) return node;
@@ -123,11 +123,31 @@ function requireNode(view: View, path: string): TreeNode {
     path,
     entriesIn(view, folderOf(path)).map((entry) => entry.path),
   );
+  const suggested = near ? [near] : filesNamedAlike(view, path);
   throw toolError(
     "FILE_NOT_FOUND",
     `There is no ${path}.`,
-    near ? `Did you mean ${near}?` : "List the folder to see what is there.",
+    suggested.length > 0 ? `Did you mean ${suggested.join(" or ")}?` : "List the folder to see what is there.",
   );
+}
+
+const maxSuggestedFiles = 3;
+
+/** Returns the files elsewhere that have the same name and as many equal folders above as possible; none if they are many. */
+function filesNamedAlike(view: View, path: string): string[] {
+  const wanted = path.split("/").reverse();
+  let found: string[] = [];
+  let most = 1;
+  for (const other of view.base.entries.keys()) {
+    if (!`/${other}`.endsWith(`/${wanted[0]}`)) continue;
+    const names = other.split("/").reverse();
+    const differing = names.findIndex((name, at) => name !== wanted[at]);
+    const equal = differing === -1 ? names.length : differing;
+    if (equal < most || !nodeAt(view, other)) continue;
+    found = equal > most ? [other] : [...found, other].slice(0, maxSuggestedFiles + 1);
+    most = equal;
+  }
+  return found.length > maxSuggestedFiles ? [] : found.sort();
 }
 
 /** Lists everything below a folder, sorted by path, one folder in each step. */

@@ -77,11 +77,12 @@ async function invalidArguments(
   if (unknown.length > 0 && hints.includes(""))
     hints.push(`The parameters of ${tool} are: ${known.join(", ") || "none"}.`);
   const example = await exampleCall(tool, schema);
+  const explains = example !== undefined && example !== formatExample(tool, {});
   const details = issues.slice(0, 5).map((issue) => ({ path: issue.path.map(String), message: issue.message }));
 
   return failedResult(message, {
     code: "INVALID_ARGUMENTS",
-    suggestion: [...hints, example && `Example: ${example}`].filter(Boolean).join(" "),
+    suggestion: [...hints, explains ? `Example: ${example}` : ""].filter(Boolean).join(" "),
     ...(details.length > 0 && { details: { issues: details } }),
   });
 }
@@ -140,7 +141,8 @@ function exampleValue(name: string, schema: JsonSchema, depth: number): unknown 
 
 function exampleText(name: string): string {
   if (/path|file/i.test(name)) return "src/main.ts";
-  if (/pattern|glob/i.test(name)) return "**/*.ts";
+  // Both a glob and a regular expression.
+  if (/pattern|glob/i.test(name)) return "src/*";
   if (/url/i.test(name)) return "https://example.com";
   if (/command/i.test(name)) return "ls -la";
   return "value";

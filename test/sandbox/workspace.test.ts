@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { ToolError } from "#domain/errors.ts";
 import type { Workspace } from "#domain/workspace.ts";
+import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
 import type { GitSandbox, StepChanges } from "#sandbox/sandbox.ts";
 import type { GitFile, GitRepository } from "../support/git-server.ts";
 import { type SandboxWorld, startSandboxWorld, textOf } from "../support/sandbox-world.ts";
@@ -163,6 +164,25 @@ test("the error for a missing file suggests a similar name", async () => {
   const error = await sandbox.readBytes("src/a.tsx").catch((thrown) => thrown);
 
   expect(error.suggestion).toBe("Did you mean src/a.ts?");
+});
+
+test("the error for a missing file suggests the files of this name in other folders", async () => {
+  const files = [
+    "lib/in/main.ts",
+    "lib/src/main.ts",
+    "old/src/main.ts",
+    "a/index.ts",
+    "b/index.ts",
+    "c/index.ts",
+    "d/index.ts",
+  ];
+  const workspace = await createMemoryWorkspace(Object.fromEntries(files.map((path) => [path, ""])));
+  await workspace.remove("old/src/main.ts");
+  const suggestion = (path: string) => workspace.read(path).catch(({ suggestion }) => suggestion);
+
+  expect(await suggestion("main.ts")).toBe("Did you mean lib/in/main.ts or lib/src/main.ts?");
+  expect(await suggestion("/workspace/src/main.ts")).toBe("Did you mean lib/src/main.ts?");
+  expect(await suggestion("e/index.ts")).toBe("List the folder to see what is there.");
 });
 
 test("a path that differs from another only in case is refused, and another Unicode form is the same file", async () => {

@@ -69,6 +69,14 @@ describe("an invalid call is refused with the problem and an example", () => {
     expect(llmContent).toContain('Example: read_file(path="src/main.ts")');
   });
 
+  test("an example that would explain no parameter is left out, and that of a pattern is a glob and a regular expression", async () => {
+    const optional = z.object({ limit: z.number().min(0).optional() });
+    const pattern = z.object({ pattern: z.string().min(1) });
+
+    expect((await refused({ limit: -1 }, optional)).llmContent).not.toContain("Example");
+    expect((await refused({ pattern: "" }, pattern)).llmContent).toContain('Example: read_file(pattern="src/*")');
+  });
+
   test("a union names all accepted types", async () => {
     const schema = z.object({ target: z.union([z.string(), z.boolean()]) });
     expect((await refused({ target: 5 }, schema)).error?.message).toContain("Expected string or boolean, got number");

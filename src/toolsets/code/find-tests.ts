@@ -21,6 +21,7 @@ export async function findTests(
   args: readonly string[],
 ): Promise<FoundTests[]> {
   const named = path === undefined ? undefined : workspace.resolve(path);
+  if (named) await workspace.stat(named);
   const changed = named === undefined ? await changedPackages(workspace) : [];
   // Arguments such as the name of a file belong to one runner.
   if (changed.length > 0 && changed.length <= (args.length > 0 ? 1 : maxPackagesAtOnce)) {

@@ -80,9 +80,12 @@ async function prepare(args: Input, workspace: Workspace, { history }: FileToolO
   let seen = seenLines(history?.(), path, before);
   const by = new Set<string>();
   let after = before;
-  for (const edit of edits) {
+  for (const [at, edit] of edits.entries()) {
     const match = matchEdit(after, { oldText: edit.old_text, newText: edit.new_text, all: edit.replace_all });
-    if (match.kind !== "found") throw refusal(match, path, edit.old_text);
+    if (match.kind !== "found") {
+      const where = edits.length > 1 ? `Edit ${at + 1} of ${edits.length} cannot be made, so none was: ` : "";
+      throw refusal(match, { path, oldText: edit.old_text, where });
+    }
     if (match.by !== "exact text") by.add(match.by);
     seen = seenAfter(seen, path, { content: after, replacements: match.replacements });
     after = applyReplacements(after, match.replacements);
@@ -154,10 +157,14 @@ function seenAfter(
   return result;
 }
 
-function refusal(match: Exclude<EditMatch, { kind: "found" }>, path: string, oldText: string): ToolError {
+/** Explains why the text of an edit was not found. `where` names the edit, if there are several. */
+function refusal(
+  match: Exclude<EditMatch, { kind: "found" }>,
+  { path, oldText, where }: Record<"path" | "oldText" | "where", string>,
+): ToolError {
   const lines = match.lines.join(", ");
   if (match.kind === "ambiguous") {
-    return new ToolError(`old_text matches several places in ${path}: lines ${lines}.`, {
+    return new ToolError(`${where}old_text matches several places in ${path}: lines ${lines}.`, {
       code: "AMBIGUOUS_MATCH",
       suggestion: "Include more lines around it, or set replace_all to change every place.",
       details: { lines: match.lines },
@@ -166,7 +173,7 @@ function refusal(match: Exclude<EditMatch, { kind: "found" }>, path: string, old
   const first = oldText.trim().split("\n")[0]?.trim() ?? "";
   const near = lines ? ` Line ${lines} equals its first line, but what follows differs.` : "";
   return new ToolError(
-    `${path} does not contain old_text, which begins with ${JSON.stringify(first.slice(0, 200))}.${near}`,
+    `${where}${path} does not contain old_text, which begins with ${JSON.stringify(first.slice(0, 200))}.${near}`,
     {
       code: "NO_MATCH",
       suggestion: `Call read_file with ${JSON.stringify({ path })} and copy the lines as they are now.`,

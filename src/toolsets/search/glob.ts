@@ -30,13 +30,18 @@ export function createGlobTool(workspace: Workspace): NamedTool<Input, ToolResul
       const from = root === "" ? 0 : root.length + 1;
       const found = await filterPaths(
         paths,
-        (file) => matches(file.slice(from)) && !excluded.some((excludes) => excludes(file.slice(from))),
+        // A name may contain characters that mean something in a glob, such as [slug].
+        (file) =>
+          (file.slice(from) === pattern || matches(file.slice(from))) &&
+          !excluded.some((excludes) => excludes(file.slice(from))),
       );
 
       const shown = found.slice(0, limit);
       const summary = `${pluralize(found.length, "file matches", "files match")} ${pattern}`;
       const more = found.length > limit ? [`… and ${found.length - limit} more; narrow the pattern.`] : [];
-      const hint = found.length === 0 && !pattern.includes("/") ? [`Use **/${pattern} to search all folders.`] : [];
+      const isFolder = paths.some((file) => file.slice(from).startsWith(`${pattern}/`));
+      const wider = isFolder ? `Use ${pattern}/** to list this folder.` : `Use **/${pattern} to search all folders.`;
+      const hint = found.length === 0 && (isFolder || !pattern.includes("/")) ? [wider] : [];
       return {
         llmContent: [`${summary}${shown.length > 0 ? ":" : "."}`, ...shown, ...more, ...hint].join("\n"),
         value: { kind: "file_list", path: root === "" ? "/" : root, files: shown, count: found.length, summary },

@@ -234,6 +234,9 @@ function countResult({ files, notes }: GrepResult, args: GrepInput, limit: numbe
   };
 }
 
-const nothing = ({ pattern }: GrepInput, notes: string[]) => [`Nothing matches ${pattern}.`, ...notes].join("\n");
+function nothing({ pattern, path, glob }: GrepInput, notes: string[]): string {
+  const where = [path && ` in ${path}`, glob && ` in files that match ${glob}`].filter(Boolean).join("");
+  return [`Nothing matches ${pattern}${where}.`, ...notes].join("\n");
+}
 const countOf = (files: FileMatches[]) => files.reduce((sum, { count }) => sum + count, 0);
 const describeFiles = (count: number) => pluralize(count, "file");

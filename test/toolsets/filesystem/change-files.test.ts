@@ -124,7 +124,10 @@ describe("edit_file", () => {
 
     await expect(
       call("edit_file", { path: "a.ts", edits: [...edits, { old_text: "nope", new_text: "" }] }),
-    ).rejects.toMatchObject({ code: "NO_MATCH" });
+    ).rejects.toMatchObject({
+      code: "NO_MATCH",
+      message: expect.stringMatching(/^Edit 3 of 3 cannot be made, so none was:/),
+    });
     expect(sandbox.text("a.ts")).toBe("a\nb\nc\n");
 
     await call("edit_file", { path: "a.ts", edits });

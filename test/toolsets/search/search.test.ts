@@ -81,7 +81,7 @@ describe("grep", () => {
 
     const { llmContent } = await call("grep", { pattern: "add", path: "logo.png" });
 
-    expect(llmContent).toBe("Nothing matches add.\nlogo.png is a binary file and was not searched.");
+    expect(llmContent).toBe("Nothing matches add in logo.png.\nlogo.png is a binary file and was not searched.");
   });
 
   test("explains an invalid pattern and a missing path", async () => {
@@ -126,7 +126,16 @@ describe("glob", () => {
 
     expect((await call("glob", { pattern: "**", limit: 2 })).llmContent).toContain("… and 3 more");
     expect((await call("glob", { pattern: "*.ts" })).llmContent).toContain("Use **/*.ts to search all folders.");
+    expect((await call("glob", { pattern: "src" })).llmContent).toContain("Use src/** to list this folder.");
     await expect(call("glob", { pattern: "*".repeat(501) })).rejects.toMatchObject({ code: "INVALID_ARGUMENTS" });
+  });
+
+  test("finds a file by its name, whatever characters it has", async () => {
+    const { call } = await world({ "app/[slug]/page (1).ts": "", "app/s/page 1.ts": "" });
+
+    const { llmContent } = await call("glob", { pattern: "[slug]/page (1).ts", path: "app" });
+
+    expect(llmContent).toBe("1 file matches [slug]/page (1).ts:\napp/[slug]/page (1).ts");
   });
 
   test("agrees with picomatch on ordinary patterns", () => {
