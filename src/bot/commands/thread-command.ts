@@ -87,7 +87,7 @@ const parsers: Record<RunCommandName, (input: CommandInput) => ThreadCommand> = 
 export function parseThreadCommand(body: string): ThreadCommand {
   const lines = body.split(/\r\n|\n|\r/);
   const line = (lines[0] ?? "").trimEnd();
-  const match = /^\/([A-Za-z][A-Za-z0-9_-]{0,63})(?:[ \t]+(.*))?$/.exec(line);
+  const match = /^\/([A-Za-z][A-Za-z0-9_-]{0,63})(?:[ \t\u00A0]+(.*))?$/.exec(line);
   if (!match) return { kind: "text", text: body.trim() };
 
   const word = (match[1] ?? "").toLowerCase();

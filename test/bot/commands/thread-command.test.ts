@@ -25,6 +25,7 @@ describe("commands", () => {
     ["/approve 1A2b3c4d +$2", { kind: "approve", target: "1a2b3c4d", remember: "none", budget: 2 }],
     ["/approve + 2.50$", { kind: "approve", target: undefined, remember: "none", budget: 2.5 }],
     ["/deny", { kind: "deny", target: undefined, reason: "" }],
+    ["/deny\u00A0because\u00A0of that\u00A0", { kind: "deny", target: undefined, reason: "because\u00A0of that" }],
     ["/deny k7mq it's wrong", { kind: "deny", target: "k7mq", reason: "it's wrong" }],
     ["/deny all", { kind: "deny", target: "all", reason: "" }],
     ["/deny because it's wrong\nand ugly", { kind: "deny", target: undefined, reason: "because it's wrong\nand ugly" }],
