@@ -286,6 +286,10 @@ test("golem doctor and golem setup do not use an .env that came with the reposit
   expect(requests).toEqual([]);
   expect(setup.errors()).toContain("secrets must not be written to it. Use --env-file.");
   expect(audit.errors()).not.toContain("x.db");
+  execFileSync("git", ["mv", ".env", ".ENV"], { cwd: world.root });
+  writeFileSync(join(world.root, ".env"), variables);
+  await world.give(["doctor"], { isTTY: false }).code;
+  expect(requests).toEqual([]);
 });
 
 test("golem add shows what a worker may do, asks, and copies it", async () => {

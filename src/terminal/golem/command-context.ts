@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { readFile } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Readable, Writable } from "node:stream";
 import { type ParseArgsOptionDescriptor, parseArgs, parseEnv } from "node:util";
@@ -36,13 +36,16 @@ export const exitCodes = {
 export async function readEnvFile({ cwd, errors }: CommandContext): Promise<Record<string, string | undefined>> {
   const file = join(cwd, ".env");
   if (!existsSync(file)) return {};
-  if (!(await isCommitted(cwd, ".env"))) return parseEnv(await readFile(file, "utf8"));
+  if (!(await hasCommittedEnvFile(cwd))) return parseEnv(await readFile(file, "utf8"));
   errors.write("golem: .env is not read, because it is committed to this repository.\n");
   return {};
 }
 
-export async function isCommitted(folder: string, file: string): Promise<boolean> {
-  const listed = await runGit(["ls-files", "--", file], { cwd: folder }).catch(() => undefined);
+export async function hasCommittedEnvFile(folder: string): Promise<boolean> {
+  // Some file systems find `.ENV` as `.env`, and git does not.
+  const names = (await readdir(folder)).filter((name) => name.toLowerCase() === ".env");
+  if (names.length === 0) return false;
+  const listed = await runGit(["ls-files", "--", ...names], { cwd: folder }).catch(() => undefined);
   return listed !== undefined && listed.length > 0;
 }
 

@@ -14,7 +14,7 @@ import { visible, writeWrapped } from "#terminal/style.ts";
 import {
   type CommandContext,
   exitCodes,
-  isCommitted,
+  hasCommittedEnvFile,
   parseWords,
   readEnvFile,
   refuseArguments,
@@ -25,7 +25,7 @@ import {
 export async function setup(args: readonly string[], context: CommandContext): Promise<number> {
   const { options } = parseWords(args, { "env-file": { type: "string" }, "no-color": { type: "boolean" } });
   const envFile = envFileOf(options);
-  if (envFile === undefined && (await isCommitted(context.cwd, ".env"))) {
+  if (envFile === undefined && (await hasCommittedEnvFile(context.cwd))) {
     throw new UserError(".env is committed to this repository, so secrets must not be written to it. Use --env-file.");
   }
   const env = await environmentOf(context, envFile);
