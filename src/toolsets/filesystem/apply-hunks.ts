@@ -1,5 +1,6 @@
+import type { Steps } from "#domain/async-work.ts";
 import { ToolError } from "#domain/errors.ts";
-import { findLines, foldPunctuation } from "./match-text.ts";
+import { findLines, foldPunctuation, hasTypography } from "./match-text.ts";
 import { type PatchHunk, sideOf } from "./parse-patch.ts";
 
 export interface AppliedHunks {
@@ -14,8 +15,11 @@ interface Line {
   ending: string;
 }
 
-/** Applies hunks to a text. Unchanged lines keep their bytes, including line endings and the byte order mark. */
-export function applyHunks(content: string, hunks: readonly PatchHunk[], path: string): AppliedHunks {
+/**
+ * Applies hunks to a text, one in each step. Unchanged lines keep their bytes, including line endings and the byte order
+ * mark.
+ */
+export function* applyHunks(content: string, hunks: readonly PatchHunk[], path: string): Steps<AppliedHunks> {
   const mark = content.startsWith("\uFEFF") ? "\uFEFF" : "";
   const lines = parseLines(content.slice(mark.length));
   const ending = commonEnding(lines);
@@ -23,7 +27,11 @@ export function applyHunks(content: string, hunks: readonly PatchHunk[], path: s
     lines.map(({ text }) => text),
     path,
   );
-  const located = hunks.map((hunk) => ({ hunk, location: locator.locate(hunk) }));
+  const located: { hunk: PatchHunk; location: HunkLocation }[] = [];
+  for (const hunk of hunks) {
+    yield;
+    located.push({ hunk, location: locator.locate(hunk) });
+  }
   const ordered = located.toSorted((a, b) => a.location.at - b.location.at);
   const result: Line[] = [];
   let from = 0;
@@ -85,17 +93,25 @@ export interface HunkLocation {
   count: number;
 }
 
-const folds: ((line: string) => string)[] = [
-  (line) => line,
-  (line) => line.trimEnd(),
-  (line) => foldPunctuation(line).trimEnd(),
+/** Ways to compare lines, from exact to least strict. */
+const folds: ((lines: readonly string[]) => readonly string[])[] = [
+  (lines) => lines,
+  (lines) => lines.map((line) => line.trimEnd()),
+  (lines) => foldLines(lines).map((line) => line.trimEnd()),
 ];
+
+/** Folds the punctuation of all lines at once. */
+function foldLines(lines: readonly string[]): readonly string[] {
+  const text = lines.join("\n");
+  return hasTypography(text) ? foldPunctuation(text).split("\n") : lines;
+}
 
 /** Locates the hunks of a patch in the lines of a file. */
 class HunkLocator {
   readonly #lines: readonly string[];
   readonly #path: string;
   readonly #folded: (readonly string[])[] = [];
+  #loose: readonly string[] | undefined;
 
   constructor(lines: readonly string[], path: string) {
     this.#lines = lines;
@@ -114,8 +130,8 @@ class HunkLocator {
 
     let isAboveAnchor = false;
     for (const [index, fold] of folds.entries()) {
-      this.#folded[index] ??= this.#lines.map(fold);
-      const found = findLines(this.#folded[index], old.map(fold)).filter(
+      this.#folded[index] ??= fold(this.#lines);
+      const found = findLines(this.#folded[index], fold(old)).filter(
         (at) => !hunk.isAtEnd || at + old.length === this.#lines.length,
       );
       const allowed = anchors ? this.#below(anchors, found) : found;
@@ -141,9 +157,9 @@ class HunkLocator {
 
   /** Returns the lines equal to the anchor, ignoring surrounding space; otherwise the only line that starts with it. */
   #linesLike(anchor: string): number[] {
-    const loosely = (line: string) => foldPunctuation(line).trim();
-    const wanted = loosely(anchor);
-    const loose = this.#lines.map(loosely);
+    const wanted = foldPunctuation(anchor).trim();
+    this.#loose ??= foldLines(this.#lines).map((line) => line.trim());
+    const loose = this.#loose;
     const equal = loose.flatMap((line, index) => (line === wanted ? [index] : []));
     if (equal.length > 0) return equal;
     const beginning = loose.flatMap((line, index) => (line.startsWith(wanted) ? [index] : []));

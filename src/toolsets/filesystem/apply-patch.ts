@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { runInTurns } from "#domain/async-work.ts";
 import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
@@ -143,7 +144,7 @@ async function patchFile(
   }
 
   const { text: before, encoding } = await readForEdit(workspace, path);
-  const { text: after, locations } = applyHunks(before, patch.hunks, path);
+  const { text: after, locations } = await runInTurns(applyHunks(before, patch.hunks, path));
   const seen = seenLines(options.history?.(), path, before);
   if (patch.kind !== "delete") {
     for (const { at, count } of locations) requireSeen(seen, path, { first: at + 1, last: at + count });

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { EventLoopYielder } from "#domain/async-work.ts";
 import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
@@ -79,8 +80,10 @@ async function prepare(args: Input, workspace: Workspace, { history }: FileToolO
   const { text: before, encoding } = await readForEdit(workspace, path);
   let seen = seenLines(history?.(), path, before);
   const by = new Set<string>();
+  const loop = new EventLoopYielder();
   let after = before;
   for (const [at, edit] of edits.entries()) {
+    if (loop.isDue) await loop.turn();
     const match = matchEdit(after, { oldText: edit.old_text, newText: edit.new_text, all: edit.replace_all });
     if (match.kind !== "found") {
       const where = edits.length > 1 ? `Edit ${at + 1} of ${edits.length} cannot be made, so none was: ` : "";

@@ -1,6 +1,7 @@
 import { createTwoFilesPatch } from "diff";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { runAtOnce } from "#domain/async-work.ts";
 import { createMemoryWorkspace } from "#sandbox/create-memory-workspace.ts";
 import type { GitSandbox } from "#sandbox/sandbox.ts";
 import { applyHunks } from "#toolsets/filesystem/apply-hunks.ts";
@@ -498,9 +499,23 @@ test("a diff of two texts turns one into the other", () => {
       const patch = createTwoFilesPatch("a/f", "b/f", before, after, "", "", { context: 3 });
       const [file] = parsePatch(patch);
 
-      expect(file?.kind === "update" && applyHunks(before, file.hunks, "f").text).toBe(after);
+      expect(file?.kind === "update" && runAtOnce(applyHunks(before, file.hunks, "f")).text).toBe(after);
     }),
     { numRuns: propertyRuns(500) },
+  );
+});
+
+test("a patch with many hunks pauses at each of them, so that it does not block the event loop", () => {
+  const before = Array.from({ length: 100 }, (_, at) => `“line ${at}”\n`).join("");
+  const hunk = (at: number) => `@@ "line ${at}"\n-"line ${at + 1}"\n+changed ${at}\n`;
+  const [file] = parsePatch(marked("*** Update File: f", Array.from({ length: 20 }, (_, at) => hunk(at * 4)).join("")));
+  const steps = applyHunks(before, file?.kind === "update" ? file.hunks : [], "f");
+
+  const paused = Array.from({ length: 20 }, () => steps.next().done);
+
+  expect(paused).toEqual(Array(20).fill(false));
+  expect(runAtOnce(steps).text).toBe(
+    before.replace(/“line (\d+)”/g, (own, n) => (n % 4 === 1 && n < 80 ? `changed ${n - 1}` : own)),
   );
 });
 
