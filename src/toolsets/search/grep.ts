@@ -69,11 +69,11 @@ async function searchFiles(
     { pattern: args.pattern, literal: args.literal ?? false, ignoreCase: args.case_insensitive ?? false },
     { ...linesNeeded(args, limit), timeoutMs, signal },
   );
-  const { root, paths } = await listPathsBelow(workspace, args.path ?? "");
+  const { root, paths: all } = await listPathsBelow(workspace, args.path ?? "");
   const filter = args.glob === undefined ? () => true : globFilter(args.glob);
   const notes: string[] = [];
   signal?.throwIfAborted();
-  const searched = await filterPaths(paths, filter);
+  const searched = await filterPaths(all, filter);
   try {
     for await (const chunk of readContents(workspace, searched)) await search.search(chunk);
   } catch (error) {
@@ -87,8 +87,9 @@ async function searchFiles(
     notes.push(...search.binaryPaths.map((path) => `${path} is a binary file and was not searched.`));
   }
   // The paths are sorted already; sorting 100,000 matches would block the event loop.
-  const byPath = new Map(search.matches.map((match) => [match.path, match]));
-  return { files: searched.flatMap((path) => byPath.get(path) ?? []), notes };
+  const byPath = await search.matchesByPath();
+  const paths = await filterPaths(searched, (path) => byPath.has(path));
+  return { files: paths.flatMap((path) => byPath.get(path) ?? []), notes };
 }
 
 /** Counting and listing files takes half the time of finding where lines start. */

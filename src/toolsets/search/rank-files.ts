@@ -162,6 +162,8 @@ export class TermCounter {
 
   #scanAscii(text: string, path: string, found: Found): void {
     const occurrence = this.#occurrence;
+    const terms = this.#terms;
+    const { counts } = found;
     const isProse = prosePath.test(path);
     /** The end of the last line whose definitions were read. */
     let readTo = -1;
@@ -172,9 +174,11 @@ export class TermCounter {
       let start = end - 1;
       while (start > 0 && isAsciiWordPart[text.charCodeAt(start - 1)]) start--;
       while (end < text.length && isAsciiWordPart[text.charCodeAt(end)]) end++;
-      const term = this.#terms.findIndex((term) => term.length === end - start && text.startsWith(term, start));
-      const positions = this.#termsInTerms[term] ?? this.#termsIn(text.slice(start, end));
-      for (const position of positions) found.counts[position] = (found.counts[position] ?? 0) + 1;
+      let term = 0;
+      while (term < terms.length && !(terms[term]?.length === end - start && text.startsWith(terms[term] ?? "", start)))
+        term++;
+      for (const position of this.#termsInTerms[term] ?? this.#termsIn(text.slice(start, end)))
+        counts[position] = (counts[position] ?? 0) + 1;
       occurrence.lastIndex = end;
       if (end <= readTo || !(isProse || mayBeDeclared(text, start, end))) continue;
       readTo = lineEndAfter(text, end);
@@ -183,7 +187,8 @@ export class TermCounter {
   }
 
   #addNames(line: string, path: string, { names }: Found): void {
-    for (const { name } of codeSymbols([line], path)) if (this.#matchesName(name)) names.push(name);
+    const name = definedName(line, prosePath.test(path));
+    if (name !== undefined && this.#matchesName(name)) names.push(name);
   }
 
   /** True if the name of a definition is a term, or one of its parts is. */
@@ -214,19 +219,22 @@ export class TermCounter {
 function mayBeDeclared(text: string, start: number, end: number): boolean {
   let before = start - 1;
   while (before >= 0 && isBlank(text.charCodeAt(before))) before--;
-  if (text[before] === ")" || text[before] === "*") return true;
+  const previous = text.charCodeAt(before);
+  if (previous === closingParenthesis || previous === asterisk) return true;
   const wordEnd = before + 1;
   while (before >= 0 && isAsciiKeywordPart(text.charCodeAt(before))) before--;
-  const isWord = before < 0 || text[before] === "\n" || isBlank(text.charCodeAt(before));
-  if (isWord && keywords.has(text.slice(before + 1, wordEnd))) return true;
+  const isWord = before < 0 || text.charCodeAt(before) === newline || isBlank(text.charCodeAt(before));
+  if (isWord && wordEnd - before > 2 && keywords.has(text.slice(before + 1, wordEnd))) return true;
 
   let next = end;
   while (isBlank(text.charCodeAt(next))) next++;
-  if (text[next] !== "(") return false;
+  if (text.charCodeAt(next) !== openingParenthesis) return false;
   let last = lineEndAfter(text, next) - 1;
   while (isBlank(text.charCodeAt(last))) last--;
-  return text[last] === "{";
+  return text.charCodeAt(last) === openingBrace;
 }
+
+const [newline, openingParenthesis, closingParenthesis, asterisk, openingBrace] = [0x0a, 0x28, 0x29, 0x2a, 0x7b];
 
 function lineEndAfter(text: string, at: number): number {
   const end = text.indexOf("\n", at);
@@ -331,12 +339,20 @@ const controlKeywords = new Set([
 export function codeSymbols(lines: readonly string[], path: string): CodeSymbol[] {
   const isProse = prosePath.test(path);
   const symbols: CodeSymbol[] = [];
-  for (const [index, text] of lines.entries()) {
-    if (text.length > maxSymbolLineLength) continue;
-    const name = isProse ? heading.exec(text)?.[1] : (declaredName(text) ?? method.exec(text)?.[1]);
-    if (name !== undefined && !controlKeywords.has(name)) symbols.push({ name, line: index + 1 });
+  for (const [index, line] of lines.entries()) {
+    const name = definedName(line, isProse);
+    if (name !== undefined) symbols.push({ name, line: index + 1 });
   }
   return symbols;
+}
+
+/** Returns the name that a line defines; undefined if it defines none. */
+function definedName(line: string, isProse: boolean): string | undefined {
+  if (line.length > maxSymbolLineLength) return undefined;
+  const name = isProse
+    ? heading.exec(line)?.[1]
+    : (declaredName(line) ?? (line.trimEnd().endsWith("{") ? method.exec(line)?.[1] : undefined));
+  return name !== undefined && !controlKeywords.has(name) ? name : undefined;
 }
 
 /** Returns the name that `declaration` finds in a line. Does not let RegExp create the array of a match for each line. */

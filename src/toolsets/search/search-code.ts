@@ -86,7 +86,9 @@ async function findMatches(
     { maxLinesPerFile: maxCountedLines, stopsAtMax: true, timeoutMs, signal },
   );
   for await (const chunk of readContents(workspace, paths)) await search.search(chunk);
-  return new Map(search.matches.filter(({ text }) => text.length <= maxFileBytes).map((file) => [file.path, file]));
+  const matches = await search.matchesByPath();
+  for (const { path, text } of matches.values()) if (text.length > maxFileBytes) matches.delete(path);
+  return matches;
 }
 
 /** Yields the files that have a term in a line or in their path. */

@@ -129,6 +129,16 @@ export class LineSearch {
     }
   }
 
+  /** Returns the matches by path, which takes long for many files. */
+  async matchesByPath(): Promise<Map<string, FileMatches>> {
+    const byPath = new Map<string, FileMatches>();
+    for (const match of this.matches) {
+      byPath.set(match.path, match);
+      if (this.#yielder.isDue) await this.#yielder.turn();
+    }
+    return byPath;
+  }
+
   /** Chooses the factor that is cheapest to search for in the first bytes. */
   #chooseFactor(bytes: Buffer): ChosenFactor | undefined {
     if (this.#chosen || this.#factors.length === 0) return this.#chosen;
