@@ -54,12 +54,10 @@ export function* mergeFile(
 }
 
 /** Lines that are in both sides, that one side changed, or that both changed differently. */
-type Piece =
-  | { kind: "same" | "changed"; lines: readonly string[] }
-  | { kind: "conflict"; left: readonly string[]; right: readonly string[] };
+type Piece = { kind: "same" | "changed"; lines: string[] } | { kind: "conflict"; left: string[]; right: string[] };
 
 /** Separates the lines of a conflict that are in both sides. */
-function* splitConflict(left: readonly string[], right: readonly string[], budget: DiffBudget): Steps<Piece[]> {
+function* splitConflict(left: string[], right: string[], budget: DiffBudget): Steps<Piece[]> {
   if (left.length === 0 || right.length === 0) return [{ kind: "conflict", left, right }];
   const pieces: Piece[] = [];
   let at = 0;
@@ -73,20 +71,23 @@ function* splitConflict(left: readonly string[], right: readonly string[], budge
 
 const maxLinesBetween = 3;
 
-/** Makes one conflict of those that only a few lines separate. */
+/** Makes one conflict of those that only a few lines separate. Changes the pieces. */
 function joinConflicts(pieces: readonly Piece[]): Piece[] {
   const joined: Piece[] = [];
   for (const piece of pieces) {
     const [before, between] = [joined.at(-2), joined.at(-1)];
     const isNear = between?.kind === "same" && between.lines.length <= maxLinesBetween;
-    if (piece.kind === "same" && between?.kind === "same")
-      joined.splice(-1, 1, { kind: "same", lines: [...between.lines, ...piece.lines] });
+    if (piece.kind === "same" && between?.kind === "same") append(between.lines, piece.lines);
     else if (piece.kind === "conflict" && before?.kind === "conflict" && isNear) {
-      const join = (side: "left" | "right") => [...before[side], ...between.lines, ...piece[side]];
-      joined.splice(-2, 2, { kind: "conflict", left: join("left"), right: join("right") });
+      for (const side of ["left", "right"] as const) append(before[side], between.lines, piece[side]);
+      joined.pop();
     } else joined.push(piece);
   }
   return joined;
+}
+
+function append(lines: string[], ...more: readonly string[][]): void {
+  for (const added of more) for (const line of added) lines.push(line);
 }
 
 /** Splits into lines with one character for each byte, since a text may have any encoding. */

@@ -171,6 +171,18 @@ test("files with many equal lines merge quickly", () => {
   expect(performance.now() - startedAt).toBeLessThan(20_000);
 });
 
+test("many conflicts with few lines between them become one quickly", () => {
+  const text = (word: string) =>
+    Array.from({ length: 30_000 }, (_, at) => `${at % 2 ? "same" : word} ${at}\n`).join("");
+  const before = process.cpuUsage();
+
+  const merged = merge({ ours: text("ours"), base: text("base"), theirs: text("theirs") });
+
+  expect(merged?.content.match(/^<{7}/gm)).toHaveLength(1);
+  const { user, system } = process.cpuUsage(before);
+  expect(user + system).toBeLessThan(5_000_000);
+});
+
 test("changes that are far apart in a long file are merged as by git", () => {
   const lines = Array.from({ length: 40_000 }, (_, index) => `line ${index}\n`);
   const versions = {
