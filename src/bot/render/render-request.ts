@@ -34,7 +34,8 @@ interface Section {
   heading: string | undefined;
   name: string;
   language: string;
-  text: string;
+  /** Undefined if no content is shown. A text may be one empty line. */
+  text: string | undefined;
   /** True for a block that is always collapsed. */
   folded: boolean;
 }
@@ -55,7 +56,7 @@ function createLayout(asked: RequestContent): RequestLayout {
   if (whole.length <= maxBodyLength) return { body: whole, precedingComments: [] };
 
   const above = pack(texts.flatMap(breakUp));
-  const characters = texts.reduce((sum, { text }) => sum + text.length, 0).toLocaleString("en-US");
+  const characters = texts.reduce((sum, { text = "" }) => sum + text.length, 0).toLocaleString("en-US");
   const where = above.length === 1 ? "the comment" : `the ${above.length} comments`;
   const notice = `**Beginning only.** The full request (${characters} characters) is in ${where} above: read it there before you approve.`;
   return { body: paragraphs(notice, ...beginningsOf(texts)), precedingComments: above };
@@ -102,8 +103,8 @@ function beginningsOf(texts: readonly Section[]): string[] {
   return beginnings;
 }
 
-function excerptOf(text: string): string {
-  if (text.length <= excerptLength) return text;
+function excerptOf(text: string | undefined): string | undefined {
+  if (text === undefined || text.length <= excerptLength) return text;
   return text.slice(0, text.lastIndexOf("\n", excerptLength) + 1 || excerptLength).toWellFormed();
 }
 
@@ -113,7 +114,7 @@ function sectionsOf(content: RequestContent): Section[] {
     heading: kind === "diff" ? `File **${pathAsCode(title)}**: ${inline(about, 1_000)}` : undefined,
     name: kind === "diff" ? "Changes" : inline(title),
     language: languages[kind],
-    text: lines.join("\n"),
+    text: lines.length > 0 ? lines.join("\n") : undefined,
     // The changes already show these arguments, and showing them twice is too much for a phone.
     folded: kind === "arguments" && blocks.length > 1,
   }));
@@ -128,7 +129,7 @@ function pathAsCode(path: string): string {
 const languages = { text: "text", diff: "diff", arguments: "json" };
 
 function renderSection({ heading, name, language, text, folded }: Section): string {
-  if (text === "") return heading ?? "";
+  if (text === undefined) return heading ?? "";
   const block = fencedBlock(text, language);
   const lines = text.split("\n").length;
   const isShort = !folded && lines <= maxOpenLines && text.length <= maxOpenLength;
@@ -145,7 +146,9 @@ function fencedBlock(text: string, language: string): string {
 }
 
 /** Splits a text between lines into pieces that fit into a comment. */
-function breakUp({ heading, name, language, text }: Section): Section[] {
+function breakUp(section: Section): Section[] {
+  const { heading, name, language, text } = section;
+  if (text === undefined) return [section];
   const pieces: string[] = [];
   const maxLength = maxPrecedingLength - 1_500 - (heading?.length ?? 0);
   let lines: string[] = [];

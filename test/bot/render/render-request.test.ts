@@ -46,7 +46,7 @@ test("every line of a request, visible and wrapped, is in a comment, and no comm
         expectInert(comment);
       }
     }),
-    { numRuns: 15 },
+    { numRuns: 15, examples: [["\n", "", ""]] },
   );
 });
 
