@@ -126,11 +126,10 @@ class LimitedDispatch implements Dispatch {
     await finish();
   }
 
-  /** `awaitsTurn`: the run has been found to have work. */
-  async #enqueue(runId: string, { awaitsTurn = false } = {}): Promise<void> {
+  async #enqueue(runId: string): Promise<void> {
     const run = await this.#store.findRun(runId);
     if (!run) return;
-    const hasWork = awaitsTurn || (await this.#hasWork(run));
+    const hasWork = await this.#hasWork(run);
     if (this.#active.has(runId)) return;
     const { owner, repo, repositoryId } = (run.unreadable ? run.displaySpec : run.spec)?.origin ?? {};
     const repository = hasWork ? String(repositoryId ?? `${owner}/${repo}`) : undefined;
@@ -174,7 +173,7 @@ class LimitedDispatch implements Dispatch {
       this.#active.delete(runId);
       this.#startWaiting();
     }
-    if (processed === "awaitsTurn") await this.#enqueue(runId, { awaitsTurn: true });
+    if (processed === "awaitsTurn") await this.#enqueue(runId);
   }
 
   #findWaiting(): { runId: string; place: number }[] {

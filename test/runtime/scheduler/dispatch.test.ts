@@ -97,10 +97,11 @@ test("a run that is stopped while it waits for its turn is performed at once, an
   await wake("a3", 1);
   await hasStarted("a1");
 
-  await store.ingest({ events: [{ runId: "a3", event: { type: "run.cancel", by: "ada" } }] });
+  await store.ingest({ events: [{ runId: "a3", event: { type: "run.stop", by: "ada" } }] });
   dispatch.wake("a3");
 
   await hasStarted("a1", "a3");
+  await store.ingest({ events: [{ runId: "a3", event: { type: "run.resume", by: "ada" } }] });
   end("a3", "awaitsTurn");
   end("a1");
   await hasStarted("a1", "a3", "a2");
