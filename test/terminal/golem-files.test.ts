@@ -290,6 +290,11 @@ test("golem doctor and golem setup do not use an .env that came with the reposit
   writeFileSync(join(world.root, ".env"), variables);
   await world.give(["doctor"], { isTTY: false }).code;
   expect(requests).toEqual([]);
+  writeFileSync(join(world.root, ".git", "index"), "damaged");
+  const unknown = world.give(["doctor"], { isTTY: false });
+  expect(await unknown.code).toBe(2);
+  expect(unknown.errors()).toContain("It cannot be told whether .env is committed to this repository: git ls-files: ");
+  expect(requests).toEqual([]);
 });
 
 test("golem add shows what a worker may do, asks, and copies it", async () => {

@@ -17,7 +17,7 @@ import { createWorkspaceView } from "#sandbox/workspace-view.ts";
 import { createZones, type Zones } from "#sandbox/zones.ts";
 import type { BaseRecord, RecordedFile } from "./base-record.ts";
 import { readWorkingTree } from "./read-working-tree.ts";
-import { GitError, runGit } from "./run-git.ts";
+import { GitError, isOutsideRepository, runGit } from "./run-git.ts";
 
 /** A worker's view of a checkout: its files, and the git operations that need no remote. */
 export interface CheckoutTree
@@ -256,8 +256,7 @@ export async function findRoot(folder: string): Promise<string> {
     const output = await runGit(["rev-parse", "--show-toplevel"], { cwd: folder });
     return await realpath(output.toString("utf8").replace(/\n$/, ""));
   } catch (error) {
-    if (!(error instanceof GitError) || !/not a git repository|must be run in a work tree/.test(error.message))
-      throw error;
+    if (!(error instanceof GitError) || !isOutsideRepository(error)) throw error;
     const sentence = error.message.includes("work tree")
       ? `${folder} is in a git repository, but not in its working tree. Change to a checkout of it.`
       : `${folder} is not in a git repository. Change to one, or create one with git init.`;

@@ -12,6 +12,11 @@ export class GitError extends UserError {
   override readonly name = "GitError";
 }
 
+/** True for the error of a command that was not started in the working tree of a repository. */
+export function isOutsideRepository({ message }: GitError): boolean {
+  return /not a git repository|must be run in a work tree/.test(message);
+}
+
 // Git sets these in hooks and aliases, where they would make our commands use another repository.
 const redirectingVariables =
   /^GIT_(DIR|WORK_TREE|INDEX_FILE|OBJECT_DIRECTORY|ALTERNATE_OBJECT_DIRECTORIES|COMMON_DIR|PREFIX|NAMESPACE|INTERNAL_SUPER_PREFIX|.*PATHSPECS)$/;

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Readable, Writable } from "node:stream";
 import { type ParseArgsOptionDescriptor, parseArgs, parseEnv } from "node:util";
 import { UserError } from "#domain/errors.ts";
-import { runGit } from "#sandbox/checkout/run-git.ts";
+import { GitError, isOutsideRepository, runGit } from "#sandbox/checkout/run-git.ts";
 import { closestMatch } from "#text/closest-match.ts";
 
 /** The context of a command: folder, environment and streams. */
@@ -41,12 +41,18 @@ export async function readEnvFile({ cwd, errors }: CommandContext): Promise<Reco
   return {};
 }
 
+/** Throws a UserError if git cannot tell, as in a repository of another user. */
 export async function hasCommittedEnvFile(folder: string): Promise<boolean> {
   // Some file systems find `.ENV` as `.env`, and git does not.
   const names = (await readdir(folder)).filter((name) => name.toLowerCase() === ".env");
   if (names.length === 0) return false;
-  const listed = await runGit(["ls-files", "--", ...names], { cwd: folder }).catch(() => undefined);
-  return listed !== undefined && listed.length > 0;
+  const listed = await runGit(["ls-files", "--", ...names], { cwd: folder }).catch((error: unknown) => {
+    // Without git, or outside of a repository, the file did not come with one.
+    if (!(error instanceof GitError) || isOutsideRepository(error)) return "";
+    const sentence = `It cannot be told whether .env is committed to this repository: ${error.message}.`;
+    throw new UserError(sentence, { cause: error });
+  });
+  return listed.length > 0;
 }
 
 export interface Words {
