@@ -189,10 +189,11 @@ const nodeFormatters = [
 
 /** The files of other languages, which those of Node.js do not format. */
 const ofNode = /(?<!\.(?:go|rs|pyi?))$/;
-/** Options of a `format` script without which the formatter would format differently. */
-const settingsInScript = /\s(?:--config|--config-path|--config-precedence|--ignore-path|--plugin|-c)\b/;
+/** Options of a `format` script that do not affect the result. With any other, only the script formats as the project does. */
+const plainOption =
+  /^(?:-[wlu]|--(?:write|fix|check|list-different|ignore-unknown|files-ignore-unknown|no-errors?-on-unmatched(?:-pattern)?|cache|log-?level|no-color)(?:=.*)?)$/;
 
-/** Returns the formatters configured by the files of a folder. For each file, the first one that formats it is meant. */
+/** Returns the formatters configured by the files of a folder. Each file is formatted with the first one that formats it. */
 export async function findFormatters(workspace: Workspace, folder: string): Promise<Formatter[]> {
   const at = (name: string) => (folder === "" ? name : `${folder}/${name}`);
   const found: Formatter[] = [];
@@ -207,7 +208,8 @@ export async function findFormatters(workspace: Workspace, folder: string): Prom
 function nodeFormattersOf({ dependencies, scripts: { format = "" } }: PackageManifest): Formatter[] {
   const script = { name: "npm run format", formats: /$/, command: () => ["npm", "run", "--silent", "format"] };
   const known = nodeFormatters.find(([dependency]) => dependencies.has(dependency));
-  if (!known || (format.includes(known[1]) && settingsInScript.test(format))) return format === "" ? [] : [script];
+  const hasSettings = format.split(/\s+/).some((word) => word.startsWith("-") && !plainOption.test(word));
+  if (!known || (format.includes(known[1]) && hasSettings)) return format === "" ? [] : [script];
   const [, name, ...options] = known;
   // Oxfmt excludes a file whose name begins with an exclamation mark.
   const own = (paths: readonly string[]) => (name === "oxfmt" ? paths.map((path) => `./${path}`) : paths);

@@ -722,6 +722,11 @@ describe("the test runner and the formatter of a project", () => {
       "a.js",
       ["npm run format"],
     ],
+    [
+      { "package.json": '{"scripts":{"format":"prettier --single-quote -w ."},"devDependencies":{"prettier":"3"}}' },
+      "a.js",
+      ["npm run format"],
+    ],
     [{ "pyproject.toml": "[tool.ruff]\n", "package.json": '{"devDependencies":{"prettier":"3"}}' }, "a.py", ["ruff"]],
     [{ "requirements-dev.txt": "black==24\n" }, "a.pyi", ["black"]],
     [{ "go.mod": "", "package.json": '{"devDependencies":{"prettier":"3"}}' }, "a.go", ["gofmt"]],
