@@ -137,7 +137,7 @@ function excessOf(command: SimpleCommand, covered: number): string | undefined {
 
 /** Commands that start the program that a further word names, or run it on another machine. */
 const launcher = new RegExp(
-  String.raw`^(?:sudo|doas|nice|ionice|nohup|stdbuf|strace|watch|parallel|uv run|uv tool run|pipx run|go tool
+  String.raw`^(?:sudo|doas|nice|ionice|nohup|stdbuf|strace|watch|parallel|npx|bunx|uvx|uv run|uv tool run|pipx run|go tool
   |(?:poetry|pipenv|pdm|hatch|rye|pixi|conda|mamba|devbox|deno|bun|go|nix) run|(?:npm|bun|mise) x|(?:pnpm|yarn) dlx
   |(?:bundle|npm|pnpm|yarn|mise|asdf|direnv|rbenv|pyenv|composer|stack|cabal|opam) exec
   |(?:flock|chroot|ssh|(?:docker|podman)(?: compose)? (?:run|exec)|kubectl exec)\b.*)$`.replace(/\n\s*/g, ""),

@@ -341,6 +341,7 @@ describe("a rule that allows a program that is not in the table", () => {
     ["bash -c", "bash -c ls", "the rule does not include `ls`"],
     ["uv run", "uv run ./tool", "the rule does not include `./tool`"],
     ["uv run --with x", "uv run --with x tool", "the rule does not include `tool`"],
+    ["npx -p x", "npx -p x tool", "the rule does not include `tool`"],
     ["bundle exec", "bundle exec rake", "the rule does not include `rake`"],
     ["docker exec -it web", "docker exec -it web rm", "the rule does not include `rm`"],
     ["ssh host", "ssh host rm", "the rule does not include `rm`"],
