@@ -217,7 +217,7 @@ async function viewRun(services: Services, c: Context): Promise<FoundRun & { run
 }
 
 async function showEvents(services: Services, c: Context<PageEnv>): Promise<Response> {
-  const { streams, views, now } = services;
+  const { streams, views, now, onError } = services;
   const rootId = c.req.param("runId") ?? "";
   if (!services.viewLimit.allows(`events of ${rootId}`)) {
     throw new PageError(429, "Too many people are watching. The page will try again automatically.");
@@ -244,7 +244,11 @@ async function showEvents(services: Services, c: Context<PageEnv>): Promise<Resp
   c.header("x-accel-buffering", "no");
   return streamSSE(c, async (stream: SSEStreamingApi) => {
     entry.abort = () => stream.abort();
-    await streamRun(stream, { views: views(), rootId, find, after, closeConnection: () => outgoing.destroy(), now });
+    const closeConnection = () => outgoing.destroy();
+    await streamRun(stream, { views: views(), rootId, find, after, closeConnection, now }).catch((error: unknown) => {
+      // Hono would print it to the console.
+      if (!stream.aborted) onError(error);
+    });
   });
 }
 

@@ -198,7 +198,19 @@ test("an event stream ends when its viewer loses access, at the latest a minute 
   clock.offset = 61_000;
   await store.ingest({ events: [{ runId: "abc1", event: said("secret") }] });
 
-  expect(await page.next()).toBeUndefined();
+  for (let change = await page.next(); change; change = await page.next()) expect(change.entries).toEqual([]);
+});
+
+test("an event stream ends when the database fails, which is reported", async () => {
+  const { startRun, store, url, pathOf, errors } = await world();
+  await startRun("abc1");
+  const page = await listenTo(`${url}${pathOf("abc1")}/events`);
+  await page.next();
+
+  await store.close();
+  while (await page.next());
+
+  expect(errors).toHaveLength(1);
 });
 
 test.each(["", "nonsense", "abc1:NaN", "abc1:-1,:,", "../..:1", `${"a:1,".repeat(50_000)}`])(
