@@ -66,8 +66,8 @@ const clockJumpMs = 1_000;
 const acceptJumpAfterMs = 10 * 60_000;
 
 /**
- * Returns a clock for what cannot be undone. When the clock of the machine is set forward, this one goes on as before for ten
- * minutes, since that may have been a mistake. It has to be asked more often than that.
+ * Returns a clock for what cannot be undone. When the clock of the machine is set forward, this one continues as before for
+ * ten minutes, since that may have been a mistake. The minutes count from the next call, so call it at least once a minute.
  */
 export function cautiousClock(): () => number {
   let [wall, monotonic] = [Date.now(), performance.now()];

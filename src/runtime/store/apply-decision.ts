@@ -15,7 +15,7 @@ export function applyDecision(approval: Approval | undefined, decision: Decision
   if (!approval) return { result: { kind: "unknown" } };
   if (approval.status !== "pending") return { result: { kind: "settled", approval } };
   if (approval.expiresAt <= decision.now) {
-    // Its timer stores that, if it was not this process's clock that is ahead.
+    // Its timer stores that, unless only the clock of this process is ahead.
     return { result: { kind: "settled", approval: expire(approval).changed } };
   }
   const { revision, isPartial, now: at, by, byId, via } = decision;
