@@ -7,14 +7,21 @@ let forge: Stories;
 
 beforeAll(async () => {
   forge = await startStories({
-    repositories: ["shop", "renamed", "transferred", "emptied", "target", "branched"].map((name) => ({
-      ...forgeRepository,
-      name,
-    })),
+    repositories: ["shop", "emptied", "target"].map((name) => ({ ...forgeRepository, name })),
   });
   await forge.start();
 });
 afterAll(() => forge.close());
+
+let created = 0;
+
+/** Creates a repository for a test that moves it, so that a second attempt finds it as the first one did. Resolves to its name. */
+async function createRepository(what: string): Promise<string> {
+  created += 1;
+  const name = `${what}-${created}`;
+  await forge.github.createRepository({ ...forgeRepository, name });
+  return name;
+}
 
 /** Proposes a change until the pull request is opened. */
 const proposes: Script = ({ messages }) => {
@@ -77,33 +84,36 @@ const commentIn = (repository: string, number: number, text: string) =>
 
 describe.concurrent("a waiting run", () => {
   test("follows its repository to a new name, and a new repository of the old name cannot reach it", async () => {
-    const { issue, asked } = await waitForApproval("Renamed", "playground/renamed");
+    const name = await createRepository("renamed");
+    const [before, after] = [`playground/${name}`, `playground/${name}-anew`];
+    const { issue, asked } = await waitForApproval("Renamed", before);
     const { number } = issue;
 
-    forge.github.accountChanges.rename(forge.github.repository("playground/renamed"), "anew");
-    await forge.github.createRepository({ ...forgeRepository, name: "renamed" });
-    forge.github.as("visitor", "playground/renamed").openIssue({ title: "An impostor" });
-    commentIn("playground/renamed", number, `/approve ${approvalIdIn(asked)}`);
-    await botCommentIn("playground/renamed", number, /There is no request/);
-    commentIn("playground/anew", number, `/approve ${approvalIdIn(asked)}`);
-    await botCommentIn("playground/anew", number, /Fixed\./);
+    forge.github.accountChanges.rename(forge.github.repository(before), `${name}-anew`);
+    await forge.github.createRepository({ ...forgeRepository, name });
+    forge.github.as("visitor", before).openIssue({ title: "An impostor" });
+    commentIn(before, number, `/approve ${approvalIdIn(asked)}`);
+    await botCommentIn(before, number, /There is no request/);
+    commentIn(after, number, `/approve ${approvalIdIn(asked)}`);
+    await botCommentIn(after, number, /Fixed\./);
 
     const snapshot = await forge.github.snapshot();
-    expect(snapshot["playground/anew"]?.pulls.map(({ title }) => title)).toEqual(["Count every item once"]);
-    expect(Object.keys(snapshot["playground/renamed"]?.branches ?? {})).toEqual(["main"]);
-    expect(snapshot["playground/renamed"]?.issues[0]?.comments).toHaveLength(2);
+    expect(snapshot[after]?.pulls.map(({ title }) => title)).toEqual(["Count every item once"]);
+    expect(Object.keys(snapshot[before]?.branches ?? {})).toEqual(["main"]);
+    expect(snapshot[before]?.issues[0]?.comments).toHaveLength(2);
   });
 
   test("is stopped when its repository is transferred, and its requests are withdrawn", async () => {
-    const { issue, asked } = await waitForApproval("Transferred", "playground/transferred");
+    const name = await createRepository("transferred");
+    const { issue, asked } = await waitForApproval("Transferred", `playground/${name}`);
     const { number } = issue;
-    const there = "elsewhere/transferred";
+    const there = `elsewhere/${name}`;
 
-    forge.github.accountChanges.transfer(forge.github.repository("playground/transferred"), "elsewhere");
+    forge.github.accountChanges.transfer(forge.github.repository(`playground/${name}`), "elsewhere");
     await botCommentIn(
       there,
       number,
-      /is paused[\s\S]*(transferred from playground\/transferred to elsewhere|removed from this repository)/,
+      /is paused[\s\S]*(transferred from playground\/transferred-\d+ to elsewhere|removed from this repository)/,
     );
     commentIn(there, number, `/approve ${approvalIdIn(asked)}`);
     await botCommentIn(there, number, /is no longer needed/);
@@ -121,13 +131,14 @@ describe.concurrent("a waiting run", () => {
   });
 
   test("finds the default branch by its new name", async () => {
-    const { botComment, comment } = await waitForApproval("Branched", "playground/branched");
+    const repository = `playground/${await createRepository("branched")}`;
+    const { botComment, comment } = await waitForApproval("Branched", repository);
 
-    await forge.github.accountChanges.renameDefaultBranch(forge.github.repository("playground/branched"), "trunk");
+    await forge.github.accountChanges.renameDefaultBranch(forge.github.repository(repository), "trunk");
     comment("/approve");
 
     await botComment(/Fixed\./);
-    const [pull] = (await forge.github.snapshot())["playground/branched"]?.pulls ?? [];
+    const [pull] = (await forge.github.snapshot())[repository]?.pulls ?? [];
     expect(pull?.pull?.base).toBe("trunk");
   });
 
