@@ -263,8 +263,8 @@ export interface GitHub {
   /** True if a person's account has this login. */
   isPerson(login: string): Promise<boolean>;
   /**
-   * Resolves to `none` for unknown people and unreadable answers. With an id, the answer is about that account, even after
-   * it was renamed. Throws an OutageError when GitHub does not answer.
+   * Resolves to `none` for unknown people. With an id, the answer is about that account, even after it was renamed. Throws an
+   * OutageError when GitHub does not answer, and a GitHubRefusalError when it does not let the app ask.
    */
   getPermission(login: string, id?: number): Promise<Permission>;
   /** Like getPermission, but retries during an outage, and throws if the outage lasts. */

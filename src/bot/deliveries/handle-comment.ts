@@ -5,7 +5,7 @@ import { postComment } from "#bot/github/post-comment.ts";
 import { httpStatusOf } from "#bot/github/refusals.ts";
 import { inline } from "#bot/render/markdown.ts";
 import { OutageError, UserError } from "#domain/errors.ts";
-import { canWrite, type GitHub, type ReactionContent } from "#domain/github.ts";
+import { canWrite, type GitHub, GitHubRefusalError, type ReactionContent } from "#domain/github.ts";
 import { needsRun, parseToolCommand } from "#ui/run-commands.ts";
 import { startTriggered } from "./handle-triggers.ts";
 import {
@@ -116,7 +116,8 @@ async function handleComment(comment: IncomingComment, context: DeliveryContext)
   if (command.kind === "text") return sendMessage(command.text, action);
   if (command.kind === "direct") return callTool(command, action);
 
-  const isAllowed = canWrite(await action.github.getPermission(comment.by, comment.byId));
+  const isAllowed = await isByWriter(action);
+  if (isAllowed === undefined) return;
   if (command.kind === "malformed" || command.kind === "unknown") {
     if (isAllowed) await reply(usageOf(command), action);
     return;
@@ -124,6 +125,23 @@ async function handleComment(comment: IncomingComment, context: DeliveryContext)
   if (!isAllowed) return refuse(action);
   await reportReopening(action);
   return handleCommand(command, action);
+}
+
+/**
+ * True if the author of a comment has write access. Undefined, after a reply in the thread at most once an hour, if GitHub
+ * does not let the app look that up: it has refused the app, not the person.
+ */
+async function isByWriter(action: Action): Promise<boolean | undefined> {
+  const { comment, context, github } = action;
+  try {
+    return canWrite(await github.getPermission(comment.by, comment.byId));
+  } catch (error) {
+    if (!(error instanceof GitHubRefusalError)) throw error;
+    context.log.info(`Delivery ${context.deliveryId} has no effect: ${error.message}`);
+    const problem = `Nothing was started or changed. When this is resolved, repeat your comment. ${error.message}`;
+    await replyOnce(`permission refused ${currentHour()}`, problem, action, "everyone");
+    return undefined;
+  }
 }
 
 /**
@@ -175,9 +193,9 @@ function mayCommandViaApp({ kind }: ThreadCommand, { allowAppComments }: Deliver
 
 /** Replies to a command by someone with write access that it does not count. */
 async function refuseApp(command: ThreadCommand, action: Action): Promise<void> {
-  const { comment, github } = action;
+  const { comment } = action;
   const isCommand = command.kind !== "text" && command.kind !== "direct" && command.kind !== "unknown";
-  if (!isCommand || !canWrite(await github.getPermission(comment.by, comment.byId))) return;
+  if (!isCommand || !(await isByWriter(action))) return;
   await replyOnce(
     "app comment",
     `${comment.by}, this comment was posted through ${inline(comment.viaApp ?? "")}, so it does not count as your command: you may not have seen it. Comment on GitHub yourself.`,
@@ -215,12 +233,12 @@ function usageOf(command: Extract<ThreadCommand, { kind: "malformed" | "unknown"
 
 /** Passes an ordinary comment to the workers of its thread, if there are any and its author has write access. */
 async function sendMessage(text: string, action: Action): Promise<void> {
-  const { comment, context, github } = action;
+  const { comment, context } = action;
   const { thread, by, byId, key: deliveryId } = comment;
   const runs = context.runs();
   // Most comments are not for a worker, so GitHub is asked about their author only where one is running.
   const hasRuns = text !== "" && (await runs.threadActivity(thread, { isOpen: !comment.closed })) === "live";
-  if (!hasRuns || !canWrite(await github.getPermission(by, byId))) return;
+  if (!hasRuns || !(await isByWriter(action))) return;
 
   try {
     const isDelivered = await runs.deliverMessage(thread, {
@@ -243,10 +261,10 @@ async function callTool(
   { line, mayBeForeign }: Extract<ThreadCommand, { kind: "direct" }>,
   action: Action,
 ): Promise<void> {
-  const { comment, context, github } = action;
+  const { comment, context } = action;
   const { thread, by, byId, commentId, key: deliveryId } = comment;
   const runs = context.runs();
-  if ((await runs.threadActivity(thread)) === "none" || !canWrite(await github.getPermission(by, byId))) return;
+  if ((await runs.threadActivity(thread)) === "none" || !(await isByWriter(action))) return;
 
   try {
     const command = parseToolCommand(line);
@@ -261,21 +279,24 @@ async function callTool(
 /** Refuses a command with one reply per hour, person and thread, so that nobody can make the app post many comments. */
 async function refuse(action: Action): Promise<void> {
   const { by, thread } = action.comment;
-  const hour = Math.floor(Date.now() / refusalIntervalMs);
   await replyOnce(
-    `refusal ${hour}`,
+    `refusal ${currentHour()}`,
     `${by}, you need write access to ${thread.owner}/${thread.repo} to run commands. Nothing was started or changed.`,
     action,
   );
 }
 
+function currentHour(): number {
+  return Math.floor(Date.now() / refusalIntervalMs);
+}
+
 /**
- * Replies to a person in a thread unless the same reason was given before; then reacts. The reply is posted before the
+ * Replies in a thread unless the same reason was given to this reader before; then reacts. The reply is posted before the
  * key is recorded: after a crash in between, the delivery is processed again and finds the reply by its marker.
  */
-async function replyOnce(reason: string, markdown: string, action: Action): Promise<void> {
+async function replyOnce(reason: string, markdown: string, action: Action, reader = action.comment.by): Promise<void> {
   const { installationId, owner, repo, thread } = action.comment.thread;
-  const key = `${reason} ${installationId} ${owner}/${repo}#${thread} ${action.comment.by}`.toLowerCase();
+  const key = `${reason} ${installationId} ${owner}/${repo}#${thread} ${reader}`.toLowerCase();
   const runs = action.context.runs();
   if (await runs.hasRecorded(key)) return void react("confused", action);
   await reply(markdown, action);

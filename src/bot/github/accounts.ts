@@ -20,8 +20,14 @@ export async function readPermissionOf(
     const current = await currentLogin(api, id);
     return (current !== undefined && (await askPermission(api, { login: current, id }))) || "none";
   } catch (error) {
-    if (!isOutage(error) && !(error instanceof ZodError)) return "none";
-    throw new OutageError(`Could not find out from GitHub whether ${login} has write access to ${owner}/${repo}.`, {
+    const question = `whether ${login} has write access to ${owner}/${repo}`;
+    if (error instanceof GitHubRefusalError) {
+      const advice = `An owner of ${owner} can check the installation of this app: that it is not suspended, that the permissions it asks for were accepted, and that no IP allow list blocks it.`;
+      const message = `GitHub does not let this app look up ${question}. ${advice} The details: ${error.message}`;
+      throw new GitHubRefusalError(message, { status: error.status, cause: error });
+    }
+    if (!isOutage(error) && !(error instanceof ZodError)) throw error;
+    throw new OutageError(`Could not find out from GitHub ${question}.`, {
       cause: error,
       ...(error instanceof OutageError && { retryAt: error.retryAt }),
     });

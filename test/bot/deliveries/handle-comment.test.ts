@@ -76,7 +76,6 @@ describe("authorization", () => {
     ["triage", "triage"],
     ["none", "none"],
     ["a 404 for the person", 404],
-    ["an answer that it is forbidden", 403],
     ["a role above the permission", { permission: "read", role_name: "admin", user: ada }],
     ["an answer about somebody else", { permission: "admin", role_name: "admin", user: mia }],
   ])("%s allows nothing, whatever the author's association says", async (_, answer) => {
@@ -106,6 +105,25 @@ describe("authorization", () => {
     restore();
     await vi.waitFor(() => expect(runs.startRun).toHaveBeenCalledOnce(), { timeout: 60_000 });
     expect(world.replies).toEqual([]);
+  });
+
+  test("if GitHub does not let the app look up permissions, nothing is done, and one reply in an hour says so", async () => {
+    const restore = world.answerPermission(403, { message: "Resource not accessible by integration" });
+    await world.comment({ comment: { author_association: "OWNER" } });
+    await world.comment({ body: "/approve", login: "mia" });
+    await world.comment({ body: "Use the other file." });
+    await world.comment({ body: "/git_push" });
+
+    expectNothingDone();
+    expect(world.replies).toEqual([
+      expect.stringMatching(
+        /^Nothing was started or changed\.[\s\S]*does not let this app look up whether ada has write access to octo\/shop\. An owner of octo can check[\s\S]*Resource not accessible/,
+      ),
+    ]);
+
+    restore();
+    await world.comment();
+    expect(runs.startRun).toHaveBeenCalledOnce();
   });
 
   test("someone without write access gets one reply, and reactions from then on", async () => {

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test, vi } from "vitest";
 import { OutageError, UserError } from "#domain/errors.ts";
-import type { GitHub } from "#domain/github.ts";
+import { type GitHub, GitHubRefusalError } from "#domain/github.ts";
 import type { CommitFiles } from "#playground/github/git/commit-files.ts";
 import type { InjectedResponse } from "#playground/github/request-log.ts";
 import { showComment } from "#playground/github/shapes/thread.ts";
@@ -139,6 +139,12 @@ describe("permissions", () => {
     await expect(github.getPermission("ada")).rejects.toThrow(
       "Could not find out from GitHub whether ada has write access to octo/sums.",
     );
+  });
+
+  test.each([403, 451])("%i refuses the app, not the person", async (status) => {
+    answer(readsPermission, { status, body: { message: "No" } });
+
+    await expect(github.getPermission("ada")).rejects.toThrow(GitHubRefusalError);
   });
 
   test("a caller that can wait gets an answer after an outage", async () => {
