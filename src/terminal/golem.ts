@@ -4,7 +4,7 @@ cacheCompiledCode();
 const { golem } = await import("./golem/golem-command.ts");
 
 // npm runs scripts in the package's folder; INIT_CWD is the folder in which the person typed the command.
-const cwd = (process.env.npm_lifecycle_event === "golem" && process.env.INIT_CWD) || process.cwd();
+const cwd = (process.env.npm_lifecycle_event === "golem" && process.env.INIT_CWD) || currentFolder();
 
 // The reader closed the pipe, as in `golem … | head`: keep the results so far, and stop spending.
 for (const stream of [process.stdout, process.stderr]) {
@@ -28,3 +28,12 @@ clearInterval(keepAlive);
 for (const stream of [process.stdout, process.stderr])
   await new Promise<void>((done) => stream.write("", () => done()));
 process.exit(code);
+
+function currentFolder(): string {
+  try {
+    return process.cwd();
+  } catch {
+    process.stderr.write("golem: The current folder was deleted. Change to another one and try again.\n");
+    return process.exit(2);
+  }
+}

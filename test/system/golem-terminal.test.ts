@@ -49,6 +49,16 @@ test.skipIf(!available || process.platform !== "linux")(
   },
 );
 
+test("in a folder that was deleted, golem says so in one sentence", async () => {
+  const world = await golemWorld({ turns: [] });
+  const script = 'mkdir gone && cd gone && rmdir ../gone && exec "$0" "$@"';
+
+  const run = await startProcess("bash", ["-c", script, process.execPath, golemPath, "log"], world);
+
+  expect(await run.ended).toEqual([2, null]);
+  expect(run.text()).toBe("golem: The current folder was deleted. Change to another one and try again.\n");
+});
+
 test("an interrupted script keeps its changes in a patch file", async () => {
   const world = await golemWorld({ turns: [write(), { hang: true, text: "Let me" }] });
 

@@ -324,6 +324,13 @@ test("golem add shows what a worker may do, asks, and copies it", async () => {
   const missing = world.give(["add", `${shop.owner}/shop/nobody`], { change });
   expect(await missing.code).toBe(2);
   expect(missing.errors()).toContain("has no file .github/workers/nobody.worker that you can read.");
+  const offline = world.give(["add", `${shop.owner}/shop/scribe`], {
+    change: { GITHUB_API_URL: "http://127.0.0.1:2" },
+  });
+  expect(await offline.code).toBe(2);
+  expect(offline.errors()).toMatch(
+    /^golem: http:\/\/127\.0\.0\.1:2 cannot be reached \(connect ECONNREFUSED 127\.0\.0\.1:2\)\.\s+Check GITHUB_API_URL and your\s+network connection\.\n$/,
+  );
   const unasked = world.give(["add", `${shop.owner}/shop/scribe`], { change, isTTY: false });
   expect(await unasked.code).toBe(2);
   expect(unasked.errors()).toContain("--yes");

@@ -83,7 +83,8 @@ test("golem log lists the runs of the checkout, and shows the transcript of one"
   const older = new URL("../runtime/store/earlier-versions/schema-5.db.gz", import.meta.url);
   writeFileSync(file.replace(id, "01de5000"), gunzipSync(readFileSync(older)));
 
-  const list = world.give(["log"]);
+  world.write(".github/golem-forge.yml", "instructoins: x\n");
+  const list = world.give(["log"], { change: { GOLEM_FORGE_POLICY: "/no/such/policy.yml" } });
   const shown = world.give(["log", id]);
   await list.code;
   const earlier = file.replace(id, "0ea71e50");

@@ -185,7 +185,7 @@ test("a conflicting change on disk stops an apply, and the person chooses again"
   run.type("apply");
   await run.sees(/a\.txt was changed on disk in the meantime, in the same lines.*\[a\]pply/s);
   run.type("p no-such-folder/it.patch");
-  await run.sees(/✗ ENOENT.*\[a\]pply/s);
+  await run.sees(/✗ There is no folder \S+no-such-folder: create it, or choose another file\..*\[a\]pply/s);
   run.type("p ../it.patch");
 
   expect(await run.code).toBe(0);

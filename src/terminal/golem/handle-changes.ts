@@ -177,6 +177,11 @@ function writeTo(
     complain(terminal, `${oneLine(path)} already exists: choose another file.`);
     return undefined;
   }
+  const folder = dirname(path);
+  if (!existsSync(folder)) {
+    complain(terminal, `There is no folder ${oneLine(folder)}: create it, or choose another file.`);
+    return undefined;
+  }
   writeFileSync(path, writePatch(changes), { flag: "wx" });
   backup.discard();
   terminal.print(`Written to ${oneLine(path)}`);

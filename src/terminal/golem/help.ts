@@ -182,7 +182,7 @@ export function helpText(command?: CommandName): string {
 nothing on disk changes until you have seen the changes and chosen what to do with them.
 
 ${rows.join("\n")}
-  golem --version
+  golem ${"--version".padEnd(width)}  show the version of golem
 
 Options of golem run and golem resume
 ${runOptions}`;

@@ -10,13 +10,13 @@ import { oneLine } from "#terminal/value-to-text.ts";
 import { truncateLine } from "#text/truncate.ts";
 import type { CommandContext } from "./command-context.ts";
 import { areChangesHandled, turnsOf } from "./saved-runs.ts";
-import { findSurroundings } from "./surroundings.ts";
+import { findSavedRuns } from "./surroundings.ts";
 
 const maxArguments = 200;
 
 /** Returns the output of `golem log`: the runs of the checkout, or the transcript of one. */
 export async function showLog(given: string | undefined, context: CommandContext): Promise<string> {
-  const { savedRuns } = await findSurroundings(context);
+  const savedRuns = await findSavedRuns(context);
   const paint = createStyle(context.output);
   if (given !== undefined) return transcriptOf(await savedRuns.read(savedRuns.find(given)), paint);
 

@@ -52,6 +52,12 @@ export async function findSurroundings(context: CommandContext): Promise<Surroun
   return program ? programAt(program, context) : checkoutAt(context);
 }
 
+/** Finds the same runs without reading the settings and the environment, which they do not need. */
+export async function findSavedRuns(context: CommandContext): Promise<SavedRuns> {
+  const program = findProgram(context.cwd);
+  return new SavedRuns(program ? rootOf(program) : await findRoot(context.cwd), context);
+}
+
 function isPath(named: string): boolean {
   return /[/\\]|\.worker$|^\.{1,2}$/.test(named);
 }
@@ -73,9 +79,7 @@ async function checkoutAt({ cwd, env }: CommandContext): Promise<Surroundings> {
 }
 
 async function programAt(program: Program, { env }: CommandContext): Promise<Surroundings> {
-  const wanted = resolve(program.folder, program.config.sandbox.root);
-  mkdirSync(wanted, { recursive: true });
-  const root = realpathSync(wanted);
+  const root = rootOf(program);
   const isFolder = (await findRoot(root).catch(() => undefined)) !== root;
   return {
     config: readLocalConfig(env),
@@ -86,6 +90,13 @@ async function programAt(program: Program, { env }: CommandContext): Promise<Sur
     program,
     isFolder,
   };
+}
+
+/** Returns the folder with a program's files. Creates it if it does not exist. */
+function rootOf({ folder, config }: Program): string {
+  const root = resolve(folder, config.sandbox.root);
+  mkdirSync(root, { recursive: true });
+  return realpathSync(root);
 }
 
 /** Returns the workers of a program, by name or by the path of their file. */

@@ -1,5 +1,6 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
+import { RequestError } from "@octokit/request-error";
 import { z } from "zod";
 import { createOctokit } from "#config/create-octokit.ts";
 import { messageOf, UserError } from "#domain/errors.ts";
@@ -183,15 +184,24 @@ async function download({ owner, repo, name, ref }: Source, { env }: CommandCont
     });
     return Buffer.from(content, "base64").toString("utf8");
   } catch (error) {
-    const status = z.object({ status: z.number() }).safeParse(error).data?.status;
-    const reason = messageOf(error);
-    throw new UserError(
-      status === 404
-        ? `${owner}/${repo} has no file ${path} that you can read.${auth ? "" : " To read a private repository, set GITHUB_TOKEN."}`
-        : `${owner}/${repo} cannot be read: ${reason}`,
-      { cause: error },
-    );
+    throw new UserError(describeFailure(error, { source: `${owner}/${repo}`, path, env }), { cause: error });
   }
+}
+
+/** Says why a worker file could not be downloaded, and what to do. */
+function describeFailure(
+  error: unknown,
+  { source, path, env }: { source: string; path: string; env: CommandContext["env"] },
+): string {
+  if (!(error instanceof RequestError)) return `${source} cannot be read: ${messageOf(error)}`;
+  if (!error.response) {
+    const url = env.GITHUB_API_URL || "https://api.github.com";
+    const check = env.GITHUB_API_URL ? "GITHUB_API_URL and your network connection" : "your network connection";
+    return `${url} cannot be reached (${error.message}). Check ${check}.`;
+  }
+  if (error.status !== 404) return `${source} cannot be read: ${error.message}`;
+  const hint = env.GITHUB_TOKEN || env.GH_TOKEN ? "" : " To read a private repository, set GITHUB_TOKEN.";
+  return `${source} has no file ${path} that you can read.${hint}`;
 }
 
 /** Describes what a worker may do, one permission per line. */
