@@ -41,8 +41,14 @@ export async function openToolbox(
 
   try {
     const tools: NamedTool[] = [];
-    for (const { toolset, config } of wanted) {
-      tools.push(...(await toolset.create(config, withOnClose(services, release))));
+    const sources = new Map<string, string>();
+    for (const resolved of wanted) {
+      for (const tool of await resolved.toolset.create(resolved.config, withOnClose(services, release))) {
+        const [first, second] = [sources.get(tool.name), sourceOf(tool, resolved)];
+        if (first !== undefined) throw new UserError(describeSameName(tool.name, [first, second]));
+        sources.set(tool.name, second);
+        tools.push(tool);
+      }
     }
     const { workspace } = services;
     return await createToolbox({
@@ -60,6 +66,21 @@ export async function openToolbox(
     await close().catch(() => {});
     throw error;
   }
+}
+
+/** Names the toolset of a tool, or its MCP server, whose name begins the names of its tools. */
+function sourceOf({ name }: NamedTool, { toolset, config }: ResolvedToolset): string {
+  if (toolset.name !== "mcp") return `the toolset ${toolset.name}`;
+  const { servers } = config as { servers: Record<string, unknown> };
+  return `the MCP server ${Object.keys(servers).find((server) => name.startsWith(`${server}_`))}`;
+}
+
+function describeSameName(name: string, sources: readonly string[]): string {
+  const server = sources.find((source) => source.startsWith("the MCP server "));
+  const advice = server
+    ? `Give ${server} another name in the worker's file: its tools are named after it.`
+    : "Remove one of them.";
+  return `Two tools are named ${name}: one of ${sources.join(", and one of ")}. ${advice}`;
 }
 
 /** Adds `onClose` to the services, which collects the functions that release resources. */

@@ -93,7 +93,11 @@ describe("opening a toolbox", () => {
 
   test("two tools with the same name or alias are refused; a name takes precedence over an alias", async () => {
     await expect(open({ a: {}, b: {} }, [aToolset("a", [aTool()]), aToolset("b", [aTool()])])).rejects.toThrow(
-      "Two tools are named read_file",
+      "Two tools are named read_file: one of the toolset a, and one of the toolset b. Remove one of them.",
+    );
+    const ofServer = aToolset("mcp", [aTool({ name: "git_push" })], { config: z.object({ servers: z.any() }) });
+    await expect(open({ git: {}, mcp: { servers: { docs: {}, git: {} } } }, [git, ofServer])).rejects.toThrow(
+      "Two tools are named git_push: one of the toolset git, and one of the MCP server git. Give the MCP server git another name in the worker's file: its tools are named after it.",
     );
     const twice = [aTool({ name: "x", aliases: ["read"] }), aTool({ name: "y", aliases: ["read"] })];
     await expect(open({ a: {} }, [aToolset("a", twice)])).rejects.toThrow("x and y share the alias read");
