@@ -2,6 +2,7 @@ import { canonicalJson } from "#domain/approval.ts";
 import { EventLoopYielder } from "#domain/async-work.ts";
 import { UserError } from "#domain/errors.ts";
 import type { FileChange } from "#domain/preview.ts";
+import { closestMatch } from "#text/closest-match.ts";
 import type { Base } from "./git/base.ts";
 import { readBlame } from "./git/blame.ts";
 import { compareFiles, compareWithAll, findDropped, toFileVersion, treeOf } from "./git/compare-trees.ts";
@@ -289,11 +290,17 @@ function commitOf(remote: Remote, name: string): Promise<string> {
   return /^[0-9a-f]{40}$/.test(name) ? Promise.resolve(name) : tipOf(remote, name);
 }
 
+const maxNamedBranches = 10;
+
 async function tipOf(remote: Remote, name: string): Promise<string> {
   const ref = `refs/heads/${name}`;
   const tip = (await remote.refs([ref])).find((found) => found.name === ref)?.oid;
-  if (!tip) throw new UserError(`${remote.name} has no branch ${JSON.stringify(name)}.`);
-  return tip;
+  if (tip) return tip;
+  const names = (await listBranches(remote)).map((branch) => branch.name);
+  const near = closestMatch(name, names);
+  const more = names.length > maxNamedBranches ? ` and ${names.length - maxNamedBranches} more` : "";
+  const hint = near ? `Did you mean ${near}?` : `Its branches: ${names.slice(0, maxNamedBranches).join(", ")}${more}.`;
+  throw new UserError(`${remote.name} has no branch ${JSON.stringify(name)}. ${hint}`);
 }
 
 /** Applies a merge. Checks all paths before writing any. */

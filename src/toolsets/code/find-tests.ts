@@ -17,8 +17,7 @@ const maxPackagesAtOnce = 5;
 /** Finds the tests of the given folder; by default those of a monorepo's changed packages. */
 export async function findTests(
   workspace: Workspace,
-  path: string | undefined,
-  args: readonly string[],
+  { path, args, canRunCode }: { path: string | undefined; args: readonly string[]; canRunCode: boolean },
 ): Promise<FoundTests[]> {
   const named = path === undefined ? undefined : workspace.resolve(path);
   if (named) await workspace.stat(named);
@@ -32,7 +31,9 @@ export async function findTests(
   if (!found) {
     throw new ToolError(`No supported test runner was found in ${named || "the repository"}.`, {
       code: "UNAVAILABLE",
-      suggestion: suggestFolders(await packageFolders(workspace)),
+      suggestion:
+        suggestFolders(await packageFolders(workspace)) ??
+        (await suggestOtherWay(workspace, { folder: named ?? "", canRunCode })),
     });
   }
   const { scriptOfAllPackages } = found.runner;
@@ -149,8 +150,29 @@ async function packageFolders(workspace: Workspace): Promise<string[]> {
   return [...new Set(folders)];
 }
 
-function suggestFolders(folders: readonly string[]): string {
-  if (folders.length === 0) return "Give the folder of the project in `path`, or start its tests with run_code.";
+/** The files of build tools whose tests run_tests cannot start. */
+const unsupported = {
+  "pom.xml": "Maven",
+  "build.gradle": "Gradle",
+  "build.gradle.kts": "Gradle",
+  "CMakeLists.txt": "CMake",
+};
+
+/** Suggests what to do in a project without a supported runner, naming only tools that the worker is offered. */
+async function suggestOtherWay(
+  workspace: Workspace,
+  { folder, canRunCode }: { folder: string; canRunCode: boolean },
+): Promise<string> {
+  const next = canRunCode ? "start its tests with run_code" : "say in your answer that the tests were not run";
+  for (const [file, name] of Object.entries(unsupported)) {
+    if (await workspace.exists(posix.join(folder, file)))
+      return `There is a ${file}, and run_tests does not support ${name}: ${next}.`;
+  }
+  return `Give the folder of the project in \`path\`, or ${next}.`;
+}
+
+function suggestFolders(folders: readonly string[]): string | undefined {
+  if (folders.length === 0) return undefined;
   const shown = folders.slice(0, maxSuggestedFolders).join(", ");
   const more = folders.length > maxSuggestedFolders ? ` and ${folders.length - maxSuggestedFolders} more` : "";
   return `Give the folder of a package in \`path\`: ${shown}${more}.`;

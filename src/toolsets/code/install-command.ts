@@ -339,21 +339,30 @@ export function endOfInstallation(text: string, maxLines: number): string {
   return [...new Set(lines)].slice(-maxLines).join("\n");
 }
 
-/** Explains what to do about a missing program or package, in one sentence; undefined if none was missing. */
-export function describeMissingProgram({
-  exitCode,
-  stderr,
-}: Pick<ExecResult, "exitCode" | "stderr">): string | undefined {
+export type FailedCommand = Pick<ExecResult, "exitCode" | "stderr">;
+
+/** Names the program that a command lacked, and who can provide it; undefined if none was missing. */
+function describeProgram({ exitCode, stderr }: FailedCommand): string | undefined {
   if (exitCode === 0) return undefined;
   const program =
     /^prlimit: failed to execute (\S{1,100}): No such file/m.exec(stderr)?.[1] ??
     /^(?:bash: line \d+: |spawn )(\S{1,100})(?:: command not found| ENOENT)$/m.exec(stderr)?.[1];
-  if (program) {
-    const toolchain = toolchains.find(({ programs }) => programs.test(posix.basename(program)));
-    const provider = toolchain ? `${toolchain.name} provides it` : "install_package cannot provide it";
-    const isItself = toolchain?.name === posix.basename(program);
-    return `There is no ${program} in this sandbox${isItself ? "" : `; ${provider}`}. The deployment can mount it: \`sandbox.tools\` in its policy, or GOLEM_FORGE_SANDBOX_TOOL_PATHS.`;
-  }
+  if (!program) return undefined;
+  const toolchain = toolchains.find(({ programs }) => programs.test(posix.basename(program)));
+  const provider = toolchain ? `${toolchain.name} provides it` : "install_package cannot provide it";
+  const isItself = toolchain?.name === posix.basename(program);
+  return `There is no ${program} in this sandbox${isItself ? "" : `; ${provider}`}. The deployment can mount it: \`sandbox.tools\` in its policy, or GOLEM_FORGE_SANDBOX_TOOL_PATHS.`;
+}
+
+/**
+ * Explains what to do about a missing program or package, in a sentence or two; undefined if none was missing. `installation`
+ * is the last one of the run: if its package manager is missing, there is no point in calling install_package again.
+ */
+export function describeMissingProgram(failed: FailedCommand, installation?: FailedCommand): string | undefined {
+  const { exitCode, stderr } = failed;
+  if (exitCode === 0) return undefined;
+  const program = describeProgram(failed);
+  if (program !== undefined) return program;
   if (
     /Could not find .{1,200} in (locally installed gems|any of the sources)|bundler: command not found|Bundler::(GemNotFound|GitError)/.test(
       stderr,
@@ -367,5 +376,9 @@ export function describeMissingProgram({
   }
   const isPackage =
     /\bENOTCACHED\b|could not determine executable to run|^sh: .{0,200}: not found$|\bNo module named ['"]?(pytest|black|ruff)\b|ModuleNotFoundError: No module named|Cannot find (module|package) '[^./#]|disabled by GOPROXY=off|\bretry without `--offline`/m;
-  return isPackage.test(stderr) ? "A package that it needs is not installed. Call install_package." : undefined;
+  if (!isPackage.test(stderr)) return undefined;
+  const missing = installation && describeProgram(installation);
+  return missing === undefined
+    ? "A package that it needs is not installed. Call install_package."
+    : `A package that it needs is not installed, and install_package cannot install it. ${missing}`;
 }

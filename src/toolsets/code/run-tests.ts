@@ -1,6 +1,6 @@
 import { posix } from "node:path";
 import { z } from "zod";
-import type { ToolResult } from "#domain/result.ts";
+import { TerminalResultValue, type ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import type { TreeChanges } from "#executors/executor.ts";
@@ -15,10 +15,10 @@ import {
   runCommand,
   withoutProgress,
 } from "#toolsets/run-command.ts";
-import type { ToolServices } from "#toolsets/toolset.ts";
+import type { FinishedCall, ToolServices } from "#toolsets/toolset.ts";
 import type { CodeConfig } from "./code-config.ts";
 import { type FoundTests, findTests, namedTests } from "./find-tests.ts";
-import { describeMissingProgram } from "./install-command.ts";
+import { describeMissingProgram, type FailedCommand } from "./install-command.ts";
 import { type TestReport, type TestRunner, updatesSnapshots, withProjectPython } from "./test-runner.ts";
 import { isForeignFrame, summarizeTests, TestSummary } from "./test-summary.ts";
 
@@ -57,7 +57,9 @@ async function execute(
   settings: CodeConfig,
   services: ToolServices,
 ): Promise<ToolResult> {
-  const found = (await findTests(services.workspace, path, args)).flatMap(eachCommand);
+  const { offered_tools: offered } = services.spec.worker;
+  const canRunCode = !offered || offered.includes("run_code");
+  const found = (await findTests(services.workspace, { path, args, canRunCode })).flatMap(eachCommand);
   const endsAt = performance.now() + Math.min(timeout ?? settings.test_timeout, settings.max_timeout) * 1_000;
   const finished: FinishedTests[] = [];
   for (const tests of found) {
@@ -66,7 +68,14 @@ async function execute(
     finished.push(last);
     if (last.result.timedOut || last.result.stopped) break;
   }
-  return report(finished);
+  return report(finished, lastInstallation(services.history()));
+}
+
+/** The last installation of the run that ended; undefined if there was none. */
+function lastInstallation(history: readonly FinishedCall[]): FailedCommand | undefined {
+  const call = history.findLast(({ tool }) => tool === "install_package");
+  const { data } = TerminalResultValue.safeParse(call?.result.value);
+  return data && { exitCode: data.exitCode ?? null, stderr: data.stderr ?? "" };
 }
 
 /** Splits tests with several commands, of which each may find none of the named tests. */
@@ -152,8 +161,8 @@ async function describeSubmodules(workspace: Workspace, output: string): Promise
   return missing.length > 0 ? `The files of submodules are not in the sandbox: ${missing.slice(0, 5).join(", ")}.` : "";
 }
 
-function report(finished: readonly FinishedTests[]): ToolResult {
-  const described = finished.map(describeTests);
+function report(finished: readonly FinishedTests[], installation: FailedCommand | undefined): ToolResult {
+  const described = finished.map((tests) => describeTests(tests, installation));
   const llmContent = described.map(({ text }) => text).join("\n");
   const data = dataOf(finished);
   const value = {
@@ -169,7 +178,10 @@ function report(finished: readonly FinishedTests[]): ToolResult {
   return { llmContent, value, error: { type: "system_error", code, message: describeEnd(unfinished) } };
 }
 
-function describeTests({ runner, result, applied, summary, toRoot }: FinishedTests) {
+function describeTests(
+  { runner, result, applied, summary, toRoot }: FinishedTests,
+  installation: FailedCommand | undefined,
+) {
   const readable = (text: string) => showHidden(relativePaths(toRoot(text)));
   const soFar = result.timedOut || result.stopped ? " so far" : "";
   const headline = summary ? `${countsOf(summary)}${soFar}` : "No summary could be read from the output";
@@ -187,7 +199,7 @@ function describeTests({ runner, result, applied, summary, toRoot }: FinishedTes
     `${runner.name}: ${intro}${describeEnd(result)} ${runner.reason}`,
     ...failures,
     more > 0 ? `… and ${pluralize(more, "more failure")}.` : "",
-    describeMissingProgram({ ...result, stderr: summary ? failures.join("\n") : result.stderr }) ?? "",
+    describeMissingProgram({ ...result, stderr: summary ? failures.join("\n") : result.stderr }, installation) ?? "",
     needsOutput ? `stdout:\n${stdout}\nstderr:\n${stderr}` : "",
     describeChanges(applied) || describeDropped(result.changes),
   ];

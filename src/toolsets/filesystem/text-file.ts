@@ -108,10 +108,10 @@ export async function readForEdit(workspace: Workspace, path: string): Promise<T
   refuseLfsPointer(content, path);
   if (content.length > maxEditableBytes) {
     throw new ToolError(
-      `${path} has ${content.length} bytes. Files of up to ${maxEditableBytes} bytes can be edited.`,
+      `${path} is too large to edit: it has ${content.length} bytes, and the limit is ${maxEditableBytes}.`,
       {
         code: "TOO_LARGE",
-        suggestion: "Change it with a shell command such as sed, where there is one, or change what generates it.",
+        suggestion: "If the file is generated, change what generates it. Otherwise say that people have to change it.",
       },
     );
   }

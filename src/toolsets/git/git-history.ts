@@ -2,6 +2,7 @@ import { z } from "zod";
 import { ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
+import type { Workspace } from "#domain/workspace.ts";
 import type { BlamedRange } from "#sandbox/sandbox.ts";
 import { pluralize } from "#text/pluralize.ts";
 import { wrapUntrusted } from "#text/untrusted.ts";
@@ -46,7 +47,10 @@ export function createGitLogTool({ sandbox, workspace }: ToolServices): NamedToo
       );
       const summary = pluralize(commits.length, "commit");
       // Commit messages and author names are written by anyone whose commit was merged.
-      const listed = commits.length === 0 ? "No commits." : wrapUntrusted(lines.join("\n"), "commit messages");
+      const listed =
+        commits.length > 0
+          ? wrapUntrusted(lines.join("\n"), "commit messages")
+          : (skip === 0 && path !== undefined && (await describeMissing(workspace, path))) || "No commits.";
       const note =
         partDepth === undefined
           ? "Only the latest 5,000 commits were read; older ones may match too."
@@ -57,6 +61,17 @@ export function createGitLogTool({ sandbox, workspace }: ToolServices): NamedToo
       };
     },
   };
+}
+
+/** Says that no commit changed a path that does not exist, and which one may be meant; undefined if it exists. */
+async function describeMissing(workspace: Workspace, path: string): Promise<string | undefined> {
+  try {
+    await workspace.stat(path);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof ToolError) || error.code !== "FILE_NOT_FOUND") throw error;
+    return `No commits: ${path} is neither in this history nor among the files. ${error.suggestion ?? ""}`.trim();
+  }
 }
 
 function parseRange(range: string): { from?: string; exclude?: string } {

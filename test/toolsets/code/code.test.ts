@@ -9,7 +9,7 @@ import { findTestRunner } from "#toolsets/code/test-runner.ts";
 import { codeToolset } from "#toolsets/registry.ts";
 import { memoryWorkspace } from "../../support/memory-workspace.ts";
 import { startPackageRegistry } from "../../support/package-registry.ts";
-import { toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
+import { runSpec, toolsetWorld, type WorldOptions } from "../../support/toolset-world.ts";
 
 const executors = createExecutors();
 const closed = createExecutors({ os: false });
@@ -263,12 +263,19 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
 
   test("a runner that is not installed is reported at once, without asking a registry", async () => {
     const files = { "package.json": JSON.stringify({ devDependencies: { vitest: "3" } }) };
-    const { call } = await world({ files });
+    const { call, history } = await world({ files });
 
     const result = await call("run_tests", { timeout: 120 });
 
     expect(result.error).toBeUndefined();
     expect(result.llmContent).toContain("A package that it needs is not installed. Call install_package.");
+    const value = { kind: "terminal" as const, content: "", exitCode: 127, stderr: "spawn uv ENOENT" };
+    history.push({ callId: "c", tool: "install_package", args: {}, result: { llmContent: "", value }, step: 2 });
+    const again = await call("run_tests", { timeout: 120 });
+    expect(again.llmContent).toContain(
+      "A package that it needs is not installed, and install_package cannot install it. There is no uv in this sandbox.",
+    );
+    expect(again.llmContent).not.toContain("Call install_package");
   });
 
   test("plain unittest runs without pytest, and names what failed", async () => {
@@ -599,6 +606,32 @@ describe("the test runner and the formatter of a project", () => {
       suggestion: "Give the folder of a package in `path`: libs/b, packages/a.",
     });
   });
+
+  test.each([
+    [
+      { "pom.xml": "" },
+      undefined,
+      "There is a pom.xml, and run_tests does not support Maven: start its tests with run_code.",
+    ],
+    [
+      { "CMakeLists.txt": "" },
+      ["run_tests"],
+      "There is a CMakeLists.txt, and run_tests does not support CMake: say in your answer that the tests were not run.",
+    ],
+    [
+      { "a.txt": "" },
+      ["run_tests"],
+      "Give the folder of the project in `path`, or say in your answer that the tests were not run.",
+    ],
+  ])(
+    "without a supported runner in %j, a worker with the tools %j is told what it can do",
+    async (files, offered, suggestion) => {
+      const worker = { ...runSpec.worker, offered_tools: offered };
+      const { call } = await world({ files, services: { spec: { ...runSpec, worker } } });
+
+      await expect(call("run_tests", {})).rejects.toMatchObject({ suggestion });
+    },
+  );
 
   test.each([
     ["nx run-many -t test", true],

@@ -172,8 +172,9 @@ describe("edit_file", () => {
     [{ path: "a.txt", old_text: "a", new_text: "a" }, "INVALID_ARGUMENTS"],
     [{ path: "a.bin", old_text: "a", new_text: "b" }, "BINARY_FILE"],
     [{ path: "nope", old_text: "a", new_text: "b" }, "FILE_NOT_FOUND"],
+    [{ path: "large.txt", old_text: "a", new_text: "b" }, "TOO_LARGE"],
   ])("refuses %j with %s", async (args, code) => {
-    const { call } = await world({ "a.txt": "a", "a.bin": new Uint8Array([0]) });
+    const { call } = await world({ "a.txt": "a", "a.bin": new Uint8Array([0]), "large.txt": "a".repeat(1_000_001) });
     await call("read_file", { path: "a.txt" });
 
     await expect(call("edit_file", args)).rejects.toMatchObject({ code });

@@ -100,11 +100,17 @@ test("git_pull merges new commits of the base and keeps the run's changes", asyn
 });
 
 test("a merge with conflicts changes nothing unless markers are requested, and git_check_conflicts finds them", async () => {
-  const { call, sandbox, asks } = await world();
+  const { call, sandbox, asks, preview } = await world();
   await sandbox.write("a.txt", "mine\n2\n3\n4\n5\n");
   const parent = sandbox.base.commit;
   await repository.commit({ branch: "topic", parent, files: { "a.txt": "theirs\n2\n3\n4\n5\n" } });
 
+  await expect(preview("git_merge", { branch: "topik" })).rejects.toThrow(
+    /has no branch "topik"\. Did you mean topic\?$/,
+  );
+  await expect(call("git_merge", { branch: "release" })).rejects.toThrow(
+    /has no branch "release"\. Its branches: main, topic\.$/,
+  );
   expect(await asks("git_merge", { branch: "topic" })).toBe(true);
   expect((await call("git_merge", { branch: "topic" })).llmContent).toContain("Nothing was changed.");
   expect((await call("git_check_conflicts", {})).llmContent).toBe("No conflict markers.");
@@ -114,10 +120,16 @@ test("a merge with conflicts changes nothing unless markers are requested, and g
   expect((await call("git_check_conflicts", { path: "b.txt" })).llmContent).toBe("No conflict markers.");
 });
 
-test("git_log shows the history of the repository", async () => {
-  const { call } = await world();
+test("git_log shows the history of the repository, and names the nearest path if there is none", async () => {
+  const { call, sandbox } = await world();
+  await sandbox.write("src/new.ts", "");
 
   expect((await call("git_log", {})).llmContent).toMatch(/[0-9a-f]{7} \d{4}-\d\d-\d\d .*: First/);
+  expect((await call("git_log", { path: "src/d.ts" })).llmContent).toBe(
+    "No commits: src/d.ts is neither in this history nor among the files. Did you mean src/c.ts?",
+  );
+  expect((await call("git_log", { path: "src/new.ts" })).llmContent).toBe("No commits.");
+  expect((await call("git_log", { path: "src/c.ts", skip: 1 })).llmContent).toBe("No commits.");
 });
 
 test("git_log of a file that rarely changes shows its newest commits first, and how to see older ones", async () => {
