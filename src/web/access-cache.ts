@@ -10,16 +10,18 @@ export interface AccessCache {
 }
 
 const lifetimeMs = 60_000;
+/** A stream asks several times a second, also while GitHub refuses. */
+const failureLifetimeMs = 2_000;
 const maxEntries = 2_000;
 
 export function createAccessCache({ openGitHub, now }: { openGitHub: OpenGitHub; now: () => number }): AccessCache {
-  const permission = cached<Permission>(now);
-  const visibility = cached<boolean>(now);
+  const permission = cached<Permission | "unknown">(now, "unknown");
+  const visibility = cached(now, true);
   return {
     permissionOf: (repository, { login, id }) =>
-      permission(`${keyOf(repository)} ${id}`, () => openGitHub(repository).getPermission(login, id), "unknown"),
+      permission(`${keyOf(repository)} ${id}`, () => openGitHub(repository).getPermission(login, id)),
     isPrivate: (repository) =>
-      visibility(keyOf(repository), async () => (await openGitHub(repository).getRepository()).private, true),
+      visibility(keyOf(repository), async () => (await openGitHub(repository).getRepository()).private),
   };
 }
 
@@ -27,22 +29,22 @@ function keyOf({ installationId, repositoryId, owner, repo }: RepositoryRef): st
   return `${installationId}/${repositoryId ?? `${owner}/${repo}`}`;
 }
 
-/** Caches answers by key. Concurrent requests share one answer. A failure resolves to the fallback and is not cached. */
-function cached<T>(now: () => number) {
+/** Caches answers by key. Concurrent requests share one answer. A failure resolves to the fallback. */
+function cached<T>(now: () => number, fallback: T) {
   const answers = new LRUCache<string, { answer: Promise<T> }>({
     max: maxEntries,
     ttl: lifetimeMs,
     ttlResolution: 0,
     perf: { now },
   });
-  return async <F>(key: string, ask: () => Promise<T>, fallback: F): Promise<T | F> => {
-    const entry = answers.get(key) ?? { answer: ask() };
-    answers.set(key, entry, { noUpdateTTL: true });
-    try {
-      return await entry.answer;
-    } catch {
-      answers.delete(key);
+  return (key: string, ask: () => Promise<T>): Promise<T> => {
+    const known = answers.get(key);
+    if (known) return known.answer;
+    const answer = ask().catch(() => {
+      answers.set(key, { answer: Promise.resolve(fallback) }, { ttl: failureLifetimeMs });
       return fallback;
-    }
+    });
+    answers.set(key, { answer });
+    return answer;
   };
 }

@@ -199,28 +199,31 @@ describe("a private repository", () => {
   });
 
   test("is what a repository counts as while GitHub does not say", async () => {
-    const { startRun, get, pathOf, outage } = await world();
+    const { startRun, get, pathOf, outage, clock } = await world();
     await startRun("abc1");
 
     outage.active = true;
     const during = await get(pathOf("abc1"));
     outage.active = false;
+    clock.offset = 2_100;
     const after = await get(pathOf("abc1"));
 
     expect([during.status, after.status]).toEqual([401, 200]);
   });
 
-  test("cannot be read while GitHub does not answer, and can be again right afterwards", async () => {
-    const { startRun, get, pathOf, signedIn, outage } = await world({ github });
+  test("cannot be read while GitHub does not answer, and can be again two seconds later", async () => {
+    const { startRun, get, pathOf, signedIn, outage, clock } = await world({ github });
     await startRun("abc1");
     const { cookie } = signedIn("tom");
 
     outage.active = true;
     const during = await get(pathOf("abc1"), { cookie });
     outage.active = false;
+    const soon = await get(pathOf("abc1"), { cookie });
+    clock.offset = 2_100;
     const after = await get(pathOf("abc1"), { cookie });
 
-    expect([during.status, after.status]).toEqual([503, 200]);
+    expect([during.status, soon.status, after.status]).toEqual([503, 503, 200]);
     expect(during.text).toContain("GitHub did not answer");
   });
 
