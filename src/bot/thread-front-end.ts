@@ -69,10 +69,11 @@ export function createThreadFrontEnd({
     showStatus: async (shown, { latest = async () => shown, ...options }) => {
       const { origin } = shown.spec;
       const body = async () => {
-        const view = await latest();
+        const view = clean(await latest());
         const pending = view.outcome ? [] : await runs().pendingApprovals(origin);
         const own = pending.filter(({ rootId }) => rootId === view.spec.id);
-        return sanitize(renderStatus(clean(view), clean(own), await linksTo(view), costWarningPercent));
+        const status = renderStatus(view, clean(own), await linksTo(view), costWarningPercent);
+        return sanitize(paragraphs(status, renderUnposted(view)));
       };
       return (await postComment(openGitHub(origin), { ...options, thread: origin.thread, body })).id;
     },
@@ -170,6 +171,12 @@ function renderAnswer({ spec, pullRequest }: RunView, text: string): string {
   return paragraphs(`### ${sign} **${inline(spec.worker.name)}**`, answerOf(text));
 }
 
+/** Renders a result that could not be posted as a comment of its own, for the status. */
+function renderUnposted({ unposted }: RunView): string | undefined {
+  if (unposted === undefined) return undefined;
+  return paragraphs("⚠️ This result could not be posted in a comment of its own:", answerOf(unposted, 30_000));
+}
+
 /** Says that a run has used up its cost limit, and how it continues. */
 function renderBudget({ spec: { worker }, cost = 0 }: RunView): string {
   return paragraphs(
@@ -184,9 +191,9 @@ function commandOf({ spec: { worker, task = "" } }: RunView): string {
   return truncateText(`/run ${worker.name} ${task.split("\n", 1)[0]}`.trim(), 300);
 }
 
-function answerOf(text: string): string {
+function answerOf(text: string, maxLength = 50_000): string {
   return (
-    closeMarkdown(truncateMarkdown(showHidden(truncateText(text, 200_000)).trim(), 50_000)) ||
+    closeMarkdown(truncateMarkdown(showHidden(truncateText(text, 200_000)).trim(), maxLength)) ||
     "Finished without a message."
   );
 }

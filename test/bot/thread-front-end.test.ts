@@ -26,6 +26,16 @@ test("a status is posted once and edited from then on", async () => {
   expect(world.replies[0]).toMatch(/Running grep\.[\s\S]*`\/approve k7mq`[\s\S]*\n<!-- golem-forge:status%2Frun1 -->$/);
 });
 
+test("a status ends with the result that could not be posted", async () => {
+  const unposted = `All **done**.\n\n${"long ".repeat(20_000)}`;
+  await frontEnd.showStatus(sampleView({ unposted }), { name: "status/run1" });
+
+  expect(world.replies[0]).toMatch(
+    /`\/approve k7mq`[\s\S]*could not be posted in a comment of its own:\n\nAll \*\*done\*\*\./,
+  );
+  expect(world.replies[0]?.length).toBeLessThan(65_536);
+});
+
 test("a post whose id was not stored is found by its marker, also if the conversation has moved to another thread", async () => {
   const pullRequest = world.hub.as("ada").openIssue({ title: "Stands for the pull request" }).number;
   const id = await frontEnd.askQuestion(

@@ -376,8 +376,15 @@ describe.concurrent("answers to a worker", () => {
       openAgain();
       comment("/resume");
       await botComment(/\*\*fixer\*\* asks/);
+      forge.github.onRequest(({ operation = "", path, body }) => {
+        const isResult = /✅ \*\*fixer\*\*\\n/.test(JSON.stringify(body)) && operation.startsWith("POST");
+        if (!isResult || !path.includes(`/issues/${issue.number}/`) || refused > 1) return undefined;
+        refused += 1;
+        return { status, body: { message } };
+      });
       comment("Blue.");
-      await botComment(/Painted\./);
+      await botComment(/^### ✅ \*\*fixer\*\*\n[\s\S]*Painted\./);
+      expect(refused).toBe(2);
       await until(
         ({ comments }) => comments.every(({ body }) => !/is paused/.test(body)) || undefined,
         "a status that is no longer stopped",

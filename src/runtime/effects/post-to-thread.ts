@@ -1,6 +1,7 @@
 import { UserError } from "#domain/errors.ts";
 import type { LoggedEvent } from "#domain/events.ts";
-import { isScheduled, type RunOutcome, type RunSpec } from "#domain/run.ts";
+import { isScheduled, type RunOutcome, type RunSpec, type RunView } from "#domain/run.ts";
+import { statusEffect } from "#runtime/apply-events.ts";
 import type { ToolReply } from "#runtime/front-end.ts";
 import { answerAt, readBaseCommit, stepsOf } from "#runtime/read-log.ts";
 import type { EffectResult } from "#runtime/run-environment.ts";
@@ -10,6 +11,9 @@ import type { Store } from "#runtime/store/store.ts";
 import { isQuiet, readView } from "#runtime/views/read-view.ts";
 import { childStep, type StoredChange } from "#sandbox/sandbox.ts";
 import { type EffectHandler, type EffectServices, PostponedError, post, postRequest } from "./effect-handler.ts";
+
+/** The result of a run is posted again for about four minutes while GitHub refuses it; then the status shows it. */
+const maxRefusals = 9;
 
 /** Posts or edits the status comment of a root run, at most once in every interval. */
 export function showStatus({
@@ -29,16 +33,50 @@ export function showStatus({
       const isRecent = known !== undefined && known.updatedAt <= now() && known.updatedAt + statusIntervalMs > now();
       if (isRecent) throw new PostponedError(known.updatedAt + statusIntervalMs);
 
-      const view = await readView(store, runId, () => run.ownLog());
+      const view = await readStatus(store, runId, run);
       if (!view) return {};
       // A scheduled run is shown once it asks people or has opened a pull request. Its outcome is a comment anyway.
       if (!known && (isQuiet(view) || (view.outcome && isScheduled(view.spec.origin)))) return {};
       // The comment may have to wait for GitHub's rate limits, and should show the run's state at that time.
-      const latest = async () => (await readView(store, runId, () => run.ownLog())) ?? view;
+      const latest = async () => (await readStatus(store, runId, run)) ?? view;
       return post(store, { name, attempts }, (options) => showStatus(view, { ...options, latest }));
     },
     onFailure: async () => ({}),
   };
+}
+
+/** Reads the view of a run for its status, with the run's last result if that could not be posted. */
+async function readStatus(store: Store, runId: string, run: ActiveRun): Promise<RunView | undefined> {
+  let log: readonly LoggedEvent[] = [];
+  const view = await readView(store, runId, async () => {
+    log = await run.ownLog();
+    return log;
+  });
+  const step = stepsOf(log);
+  if (!view || !(await store.findPost(unpostedName(runId, step)))) return view;
+  return { ...view, unposted: view.outcome ? textOf(view.outcome) : answerAt(log, step)?.text };
+}
+
+function textOf(outcome: RunOutcome): string | undefined {
+  switch (outcome.kind) {
+    case "answered":
+      return outcome.text;
+    case "failed":
+    case "limited":
+      return outcome.reason;
+    case "cancelled":
+      return undefined;
+  }
+}
+
+/** Lets the status show the result of a step that could not be posted. */
+function showInStatus(runId: string, step: number): EffectResult {
+  return { posts: [{ name: unpostedName(runId, step), commentId: 0 }], effects: [statusEffect(runId)] };
+}
+
+/** The name under which is stored that the result of a step could not be posted. */
+function unpostedName(runId: string, step: number): string {
+  return `unposted/${runId}/${step}`;
 }
 
 /** Posts that a run has used up its cost limit, and how to raise it. */
@@ -69,6 +107,7 @@ export function postAnswer({
 }: Pick<EffectServices, "store" | "frontEnd">): EffectHandler<EffectOf<"answer.post">> {
   return {
     maxAttempts: 12,
+    maxRefusals,
     async perform({ attempts, request }, run) {
       const log = await run.ownLog();
       const { step = stepsOf(log) } = request;
@@ -79,7 +118,7 @@ export function postAnswer({
       const name = `answer/${run.spec.id}/${step}`;
       return post(store, { name, attempts }, (options) => showAnswer(view, text, options));
     },
-    onFailure: async () => ({}),
+    onFailure: async ({ runId, request: { step } }, run) => showInStatus(runId, step ?? stepsOf(await run.ownLog())),
   };
 }
 
@@ -160,9 +199,10 @@ const maxReportDelayMs = 60_000;
 export function reportOutcome(services: ReportServices): EffectHandler<EffectOf<"outcome.report">> {
   return {
     maxAttempts: 12,
+    maxRefusals,
     perform: ({ attempts }, { spec }) =>
       spec.parentId ? reportToParent(services, spec) : reportToPeople(services, spec, attempts),
-    onFailure: async () => ({}),
+    onFailure: async ({ runId }, run) => (run.spec.parentId ? {} : showInStatus(runId, stepsOf(await run.ownLog()))),
   };
 }
 

@@ -1,6 +1,7 @@
 import { SerialQueue } from "#domain/async-work.ts";
 import { DatabaseError, OutageError, UserError } from "#domain/errors.ts";
 import type { LoggedEvent } from "#domain/events.ts";
+import { GitHubRefusalError } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import { LeaseLostError, logFieldsOf, withLease, withLogContext } from "#domain/work-context.ts";
@@ -320,8 +321,13 @@ export class RunSession {
         await this.#postponeUntil(effect, now() + backoffMs(effect.attempts), { isUncounted: !mayHaveHappened });
         return undefined;
       }
-      // A retry does not help if a person has to act.
-      if (error instanceof UserError) return handler.onFailure(effect, active, error);
+      if (error instanceof UserError) {
+        const isLast = !mayPass(error) || effect.attempts >= (handler.maxRefusals ?? 1);
+        // A retry does not help if a person has to act.
+        if (isLast) return handler.onFailure(effect, active, error);
+        await this.#postponeUntil(effect, now() + backoffMs(effect.attempts));
+        return undefined;
+      }
       if (error instanceof OutageError && error.retryAt !== undefined) {
         await this.#postpone(effect, { until: error.retryAt, reason: error.message, cause: error, isCounted: true });
         return undefined;
@@ -437,6 +443,11 @@ export class RunSession {
     const isShown = error instanceof UnreadableDataError && !(await this.#host.showProblem(this.runId, error.message));
     if (!isShown) this.#host.onError(error, { runId: this.runId });
   }
+}
+
+/** True for a refusal that GitHub may give for a moment about what was just created or changed. */
+function mayPass(error: UserError): boolean {
+  return error instanceof GitHubRefusalError && (error.status === 403 || error.status === 404);
 }
 
 function backoffMs(attempts: number): number {

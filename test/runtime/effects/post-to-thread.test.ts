@@ -326,8 +326,51 @@ test("what cannot be posted for a long time does not end the run", async () => {
   expect([
     await showStatus(services).onFailure(effect({ kind: "status.show" }), run, error),
     await postBudget(services).onFailure(effect({ kind: "budget.post" }), run, error),
-    await postAnswer(services).onFailure(effect({ kind: "answer.post" }), run, error),
     await postToolReply(services).onFailure(effect(reply), run, error),
-    await reportOutcome(services).onFailure(effect({ kind: "outcome.report" }), run, error),
-  ]).toEqual([{}, {}, {}, {}, {}]);
+  ]).toEqual([{}, {}, {}]);
+});
+
+describe("a result that cannot be posted is shown in the status", () => {
+  const error = new Error("GitHub did not accept it.");
+
+  /** Fails to post, and shows the status twice: before and after another answer of the model. */
+  async function shownAfter(kind: "answer.post" | "outcome.report", outcome?: WorkerContext["outcome"]) {
+    const { store, services, clock, effect, perform, append, run } = await threadWorld({ outcome });
+    const shown: unknown[] = [];
+    const showView: FrontEnd["showStatus"] = async (view, { latest }) => {
+      expect((await latest?.())?.unposted).toBe(view.unposted);
+      return shown.push(view.unposted);
+    };
+    const handler = showStatus({ ...services, frontEnd: { ...services.frontEnd, showStatus: showView } });
+    const status = effect({ kind: "status.show" });
+    await append(answer("Done."));
+
+    const failed =
+      kind === "answer.post"
+        ? await postAnswer(services).onFailure(effect({ kind }), run, error)
+        : await reportOutcome(services).onFailure(effect({ kind }), run, error);
+    expect(failed.effects).toEqual([{ key: "r1/status", runId: "r1", queue: "status", request: status.request }]);
+    await store.ingest({ events: [], effects: [sampleEffect("r1", "post")] });
+    await store.completeEffect({ key: "post", ...failed });
+    await perform(handler, status);
+    await append(answer("Done again."));
+    clock.now += 1_000;
+    await perform(handler, status);
+    return shown;
+  }
+
+  test.each<["answer.post" | "outcome.report", WorkerContext["outcome"], unknown]>([
+    ["answer.post", undefined, "Done."],
+    ["outcome.report", { kind: "answered" }, "Done."],
+    ["outcome.report", { kind: "failed", reason: "It broke." }, "It broke."],
+    ["outcome.report", { kind: "cancelled", by: "ada" }, undefined],
+  ])("%s of %j, until the run goes on", async (kind, outcome, text) => {
+    expect(await shownAfter(kind, outcome)).toEqual([text, undefined]);
+  });
+
+  test("the outcome of a child has its parent as reader, and none in the thread", async () => {
+    const { services, effect, run } = await effectWorld({ spec: { rootId: "p", parentId: "p", parentCallId: "c1" } });
+
+    expect(await reportOutcome(services).onFailure(effect({ kind: "outcome.report" }), run, error)).toEqual({});
+  });
 });

@@ -2,6 +2,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { DatabaseError, OutageError, UserError } from "#domain/errors.ts";
 import type { RunEvent } from "#domain/events.ts";
+import { GitHubRefusalError } from "#domain/github.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import { confirmLease } from "#domain/work-context.ts";
 import { type EffectHandler, type EffectHandlers, PostponedError } from "#runtime/effects/effect-handler.ts";
@@ -28,7 +29,7 @@ const opened: RunEvent = { type: "sandbox.opened", commit: "c".repeat(40), branc
 /** A scheduler over a store in memory. Effects that a test does not handle have an empty result. */
 function schedulerWorld(
   perform: Partial<Record<RuntimeEffect["kind"], Perform>> = {},
-  { onFailure = async () => ({}) }: { onFailure?: EffectHandler["onFailure"] } = {},
+  { onFailure = async () => ({}), maxRefusals }: Partial<Pick<EffectHandler, "onFailure" | "maxRefusals">> = {},
 ) {
   const store = openMemoryStore();
   const clock = { now: 1_000, aheadMs: 0 };
@@ -40,6 +41,7 @@ function schedulerWorld(
   const active = { spec: sampleSpec("r1"), discardWorkspace, close } as unknown as ActiveRun;
   const handler: EffectHandler = {
     maxAttempts: 3,
+    ...(maxRefusals !== undefined && { maxRefusals }),
     perform: (effect, run, signal) => {
       performed.push(effect.request.kind);
       return perform[effect.request.kind]?.(effect, run, signal) ?? Promise.resolve({});
@@ -249,6 +251,35 @@ describe("an effect that fails", () => {
     expect(performed).toEqual(["model.call"]);
     expect(onFailure).toHaveBeenCalledOnce();
     expect(errors).toEqual([]);
+  });
+
+  test.each([
+    [404, 4, 4],
+    [403, 4, 4],
+    [410, 4, 1],
+    [404, undefined, 1],
+  ])("is tried again when GitHub answers %i and %j attempts are allowed", async (status, maxRefusals, attempts) => {
+    const onFailure = vi.fn<EffectHandler["onFailure"]>(async () => ({}));
+    const refuse: Perform = async () => {
+      throw new GitHubRefusalError("GitHub cannot find it.", { status, cause: undefined });
+    };
+    const { start, clock, scheduler, errors, performed } = schedulerWorld(
+      { "model.call": refuse },
+      { onFailure, ...(maxRefusals !== undefined && { maxRefusals }) },
+    );
+
+    await start(effect);
+    for (let round = 1; round <= 5; round += 1) {
+      await scheduler.idle();
+      clock.now += 60_000;
+      scheduler.wake("r1");
+    }
+    await scheduler.idle();
+
+    expect(performed).toHaveLength(attempts);
+    expect(onFailure).toHaveBeenCalledOnce();
+    expect(errors).toEqual([]);
+    await scheduler.drain(0);
   });
 
   test("does not stop the other queues of its run", async () => {
