@@ -70,17 +70,17 @@ export function localDispatch(limit?: RunLimit): Dispatch {
 }
 
 interface WaitingRun {
-  /** Undefined for a run that only has comments to post. */
-  repository: string | undefined;
   /** The status of a child is that of its root. */
   isRoot: boolean;
   /** On the monotonic clock of this process. */
   since: number;
 }
 
-interface ActiveRun {
-  repository: string | undefined;
-  wakeRequested: boolean;
+/** The runs of a repository that have work. */
+interface RepositoryRuns {
+  active: number;
+  /** Those that were woken first come first. */
+  waiting: Map<string, WaitingRun>;
 }
 
 /** Runs that have waited for less time are about to start. */
@@ -91,9 +91,8 @@ class LimitedDispatch implements Dispatch {
   readonly #runsPerRepository: number;
   readonly #onError: RunLimit["onError"];
   readonly #places: QueuePlaces;
-  readonly #active = new Map<string, ActiveRun>();
-  /** Those that were woken first come first. */
-  readonly #waiting = new Map<string, WaitingRun>();
+  readonly #active = new Map<string, { wakeRequested: boolean }>();
+  readonly #repositories = new Map<string, RepositoryRuns>();
   #target: DispatchTarget | undefined;
   #isDetaching = false;
 
@@ -130,13 +129,20 @@ class LimitedDispatch implements Dispatch {
     const run = await this.#store.findRun(runId);
     if (!run) return;
     const hasWork = await this.#hasWork(run);
-    if (this.#active.has(runId)) return;
+    if (this.#active.has(runId) || this.#isDetaching) return;
     const { owner, repo, repositoryId } = (run.unreadable ? run.displaySpec : run.spec)?.origin ?? {};
-    const repository = hasWork ? String(repositoryId ?? `${owner}/${repo}`) : undefined;
-    const { since = performance.now() } = this.#waiting.get(runId) ?? {};
-    // A run that waits for its turn may have been stopped meanwhile.
-    this.#waiting.set(runId, { repository, isRoot: run.rootId === runId, since });
-    this.#startWaiting();
+    const repository = String(repositoryId ?? `${owner}/${repo}`);
+    const runs = this.#repositories.get(repository) ?? { active: 0, waiting: new Map() };
+    this.#repositories.set(repository, runs);
+    if (hasWork) {
+      const { since = performance.now() } = runs.waiting.get(runId) ?? {};
+      runs.waiting.set(runId, { isRoot: run.rootId === runId, since });
+    } else {
+      // It may have waited for its turn, and been stopped meanwhile.
+      runs.waiting.delete(runId);
+      void this.#process(runId, undefined).catch(this.#onError);
+    }
+    this.#startWaiting(repository);
   }
 
   async #hasWork(run: StoredRun): Promise<boolean> {
@@ -146,47 +152,49 @@ class LimitedDispatch implements Dispatch {
     return hasWork(run, inbox);
   }
 
-  #startWaiting(): void {
-    if (this.#isDetaching) return;
-    const active = Map.groupBy(this.#active.values(), ({ repository }) => repository);
-    const used = new Map([...active].map(([repository, runs]) => [repository, runs.length]));
-    for (const [runId, { repository }] of this.#waiting) {
-      const runs = used.get(repository) ?? 0;
-      if (repository !== undefined && runs >= this.#runsPerRepository) continue;
-      used.set(repository, runs + 1);
-      this.#waiting.delete(runId);
-      void this.#process(runId, repository).catch(this.#onError);
+  #startWaiting(repository: string): void {
+    const runs = this.#repositories.get(repository);
+    if (!runs) return;
+    for (const runId of runs.waiting.keys()) {
+      if (this.#isDetaching || runs.active >= this.#runsPerRepository) return;
+      runs.waiting.delete(runId);
+      runs.active++;
+      const done = () => {
+        runs.active--;
+        this.#startWaiting(repository);
+      };
+      void this.#process(runId, done).catch(this.#onError);
     }
+    if (runs.active === 0) this.#repositories.delete(repository);
   }
 
-  async #process(runId: string, repository: string | undefined): Promise<void> {
-    const active: ActiveRun = { repository, wakeRequested: false };
+  /** `onEnd` is undefined for a run that only has comments to post. */
+  async #process(runId: string, onEnd: (() => void) | undefined): Promise<void> {
+    const active = { wakeRequested: false };
     this.#active.set(runId, active);
     let processed: Processed | undefined;
     try {
       await this.#places.settled(runId);
       do {
         active.wakeRequested = false;
-        processed = await this.#target?.process(runId, repository !== undefined);
+        processed = await this.#target?.process(runId, onEnd !== undefined);
       } while (active.wakeRequested && processed !== "awaitsTurn" && !this.#isDetaching);
     } finally {
       this.#active.delete(runId);
-      this.#startWaiting();
+      onEnd?.();
     }
     if (processed === "awaitsTurn") await this.#enqueue(runId);
   }
 
   #findWaiting(): { runId: string; place: number }[] {
-    const lengths = new Map<string | undefined, number>();
-    return [...this.#waiting].flatMap(([runId, { repository, isRoot, since }]) => {
-      const place = (lengths.get(repository) ?? 0) + 1;
-      lengths.set(repository, place);
-      return isRoot && performance.now() - since >= minWaitMs ? [{ runId, place }] : [];
-    });
+    return [...this.#repositories.values()]
+      .flatMap(({ waiting }) => [...waiting].map(([runId, run], index) => ({ runId, place: index + 1, ...run })))
+      .filter(({ isRoot, since }) => isRoot && performance.now() - since >= minWaitMs)
+      .sort((a, b) => a.since - b.since);
   }
 
   async #showWaiting(runId: string, reason: string): Promise<boolean> {
-    if (!this.#waiting.has(runId)) return false;
+    if (![...this.#repositories.values()].some(({ waiting }) => waiting.has(runId))) return false;
     await this.#target?.showWaiting?.(runId, reason, async () => {});
     return true;
   }

@@ -46,6 +46,9 @@ test("runs of a repository start in the order in which they were woken, and keep
   await hasStarted("a1", "b1", "a2");
   end("a2");
   await hasStarted("a1", "b1", "a2", "a3");
+  end("a3");
+  await wake("a4", 1);
+  await hasStarted("a1", "b1", "a2", "a3", "a4");
   await dispatch.detach(async () => undefined);
   expect(errors).toEqual([]);
 });
