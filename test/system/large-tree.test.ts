@@ -82,7 +82,7 @@ test("opening, reading, grep and search_code of a large tree leave the event loo
   expect(Object.entries(blocked).filter(([, ms]) => ms > maxBlockedMs)).toEqual([]);
 });
 
-test("opening, planning a commit and moving files in a tree of 100,000 files leave the event loop free", {
+test("opening, searching, planning a commit and moving files in a tree of 100,000 files leave the event loop free", {
   timeout: 120_000,
 }, async () => {
   const store = new ObjectStore();
@@ -103,8 +103,13 @@ test("opening, planning a commit and moving files in a tree of 100,000 files lea
   const changed = openView().overlay;
   const paths = base.files.filter((_, at) => at % 50 === 0);
   for (const path of paths) changed.write("repository", path, Buffer.from("Changed.\n"));
+  const sandbox = openView().view;
+  const context = toolContext({ sandbox });
   const operations: Record<string, () => Promise<unknown>> = {
     open: () => readBase(store, commit),
+    "grep, a line of each file": async () => createGrepTool(sandbox).execute?.({ pattern: "file" }, context),
+    "search_code, a part of each path": async () =>
+      createSearchCodeTool(sandbox).execute?.({ query: "area module" }, context),
     "plan a commit with a change in each of 2,000 folders": () => buildTree(base, changed.layers.repository, paths),
     "move 2,500 files": async () => {
       const { view, overlay } = openView();

@@ -70,10 +70,9 @@ async function searchFiles(
     { ...linesNeeded(args, limit), timeoutMs, signal },
   );
   const { root, paths: all } = await listPathsBelow(workspace, args.path ?? "");
-  const filter = args.glob === undefined ? () => true : globFilter(args.glob);
   const notes: string[] = [];
   signal?.throwIfAborted();
-  const searched = await filterPaths(all, filter);
+  const searched = args.glob === undefined ? all : await filterPaths(all, globFilter(args.glob));
   try {
     for await (const chunk of readContents(workspace, searched)) await search.search(chunk);
   } catch (error) {
@@ -86,10 +85,7 @@ async function searchFiles(
   if (root !== "" && search.binaryPaths.length <= maxListedBinaries) {
     notes.push(...search.binaryPaths.map((path) => `${path} is a binary file and was not searched.`));
   }
-  // The paths are sorted already; sorting 100,000 matches would block the event loop.
-  const byPath = await search.matchesByPath();
-  const paths = await filterPaths(searched, (path) => byPath.has(path));
-  return { files: paths.flatMap((path) => byPath.get(path) ?? []), notes };
+  return { files: [...(await search.matchesByPath(searched)).values()], notes };
 }
 
 /** Counting and listing files takes half the time of finding where lines start. */

@@ -56,19 +56,26 @@ interface CountedFile {
   names: readonly string[];
 }
 
+/** More than the best files are kept until there are this many, since sorting takes long. */
+const maxUnsorted = 1_000;
+
 /**
- * Ranks files by relevance, best first, among `total` files. Files that match no term are left out. Yields to the event
- * loop. The text of each candidate is needed only until the next one is asked for.
+ * Ranks files by relevance among `total` files. Returns the best ones, best first, and the number of those that match a
+ * term. Yields to the event loop. The text of each candidate is needed only until the next one is asked for.
  */
 export async function rankFiles(
   candidates: Iterable<CandidateFile>,
   terms: readonly string[],
-  { total, signal }: { total: number; signal: AbortSignal },
-): Promise<RankedFile[]> {
+  { total, limit, signal }: { total: number; limit: number; signal: AbortSignal },
+): Promise<{ best: RankedFile[]; count: number }> {
   const counter = new TermCounter(terms);
   const yielder = new EventLoopYielder({ signal });
   const counted: CountedFile[] = [];
+  /** The number of files that have each term in their lines. */
+  const filesWith = terms.map(() => 0);
+  let bytes = 0;
   for (const { path, size, text, isAscii } of candidates) {
+    if (yielder.isDue) await yielder.turn();
     const counts = terms.map(() => 0);
     const names: string[] = [];
     for (const part of partsOf(text)) {
@@ -78,15 +85,16 @@ export async function rankFiles(
       names.push(...found.names);
     }
     counted.push({ path, size, inPath: counter.count(path), counts, names });
+    for (const [at, count] of counts.entries()) if (count > 0) filesWith[at] = (filesWith[at] ?? 0) + 1;
+    bytes += size;
   }
-  const averageSize = counted.reduce((sum, { size }) => sum + size, 0) / Math.max(1, counted.length);
-  const weights = terms.map((_, at) => {
-    const files = counted.filter(({ counts }) => counts[at]).length;
-    // The rarer the term, the more it counts.
-    return Math.log(1 + (total - files + 0.5) / (files + 0.5));
-  });
+  const averageSize = bytes / Math.max(1, counted.length);
+  // The rarer the term, the more it counts.
+  const weights = filesWith.map((files) => Math.log(1 + (total - files + 0.5) / (files + 0.5)));
   const weighted = terms.map((term, at): Weighted => ({ term, weight: weights[at] ?? 0 }));
-  const ranked: RankedFile[] = [];
+  const best: RankedFile[] = [];
+  const keepBest = () => best.sort((a, b) => b.score - a.score || (a.path < b.path ? -1 : 1)).splice(limit);
+  let count = 0;
   const symbolScores = new Map<string, number>();
   for (const { path, size, counts, inPath, names } of counted) {
     if (yielder.isDue) await yielder.turn();
@@ -95,9 +103,13 @@ export async function rankFiles(
       const inText = saturated(counts[at] ?? 0, size / Math.max(1, averageSize));
       return sum + weight * (inText + (inPath[at] ? pathWeight : 0));
     }, 0);
-    ranked.push({ path, score: uses + (symbols[0]?.score ?? 0), symbols });
+    const score = uses + (symbols[0]?.score ?? 0);
+    if (score <= 0) continue;
+    count++;
+    if (best.push({ path, score, symbols }) > maxUnsorted) keepBest();
   }
-  return ranked.filter(({ score }) => score > 0).sort((a, b) => b.score - a.score || (a.path < b.path ? -1 : 1));
+  keepBest();
+  return { best, count };
 }
 
 const maxKnownWords = 100_000;

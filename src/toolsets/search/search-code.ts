@@ -51,24 +51,25 @@ export function createSearchCodeTool(workspace: Workspace): NamedTool<Input, Too
           suggestion: "Give names or words; use grep for punctuation.",
         });
       }
-      const filter = glob === undefined ? () => true : globFilter(glob);
-      const paths = await filterPaths((await listPathsBelow(workspace, path)).paths, filter);
+      const { paths: all } = await listPathsBelow(workspace, path);
+      const paths = glob === undefined ? all : await filterPaths(all, globFilter(glob));
       const matches = await findMatches(paths, terms, { workspace, signal: abortSignal });
-      const candidates = findCandidates(paths, matches, terms);
-      const ranked = await rankFiles(candidates, terms, { total: paths.length, signal: abortSignal });
+      const relevant = await filterPaths(paths, (path) => matches.has(path) || hasTerm(path, terms));
+      const options = { total: paths.length, limit, signal: abortSignal };
+      const { best, count } = await rankFiles(findCandidates(relevant, matches), terms, options);
       const results = [];
-      for (const file of ranked.slice(0, limit)) {
+      for (const file of best) {
         results.push(await withLines(file, terms, { match: matches.get(file.path), signal: abortSignal }));
       }
 
       const shown = results.map(({ path, lines }) =>
         [path, ...lines.map(({ line, text }) => `  ${line}: ${text}`)].join("\n"),
       );
-      const summary = `${pluralize(ranked.length, "file matches", "files match")} ${query}`;
-      const more = ranked.length > limit ? [`… and ${ranked.length - limit} more that match less.`] : [];
+      const summary = `${pluralize(count, "file matches", "files match")} ${query}`;
+      const more = count > limit ? [`… and ${count - limit} more that match less.`] : [];
       return {
-        llmContent: ranked.length === 0 ? `Nothing matches ${query}.` : [`${summary}:`, ...shown, ...more].join("\n"),
-        value: { kind: "search.code", data: { results, total: ranked.length }, summary, preview: shown.join("\n") },
+        llmContent: count === 0 ? `Nothing matches ${query}.` : [`${summary}:`, ...shown, ...more].join("\n"),
+        value: { kind: "search.code", data: { results, total: count }, summary, preview: shown.join("\n") },
       };
     },
   };
@@ -86,22 +87,23 @@ async function findMatches(
     { maxLinesPerFile: maxCountedLines, stopsAtMax: true, timeoutMs, signal },
   );
   for await (const chunk of readContents(workspace, paths)) await search.search(chunk);
-  const matches = await search.matchesByPath();
+  const matches = await search.matchesByPath(paths);
   for (const { path, text } of matches.values()) if (text.length > maxFileBytes) matches.delete(path);
   return matches;
 }
 
-/** Yields the files that have a term in a line or in their path. */
+function hasTerm(path: string, terms: readonly string[]): boolean {
+  const lowered = path.toLowerCase();
+  return terms.some((term) => lowered.includes(term));
+}
+
 function* findCandidates(
   paths: readonly string[],
   matches: ReadonlyMap<string, FileMatches>,
-  terms: readonly string[],
 ): Generator<CandidateFile> {
   for (const path of paths) {
     const match = matches.get(path);
-    const lowered = path.toLowerCase();
-    if (match) yield { path, size: match.text.length, ...matchingText(match) };
-    else if (terms.some((term) => lowered.includes(term))) yield { path, size: 0, text: "" };
+    yield match ? { path, size: match.text.length, ...matchingText(match) } : { path, size: 0, text: "" };
   }
 }
 

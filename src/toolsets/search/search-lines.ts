@@ -129,14 +129,20 @@ export class LineSearch {
     }
   }
 
-  /** Returns the matches by path, which takes long for many files. */
-  async matchesByPath(): Promise<Map<string, FileMatches>> {
-    const byPath = new Map<string, FileMatches>();
+  /** Returns the matches by path, in the order of the given paths. Sorting 100,000 matches would block the event loop. */
+  async matchesByPath(paths: readonly string[]): Promise<Map<string, FileMatches>> {
+    const found = new Map<string, FileMatches>();
     for (const match of this.matches) {
-      byPath.set(match.path, match);
+      found.set(match.path, match);
       if (this.#yielder.isDue) await this.#yielder.turn();
     }
-    return byPath;
+    const ordered = new Map<string, FileMatches>();
+    for (const path of paths) {
+      const match = found.get(path);
+      if (match) ordered.set(path, match);
+      if (this.#yielder.isDue) await this.#yielder.turn();
+    }
+    return ordered;
   }
 
   /** Chooses the factor that is cheapest to search for in the first bytes. */
