@@ -8,7 +8,7 @@ export interface ProgramSyntax {
   /**
    * Its options: `abc` are letters without a value, `n:` and `--lines:` take a value, `f/` and `--file/` the path of a
    * file to read, `e!` and `--regexp!` a pattern or script in place of the first operand, `--color?` may have a value,
-   * and `--arg::` takes two. `#` stands for `-20`. `f=--force` are two names of one option.
+   * and `--arg::` takes two. `#` means `-20`. `f=--force` are two names of one option.
    */
   options: ReadonlyMap<string, OptionKind>;
   /** Options with which it also changes files. They need a rule that allows the program. */

@@ -364,7 +364,7 @@ describe("a result that cannot be posted is shown in the status", () => {
     ["outcome.report", { kind: "answered" }, "Done."],
     ["outcome.report", { kind: "failed", reason: "It broke." }, "It broke."],
     ["outcome.report", { kind: "cancelled", by: "ada" }, undefined],
-  ])("%s of %j, until the run goes on", async (kind, outcome, text) => {
+  ])("%s of %j, until the run continues", async (kind, outcome, text) => {
     expect(await shownAfter(kind, outcome)).toEqual([text, undefined]);
   });
 
