@@ -13,10 +13,7 @@ export interface InstallationToken {
   repositories: ReadonlySet<number> | undefined;
 }
 
-/**
- * The sender of a request: the app by its signature, its installation by a token, a person by the token of a sign-in, or
- * the app's OAuth client by its secret.
- */
+/** The sender of a request: the app, an installation, a signed-in person, or the OAuth client of the app. */
 export type Caller =
   | { kind: "app" }
   | { kind: "installation"; token: InstallationToken }

@@ -138,10 +138,7 @@ export function wrapWithDefaultApproval<T extends NamedTool>(
   return applyApprovalSettings(tool, approvalConfig);
 }
 
-/**
- * A result of any tool system with a type of this name: flat with `success`, with `llmContent` and `returnDisplay`, or
- * with `ok` and `value`.
- */
+/** A result of another tool system: with `success`, with `llmContent` and `returnDisplay`, or with `ok` and `value`. */
 export interface ForeignResult {
   // biome-ignore lint/suspicious/noExplicitAny: always present in one system, absent in the others
   success?: any;

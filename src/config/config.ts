@@ -234,10 +234,7 @@ function readDatabase(env: Environment): Config["database"] {
   return { kind: "sqlite", path: url.replace(/^(file|sqlite):(\/\/)?/, ""), runsPerRepository };
 }
 
-/**
- * Reads the environment of a worker on a developer's machine. Throws a UserError that lists all problems and never
- * contains a secret.
- */
+/** Reads a developer's environment. Throws a UserError that lists all problems and contains no secret. */
 export function readLocalConfig(
   environment: Record<string, string | undefined>,
 ): Pick<Config, "models" | "workersDirectory" | "executors" | "policy" | "web" | "secrets"> {

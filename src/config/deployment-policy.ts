@@ -68,10 +68,7 @@ export type DeploymentPolicy = z.infer<typeof DeploymentPolicy>;
 /** The policy of a deployment without a policy file. */
 export const defaultPolicy: DeploymentPolicy = DeploymentPolicy.parse({});
 
-/**
- * Reads the policy file. Throws a UserError if it cannot be read, is empty or is not valid: a missing file must not allow
- * everything.
- */
+/** Reads the policy file. Throws a UserError if it is missing, empty or invalid: that must not allow everything. */
 export function readDeploymentPolicy(file: string | undefined): DeploymentPolicy {
   if (file === undefined) return defaultPolicy;
   let text: string;

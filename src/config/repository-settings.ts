@@ -9,10 +9,7 @@ export const settingsPath = ".github/golem-forge.yml";
 const Person = z.union([z.string().min(1), z.number().int().positive()]);
 const Patterns = z.array(z.string().min(1).max(200)).min(1).max(50);
 
-/**
- * A rule about who has to approve. It applies to calls that match its `tools`, `paths` and `workers`; all rules that
- * apply to a call have to be satisfied.
- */
+/** A rule about who approves calls that match `tools`, `paths` and `workers`. All that apply must be satisfied. */
 export const ApprovalRule = z
   .strictObject({
     /** Names of tools; `*` matches any part of a name. Default: all. */
@@ -74,10 +71,7 @@ export const RepositorySettings = z.strictObject({
   approvers: z.array(Person).min(1).optional(),
   /** True if the person who started a run may not approve its calls. */
   second_person: z.boolean().default(false),
-  /**
-   * True if requests have a box that approves them when a person ticks it. GitHub does not say whether a person or an app
-   * with their token ticked it.
-   */
+  /** Lets people approve by ticking a box in the request. GitHub does not show whether an app ticked it for them. */
   approve_by_checkbox: z.boolean().default(false),
   /** Rules about who has to approve which calls. */
   approvals: z.array(ApprovalRule).max(50).optional(),

@@ -1,9 +1,6 @@
 import { LRUCache } from "lru-cache";
 
-/**
- * Creates a cache that keeps the entries used last. With the option `max`, lru-cache would allocate room for all of them in
- * advance, which takes a millisecond for 10,000.
- */
+/** Keeps the entries used last. lru-cache's own `max` allocates in advance: 1 ms for 10,000 entries. */
 export function createBoundedCache<Key extends {}, Value extends {}>(maxEntries: number): LRUCache<Key, Value> {
   return new LRUCache({ maxSize: maxEntries, sizeCalculation: () => 1 });
 }

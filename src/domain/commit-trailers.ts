@@ -11,10 +11,7 @@ export interface CommitTrailers {
 
 const names = ["Golem-Forge-Run", "Requested-By", "Approved-By"] as const;
 
-/**
- * Appends the trailers to a commit message. Lines of the message that look like one of them, or like the trailer with which
- * GitHub runs no checks, are quoted.
- */
+/** Appends trailers to a message, and quotes lines of it that look like them or that make GitHub skip checks. */
 export function withTrailers(message: string, { runId, requestedBy, approval }: CommitTrailers): string {
   // A line begins after each of these characters, so blanks before a name do not include them.
   const blanks = "[^\\S\\n\\r\\u2028\\u2029]*";

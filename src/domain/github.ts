@@ -34,10 +34,7 @@ export function isSameAccount(one: Account, two: Account): boolean {
   return one.login.toLowerCase() === two.login.toLowerCase();
 }
 
-/**
- * The order in which requests are sent when an installation reaches GitHub's limits. An `optional` request is dropped if it
- * would have to wait.
- */
+/** The order of requests when a rate limit is reached. An `optional` request is dropped instead of waiting. */
 export type RequestPriority = "high" | "normal" | "low" | "optional";
 
 /** GitHub refused a request. Repeating it has no effect until someone changes something on GitHub. */
@@ -337,10 +334,7 @@ export interface GitHub {
   requestReviewers(number: number, logins: string[]): Promise<void>;
   /** The files that a pull request changes. */
   readDiff(number: number): Promise<PullRequestFile[]>;
-  /**
-   * The paths that changed from a commit to a later one; undefined if the second does not contain the first, as after a forced
-   * push, or if there are more than GitHub lists.
-   */
+  /** The paths that changed between two commits; undefined after a forced push, or if GitHub does not list them all. */
   comparePaths(base: string, head: string): Promise<string[] | undefined>;
   /** Replies in the thread that starts with this comment. */
   replyToReviewComment(number: number, reviewCommentId: number, body: string): Promise<{ id: number }>;

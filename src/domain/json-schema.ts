@@ -70,10 +70,7 @@ function target(reference: string, root: JsonSchema): unknown {
 const maxValues = 20_000;
 const maxDepth = 100;
 
-/**
- * True for a value with so many parts, or parts nested so deeply, that handling it would block the event loop or exhaust the
- * stack.
- */
+/** True for a value so large or so deeply nested that handling it would block the event loop or overflow the stack. */
 export function isTooComplex(value: unknown): boolean {
   let level: unknown[] = [value];
   let values = 0;

@@ -42,10 +42,7 @@ export function compileOutputSchema(schema: OutputSchema, name: string): z.ZodTy
 
 type CheckedAnswer = { isValid: true; text: string } | { isValid: false; problem: string };
 
-/**
- * Checks an answer against a worker's output schema. Returns its JSON without a Markdown fence around it, or what is wrong
- * with it, in sentences.
- */
+/** Checks an answer. Returns its JSON without a Markdown fence, or sentences about what is wrong with it. */
 export function checkAnswer(schema: OutputSchema, answer: string): CheckedAnswer {
   const text = withoutFence(answer.trim());
   const parsed = parseJson(text);

@@ -88,10 +88,7 @@ export const RunSpec = z.object({
   usualCost: z.number().optional(),
   /** An earlier root run whose conversation this one continues. */
   continues: z.string().optional(),
-  /**
-   * The branch of the pull request of this repository that the run was started on, which it pushes to. Default: a branch of
-   * its own.
-   */
+  /** The branch of the pull request that the run was started on and pushes to. Default: a branch of its own. */
   pullRequestBranch: z.string().optional(),
   /** The branch that this pull request is to be merged into. */
   pullRequestBase: z.string().optional(),

@@ -85,10 +85,7 @@ export function cautiousClock(): () => number {
   };
 }
 
-/**
- * Starts a stopwatch. The returned function gives the elapsed milliseconds, including time during which the process or the
- * machine was suspended.
- */
+/** Starts a stopwatch, which returns the elapsed milliseconds, including time during which the machine slept. */
 export function startStopwatch(): () => number {
   const [wall, monotonic] = [Date.now(), performance.now()];
   return () => Math.max(Date.now() - wall, performance.now() - monotonic);

@@ -56,10 +56,7 @@ export interface Workspace {
   list(path: string, options?: { recursive?: boolean }): Promise<Entry[]>;
   /** The paths of all files, zones included, sorted. Cheap enough for glob and grep. */
   paths(): Promise<string[]>;
-  /**
-   * Reads many files at once, for search. Skips files that do not exist or cannot be read. Optional: search reads other
-   * workspaces file by file.
-   */
+  /** Reads many files at once and skips unreadable ones. Without it, search reads files one by one. */
   contents?(paths: readonly string[]): AsyncIterable<ContentChunk>;
   /** The changed files, sorted by path. The cost depends on the number of changes, not on the size of the tree. */
   changes(): Promise<Change[]>;

@@ -19,10 +19,7 @@ const ending = ".worker";
 /** The subfolders of a program that may contain workers, which may have subfolders of their own. */
 const workersFolders = ["workers", ".workers"];
 
-/**
- * Opens the program at a path, a folder or one of its worker files, and finds the worker to start. Throws a UserError if
- * there is none, or more than one candidate.
- */
+/** Opens a program and finds the worker to start. Throws a UserError if there is none, or more than one. */
 export function openProgram(path: string): Program & { entry: string } {
   const stat = statSync(path, { throwIfNoEntry: false });
   if (!stat) throw new UserError(`${path} cannot be read: there is no such file or folder.`);

@@ -10,10 +10,7 @@ export interface ExecutorsOptions {
   os?: OsExecutorOptions | false;
   /** A module that opens remote sandboxes. Default: none. */
   remote?: RemoteExecutorOptions;
-  /**
-   * The idle time in milliseconds after which a session is closed; a later command opens a new one. Default: 1 minute
-   * in memory, 10 minutes elsewhere.
-   */
+  /** Milliseconds after which an idle session is closed. Default: 1 minute in memory, 10 minutes elsewhere. */
   idleMs?: number;
   /** Called once per tier, with the result of its first probe. */
   onAvailability?(availability: Availability): void;

@@ -9,16 +9,10 @@ export interface ResolvedAddress {
 
 export type Resolve = (host: string) => Promise<ResolvedAddress[]>;
 
-/**
- * Ranges that look public: the old form of IPv4 addresses in IPv6, which some routers still translate, and Azure's host
- * service.
- */
+/** Ranges that look public: IPv4-compatible IPv6 addresses, which some routers translate, and Azure's host service. */
 const embedded = ["::/96", "168.63.129.16/32"].map((range) => ipaddr.parseCIDR(range));
 
-/**
- * True for an address of the public internet. False for this machine, private networks, cloud metadata, and embedded
- * forms of these.
- */
+/** True for a public address: not of this machine, a private network or cloud metadata, in any form. */
 export function isPublicAddress(address: string): boolean {
   try {
     const parsed = ipaddr.process(address);

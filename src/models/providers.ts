@@ -19,10 +19,7 @@ export interface Provider {
   callOptions?: SharedV4ProviderOptions;
   /** Marks a position up to which the provider may cache the prompt. */
   cacheMark?: SharedV4ProviderOptions;
-  /**
-   * The models that have refused attached images and PDF files. Undefined if all models of the provider read them; those of
-   * other servers are tried.
-   */
+  /** The models that refuse images and PDF files; undefined if none does. Models of other servers are tried. */
   refusedFiles?: Set<string>;
   /** True if the provider's package sends the text of a failed call as JSON, whose escaped lines are hard to read. */
   escapesErrors?: true;

@@ -160,10 +160,7 @@ async function isListed(
   return false;
 }
 
-/**
- * True if the person is one of these people. Someone stored without an id is looked up by login; if the account no
- * longer exists, anyone may be that person.
- */
+/** True if the person is one of these. If a login without an id no longer exists, anyone may be that person. */
 async function isOneOf(person: Account, people: readonly Account[], { repository }: ApproverFacts): Promise<boolean> {
   for (const other of people) {
     if (isSameAccount(person, other)) return true;

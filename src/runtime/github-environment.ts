@@ -117,10 +117,7 @@ async function startBranch({ origin, isFork }: RunSpec, github: GitHub): Promise
   return pull.head.fromFork ? `refs/pull/${origin.thread}/head` : pull.head.branch;
 }
 
-/**
- * Returns the policies from the root's to the run's own, because a child may not exceed the policy of any worker above
- * it.
- */
+/** Returns the policies from the root's to the run's own: a child may not exceed any worker above it. */
 async function policiesOf(store: Store, { parentId, worker }: RunSpec): Promise<SandboxPolicy[]> {
   const above = parentId ? await policiesOf(store, (await requireRun(store, parentId)).spec) : [];
   return worker.sandbox ? [...above, worker.sandbox] : above;

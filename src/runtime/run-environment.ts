@@ -14,10 +14,7 @@ export type RepositoryAccess = Pick<
   "readFile" | "listNames" | "getPermission" | "confirmPermission" | "findAccount" | "isTeamMember"
 >;
 
-/**
- * Reads the repository's settings from its default branch: the current ones, or cached ones that are at most `maxAgeMs`
- * old. Throws a UserError if they are invalid.
- */
+/** Reads the default branch's settings, cached for at most `maxAgeMs`. Throws a UserError if invalid. */
 export async function readSettings(
   repository: Pick<RepositoryAccess, "readFile">,
   options: { maxAgeMs?: number } = {},

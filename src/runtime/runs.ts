@@ -90,10 +90,7 @@ export interface Runs {
     repository: RepositoryRef,
     options?: { isChanged?: boolean | undefined },
   ): Promise<{ schedules: { worker: string; schedule: Schedule }[]; invalidFiles: InvalidFile[] }>;
-  /**
-   * Starts the scheduled run of a worker, unless its issue is closed. Throws like `startRun`, and when the deployment's policy
-   * does not allow it.
-   */
+  /** Starts a scheduled run unless its issue is closed. Throws like `startRun`, and if policy forbids it. */
   startScheduled(request: {
     repository: RepositoryRef;
     worker: string;
@@ -109,10 +106,7 @@ export interface Runs {
     thread: ThreadRef,
     message: RunRequest & { text: string; mayAnswer?: boolean; commentId?: number | undefined },
   ): Promise<boolean>;
-  /**
-   * Passes a task to the newest live run of this worker that has a pull request in the thread. Returns false when there is
-   * none.
-   */
+  /** Passes a task to this worker's newest live run with a pull request here. Returns false without one. */
   continueRun(thread: ThreadRef, request: PersonRequest & { worker: string; text: string }): Promise<boolean>;
   /**
    * Decides one approval by its id, with `all` every pending one in the thread or, without a target, the only pending
@@ -195,10 +189,7 @@ export interface Runs {
   requestCancel(thread: ThreadRef, request: RunRequest): Promise<string[]>;
   /** Ends the thread's newest live run, with its work so far as its result. */
   requestExit(thread: ThreadRef, request: RunRequest): Promise<void>;
-  /**
-   * Retries what the thread's newest run failed to do: its model call immediately, or its whole task if the run has
-   * ended. Throws for a run that has not failed.
-   */
+  /** Retries the failed model call of the newest run, or its task if it has ended. Throws if nothing failed. */
   requestRetry(thread: ThreadRef, request: RunRequest & Pick<StartRequest, "origin" | "seen">): Promise<void>;
   /** Drops the conversation of the thread's newest live run, but not its files. Throws while the run is working. */
   clearConversation(thread: ThreadRef, request: PersonRequest): Promise<void>;

@@ -105,10 +105,7 @@ interface Links {
   check(path: string): void;
 }
 
-/**
- * Resolves the symbolic links in a path; in its last name only when `last` is true. Throws a ToolError `INVALID_PATH`
- * when a link leaves the tree.
- */
+/** Resolves links in a path, with `last` also its last name. Throws `INVALID_PATH` for links out of the tree. */
 export function followLinks(path: string, { last }: { last: boolean }, links: Links): string {
   let current = path;
   for (let hops = 0; hops <= maxHops; hops++) {

@@ -25,10 +25,7 @@ const defaultLimits: PreviewLimits = { maxFileBytes: 512_000 };
 /** A file with more unprintable bytes than this is not shown. Fewer are shown as escapes. */
 const maxUnprintable = { count: 16, share: 0.1 };
 
-/**
- * Returns the sections that show these file changes to a person. Every file is listed with kind, modes, blob ids and
- * size, even if its content cannot be shown.
- */
+/** Returns sections that show file changes. Each file has its kind, modes, blob ids and size, even if not shown. */
 export async function previewFiles(
   files: readonly FileVersions[],
   limits: PreviewLimits = defaultLimits,

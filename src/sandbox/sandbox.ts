@@ -30,10 +30,7 @@ export interface StoredChange {
   path: string;
   /** The bytes of a file, the target of a link, or the commit of a submodule. */
   content: Uint8Array | undefined;
-  /**
-   * A mode of git, or `scratch` for a file in a zone that stays with the run and is never committed. Links and submodules
-   * come from merges.
-   */
+  /** A mode of git, or `scratch` for a file that is never committed. Links and submodules come from merges. */
   mode: FileMode | "scratch";
 }
 
@@ -152,10 +149,7 @@ export interface Sandbox extends Workspace {
   history(): Promise<StoredStep[]>;
   /** Lists commits, newest first. Fetches the history as far as needed. */
   log(options: LogOptions): Promise<History>;
-  /**
-   * Finds the commits that last changed the lines of the current file. Fetches the history as far as needed. Throws a
-   * ToolError for a file that is in no commit.
-   */
+  /** Finds the commits that last changed the lines of the current file. Throws a ToolError if none has the file. */
   blame(options: BlameOptions): Promise<BlamedRange[]>;
   /**
    * Commits the run's changes over the base (or over `expectedTip`) and pushes them to the run's own branch. Retries
@@ -250,10 +244,7 @@ export interface GitSandbox extends Sandbox {
   previewMerge(name: string, options?: MergeOptions): Promise<{ commit: string; files: FileVersions[] }>;
   /** Returns the files that `restore` would change, at the tip and afterwards. */
   previewRestore(commits: { tip: string; to: string }, signal?: AbortSignal): Promise<FileVersions[]>;
-  /**
-   * Pushes a commit with the files of an earlier commit to the run's own branch, without force. Throws a UserError when
-   * the branch is no longer at `tip`.
-   */
+  /** Pushes a commit with an earlier commit's files, without force. Throws a UserError if `tip` is outdated. */
   restore(
     request: Pick<PushRequest, "branch" | "message" | "author" | "at" | "signal"> & { tip: string; to: string },
   ): Promise<PushResult>;

@@ -86,10 +86,7 @@ async function checkPublicAddress({ page }: Config): Promise<DoctorCheck> {
 const modelFix =
   "Set GOLEM_FORGE_MODEL, such as anthropic:claude-sonnet-4-5, and the key of its provider, such as ANTHROPIC_API_KEY.";
 
-/**
- * Checks the models before a server starts. Throws a UserError if the default model cannot be used, or if no
- * provider is configured. Returns the warnings.
- */
+/** Checks the models before a server starts, and returns warnings. Throws a UserError if the default cannot be used. */
 export function checkModelsAtStart(models: Models): string[] {
   const model = models.defaultModel;
   const problem = model && models.findModelProblem(model);

@@ -21,10 +21,7 @@ export async function assertNotSet(file: string, names: readonly string[]): Prom
   throw new UserError(`${file} already sets ${taken.join(", ")}. Remove these lines, or choose another file.`);
 }
 
-/**
- * Adds variables to an env file that only its owner can read. Existing variables are never changed: if a name is already
- * set, throws a UserError and writes nothing.
- */
+/** Adds variables to an env file with mode 600. Throws a UserError, and writes nothing, if one is already set. */
 export async function addToEnvFile(file: string, variables: Record<string, string>): Promise<void> {
   await assertNotSet(file, Object.keys(variables));
   const before = await readIfPresent(file);

@@ -8,10 +8,7 @@ markdown.core.ruler.push("references", linkReferences);
 /** Characters. The HTML sanitizer takes quadratic time for unclosed tags. */
 const maxLength = 60_000;
 
-/**
- * Renders Markdown as an issue of the repository at `address` shows it, to HTML without scripts, styles, forms and images.
- * Longer text is shortened.
- */
+/** Renders Markdown as on an issue at `address`, without scripts, styles, forms and images. Shortens long text. */
 export function markdownToHtml(text: string, address: string): string {
   return sanitizeHtml(renderTasks(markdown.render(truncateMarkdown(text, maxLength), { address })), {
     allowedTags: [

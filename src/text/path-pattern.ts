@@ -1,9 +1,6 @@
 import { RE2JS } from "re2js";
 
-/**
- * Returns true if one of the paths matches one of the patterns, or if there are no patterns. `{a,b}` is a choice, as in the
- * patterns of all settings.
- */
+/** True if a path matches one of the patterns, or there are none. `{a,b}` is a choice, as in all settings. */
 export function matchesSomePath(patterns: readonly string[] | undefined, paths: readonly string[]): boolean {
   if (!patterns) return true;
   const tests = patterns.map((pattern) => compilePathPattern(pattern, { braces: true }));

@@ -27,10 +27,7 @@ export function cleanText(text: string): CleanText {
   return { text: parts.join(""), removed: [...found].map(([what, times]) => countOf(what, times)) };
 }
 
-/**
- * Marks a text as untrusted data, between two lines that the text cannot contain: their id is a hash of the text. The
- * result is deterministic.
- */
+/** Marks a text as untrusted, between two lines with a hash of the text, which it cannot contain. */
 export function wrapUntrusted(text: string, source: string): string {
   const from = normalizeText(source)
     .replace(/["<>\s]+/g, " ")

@@ -70,10 +70,7 @@ export function describeScripts(name: string): string | undefined {
   return found.length === 0 ? undefined : `${found.join(" and ")} letters in its name`;
 }
 
-/**
- * Escapes all invisible characters, those that would reorder their line, and letters of other scripts in Latin words. Does
- * not wrap lines.
- */
+/** Escapes invisible and reordering characters, and letters of other scripts in Latin words. Does not wrap. */
 export function escapeInvisible(text: string): string {
   const escaped = text
     .replace(unseenAnywhere, escapeCharacter)
@@ -87,10 +84,7 @@ export function escapeInvisible(text: string): string {
     .join("\n");
 }
 
-/**
- * True if letters that are written from right to left would show signs or digits of the line in another order, as in
- * `"א" + 1 - 5 + "ב"`. False for words and sentences.
- */
+/** True if right-to-left letters would reorder signs or digits of the line, as in `"א" + 1 - 5 + "ב"`. */
 function isReordered(line: string): boolean {
   return line.split(leftToRightLetters).some((part) => {
     const first = part.search(rightToLeftLetter);

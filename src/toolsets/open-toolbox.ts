@@ -140,10 +140,7 @@ function readConfig(worker: string, name: string, toolset: Toolset, given: unkno
 /** The toolsets whose tools are known only once a module is loaded or a server is connected. */
 const dynamicToolsets = ["custom", "external", "mcp"];
 
-/**
- * Finds entries of a worker's `offered_tools` that none of its toolsets provides. Tools of modules and servers are not
- * checked.
- */
+/** Returns the `offered_tools` that no toolset provides. Tools of modules and servers are not checked. */
 export async function findOfferedToolProblems(worker: WorkerDefinition): Promise<{ index: number; message: string }[]> {
   const { offered_tools: offered = [] } = worker;
   const known = offered.length === 0 ? undefined : await listToolNames(worker);

@@ -224,10 +224,7 @@ async function hideSecretFiles(preview: Preview): Promise<Preview> {
   return { ...preview, sections };
 }
 
-/**
- * True if text that a person must read cannot be posted because it looks like a secret: texts, paths, and the arguments
- * if no preview shows their effect.
- */
+/** True if text that must be read cannot be posted, because it looks like a secret. */
 function hidesText(args: unknown, preview: Preview | undefined): boolean {
   const sections = preview?.sections ?? [];
   const texts = sections.map((section) => (section.kind === "text" ? section.text : section.change.path));

@@ -248,10 +248,7 @@ export function failedResult(message: string, options: ToolErrorOptions): Failed
   };
 }
 
-/**
- * Creates the result of a call that did not finish because a person stopped the run: `{ type: "interrupted" }`. Pass
- * `started: false` for a call that had not started.
- */
+/** Creates the result of a call that was interrupted. Pass `started: false` if it had not started. */
 export function interruptedResult(tool: string, { started = true }: { started?: boolean } = {}): ToolResult {
   const message = started
     ? `${tool} was interrupted before it finished.`

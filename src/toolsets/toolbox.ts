@@ -42,10 +42,7 @@ export interface Toolbox {
    * throws: an invalid call is refused with a result that tells the model how to correct it.
    */
   review(call: ModelCall, context: CallContext, remembered: readonly Approval[]): Promise<CallReview>;
-  /**
-   * Runs a call that was allowed. A call that was reviewed here is not validated again. Never throws: failures,
-   * timeouts and interruptions are results.
-   */
+  /** Runs an allowed call, which is not validated again if it was reviewed here. Failures are results, not errors. */
   execute(call: ModelCall, context: CallContext): Promise<ToolResult>;
   /** True for a call that is reported, and not repeated, after a crash has interrupted it. */
   runsOnce(call: ModelCall, context: CallContext): Promise<boolean>;
@@ -109,10 +106,7 @@ export async function createToolbox({
 /** Limits that models do not exceed, but that are still enforced for a call. */
 const sizeLimits = ["minLength", "maxLength", "minItems", "maxItems", "$schema"];
 
-/**
- * Removes the parts of a schema that cost tokens in every request without informing the model. Calls are validated with
- * the full schema.
- */
+/** Removes parts of a schema that cost tokens and do not inform the model. Calls are checked with the whole. */
 function withoutNoise(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(withoutNoise);
   if (schema === null || typeof schema !== "object") return schema;
@@ -125,10 +119,7 @@ function withoutNoise(schema: unknown): unknown {
   return Object.fromEntries(entries);
 }
 
-/**
- * Removes properties marked `rare` in their metadata: they are accepted but rarely needed, or are aliases from other
- * tool systems.
- */
+/** Removes properties marked `rare`, which are accepted, but rarely needed or aliases of other tool systems. */
 function withoutRare(properties: Record<string, { rare?: boolean }>): Record<string, unknown> {
   const own = Object.entries(properties).filter(([, { rare }]) => !rare);
   return Object.fromEntries(own.map(([name, property]) => [name, withoutNoise(property)]));

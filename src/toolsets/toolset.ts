@@ -55,10 +55,7 @@ export interface ToolServices {
   programDirectory?: string;
   /** Runs commands; default: the executors of this process. */
   executors?: Executors;
-  /**
-   * Folders with programs that the deployment's policy makes available to the repository's commands in the OS tier.
-   * Default: none.
-   */
+  /** Folders with programs that the deployment's policy provides in the OS tier. Default: none. */
   sandboxTools?: readonly string[];
   /** Returns the repository's commands that install its dependencies, for workers that define none. */
   setupCommands?(): Promise<readonly string[] | undefined>;

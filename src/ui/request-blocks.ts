@@ -26,10 +26,7 @@ export interface RequestContent {
   preview?: Preview | undefined;
 }
 
-/**
- * Lays out an approval request in blocks: the effect, each file, the arguments. A block cannot imitate another one, because
- * each has its own title and lines.
- */
+/** Lays out a request as blocks, none of which can imitate another: each has its own title and lines. */
 export function requestBlocks({ args, preview }: RequestContent): RequestBlock[] {
   const sections = (preview?.sections ?? []).filter((section) => section.kind !== "text" || section.text !== "");
   const shownArgs = JSON.stringify(args, null, 2) ?? "undefined";

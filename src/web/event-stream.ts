@@ -23,10 +23,7 @@ const heartbeatMs = 15_000;
 /** The time a client may take to read a message. Nothing is rendered for it meanwhile. */
 const maxReadMs = 60_000;
 
-/**
- * Sends the changes of a run page as server-sent events until the viewer leaves. The id of each event is a cursor, so that a
- * browser that reconnects continues where it was.
- */
+/** Sends a run page's changes as server-sent events, whose ids let a browser continue after a reconnect. */
 export async function streamRun(stream: SSEStreamingApi, options: RunStreamOptions): Promise<void> {
   const { closeConnection, now } = options;
   const updates = new PageUpdates(options);

@@ -140,10 +140,7 @@ interface GitResponse {
   body: Buffer;
 }
 
-/**
- * Lets `git http-backend` answer a request for one bare repository. `service` is the part of the path after the repository;
- * only a request with a `user` can push.
- */
+/** Answers a request for one bare repository with `git http-backend`. Pushing requires a `user`. */
 async function runGitBackend(
   request: IncomingMessage,
   { directory, service, url, user }: { directory: string; service: string; url: URL; user: string | undefined },

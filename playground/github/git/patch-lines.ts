@@ -29,10 +29,7 @@ function readHunks(patch: string): { header: string; lines: PatchLine[] }[] {
     });
 }
 
-/**
- * Returns the part of the hunk that a comment on this line shows: from the hunk's header to the line. Returns undefined for a
- * line outside the diff.
- */
+/** Returns a hunk from its header to this line, as a comment shows it; undefined for a line outside the diff. */
 export function diffHunkAt(patch: string, side: Side, line: number): string | undefined {
   for (const { header, lines } of readHunks(patch)) {
     const index = lines.findIndex(({ left, right }) => (side === "LEFT" ? left : right) === line);

@@ -77,10 +77,7 @@ const handlers: { [Kind in AuthorizedCommand["kind"]]: Execute<Kind> } = {
   help: async (_, { runs, thread }) => renderHelp(await runs.listWorkers(thread)),
 };
 
-/**
- * Executes an authorized command. Resolves to the reply, or to undefined when what follows in the thread is the answer;
- * throws a UserError whose message is the reply.
- */
+/** Executes an authorized command. Resolves to the reply, if it needs one; a UserError is a reply, too. */
 export function executeCommand(
   command: AuthorizedCommand,
   context: Omit<ThreadCommandContext, "thread" | "person">,
@@ -211,10 +208,7 @@ function withoutBecause(reason: string): string {
   return reason.replace(/^because[\s,:]+/i, "");
 }
 
-/**
- * Refuses to approve a request whose comments are not in the thread as they were posted: somebody edited or deleted one. The
- * request is then posted again in a new comment.
- */
+/** Refuses to approve a request of which a comment was edited or deleted. It is then posted again. */
 async function assertShownAsPosted(target: string | undefined, context: ThreadCommandContext): Promise<void> {
   const { runs, thread, person } = context;
   const isMeant = ({ id }: Approval) => target === undefined || target === "all" || target.toLowerCase() === id;

@@ -101,10 +101,7 @@ export function parseThreadCommand(body: string): ThreadCommand {
   return { kind: "direct", line, mayBeForeign: !/[0-9_]/.test(word) };
 }
 
-/**
- * Returns the text after a mention of the app, in any case, at the very start of a comment; undefined without one. Quotes,
- * code and later lines do not count.
- */
+/** Returns the text after a mention of the app at the very start of a comment; undefined without one. */
 export function parseMention(body: string, slug: string): string | undefined {
   const match = /^@([A-Za-z0-9-]+)(?:\[bot\])?(?![\w/-])[ \t]*[,:]?([\s\S]*)$/.exec(body);
   return match?.[1]?.toLowerCase() === slug.toLowerCase() ? (match[2] ?? "").trim() : undefined;

@@ -34,10 +34,7 @@ export function keyOfEvent(name: string, payload: unknown): string {
     .digest("hex");
 }
 
-/**
- * Finds comments of people that no event has reported, written since a time of GitHub's clock and not edited. `readUntil` is
- * where to continue.
- */
+/** Finds people's comments since this time that no event has reported. `readUntil` is where to continue. */
 export async function findMissedComments(
   { api, repository, isKnown }: MissedEventsOptions,
   since: string,

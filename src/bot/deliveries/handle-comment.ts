@@ -61,10 +61,7 @@ export const issueOpened = defineHandler(IssuePayload, {
   report: (payload, context, problem) => reportProblem(readIssueText(payload, context.deliveryId), context, problem),
 });
 
-/**
- * Handles a comment on lines of a pull request that mentions the app. If the pull request belongs to a live run, the run
- * receives the comment with its review.
- */
+/** Handles a comment on lines that mentions the app. A live run of the pull request gets it with its review. */
 export const reviewCommentCreated = defineHandler(ReviewCommentPayload, {
   queue: (payload) => queueOf(payload, payload.pull_request.number),
   ignore: (payload, scope) =>

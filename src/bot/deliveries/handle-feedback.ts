@@ -72,10 +72,7 @@ async function reportChecks(
   });
 }
 
-/**
- * Passes a review by someone with write access to the run of the pull request. Without such a run, a mention in its summary
- * is handled like one in a comment.
- */
+/** Passes a review by someone with write access to the run, or else handles a mention in its summary. */
 export const reviewSubmitted = defineHandler(ReviewPayload, {
   queue: (payload) => queueOf(payload, payload.pull_request.number),
   ignore: (payload, scope) =>

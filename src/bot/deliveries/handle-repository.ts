@@ -116,10 +116,7 @@ function scopeAndLocations(
 
 const branchPrefix = "refs/heads/";
 
-/**
- * Checks the pull requests of runs for conflicts when their base branch has moved, and reads the triggers that a push to the
- * default branch has changed.
- */
+/** Checks runs' pull requests for conflicts after a push to their base, and reads triggers that it changed. */
 export const branchPushed = defineHandler(PushPayload, {
   queue: (payload) => `${repositoryQueue(payload)} push`,
   ignore: (payload, scope) => {

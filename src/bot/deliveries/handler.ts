@@ -42,10 +42,7 @@ export type DeliveryProblem = "waiting" | "outage" | "error";
 
 /** Handles one kind of webhook event. */
 export interface Handler {
-  /**
-   * Reads the fields of the payload that the handler needs, and the queue in which the delivery waits; or returns why
-   * it is ignored. Does no I/O.
-   */
+  /** Reads what the handler needs and chooses the queue, or returns why the delivery is ignored. Does no I/O. */
   read(payload: unknown, scope: DeliveryScope): { payload: unknown; queue: string } | { ignored: string };
   /** Resolves when everything the delivery asks for is stored or done. May be called again for the same delivery. */
   handle(payload: unknown, context: DeliveryContext): Promise<void>;

@@ -12,10 +12,7 @@ const maxTextBytes = 200_000;
 /** JSON and GitHub's handling of text keep everything else as it is. */
 const unsafeText = /[^\P{Cc}\t\n\r]|\ufeff/u;
 
-/**
- * Creates a commit without an author, a committer or a signature of our own: GitHub then signs it as the App, and shows it
- * as verified.
- */
+/** Creates a commit without an author, committer or signature, which GitHub then signs as the App: verified. */
 export async function createSignedCommit(
   api: RepositoryApi,
   { message, parents, tree, baseTree, files }: NewCommit,

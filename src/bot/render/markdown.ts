@@ -22,9 +22,7 @@ export function code(text: string, limit = 200): string {
   return `${ticks} ${line} ${ticks}`;
 }
 
-/**
- * Creates a fenced code block. The fence is longer than any run of backticks in the text, so the text cannot close it.
- */
+/** Creates a fenced code block. Its fence is longer than any run of backticks in the text. */
 export function codeBlock(text: string, language = "", limit = 30_000): string {
   const content = truncateText(showHidden(truncateText(text, 4 * limit)), limit).replace(/\n$/, "");
   const fence = "`".repeat(Math.max(3, maxBackticks(content) + 1));

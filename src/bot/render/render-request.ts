@@ -137,9 +137,7 @@ function renderSection({ heading, name, language, text, folded }: Section): stri
   return paragraphs(heading, details(`${name} (${pluralize(lines, "line")})`, block));
 }
 
-/**
- * Creates a fenced block that its text cannot close. The text has already been made visible, so nothing is replaced.
- */
+/** Creates a fenced block that its text cannot close. Hidden characters are already visible in the text. */
 function fencedBlock(text: string, language: string): string {
   const fence = "`".repeat(Math.max(3, maxBackticks(text) + 1));
   return `${fence}${language}\n${text}\n${fence}`;

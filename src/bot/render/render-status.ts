@@ -7,10 +7,7 @@ import { tasksToMarkdown } from "./value-to-markdown.ts";
 const maxLogLines = 200;
 const maxChildren = 20;
 
-/**
- * Renders the status comment of a run: its activity, open requests, cost so far, the command that stops it, and a link
- * to its page.
- */
+/** Renders a run's status: its activity, open requests, cost, a link to its page, and how to stop it. */
 export function renderStatus(
   view: RunView,
   pending: readonly Approval[],
@@ -40,10 +37,7 @@ export interface CommentLinks {
   pullRequest?: string | undefined;
 }
 
-/**
- * Links to the pull request and the page of a run. A plain number would not become a link, because references are
- * disabled.
- */
+/** Links to the pull request and the page. GitHub would not link a plain number: references are disabled. */
 export function renderLinks({ pullRequest, outcome }: RunView, links: CommentLinks): string | undefined {
   const name = `Pull request #${pullRequest}`;
   const parts = [

@@ -161,10 +161,7 @@ export class IndexedFs extends InMemoryFs {
   }
 }
 
-/**
- * Returns the bytes of a string that just-bash writes. Binary data arrives as one character per byte, sometimes with
- * the encoding "utf8" (`cat file >&2`).
- */
+/** Returns the bytes of a string of just-bash, which has one character per byte for binary data (`cat file >&2`). */
 function encode(text: string, encoding: string | null | undefined): Buffer {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the characters that stand for bytes
   if (/[^\u0000-\u00ff]/.test(text)) return Buffer.from(text);

@@ -67,10 +67,7 @@ const ShellQuestion = z.union([
 ]);
 export type ShellQuestion = z.infer<typeof ShellQuestion>;
 
-/**
- * Runs bash scripts over a copy of the tree in the memory of a child process, which has no access to files, network,
- * environment or other processes.
- */
+/** Runs bash scripts over a copy of the tree in a child process without access to anything else. */
 export function createMemoryExecutor({ spares = 1 }: MemoryExecutorOptions = {}): Executor {
   const spare: GuardedChild[] = [];
   const open = new Set<ExecSession>();

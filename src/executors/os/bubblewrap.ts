@@ -66,10 +66,7 @@ export const guestProxy = "/run/golem";
 /** The file descriptors passed to a launch. */
 export const launchFds = { seccomp: 3, start: 4, info: 5 };
 
-/**
- * Returns bubblewrap's arguments: five separate namespaces, no capabilities, no network, and only the session's folders
- * writable.
- */
+/** Returns bubblewrap's arguments: no capabilities, no network, and only the session's folders are writable. */
 export function bubblewrap({ system, tree, home, etc, limits }: SandboxOptions): string[] {
   const megabytes = (count: number) => String(count * 1_048_576);
   const namespaces = ["user", "pid", "ipc", "uts", "net"].map((name) => `--unshare-${name}`);

@@ -149,10 +149,7 @@ export class GuestFolder {
     this.#hasGitFolder = false;
   }
 
-  /**
-   * Returns true if a folder has the same entries as when it was last visited, and all its files are the ones that were
-   * written. Its entries are not listed for that.
-   */
+  /** True if a folder has the entries of the last visit, and only files that we wrote. Does not list them. */
   async #isUnchanged(folder: string, walk: Walk): Promise<boolean> {
     const { count, folders, yielder } = walk;
     const visited = this.#visited.get(folder);
@@ -284,10 +281,7 @@ function isEntered(folder: string, { isIgnored, knownFolders }: Walk): boolean {
   return knownFolders.has(folder) || !isIgnored(`${folder}/`);
 }
 
-/**
- * Opens a folder, so that reads through the descriptor stay in it even if its path is replaced. Returns undefined if it
- * cannot be read or its path contains a link.
- */
+/** Opens a folder so that reads stay in it if its path is replaced. Undefined for links and unreadable folders. */
 function openFolder(path: string): number | undefined {
   let folder: number | undefined;
   try {

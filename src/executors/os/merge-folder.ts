@@ -12,10 +12,7 @@ export interface FolderMerge {
   mergeDepth: number;
 }
 
-/**
- * Moves a folder from one sandbox's folder to another's. Resolves to false if it does not exist. Follows no links: one
- * in place of a folder is removed.
- */
+/** Moves a folder to another sandbox's folder. Resolves to false if there is none. Follows no links. */
 export async function mergeFolder({ from, to, path, mergeDepth }: FolderMerge, user: SandboxUser): Promise<boolean> {
   const names = path.split("/");
   let source = from;

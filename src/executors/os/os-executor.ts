@@ -36,10 +36,7 @@ export interface OsExecutorOptions {
 const requiredPrograms = ["/usr/bin/prlimit", "/bin/bash"];
 const folderName = "golem-forge-";
 
-/**
- * Runs real programs on this machine in bubblewrap, with separate namespaces, no network, filtered system calls and
- * hard limits.
- */
+/** Runs programs in bubblewrap: own namespaces, no network, filtered system calls, hard limits. */
 export function createOsExecutor(options: OsExecutorOptions = {}): Executor {
   const open = new Set<ExecSession>();
   let resources: SandboxResources | undefined;
@@ -157,10 +154,7 @@ function canMountOverlays(directory: string, user: SandboxUser): boolean {
   return status === 0;
 }
 
-/**
- * Opens the prepared dependencies. They are stored next to the copies of trees, so that files can be moved there, and
- * outlive this process.
- */
+/** Opens the prepared dependencies, beside the copies of trees, so that files can be moved between the two. */
 export function setupCacheFor(options: Pick<OsExecutorOptions, "directory">): SetupCache {
   return new SetupCache(join(options.directory ?? tmpdir(), `golem-setups-${process.getuid?.() ?? "user"}`));
 }

@@ -70,10 +70,7 @@ interface CommandMounts {
 const temporaryFolder = ".tmp";
 /** The delay after a command before the process for the next one is started. */
 const prepareDelayMs = 20;
-/**
- * The repository may name a version of pnpm, which pnpm would download. As environment variables, npm would warn about
- * these settings.
- */
+/** Keeps pnpm from downloading the version a repository names. npm would warn about these as environment variables. */
 const pnpmSettings = "manage-package-manager-versions=false\npackage-manager-strict=false\n";
 /** The size in megabytes of a writable folder inside prepared dependencies. */
 const writableMb = 64;

@@ -158,10 +158,7 @@ interface CurrentCall {
   baseCommit: string;
 }
 
-/**
- * Checks that a call still does what a person approved and that policy still allows it. Throws a NotRunError with the
- * reason when it does not.
- */
+/** Throws a NotRunError if a call no longer does what a person approved, or if policy no longer allows it. */
 async function confirmApproval(
   approval: Approval,
   { spec, toolbox, call, context, baseCommit }: CurrentCall,

@@ -159,10 +159,7 @@ interface ChildOptions {
   root: RunSpec;
 }
 
-/**
- * Returns the spec of the run that answers a worker call, with its share of its parent's remaining budget. Throws a
- * UserError if the share is too small.
- */
+/** Returns a child's spec with its share of the remaining budget. Throws a UserError if that is too small. */
 export function childSpec(
   parent: RunRow,
   { id, callId, worker, source, model, now, siblings, root }: ChildOptions,

@@ -9,10 +9,7 @@ import type { Effect, Store } from "#runtime/store/store.ts";
 
 /** Performs one kind of effect. After a crash it is called again for the same key, with `effect.attempts` above 1. */
 export interface EffectHandler<Request extends RuntimeEffect = RuntimeEffect> {
-  /**
-   * Performs the effect and returns its result. Throws `PostponedError` to be called again later, and the signal's reason if
-   * it is aborted.
-   */
+  /** Returns the result. Throws `PostponedError` to be called again later, and the reason if `signal` is aborted. */
   perform(effect: Effect<Request>, run: ActiveRun, signal: AbortSignal): Promise<EffectResult>;
   /** Returns the result to store after the last attempt has failed. */
   onFailure(effect: Effect<Request>, run: ActiveRun, error: unknown): Promise<EffectResult>;

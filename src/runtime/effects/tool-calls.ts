@@ -179,10 +179,7 @@ function refuseTooLong(toolName: string, { args, preview }: Question): Extract<C
   return { kind: "refuse", result: tooLong(toolName, characters) };
 }
 
-/**
- * Executes one call. Its changes to the sandbox are stored together with its result, so an interrupted call has changed
- * nothing. An approval is checked again.
- */
+/** Executes a call, after checking its approval again. Result and changes are stored together or not at all. */
 export function executeTool(services: Pick<EffectServices, "store" | "now">): EffectHandler<EffectOf<"tool.execute">> {
   return {
     maxAttempts: 3,

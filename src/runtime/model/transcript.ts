@@ -15,10 +15,7 @@ import { estimateTokens } from "#text/estimate-tokens.ts";
 import { truncateText } from "#text/truncate.ts";
 import { wrapUntrusted } from "#text/untrusted.ts";
 
-/**
- * The maximum characters of a person's tool call and of its result, which are never left out, unlike results of the
- * model's calls.
- */
+/** The maximum characters of a person's tool call and of its result, since these are never left out. */
 const maxInvocationLength = 8_000;
 
 type EventOf<Type extends RunEvent["type"]> = Extract<RunEvent, { type: Type }>;

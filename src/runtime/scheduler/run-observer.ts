@@ -13,10 +13,7 @@ export interface StoredTransition {
   after: Pick<Advance, "snapshot" | "status" | "usage">;
 }
 
-/**
- * Follows the runs of this process step by step: for a terminal, an embedding program, metrics, traces and logs. Only
- * `around` may throw.
- */
+/** Follows the runs of this process, for terminals, programs, metrics, traces and logs. Only `around` may throw. */
 export interface RunObserver {
   effectStarted?(effect: Effect, spec: RunSpec): void;
   /** Performs an attempt at an effect by calling `attempt` once, and returns its result or throws its error. */

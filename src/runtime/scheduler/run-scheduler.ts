@@ -130,10 +130,7 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
     while (this.#sessions.size > 0) await this.#idle.promise;
   }
 
-  /**
-   * Stops starting effects, and waits at most this long for those in progress. The others are performed after the next
-   * start.
-   */
+  /** Waits at most this long for effects in progress and starts no others, which wait for the next start. */
   async drain(graceMs: number): Promise<void> {
     this.#isDraining = true;
     clearTimeout(this.#timer);

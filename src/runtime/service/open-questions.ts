@@ -13,10 +13,7 @@ interface OpenQuestion {
   askedId: number;
 }
 
-/**
- * Returns the question that was asked first and has no answer, in any run of these trees, of those that were posted before a
- * comment.
- */
+/** Returns the oldest unanswered question of these trees. With a comment, only questions posted before it count. */
 export async function findQuestion(
   store: Store,
   roots: readonly RunRow[],

@@ -14,10 +14,7 @@ export interface Admission {
   model: string;
 }
 
-/**
- * Checks that a worker may start on a repository. Throws a UserError if it is unknown, invalid or not allowed there, or
- * if it cannot use its model.
- */
+/** Throws a UserError for a worker that is unknown, invalid, not allowed here, or cannot use its model. */
 export async function admitWorker(
   name: string,
   {

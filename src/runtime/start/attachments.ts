@@ -66,10 +66,7 @@ const signatureBytes = 16;
 /** The file name extensions of the types above. */
 const binaryName = /\.(png|jpe?g|gif|webp|pdf)$/i;
 
-/**
- * Detects the type of a file by its content: an image, a PDF, or UTF-8 text. Returns undefined for anything else, and
- * for text with the file name of an image.
- */
+/** Detects an image, a PDF or UTF-8 text by content. Undefined for other files and for text named as an image. */
 export function detectMediaType(name: string, bytes: Buffer): string | undefined {
   const start = bytes.toString("latin1", 0, signatureBytes);
   const found = signatures.find(([, matches]) => matches(start));

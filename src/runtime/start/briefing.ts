@@ -39,10 +39,7 @@ export async function readBriefedIssue(
   return { ...current, ...(seen && { title: seen.title, body: seen.body }) };
 }
 
-/**
- * Returns the context that a worker reads before its task, which is the issue and its comments, and the people who
- * wrote it. All of it is marked as untrusted.
- */
+/** Returns the issue and its comments, marked as untrusted, which a worker reads before its task, and the authors. */
 export async function composeBriefing(
   github: GitHub,
   issue: BriefedIssue,

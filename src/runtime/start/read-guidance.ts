@@ -9,10 +9,7 @@ import { cleanText } from "#text/untrusted.ts";
 /** Guidance for contributors and agents at the root of a repository, in the order of precedence. */
 const rootFiles = ["AGENTS.md", "CLAUDE.md", ".github/copilot-instructions.md", "CONTRIBUTING.md"];
 const maxNestedFiles = 4;
-/**
- * The maximum number of characters of a file that are read for each token of the budget, because cleaning them takes
- * linear time.
- */
+/** The characters of a file that are read for each token of the budget: cleaning them takes linear time. */
 const maxCharactersPerToken = 40;
 // Starts only at the start of a word: otherwise the time would grow with the square of a long word's length.
 const pathPattern = /(?<![\w.-])[\w.-]+(?:\/[\w.-]+)+/g;

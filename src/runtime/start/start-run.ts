@@ -149,10 +149,7 @@ function taskMessage(origin: RunOrigin, task: string): NewEvent["event"] {
   return { type: "message.received", kind: "prompt", text, by };
 }
 
-/**
- * Returns the branches of the pull request that a run is started on, if it may push there; not for a fork or the
- * default branch.
- */
+/** Returns the branches of the pull request that a run may push to: not those of a fork, nor the default branch. */
 async function findPullRequest(
   github: GitHub,
   { isPullRequest, thread }: RunOrigin,

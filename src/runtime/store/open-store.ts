@@ -8,10 +8,7 @@ export interface OpenedStore {
   dispatch?: Dispatch;
 }
 
-/**
- * Opens the configured store, and creates it if necessary. Throws a UserError if it cannot be opened. The PostgreSQL
- * client is loaded on demand.
- */
+/** Opens or creates the configured store, or throws a UserError. The PostgreSQL client is loaded on demand. */
 export async function openStore(
   database: Config["database"],
   { onError }: { onError: (error: unknown) => void },

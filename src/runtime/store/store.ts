@@ -193,10 +193,7 @@ export interface EffectCompletion {
   key: string;
   events?: NewEvent[];
   changes?: StepChanges;
-  /**
-   * The number of the run's change sets that `changes` were made over. If it has more by now, nothing is stored, and an
-   * OutdatedMergeError is thrown.
-   */
+  /** The number of change sets that `changes` were made over. With more by now, an OutdatedMergeError is thrown. */
   mergedWith?: number;
   approvals?: Approval[];
   /** The pull request that the effect's run opened. From now on, the run can also be found by its thread. */
@@ -346,16 +343,10 @@ export interface Store extends DeliveryStore {
   dailyCosts(days: { from: string; to: string }): Promise<DailyCost[]>;
   /** Counts waiting items using indexes alone, so that it can be called every few seconds. */
   readBacklog(now: number): Promise<Backlog>;
-  /**
-   * Returns the root runs of an installation, or of some of its repositories, that have not ended. Does not throw for
-   * runs that cannot be read.
-   */
+  /** Returns the live root runs of an installation or of some of its repositories, including unreadable ones. */
   liveRuns(where: { installationId: number; repositoryIds?: readonly number[] }): Promise<StoredRun[]>;
 
-  /**
-   * Returns all root runs, newest first, at most `limit`, starting after the given one. Does not throw for runs that
-   * cannot be read.
-   */
+  /** Returns at most `limit` root runs after the given one, newest first, including unreadable ones. */
   latestRuns(query: { before?: { id: string; createdAt: number } | undefined; limit: number }): Promise<StoredRun[]>;
 
   findLocation(repositoryId: number): Promise<RepositoryLocation | undefined>;

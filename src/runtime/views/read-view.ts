@@ -162,10 +162,7 @@ function summaryOf({ value, llmContent }: ToolResult): string {
   return value.summary ?? firstLine(llmContent);
 }
 
-/**
- * True for a scheduled run with nothing to show in its thread: it is still working and has not asked for anything, or
- * it has found nothing to do.
- */
+/** True for a scheduled run with nothing to show: it has asked for nothing yet, or found nothing to do. */
 export function isQuiet({ spec, outcome, openCalls, pullRequest, children }: RunView): boolean {
   if (!isScheduled(spec.origin) || pullRequest !== undefined) return false;
   if (outcome)

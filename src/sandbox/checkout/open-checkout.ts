@@ -68,10 +68,7 @@ export interface OpenCheckout {
   record?: BaseRecord | undefined;
 }
 
-/**
- * Opens the git checkout that contains a folder. Never writes to it. Rejects with a UserError when the folder is not in a
- * checkout.
- */
+/** Opens the checkout that contains a folder, or throws a UserError if there is none. Never writes to it. */
 export async function openCheckout(
   folder: string,
   { policy, changes = [], record, isFolder = false }: OpenCheckout = {},

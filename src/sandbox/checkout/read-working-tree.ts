@@ -43,10 +43,7 @@ const maxEntries = 500_000;
 const maxFileBytes = 100 * 1024 ** 2;
 const maxTreeBytes = 1024 ** 3;
 
-/**
- * Lists the files of a checkout on disk, without ignored files and `.git`. Contents are read on first use. Does not
- * follow links.
- */
+/** Lists the files on disk without ignored ones and `.git`. Contents are read on first use. Follows no links. */
 export async function readWorkingTree(
   root: string,
   { recorded, isFolder, currentBranch }: ReadWorkingTree,

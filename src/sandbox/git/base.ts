@@ -246,10 +246,7 @@ const maxEntries = 500_000;
 const maxDepth = 200;
 const maxPathBytes = 128 * 1024 ** 2;
 
-/**
- * Limits a walk over trees. A few small trees can refer to each other so often that a walk never ends, and pushing them
- * takes a second.
- */
+/** Limits a walk over trees: a few small ones can refer to each other so often that it never ends. */
 export class TreeBudget {
   readonly #name: string;
   #entriesLeft = maxEntries;

@@ -18,10 +18,7 @@ export interface TreeDifference {
   after: EntryVersion | undefined;
 }
 
-/**
- * Lists the paths that differ between two trees. Does not read equal folders. Rejects with a UserError that begins with
- * `name` when there are too many.
- */
+/** Lists the paths that differ, without reading equal folders. Throws a UserError with `name` if there are too many. */
 export async function compareTrees(
   store: ObjectStore,
   { before, after, name }: { before: string; after: string; name: string },

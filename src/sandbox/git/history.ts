@@ -86,10 +86,7 @@ export function releaseHistory(baseStore: ObjectStore): void {
   if ((caches.get(baseStore)?.store.bytes() ?? 0) > maxKeptBytes) caches.delete(baseStore);
 }
 
-/**
- * Fetches commits down to a depth, unless that was done before or the history ends earlier, and the folders above `path`
- * in all of them.
- */
+/** Fetches commits down to a depth, and the folders above `path` in all of them, unless that was done before. */
 export async function deepen(
   cache: HistoryCache,
   remote: Remote,
@@ -124,10 +121,7 @@ async function fetchCommits(
   return "deepened";
 }
 
-/**
- * Fetches the folders above a path in all known commits, one level after the other. All trees of these commits would be
- * twenty times as many bytes.
- */
+/** Fetches the folders above a path, level by level: whole trees would be twenty times as many bytes. */
 async function fetchFoldersAbove(
   store: ObjectStore,
   remote: Remote,

@@ -226,10 +226,7 @@ function addFileChange(change: FolderChange, path: string, line: TreeItem | unde
   folder.files.set(file, line);
 }
 
-/**
- * Returns the new tree, or undefined when it would be empty: git does not store empty folders. Rewrites one folder in
- * each step.
- */
+/** Returns the new tree, one folder per step; undefined for an empty one, which git does not store. */
 function* rewriteTree(
   objects: { store: ObjectStore; add: AddObject },
   tree: string | undefined,

@@ -176,10 +176,7 @@ async function findModuleProblems(
   });
 }
 
-/**
- * Returns the names that a module exports, found in its text, because loading it would run code that nobody has read.
- * Returns undefined if the text does not tell.
- */
+/** Reads a module's exports from its text, since loading it would run code. Undefined if it does not name them. */
 function exportsOf(source: string): string[] | undefined {
   if (/^export\s*\*|^export\s+(?:const|let|var)\s*[{[]|\bmodule\.exports\b/m.test(source)) return undefined;
   const declared = source.matchAll(

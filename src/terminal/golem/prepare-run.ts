@@ -266,10 +266,7 @@ export function describeTools(tools: readonly NamedTool[]): string[] {
   });
 }
 
-/**
- * Approves the tools named with `--yes`, and follows the approval mode of a program. Asks the person about all others, or
- * denies them if there is no terminal.
- */
+/** Approves what `--yes` or the program's mode allow, and asks about the rest; without a terminal, denies it. */
 export function createPreApproval(
   yes: readonly string[],
   ask: ApprovalCallback,

@@ -282,10 +282,7 @@ function colorBudget(): ColorBudget {
   return { left: 60_000, isSpent: false };
 }
 
-/**
- * Colors lines of code by the language of their file. Very long lines, and those beyond the budget, get no colors. Returns
- * undefined for an unknown language.
- */
+/** Colors code by its file's language, within a budget. Returns undefined for an unknown language. */
 export function highlightLines(lines: readonly string[], path: string): Html[] | undefined {
   const language = languageOf(path);
   return language === undefined ? undefined : highlightCode(lines, language, colorBudget());

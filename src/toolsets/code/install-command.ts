@@ -53,10 +53,7 @@ export const registryHosts = [
   ...new Set([...Object.values(hosts).flat(), "npm.jsr.io", "rubygems.org", "index.rubygems.org"]),
 ];
 
-/**
- * Returns the command that installs packages without running any of their scripts. Throws a ToolError for a name that
- * is not a registry package.
- */
+/** Returns the command that installs packages without their scripts. Throws a ToolError for other names. */
 export function installCommand(request: InstallRequest): InstallCommand {
   const { manager, packages, index } = request;
   const refused = packages.find((name) => !packageNames[manager].test(name) || isArchive(name) || name.length > 200);

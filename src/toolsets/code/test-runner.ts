@@ -117,10 +117,7 @@ const namesRunner = (text: string) =>
 /** Scripts that start the tests of packages whose `test` does something else or does not exist, as with Nx and Turborepo. */
 const otherTestScripts = ["test:unit", "test:lib", "test:run", "test:node", "test:js", "unit", "vitest", "jest"];
 
-/**
- * Returns the script that starts the tests: `test`, unless only a script that it starts, directly or through others, or
- * another one, names the runner.
- */
+/** Returns the script that starts the tests: `test`, unless only another script names the runner. */
 function testScript(scripts: Record<string, string>): { name: string; script: string } {
   const seen = new Set(["test"]);
   for (const name of seen) {

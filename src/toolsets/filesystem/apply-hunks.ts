@@ -15,10 +15,7 @@ interface Line {
   ending: string;
 }
 
-/**
- * Applies hunks to a text, one in each step. Unchanged lines keep their bytes, including line endings and the byte order
- * mark.
- */
+/** Applies hunks, one per step. Unchanged lines keep their bytes, including line endings and byte order mark. */
 export function* applyHunks(content: string, hunks: readonly PatchHunk[], path: string): Steps<AppliedHunks> {
   const mark = content.startsWith("\uFEFF") ? "\uFEFF" : "";
   const lines = parseLines(content.slice(mark.length));

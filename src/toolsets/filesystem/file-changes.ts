@@ -138,10 +138,7 @@ const protectedPatterns = [
 
 const matchesProtected = compileGlob(`{${protectedPatterns.join(",")}}`, { ignoreCase: true });
 
-/**
- * True for files that control CI, builds, tests, ownership, dependencies or agents: changing them always needs
- * approval. Takes a resolved path.
- */
+/** True for a resolved path that controls CI, builds, tests, ownership, dependencies or agents, and always asks. */
 export function isProtectedPath(path: string): boolean {
   return matchesProtected(path.split(/[/\\]/).map(plainName).join("/"));
 }

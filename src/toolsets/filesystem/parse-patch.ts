@@ -134,10 +134,7 @@ interface Announced {
   new: number;
 }
 
-/**
- * Parses a unified diff as written by git, `git format-patch` or a model. The line markers decide where a hunk ends;
- * wrong counts in its heading are ignored.
- */
+/** Parses a unified diff by git or a model. Line markers decide where hunks end; wrong counts are ignored. */
 function parseUnifiedDiff(lines: readonly string[], path: string | undefined): FilePatch[] {
   const parser = new UnifiedDiffParser(lines, path);
   return parser.parse().flatMap(toFilePatch);

@@ -15,10 +15,7 @@ export interface TextContent {
 
 const sniffedBytes = 8_000;
 
-/**
- * Decodes the content of a text file: UTF-8, UTF-16 with or without a byte order mark, or a single-byte encoding such as
- * Latin-1. Returns undefined for binary content.
- */
+/** Decodes UTF-8, UTF-16 or a single-byte encoding such as Latin-1. Returns undefined for binary content. */
 export function decodeText(content: Uint8Array): TextContent | undefined {
   const encoding = encodingOf(content);
   if (!encoding) return undefined;
@@ -202,10 +199,7 @@ function addShownLines(known: KnownLines, shown: string, path: string): void {
   }
 }
 
-/**
- * Returns, for each line of the text, true if the run has seen its current version. Without a history, all lines count
- * as seen.
- */
+/** Returns, for each line, whether the run has seen its current version. Without a history, all count as seen. */
 export function seenLines(history: readonly FinishedCall[] | undefined, path: string, text: string): boolean[] {
   const lines = splitLines(text);
   if (!history) return Array<boolean>(lines.length).fill(true);

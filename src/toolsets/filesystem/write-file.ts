@@ -29,10 +29,7 @@ type Input = z.infer<typeof input>;
 
 const tool = "write_file";
 
-/**
- * Creates or overwrites a file. Every call needs approval by default; `needsApproval: overwriteNeedsApproval(…)` allows
- * creating new files without it.
- */
+/** Creates or overwrites a file. Always asks, unless `needsApproval` is `overwriteNeedsApproval(…)`. */
 export function createWriteFileTool(
   workspace: Workspace,
   options: FileToolOptions<Input> = {},

@@ -303,10 +303,7 @@ const Command = z.object({ command: z.union([z.string(), z.array(z.string())]) }
 /** Tells the approver what is added to the description shown in the request. */
 const evidenceNote = "The commands it ran, with their exit codes, are added below the description.";
 
-/**
- * Adds or replaces the section of a pull request's description about what the run has executed. The section is
- * generated from the log, not by the model.
- */
+/** Adds or replaces the section about what the run executed, which is made from the log, not by the model. */
 export function withEvidenceSection(
   body: string,
   { history, sanitize }: Pick<ToolServices, "history" | "sanitize">,

@@ -98,10 +98,7 @@ interface Usage {
   outsideProblem: string | undefined;
 }
 
-/**
- * Returns how a command uses a known program; undefined for others. `covered` is the number of its first words that a rule
- * names: those are not checked.
- */
+/** Returns how a command uses a known program. Its first `covered` words are not checked: a rule names them. */
 function usageOf(command: SimpleCommand, covered: number): Usage | undefined {
   const known = findKnownProgram(command.words);
   if (!known) return undefined;

@@ -71,10 +71,7 @@ export function plainText(html: string): string {
     .join("\n");
 }
 
-/**
- * The end of each element without visible text. Every search starts where the previous one ended, so the total time is
- * linear.
- */
+/** The end of each invisible element. Each search starts where the last one ended, so the time is linear. */
 const endOf: Record<string, RegExp> = {
   "!--": /-->/g,
   ...Object.fromEntries(["script", "style", "template", "noscript"].map((tag) => [tag, new RegExp(`</${tag}`, "gi")])),

@@ -195,10 +195,7 @@ function hostOf(url: string): string {
   return URL.parse(url)?.hostname ?? "a URL";
 }
 
-/**
- * Returns a predicate for the hosts on a list of exact names and `*.example.com` patterns, which match all subdomains.
- * Throws a UserError for any other pattern.
- */
+/** Returns a predicate for hosts by exact name or `*.example.com`. Throws a UserError for other patterns. */
 export function hostList(patterns: readonly string[]): (host: string) => boolean {
   const exact = new Set<string>();
   const suffixes: string[] = [];

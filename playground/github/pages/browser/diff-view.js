@@ -7,10 +7,7 @@ export function rendered(html, attributes = {}) {
   return node;
 }
 
-/**
- * Creates the view of the files that a pull request changes. With a `draft` review, each line has a button that adds a
- * comment; the draft calls back when it changes.
- */
+/** Shows the files of a pull request. With a `draft` review, each line has a button for comments. */
 export function changedFiles({ changes, paths }, draft) {
   const view = rendered(changes);
   if (!draft) return view;

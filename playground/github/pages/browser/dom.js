@@ -1,7 +1,4 @@
-/**
- * Creates an element. Attributes that are false or undefined are left out; functions become listeners of `on…`; children
- * are nodes or plain text, never HTML.
- */
+/** Creates an element. Children are nodes or plain text, never HTML; functions become listeners of `on…`. */
 export function element(name, attributes = {}, ...children) {
   const node = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {

@@ -192,10 +192,7 @@ export class GitStore {
     this.#timer = setInterval(() => this.#onHeartbeat(), heartbeatMs).unref();
   }
 
-  /**
-   * Resolves when everything stored so far is published and this process still has the lease. Rejects with a
-   * LeaseLostError if another process has taken over.
-   */
+  /** Resolves when everything stored so far is published. Rejects with a LeaseLostError after a takeover. */
   async confirmLease(): Promise<void> {
     if (this.#isLost) throw new LeaseLostError();
     const isRecent = this.#sinceRenewed() < this.#options.leaseMs / 2;

@@ -47,10 +47,7 @@ export async function readLog(
   return rows.map((row) => readEvent(runId, row));
 }
 
-/**
- * Appends events to logs and inboxes in the given order, and makes their runs due. Events with known dedupe keys are
- * skipped. The runs must be locked.
- */
+/** Appends events in order, without repeated dedupe keys, and makes their runs due. The runs must be locked. */
 export async function appendEvents(sql: Sql, events: readonly NewEvent[], at: number): Promise<void> {
   if (events.length === 0) return;
 

@@ -145,10 +145,7 @@ export async function findEffectProblem(sql: Pick<Sql, "query">, runId: string):
   return next.map(readProblem).find((problem) => problem !== undefined);
 }
 
-/**
- * Returns the runs that have not ended and have an unseen event, and the runs with an effect that can be performed.
- * Skips runs held by other replicas.
- */
+/** Returns the live runs with an unseen event and the runs with a due effect, unless other replicas hold them. */
 export async function findDueRuns(sql: Pick<Sql, "query">, now: number, holder: number | undefined): Promise<string[]> {
   const rows = await sql.query(
     Id,

@@ -313,10 +313,7 @@ export interface SharedDatabase {
   runsPerRepository?: number | undefined;
 }
 
-/**
- * Opens the store in a PostgreSQL database, and the dispatch that divides its runs among replicas. Detach the dispatch
- * before closing the store.
- */
+/** Opens the store and the dispatch that divides its runs among replicas, which must be detached first. */
 export async function openSharedStore(
   { url, runsPerRepository }: SharedDatabase,
   { onError }: { onError: (error: unknown) => void },

@@ -5,10 +5,7 @@ import { z } from "zod";
 import { DatabaseError, UserError } from "#domain/errors.ts";
 import { migrate, schema } from "./migrations.ts";
 
-/**
- * Statements on one connection, executed in the order of the calls. Statements of one turn of the event loop share a
- * round trip.
- */
+/** One connection. Statements run in the order of their calls; those of one event loop turn share a round trip. */
 export interface Sql {
   /** Returns the parsed rows. Each statement is prepared once per connection; its values are `$1`, `$2`. */
   query<Schema extends z.ZodType>(row: Schema, text: string, values?: readonly unknown[]): Promise<z.output<Schema>[]>;
@@ -235,10 +232,7 @@ function statementName(text: string): string {
   return name;
 }
 
-/**
- * Names a database for messages, without user and password. Throws a UserError if the address, or a file it names,
- * cannot be read.
- */
+/** Names a database for messages, without user and password. Throws a UserError if its address is invalid. */
 export function describeDatabase(url: string): string {
   try {
     const { host, port, database } = new pg.Client({ connectionString: url });

@@ -89,10 +89,7 @@ export interface RecordedDatabase {
   takeChanges(): Uint8Array;
 }
 
-/**
- * Opens a database in memory from an image and the changesets that followed it, or an empty one. Throws a UserError for
- * an image from a newer release.
- */
+/** Opens an image and its later changesets in memory, or an empty database. Throws a UserError for a newer image. */
 export function openRecordedDatabase(saved?: {
   image: Uint8Array;
   changesets: readonly Uint8Array[];
@@ -217,10 +214,7 @@ export class DatabaseInUseError extends UserError {
   override readonly name = "DatabaseInUseError";
 }
 
-/**
- * Locks the database at this path for this process, until `close` is called or the process ends for any reason. Throws
- * a DatabaseInUseError if another process has the lock.
- */
+/** Locks a database until `close` or the end of this process. Throws a DatabaseInUseError if it is locked. */
 export function lockDatabase(path: string): { close(): void } {
   // A separate file rather than `locking_mode = exclusive`, so that backups can read the database while it is in use.
   const lock = new (sqlite().DatabaseSync)(`${path}.lock`);

@@ -87,10 +87,7 @@ function storeOver(sql: SqliteConnection, tables = new Tables(sql)): Store {
   const { locations, runs, events, effects, approvals, changes, deliveries, pendingDeliveries } = tables;
   const commits = new GroupCommits(sql);
 
-  /**
-   * Stores large contents one by one before the transaction that refers to them, since one transaction would block the
-   * event loop.
-   */
+  /** Stores large contents before the transaction that refers to them, so that it does not block the event loop. */
   async function storeLargeContents({ changes: own, parentChanges }: EffectCompletion): Promise<void> {
     for (const { content } of [...(own?.changes ?? []), ...(parentChanges?.changes.changes ?? [])]) {
       if (content && content.length > maxContentBytes) await commits.write(() => changes.addBlob(content));

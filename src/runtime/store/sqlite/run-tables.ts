@@ -167,10 +167,7 @@ export class RunsTable extends Table {
     );
   }
 
-  /**
-   * Returns a run whose log is no longer needed: its tree ended before this time, and it has no effects left. Children
-   * come before their root.
-   */
+  /** Returns a run, children first, whose tree ended before this time and has no effects left. */
   findExpired(endedBefore: number): string | undefined {
     const root = this.sql.get(Id, expiredRun.root(":endedBefore"), { endedBefore });
     if (!root) return undefined;

@@ -153,10 +153,7 @@ interface Member {
   reject(error: unknown): void;
 }
 
-/**
- * Groups the transactions requested in one turn of the event loop into one commit, since a commit costs an fsync. Promises
- * settle after the commit.
- */
+/** Groups the transactions of one event loop turn into one commit, which costs an fsync. Promises settle after it. */
 export class GroupCommits {
   readonly #sql: SqliteConnection;
   #group: Member[] | undefined;
