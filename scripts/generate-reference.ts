@@ -153,7 +153,7 @@ function schemaOfSettings(toolset: Toolset): JSONSchema7 {
 /** Returns the docstrings of the properties in a file, by name. */
 function docsIn(file: string): Record<string, string> {
   const source = readFileSync(file, "utf8");
-  const found = source.matchAll(/^\s+\/\*\*\s+((?:(?!\*\/)[\s\S])*?)\s*\*\/\n\s+(\w+)\??:/gm);
+  const found = source.matchAll(/^\s+\/\*\*(?:\s+\*)?\s+((?:(?!\*\/)[\s\S])*?)\s*\*\/\n\s+(\w+)\??:/gm);
   return Object.fromEntries([...found].map(([, text = "", name = ""]) => [name, text.replace(/\s*\n\s*\*\s*/g, " ")]));
 }
 

@@ -1,4 +1,4 @@
-import { branches, isAncestor, pushedCommits } from "./git/git-repository.ts";
+import { branches, commitsOfPush, isAncestor } from "./git/git-repository.ts";
 import { showInstallation } from "./shapes/app.ts";
 import { showCheckRun, showCheckSuite, showCommitStatus, showWorkflowRun, simpleCommit } from "./shapes/check.ts";
 import { nodeId } from "./shapes/node-id.ts";
@@ -147,7 +147,7 @@ async function describePush(
   const [created, deleted] = [isNoCommit(before), isNoCommit(after)];
   const { gitDirectory } = repository;
   const isMoved = !created && !deleted;
-  const commits = isMoved ? await pushedCommits(gitDirectory, before, after) : [];
+  const commits = isMoved ? await commitsOfPush(gitDirectory, before, after) : [];
   const headCommit = deleted ? null : await simpleCommit(repository, after);
   return {
     ref,

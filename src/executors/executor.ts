@@ -129,7 +129,7 @@ export interface Executor {
 }
 
 /** For commands that run real programs: a folder that looks like a bare repository could make git run the programs of its settings. */
-export const gitEnvironment = {
+export const gitSafetyEnvironment = {
   GIT_CONFIG_COUNT: "1",
   GIT_CONFIG_KEY_0: "safe.bareRepository",
   GIT_CONFIG_VALUE_0: "explicit",

@@ -171,7 +171,7 @@ export function retryDelay(failures: number, { retryAfterMs }: Pick<ModelFailed,
 }
 
 /** Two people may raise the limit at once, so that the lower one may come last. */
-export function raiseCostLimit({ limits }: WorkerContext, cost: number): Partial<WorkerContext> {
+export function withCostLimit({ limits }: WorkerContext, cost: number): Partial<WorkerContext> {
   return { limits: { ...limits, cost: Math.max(limits.cost, cost) } };
 }
 

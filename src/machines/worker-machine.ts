@@ -21,13 +21,13 @@ import {
   type ModelFailed,
   markRunning,
   maxMismatches,
-  raiseCostLimit,
   reachedLimit,
   recordAnswer,
   retryDelay,
   toOpenCall,
   updateRequest,
   type WorkerContext,
+  withCostLimit,
 } from "./worker-context.ts";
 
 type WorkerInput = Pick<WorkerContext, "mode" | "limits"> & { isRoot?: boolean; pausesAtCostLimit?: boolean };
@@ -170,7 +170,7 @@ export const workerMachine = machineSetup.createMachine({
       guard: "isNotEnded",
       actions: {
         type: "update",
-        params: ({ context, event }) => raiseCostLimit(context, event.limit),
+        params: ({ context, event }) => withCostLimit(context, event.limit),
       },
     },
     // Consumed in a state that has nothing to resume or retry: left in the inbox, they would take effect much later.
@@ -383,7 +383,7 @@ export const workerMachine = machineSetup.createMachine({
           target: "checkingLimits",
           actions: {
             type: "update",
-            params: ({ context, event }) => raiseCostLimit(context, event.limit),
+            params: ({ context, event }) => withCostLimit(context, event.limit),
           },
         },
       },

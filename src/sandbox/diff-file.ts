@@ -198,8 +198,8 @@ export function* compareLines(
   // Comparing numbers takes the same time for lines of any length.
   const numbers = new Map<string, number>();
   const [oldLines, newLines] = [
-    yield* numberLines(old.slice(start, old.length - end), numbers),
-    yield* numberLines(now.slice(start, now.length - end), numbers),
+    yield* internLines(old.slice(start, old.length - end), numbers),
+    yield* internLines(now.slice(start, now.length - end), numbers),
   ];
   const anchors = yield* matchUnique(oldLines, newLines, numbers.size);
   const edits = [unchanged(start)];
@@ -225,7 +225,7 @@ function addEdits(edits: Edit[], more: readonly Edit[]): void {
 }
 
 /** Gives equal lines the same number. */
-export function* numberLines(lines: readonly string[], numbers: Map<string, number>): Steps<Int32Array> {
+export function* internLines(lines: readonly string[], numbers: Map<string, number>): Steps<Int32Array> {
   const numbered = new Int32Array(lines.length);
   for (const [at, line] of lines.entries()) {
     if (at % linesPerSlice === 0) yield;

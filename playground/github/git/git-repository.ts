@@ -266,7 +266,7 @@ export interface CommitPaths {
 }
 
 /** Returns the commits of a push, oldest first. A merge has the paths in which it differs from all its parents. */
-export async function pushedCommits(directory: string, before: string, after: string): Promise<CommitPaths[]> {
+export async function commitsOfPush(directory: string, before: string, after: string): Promise<CommitPaths[]> {
   const options = ["--reverse", "--name-status", "--no-renames", "-z", "--format=%x00%H"];
   const output = await tryGit(directory, "log", ...options, `${before}..${after}`);
   // Each commit follows two NUL characters; its paths follow their letters, each with a NUL character behind it.

@@ -1,7 +1,7 @@
 import { existsSync, lstatSync, readlinkSync, statSync } from "node:fs";
 import { dirname, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
-import { gitEnvironment } from "#executors/executor.ts";
+import { gitSafetyEnvironment } from "#executors/executor.ts";
 import { packageFolder } from "#executors/own-files.ts";
 
 /** The limits of one command. When it exceeds one, its whole process tree is killed. */
@@ -114,7 +114,7 @@ function standardEnvironment({ path }: GuestSystem): Record<string, string> {
     CI: "true",
     NO_COLOR: "1",
     PYTHONDONTWRITEBYTECODE: "1",
-    ...gitEnvironment,
+    ...gitSafetyEnvironment,
     POETRY_VIRTUALENVS_IN_PROJECT: "1",
     COREPACK_ENABLE_PROJECT_SPEC: "0",
     COREPACK_ENABLE_STRICT: "0",

@@ -7,7 +7,7 @@ import {
   type ExecResult,
   type ExecSession,
   type Executor,
-  gitEnvironment,
+  gitSafetyEnvironment,
   type TreeSource,
 } from "#executors/executor.ts";
 import { type OutputBudget, outputBudget } from "#executors/output-budget.ts";
@@ -110,7 +110,7 @@ async function runCommand(sandbox: RemoteSandbox, request: ExecRequest): Promise
   const child = await sandbox.spawn({
     command,
     ...(request.cwd ? { workingDirectory: request.cwd } : {}),
-    env: { ...gitEnvironment, ...request.env },
+    env: { ...gitSafetyEnvironment, ...request.env },
   });
   let timedOut = false;
   let stopped: string | undefined;

@@ -46,7 +46,7 @@ export interface Dispatch {
   detach(finish: () => Promise<void>): Promise<void>;
 }
 
-export interface RunLimit {
+export interface RepositoryLimit {
   store: Pick<Store, "findRun" | "inbox">;
   /** The maximum number of active runs per repository. Runs that only have comments to post do not count. */
   runsPerRepository: number;
@@ -57,7 +57,7 @@ export interface RunLimit {
  * Creates the dispatch of a process that does not share its database: it performs every run, all at once or, with a limit,
  * in the order in which those of a repository were woken.
  */
-export function localDispatch(limit?: RunLimit): Dispatch {
+export function localDispatch(limit?: RepositoryLimit): Dispatch {
   if (limit) return new LimitedDispatch(limit);
   let target: DispatchTarget | undefined;
   return {
@@ -87,16 +87,16 @@ interface RepositoryRuns {
 const minWaitMs = 2_000;
 
 class LimitedDispatch implements Dispatch {
-  readonly #store: RunLimit["store"];
+  readonly #store: RepositoryLimit["store"];
   readonly #runsPerRepository: number;
-  readonly #onError: RunLimit["onError"];
+  readonly #onError: RepositoryLimit["onError"];
   readonly #places: QueuePlaces;
   readonly #active = new Map<string, { wakeRequested: boolean }>();
   readonly #repositories = new Map<string, RepositoryRuns>();
   #target: DispatchTarget | undefined;
   #isDetaching = false;
 
-  constructor({ store, runsPerRepository, onError }: RunLimit) {
+  constructor({ store, runsPerRepository, onError }: RepositoryLimit) {
     this.#store = store;
     this.#runsPerRepository = runsPerRepository;
     this.#onError = onError;

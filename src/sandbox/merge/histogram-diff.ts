@@ -1,8 +1,8 @@
 import type { Steps } from "#domain/async-work.ts";
-import { compareLines, type DiffBudget, numberLines } from "#sandbox/diff-file.ts";
+import { compareLines, type DiffBudget, internLines } from "#sandbox/diff-file.ts";
 
 /** Lines of a text, from `start` to before `end`, that the other text replaced by `lines`. */
-export interface Change {
+export interface LineChange {
   start: number;
   end: number;
   lines: string[];
@@ -31,9 +31,9 @@ export function* compareAsGitMerge(
   old: readonly string[],
   now: readonly string[],
   budget: DiffBudget,
-): Steps<Change[]> {
+): Steps<LineChange[]> {
   const numbers = new Map<string, number>();
-  const [oldLines, newLines] = [yield* numberLines(old, numbers), yield* numberLines(now, numbers)];
+  const [oldLines, newLines] = [yield* internLines(old, numbers), yield* internLines(now, numbers)];
   const sides = { old: new MarkedLines(oldLines), now: new MarkedLines(newLines) };
   const search = new CommonLines(oldLines, newLines, numbers.size);
   const regions: Region[] = [{ oldStart: 0, oldEnd: old.length, newStart: 0, newEnd: now.length }];
@@ -72,8 +72,8 @@ function markEdits(
   }
 }
 
-function toChanges({ old, now }: Sides, lines: readonly string[]): Change[] {
-  const changes: Change[] = [];
+function toChanges({ old, now }: Sides, lines: readonly string[]): LineChange[] {
+  const changes: LineChange[] = [];
   for (let [at, newAt] = [0, 0]; at < old.length || newAt < now.length; at++, newAt++) {
     const [start, newStart] = [at, newAt];
     while (old.isMarked(at)) at++;

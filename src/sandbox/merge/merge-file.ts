@@ -1,6 +1,6 @@
 import type { Steps } from "#domain/async-work.ts";
 import { DiffBudget, splitWithEndings } from "#sandbox/diff-file.ts";
-import { type Change, compareAsGitMerge } from "./histogram-diff.ts";
+import { compareAsGitMerge, type LineChange } from "./histogram-diff.ts";
 
 export interface MergedText {
   content: Buffer;
@@ -104,12 +104,12 @@ function usesCarriageReturns(content: Uint8Array): boolean {
 interface Region {
   start: number;
   end: number;
-  own: Change[];
-  other: Change[];
+  own: LineChange[];
+  other: LineChange[];
 }
 
 /** Returns the changes of both sides, each with all that touch it. */
-function* regionsOf(own: readonly Change[], other: readonly Change[]): Generator<Region> {
+function* regionsOf(own: readonly LineChange[], other: readonly LineChange[]): Generator<Region> {
   let [ownAt, otherAt] = [0, 0];
   for (;;) {
     const starts = [own[ownAt], other[otherAt]].flatMap((change) => (change ? [change.start] : []));
@@ -136,7 +136,7 @@ function* regionsOf(own: readonly Change[], other: readonly Change[]): Generator
 function applyChanges(
   base: readonly string[],
   region: { start: number; end: number },
-  changes: readonly Change[],
+  changes: readonly LineChange[],
 ): string[] {
   const parts: (readonly string[])[] = [];
   let at = region.start;
