@@ -68,6 +68,8 @@ const machineSetup = setup({
     requestsChangesWhileClosed: ({ context }, { requestsChanges }: { requestsChanges: boolean }) =>
       context.isPullRequestClosed && requestsChanges,
     isOwnClosedPullRequest: ({ context }, { number }: { number: number }) => isOwnClosed(context, number),
+    wasPausedWhenClosed: ({ context }, { number }: { number: number }) =>
+      isOwnClosed(context, number) && context.wasPaused,
     hasWorkInClosedPullRequest: ({ context }, { number }: { number: number }) =>
       isOwnClosed(context, number) && context.unreadMessages > 0 && reachedLimit(context) === undefined,
     isDueTimer: ({ context }, { due, timer }: { due: string; timer: string }) => due === timer && !context.outcome,
@@ -91,6 +93,7 @@ export const workerMachine = machineSetup.createMachine({
     isRoot: true,
     pausesAtCostLimit: false,
     isPullRequestClosed: false,
+    wasPaused: false,
     ...input,
     hasBase: false,
     steps: 0,
@@ -151,6 +154,11 @@ export const workerMachine = machineSetup.createMachine({
       },
     },
     "pull_request.reopened": [
+      {
+        guard: { type: "wasPausedWhenClosed", params: ({ event }) => event },
+        target: ".interrupted",
+        actions: { type: "update", params: { outcome: undefined, isPullRequestClosed: false, wasPaused: false } },
+      },
       {
         guard: { type: "hasWorkInClosedPullRequest", params: ({ event }) => event },
         // transition() takes no eventless transitions of a machine that has ended, so limits are checked by the guard.
@@ -417,7 +425,13 @@ export const workerMachine = machineSetup.createMachine({
       on: {
         // Consumed without a transition: left in the inbox, it would stop the run again after a resume.
         "run.stop": { actions: { type: "update", params: {} } },
-        "pull_request.closed": { target: "ended", actions: { type: "update", params: endWithoutWork } },
+        "pull_request.closed": {
+          target: "ended",
+          actions: {
+            type: "update",
+            params: ({ event }) => ({ ...endWithoutWork({ event }), wasPaused: !event.merged }),
+          },
+        },
         // The sandbox was opened just before the stop.
         "sandbox.opened": { actions: { type: "update", params: { hasBase: true } } },
         // A resume tries to open it again.

@@ -17,6 +17,14 @@ export interface ThreadRef {
   thread: number;
 }
 
+/** Why no event starts a worker in a thread: a person has paused a run there. */
+export interface ThreadPause {
+  /** The same for every event until the run is resumed. */
+  key: string;
+  /** A sentence or two for the thread. Markdown. */
+  text: string;
+}
+
 /** An issue or pull request as a person saw it. Undefined fields are read from GitHub. */
 export interface SeenIssue extends IssueDetails {
   at: Date;
@@ -69,8 +77,8 @@ export interface Runs {
   /** Starts a worker on a thread. Throws for an unknown or invalid worker, an unusable model, and too many runs. */
   startRun(request: StartRequest): Promise<RunSpec>;
   /**
-   * Starts the workers whose triggers match an event of an issue or pull request. Returns why some did not start, a sentence
-   * each, if the person who caused the event has write access.
+   * Starts the workers whose triggers match an event of an issue or pull request. Returns why some did not start: the pause
+   * of the thread, or a sentence each, if the person who caused the event has write access.
    */
   startTriggered(
     event: ThreadEvent & {
@@ -81,7 +89,7 @@ export interface Runs {
       seen?: SeenIssue | undefined;
       deliveryId: string;
     },
-  ): Promise<string[]>;
+  ): Promise<{ problems: string[]; pause?: ThreadPause }>;
   /**
    * Returns the schedules of a repository's workers, and the files that are invalid, so that their triggers have no effect.
    * `isChanged`: the files may have changed just now.
@@ -90,13 +98,16 @@ export interface Runs {
     repository: RepositoryRef,
     options?: { isChanged?: boolean | undefined },
   ): Promise<{ schedules: { worker: string; schedule: Schedule }[]; invalidFiles: InvalidFile[] }>;
-  /** Starts a scheduled run unless its issue is closed. Throws like `startRun`, and if policy forbids it. */
+  /**
+   * Starts a scheduled run unless its issue is closed or a person has paused a worker there, which is returned. Throws like
+   * `startRun`, and if policy forbids it.
+   */
   startScheduled(request: {
     repository: RepositoryRef;
     worker: string;
     schedule: Schedule;
     deliveryId: string;
-  }): Promise<void>;
+  }): Promise<ThreadPause | undefined>;
   /**
    * Delivers a plain comment: as the answer to the oldest open question of the thread's live runs, or as a message to the
    * newest live run. With `mayAnswer: false` it is always a message, and a comment answers only questions that were posted
@@ -181,8 +192,11 @@ export interface Runs {
       deliveryId?: string;
     },
   ): Promise<void>;
-  /** Stops the thread's live runs and their children, which can be resumed. Returns the ids of the runs. */
-  requestStop(thread: ThreadRef, request: RunRequest): Promise<string[]>;
+  /**
+   * Stops the thread's live runs and their children, which can be resumed. Without a reason, a person asked for it: then no
+   * event starts a worker in the thread until a person continues. Returns the ids of the runs.
+   */
+  requestStop(thread: ThreadRef, request: RunRequest & { reason?: string }): Promise<string[]>;
   /** Resumes the thread's paused runs, with a message if there is one. Returns the ids of the runs. */
   requestResume(thread: ThreadRef, request: RunRequest & { text?: string }): Promise<string[]>;
   /** Ends the thread's live runs for good. Returns the ids of the runs. */

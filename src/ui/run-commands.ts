@@ -39,7 +39,7 @@ export const runCommands = {
   },
   stop: {
     usage: "stop",
-    help: "pauses all workers in this thread; you can resume them",
+    help: "pauses all workers in this thread; until you resume them, no event or schedule starts one here",
     frontEnds: ["thread", "page"],
   },
   resume: {

@@ -544,7 +544,7 @@ test("closing ends the run and withdraws its requests; reopening continues it, a
   const request = await botComment(number, /`delete_file`/);
 
   maintainer.close(number);
-  await botComment(number, /was closed by @\S*maintainer at [0-9a-f]{40}\. Reopening it continues this run\./);
+  await botComment(number, /was closed by @\S*maintainer at [0-9a-f]{40}\. Reopening it brings this run back\./);
   await botComment(number, /Withdrawn/);
   maintainer.comment(number, `/approve ${approvalIdIn(request)}`);
   await botComment(number, /is no longer needed/);
@@ -568,6 +568,13 @@ test("closing ends the run and withdraws its requests; reopening continues it, a
   app.events = events;
   maintainer.comment(number, "/update");
   await botComment(number, /Nothing is new\./);
+
+  maintainer.comment(number, "/stop");
+  await botComment(issue.number, /\*\*fixer\*\* is paused/);
+  maintainer.close(number);
+  await botComment(issue.number, /\*\*fixer\*\* is done\n/);
+  maintainer.reopen(number);
+  await botComment(issue.number, /\*\*fixer\*\* is paused/);
 });
 
 test("a pull request closed, reopened and reviewed while the app is down continues, in any order of the events", async () => {

@@ -375,7 +375,12 @@ describe("a run whose pull request", () => {
     ["a message reported before the reopening", [close, message], "callingModel"],
     ["a review that requests nothing", [review(false), close], "idle"],
     ["a review that requests nothing, reported before the reopening", [close, review(false)], "idle"],
-    ["a message to a stopped run", [{ type: "run.stop", by: "ada" }, message, close], "idle"],
+    ["the pause of a person, who resumes it", [{ type: "run.stop", by: "ada" }, message, close], "interrupted"],
+    [
+      "a pause and a review reported before the reopening",
+      [{ type: "run.stop", by: "ada" }, close, review(true)],
+      "interrupted",
+    ],
   ])("was closed continues with %s", (_, events, expected) => {
     expect(nameOf(proposedAnd(...events))).toBe("ended");
     expect(nameOf(reopen(proposedAnd(...events)))).toBe(expected);

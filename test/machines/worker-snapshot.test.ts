@@ -35,7 +35,7 @@ test.each([
 });
 
 test("a snapshot of an earlier release has the defaults of what it lacks", () => {
-  const { hasBase, mismatches, isRoot, pausesAtCostLimit, isPullRequestClosed, checkRepairs, ...earlier } =
+  const { hasBase, mismatches, isRoot, pausesAtCostLimit, isPullRequestClosed, wasPaused, checkRepairs, ...earlier } =
     stored.context;
 
   expect(parseSnapshot({ ...stored, context: earlier }).context).toMatchObject({
@@ -44,6 +44,7 @@ test("a snapshot of an earlier release has the defaults of what it lacks", () =>
     isRoot: true,
     pausesAtCostLimit: false,
     isPullRequestClosed: false,
+    wasPaused: false,
     checkRepairs: 0,
   });
 });

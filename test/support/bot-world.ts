@@ -26,8 +26,8 @@ export function recordingRuns() {
   return {
     startRun: vi.fn<Runs["startRun"]>(async () => ({ id: "r1" }) as RunSpec),
     listSchedules: vi.fn<Runs["listSchedules"]>(async () => ({ schedules: [], invalidFiles: [] })),
-    startScheduled: vi.fn<Runs["startScheduled"]>(async () => {}),
-    startTriggered: vi.fn<Runs["startTriggered"]>(async () => []),
+    startScheduled: vi.fn<Runs["startScheduled"]>(async () => undefined),
+    startTriggered: vi.fn<Runs["startTriggered"]>(async () => ({ problems: [] })),
     deliverMessage: vi.fn<Runs["deliverMessage"]>(async () => true),
     decideApprovals: vi.fn<Runs["decideApprovals"]>(async () => [sampleApproval()]),
     revokeApproval: vi.fn<Runs["revokeApproval"]>(async () => sampleApproval({ status: "revoked" })),

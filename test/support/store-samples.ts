@@ -44,6 +44,7 @@ export function sampleSnapshot(value: WorkerSnapshot["value"], changes: Partial<
     isRoot: true,
     pausesAtCostLimit: false,
     isPullRequestClosed: false,
+    wasPaused: false,
     mismatches: 0,
     checkRepairs: 0,
     ...changes,

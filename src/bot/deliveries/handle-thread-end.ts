@@ -59,9 +59,11 @@ async function endThread(
 ): Promise<void> {
   const location = locationOf(payload.repository, payload.installation.id, updated_at);
   if (location) await runs().reportLocation(location);
+  const by = payload.sender?.login ?? "ghost";
+  const key = threadEventKey(payload, number, updated_at) ?? deliveryId;
   try {
-    const key = threadEventKey(payload, number, updated_at) ?? deliveryId;
-    await runs()[how](threadOf(payload, number), { by: payload.sender?.login ?? "ghost", deliveryId: key });
+    // With the reason it is not the pause of a person, which would keep triggers off when the thread is reopened.
+    await runs()[how](threadOf(payload, number), { by, deliveryId: key, reason: `@${by} closed #${number}.` });
   } catch (error) {
     // Most threads have no runs.
     if (!(error instanceof UserError)) throw error;

@@ -7,7 +7,7 @@ import { UserError } from "#domain/errors.ts";
 import { GitHubRefusalError, type RepositoryRef } from "#domain/github.ts";
 import { isRunBranch } from "#domain/run.ts";
 import { nextCronTime } from "#domain/trigger.ts";
-import type { Runs } from "#runtime/runs.ts";
+import type { Runs, ThreadPause, ThreadRef } from "#runtime/runs.ts";
 import { saveMergeCheck } from "./handle-merge-check.ts";
 import {
   type DeliveryContext,
@@ -82,7 +82,8 @@ async function startScheduled(
 ): Promise<void> {
   const deliveryId = `schedule ${repository.repositoryId} ${worker} ${cron} ${dueAt}`;
   try {
-    await context.runs().startScheduled({ repository, worker, schedule, deliveryId });
+    const pause = await context.runs().startScheduled({ repository, worker, schedule, deliveryId });
+    if (pause) await reportPause(pause, { ...repository, thread: schedule.issue }, context);
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     const day = new Date().toISOString().slice(0, 10);
@@ -90,6 +91,18 @@ async function startScheduled(
     const body = context.sanitize(`The scheduled run of ${worker} (\`${cron}\`) did not start: ${error.message}`);
     await postComment(context.openGitHub(repository), { thread: schedule.issue, name, body });
   }
+}
+
+/** Posts once in the thread why no event starts a worker there. */
+async function reportPause(
+  { key, text }: ThreadPause,
+  { thread, ...repository }: ThreadRef,
+  { runs, openGitHub, sanitize, log }: HandlerServices,
+): Promise<void> {
+  log.info(`No worker is started in ${repository.owner}/${repository.repo}#${thread}: ${text}`);
+  if (await runs().hasRecorded(key)) return;
+  await postComment(openGitHub(repository), { thread, name: key, body: sanitize(text) });
+  await runs().recordKey(key);
 }
 
 /**
@@ -209,7 +222,7 @@ export async function startTriggered(
   const ref = threadOf(payload, number);
   const subject = label?.name ?? assignee?.login ?? reviewer?.login ?? "";
   const deliveryId = `trigger ${threadEventKey(payload, number, at) ?? context.deliveryId} ${subject}`;
-  const problems = await context.runs().startTriggered({
+  const { problems, pause } = await context.runs().startTriggered({
     event,
     type,
     author: thread.user?.login ?? "ghost",
@@ -229,6 +242,7 @@ export async function startTriggered(
     deliveryId,
   });
   await updateTriggers(ref, context);
+  if (pause) await reportPause(pause, ref, context);
   if (problems.length === 0) return;
   const body = context.sanitize(problems.join("\n\n"));
   await postComment(context.openGitHub(ref), { thread: number, name: `reply/${deliveryId}`, body });

@@ -3,9 +3,9 @@ import { OutageError, UserError } from "#domain/errors.ts";
 import type { RunEvent } from "#domain/events.ts";
 import type { ReportedLocation } from "#domain/github.ts";
 import { branchOf, isPushingTool, type RunState, type RunView, shortId } from "#domain/run.ts";
-import { UnreadableDataError } from "#domain/stored-data.ts";
 import { redisplayEffects, stateName, statusEffect } from "#runtime/apply-events.ts";
 import type { ToolReply } from "#runtime/front-end.ts";
+import { dividePaused } from "#runtime/paused-runs.ts";
 import { pushedCommits, reportedDigests } from "#runtime/read-log.ts";
 import type { InstallationScope, Runs, ThreadRef } from "#runtime/runs.ts";
 import type { RunsOptions } from "#runtime/runs-options.ts";
@@ -122,7 +122,7 @@ export class RunService implements Runs {
         ? { type: "message.received", kind: "prompt", text: prompt, by: "golem-forge", thread: thread.thread }
         : await this.#composeMessage(run, { thread, by, byId, via, text });
     if (await this.#hasEndedSince(run)) return false;
-    const { paused } = await this.#byPause([run]);
+    const { paused } = await dividePaused(this.#options.store, [run]);
     const events: RunEvent[] = paused.length > 0 ? [message, { type: "run.resume", by, via }] : [message];
     await this.#appendToEach([run], events, deliveryId);
     return true;
@@ -215,12 +215,12 @@ export class RunService implements Runs {
 
   async requestStop(
     thread: ThreadRef,
-    { by, via, deliveryId, runId }: Parameters<Runs["requestStop"]>[1],
+    { by, via, reason, deliveryId, runId }: Parameters<Runs["requestStop"]>[1],
   ): Promise<string[]> {
     if (await this.#isKnown(deliveryId)) return [];
-    const { running } = await this.#byPause(await this.#liveRuns(thread, runId));
+    const { running } = await dividePaused(this.#options.store, await this.#liveRuns(thread, runId));
     if (running.length === 0) throw new UserError(noWorkerRunning);
-    return this.#appendToEach(running, [{ type: "run.stop", by, via }], deliveryId);
+    return this.#appendToEach(running, [{ type: "run.stop", by, via, reason }], deliveryId);
   }
 
   async requestResume(
@@ -229,7 +229,7 @@ export class RunService implements Runs {
   ): Promise<string[]> {
     if (await this.#isKnown(deliveryId)) return [];
     const live = await this.#liveRuns(thread, runId);
-    const { paused } = await this.#byPause(live);
+    const { paused } = await dividePaused(this.#options.store, live);
     if (paused.length === 0) {
       const unreadable = live.find((run) => run.unreadable)?.unreadable;
       if (unreadable) throw new UserError(unreadable.message);
@@ -370,26 +370,6 @@ export class RunService implements Runs {
   async #liveRuns(thread: ThreadRef, runId?: string): Promise<StoredRun[]> {
     const runs = await this.#options.store.runsOfThread(thread);
     return runs.filter(({ id, status }) => status !== "done" && id === (runId ?? id));
-  }
-
-  /** Divides live runs into those that are or will be paused when they have applied their inbox, and the others. */
-  async #byPause(live: readonly StoredRun[]): Promise<{ paused: StoredRun[]; running: StoredRun[] }> {
-    const { store } = this.#options;
-    const paused = new Set<string>();
-    for (const { id } of live.filter((run) => !run.unreadable)) {
-      // Read before the state, so that a stop is found in one of them. A run whose inbox is unreadable applies none of it.
-      const inbox = await store.inbox(id).catch((error: unknown) => {
-        if (error instanceof UnreadableDataError) return [];
-        throw error;
-      });
-      const pending = inbox.findLast(({ event: { type } }) => type === "run.stop" || type === "run.resume");
-      const run = pending ? undefined : await store.findRun(id);
-      if (pending ? pending.event.type === "run.stop" : run && stateOf(run) === "interrupted") paused.add(id);
-    }
-    return {
-      paused: live.filter(({ id }) => paused.has(id)),
-      running: live.filter(({ id }) => !paused.has(id)),
-    };
   }
 
   /**

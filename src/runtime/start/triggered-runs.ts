@@ -5,6 +5,7 @@ import { canWrite, type GitHub } from "#domain/github.ts";
 import { scheduleTrigger } from "#domain/run.ts";
 import { matchesEvent, matchesPaths } from "#domain/trigger.ts";
 import { stateName } from "#runtime/apply-events.ts";
+import { findThreadPause } from "#runtime/paused-runs.ts";
 import { readSettings } from "#runtime/run-environment.ts";
 import type { Runs } from "#runtime/runs.ts";
 import type { RunsOptions } from "#runtime/runs-options.ts";
@@ -33,27 +34,34 @@ export class TriggeredRuns {
     this.#options = options;
   }
 
-  async start(event: TriggeredEvent): Promise<string[]> {
+  async start(event: TriggeredEvent): ReturnType<Runs["startTriggered"]> {
     const { origin } = event;
     const github = this.#options.openGitHub(origin);
     const { machineUser, workers } = await this.#triggersOf(github);
     const matching = workers.filter(({ on }) => matchesEvent(on, event, machineUser));
-    if (matching.length === 0) return [];
+    if (matching.length === 0) return { problems: [] };
 
     if (origin.isPullRequest) {
       // On a fork's pull request, the fork's owner controls the files that the worker would read.
-      if ((await github.getPullRequest(origin.thread))?.head.fromFork !== false) return [];
+      if ((await github.getPullRequest(origin.thread))?.head.fromFork !== false) return { problems: [] };
     }
     const hasPaths = matching.some(({ on }) => on.pull_request?.paths);
     const files = hasPaths && origin.isPullRequest ? await github.listChangedFiles(origin.thread) : [];
     const { requestedBy, requestedById } = origin;
     const isTrusted = !event.isViaApp && canWrite(await github.getPermission(requestedBy, requestedById));
+    const { outsiders } = this.#options.policy;
+    const mayStart = ({ worker }: WorkerTriggers) =>
+      isTrusted || outsiders.workers.some((pattern) => matchesPattern(pattern, worker));
+    const starting = matching.filter((trigger) => matchesPaths(trigger.on, files) && mayStart(trigger));
+    const pause = starting.length > 0 ? await findThreadPause(this.#options, origin) : undefined;
+    if (pause) return { problems: [], pause };
+
     const problems: string[] = [];
-    for (const trigger of matching.filter(({ on }) => matchesPaths(on, files))) {
+    for (const trigger of starting) {
       const problem = await this.#startOne(trigger, event, isTrusted);
       if (problem) problems.push(problem);
     }
-    return isTrusted ? problems : [];
+    return { problems: isTrusted ? problems : [] };
   }
 
   async listSchedules(...[repository, options]: Parameters<Runs["listSchedules"]>): ReturnType<Runs["listSchedules"]> {
@@ -69,15 +77,17 @@ export class TriggeredRuns {
     worker,
     schedule,
     deliveryId,
-  }: Parameters<Runs["startScheduled"]>[0]): Promise<void> {
+  }: Parameters<Runs["startScheduled"]>[0]): ReturnType<Runs["startScheduled"]> {
     const { openGitHub, policy } = this.#options;
     const github = openGitHub(repository);
     const issue = await github.getIssue(schedule.issue);
     // Closing the issue pauses its schedule.
-    if (issue && (issue.state === "closed" || issue.locked)) return;
+    if (issue && (issue.state === "closed" || issue.locked)) return undefined;
     if (!policy.schedules.workers.some((pattern) => matchesPattern(pattern, worker))) {
       throw new UserError(`The policy of this deployment does not allow ${worker} to run on a schedule.`);
     }
+    const pause = await findThreadPause(this.#options, { ...repository, thread: schedule.issue });
+    if (pause) return pause;
     const requestedBy = await github.ownLogin();
     const origin = { ...repository, thread: schedule.issue, isPullRequest: issue?.isPullRequest ?? false, requestedBy };
     const started = {
@@ -86,6 +96,7 @@ export class TriggeredRuns {
       text: schedule.task,
     };
     await this.#starter.start({ ...started, deliveryId, maxCost: policy.schedules.cost });
+    return undefined;
   }
 
   /** Starts a worker. Returns the reason if it was not started and people should know. */
@@ -94,10 +105,6 @@ export class TriggeredRuns {
     event: TriggeredEvent,
     isTrusted: boolean,
   ): Promise<string | undefined> {
-    const { policy } = this.#options;
-    const { outsiders } = policy;
-    if (!isTrusted && !outsiders.workers.some((pattern) => matchesPattern(pattern, worker))) return undefined;
-
     const trigger = `${event.event}: ${event.type}`;
     try {
       if (await this.#isBusy(worker, event)) return undefined;
@@ -107,7 +114,7 @@ export class TriggeredRuns {
         text: on.task ?? "",
         seen: event.seen,
         deliveryId: `${event.deliveryId} ${worker}`,
-        ...(isTrusted ? {} : { maxCost: outsiders.cost }),
+        ...(isTrusted ? {} : { maxCost: this.#options.policy.outsiders.cost }),
       });
       return undefined;
     } catch (error) {

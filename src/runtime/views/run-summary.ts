@@ -171,7 +171,7 @@ export function describeChecksResult(event: Extract<RunEvent, { type: "checks.co
 function describeClosing({ number, merged, by, commit }: Extract<RunEvent, { type: "pull_request.closed" }>): string {
   const how = merged ? "merged" : "closed";
   const at = commit === undefined ? "" : merged ? ` as ${commit}` : ` at ${commit}`;
-  const next = merged ? "" : " Reopening it continues this run.";
+  const next = merged ? "" : " Reopening it brings this run back.";
   return `Pull request #${number} was ${how} by @${by}${at}.${next}`;
 }
 

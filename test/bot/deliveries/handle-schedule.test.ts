@@ -125,6 +125,21 @@ test("the reason why a run cannot start is posted once a day in the issue of its
   expect(world.replies).toEqual([expect.stringContaining("did not start: The budget of the day is used up.")]);
 });
 
+test("the pause of a worker that keeps events and schedules from starting one is reported once in its thread", async () => {
+  const pause = { key: "paused/r1/4", text: "@ada paused fixer in this thread." };
+  await push();
+  runs.startScheduled.mockResolvedValue(pause);
+  runs.startTriggered.mockResolvedValue({ problems: [], pause });
+
+  await pass(10);
+  await pass(10);
+  await world.send(world.issuePayload("labeled"), { name: "issues" });
+
+  expect(runs.startScheduled).toHaveBeenCalledTimes(2);
+  expect(runs.startTriggered).toHaveBeenCalledTimes(1);
+  expect(world.replies).toEqual([expect.stringContaining("ada paused fixer in this thread.")]);
+});
+
 test("a schedule continues after a time when the app was suspended, and one when it could not say why nothing started", async () => {
   const refused = { status: 403, body: { message: "This installation has been suspended" } };
   await push();

@@ -41,7 +41,7 @@ async function sorterWorld({
 test("an event starts a worker with the task of its trigger", async () => {
   const { label, ended, model } = await sorterWorld();
 
-  expect(await label()).toEqual([]);
+  expect(await label()).toEqual({ problems: [] });
 
   expect(await ended()).toMatchObject({ spec: { origin: { trigger: "issues: labeled" } } });
   expect(JSON.stringify(model.requests[0]?.messages)).toContain("started by this event: issues: labeled.\\nSort it.");
@@ -52,13 +52,66 @@ test("events start no more runs in a thread and hour than the policy allows", as
   await label();
   await ended();
 
-  expect(await label()).toEqual([expect.stringContaining("Events started 1 run here in the last hour")]);
+  expect(await label()).toEqual({
+    problems: [expect.stringContaining("Events started 1 run here in the last hour")],
+  });
   expect(await started()).toHaveLength(1);
+});
+
+describe("while a person has paused a worker in the thread", () => {
+  async function pausedWorld(reason?: string) {
+    const made = await sorterWorld();
+    const schedule = { cron: "0 6 * * *", issue: origin.thread, task: "Look for dead links." };
+    const runScheduled = () =>
+      made.runs.startScheduled({ repository: origin, worker: "explorer", schedule, deliveryId: randomUUID() });
+    await made.runs.startRun({ origin, worker: "fixer", text: "please" });
+    await made.runs.requestStop(origin, { by: "ada", ...(reason && { reason }) });
+    await made.waitUntilShown(({ view }) => view.state === "interrupted");
+    return { ...made, runScheduled };
+  }
+
+  test("no event and no schedule starts one, until the run is resumed or cancelled", async () => {
+    const { label, started, runs, runScheduled, waitUntilShown } = await pausedWorld();
+
+    const first = await label();
+
+    expect(first).toEqual({
+      problems: [],
+      pause: { key: expect.stringContaining("paused/"), text: expect.stringContaining("@ada paused fixer") },
+    });
+    expect(await label()).toEqual(first);
+    expect(await runScheduled()).toEqual(first.pause);
+    expect(await started()).toEqual([]);
+    await runs.requestResume(origin, { by: "ada" });
+    await runs.requestStop(origin, { by: "ada" });
+    expect((await label()).pause?.key).not.toBe(first.pause?.key);
+    await runs.requestCancel(origin, { by: "ada" });
+    await waitUntilShown(({ view }) => view.state === "ended");
+    expect(await label()).toEqual({ problems: [] });
+    expect(await started()).toHaveLength(1);
+  });
+
+  test("no event starts one, until a person starts a run", async () => {
+    const { label, started, runs } = await pausedWorld();
+    expect(await label()).toHaveProperty("pause");
+
+    await runs.startRun({ origin, worker: "explorer", text: "What is this?" });
+
+    expect(await label()).toEqual({ problems: [] });
+    expect(await started()).toHaveLength(1);
+  });
+
+  test("by closing it, an event starts one when it is open again", async () => {
+    const { label, started } = await pausedWorld("@ada closed #7.");
+
+    expect(await label()).toEqual({ problems: [] });
+    expect(await started()).toHaveLength(1);
+  });
 });
 
 test("people without write access start only the workers that the policy names for them, at a lower cost", async () => {
   const refused = await sorterWorld({ permissions: { tom: "read" } });
-  expect(await refused.label("tom")).toEqual([]);
+  expect(await refused.label("tom")).toEqual({ problems: [] });
   expect(await refused.started()).toEqual([]);
 
   const allowed = await sorterWorld({
@@ -67,7 +120,7 @@ test("people without write access start only the workers that the policy names f
   });
   await allowed.label("tom");
   const viaApp = await sorterWorld();
-  expect(await viaApp.label("ada", true)).toEqual([]);
+  expect(await viaApp.label("ada", true)).toEqual({ problems: [] });
   expect(await viaApp.started()).toEqual([]);
   expect(await allowed.started()).toMatchObject([{ spec: { worker: { limits: { cost: 0.1 } } } }]);
 });
@@ -88,7 +141,7 @@ test("invalid settings start nothing, and are listed with invalid worker files",
   const files = { ".github/workers/broken.worker": "---\nname: broken\non: { issues: {} }\n---\nHi." };
   await github.hub.push({ branch: "main", message: "Break", author: "ada", at: new Date(), files });
 
-  expect(await label()).toEqual([]);
+  expect(await label()).toEqual({ problems: [] });
 
   expect(await started()).toEqual([]);
   const { schedules, invalidFiles } = await runs.listSchedules(origin, { isChanged: true });
