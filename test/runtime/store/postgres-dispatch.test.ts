@@ -250,7 +250,8 @@ describe.skipIf(!postgresPrograms)("replicas over one database", () => {
     replica.dispatch.wake("w2");
     await vi.waitUntil(async () => (await sql.query("select 1 from golem_forge_queue.job")).rowCount === 2, 10_000);
 
-    await replica.store.ingest({ events: [{ runId: "w2", event: { type: "run.cancel", by: "ada" } }] });
+    const events = [said("\u0000, half an emoji: \ud83d, and \\u0000"), { type: "run.cancel" as const, by: "ada" }];
+    await replica.store.ingest({ events: events.map((event) => ({ runId: "w2", event })) });
     replica.dispatch.wake("w2");
 
     await isPerformed("w1 true", "w2 false");

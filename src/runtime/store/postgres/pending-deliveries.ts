@@ -4,7 +4,7 @@ import { RunLimitError, type Store } from "#runtime/store/store.ts";
 import { DeliveryColumns, readDelivery } from "#runtime/store/stored-rows.ts";
 import { appendEvents } from "./append-only-tables.ts";
 import { addEffects } from "./effects.ts";
-import type { Outcome, Sql } from "./postgres-connection.ts";
+import { type Outcome, readableJson, type Sql } from "./postgres-connection.ts";
 import { addRun, countRuns, lockRuns } from "./runs.ts";
 
 const Key = z.object({ key: z.string() });
@@ -72,7 +72,7 @@ export async function postponeDelivery(
 /** Makes deliveries due that a clock that was ahead has postponed. */
 export function bringDeliveriesForward(sql: Pick<Sql, "run">): Promise<number> {
   return sql.run(
-    `update pending_deliveries set due_at = 0 where due_at > ${clock} + $1 and content ->> 'notBefore' is null`,
+    `update pending_deliveries set due_at = 0 where due_at > ${clock} + $1 and ${readableJson("content")} ->> 'notBefore' is null`,
     [maxPostponedMs],
   );
 }

@@ -52,6 +52,15 @@ const types: pg.CustomTypesConfig = {
   },
 };
 
+/**
+ * Returns SQL for a `json` column whose members can be selected. To select any member, PostgreSQL decodes the escapes of the
+ * whole document, and fails for `\u0000` and half a surrogate pair, which texts may contain. So these are left out.
+ */
+export function readableJson(column: string): string {
+  const unescaped = String.raw`regexp_replace(replace(${column}::text, '\\', ''), '\\u[[:xdigit:]]{4}', '', 'g')::json`;
+  return String.raw`(case when strpos(${column}::text, '\u') > 0 then ${unescaped} else ${column} end)`;
+}
+
 // A commit must be on disk, even if the server's default says otherwise. The locks of a process that was suspended within a
 // transaction must not keep others waiting: the server ends its session.
 const sessionSetup = `set search_path to ${schema};

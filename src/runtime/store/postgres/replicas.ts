@@ -1,7 +1,7 @@
 import type { Client, Notification } from "pg";
 import { z } from "zod";
 import type { JobQueue, QueueJob } from "./job-queue.ts";
-import type { Outcome, PostgresConnection, Sql } from "./postgres-connection.ts";
+import { type Outcome, type PostgresConnection, readableJson, type Sql } from "./postgres-connection.ts";
 
 /** The notification channel. The payload is the id of a run that was woken, or empty if the queue may have a job. */
 const channel = "golem_forge";
@@ -240,9 +240,9 @@ export class RunLeases {
       `select id, case when $2 or coalesce(last_control.resumes, status = 'active' or (status = 'waiting' and last_event > last_seen_event))
           then coalesce(repository_id::text, owner || '/' || repo) end as repository
         from runs left join lateral (
-          select event ->> 'type' in ('run.resume', 'pull_request.reopened') as resumes
-            from inbox join events on events.id = inbox.event_id
-            where inbox.run_id = runs.id and event ->> 'type' in ('run.stop', 'run.cancel', 'run.exit', 'pull_request.closed',
+          select type in ('run.resume', 'pull_request.reopened') as resumes
+            from inbox join events on events.id = inbox.event_id, lateral (select ${readableJson("event")} ->> 'type' as type) as read
+            where inbox.run_id = runs.id and type in ('run.stop', 'run.cancel', 'run.exit', 'pull_request.closed',
               'run.resume', 'pull_request.reopened')
             order by inbox.event_id desc limit 1
         ) as last_control on true

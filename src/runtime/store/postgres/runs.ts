@@ -4,7 +4,7 @@ import { resolveLocation } from "#runtime/store/resolve-location.ts";
 import type { NewRun, Store, StoredRun } from "#runtime/store/store.ts";
 import { hourOf, LocationColumns, RunColumns, readRun, serializeRecord } from "#runtime/store/stored-rows.ts";
 import { addEffects } from "./effects.ts";
-import type { Outcome, Sql } from "./postgres-connection.ts";
+import { type Outcome, readableJson, type Sql } from "./postgres-connection.ts";
 
 const isLive = "parent_id is null and status <> 'done'";
 const ofInstallation = "repository_id in (select id from repositories where installation_id = $1";
@@ -115,11 +115,12 @@ export async function costsOfWorker(
   sql: Pick<Sql, "query">,
   { repositoryId, worker, limit }: Parameters<Store["costsOfWorker"]>[0],
 ): Promise<number[]> {
+  const cost = `(${readableJson("snapshot")} -> 'context' ->> 'cost')::double precision`;
   const rows = await sql.query(
     Cost,
-    `select (snapshot -> 'context' ->> 'cost')::double precision as cost from runs
-      where parent_id is null and repository_id = $1 and status = 'done' and spec -> 'worker' ->> 'name' = $2
-        and (snapshot -> 'context' ->> 'cost')::double precision > 0
+    `select ${cost} as cost from runs
+      where parent_id is null and repository_id = $1 and status = 'done'
+        and ${readableJson("spec")} -> 'worker' ->> 'name' = $2 and ${cost} > 0
       order by created_at desc limit $3`,
     [repositoryId, worker, limit],
   );
