@@ -111,7 +111,7 @@ async function send(url: string, init: RequestInit): Promise<IncomingMessage> {
   const request: ClientRequest = client.request(url, { method, headers, ...(signal && { signal }) });
   // After the response has begun, its body reports the error, too.
   request.on("error", () => undefined);
-  request.end(init.body);
+  request.end(typeof init.body === "string" ? wellFormedJson(init.body) : init.body);
   try {
     const [response] = await once(request, "response");
     return response;
@@ -121,6 +121,15 @@ async function send(url: string, init: RequestInit): Promise<IncomingMessage> {
     if (isClosed && !signal?.aborted) return send(url, init);
     throw error;
   }
+}
+
+/**
+ * Replaces halves of surrogate pairs in JSON, which providers refuse. Texts that were cut to a length may end with one.
+ * `JSON.stringify` escapes halves, and no whole pair.
+ */
+function wellFormedJson(json: string): string {
+  if (!json.includes("\\ud")) return json;
+  return json.replace(/\\(?:ud[89a-f][\da-f]{2}|.)/g, (found) => (found.length > 2 ? "\ufffd" : found));
 }
 
 function bodyOf(response: IncomingMessage, onActivity: () => void): ReadableStream<Uint8Array> {

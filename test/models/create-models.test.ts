@@ -106,6 +106,15 @@ describe("an answer", () => {
     ]);
   });
 
+  test("is asked for without half an emoji, which providers refuse", async () => {
+    const { ask, server } = await world({ text: "Done." });
+    const cut = "👍 and \\ud83d, cut off: 👍".slice(0, -1);
+
+    await ask({ messages: [{ role: "user", content: cut }] });
+
+    expect(server.requests[0]?.messages.at(-1)?.content).toBe("👍 and \\ud83d, cut off: \ufffd");
+  });
+
   test("streams the arguments of its tool calls, each with the call's id and tool", async () => {
     const { ask } = await world({
       calls: [
