@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { Triggers, triggerFieldsAt } from "#domain/trigger.ts";
+import { TriggersOfFile, triggerFieldsAt } from "#domain/trigger.ts";
 import { Limits, SetupCommands } from "#domain/worker.ts";
 import { invalidFile, readYaml } from "#text/read-yaml.ts";
 
@@ -50,7 +50,7 @@ export const RepositorySettings = z.strictObject({
   /** The worker that a mention of the app starts. Default: `main`, if there is one. */
   default_worker: z.string().optional(),
   /** The events that start workers, by worker name. They replace those of the worker file. */
-  on: z.record(z.string(), Triggers).default({}),
+  on: z.record(z.string(), TriggersOfFile).default({}),
   /** The login of an account that represents the App: assigning it or requesting its review triggers workers. */
   machine_user: z.string().optional(),
   /**

@@ -31,29 +31,46 @@ const PullRequestTrigger = z.strictObject({
 /** GitHub Actions has the same limit. */
 const minIntervalMs = 5 * 60_000;
 
+/** The intervals of an expression are compared over this time. */
+const comparedMs = 2 * 60 * 60_000;
+
 /** Returns when a cron expression is next due, in UTC; undefined when it never is again. */
 export function nextCronTime(cron: string, after: number): number | undefined {
-  return new Cron(cron, { timezone: "UTC", mode: "5-part" }).nextRun(new Date(after))?.getTime();
+  return openCron(cron).nextRun(new Date(after))?.getTime();
+}
+
+function openCron(cron: string): Cron {
+  return new Cron(cron, { timezone: "UTC", mode: "5-part" });
 }
 
 function findCronProblem(cron: string): string | undefined {
   try {
-    const [first, second] = new Cron(cron, { timezone: "UTC", mode: "5-part" }).nextRuns(2);
+    const opened = openCron(cron);
+    // The library also takes a date, which would make the file invalid as soon as it has passed.
+    if (/\dT\d/.test(cron)) throw new Error("A date is not a cron expression.");
+    // Always compared from the same time: a file must not be valid at one time of day and invalid at another.
+    const first = opened.nextRun(new Date(0));
     if (!first) return "is never due";
-    return second && second.getTime() - first.getTime() < minIntervalMs
-      ? "may be due once every five minutes at most"
-      : undefined;
+    for (let due = first; due.getTime() < first.getTime() + comparedMs; ) {
+      const next = opened.nextRun(due);
+      if (!next) break;
+      if (next.getTime() - due.getTime() < minIntervalMs) return describeInterval(due, next);
+      due = next;
+    }
+    return undefined;
   } catch {
     return 'must be five fields in UTC, such as "0 6 * * 1"';
   }
 }
 
+function describeInterval(...dates: [Date, Date]): string {
+  const [due, next] = dates.map((date) => date.toISOString().slice(11, 16));
+  return `may be due once every five minutes at most, but this one is due at ${due} and at ${next}`;
+}
+
 const Schedule = z.strictObject({
   /** Five fields, in UTC. */
-  cron: z.string().superRefine((cron, context) => {
-    const problem = findCronProblem(cron);
-    if (problem) context.addIssue({ code: "custom", message: `A cron expression ${problem}` });
-  }),
+  cron: z.string(),
   /** The number of an open issue. The run reports there, and posts nothing if there was nothing to do. */
   issue: z.number().int().positive(),
   task: z.string().min(1).max(10_000),
@@ -69,6 +86,19 @@ export const Triggers = z.strictObject({
   task: z.string().max(10_000).optional(),
 });
 export type Triggers = z.infer<typeof Triggers>;
+
+/** Triggers in a file. Stored runs hold those of their worker, and must stay readable whatever is checked here. */
+export const TriggersOfFile = Triggers.superRefine(({ schedule = [] }, context) => {
+  for (const [index, { cron }] of schedule.entries()) {
+    const problem = findCronProblem(cron);
+    if (!problem) continue;
+    context.addIssue({
+      code: "custom",
+      path: ["schedule", index, "cron"],
+      message: `A cron expression ${problem}`,
+    });
+  }
+});
 
 /** Returns the fields at a path of triggers, for suggestions about typos. */
 export function triggerFieldsAt([event]: readonly PropertyKey[]): string[] {

@@ -4,7 +4,7 @@ import { invalidFile, positionInYaml, readYaml } from "#text/read-yaml.ts";
 import { ApprovalDecisionType } from "./approval.ts";
 import { UserError } from "./errors.ts";
 import { compileOutputSchema, type OutputSchema, parseOutputSchema } from "./output-schema.ts";
-import { Triggers, triggerFieldsAt } from "./trigger.ts";
+import { Triggers, TriggersOfFile, triggerFieldsAt } from "./trigger.ts";
 
 const domains = z
   .array(z.string().regex(/^[\w.-]+\.[a-z]{2,}(\/\S*)?$/i, "A domain is written like example.com"))
@@ -169,18 +169,20 @@ export const WorkerDefinition = WorkerFrontMatter.extend({ instructions: z.strin
 export type WorkerDefinition = z.infer<typeof WorkerDefinition>;
 
 /** Checks that apply only when a file is read, so that stored runs of earlier releases stay readable. */
-const WorkerFile = WorkerDefinition.superRefine(({ sandbox, output_schema: schema }, context) => {
-  const problem = schema && findSchemaProblem(schema);
-  if (problem) context.addIssue({ code: "custom", path: ["output_schema"], message: problem });
-  for (const [index, { name }] of (sandbox?.zones ?? []).entries()) {
-    if (sandbox?.zones?.findIndex((zone) => zone.name === name) === index) continue;
-    context.addIssue({
-      code: "custom",
-      path: ["sandbox", "zones", index],
-      message: `The zone ${name} is defined twice`,
-    });
-  }
-});
+const WorkerFile = WorkerDefinition.extend({ on: TriggersOfFile.optional() }).superRefine(
+  ({ sandbox, output_schema: schema }, context) => {
+    const problem = schema && findSchemaProblem(schema);
+    if (problem) context.addIssue({ code: "custom", path: ["output_schema"], message: problem });
+    for (const [index, { name }] of (sandbox?.zones ?? []).entries()) {
+      if (sandbox?.zones?.findIndex((zone) => zone.name === name) === index) continue;
+      context.addIssue({
+        code: "custom",
+        path: ["sandbox", "zones", index],
+        message: `The zone ${name} is defined twice`,
+      });
+    }
+  },
+);
 
 function findSchemaProblem(schema: OutputSchema): string | undefined {
   try {

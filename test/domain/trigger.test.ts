@@ -1,5 +1,5 @@
-import { describe, expect, test } from "vitest";
-import { matchesEvent, matchesPaths, nextCronTime, Triggers } from "#domain/trigger.ts";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { matchesEvent, matchesPaths, nextCronTime, Triggers, TriggersOfFile } from "#domain/trigger.ts";
 
 const event = { event: "issues" as const, type: "opened", author: "ada", labels: ["bug"] };
 
@@ -50,7 +50,21 @@ describe("schedules", () => {
     ["0 0 30 2 *", "never due"],
     ["every day", "five fields"],
     ["0 0 0 * * *", "five fields"],
-  ])("%j is not valid", (cron, message) => {
-    expect(() => Triggers.parse({ schedule: [{ cron, issue: 1, task: "Look." }] })).toThrow(message);
+    ["2100-01-01T00:00:00", "five fields"],
+    ["*/7 * * * *", "once every five minutes at most, but this one is due at 00:56 and at 01:00"],
+    ["0,1 6 * * *", "but this one is due at 06:00 and at 06:01"],
+  ])("%j is not valid at any time of day", (cron, message) => {
+    onTestFinished(() => void vi.useRealTimers());
+    for (const time of ["06:00:30", "12:10:00", "12:51:00"]) {
+      vi.useFakeTimers({ now: Date.parse(`2026-11-20T${time}Z`), toFake: ["Date"] });
+
+      expect(() => TriggersOfFile.parse({ schedule: [{ cron, issue: 1, task: "Look." }] })).toThrow(message);
+    }
+    // A run that was started by an earlier release stays readable.
+    expect(Triggers.parse({ schedule: [{ cron, issue: 1, task: "Look." }] }).schedule).toHaveLength(1);
+  });
+
+  test.each(["*/5 * * * *", "0 6 * * 1", "0 0 29 2 *", "55 23 * * *"])("%j is valid", (cron) => {
+    expect(TriggersOfFile.parse({ schedule: [{ cron, issue: 1, task: "Look." }] }).schedule).toHaveLength(1);
   });
 });
