@@ -151,7 +151,7 @@ describe("golem db backup and restore", () => {
     await replaced.close();
   });
 
-  test("never apply the log of a replaced database to the restored one", async () => {
+  test("apply the log of a copied database, and never that of a replaced one", async () => {
     const store = await openSqliteStore(path);
     await fill(store);
     await db("backup", "forge.backup");
@@ -167,6 +167,15 @@ describe("golem db backup and restore", () => {
     const restored = await openSqliteStore(path);
     expect(await restored.findRun("later")).toBeUndefined();
     await restored.close();
+
+    // A copy of the files, with which the log belongs.
+    await writeFile(join(folder, "copied.db"), main, { mode: 0o644 });
+    await writeFile(join(folder, "copied.db-wal"), log);
+    expect(await db("restore", "copied.db")).toMatchObject({ code: 0 });
+    expect((await stat(path)).mode & 0o777).toBe(0o600);
+    const withLog = await openSqliteStore(path);
+    expect(await withLog.findRun("later")).toBeDefined();
+    await withLog.close();
   });
 
   test("overwrite no file, and refuse a damaged backup", async () => {
@@ -319,6 +328,13 @@ describe.skipIf(!hasSharedServer)("over PostgreSQL, golem db", () => {
     await fill(store);
     const dumped = await db("backup", "forge.dump", "--database", url);
     expect(dumped).toMatchObject({ code: 0 });
+    expect((await stat(join(folder, "forge.dump"))).mode & 0o777).toBe(0o600);
+    expect(await db("backup", "forge.dump", "--database", url)).toMatchObject({
+      code: 2,
+      text: expect.stringContaining("file already exists"),
+    });
+    expect(await db("backup", "none.dump", "--database", `${url}_missing`)).toMatchObject({ code: 2 });
+    expect(await readdir(folder)).not.toContain("none.dump");
     expect(await db("check", "--database", url)).toMatchObject({ code: 0 });
     const expected = await contentsOf(store);
     await store.close();

@@ -1,14 +1,24 @@
 import { spawn } from "node:child_process";
-import { existsSync } from "node:fs";
+import { open, rm } from "node:fs/promises";
 import pg from "pg";
-import { UserError } from "#domain/errors.ts";
+import { messageOf, UserError } from "#domain/errors.ts";
 import { schema } from "./migrations.ts";
 import { describeDatabase } from "./postgres-connection.ts";
 
 /** Writes all data to a file with pg_dump, as a snapshot, while replicas are running. */
 export async function dumpDatabase(url: string, file: string): Promise<void> {
-  if (existsSync(file)) throw new UserError(`The backup ${file} cannot be created: there is a file of this name.`);
-  await runProgram("pg_dump", url, ["--format=custom", "--no-owner", `--schema=${schema}`, `--file=${file}`]);
+  try {
+    // pg_dump would create a file that all users of the machine can read.
+    await (await open(file, "wx", 0o600)).close();
+  } catch (error) {
+    throw new UserError(`The backup ${file} cannot be created: ${messageOf(error)}.`, { cause: error });
+  }
+  try {
+    await runProgram("pg_dump", url, ["--format=custom", "--no-owner", `--schema=${schema}`, `--file=${file}`]);
+  } catch (error) {
+    await rm(file, { force: true });
+    throw error;
+  }
 }
 
 /** Restores a file of pg_dump, completely or not at all. Throws a UserError if the database already has data of Golem Forge. */

@@ -1,4 +1,4 @@
-import { copyFile, link, open, rename, rm, stat } from "node:fs/promises";
+import { link, open, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { UserError } from "#domain/errors.ts";
@@ -36,8 +36,10 @@ export async function restoreDatabase(file: string, path: string): Promise<strin
   const lock = lockDatabase(path);
   const incoming = `${path}.incoming`;
   try {
-    await copyFile(file, incoming);
-    await syncToDisk(incoming);
+    // An earlier process may have been killed while it wrote this.
+    await rm(incoming, { force: true });
+    // Reads the log of the backup, too, which the backup has if it is a copy of a database's files.
+    await backUpDatabase(file, incoming);
     const replaced = (await exists(path)) ? `${path}.replaced-${Date.now()}` : undefined;
     if (replaced !== undefined) {
       includeLog(path);
