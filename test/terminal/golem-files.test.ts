@@ -299,7 +299,7 @@ test("golem doctor and golem setup do not use an .env that came with the reposit
 
 test("golem add shows what a worker may do, asks, and copies it", async () => {
   const front =
-    "toolsets:\n  filesystem: {}\n  shell: { default: { approval: preApproved } }\nsandbox:\n  zones: [{ name: docs, approval: { write: preApproved } }]\n";
+    "toolsets:\n  filesystem: {}\n  shell: { default: { approval: preApproved } }\nsandbox:\n  zones: [{ name: docs, approval: { write: preApproved } }]\nsetup: [npm ci]\non:\n  issues: { types: [opened] }\n  schedule: [{ cron: 0 6 * * 1, issue: 1, task: Look. }]\n";
   const github = await PlaygroundWorld.start();
   onTestFinished(() => github.close());
   await commitTo(github.github, "main", worker("scribe", front));
@@ -311,6 +311,8 @@ test("golem add shows what a worker may do, asks, and copies it", async () => {
   expect(refused.text()).toContain("toolsets     filesystem, shell\n");
   expect(refused.text()).toContain("does not ask to write docs\n");
   expect(refused.text()).toContain("pre-approves shell.default.approval\n");
+  expect(refused.text()).toContain("starts on    issues opened; the schedule 0 6 * * 1: Look.\n");
+  expect(refused.text()).toContain("sets up with npm ci\n");
   expect(refused.text().match(/^ {2}brings code .*$/gm)).toEqual(["  brings code  none"]);
   refused.type("yes please");
   expect(await refused.code).toBe(1);

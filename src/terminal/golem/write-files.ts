@@ -4,6 +4,7 @@ import { RequestError } from "@octokit/request-error";
 import { z } from "zod";
 import { createOctokit } from "#config/create-octokit.ts";
 import { messageOf, UserError } from "#domain/errors.ts";
+import type { Triggers } from "#domain/trigger.ts";
 import { parseWorker, type WorkerDefinition } from "#domain/worker.ts";
 import { findRoot } from "#sandbox/checkout/open-checkout.ts";
 import {
@@ -17,6 +18,7 @@ import {
 } from "#setup/action-workflow.ts";
 import { isYes, openPrompter } from "#terminal/prompter.ts";
 import { isTerminal, visible, writeWrapped } from "#terminal/style.ts";
+import { truncateLine } from "#text/truncate.ts";
 import { type CommandContext, exitCodes, parseWords } from "./command-context.ts";
 import { codeOf } from "./trusted-code.ts";
 
@@ -206,7 +208,7 @@ function describeFailure(
 
 /** Describes what a worker may do, one permission per line. */
 function describeGrants(worker: WorkerDefinition, root: string, path: string): string[] {
-  const { name, description, model, toolsets, sandbox, limits } = worker;
+  const { name, description, model, toolsets, sandbox, setup = [], on, limits } = worker;
   const zones = sandbox?.zones ?? [];
   const unasked = [{ name: "files outside all zones", approval: sandbox?.approval }, ...zones].flatMap(
     ({ name: zone, approval }) =>
@@ -223,8 +225,19 @@ function describeGrants(worker: WorkerDefinition, root: string, path: string): s
     `  files        ${sandbox?.restrict ?? "the whole repository"}${sandbox?.readonly ? ", read-only" : ""}`,
     `  does not ask ${unasked.length > 0 ? `to ${unasked.join(", to ")}` : "only where its tools never do"}`,
     ...(settings.length > 0 ? [`  pre-approves ${settings.join(", ")}`] : []),
+    ...(on ? [`  starts on    ${describeTriggers(on).join("; ") || "nothing"}`] : []),
+    ...(setup.length > 0 ? [`  sets up with ${setup.join("; ")}`] : []),
     `  brings code  ${code.length > 0 ? code.join("; ") : "none"}`,
     `  limits       ${limits.steps} steps, $${limits.cost}, ${limits.minutes} minutes`,
+  ];
+}
+
+/** Describes the events and times that start a worker without a command. */
+function describeTriggers({ issues, pull_request, schedule = [] }: Triggers): string[] {
+  return [
+    ...(issues ? [`issues ${issues.types.join(", ")}`] : []),
+    ...(pull_request ? [`pull requests ${pull_request.types.join(", ")}`] : []),
+    ...schedule.map(({ cron, task }) => `the schedule ${cron}: ${truncateLine(task, 100)}`),
   ];
 }
 
