@@ -1,6 +1,7 @@
 import { describe, expect, test, vi } from "vitest";
 import type { ModelReply } from "#playground/model/model-server.ts";
 import { questionName } from "#runtime/read-log.ts";
+import { readView } from "#runtime/views/read-view.ts";
 import { previewText } from "#ui/request-blocks.ts";
 import { startAnthropic } from "../support/anthropic-server.ts";
 import type { GitHubWorld } from "../support/github-world.ts";
@@ -555,6 +556,27 @@ describe("a worker called by another one", () => {
     const view = await runs.findRunView(id);
     expect(view?.outcome).toEqual({ kind: "cancelled", by: "ada" });
     expect(view?.children[0]?.outcome?.kind).toBe("cancelled");
+  });
+
+  test("has cost something for its cancelled parent, also if the process ended before that was counted", async () => {
+    const ask = { calls: [{ name: "ask_user", args: { question: "Which sum?" } }] };
+    const { runs, store, runtime, ended, waitUntilShown } = await world({ script: turns(ask) });
+    const { id } = await runs.startRun({ origin, worker: "fixer", text: "please" });
+    await waitUntilShown(({ kind }) => kind === "question");
+    await runs.requestCancel(origin, { by: "ada" });
+    const { cost = 0 } = await ended();
+    await runtime.idle();
+    const outcome = { kind: "cancelled" as const, by: "fixer" };
+    const usage = { inputTokens: 10, outputTokens: 1 };
+    // Stored by a process that ended right afterwards.
+    await store.ingest({
+      events: [{ runId: id, event: { type: "child.finished", callId: "c1", childId: "c", outcome, usage, cost: 0.5 } }],
+    });
+
+    const restarted = await world({ store, script: turns() });
+    await restarted.runtime.idle();
+
+    expect((await readView(store, id))?.cost).toBe(cost + 0.5);
   });
 });
 

@@ -145,11 +145,11 @@ export async function findEffectProblem(sql: Pick<Sql, "query">, runId: string):
   return next.map(readProblem).find((problem) => problem !== undefined);
 }
 
-/** Returns the live runs with an unseen event and the runs with a due effect, unless other replicas hold them. */
+/** Returns the runs with an unseen event and those with a due effect, unless other replicas hold them. */
 export async function findDueRuns(sql: Pick<Sql, "query">, now: number, holder: number | undefined): Promise<string[]> {
   const rows = await sql.query(
     Id,
-    `select id from runs where last_event > last_seen_event and status <> 'done' and (holder is null or holder = $2)
+    `select runs.id from inbox join runs on runs.id = inbox.run_id where event_id > last_seen_event and (holder is null or holder = $2)
       union
       select run_id from effects join runs on runs.id = effects.run_id
         where due_at <= $1 and ${isNext} and (holder is null or holder = $2)`,

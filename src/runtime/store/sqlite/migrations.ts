@@ -212,4 +212,6 @@ export const sqliteMigrations: readonly string[] = [
   `,
   "alter table pending_deliveries add column failures integer not null default 0",
   "alter table posts add column shown text",
+  // Runs with unseen events are found by their inboxes, which are almost empty.
+  "drop index runs_unseen",
 ];

@@ -318,7 +318,11 @@ class Tables extends Table {
 
   runsWithEvents(): string[] {
     return this.sql
-      .all(Id, "select id from runs where last_event > last_seen_event and status <> 'done'")
+      .all(
+        Id,
+        // A cross join starts with the inboxes.
+        "select distinct id from inbox cross join runs on id = run_id where event_id > last_seen_event",
+      )
       .map(({ id }) => id);
   }
 
