@@ -60,6 +60,13 @@ const waitsForItsTurn =
 
 async function playInTurn({ open }: Stories): Promise<void> {
   const reply = Promise.withResolvers<void>();
+  const ask = { calls: [{ name: "ask_user", args: { question: "Which sum?" } }] };
+  const answered = open({
+    title: "Answered",
+    script: ({ messages }) => (messages.some(({ role }) => role === "tool") ? { text: "Done." } : ask),
+  });
+  answered.comment("/run fixer");
+  await answered.botComment(/Which sum\?/);
   const first = open({ title: "First", script: () => reply.promise.then(() => ({ text: "Done." })) });
   first.comment("/run fixer");
   await first.asked;
@@ -68,6 +75,8 @@ async function playInTurn({ open }: Stories): Promise<void> {
   second.comment("/run fixer");
   try {
     await second.botComment(/Waiting for its turn: place 1 in the queue of this repository/);
+    answered.comment("The second.");
+    await answered.botComment(/Waiting for its turn: place 2 in the queue of this repository/);
     third.comment("/run fixer");
     third.comment("/cancel");
     await third.botComment(/was cancelled by maintainer/);
@@ -75,7 +84,7 @@ async function playInTurn({ open }: Stories): Promise<void> {
     reply.resolve();
   }
 
-  await second.botComment(outcome);
+  for (const { botComment } of [second, answered]) await botComment(outcome);
   await second.botComment(/\*\*fixer\*\* is done/);
   const comments = await second.comments();
   expect(comments.filter((body) => /\*\*fixer\*\* is (done|working)/.test(body))).toHaveLength(1);

@@ -667,6 +667,20 @@ function effectTests(): void {
     await store.claimEffect("r1", "work", 900);
     expect(await store.effectProblem("r1")).toBeUndefined();
   });
+
+  test("have the problem that is set while they are due, as long as they are not claimed", async () => {
+    await queue(["r1", "w1"], ["r1", "w2"]);
+    const problem = { kind: "postponed" as const, reason: "Two runs are ahead." };
+
+    await store.setEffectProblem("r1", problem, 0);
+    expect(await store.effectProblem("r1")).toEqual(problem);
+    expect(await store.effectProblem("r2")).toBeUndefined();
+    expect(await store.claimEffect("r1", "work", 0)).toMatchObject({ key: "w1", attempts: 1 });
+    expect(await store.effectProblem("r1")).toBeUndefined();
+    await store.postponeEffect("w1", 900);
+    await store.setEffectProblem("r1", problem, 899);
+    expect(await store.effectProblem("r1")).toBeUndefined();
+  });
 }
 
 function completeStepTests(): void {

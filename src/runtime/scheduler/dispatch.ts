@@ -15,10 +15,10 @@ export interface DispatchTarget {
   /** Called when another process performs the run from now on: aborts its effects and writes nothing more for it. */
   revokeLease(runId: string): void;
   /**
-   * Shows in the status of a run that it is waiting for others, and performs nothing else of it. This process has the
-   * run's lease meanwhile; `confirmLease` rejects when it has lost it.
+   * Shows in the status of a run that it is waiting for others, and performs nothing else of it. Returns false if the
+   * status cannot be shown yet. This process has the run's lease meanwhile; `confirmLease` rejects when it has lost it.
    */
-  showWaiting?(runId: string, reason: string, confirmLease: () => Promise<void>): Promise<void>;
+  showWaiting?(runId: string, reason: string, confirmLease: () => Promise<void>): Promise<boolean>;
   /** Fires timers that are due and wakes runs whose wake-up was lost. */
   sweep(): Promise<void>;
 }
@@ -195,8 +195,7 @@ class LimitedDispatch implements Dispatch {
 
   async #showWaiting(runId: string, reason: string): Promise<boolean> {
     if (![...this.#repositories.values()].some(({ waiting }) => waiting.has(runId))) return false;
-    await this.#target?.showWaiting?.(runId, reason, async () => {});
-    return true;
+    return (await this.#target?.showWaiting?.(runId, reason, async () => {})) ?? false;
   }
 }
 
@@ -205,7 +204,7 @@ interface QueuePlacesOptions {
   runsPerRepository: number;
   /** Returns the root runs to show, with their places among the waiting runs of their repositories, counted from 1. */
   findWaiting(): Promise<readonly { runId: string; place: number }[]>;
-  /** Shows the reason in the status of a waiting run. Returns false if the run no longer waits. */
+  /** Shows the reason in the status of a waiting run. Returns false if it could not be shown yet, or the run no longer waits. */
   show(runId: string, reason: string): Promise<boolean>;
   onError(error: unknown): void;
 }

@@ -72,26 +72,29 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
     return session.awaitsTurn ? "awaitsTurn" : "finished";
   }
 
-  async showWaiting(runId: string, reason: string, confirmLease: () => Promise<void>): Promise<void> {
+  async showWaiting(runId: string, reason: string, confirmLease: () => Promise<void>): Promise<boolean> {
     const { store, openActiveRun, now } = this.#options;
-    const next = await store.claimEffect(runId, "work", now());
-    // Its events are applied, and the resulting effects requested, when its turn comes.
-    if (!next) return;
-    const problem = { kind: "postponed", reason } as const;
-    await store.postponeEffect(next.key, next.dueAt, { isUncounted: true, problem });
+    // The next effect is not claimed: after a crash it would count as begun. After an approval, there is not even one yet.
+    const explain = () => store.setEffectProblem(runId, { kind: "postponed", reason }, now());
     await store.ingest({ events: [], effects: [statusEffect(runId)] });
     const status = await store.claimEffect(runId, "status", now());
-    if (!status) return;
+    await explain();
+    if (!status) return false;
     const active = await openActiveRun(runId);
     try {
       const handler: EffectHandler = (await this.#loadHandlers())[status.request.kind];
       const result = await withLease(confirmLease, () => handler.perform(status, active, new AbortController().signal));
       // Another status, which is shown when its turn has come.
       await store.completeEffect({ key: status.key, ...result, effects: [statusEffect(runId)] });
+      await explain();
+      return true;
     } catch (error) {
-      const until = error instanceof PostponedError ? error.until : now();
-      await store.postponeEffect(status.key, until, { isUncounted: error instanceof PostponedError });
-      if (!(error instanceof PostponedError)) throw error;
+      if (!(error instanceof PostponedError)) {
+        await store.postponeEffect(status.key, now());
+        throw error;
+      }
+      await store.postponeEffect(status.key, error.until, { isUncounted: true });
+      return false;
     } finally {
       await active.close();
     }

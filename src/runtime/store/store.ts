@@ -382,6 +382,11 @@ export interface Store extends DeliveryStore {
     dueAt: number,
     options?: { isUncounted?: boolean; problem?: EffectProblem },
   ): Promise<void>;
+  /**
+   * Sets the reason why a run's next effect and its status, if they are due, are not performed. It is kept until they are
+   * claimed.
+   */
+  setEffectProblem(runId: string, problem: EffectProblem, now: number): Promise<void>;
   effectProblem(runId: string): Promise<EffectProblem | undefined>;
 
   /** Returns the runs with an unseen event or a due effect at that time. */

@@ -815,32 +815,57 @@ describe("a run that waits for its turn", () => {
   }
 
   test("says so in its status, and nothing of it is performed or counted", async () => {
-    const { performed, store, problem, close } = await showWaiting();
+    const { performed, store, shown, problem, close } = await showWaiting();
 
+    expect(shown).toBe(true);
     expect(performed).toEqual(["status.show"]);
     expect(problem).toEqual({ kind: "postponed", reason: "Two runs are ahead." });
     expect(await store.findPost("status/r1")).toMatchObject({ commentId: 1 });
     expect(await store.claimEffect("r1", "work", 1_000)).toMatchObject({ key: "k1", attempts: 1 });
     // For the time when its turn has come.
     expect(await store.claimEffect("r1", "status", 1_000)).toMatchObject({ attempts: 1 });
+    expect(await store.effectProblem("r1")).toBeUndefined();
     expect(close).toHaveBeenCalledOnce();
   });
 
-  test("says nothing without anything to do", async () => {
-    const { store, scheduler, performed } = schedulerWorld();
-    await store.ingest({ run: sampleRun("r1"), events: [] });
+  test.each(["ingest", "claimEffect", "setEffectProblem", "completeEffect", "postponeEffect"] as const)(
+    "has not begun to work when its process ends at %s",
+    async (method) => {
+      const { store, scheduler } = schedulerWorld({ "status.show": () => Promise.reject(new Error("Bad gateway.")) });
+      await store.ingest({ run: sampleRun("r1", [sampleEffect("r1", "k1")]), events: [] });
+      vi.spyOn(store, method).mockRejectedValueOnce(new Error("The process ended."));
 
-    await scheduler.showWaiting("r1", "Two runs are ahead.", async () => {});
+      await expect(scheduler.showWaiting("r1", "Two runs are ahead.", async () => {})).rejects.toThrow();
 
-    expect(performed).toEqual([]);
+      expect(await store.claimEffect("r1", "work", 1_000)).toMatchObject({ key: "k1", attempts: 1 });
+    },
+  );
+
+  test("says so although it has not applied the event yet that lets it work", async () => {
+    const shown: (string | undefined)[] = [];
+    const { store, scheduler } = schedulerWorld({
+      "status.show": async () => {
+        shown.push((await store.effectProblem("r1"))?.reason);
+        return {};
+      },
+    });
+    await store.ingest({
+      run: sampleRun("r1"),
+      events: [{ runId: "r1", event: { type: "approval.granted", approvalId: "a1", callId: "c1", by: "ada" } }],
+    });
+
+    expect(await scheduler.showWaiting("r1", "Two runs are ahead.", async () => {})).toBe(true);
+
+    expect(shown).toEqual(["Two runs are ahead."]);
+    expect(await store.effectProblem("r1")).toMatchObject({ reason: "Two runs are ahead." });
   });
 
   test("shows its status later if it was shown just now, or could not be", async () => {
     const later = await showWaiting(new PostponedError(1_500));
     const failed = await showWaiting(new Error("Bad gateway."));
 
-    expect([later.shown, later.dueAt]).toEqual([undefined, 1_500]);
-    await later.scheduler.showWaiting("r1", "One run is ahead.", async () => {});
+    expect([later.shown, later.dueAt]).toEqual([false, 1_500]);
+    expect(await later.scheduler.showWaiting("r1", "One run is ahead.", async () => {})).toBe(false);
     expect(later.performed).toEqual(["status.show"]);
     expect(await later.store.claimEffect("r1", "status", 1_500)).toMatchObject({ attempts: 1 });
     expect(failed.shown).toEqual(new Error("Bad gateway."));

@@ -52,7 +52,7 @@ describe.skipIf(!postgresPrograms)("replicas over one database", () => {
       notify: vi.fn<DispatchTarget["notify"]>(() => false),
       revokeLease: vi.fn<DispatchTarget["revokeLease"]>(),
       sweep: vi.fn<DispatchTarget["sweep"]>(async () => undefined),
-      showWaiting: vi.fn<NonNullable<DispatchTarget["showWaiting"]>>(async () => undefined),
+      showWaiting: vi.fn<NonNullable<DispatchTarget["showWaiting"]>>(async () => true),
     };
     await shared.dispatch.attach(driver);
     stops.push(async () => {
@@ -282,6 +282,7 @@ describe.skipIf(!postgresPrograms)("replicas over one database", () => {
         // Nothing else of the run is performed at the same time.
         expect(closing.has(runId)).toBe(false);
         shown.push([runId, reason]);
+        return true;
       });
     }
     for (const id of ["q1", "q2", "q3"]) {

@@ -136,6 +136,17 @@ export async function postponeEffect(
   );
 }
 
+export async function setEffectProblem(
+  sql: Pick<Sql, "run">,
+  { runId, problem, now, holder }: { runId: string; problem: EffectProblem; now: number; holder: number | undefined },
+): Promise<void> {
+  await sql.run(
+    `update effects set problem = $2 where run_id = $1 and queue in ('work', 'status') and due_at <= $3 and ${isNext}
+        and ($4::bigint is null or exists (select 1 from runs where id = run_id and holder = $4))`,
+    [runId, serializeRecord(problem), now, holder ?? null],
+  );
+}
+
 export async function findEffectProblem(sql: Pick<Sql, "query">, runId: string): Promise<EffectProblem | undefined> {
   const next = await sql.query(
     NextEffectColumns,

@@ -16,6 +16,7 @@ import {
   nextDueAt,
   postponeEffect,
   type QueueToClaim,
+  setEffectProblem,
 } from "./effects.ts";
 import { bringForward, fireTimers } from "./fire-timers.ts";
 import { openJobQueue } from "./job-queue.ts";
@@ -109,7 +110,7 @@ export function openPostgresStore(
 function effectsIn(
   operations: Operations,
   holder: () => number | undefined,
-): Pick<Store, "claimEffect" | "completeEffect" | "completeStep" | "postponeEffect"> {
+): Pick<Store, "claimEffect" | "completeEffect" | "completeStep" | "postponeEffect" | "setEffectProblem"> {
   const { claimed } = operations;
   const runOf = (key: string): string[] | undefined => {
     const runId = claimed.get(key);
@@ -149,6 +150,12 @@ function effectsIn(
     postponeEffect: async (key, dueAt, options) => {
       await operations.write(runOf(key), async (sql) => {
         await postponeEffect(sql, { key, dueAt, holder: holder() }, options);
+        return { result: undefined };
+      });
+    },
+    setEffectProblem: async (runId, problem, now) => {
+      await operations.write([runId], async (sql) => {
+        await setEffectProblem(sql, { runId, problem, now, holder: holder() });
         return { result: undefined };
       });
     },

@@ -247,10 +247,9 @@ export class PostgresDispatch implements Dispatch {
     const { holder } = this;
     if (!this.#target?.showWaiting || !(await this.#leases.borrow(holder, runId))) return false;
     try {
-      await this.#target.showWaiting(runId, reason, async () => {
+      return await this.#target.showWaiting(runId, reason, async () => {
         if (!(await this.#leases.isBorrowed(holder, runId))) throw new LeaseLostError();
       });
-      return true;
     } catch (error) {
       // A run whose turn has come updates its own status.
       if (error instanceof LeaseLostError) return false;

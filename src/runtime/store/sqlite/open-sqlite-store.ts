@@ -131,6 +131,7 @@ function storeOver(sql: SqliteConnection, tables = new Tables(sql)): Store {
       return commits.write(() => tables.completeStep(completion, next));
     },
     postponeEffect: (key, dueAt, options) => commits.write(() => effects.postpone(key, dueAt, options)),
+    setEffectProblem: (runId, problem, now) => commits.write(() => effects.setProblem(runId, problem, now)),
     effectProblem: (runId) => commits.read(() => effects.problemOf(runId)),
     dueRuns: (now) => commits.read(() => [...new Set([...tables.runsWithEvents(), ...effects.dueRuns(now)])]),
     bringForward: (now) => commits.write(() => tables.bringForward(now)),

@@ -338,6 +338,14 @@ export class EffectsTable extends Table {
     );
   }
 
+  setProblem(runId: string, problem: EffectProblem, now: number): void {
+    this.sql.run(
+      `update effects set problem = :problem
+        where run_id = :runId and queue in ('work', 'status') and due_at <= :now and ${isNext}`,
+      { runId, problem: serializeRecord(problem), now },
+    );
+  }
+
   problemOf(runId: string): EffectProblem | undefined {
     const next = this.sql.all(
       NextEffectColumns,
