@@ -24,7 +24,7 @@ function chosen(only: string | undefined): readonly Bench[] {
     if (bench) return bench;
     const near = closestMatch(asked, names);
     throw new UserError(
-      `There is no bench "${asked}".${near ? ` Did you mean ${near}?` : ""} There are ${names.join(", ")}.`,
+      `Unknown benchmark "${asked}".${near ? ` Did you mean ${near}?` : ""} The benchmarks are ${names.join(", ")}.`,
     );
   });
 }

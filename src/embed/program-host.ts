@@ -132,7 +132,7 @@ export class ProgramHost {
   /** Revokes an approval. Identical calls ask again, and its own call does not run if it has not begun. */
   async revokeApproval(id: string): Promise<Approval> {
     const approval = (await this.revocableApprovals()).find((one) => one.id === id.toLowerCase());
-    if (!approval) throw new UserError(`There is no approval ${id} that can be revoked. /revoke lists them.`);
+    if (!approval) throw new UserError(`Approval ${id} cannot be revoked. /revoke lists those that can.`);
     this.#approvals.revoke(requestOf(approval));
     this.#frontEnd.sessionApprovals.delete(approval.id);
     const revocation = { approvalId: approval.id, by: person, now: Date.now(), effects: [] };
@@ -170,7 +170,7 @@ export class ProgramHost {
       await ended.promise;
       await this.#host.idle();
       const view = await readView(this.#store, spec.id);
-      if (!view) throw new Error(`There is no run ${spec.id}`);
+      if (!view) throw new Error(`Run ${spec.id} not found`);
       return { outcome: view.outcome ?? { kind: "interrupted" }, usage: view.usage, cost: view.cost ?? 0 };
     } finally {
       interrupt.removeEventListener("abort", stop);
@@ -227,7 +227,7 @@ export async function revokeFromBus(host: ProgramHost, id: string | undefined, u
       return;
     }
     const approvals = await host.revocableApprovals();
-    if (approvals.length === 0) ui.showStatus("info", "There is no approval that can be revoked.");
+    if (approvals.length === 0) ui.showStatus("info", "No approval can be revoked.");
     for (const { id, workerPath, tool, args } of approvals) {
       ui.showStatus("info", `${id}: ${tool} of ${workerPath}, ${canonicalJson(args).slice(0, 200)}`);
     }

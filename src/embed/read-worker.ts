@@ -47,7 +47,7 @@ export async function findWorker(sources: WorkerSources | undefined, name: strin
   const near = closestMatch(name, names);
   const hint = near ? ` Did you mean ${near}?` : "";
   const list = names.length > 0 ? ` Known workers: ${names.join(", ")}.` : "";
-  throw new UserError(`There is no worker ${JSON.stringify(name)} here.${hint}${list}`);
+  throw new UserError(`Worker ${JSON.stringify(name)} not found.${hint}${list}`);
 }
 
 /** Lists the workers that may be called. A function of the program is called with the wanted names. */

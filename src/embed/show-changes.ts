@@ -41,7 +41,7 @@ export async function showDiff(
   try {
     const before = await workspace.readBase(path);
     const after = (await workspace.exists(path)) ? await workspace.readBytes(path) : undefined;
-    if (!before && !after) return ui.showStatus("error", `There is no ${path}.`);
+    if (!before && !after) return ui.showStatus("error", `${path} does not exist.`);
     ui.showDiffContent(
       requestId,
       path,

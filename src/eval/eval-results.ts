@@ -62,7 +62,7 @@ const HarnessReport = z.looseObject({ submitted_ids: z.array(z.string()), resolv
  * Ignores a truncated last line. Throws a UserError for anything else.
  */
 export function readResults(file: string): { plan: EvalPlan | undefined; results: EvalResult[] } {
-  if (!existsSync(file)) throw new UserError(`There is no ${file}.`);
+  if (!existsSync(file)) throw new UserError(`${file} not found.`);
   const text = readFileSync(file, "utf8");
   const report = HarnessReport.safeParse(parseJson(text));
   if (report.success) return { plan: undefined, results: resultsOf(report.data) };

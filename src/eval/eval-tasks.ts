@@ -115,7 +115,7 @@ export function readTasks(paths: readonly string[], options: SweBenchOptions): E
 
 function readPath(path: string, options: SweBenchOptions): EvalTask[] {
   const stat = statSync(path, { throwIfNoEntry: false });
-  if (!stat) throw new UserError(`There is no ${path}.`);
+  if (!stat) throw new UserError(`${path} not found.`);
   if (!stat.isDirectory()) return readSweBench(path, options);
   if (existsSync(join(path, "task.yml"))) return [readTask(path)];
   const folders = readdirSync(path)

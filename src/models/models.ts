@@ -113,5 +113,5 @@ export function findModelNameProblem(name: string): string | undefined {
   if (providerNames.some((known) => known === provider)) return undefined;
   const match = closestMatch(provider, providerNames);
   const advice = match ? `Did you mean ${match}:${model}?` : `The providers are ${providerNames.join(", ")}.`;
-  return `There is no provider ${provider} for the model ${name}. ${advice}`;
+  return `Unknown provider ${provider} in the model name ${name}. ${advice}`;
 }

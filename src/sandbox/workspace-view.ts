@@ -126,7 +126,7 @@ function requireNode(view: View, path: string): TreeNode {
   const suggested = near ? [near] : filesNamedAlike(view, path);
   throw toolError(
     "FILE_NOT_FOUND",
-    `There is no ${path}.`,
+    `${path} does not exist.`,
     suggested.length > 0 ? `Did you mean ${suggested.join(" or ")}?` : "List the folder to see what is there.",
   );
 }

@@ -196,5 +196,5 @@ export function completableCommands(tools: readonly ManualToolInfo[]): string[] 
 function describeUnknown({ name }: Pick<ParsedCommand, "name">, { tools }: Screen): string {
   if (isBuiltinCommand(name.toLowerCase())) return "Name a tool, as in /tool name. /tools lists them.";
   const near = closestMatch(`/${name}`, completableCommands(tools))?.slice(1);
-  return `There is no /${name}.${near ? ` Did you mean /${near}?` : ""} /help lists the commands.`;
+  return `Unknown command /${name}.${near ? ` Did you mean /${near}?` : ""} /help lists the commands.`;
 }

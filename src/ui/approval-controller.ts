@@ -64,7 +64,7 @@ export class ApprovalController {
 
   constructor({ mode = "interactive", approvalCallback, timeoutMs }: ApprovalControllerOptions = {}) {
     if (!["interactive", "approve_all", "auto_deny"].includes(mode)) {
-      throw new UserError(`There is no approval mode "${mode}". Use interactive, approve_all or auto_deny.`);
+      throw new UserError(`Unknown approval mode "${mode}". Use interactive, approve_all or auto_deny.`);
     }
     if (mode === "interactive" && !approvalCallback) {
       throw new UserError(

@@ -220,10 +220,10 @@ function findParameter(option: string, parameters: Parameter[]): Parameter | und
 function unknownOption(option: string, parameters: Parameter[]): string {
   const names = parameters.map(({ name }) => name);
   const match = closestMatch(option, names);
-  if (match) return `There is no option ${option}. Did you mean --${match}?`;
+  if (match) return `Unknown option ${option}. Did you mean --${match}?`;
   return names.length === 0
-    ? `There is no option ${option}. This command has no options.`
-    : `There is no option ${option}. The options are ${names.map((name) => `--${name}`).join(", ")}.`;
+    ? `Unknown option ${option}. This command has no options.`
+    : `Unknown option ${option}. The options are ${names.map((name) => `--${name}`).join(", ")}.`;
 }
 
 function readTyped(parameter: Parameter, typed: string | boolean): unknown {

@@ -151,7 +151,7 @@ function createApp(services: Services): Hono<PageEnv> {
     onError(error);
     return sendMessage(c, { status: 500, message: "Something went wrong. Try again in a moment." });
   });
-  const pageNotFound = () => new PageError(404, "There is no page at this address.", runsLink);
+  const pageNotFound = () => new PageError(404, "Page not found.", runsLink);
   app.notFound((c) => sendMessage(c, c.req.path.startsWith("/runs/") ? runNotFound() : pageNotFound()));
 
   for (const { path, type, content } of assets) {

@@ -27,7 +27,7 @@ describe.concurrent("a worker that cannot start is answered with an explanation"
     comment("/run fixr");
 
     const { body } = await botComment(/no worker/);
-    expect(body).toMatch(/There is no worker "fixr"\. Did you mean fixer\? You can run: .*\bfixer, .*\breviewer\b/);
+    expect(body).toMatch(/Worker "fixr" not found\. Did you mean fixer\? You can run: .*\bfixer, .*\breviewer\b/);
   });
 
   test.each([
@@ -246,7 +246,7 @@ describe.concurrent("answers to a worker", () => {
     const otherId = approvalIdIn(await other.botComment(/asks for approval/));
 
     one.comment(`/approve ${otherId}`);
-    expect((await one.botComment(/There is no request/)).body).toContain(`\`/approve ${id}\``);
+    expect((await one.botComment(/Request \S+ not found/)).body).toContain(`\`/approve ${id}\``);
     one.comment("/approve zzzz9");
     await one.botComment(/zzzz9/);
     one.comment(`/approve ${id}`);

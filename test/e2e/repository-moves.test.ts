@@ -93,7 +93,7 @@ describe.concurrent("a waiting run", () => {
     await forge.github.createRepository({ ...forgeRepository, name });
     forge.github.as("visitor", before).openIssue({ title: "An impostor" });
     commentIn(before, number, `/approve ${approvalIdIn(asked)}`);
-    await botCommentIn(before, number, /There is no request/);
+    await botCommentIn(before, number, /Request \S+ not found/);
     commentIn(after, number, `/approve ${approvalIdIn(asked)}`);
     await botCommentIn(after, number, /Fixed\./);
 

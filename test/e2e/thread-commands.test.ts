@@ -81,7 +81,7 @@ test("/model switches the next calls to another model, and refuses one without a
   story.comment("/model");
   await story.botComment(/The worker uses `openai:scripted`/);
   story.comment("/model nobody:knows-it");
-  await story.botComment(/There is no provider nobody/);
+  await story.botComment(/Unknown provider nobody/);
   story.comment("/model openai:other");
   await story.botComment(/The next model calls use `openai:other`/);
   story.comment("yes");

@@ -268,7 +268,7 @@ describe("on the bus", () => {
 
     expect(listed).toMatch(/^[a-z0-9]{4}: deploy of helper, \{"to":"here"\}$/);
     expect(revoked).toBe(`${id} was revoked: identical calls of deploy ask again.`);
-    expect(again).toContain(`There is no approval ${id}`);
+    expect(again).toContain(`Approval ${id} cannot be revoked`);
     expect(of("approvalRequired")).toHaveLength(2);
   });
 

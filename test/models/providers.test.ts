@@ -434,10 +434,10 @@ describe("a problem", () => {
       "compatible:x",
       "The model compatible:x cannot be used: OPENAI_COMPATIBLE_BASE_URL is not set. Set it to the URL of the model server, such as http://localhost:11434/v1.",
     ],
-    ["antropic:x", "There is no provider antropic for the model antropic:x. Did you mean anthropic:x?"],
+    ["antropic:x", "Unknown provider antropic in the model name antropic:x. Did you mean anthropic:x?"],
     [
       "openrouter:meta/llama:free",
-      "There is no provider openrouter for the model openrouter:meta/llama:free. The providers are anthropic, openai, google, compatible.",
+      "Unknown provider openrouter in the model name openrouter:meta/llama:free. The providers are anthropic, openai, google, compatible.",
     ],
     ["gpt-5", '"gpt-5" is not a model name. Write provider:model, such as anthropic:claude-haiku-4-5.'],
     ["", '"" is not a model name. Write provider:model, such as anthropic:claude-haiku-4-5.'],

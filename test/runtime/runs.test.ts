@@ -277,7 +277,7 @@ test("an approval cannot be decided in another thread", async () => {
 
   await expect(
     runs.decideApprovals({ ...origin, thread: 8 }, { by: "ada", target: id, approve: true }),
-  ).rejects.toThrow("There is no request");
+  ).rejects.toThrow("not found in this thread");
 });
 
 test("a run ends at its limit and says which", async () => {
@@ -489,7 +489,7 @@ describe("a worker called by another one", () => {
 
     const view = await ended();
     expect(view.outcome).toEqual({ kind: "answered", text: "Done." });
-    expect(JSON.stringify(model.requests.at(-1)?.messages.at(-1))).toMatch(/There is no/);
+    expect(JSON.stringify(model.requests.at(-1)?.messages.at(-1))).toMatch(/does not exist/);
   });
 
   test("gets the attached files that its attachment policy allows", async () => {
@@ -516,7 +516,7 @@ describe("a worker called by another one", () => {
     expect(JSON.stringify(critics[0]?.messages)).toContain("The attached file README.md:\\n# Sums");
     const boss = JSON.stringify(model.requests.at(-1)?.messages);
     expect(boss).toContain("only files ending in .md are allowed");
-    expect(boss).toContain("There is no missing.md");
+    expect(boss).toContain("missing.md does not exist");
   });
 
   test("cannot write where its parent may only read", async () => {
@@ -639,12 +639,7 @@ describe("the repository's settings", () => {
 
 describe("a run that cannot start is refused at once:", () => {
   test.each([
-    [
-      "an unknown worker, with the nearest one",
-      { worker: "fixr" },
-      {},
-      'There is no worker "fixr". Did you mean fixer?',
-    ],
+    ["an unknown worker, with the nearest one", { worker: "fixr" }, {}, 'Worker "fixr" not found. Did you mean fixer?'],
     [
       "a broken worker file",
       { worker: "odd" },

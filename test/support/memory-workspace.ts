@@ -33,7 +33,7 @@ export function memoryWorkspace(
     return parts.join("/");
   }
   function missing(path: string): never {
-    throw new ToolError(`There is no ${path}.`, { code: "FILE_NOT_FOUND" });
+    throw new ToolError(`${path} does not exist.`, { code: "FILE_NOT_FOUND" });
   }
   const isDirectory = (path: string) => path === "" || [...tree.keys()].some((file) => file.startsWith(`${path}/`));
   const below = (path: string) => [...tree.keys()].filter((file) => path === "" || file.startsWith(`${path}/`));

@@ -174,7 +174,7 @@ function ingestTests(): void {
       { runId: "unknown", event: said("hello") },
     ];
 
-    await expect(store.ingest({ deliveryId: "d1", events })).rejects.toThrow("There is no run unknown.");
+    await expect(store.ingest({ deliveryId: "d1", events })).rejects.toThrow("Run unknown not found.");
     expect(await textsInInbox("r1")).toEqual([]);
     expect(await store.ingest({ deliveryId: "d1", events: [] })).toBe(true);
   });
@@ -524,7 +524,7 @@ function advanceTests(): void {
   });
 
   test("rejects for an unknown run", async () => {
-    await expect(store.advance(sampleStep("unknown"))).rejects.toThrow("There is no run unknown.");
+    await expect(store.advance(sampleStep("unknown"))).rejects.toThrow("Run unknown not found.");
   });
 
   test("does not change an effect whose key is known", async () => {

@@ -53,7 +53,7 @@ test("a peer's line has the ratio to ours, and a missing figure has its reason",
 });
 
 test.each([
-  [["--only", "shel"], 'There is no bench "shel". Did you mean shell? There are shell, os-sandbox,'],
+  [["--only", "shel"], 'Unknown benchmark "shel". Did you mean shell? The benchmarks are shell, os-sandbox,'],
   [["--jsno"], "Unknown option '--jsno'"],
 ])("%j is refused with a sentence", async (args, words) => {
   const script = fileURLToPath(new URL("../../bench/run.ts", import.meta.url));

@@ -231,8 +231,8 @@ test("a row in SWE-bench's format is played on a local clone, without what came 
 });
 
 test.each([
-  [["nowhere"], "There is no "],
-  [["--resume", "nothing.jsonl"], "There is no "],
+  [["nowhere"], "nowhere not found."],
+  [["--resume", "nothing.jsonl"], "nothing.jsonl not found."],
   [["evals", "--repeat", "0"], "--repeat needs a number from 1 to 999"],
   [["evals", "-m", "compatible:x", "--parallel", "none"], "--parallel needs a number"],
   [["evals", "-m", "nobody:model"], "nobody"],

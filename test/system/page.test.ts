@@ -106,7 +106,7 @@ describe.skipIf(!browserPath)(`in a browser${browserPath ? "" : " (skipped: no b
     await botComment(issue.number, /\[See the whole run\]/);
     const violations = await violationsOn(page);
     await page.goto(new URL("/nothing-here", address).href);
-    await page.getByText("There is no page at this address.").waitFor();
+    await page.getByText("Page not found.").waitFor();
     await page.getByRole("link", { name: "All runs" }).click();
 
     // The browser reports the page that does not exist.

@@ -411,7 +411,7 @@ describe("slash commands", () => {
     ["/tools", /Git:\n {2}\/git_push {2}Push to Remote — Push commits/],
     ["/status", /helper: running \(anthropic:claude-haiku-4-5, 1 tool\)\nContext: 10 of 100 tokens/],
     ["/model", /The model is anthropic:claude-haiku-4-5/],
-    ["/hepl", /There is no \/hepl\. Did you mean \/help\?/],
+    ["/hepl", /Unknown command \/hepl\. Did you mean \/help\?/],
     ["/tool", /Name a tool/],
     ["/tool git_pushh", /Did you mean \/git_push/],
     ["/git_push main", /"main" has no option name/],

@@ -236,7 +236,7 @@ describe("a program", () => {
     writeFileSync(join(folder, "older/other.worker"), worker("other"));
 
     expect(await golem(["run", "older", "Hi"])).toMatchObject({ code: 0, answer: "Hello!" });
-    expect(sent()).toContain("There is no worker translator, which toolsets.workers.allowed names.");
+    expect(sent()).toContain("Worker translator, which toolsets.workers.allowed names, was not found.");
   });
 
   test("finds workers in subfolders of its folders for workers, and * stands for all but the caller", async () => {

@@ -71,12 +71,12 @@ test.each([
   [
     "a model that cannot exist",
     worker("a", "model: antropic:claude\n"),
-    "a.worker:3:1: There is no provider antropic for the model antropic:claude. Did you mean anthropic:claude?",
+    "a.worker:3:1: Unknown provider antropic in the model name antropic:claude. Did you mean anthropic:claude?",
   ],
   [
     "an unknown callee",
     worker("a", "toolsets:\n  workers:\n    allowed: [fixr]\n"),
-    "a.worker:5:15: There is no worker fixr. Did you mean fixer?",
+    "a.worker:5:15: Worker fixr not found. Did you mean fixer?",
   ],
   [
     "a zone that is defined twice",
@@ -86,7 +86,7 @@ test.each([
   [
     "a module that is not there",
     worker("a", "toolsets:\n  custom: { module: tools.ts, tools: [a] }\n"),
-    "a.worker:4:3: There is no file tools.ts next to this one.",
+    "a.worker:4:3: File tools.ts not found next to this one.",
   ],
   [
     "a tool that its module does not export",
@@ -110,7 +110,7 @@ test.each([
   [
     "an unknown worker in the settings",
     { ".github/golem-forge.yml": "workers:\n  - fixer\n  - revewer\n" },
-    "golem-forge.yml:3:5: There is no worker revewer. Did you mean reviewer?",
+    "golem-forge.yml:3:5: Worker revewer not found. Did you mean reviewer?",
   ],
 ])("golem check names the position of %s", async (_, files, expected) => {
   const { code, text } = await check(files);
@@ -140,7 +140,7 @@ test("golem check takes files, and shows control characters of their text", asyn
   );
 
   expect(text).toContain(
-    'x.worker:3:1: mode: Expected one of "single", "chat", got "\\u001b[31mred".\ngone.worker:1:1: There is no such file.',
+    'x.worker:3:1: mode: Expected one of "single", "chat", got "\\u001b[31mred".\ngone.worker:1:1: File not found.',
   );
   expect(text).toContain("2 problems in 2 files.");
   expect(code).toBe(1);

@@ -100,7 +100,7 @@ test("golem log lists the runs of the checkout, and shows the transcript of one"
   expect(shown.text()).toMatch(
     /^> tidy up\n\? write_file \{.*\n {2}approved\n● write_file .*\n└> .*\n\? write_file \{.*\nInterrupted\.\n2 approvals requested, 1 answered after .* s on average\n$/,
   );
-  expect(unknown.errors()).toContain('There is no run "zzz" of this checkout.');
+  expect(unknown.errors()).toContain('Run "zzz" not found in this checkout.');
   await again.code;
   expect(again.text().match(/^\w{8}/gm)).toEqual([id, "0ea71e50"]);
 });

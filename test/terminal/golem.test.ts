@@ -185,7 +185,7 @@ test("a conflicting change on disk stops an apply, and the person chooses again"
   run.type("apply");
   await run.sees(/a\.txt was changed on disk in the meantime, in the same lines.*\[a\]pply/s);
   run.type("p no-such-folder/it.patch");
-  await run.sees(/✗ There is no folder \S+no-such-folder: create it, or choose another file\..*\[a\]pply/s);
+  await run.sees(/✗ The folder \S+no-such-folder does not exist: create it, or choose another file\..*\[a\]pply/s);
   run.type("p ../it.patch");
 
   expect(await run.code).toBe(0);
@@ -448,9 +448,9 @@ test("golem workers lists the workers of the checkout and those that ship", asyn
 });
 
 test.each<[string[], string]>([
-  [["rnu", "fixer"], 'There is no command "rnu". Did you mean golem run?'],
-  [["--modle", "x"], "There is no option --modle before a command."],
-  [["run", "fixer", "x", "--modle", "y"], "There is no option --modle. Did you mean --model?"],
+  [["rnu", "fixer"], 'Unknown command "rnu". Did you mean golem run?'],
+  [["--modle", "x"], "Unknown option --modle before a command."],
+  [["run", "fixer", "x", "--modle", "y"], "Unknown option --modle. Did you mean --model?"],
   [["run", "fixer", "x", "--model"], "--model needs a value."],
   [["run", "fixer", "x", "--json=yes"], '--json takes no value, but was given "yes".'],
   [["run", "fixer", "x", "--apply", "--branch"], "Choose one of --apply and --branch."],
@@ -475,7 +475,7 @@ test("an unknown worker, tool or model is one sentence with the closest match", 
   ];
 
   expect(await Promise.all(runs.map(({ code }) => code))).toEqual([2, 2, 2]);
-  expect(runs[0]?.errors()).toContain('There is no worker "carful". Did you mean careful?');
+  expect(runs[0]?.errors()).toContain('Worker "carful" not found. Did you mean careful?');
   expect(runs[1]?.errors()).toContain("--yes writefile: careful has no such tool. Did you mean write_file?");
   expect(runs[2]?.errors()).toContain("compatible");
   expect(world.model.requests).toEqual([]);

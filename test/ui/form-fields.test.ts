@@ -171,7 +171,7 @@ describe("argumentsFromOptions", () => {
     [{ branch: "x", retries: "1.5" }, "Expected integer, got 1.5"],
     [{ branch: "x", remote: "mars" }, 'remote must be one of origin, upstream, not "mars"'],
     [{ branch: "x", force: "perhaps" }, 'force must be yes or no, not "perhaps"'],
-    [{ branch: "x", bransh: "y" }, "There is no option bransh. Did you mean --branch?"],
+    [{ branch: "x", bransh: "y" }, "Unknown option bransh. Did you mean --branch?"],
     [{ branch: "x", r: "y" }, "-r could mean --remote or --retries. Write the full name."],
     [{ branch: "x", labels: "[oops" }, "labels is not valid JSON"],
   ])("rejects %j", async (options, message) => {

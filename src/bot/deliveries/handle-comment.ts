@@ -225,7 +225,7 @@ async function handleCommand(command: AuthorizedCommand, action: Action): Promis
 
 function usageOf(command: Extract<ThreadCommand, { kind: "malformed" | "unknown" }>): string {
   if (command.kind === "malformed") return command.message;
-  return `There is no \`/${command.word}\`. Did you mean \`/${command.suggestion}\`? \`/help\` lists the commands. Write it in a new comment: edits do not count.`;
+  return `Unknown command \`/${command.word}\`. Did you mean \`/${command.suggestion}\`? \`/help\` lists the commands. Write it in a new comment: edits do not count.`;
 }
 
 /** Passes an ordinary comment to the workers of its thread, if there are any and its author has write access. */

@@ -266,7 +266,7 @@ export class RepositoryClient implements GitHub {
         throw new GitHubRefusalError(pullRequestSetting, { status: 403, cause: error });
       if (!isInvalidField(error, "base")) throw error;
       const { owner, repo } = this.repository;
-      const missing = `There is no branch ${pull.base} in ${owner}/${repo} (422).`;
+      const missing = `Branch ${pull.base} not found in ${owner}/${repo} (422).`;
       throw new GitHubRefusalError(missing, { status: 422, cause: error });
     }
   }

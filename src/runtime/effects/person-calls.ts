@@ -293,7 +293,7 @@ function describeUnknown(name: string, manual: readonly NamedTool[]): string {
   const names = manual.flatMap((tool) => [tool.name, ...(tool.aliases ?? [])]);
   const closest = closestMatch(name, names);
   const suggestion = closest ? ` Did you mean ${closest}?` : "";
-  return `There is no tool ${JSON.stringify(name)} here.${suggestion} ${describeManual(manual)}`;
+  return `Unknown tool ${JSON.stringify(name)}.${suggestion} ${describeManual(manual)}`;
 }
 
 function describeModelTool({ name }: NamedTool, manual: readonly NamedTool[]): string {

@@ -20,7 +20,7 @@ export async function openActiveRun(runId: string, options: ActiveRunOptions): P
   const run = await options.store.findRun(runId);
   // The status of an unreadable run is still shown; the session performs nothing else of it.
   const spec = run?.unreadable ? run.displaySpec : run?.spec;
-  if (!spec) throw run?.unreadable ?? new Error(`There is no run ${runId}.`);
+  if (!spec) throw run?.unreadable ?? new Error(`Run ${runId} not found.`);
   return new ActiveRun(spec, options);
 }
 

@@ -124,7 +124,7 @@ export async function revokeApproval(
 ): Promise<Approval> {
   const approvals = await approvalsOf({ store }, thread);
   const approval = approvals.find(({ id }) => id === target.toLowerCase());
-  if (!approval) throw new UserError(`There is no request ${target} in this thread.`);
+  if (!approval) throw new UserError(`Request ${target} not found in this thread.`);
   const result = await store.revokeApproval({
     approvalId: approval.id,
     by,
@@ -141,7 +141,7 @@ export async function revokeApproval(
 }
 
 function notRevocable(id: string, result: DecisionResult): UserError {
-  if (result.kind === "unknown") return new UserError(`There is no request ${id} in this thread.`);
+  if (result.kind === "unknown") return new UserError(`Request ${id} not found in this thread.`);
   const { status, decidedBy } = result.approval;
   switch (status) {
     case "pending":
@@ -204,7 +204,7 @@ function matchTarget(approvals: readonly Approval[], target: string | undefined)
     const named = approvals.find(({ id }) => id === target.toLowerCase());
     if (named) return [named];
     const note = pending.length === 0 ? " Nothing is waiting for approval." : "";
-    throw new UserError(`There is no request ${target} in this thread.${note}`);
+    throw new UserError(`Request ${target} not found in this thread.${note}`);
   }
   if (pending.length === 0) throw new UserError("Nothing in this thread is waiting for approval.");
   return pending;
@@ -272,7 +272,7 @@ function toDecision(
 }
 
 function alreadySettled(id: string, result: DecisionResult): UserError {
-  const notFound = new UserError(`There is no request ${id} in this thread.`);
+  const notFound = new UserError(`Request ${id} not found in this thread.`);
   if (result.kind === "unknown") return notFound;
   const { status, decidedBy } = result.approval;
   switch (status) {

@@ -290,6 +290,6 @@ function unknownWorker(name: string, known: string[]): UserError {
   const near = closestMatch(name, known);
   const list = [...new Set(known)].sort().join(", ");
   return new UserError(
-    `There is no worker ${JSON.stringify(name)}.${near ? ` Did you mean ${near}?` : ""} You can run: ${list || "none yet"}.`,
+    `Worker ${JSON.stringify(name)} not found.${near ? ` Did you mean ${near}?` : ""} You can run: ${list || "none yet"}.`,
   );
 }

@@ -449,6 +449,6 @@ export function readable(run: StoredRun): RunRow {
 /** Returns the run with this id for work on it. Throws if it does not exist, or if this release cannot read it. */
 export async function requireRun(store: Pick<Store, "findRun">, id: string): Promise<RunRow> {
   const run = await store.findRun(id);
-  if (!run) throw new Error(`There is no run ${id}.`);
+  if (!run) throw new Error(`Run ${id} not found.`);
   return readable(run);
 }

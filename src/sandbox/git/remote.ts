@@ -327,7 +327,7 @@ async function errorFor(connection: Connection, access: "read" | "write", respon
     return new UserError(`The git server does not allow this app to ${action} ${name} (${status}).${details}`);
   }
   if (status === 404) {
-    return new UserError(`There is no repository ${name}, or this app is not installed on it (404).`);
+    return new UserError(`Repository ${name} not found, or this app is not installed on it (404).`);
   }
   if (status === 200) return new UserError(`The address of ${name} is not that of a git server.`);
   return new Error(message);

@@ -96,7 +96,7 @@ async function checkFile(file: string, workers: Callees): Promise<FileProblem[]>
     text = await readFile(file, "utf8");
   } catch (error) {
     const isMissing = (error as NodeJS.ErrnoException).code === "ENOENT";
-    return [{ message: isMissing ? "There is no such file." : "The file cannot be read." }];
+    return [{ message: isMissing ? "File not found." : "The file cannot be read." }];
   }
   try {
     if (file.endsWith(".worker")) {
@@ -165,7 +165,7 @@ async function findModuleProblems(
   const { module, tools } = Array.isArray(toolsets.custom) ? {} : (toolsets.custom ?? {});
   if (typeof module !== "string") return [];
   const path = join(dirname(file), module);
-  if (!existsSync(path)) return [{ message: `There is no file ${module} next to this one.`, path: ["custom"] }];
+  if (!existsSync(path)) return [{ message: `File ${module} not found next to this one.`, path: ["custom"] }];
   const exported = exportsOf(await readFile(path, "utf8").catch(() => ""));
   if (exported === undefined || !Array.isArray(tools)) return [];
   return tools.flatMap((name, index) => {
@@ -218,7 +218,7 @@ function findCycle(worker: string, callee: string, workers: Callees): string[] |
 
 function unknownWorker(name: string, workers: Callees): string {
   const near = closestMatch(name, [...workers.keys()]);
-  return `There is no worker ${name}.${near ? ` Did you mean ${near}?` : ""}`;
+  return `Worker ${name} not found.${near ? ` Did you mean ${near}?` : ""}`;
 }
 
 function nameOf(file: string): string {

@@ -92,5 +92,5 @@ export function parseWords(args: readonly string[], known: KnownOptions): Words 
 
 function unknownOption(given: string, known: readonly string[]): string {
   const near = closestMatch(given.replace(/^-+/, ""), known);
-  return `There is no option ${given}.${near ? ` Did you mean --${near}?` : ""} See golem help.`;
+  return `Unknown option ${given}.${near ? ` Did you mean --${near}?` : ""} See golem help.`;
 }

@@ -55,7 +55,7 @@ async function configuredUrl(context: CommandContext): Promise<string> {
 }
 
 function requireFile(path: string): void {
-  if (!existsSync(path)) throw new UserError(`There is no database ${path}. Name it with --database.`);
+  if (!existsSync(path)) throw new UserError(`Database ${path} not found. Name it with --database.`);
 }
 
 /** Opens the store for reading, even while the server uses it. */

@@ -87,6 +87,6 @@ async function environmentOf(
   given: string | undefined,
 ): Promise<Record<string, string | undefined>> {
   if (given === undefined) return { ...(await readEnvFile(context)), ...context.env };
-  if (!existsSync(given)) throw new UserError(`There is no file ${given}.`);
+  if (!existsSync(given)) throw new UserError(`File ${given} not found.`);
   return { ...parseEnv(await readFile(given, "utf8")), ...context.env };
 }

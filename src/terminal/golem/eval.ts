@@ -100,7 +100,8 @@ function readPlan(
   { cwd }: CommandContext,
 ): EvalPlan {
   const models = (options.get("model") ?? (defaultModel ? [defaultModel] : [])).map(String);
-  if (models.length === 0) throw new UserError("There is no model: name one with --model, or set GOLEM_FORGE_MODEL.");
+  if (models.length === 0)
+    throw new UserError("No model is configured: name one with --model, or set GOLEM_FORGE_MODEL.");
   const own = join(cwd, "evals");
   const paths =
     positionals.length > 0 ? positionals.map((name) => pathOf(name, cwd)) : [existsSync(own) ? own : shippedTasks];
@@ -135,7 +136,7 @@ function defaultFile(): string {
 }
 
 async function readWorkerFile(path: string) {
-  if (!existsSync(path)) throw new UserError(`There is no worker ${path}.`);
+  if (!existsSync(path)) throw new UserError(`Worker ${path} not found.`);
   return { worker: parseWorker(await readFile(path, "utf8"), basename(path)), path };
 }
 

@@ -134,10 +134,10 @@ function print(text: string, { output }: CommandContext): number {
 function unknownCommand(given: string): string {
   if (given.startsWith("-")) {
     const meant = closestMatch(given, ["--help", "--version"]);
-    return `There is no option ${given} before a command.${meant ? ` Did you mean ${meant}?` : ""} See golem help.`;
+    return `Unknown option ${given} before a command.${meant ? ` Did you mean ${meant}?` : ""} See golem help.`;
   }
   const near = closestMatch(given, Object.keys(commandHelp));
-  return `There is no command ${JSON.stringify(given)}.${near ? ` Did you mean golem ${near}?` : ""} See golem help.`;
+  return `Unknown command ${JSON.stringify(given)}.${near ? ` Did you mean golem ${near}?` : ""} See golem help.`;
 }
 
 async function readVersion(): Promise<string> {

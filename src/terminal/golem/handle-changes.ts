@@ -179,7 +179,7 @@ function writeTo(
   }
   const folder = dirname(path);
   if (!existsSync(folder)) {
-    complain(terminal, `There is no folder ${oneLine(folder)}: create it, or choose another file.`);
+    complain(terminal, `The folder ${oneLine(folder)} does not exist: create it, or choose another file.`);
     return undefined;
   }
   writeFileSync(path, writePatch(changes), { flag: "wx" });

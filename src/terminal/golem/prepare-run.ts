@@ -176,7 +176,7 @@ function chooseModel(worker: LocalWorker["worker"], named: string | undefined, m
   const wanted = named ?? models.defaultModel;
   if (wanted) return modelFor(worker, wanted, models);
   throw new UserError(
-    "There is no model: set GOLEM_FORGE_MODEL and its key (GOLEM_FORGE_MODEL=anthropic:claude-sonnet-4-5 and ANTHROPIC_API_KEY=…), or name one with --model. To see a worker run without a key: npm run demo.",
+    "No model is configured: set GOLEM_FORGE_MODEL and its key (GOLEM_FORGE_MODEL=anthropic:claude-sonnet-4-5 and ANTHROPIC_API_KEY=…), or name one with --model. To see a worker run without a key: npm run demo.",
   );
 }
 

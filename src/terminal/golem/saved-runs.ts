@@ -81,7 +81,7 @@ export class SavedRuns {
     if (only !== undefined && matching.length === 1) return only;
     throw new UserError(
       only === undefined
-        ? `There is no run ${JSON.stringify(given)} of this checkout. golem log lists them.`
+        ? `Run ${JSON.stringify(given)} not found in this checkout. golem log lists the runs.`
         : `${given} is the beginning of several runs: ${matching.join(", ")}.`,
     );
   }

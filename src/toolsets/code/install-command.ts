@@ -297,7 +297,7 @@ function cargoCommand({ packages, dev, index }: InstallRequest): Command {
 }
 
 function nothingToInstall(name: string): ToolError {
-  return new ToolError(`There is no ${name}, so name the packages to install.`, { code: "INVALID_ARGUMENTS" });
+  return new ToolError(`${name} does not exist, so name the packages to install.`, { code: "INVALID_ARGUMENTS" });
 }
 
 /** The toolchains that provide programs. */
@@ -348,7 +348,7 @@ function describeProgram({ exitCode, stderr }: FailedCommand): string | undefine
   const toolchain = toolchains.find(({ programs }) => programs.test(posix.basename(program)));
   const provider = toolchain ? `${toolchain.name} provides it` : "install_package cannot provide it";
   const isItself = toolchain?.name === posix.basename(program);
-  return `There is no ${program} in this sandbox${isItself ? "" : `; ${provider}`}. The deployment can mount it: \`sandbox.tools\` in its policy, or GOLEM_FORGE_SANDBOX_TOOL_PATHS.`;
+  return `${program} is not available in this sandbox${isItself ? "" : `; ${provider}`}. The deployment can mount it: \`sandbox.tools\` in its policy, or GOLEM_FORGE_SANDBOX_TOOL_PATHS.`;
 }
 
 /**

@@ -57,7 +57,7 @@ export function createFileExistsTool(
     execute: async ({ path: given }) => {
       const path = workspace.resolve(given);
       const exists = await workspace.exists(path);
-      const summary = exists ? `${path} exists` : `There is no ${path}`;
+      const summary = exists ? `${path} exists` : `${path} does not exist`;
       return { llmContent: `${summary}.`, value: { kind: "json", data: { path, exists }, summary } };
     },
   };

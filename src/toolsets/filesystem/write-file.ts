@@ -80,7 +80,7 @@ async function prepare(
   const path = workspace.resolve(given);
   const parent = path.split("/").slice(0, -1).join("/");
   if (!createDirs && parent !== "" && !(await workspace.exists(parent))) {
-    throw new ToolError(`There is no directory ${parent}.`, {
+    throw new ToolError(`The directory ${parent} does not exist.`, {
       code: "FILE_NOT_FOUND",
       suggestion: "Set createDirs to true to create it.",
     });

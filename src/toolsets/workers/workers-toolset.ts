@@ -77,7 +77,9 @@ function missingWorker(name: string, known: KnownWorkers): NamedTool {
     inputSchema: input,
     needsApproval: false,
     execute: () => {
-      throw new ToolError(`There is no worker ${name}, which toolsets.workers.allowed names.`, { code: "UNAVAILABLE" });
+      throw new ToolError(`Worker ${name}, which toolsets.workers.allowed names, was not found.`, {
+        code: "UNAVAILABLE",
+      });
     },
   };
 }

@@ -676,7 +676,7 @@ describe("decisions", () => {
   });
 
   test.each([
-    'There is no request "zz9" in this thread.',
+    'Request "zz9" not found in this thread.',
     "k7mq was approved already, by @mia.",
     "k7mq expired before anyone answered. The worker was told.",
   ])("%j is the reply", async (message) => {

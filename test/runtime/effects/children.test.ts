@@ -123,7 +123,7 @@ describe("a call of a worker", () => {
     } as unknown as Models;
     const catalog = {
       find: async (name: string) => {
-        if (name !== "helper") throw new UserError(`There is no worker ${name}.`);
+        if (name !== "helper") throw new UserError(`Worker ${name} not found.`);
         return { worker: options.helper ?? worker, source: "repository" as const };
       },
       list: async () => [],
@@ -235,7 +235,7 @@ describe("a call of a worker", () => {
     });
 
     expect(await tool.spawnOnce()).toEqual(refusal("list_files does not call a worker."));
-    expect(await unknown.spawnOnce()).toEqual(refusal("There is no worker nobody."));
+    expect(await unknown.spawnOnce()).toEqual(refusal("Worker nobody not found."));
   });
 
   describe("that needs approval", () => {
@@ -272,7 +272,7 @@ describe("a call of a worker", () => {
       const made = await callWorld({ tool: { ...asking, answeredBy: { kind: "worker", worker: "nobody" } } });
       const { id: approvalId } = await made.approvedCall("ask_helper", args);
 
-      expect(await made.spawnOnce({ approvalId })).toEqual(refusal("There is no worker nobody."));
+      expect(await made.spawnOnce({ approvalId })).toEqual(refusal("Worker nobody not found."));
     });
   });
 

@@ -103,7 +103,7 @@ describe("a command for a tool", () => {
     [
       "an unknown tool, with the nearest one",
       "/tool git_psh",
-      'There is no tool "git_psh" here. Did you mean git_push? You can call: git_push.',
+      'Unknown tool "git_psh". Did you mean git_push? You can call: git_push.',
     ],
     [
       "a tool of the worker",
@@ -118,7 +118,7 @@ describe("a command for a tool", () => {
     ],
     ["a value without its name", "/t git_push main", 'Give "main" with the name of an option'],
     ["a value after the name of the tool itself", "/git_push main", 'Give "main" with the name of an option'],
-    ["a name of nothing, like no other bot's", "/make_coffee", 'There is no tool "make_coffee" here. You can call'],
+    ["a name of nothing, like no other bot's", "/make_coffee", 'Unknown tool "make_coffee". You can call'],
   ])("is refused with the reason: %s", async (_, line, sentence) => {
     const { command, handler, effectOf, run, execute } = await personWorld();
 
@@ -133,7 +133,7 @@ describe("a command for a tool", () => {
     const { command } = await personWorld({ push: { manualExecution: { mode: "llm" } } });
 
     expect(replyOf(await command("/make_coffee"))).toMatchObject({
-      message: 'There is no tool "make_coffee" here. This worker has no tools that people can call.',
+      message: 'Unknown tool "make_coffee". This worker has no tools that people can call.',
     });
   });
 

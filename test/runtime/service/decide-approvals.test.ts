@@ -102,7 +102,7 @@ test("a delivery that was interrupted after its last decision is done, and does 
 
 describe("the target", () => {
   test.each([
-    ["the id of no approval", { target: "zz" }, "There is no request zz in this thread."],
+    ["the id of no approval", { target: "zz" }, "Request zz not found in this thread."],
     ["nothing, with several pending", {}, "Several requests are waiting."],
     ["changed arguments for several", { target: "all", changedArgs: {} }, "apply to one approval only"],
     ["an id, in a comment older than the request", { target: "a1", commentId: 10 }, "was posted after your comment"],
@@ -332,7 +332,7 @@ test("an answer to a request that has been removed decides nothing", async () =>
   const { decide, store, events } = await approvalWorld(["a1"]);
   vi.spyOn(store, "findApproval").mockResolvedValueOnce(undefined);
 
-  await expect(decide({ target: "a1" })).rejects.toThrow("There is no request a1 in this thread.");
+  await expect(decide({ target: "a1" })).rejects.toThrow("Request a1 not found in this thread.");
   expect(await events()).toEqual([]);
 });
 
@@ -373,7 +373,7 @@ test("without open requests are answered with a comment that says so", async () 
 
   await expect(decide({})).rejects.toThrow("Nothing in this thread is waiting for approval.");
   await expect(decide({ target: "zz" })).rejects.toThrow(
-    "There is no request zz in this thread. Nothing is waiting for approval.",
+    "Request zz not found in this thread. Nothing is waiting for approval.",
   );
 });
 
@@ -430,7 +430,7 @@ describe("a revocation", () => {
     const { options } = await approvalWorld(["a1"]);
 
     await expect(revokeApproval(options, thread, { ...revocation, target: "zz" })).rejects.toThrow(
-      "There is no request zz in this thread.",
+      "Request zz not found in this thread.",
     );
   });
 });

@@ -273,7 +273,7 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
     history.push({ callId: "c", tool: "install_package", args: {}, result: { llmContent: "", value }, step: 2 });
     const again = await call("run_tests", { timeout: 120 });
     expect(again.llmContent).toContain(
-      "A package that it needs is not installed, and install_package cannot install it. There is no uv in this sandbox.",
+      "A package that it needs is not installed, and install_package cannot install it. uv is not available in this sandbox.",
     );
     expect(again.llmContent).not.toContain("Call install_package");
   });
@@ -697,9 +697,9 @@ describe("the test runner and the formatter of a project", () => {
     [
       127,
       "prlimit: failed to execute go: No such file or directory",
-      "There is no go in this sandbox; Go provides it. The deployment can mount it: `sandbox.tools`",
+      "go is not available in this sandbox; Go provides it. The deployment can mount it: `sandbox.tools`",
     ],
-    [127, "spawn uv ENOENT", "There is no uv in this sandbox. The deployment can mount it"],
+    [127, "spawn uv ENOENT", "uv is not available in this sandbox. The deployment can mount it"],
     [
       1,
       "git_proxy.rb:224:in `allowed_with_path': The git source https://github.com/rspec/rspec-mocks.git is not yet checked out. Please run `bundle install` before trying to start your application (Bundler::GitError)",

@@ -55,7 +55,7 @@ describe("write_file", () => {
     const { call } = await world({});
 
     await expect(call("write_file", { path: "new/a", content: "", createDirs: false })).rejects.toThrow(
-      "There is no directory new",
+      "The directory new does not exist",
     );
   });
 
@@ -362,7 +362,7 @@ describe("delete, move, exists, info, list", () => {
     expect((await call("file_exists", { path: "/src/b.ts" })).value).toMatchObject({
       data: { path: "src/b.ts", exists: true },
     });
-    expect((await call("file_exists", { path: "nope" })).llmContent).toBe("There is no nope.");
+    expect((await call("file_exists", { path: "nope" })).llmContent).toBe("nope does not exist.");
   });
 
   test("describes a file", async () => {

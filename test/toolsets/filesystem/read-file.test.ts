@@ -51,7 +51,7 @@ test("several files are read in one call, and a missing one does not hide the ot
   const { llmContent, value } = await call("read_file", { file_paths: ["a.txt", "nope.txt", "b.txt"] });
 
   expect(llmContent).toContain("=== a.txt ===\n[1 line]\n     1\ta");
-  expect(llmContent).toContain("=== nope.txt ===\nThere is no nope.txt.");
+  expect(llmContent).toContain("=== nope.txt ===\nnope.txt does not exist.");
   expect(llmContent).toContain("=== b.txt ===");
   expect(value).toMatchObject({ kind: "filesystem.files", summary: "Read 3 files (2 bytes)" });
 });

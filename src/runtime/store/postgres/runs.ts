@@ -151,7 +151,7 @@ export async function lockRuns(
   );
   const locked = new Map(rows.map((row) => [row.id, row]));
   const missing = ids.find((id) => !locked.has(id));
-  if (missing !== undefined) throw new Error(`There is no run ${missing}.`);
+  if (missing !== undefined) throw new Error(`Run ${missing} not found.`);
   return locked;
 }
 

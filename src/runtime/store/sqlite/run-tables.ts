@@ -182,7 +182,7 @@ export class RunsTable extends Table {
   /** Returns false if the run has another version. Throws if the run does not exist. */
   isAt(runId: string, version: number): boolean {
     const row = this.sql.get(Version, "select version from runs where id = :runId", { runId });
-    if (!row) throw new Error(`There is no run ${runId}.`);
+    if (!row) throw new Error(`Run ${runId} not found.`);
     return row.version === version;
   }
 
@@ -228,7 +228,7 @@ export class EventsTable extends Table {
       "update runs set last_event = :id, updated_at = max(updated_at, :at) where id = :runId",
       { runId, id, at },
     );
-    if (updated === 0) throw new Error(`There is no run ${runId}.`);
+    if (updated === 0) throw new Error(`Run ${runId} not found.`);
   }
 
   inbox(runId: string): LoggedEvent[] {
