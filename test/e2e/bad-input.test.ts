@@ -26,7 +26,7 @@ describe.concurrent("a worker that cannot start is answered with an explanation"
 
     comment("/run fixr");
 
-    const { body } = await botComment(/no worker/);
+    const { body } = await botComment(/Worker "fixr" not found/);
     expect(body).toMatch(/Worker "fixr" not found\. Did you mean fixer\? You can run: .*\bfixer, .*\breviewer\b/);
   });
 

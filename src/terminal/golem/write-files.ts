@@ -84,10 +84,10 @@ async function initWorker(name = "helper", { cwd }: CommandContext): Promise<str
   return `Wrote ${relative(cwd, file)}.
 
 Next:
-  golem check                     validate it after each change
-  golem run ${name} --dry-run       see its files and tools without calling a model
-  golem run ${name} "a task"        run it on this checkout
-Once it is on the default branch, /run ${name} in an issue starts it.
+  golem check                  validate it after each change
+  golem run ${name} --dry-run   show its files and tools
+  golem run ${name} "a task"    run it on this checkout
+To run it, set GOLEM_FORGE_MODEL and its key. Once it is on the default branch, /run ${name} in an issue starts it.
 `;
 }
 
