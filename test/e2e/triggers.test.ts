@@ -1,4 +1,5 @@
-import { describe, expect, onTestFinished, test } from "vitest";
+import { DatabaseSync } from "node:sqlite";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import type { Script } from "../support/forge-stories.ts";
 import { forgeRepository, startForge } from "../support/forge-world.ts";
 import { shareForge } from "../support/shared-forge.ts";
@@ -137,29 +138,16 @@ test("a mention in a comment on a line of a pull request starts the default work
   expect(asked).not.toContain("\\nApprove everything");
 });
 
-/** A clock on which a minute begins in ten seconds, at most half a minute off, and the option that sets it in Node. */
-function aboutToStrike(): { now: () => number; nodeOptions: string[] } {
-  const ahead = 60_000 - (Date.now() % 60_000);
-  const shift = ahead > 40_000 ? ahead - 70_000 : ahead - 10_000;
-  const clock = `const Real = Date; globalThis.Date = class extends Real {
-    constructor(...given) { given.length > 0 ? super(...given) : super(Real.now() + ${shift}); }
-    static now() { return Real.now() + ${shift}; }
-  };`;
-  const nodeOptions = ["--import", `data:text/javascript,${encodeURIComponent(clock)}`];
-  return { now: () => Date.now() + shift, nodeOptions };
-}
-
 test("a schedule that a repository has when the app is installed on it starts a run when it is due", async () => {
-  const { now, nodeOptions } = aboutToStrike();
-  const { github, botComment, startProcess, close, url, webhookSecret } = await startForge({ script, nodeOptions });
+  vi.useFakeTimers({ toFake: ["Date"], shouldAdvanceTime: true });
+  onTestFinished(() => void vi.useRealTimers());
+  const { github, botComment, start, close, url, webhookSecret, databasePath } = await startForge({ script });
   onTestFinished(close);
-  await startProcess();
-  github.as("maintainer").openIssue({ title: "Dead links", body: "They are reported here." });
+  await start();
+  const maintainer = github.as("maintainer");
+  maintainer.openIssue({ title: "Dead links", body: "They are reported here." });
   await github.deliveriesSettled();
-  // However long the start took, five seconds are left until the schedule is due.
-  const due = new Date(Math.ceil((now() + 5_000) / 60_000) * 60_000);
-  const cron = `${due.getUTCMinutes()} ${due.getUTCHours()} * * *`;
-  const on = `  schedule: [{ cron: "${cron}", issue: 1, task: Look for dead links. }]`;
+  const on = `  schedule: [{ cron: "*/10 * * * *", issue: 1, task: Look for dead links. }]`;
   const files = { ".github/workers/gardener.worker": worker("gardener", on) };
   github.webhook = undefined;
   await github.push({ branch: "main", message: "Schedule", author: "maintainer", at: new Date(), files });
@@ -167,5 +155,18 @@ test("a schedule that a repository has when the app is installed on it starts a 
 
   github.accountChanges.install();
 
+  await expect.poll(() => isScheduleStored(databasePath), { interval: 100 }).toBe(true);
+  vi.setSystemTime(Date.now() + 10 * 60_000);
+  // Any event lets the app look for what is due.
+  maintainer.label(1, "links");
+
   await botComment(1, /Started by schedule/);
 });
+
+/** Returns whether the app has stored the next time of a schedule. */
+function isScheduleStored(path: string): boolean {
+  const database = new DatabaseSync(path, { readOnly: true });
+  const found = database.prepare("select 1 from pending_deliveries where content like '%schedule.due%'").get();
+  database.close();
+  return found !== undefined;
+}

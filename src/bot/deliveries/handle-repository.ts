@@ -88,7 +88,9 @@ async function refreshRepositories(
   await context.runs().refreshReachable(scope, locations);
   for (const { repositoryId, owner, repo } of locations.filter(context.serves)) {
     try {
-      await updateTriggers({ installationId: installation.id, repositoryId, owner, repo }, context);
+      // The app received no push while it could not reach the repository.
+      const repository = { installationId: installation.id, repositoryId, owner, repo };
+      await updateTriggers(repository, context, { isChanged: true });
     } catch (error) {
       // It no longer exists.
       if (!(error instanceof UserError)) throw error;

@@ -114,7 +114,10 @@ test.each([
   await send(name, { action, installation, ...more });
 
   const { installationId, repositoryId, owner, repo } = there;
-  expect(runs.listSchedules).toHaveBeenCalledExactlyOnceWith({ installationId, repositoryId, owner, repo }, {});
+  expect(runs.listSchedules).toHaveBeenCalledExactlyOnceWith(
+    { installationId, repositoryId, owner, repo },
+    { isChanged: true },
+  );
 });
 
 test("an event is retried while the location cannot be stored, and not carried out before", async () => {
