@@ -1,10 +1,10 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { parseArgs } from "node:util";
-import { readBase } from "#sandbox/git/base.ts";
 import { compareTrees } from "#sandbox/git/compare-trees.ts";
 import { ObjectStore } from "#sandbox/git/object-store.ts";
 import { buildTree } from "#sandbox/git/push-changes.ts";
+import { readBase } from "#sandbox/git/read-base.ts";
 import { findMergeBases, type MergeHistory } from "#sandbox/merge/merge-base.ts";
 import { combineBases, mergeInto, mergeWrites } from "#sandbox/merge/merge-branch.ts";
 import { createOverlay } from "#sandbox/overlay.ts";

@@ -1,8 +1,8 @@
 import type { SandboxPolicy } from "#domain/worker.ts";
 import type { Workspace } from "#domain/workspace.ts";
-import { readBaseSync } from "./git/base.ts";
 import { encodeTree, type TreeItem } from "./git/git-objects.ts";
 import { ObjectStore } from "./git/object-store.ts";
+import { readBaseSync } from "./git/read-base.ts";
 import { createOverlay } from "./overlay.ts";
 import { parsePath } from "./paths.ts";
 import type { Sandbox } from "./sandbox.ts";

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { readBase } from "#sandbox/git/base.ts";
 import { createGitFolder } from "#sandbox/git/git-folder.ts";
 import { encodeTree } from "#sandbox/git/git-objects.ts";
 import { ObjectStore } from "#sandbox/git/object-store.ts";
 import { buildTree } from "#sandbox/git/push-changes.ts";
+import { readBase } from "#sandbox/git/read-base.ts";
 import { createOverlay } from "#sandbox/overlay.ts";
 import { createWorkspaceView } from "#sandbox/workspace-view.ts";
 import { createZones } from "#sandbox/zones.ts";

@@ -2,10 +2,10 @@ import { createHash } from "node:crypto";
 import { deflateSync } from "node:zlib";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { UserError } from "#domain/errors.ts";
-import { readBase } from "#sandbox/git/base.ts";
 import { compareTrees, hasTree } from "#sandbox/git/compare-trees.ts";
 import { encodeTree } from "#sandbox/git/git-objects.ts";
 import { ObjectStore } from "#sandbox/git/object-store.ts";
+import { readBase } from "#sandbox/git/read-base.ts";
 import { longestTurnMs } from "../support/longest-turn.ts";
 import { type SandboxWorld, startSandboxWorld } from "../support/sandbox-world.ts";
 

@@ -1,7 +1,6 @@
 import { runAtOnce, runInTurns, type Steps } from "#domain/async-work.ts";
 import { UserError } from "#domain/errors.ts";
-import { folderOf, foldersAbove, foldPath, isGitName } from "#sandbox/paths.ts";
-import { isFolder, parseCommitLinks, parseTree } from "./git-objects.ts";
+import { folderOf, foldersAbove, foldPath } from "#sandbox/paths.ts";
 import type { ObjectStore } from "./object-store.ts";
 
 export interface BaseEntry {
@@ -70,91 +69,21 @@ class BaseContents {
 
 const entryBytes = 400;
 
-/**
- * Reads the tree of a commit from the store, and yields to the event loop meanwhile. Rejects with a UserError for a tree
- * that is too large or too deep. `previous` is a commit whose contents the store has.
- */
-export function readBase(store: ObjectStore, commit: string, previous?: string): Promise<Base> {
-  return runInTurns(readSteps(store, commit, previous));
+/** How the entries of a base differ from those of another one. */
+export interface TreeChanges {
+  from: Base;
+  /** The paths of new entries, and of entries with another type. */
+  added: string[];
+  /** The paths of removed entries, and of entries with another type. */
+  removed: Set<string>;
+  /** Added entries, and entries with another mode or content. */
+  written: BaseEntry[];
 }
 
-/** Like `readBase`, but without yielding: for the few files of a workspace without a repository. */
-export function readBaseSync(store: ObjectStore, commit: string): Base {
-  return runAtOnce(readSteps(store, commit));
-}
-
-/** Reads one folder in each step. */
-function* readSteps(store: ObjectStore, commit: string, previous?: string): Steps<Base> {
-  const head = store.read(commit);
-  if (head?.type !== "commit") throw new Error(`The commit ${commit} is not in the pack that was fetched.`);
-
-  const { tree, committed } = parseCommitLinks(head.data);
-  const budget = new TreeBudget("The repository");
-  const entries = new Map<string, BaseEntry>();
-  const folders = new Map<string, string[]>([["", []]]);
-  const stack = [{ oid: tree, folder: "", depth: 0 }];
-  for (let next = stack.pop(); next; next = stack.pop()) {
-    const { oid, folder, depth } = next;
-    const object = store.read(oid);
-    if (object?.type !== "tree") throw new Error("A folder of the repository is missing in the pack that was fetched.");
-
-    const names = folders.get(folder) ?? [];
-    for (const { mode, name: bytes, oid } of parseTree(object.data)) {
-      const name = toValidName(bytes);
-      const path = folder ? `${folder}/${name}` : `${name}`;
-      budget.spend(path, depth);
-      // An entry with an invalid name cannot be accessed, and stays in the tree unchanged.
-      if (name === undefined) continue;
-
-      names.push(name);
-      if (isFolder({ mode })) {
-        folders.set(path, []);
-        stack.push({ oid, folder: path, depth: depth + 1 });
-      } else entries.set(path, new StoredEntry(store, mode, oid));
-    }
-    yield;
-  }
-  removeEmptyFolders(folders);
-  return yield* assembleSteps({ commit, tree, date: committed, store, entries, folders, previous });
-}
-
-/** Returns the name as text; undefined if it is not a valid name here. */
-function toValidName(bytes: Buffer): string | undefined {
-  const name = bytes.toString("utf8");
-  const isPlain = name !== "" && name !== "." && name !== ".." && !name.includes("/");
-  return isPlain && !isGitName(name) && Buffer.from(name).equals(bytes) ? name : undefined;
-}
-
-/** Removes folders that only have entries with invalid names. Children come after their parents in the map. */
-function removeEmptyFolders(folders: Map<string, string[]>): void {
-  for (const [path, names] of [...folders].reverse()) {
-    if (names.length > 0 || path === "") continue;
-    folders.delete(path);
-    const parent = folders.get(folderOf(path));
-    parent?.splice(parent.indexOf(path.slice(path.lastIndexOf("/") + 1)), 1);
-  }
-}
-
-class StoredEntry implements BaseEntry {
-  readonly type: BaseEntry["type"];
-  readonly oid: string;
-  readonly executable: boolean;
-  readonly #store: ObjectStore;
-
-  constructor(store: ObjectStore, mode: string, oid: string) {
-    this.type = mode.startsWith("16") ? "submodule" : mode.startsWith("12") ? "symlink" : "file";
-    this.oid = oid;
-    this.executable = this.type === "file" && (Number.parseInt(mode, 8) & 0o100) !== 0;
-    this.#store = store;
-  }
-
-  get size(): number {
-    return this.type === "submodule" ? 0 : (this.#store.sizeOf(this.oid) ?? 0);
-  }
-}
-
-type BaseParts = Pick<Base, "commit" | "tree" | "date" | "store" | "folders"> & {
+export type BaseParts = Pick<Base, "commit" | "tree" | "date" | "store" | "folders"> & {
   entries: ReadonlyMap<string, BaseEntry>;
+  /** Undefined if everything is new. */
+  changes?: TreeChanges | undefined;
   isLoaded?: boolean;
   previous?: string | undefined;
 };
@@ -164,17 +93,15 @@ export function assembleBase(parts: BaseParts): Base {
   return runAtOnce(assembleSteps(parts));
 }
 
-function* assembleSteps({ isLoaded, previous, ...parts }: BaseParts): Steps<Base> {
+/** Like `assembleBase`, in steps. */
+export function* assembleSteps({ isLoaded, previous, changes, ...parts }: BaseParts): Steps<Base> {
   const { store, entries, folders } = parts;
-  const files: string[] = [];
-  for (const [path, { type }] of entries) {
-    if (type !== "file") continue;
-    if (files.push(path) % pathsPerStep === 0) yield;
-  }
-  files.sort();
-  yield;
-  const counts = yield* countBelow(entries.keys());
-  const contents = new BaseContents({ isLoaded: isLoaded ?? (yield* findContents(store, entries)), previous });
+  const files = yield* listFiles(entries, changes);
+  const counts = new Map(changes?.from.counts);
+  yield* countBelow(changes?.added ?? entries.keys(), counts, 1);
+  yield* countBelow(changes?.removed ?? [], counts, -1);
+  const unchecked = changes?.from.contents.isLoaded ? changes.written : entries.values();
+  const contents = new BaseContents({ isLoaded: isLoaded ?? (yield* findContents(store, unchecked)), previous });
   let folded: Map<string, string> | undefined;
   const foldedSteps = () => foldAll([...entries.keys(), ...folders.keys()]);
   return {
@@ -193,14 +120,34 @@ function* assembleSteps({ isLoaded, previous, ...parts }: BaseParts): Steps<Base
   };
 }
 
-/** Resolves to true if the store of a base has the contents of all entries. Yields to the event loop. */
-export function hasContents({ store, entries }: Pick<Base, "store" | "entries">): Promise<boolean> {
-  return runInTurns(findContents(store, entries));
+function* listFiles(
+  entries: ReadonlyMap<string, BaseEntry>,
+  changes: TreeChanges | undefined,
+): Steps<readonly string[]> {
+  const files: string[] = [];
+  if (changes) {
+    const { from, added, removed } = changes;
+    if (added.length === 0 && removed.size === 0) return from.files;
+    for (const path of from.files) {
+      if (!removed.has(path) && files.push(path) % pathsPerStep === 0) yield;
+    }
+  }
+  for (const path of changes?.added ?? entries.keys()) {
+    if (entries.get(path)?.type === "file" && files.push(path) % pathsPerStep === 0) yield;
+  }
+  files.sort();
+  yield;
+  return files;
 }
 
-function* findContents(store: ObjectStore, entries: ReadonlyMap<string, BaseEntry>): Steps<boolean> {
+/** Resolves to true if the store of a base has the contents of all entries. Yields to the event loop. */
+export function hasContents({ store, entries }: Pick<Base, "store" | "entries">): Promise<boolean> {
+  return runInTurns(findContents(store, entries.values()));
+}
+
+function* findContents(store: ObjectStore, entries: Iterable<BaseEntry>): Steps<boolean> {
   let checked = 0;
-  for (const { type, oid } of entries.values()) {
+  for (const { type, oid } of entries) {
     if (type !== "submodule" && !store.has(oid)) return false;
     if (++checked % pathsPerStep === 0) yield;
   }
@@ -215,20 +162,23 @@ export function readEntry({ store }: Pick<Base, "store">, { type, oid }: BaseEnt
   return object.data;
 }
 
-function* countBelow(paths: Iterable<string>): Steps<Map<string, number>> {
+/** Adds `each` to the counts of the folders above each path. */
+function* countBelow(paths: Iterable<string>, counts: Map<string, number>, each: 1 | -1): Steps<void> {
   const direct = new Map<string, number>();
   let counted = 0;
   for (const path of paths) {
     const folder = folderOf(path);
-    direct.set(folder, (direct.get(folder) ?? 0) + 1);
+    direct.set(folder, (direct.get(folder) ?? 0) + each);
     if (++counted % pathsPerStep === 0) yield;
   }
-  const counts = new Map<string, number>();
   for (const [folder, count] of direct) {
     const levels = folder === "" ? [""] : ["", ...foldersAbove(folder), folder];
-    for (const level of levels) counts.set(level, (counts.get(level) ?? 0) + count);
+    for (const level of levels) {
+      const sum = (counts.get(level) ?? 0) + count;
+      if (sum === 0) counts.delete(level);
+      else counts.set(level, sum);
+    }
   }
-  return counts;
 }
 
 function* foldAll(paths: readonly string[]): Steps<Map<string, string>> {
@@ -240,7 +190,7 @@ function* foldAll(paths: readonly string[]): Steps<Map<string, string>> {
   return folded;
 }
 
-const pathsPerStep = 1_000;
+export const pathsPerStep = 1_000;
 
 const maxEntries = 500_000;
 const maxDepth = 200;

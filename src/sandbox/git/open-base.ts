@@ -2,8 +2,9 @@ import { EventLoopYielder, unlessAborted } from "#domain/async-work.ts";
 import { OutageError, UserError } from "#domain/errors.ts";
 import type { BaseCommit, OpenSandbox, SandboxSource } from "#sandbox/sandbox.ts";
 import { closestMatch } from "#text/closest-match.ts";
-import { type Base, hasContents, readBase } from "./base.ts";
+import { type Base, hasContents } from "./base.ts";
 import { ObjectStore } from "./object-store.ts";
+import { readBase } from "./read-base.ts";
 import type { FetchRequest, Remote } from "./remote.ts";
 
 const cacheBytes = 512 * 1024 ** 2;
@@ -130,7 +131,7 @@ async function advance(remote: Remote, base: Base, at: BaseCommit, signal: Abort
   const isAdded =
     (await addDifferences(remote, store, request, { signal, maxBytes: maxDifferenceBytes })) ||
     (await addDifferences(remote, store, { ...request, without: "blobs" }, { signal }));
-  return isAdded && store.has(at.commit) ? readBase(store, at.commit, previous) : undefined;
+  return isAdded && store.has(at.commit) ? readBase(store, at.commit, { from: base, previous }) : undefined;
 }
 
 /** Adds what differs from commits that the store has; false if the server does not know these, or sends more than `maxBytes`. */

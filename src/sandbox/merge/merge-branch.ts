@@ -2,7 +2,7 @@ import { isUtf8 } from "node:buffer";
 import { EventLoopYielder, runInTurns } from "#domain/async-work.ts";
 import { UserError } from "#domain/errors.ts";
 import type { FileMode } from "#domain/preview.ts";
-import { type Base, readBase } from "#sandbox/git/base.ts";
+import type { Base } from "#sandbox/git/base.ts";
 import {
   compareTrees,
   contentOf,
@@ -14,6 +14,7 @@ import {
 import { PathVersions } from "#sandbox/git/history.ts";
 import type { ObjectStore } from "#sandbox/git/object-store.ts";
 import { buildTree } from "#sandbox/git/push-changes.ts";
+import { readBase } from "#sandbox/git/read-base.ts";
 import type { Remote } from "#sandbox/git/remote.ts";
 import { type Layer, modeOfEntry } from "#sandbox/layer.ts";
 import { createOverlay } from "#sandbox/overlay.ts";

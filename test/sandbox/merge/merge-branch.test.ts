@@ -6,7 +6,7 @@ import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { FileMode } from "#domain/preview.ts";
 import { submoduleVersion } from "#sandbox/diff-file.ts";
-import { readBaseSync } from "#sandbox/git/base.ts";
+import { readBaseSync } from "#sandbox/git/read-base.ts";
 import { compareFiles } from "#sandbox/git/compare-trees.ts";
 import { encodePack, encodeTree, hashObject } from "#sandbox/git/git-objects.ts";
 import { ObjectStore } from "#sandbox/git/object-store.ts";
