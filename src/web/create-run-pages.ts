@@ -78,7 +78,7 @@ export function createRunPages(options: RunPagesOptions): RunPages {
     ...options,
     now,
     github: config.github,
-    sessions: signIn && createSessions(cookies, deriveKey(secret, "forms")),
+    sessions: signIn && createSessions({ cookies, key: deriveKey(secret, "forms"), keys: options.runs, now }),
     commandLimit: createRateLimit({ perMinute: commandsPerMinute, now }),
     viewLimit: createRateLimit({ perMinute: viewsPerMinute, now }),
     streams: new Map(),
@@ -209,7 +209,7 @@ async function showEntries(services: Services, c: Context): Promise<Response> {
 async function viewRun(services: Services, c: Context): Promise<FoundRun & { runId: string }> {
   const runId = c.req.param("runId") ?? "";
   // Anonymous visitors of a run share a limit, which does not count for people who have signed in.
-  const session = services.sessions?.current(c);
+  const session = await services.sessions?.current(c);
   if (!services.viewLimit.allows(session ? `${runId} ${session.login}` : runId)) {
     throw new PageError(429, "Too many people are opening this run. Try again in a minute.");
   }

@@ -38,7 +38,7 @@ export async function findRun(services: FindRunServices, context: Context, runId
   if (repositories && !isListedRepository(repositories, owner, repo)) throw runNotFound();
 
   const path = links.pathOf(runId);
-  const session = sessions?.current(context);
+  const session = await sessions?.current(context);
   if (await access.isPrivate(origin)) await assertMayRead(services, { origin, session, path });
   const repositoryUrl = `${github.webUrl}/${encodeURIComponent(owner)}/${encodeURIComponent(repo)}`;
   const threadUrl = `${repositoryUrl}/${isPullRequest ? "pull" : "issues"}/${thread}`;

@@ -42,7 +42,7 @@ interface RunList {
 /** Shows the runs of the repositories that the signed-in person can read, newest first. */
 export async function showRuns(services: FindRunServices & { viewLimit: RateLimit }, c: Context): Promise<Response> {
   const { sessions, links, github, now, viewLimit } = services;
-  const session = sessions?.current(c);
+  const session = await sessions?.current(c);
   if (!sessions || !session) {
     return c.html(renderWelcome(sessions !== undefined));
   }

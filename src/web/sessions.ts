@@ -1,8 +1,9 @@
-import { createHmac, randomBytes } from "node:crypto";
+import { createHash, createHmac, randomBytes } from "node:crypto";
 import type { Context } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import { z } from "zod";
 import { createBoundedCache } from "#domain/bounded-cache.ts";
+import type { Runs } from "#runtime/runs.ts";
 import { equalSecrets } from "#text/equal-secrets.ts";
 
 /** A person who signed in with GitHub in this browser. GitHub is asked for their permission on each request. */
@@ -10,9 +11,10 @@ export const Session = z.object({ login: z.string(), id: z.number(), nonce: z.st
 export type Session = z.infer<typeof Session>;
 
 export interface Sessions {
-  current(context: Context): Session | undefined;
+  /** Resolves to undefined without a session, and for a copy of the cookie soon after the person signed out. */
+  current(context: Context): Promise<Session | undefined>;
   begin(context: Context, person: Pick<Session, "login" | "id">): void;
-  end(context: Context): void;
+  end(context: Context): Promise<void>;
   /** The key that every form of this session carries, so that no other site can submit one (CSRF protection). */
   formKey(session: Session): string;
   isFormKey(session: Session, key: string): boolean;
@@ -20,22 +22,44 @@ export interface Sessions {
 
 export const sessionCookie: CookieKind<Session> = { name: "session", lifetimeMs: 2 * 60 * 60_000, schema: Session };
 
-const maxEndedSessions = 10_000;
+const maxKnownSessions = 10_000;
+/** A session that another process has ended counts for at most this long. */
+const recheckMs = 3_000;
 
-export function createSessions(cookies: SealedCookies, key: Buffer): Sessions {
+interface SessionsOptions {
+  cookies: SealedCookies;
+  key: Buffer;
+  /** Records the sessions that were ended, for all processes and for longer than a session lasts. */
+  keys: () => Pick<Runs, "hasRecorded" | "recordKey">;
+  now: () => number;
+}
+
+export function createSessions({ cookies, key, keys, now }: SessionsOptions): Sessions {
   const formKey = ({ nonce, id }: Session) => createHmac("sha256", key).update(`form ${id} ${nonce}`).digest("hex");
-  /** The form keys of sessions that were ended in this process: a copy of their cookie must not be accepted. */
-  const ended = createBoundedCache<string, true>(maxEndedSessions);
+  const recordedKey = (session: Session) =>
+    `ended session ${createHash("sha256").update(formKey(session)).digest("hex")}`;
+  /** When each session has to be looked up again; never for one that was ended. */
+  const known = createBoundedCache<string, { isEnded: boolean; until: number }>(maxKnownSessions);
+  const isEnded = async (recorded: string) => {
+    const cached = known.get(recorded);
+    if (cached && cached.until > now()) return cached.isEnded;
+    const found = await keys().hasRecorded(recorded);
+    known.set(recorded, { isEnded: found, until: found ? Number.POSITIVE_INFINITY : now() + recheckMs });
+    return found;
+  };
   return {
-    current: (context) => {
+    current: async (context) => {
       const session = cookies.get(context, sessionCookie);
-      return session && !ended.has(formKey(session)) ? session : undefined;
+      return session && !(await isEnded(recordedKey(session))) ? session : undefined;
     },
     begin: (context, { login, id }) =>
       cookies.set(context, sessionCookie, { login, id, nonce: randomBytes(16).toString("hex") }),
-    end: (context) => {
+    end: async (context) => {
       const session = cookies.get(context, sessionCookie);
-      if (session) ended.set(formKey(session), true);
+      if (session) {
+        await keys().recordKey(recordedKey(session));
+        known.set(recordedKey(session), { isEnded: true, until: Number.POSITIVE_INFINITY });
+      }
       cookies.delete(context, sessionCookie);
     },
     formKey,

@@ -58,7 +58,7 @@ interface FoundCosts {
 }
 
 async function findCosts(services: CostServices, c: Context): Promise<FoundCosts> {
-  const session = services.sessions?.current(c);
+  const session = await services.sessions?.current(c);
   if (!services.sessions) {
     throw new PageError(403, "Sign-in is not set up here, so costs are not shown. Use golem costs on the server.");
   }

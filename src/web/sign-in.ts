@@ -150,9 +150,9 @@ export function createSignInRoutes({ url, signIn, sessions, onError }: SignInRou
       throw new PageError(400, error.message, { href: signInPath(listPath), text: "Sign in again" });
     }
   });
-  routes.post(signOutPath, requireForm({ url, sessions }), (c) => {
+  routes.post(signOutPath, requireForm({ url, sessions }), async (c) => {
     const page = c.var.form.fields.get("to") ?? "";
-    sessions.end(c);
+    await sessions.end(c);
     const to = returnPath.test(page) ? page : listPath;
     const isRun = to.startsWith(`${listPath}/`);
     const link = isRun ? { href: to, text: "Back to the run" } : { href: signInPath(to), text: "Sign in again" };
@@ -172,7 +172,7 @@ export function requireForm({
   const requireSession: MiddlewareHandler = async (c, next) => {
     if (!isSameOrigin(c.req.raw.headers, url))
       throw new PageError(403, "This form was not sent from one of our pages.");
-    if (!sessions.current(c)) {
+    if (!(await sessions.current(c))) {
       throw new PageError(401, "Your session has expired. Sign in again.", {
         href: signInPath(pageOf(c)),
         text: "Sign in with GitHub",
@@ -190,7 +190,7 @@ export function requireForm({
     },
   });
   const readForm: MiddlewareHandler<FormVariables> = async (c, next) => {
-    const session = sessions.current(c);
+    const session = await sessions.current(c);
     const fields = new URLSearchParams(await c.req.text());
     if (!session || !sessions.isFormKey(session, fields.get("form") ?? "")) {
       throw new PageError(403, "This form belongs to an earlier sign-in. Reload the run and try again.", {

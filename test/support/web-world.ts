@@ -12,6 +12,7 @@ import { initialRun } from "#runtime/apply-events.ts";
 import { createLiveOutput } from "#runtime/scheduler/live-output.ts";
 import { RunService } from "#runtime/service/run-service.ts";
 import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
+import type { Store } from "#runtime/store/store.ts";
 import { RunViewReader } from "#runtime/views/run-view-reader.ts";
 import { createRedactor } from "#text/redact.ts";
 import { loadRunPages } from "#web/load-run-pages.ts";
@@ -32,6 +33,8 @@ export interface WebWorldOptions {
   /** The address of GitHub for OAuth requests, and the client registered there. */
   githubUrl?: string;
   client?: { clientId: string; clientSecret: string };
+  /** The store of another process. Default: a new one. */
+  store?: Store;
   /** Default: any free port. */
   port?: number;
 }
@@ -44,8 +47,9 @@ async function webWorld({
   githubUrl,
   client,
   port = 0,
+  store: shared,
 }: WebWorldOptions) {
-  const store = await openSqliteStore(":memory:");
+  const store = shared ?? (await openSqliteStore(":memory:"));
   const { github, permissions, issue } = fakeGitHub({
     permissions: { mia: "admin", tom: "read" },
     ...githubOptions,
@@ -105,7 +109,7 @@ async function webWorld({
   answer = pages.answer;
   const links = createRunLinks(webhookSecret);
   const cookies = createSealedCookies({ key: deriveKey(webhookSecret, "cookies"), secure: false, now });
-  const sessions = createSessions(cookies, deriveKey(webhookSecret, "forms"));
+  const sessions = createSessions({ cookies, key: deriveKey(webhookSecret, "forms"), keys: () => runs, now });
 
   /** Stores a run in this state, with these events and pending approvals. */
   async function startRun(
@@ -208,7 +212,7 @@ async function webWorld({
       pages.close();
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));
-      await store.close();
+      if (!shared) await store.close();
     },
   };
 }

@@ -157,9 +157,12 @@ test.each(["https://evil.example/", "//evil.example", "/runs/abc1", "/runs/abc1/
 );
 
 test("signing out ends the session and links back to the run, and to no other site", async () => {
-  const { startRun, get, url, signedIn, pathOf } = await world();
+  const { startRun, get, url, signedIn, pathOf, store } = await world();
+  const replica = await world({ store });
   await startRun("abc1");
   const mia = signedIn("mia");
+  const onReplica = async () => (await replica.get("/runs", { cookie: mia.cookie })).text;
+  expect(await onReplica()).not.toContain("Sign in with GitHub");
   const signOut = (to: string, { cookie, form } = mia) =>
     fetch(`${url}/runs/-/sign-out`, {
       method: "POST",
@@ -173,6 +176,8 @@ test("signing out ends the session and links back to the run, and to no other si
   expect(await answer.text()).toContain(`href="${pathOf("abc1")}">Back to the run`);
   expect((await get("/runs", { cookie: mia.cookie })).text).toContain("Sign in with GitHub");
   expect((await signOut(pathOf("abc1"))).status).toBe(401);
+  replica.clock.offset += 5_000;
+  expect(await onReplica()).toContain("Sign in with GitHub");
   const other = await signOut("https://evil.example/", signedIn("tom"));
   expect([other.status, (await other.text()).includes("evil.example")]).toEqual([200, false]);
 });
@@ -180,9 +185,10 @@ test("signing out ends the session and links back to the run, and to no other si
 test("a cookie counts only as its own kind, and a form only in its own session", async () => {
   const key = Buffer.from("a key");
   const cookies = createSealedCookies({ key, secure: false, now: Date.now });
-  const { current, formKey } = createSessions(cookies, key);
+  const keys = () => ({ hasRecorded: async () => false, recordKey: async () => {} });
+  const { current, formKey } = createSessions({ cookies, key, keys, now: Date.now });
   const mia = { login: "mia", id: 3, nonce: "n" };
-  const app = new Hono().get("/", (c) => c.text(current(c)?.login ?? "nobody"));
+  const app = new Hono().get("/", async (c) => c.text((await current(c))?.login ?? "nobody"));
   const loginWith = async (kind: string) => {
     const cookie = `golem-forge-session=${cookies.seal({ ...sessionCookie, name: kind }, mia)}`;
     return (await app.request("/", { headers: { cookie } })).text();
