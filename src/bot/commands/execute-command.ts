@@ -132,15 +132,20 @@ function assertThreadOpen({ closed, locked, isPullRequest }: IncomingComment): v
 /** Marks the draft of the newest run as ready, or the pull request in whose thread the command was given. */
 async function ready(
   _: CommandOf<"ready">,
-  { github, runs, thread, comment: { isPullRequest } }: ThreadCommandContext,
+  { github, runs, thread, comment: { isPullRequest }, person: { deliveryId } }: ThreadCommandContext,
 ): Promise<string> {
   const opened = (await runs.listRunViews(thread)).find(({ pullRequest }) => pullRequest !== undefined)?.pullRequest;
   const number = opened ?? (isPullRequest ? thread.thread : undefined);
   if (number === undefined) throw new UserError("No worker has opened a pull request in this thread yet.");
 
-  const pull = await github.getPullRequest(number);
-  if (!pull || pull.state === "closed") throw new UserError(`Pull request #${number} is not open.`);
-  if (pull.draft) await github.markReadyForReview(number);
+  // When only the reply was lost, somebody may have made it a draft again since.
+  const done = `ready ${deliveryId}`;
+  if (!(await runs.hasRecorded(done))) {
+    const pull = await github.getPullRequest(number);
+    if (!pull || pull.state === "closed") throw new UserError(`Pull request #${number} is not open.`);
+    if (pull.draft) await github.markReadyForReview(number);
+    await runs.recordKey(done);
+  }
   return `#${number} is ready for review.`;
 }
 

@@ -62,8 +62,11 @@ async function endThread(
   const by = payload.sender?.login ?? "ghost";
   const key = threadEventKey(payload, number, updated_at) ?? deliveryId;
   try {
-    // With the reason it is not the pause of a person, which would keep triggers off when the thread is reopened.
-    await runs()[how](threadOf(payload, number), { by, deliveryId: key, reason: `@${by} closed #${number}.` });
+    const request = { by, deliveryId: key };
+    const thread = threadOf(payload, number);
+    if (how === "requestCancel") await runs().requestCancel(thread, request);
+    // With a reason it is not a person's /stop, which would keep triggers off when the thread is reopened.
+    else await runs().requestStop(thread, { ...request, reason: `@${by} closed #${number}.` });
   } catch (error) {
     // Most threads have no runs.
     if (!(error instanceof UserError)) throw error;

@@ -1,5 +1,5 @@
 import definitions from "@octokit/webhooks-examples" with { type: "json" };
-import { beforeEach, describe, expect, test, vi } from "vitest";
+import { beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import type { Approval } from "#domain/approval.ts";
 import { UserError } from "#domain/errors.ts";
 import { markerOf } from "#text/comment-marker.ts";
@@ -22,6 +22,13 @@ beforeEach(async () => {
   world = await startWorld();
   runs = world.runs;
 });
+
+/** Sets the clock to a time after which no hour begins during the test. */
+function stayWithinOneHour() {
+  const hourMs = 60 * 60_000;
+  vi.useFakeTimers({ toFake: ["Date"], now: Math.floor(Date.now() / hourMs) * hourMs });
+  onTestFinished(() => void vi.useRealTimers());
+}
 
 /** Expects that nothing was recorded except the location of the repository, which each delivery reports. */
 function expectNothingDone() {
@@ -108,6 +115,7 @@ describe("authorization", () => {
   });
 
   test("if GitHub does not let the app look up permissions, nothing is done, and one reply in an hour says so", async () => {
+    stayWithinOneHour();
     const restore = world.answerPermission(403, { message: "Resource not accessible by integration" });
     await world.comment({ comment: { author_association: "OWNER" } });
     await world.comment({ body: "/approve", login: "mia" });
@@ -127,6 +135,7 @@ describe("authorization", () => {
   });
 
   test("someone without write access gets one reply, and reactions from then on", async () => {
+    stayWithinOneHour();
     for (const body of ["/run fixer", "/approve", "/status", "/runn fixer", "/approve a b"])
       await world.comment({ body, login: "tom" });
 
@@ -139,6 +148,7 @@ describe("authorization", () => {
   });
 
   test("a refusal is a reply at most once an hour per person and thread, in any case of the name", async () => {
+    stayWithinOneHour();
     const other = world.hub.as("mia").openIssue({ title: "Another", body: "Help" });
 
     for (const [login, thread] of [
@@ -281,6 +291,7 @@ describe("authorization", () => {
     expect(runs.requestStop).toHaveBeenCalledExactlyOnceWith(world.thread, {
       by: "ada",
       deliveryId: `octo/shop#1 closed ${eventTime.toISOString()}`,
+      reason: "@ada closed #1.",
     });
     expect(world.replies).toEqual([]);
   });
@@ -747,12 +758,12 @@ describe("each command", () => {
     expect(world.replies.at(-1)).toContain("No worker is running in this thread.");
   });
 
-  test("about a pull request concerns the one that the thread's run has opened", async () => {
+  test("about a pull request concerns the one that the thread's run has opened, and is executed once", async () => {
     const { hub } = world;
     await hub.push({ branch: "patch", message: "Change", author: "ada", at: new Date(), files: { "sum.js": "2\n" } });
     const pull = await hub.as("ada").openPullRequest({ title: "A change", head: "patch", base: "main", draft: true });
-    const say = async (body: string, event: CommentEvent = {}) => {
-      await world.comment({ body, ...event, comment: { id: 77 } });
+    const say = async (body: string, id = 77) => {
+      await world.comment({ body, comment: { id } });
       return world.replies.at(-1);
     };
 
@@ -767,8 +778,11 @@ describe("each command", () => {
       { ...world.thread, thread: pull.number },
       { base: "main", reason: "@ada asked for this.", replyThread: 1, deliveryId: commentKey(77) },
     );
+    hub.as("ada").convertToDraft(pull.number);
+    expect(await say("/ready")).toMatch(/#\S*2 is ready for review\./);
+    expect((await hub.snapshot())["octo/shop"]?.pulls[0]?.pull?.draft).toBe(true);
     hub.as("ada").close(pull.number);
-    expect(await say("/ready")).toMatch(/Pull request #\S*2 is not open\./);
+    expect(await say("/ready", 78)).toMatch(/Pull request #\S*2 is not open\./);
   });
 });
 
