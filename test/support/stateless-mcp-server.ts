@@ -5,12 +5,16 @@ import { createInterface } from "node:readline";
 interface Request {
   id?: number;
   method: string;
-  params?: { name?: string; arguments?: { text?: string } };
+  params?: { name?: string; cursor?: string; arguments?: { text?: string } };
 }
 
 export interface StatelessOptions {
   /** How long its list of tools is valid. */
   ttlMs?: number;
+  /** The length of each tool's description. Default: it has none. */
+  descriptionLength?: number;
+  /** The number of further pages of its list, each with the same tools. */
+  morePages?: number;
   /** The names of its tools. */
   tools?: string[];
 }
@@ -24,8 +28,15 @@ function answerOf({ id, method, params }: Request, options: StatelessOptions): o
     case "server/discover":
       return result({ supportedVersions: ["2026-07-28"], capabilities: { tools: { listChanged: true } } });
     case "tools/list": {
-      const tools = (options.tools ?? ["echo"]).map((name) => ({ name, inputSchema: { type: "object" } }));
-      return result({ tools, ...(options.ttlMs !== undefined && { ttlMs: options.ttlMs }) });
+      const { ttlMs, descriptionLength = 0, morePages = 0 } = options;
+      const page = Number(params?.cursor ?? 0);
+      const described = { description: "a".repeat(descriptionLength), inputSchema: { type: "object" } };
+      const tools = (options.tools ?? ["echo"]).map((name) => ({
+        name: page === 0 ? name : `${name}${page}`,
+        ...described,
+      }));
+      const nextCursor = page < morePages ? String(page + 1) : undefined;
+      return result({ tools, nextCursor, ...(ttlMs !== undefined && { ttlMs }) });
     }
     case "tools/call":
       return result({ content: [{ type: "text", text: `${params?.name}: ${params?.arguments?.text ?? ""}` }] });

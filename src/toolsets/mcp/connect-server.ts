@@ -9,6 +9,7 @@ import {
 } from "@ai-sdk/mcp";
 import { Agent, fetch as undiciFetch } from "undici";
 import { z } from "zod";
+import { startStopwatch } from "#domain/work-context.ts";
 import { isPublicAddress, publicLookup, type Resolve } from "#executors/public-address.ts";
 import { JsonValueCounter } from "#text/json-values.ts";
 import { pluralize } from "#text/pluralize.ts";
@@ -18,6 +19,10 @@ import type { ServerSettings } from "./server-settings.ts";
 const connectMs = 10_000;
 const maxPages = 20;
 const maxTools = 200;
+/** The maximum size of all tools with their descriptions and schemas, in characters. */
+const maxListLength = 2_000_000;
+/** The maximum time for all pages of the list. */
+const maxListingMs = 30_000;
 
 /** A tool as its server describes it. */
 export type ToolDefinition = ListToolsResult["tools"][number];
@@ -99,13 +104,20 @@ class ToolList {
 
   async #list(client: MCPClient): Promise<readonly ToolDefinition[]> {
     const definitions: ToolDefinition[] = [];
+    const elapsedMs = startStopwatch();
+    let length = 0;
     let cursor: string | undefined;
     for (let page = 0; page < maxPages && definitions.length < maxTools; page += 1) {
       const listed = await client.listTools({
         ...(cursor !== undefined && { params: { cursor } }),
         options: { timeout: connectMs },
       });
-      definitions.push(...listed.tools);
+      for (const tool of listed.tools.slice(0, maxTools)) {
+        length += JSON.stringify(tool).length;
+        if (length > maxListLength) throw new Error("Its list of tools is longer than 2 MB");
+        definitions.push(tool);
+      }
+      if (elapsedMs() > maxListingMs) throw new Error("Its list of tools takes longer than 30 seconds");
       const { ttlMs } = Validity.parse(listed);
       if (ttlMs !== undefined) this.#validUntil = Math.min(this.#validUntil, Date.now() + ttlMs);
       cursor = listed.nextCursor;

@@ -178,6 +178,21 @@ describe("an MCP server of either era of the protocol", () => {
     expect(server.methods).toEqual(["server/discover", "tools/list", "tools/call"]);
   });
 
+  test("an MCP server whose list of tools is too long to keep is not offered, and one whose list does not end is read in part", async () => {
+    const long = await startStatelessMcpServer({ morePages: 100, descriptionLength: 1_000_000 });
+    onTestFinished(() => long.close());
+    const endless = await startStatelessMcpServer({ morePages: Number.POSITIVE_INFINITY });
+    onTestFinished(() => endless.close());
+
+    const refused = await mcp(over(long.url));
+    const { run } = await mcp(over(endless.url));
+
+    expect((await refused.run("era_unavailable")).error?.message).toContain("list of tools is longer than 2 MB");
+    expect(long.methods.filter((method) => method === "tools/list").length).toBeLessThan(10);
+    expect((await run("era_echo19", { text: "hi" })).value).toMatchObject({ content: "echo19: hi" });
+    expect(endless.methods.filter((method) => method === "tools/list")).toHaveLength(20);
+  });
+
   test("an MCP server whose list of tools has expired is asked for it again before a call", async () => {
     const server = await startStatelessMcpServer({ ttlMs: 0, tools: ["echo", "other"] });
     onTestFinished(() => server.close());
