@@ -126,7 +126,7 @@ test("a delivery that was acknowledged survives kill -9", async () => {
 const canLimit = spawnSync("prlimit", ["--version"]).status === 0;
 
 test.skipIf(!canLimit)(
-  "while the database cannot be written /readyz says why and deliveries are refused; then they are requested again, and runs continue",
+  "while the database cannot be written /readyz says so, the log says why, and deliveries are refused; then they are requested again, and runs continue",
   async () => {
     const { comment, botComment } = forge.open({ title: "Full" });
     const reply = Promise.withResolvers<void>();
@@ -144,7 +144,8 @@ test.skipIf(!canLimit)(
     comment("/run fixer");
     await expect.poll(() => forge.github.deliveries.map(({ statusCode }) => statusCode)).toContain(503);
     reply.resolve();
-    await expect.poll(readiness).toMatch(/forge\.db cannot be read or written: .*Check its disk/);
+    await expect.poll(readiness).toBe("The database cannot be used at present. The log says why.\n");
+    expect(forge.printed()).toMatch(/forge\.db cannot be read or written: .*Check its disk/);
     limitFiles("unlimited");
 
     await expect.poll(readiness).toBe("ready\n");

@@ -147,7 +147,7 @@ describe.skipIf(!postgresPrograms)("a replica with a database of its own", () =>
     process.kill(server.pid, signal);
     await pause(500);
     replica.send("SIGCONT");
-    await expect.poll(readiness).toMatch(/does not answer|joining again/);
+    await expect.poll(readiness).toMatch(/cannot be used at present|joining again/);
     story.comment("/stop");
     await stories.github.deliveriesSettled();
     expect(stories.github.deliveries.at(-1)?.statusCode).toBe(503);

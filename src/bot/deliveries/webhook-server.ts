@@ -1,7 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { z } from "zod";
-import { DatabaseError, UserError } from "#domain/errors.ts";
+import { UserError } from "#domain/errors.ts";
 import { JsonValueCounter } from "#text/json-values.ts";
 import type { RawDelivery, Receipt } from "./receive-delivery.ts";
 
@@ -110,8 +110,11 @@ export class WebhookServer {
     try {
       return [200, await this.#options.ready()];
     } catch (error) {
-      const isExplained = error instanceof UserError || error instanceof DatabaseError;
-      return [503, isExplained ? error.message : "The database is not responding."];
+      // Anyone may ask. What the database says, with its address and its files, is in the log.
+      return [
+        503,
+        error instanceof UserError ? error.message : "The database cannot be used at present. The log says why.",
+      ];
     }
   }
 

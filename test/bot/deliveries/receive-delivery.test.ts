@@ -1,6 +1,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { beforeEach, describe, expect, test, vi } from "vitest";
+import { DatabaseError } from "#domain/errors.ts";
 import { type BotWorld, botWorlds, deliver, sign } from "../../support/bot-world.ts";
 
 const startWorld = botWorlds();
@@ -175,8 +176,12 @@ describe("health", () => {
 
     expect((await fetch(`${url}/healthz`)).status).toBe(200);
     expect((await fetch(`${url}/readyz`)).status).toBe(200);
-    ready.mockRejectedValueOnce(new Error("locked"));
-    expect((await fetch(`${url}/readyz`)).status).toBe(503);
+    ready.mockRejectedValueOnce(new DatabaseError("The database /var/lib/forge.db is read-only."));
+    const refused = await fetch(`${url}/readyz`);
+    expect([refused.status, await refused.text()]).toEqual([
+      503,
+      "The database cannot be used at present. The log says why.\n",
+    ]);
     expect((await fetch(`${url}/healthz`)).status).toBe(200);
     await bot.stop();
   });
