@@ -340,10 +340,13 @@ export class RunReporter implements RunObserver, LiveOutput {
   }
 
   #trace({ depth, workerPath }: RunSpec, data: RuntimeEventData): void {
+    const onError = (error: unknown) => console.error(`onEvent failed for ${data.type}:`, error);
     try {
-      this.#onEvent?.({ ...data, timestamp: new Date(), depth, workerPath: workerPath.split(" -> ") });
+      const event = { ...data, timestamp: new Date(), depth, workerPath: workerPath.split(" -> ") };
+      const returned: unknown = this.#onEvent?.(event);
+      if (returned instanceof Promise) returned.catch(onError);
     } catch (error) {
-      console.error(`onEvent failed for ${data.type}:`, error);
+      onError(error);
     }
   }
 }

@@ -73,5 +73,5 @@ export type RuntimeEvent = RuntimeEventData & {
   workerPath: string[];
 };
 
-/** Receives the events of a worker and its child runs. Errors that it throws are ignored. */
-export type RuntimeEventCallback = (event: RuntimeEvent) => void;
+/** Receives the events of a worker and its child runs. Its errors are written to the console. */
+export type RuntimeEventCallback = (event: RuntimeEvent) => unknown;

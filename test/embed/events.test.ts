@@ -184,17 +184,21 @@ describe("a trace", () => {
     });
   });
 
-  test("reports failures, and survives a listener that throws", async () => {
-    vi.spyOn(console, "error").mockImplementation(() => {});
+  test("reports failures, and survives a listener that throws or rejects", async () => {
+    const logged = vi.spyOn(console, "error").mockImplementation(() => {});
     const types: string[] = [];
     const { runtime } = await embedded([{ calls: [{ name: "nothing" }] }], {
       onEvent: ({ type }) => {
         types.push(type);
         if (type === "message_send") throw new Error("a bug in the listener");
+        return type === "tool_call_error" ? Promise.reject(new Error("its server is down")) : undefined;
       },
     });
 
     expect(await runtime.run("Go")).toMatchObject({ success: false });
     expect(types).toEqual(expect.arrayContaining(["tool_call_error", "execution_error"]));
+    for (const type of ["message_send", "tool_call_error"]) {
+      expect(logged).toHaveBeenCalledWith(`onEvent failed for ${type}:`, expect.any(Error));
+    }
   });
 });
