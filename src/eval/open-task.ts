@@ -1,5 +1,5 @@
 import { cpSync, lstatSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { type Checkout, type CheckoutChange, openCheckout } from "#sandbox/checkout/open-checkout.ts";
 import { runGit } from "#sandbox/checkout/run-git.ts";
 import type { EvalTask, HiddenFiles } from "./eval-tasks.ts";
@@ -36,7 +36,9 @@ export async function openTask(task: EvalTask, folder: string): Promise<OpenedTa
   mkdirSync(root);
   await git(root, ["init", "-q", "-b", "main"]);
   if (task.repository.kind === "folder") {
-    cpSync(task.repository.path, root, { recursive: true, verbatimSymlinks: true });
+    // Settings in a `.git` of the task could name programs that git runs on this machine.
+    const filter = (path: string) => basename(path).toLowerCase() !== ".git";
+    cpSync(task.repository.path, root, { recursive: true, verbatimSymlinks: true, filter });
     await commitAll(root, "Initial files");
   } else {
     // Fetch only the history of the commit: other branches and later commits may contain the solution.

@@ -1,4 +1,4 @@
-import { readdirSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { readResults } from "#eval/eval-results.ts";
 import type { ModelReply } from "#playground/model/model-server.ts";
@@ -29,12 +29,17 @@ async function worldOf(script: Parameters<typeof evalWorld>[0]["script"], ...tas
 
 test("the table shows how a good model, an idle one and one that breaks rules did", async () => {
   const world = await worldOf(byModel, textTask("one"), textTask("two"));
+  // Settings of git that came with the task must not run a program here.
+  const filter = `[filter "x"]\n\tclean = touch ${world.at("ran")}; cat\n`;
+  world.write("evals/one/repository/.git/config", `[core]\n\trepositoryformatversion = 0\n${filter}`);
+  world.write("evals/one/repository/.gitattributes", "* filter=x\n");
 
   const models = ["-m", "compatible:good", "-m", "compatible:rude", "-m", "compatible:idle"];
   const { code, output, errors } = await world.golem(...models, "--repeat", "2", "-o", "r.jsonl");
 
   expect(errors).toContain("solved: one, compatible:good, attempt 2\n");
   expect(code).toBe(0);
+  expect(existsSync(world.at("ran"))).toBe(false);
   const table = output.split("\n").map((line) => line.replaceAll(/[\d.]+ s/g, "1 s").split(/ {2,}/));
   expect(table[0]).toEqual([
     "model",
