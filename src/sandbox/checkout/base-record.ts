@@ -26,10 +26,14 @@ export class BaseRecord {
   readonly files: ReadonlyMap<string, RecordedFile>;
   readonly #path: string;
   readonly #recorded: Map<string, RecordedFile>;
+  /** True if the process that wrote the last line was killed before the line was complete. */
+  #isCutOff: boolean;
 
   constructor(path: string) {
     this.#path = path;
-    this.#recorded = new Map(existsSync(path) ? readFileSync(path, "utf8").split("\n").flatMap(parseLine) : []);
+    const text = existsSync(path) ? readFileSync(path, "utf8") : "";
+    this.#isCutOff = text !== "" && !text.endsWith("\n");
+    this.#recorded = new Map(text.split("\n").flatMap(parseLine));
     this.files = this.#recorded;
   }
 
@@ -38,7 +42,9 @@ export class BaseRecord {
     if (this.#recorded.has(path)) return;
     this.#recorded.set(path, file);
     mkdirSync(dirname(this.#path), { recursive: true, mode: 0o700 });
-    appendFileSync(this.#path, `${JSON.stringify(lineOf(path, file))}\n`, { mode: 0o600 });
+    const line = `${this.#isCutOff ? "\n" : ""}${JSON.stringify(lineOf(path, file))}\n`;
+    appendFileSync(this.#path, line, { mode: 0o600 });
+    this.#isCutOff = false;
   }
 }
 

@@ -1,8 +1,9 @@
-import { chmodSync, mkdirSync, rmSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
+import { appendFileSync, chmodSync, mkdirSync, rmSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { applyChanges } from "#sandbox/checkout/apply-changes.ts";
+import { BaseRecord } from "#sandbox/checkout/base-record.ts";
 import { commitOnBranch, writePatch } from "#sandbox/checkout/export-changes.ts";
 import { type CheckoutChange, openCheckout } from "#sandbox/checkout/open-checkout.ts";
 import { checkoutWorld } from "../../support/checkout-world.ts";
@@ -52,6 +53,21 @@ test.each([true, false])("files have the time of their last change on disk (isFo
 
   expect((await tree.stat("docs/a.txt")).modified.toISOString()).toBe("2024-05-06T07:08:09.000Z");
   expect((await tree.stat("docs")).modified.getFullYear()).toBeGreaterThan(2023);
+});
+
+test("a record whose last line was cut off keeps what is recorded after it", () => {
+  const world = checkoutWorld({ "a.txt": "a\n" });
+  const record = world.at("run.base");
+  const file = { kind: "file" as const, version: { content: bytes("a\n"), executable: false } };
+  new BaseRecord(record).add("a.txt", file);
+  // The process was killed while it wrote the next line.
+  appendFileSync(record, '{"path":"b.txt","ki');
+
+  new BaseRecord(record).add("c.txt", { kind: "absent" });
+
+  const { files } = new BaseRecord(record);
+  expect([...files.keys()]).toEqual(["a.txt", "c.txt"]);
+  expect(files.get("a.txt")).toEqual(file);
 });
 
 test("a worker's changes do not touch the disk", async () => {
