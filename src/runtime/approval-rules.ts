@@ -50,12 +50,17 @@ function appliesTo(
   const names = [tool, toolName, ...toolAliases].filter((name) => name !== undefined);
   return (
     matchesSomePath(tools, names) &&
-    matchesSomePath(workers, workerPath.split(" -> ")) &&
+    // Workers are found in any case of their names.
+    matchesSomePath(workers?.map(inLowerCase), inLowerCase(workerPath).split(" -> ")) &&
     matchesSomePath(
       paths,
       changesIn(preview).map(({ path }) => path),
     )
   );
+}
+
+function inLowerCase(text: string): string {
+  return text.toLowerCase();
 }
 
 async function readCodeowners(repository: Pick<RepositoryAccess, "readFile">) {

@@ -102,6 +102,8 @@ describe("a rule applies to calls", () => {
     ["tools: [git_push]", {}, false],
     ["workers: [fixer]", { workerPath: "fixer -> tester" }, true],
     ["workers: [planner]", {}, false],
+    ["workers: [Fixer]", { workerPath: "planner -> fixer" }, true],
+    ["workers: ['fix*']", { workerPath: "FIXER" }, true],
     ["paths: ['src/**']", { paths: ["src/a/b.js"] }, true],
     ["paths: ['*.{sql,tf}']", { paths: ["a.js", "db/x.sql"] }, true],
     ["paths: [/src/]", { paths: ["docs/src/a.js"] }, false],
