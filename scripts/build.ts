@@ -67,8 +67,8 @@ write("package.json", `${JSON.stringify(packed, null, 2)}\n`);
 const main = join(target, "src/main.js");
 const golem = join(target, "src/terminal/golem.js");
 await writeBundle({ entries: { main, golem }, folder: join(target, "bundle") });
-writeFileSync(main, 'import "../bundle/main.mjs";\n');
-writeFileSync(golem, 'import "../../bundle/golem.mjs";\n');
+writeFileSync(main, 'import "../bundle/main.cjs";\n');
+writeFileSync(golem, 'import "../../bundle/golem.cjs";\n');
 
 function write(file: string, content: string): void {
   mkdirSync(dirname(join(target, file)), { recursive: true });

@@ -11,7 +11,11 @@ cacheCompiledCode();
 setFlagsFromString("--heap-growing-percent=50");
 // Almost everything that is loaded at the start stays: copying it from one small young generation to the next took a tenth of the start.
 setFlagsFromString("--semi-space-growth-factor=16");
-const { serve } = await import("./app.ts");
-await serve();
-// Node writes the cache when the process exits, but not when it is killed. By now, most of what loads at first use has been loaded.
-setTimeout(flushCompileCache, 5_000).unref();
+void start();
+
+async function start(): Promise<void> {
+  const { serve } = await import("./app.ts");
+  await serve();
+  // Node writes the cache when the process exits, but not when it is killed. By now, most of what loads at first use has been loaded.
+  setTimeout(flushCompileCache, 5_000).unref();
+}

@@ -28,7 +28,7 @@ for (const used of [bundle, compileCache]) utimesSync(used, new Date(), new Date
 for (const name of readdirSync(folder)) {
   if (Date.now() - statSync(`${folder}/${name}`).mtimeMs > unusedMs) rmSync(`${folder}/${name}`, { recursive: true });
 }
-process.stdout.write(JSON.stringify({ app: `${bundle}/main.mjs`, compileCache }));
+process.stdout.write(JSON.stringify({ app: `${bundle}/main.cjs`, compileCache }));
 
 async function bundleApp(): Promise<void> {
   const { writeBundle } = await import("../../scripts/bundle.ts");
