@@ -5,14 +5,18 @@ import { expect, test } from "vitest";
 
 const source = fileURLToPath(new URL("../src", import.meta.url));
 
-/** Returns the packages and modules of Node that are loaded with a module, not at a first use, with their importers. */
-function packagesLoadedWith(entry: string): Map<string, string> {
+/**
+ * Returns the texts of our modules that are loaded with a module, not at a first use, and the packages and modules of Node
+ * that they import, with an importer.
+ */
+function loadedWith(entry: string): { texts: Map<string, string>; packages: Map<string, string> } {
   const packages = new Map<string, string>();
-  const seen = new Set<string>();
+  const texts = new Map<string, string>();
   const visit = (file: string) => {
-    if (seen.has(file)) return;
-    seen.add(file);
-    const statements = readFileSync(file, "utf8").matchAll(/^(?:import|export)\s(?!type\s)[^;]*?from "([^"]+)";/gms);
+    if (texts.has(file)) return;
+    const text = readFileSync(file, "utf8");
+    texts.set(file, text);
+    const statements = text.matchAll(/^(?:import|export)\s(?!type\s)[^;]*?from "([^"]+)";/gms);
     for (const [statement, name = ""] of statements) {
       if (/^(?:import|export)\s\{(?:\s*type [^,}]+,?)+\s*\}/.test(statement)) continue;
       if (name.startsWith("#")) visit(resolve(source, name.slice(1)));
@@ -21,11 +25,11 @@ function packagesLoadedWith(entry: string): Map<string, string> {
     }
   };
   visit(resolve(source, entry));
-  return packages;
+  return { texts, packages };
 }
 
 test("the AI SDK and what else only runs need is not loaded when the app starts", () => {
-  const packages = packagesLoadedWith("app.ts");
+  const { texts, packages } = loadedWith("app.ts");
 
   expect([...packages.keys()]).toContain("zod");
   const lazy = [...packages].filter(([name]) =>
@@ -33,4 +37,7 @@ test("the AI SDK and what else only runs need is not loaded when the app starts"
     /^(?:ai|@ai-sdk\/.*|@modelcontextprotocol\/.*|undici|just-bash|isomorphic-git|node:https?|node:http2)$/.test(name),
   );
   expect(lazy).toEqual([]);
+  // Creating a formatter takes a tenth of the start.
+  const formatters = [...texts].filter(([, text]) => /^(?:export )?const .*\bIntl\./m.test(text));
+  expect(formatters.map(([file]) => file)).toEqual([]);
 });

@@ -1,10 +1,11 @@
 import type { RunOutcome, TokenUsage } from "#domain/run.ts";
 import type { RunNode } from "#runtime/views/run-view-reader.ts";
 import { type Html, html } from "#text/html.ts";
+import { compactCount } from "#text/pluralize.ts";
 
 /** Describes tokens and cost in one line. */
 export function renderUsage({ usage, cost }: { usage: TokenUsage; cost: number }): string {
-  const tokens = `${formatCount(usage.inputTokens)} tokens in, ${formatCount(usage.outputTokens)} out`;
+  const tokens = `${compactCount(usage.inputTokens)} tokens in, ${compactCount(usage.outputTokens)} out`;
   return cost > 0 ? `${tokens} · ${formatDollars(cost)}` : tokens;
 }
 
@@ -98,7 +99,7 @@ export function renderLimits(run: RunNode, now: number): Html {
   const { limits } = spec.worker;
   return html`<dl class="limits">${[
     renderMeter("Steps", steps, limits.steps, String),
-    renderMeter("Tokens", tokens, limits.tokens, formatCount),
+    renderMeter("Tokens", tokens, limits.tokens, compactCount),
     isUnpriced(run)
       ? html`<div><dt>Cost</dt><dd>not priced</dd></div>`
       : renderMeter("Cost", cost, limits.cost, formatDollars),
@@ -135,8 +136,4 @@ export function describeOutcome(outcome: RunOutcome): string {
 
 export function formatDollars(amount: number): string {
   return `$${amount.toFixed(amount > 0 && amount < 1 ? 3 : 2)}`;
-}
-
-function formatCount(count: number): string {
-  return new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 }).format(count);
 }

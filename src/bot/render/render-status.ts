@@ -1,6 +1,6 @@
 import type { Approval } from "#domain/approval.ts";
 import { phaseOf, type RunView } from "#domain/run.ts";
-import { pluralize } from "#text/pluralize.ts";
+import { compactCount, pluralize } from "#text/pluralize.ts";
 import { code, codeBlock, details, inline, moreItems, paragraphs } from "./markdown.ts";
 import { tasksToMarkdown } from "./value-to-markdown.ts";
 
@@ -104,7 +104,7 @@ export function renderPending(pending: readonly Approval[]): string | undefined 
 }
 
 function numbersOf({ steps, usage, cost }: RunView): string {
-  const tokens = `${compactNumber.format(usage.inputTokens)} tokens in, ${compactNumber.format(usage.outputTokens)} out`;
+  const tokens = `${compactCount(usage.inputTokens)} tokens in, ${compactCount(usage.outputTokens)} out`;
   const money =
     cost === undefined ? (steps > 0 ? " · not priced; the cost limit does not apply" : "") : ` · ${formatCost(cost)}`;
   return `${pluralize(steps, "step")} · ${tokens}${money}`;
@@ -131,8 +131,6 @@ function renderCostWarning(
 export function formatCost(dollars: number): string {
   return `\\$${dollars.toFixed(dollars < 1 ? 3 : 2)}`;
 }
-
-const compactNumber = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 1 });
 
 function renderLog(log: readonly string[]): string | undefined {
   if (log.length === 0) return undefined;
