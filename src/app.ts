@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { type DestinationStream, type Logger, pino } from "pino";
 import { type Bot, createBot } from "#bot/create-bot.ts";
 import { type Config, readConfig, readServerAddress } from "#config/config.ts";
@@ -20,6 +21,8 @@ import { createRuntime, type Runtime, runtimeOptionsOf } from "./runtime/create-
 import type { Dispatch } from "./runtime/scheduler/dispatch.ts";
 import { CostWatch, RunLog, type RunObserver } from "./runtime/scheduler/run-observer.ts";
 
+const workersCheckDelayMs = 1_000;
+
 type OnError = (error: unknown, about?: { runId?: string; kind?: string }) => void;
 
 interface ObserverServices {
@@ -34,6 +37,8 @@ interface ObserverServices {
 export interface App {
   /** Starts to serve, and continues the runs in the store. */
   start(): Promise<void>;
+  /** Warns about the deployment's workers that cannot be started. */
+  checkWorkers(): Promise<void>;
   onError: OnError;
   /** Logs the unexpected error because of which the process exits. */
   onBug(error: Error): void;
@@ -109,6 +114,8 @@ export async function createApp(environment: NodeJS.ProcessEnv, logTo?: Destinat
       if (unreachable) log.warn(unreachable);
       await started().start();
       await bot.start();
+    },
+    checkWorkers: async () => {
       for (const warning of await checkWorkersAtStart(models, catalog)) log.warn(warning);
     },
     onError,
@@ -159,6 +166,9 @@ async function runApp(): Promise<void> {
   });
   for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => void stop());
   await app.start();
+  // Reads the included workers: before, the app answers those who wait until it is ready.
+  await delay(workersCheckDelayMs);
+  await app.checkWorkers();
 }
 
 /** Returns true for what the operating system reports of streams, connections and child processes. */

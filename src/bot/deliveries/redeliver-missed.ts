@@ -32,7 +32,7 @@ interface RedeliveryOptions {
 }
 
 /**
- * Looks for missed deliveries at the start, every ten minutes, when the process continues after it was suspended, and as soon
+ * Looks for missed deliveries a second after the start, every ten minutes, when the process continues after it was suspended, and as soon
  * as deliveries can be stored again after one could not.
  */
 export class Redelivery {
@@ -41,7 +41,8 @@ export class Redelivery {
   /** The time at which each delivery was last requested again. */
   readonly #requested = new Map<string, number>();
   readonly #timers: NodeJS.Timeout[] = [];
-  #isMissing = false;
+  /** True at the start: deliveries may have been missed before. */
+  #isMissing = true;
   #isChecking = false;
 
   constructor(options: RedeliveryOptions) {
@@ -57,7 +58,6 @@ export class Redelivery {
     };
     this.#timers.push(setInterval(watch, watchIntervalMs).unref());
     this.#timers.push(setInterval(() => this.#run(), intervalMs).unref());
-    this.#run();
   }
 
   /** A delivery could not be stored. */
