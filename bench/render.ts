@@ -7,11 +7,7 @@ export interface Measured {
 
 /** Renders figures as text: our line first, then each peer with the ratio of its figure to ours. */
 export function render({ bench, figures }: Measured): string {
-  return [
-    `${bench}`,
-    "",
-    ...figures.map((figure) => ("missing" in figure ? renderMissing(figure) : renderFigure(figure))),
-  ]
+  return [bench, "", ...figures.map((figure) => ("missing" in figure ? renderMissing(figure) : renderFigure(figure)))]
     .join("\n")
     .concat("\n");
 }

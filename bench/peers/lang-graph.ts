@@ -67,7 +67,7 @@ export async function openLangGraph(path: string) {
     run: async (thread: string, steps: number): Promise<void> => {
       const options = { configurable: { thread_id: thread }, recursionLimit: steps + 10, durability: "sync" };
       const end = await graph.invoke({ step: 0, steps }, options);
-      if (end.step !== steps) throw new Error("LangGraph executed another number of steps");
+      if (end.step !== steps) throw new Error("LangGraph executed a different number of steps");
     },
     close: () => database.close(),
   };

@@ -82,12 +82,12 @@ class Story {
     return runs.length > 0 && runs.every(({ conclusion }) => conclusion === "success");
   }
 
-  /** Resolves to the pull request once it is as wanted. Meanwhile prints comments and approves every request. */
-  #until(isWanted: (pull: Pull) => boolean): Promise<Pull> {
+  /** Resolves to the pull request once it matches. Meanwhile prints comments and approves every request. */
+  #until(matches: (pull: Pull) => boolean): Promise<Pull> {
     return this.#playground.github.until(
       (snapshot) => {
         const pull = this.#follow(snapshot);
-        return pull && isWanted(pull) ? pull : undefined;
+        return pull && matches(pull) ? pull : undefined;
       },
       { timeoutMs, onTimeout: () => new UserError(`The story did not finish within ${timeoutMs / 60_000} minutes.`) },
     );
@@ -98,7 +98,7 @@ class Story {
     for (const { number, comments } of [...issues, ...pulls]) {
       for (const comment of comments) this.#show(comment);
       for (const comment of comments.filter(({ author }) => author === this.#playground.github.botLogin)) {
-        this.#assertGood(comment);
+        this.#assertNotFailed(comment);
         this.#approve(number, comment);
       }
     }
@@ -106,7 +106,7 @@ class Story {
     return last?.pull && { ...last, pull: last.pull };
   }
 
-  #assertGood({ body }: SnapshotComment): void {
+  #assertNotFailed({ body }: SnapshotComment): void {
     const [, outcome] = /^### (❌|🛑|⏹️) \*\*\S+\*\*/u.exec(body) ?? [];
     if (outcome !== undefined) throw new UserError("The worker ended without a merged pull request.");
   }

@@ -71,14 +71,6 @@ export function createCheckRun(
   return run;
 }
 
-/** Changes a check run. A conclusion completes it, and the last run to complete completes its suite. */
-function updateCheckRun(context: ActionContext, run: CheckRun, fields: CheckRunFields): void {
-  const wasCompleted = run.status === "completed";
-  applyFields(run, fields);
-  if (run.status === "completed" && !wasCompleted) reportCompletion(context, run);
-  else context.world.notify();
-}
-
 function applyFields(run: CheckRun, { annotations = [], ...fields }: CheckRunFields): void {
   const given = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
   Object.assign(run, given);
@@ -100,7 +92,13 @@ export function runsOf({ checkRuns }: Repository, suite: CheckSuite): CheckRun[]
 }
 
 const worstFirst: Conclusion[] = [
-  ...(["failure", "timed_out", "action_required", "cancelled", "success", "neutral", "skipped"] as const),
+  "failure",
+  "timed_out",
+  "action_required",
+  "cancelled",
+  "success",
+  "neutral",
+  "skipped",
 ];
 
 /** A suite is completed when all its runs and the workflow that adds them are. */
@@ -118,61 +116,6 @@ export function suiteStatus(
 
 function worst(runs: CheckRun[]): Conclusion {
   return worstFirst.find((conclusion) => runs.some((run) => run.conclusion === conclusion)) ?? "success";
-}
-
-function createStatus(
-  context: ActionContext,
-  {
-    commit,
-    ...fields
-  }: Pick<CommitStatus, "commit" | "context" | "state"> & Partial<Pick<CommitStatus, "description" | "targetUrl">>,
-): CommitStatus {
-  const { world, repository, actor } = context;
-  const status: CommitStatus = {
-    description: null,
-    targetUrl: null,
-    ...fields,
-    id: world.nextId(),
-    commit,
-    creator: actor,
-    createdAt: new Date(),
-  };
-  repository.statuses.push(status);
-  emit(context, { event: "status", action: undefined, status });
-  return status;
-}
-
-/** Starts a GitHub Actions workflow. It has no check runs until its jobs start. */
-function startWorkflowRun(
-  context: ActionContext,
-  suite: CheckSuite,
-  { name, event = "push" }: { name: string; event?: string },
-): WorkflowRun {
-  const now = new Date();
-  const run: WorkflowRun = {
-    id: context.world.nextId(),
-    name,
-    path: `.github/workflows/${name.toLowerCase().replaceAll(/\W+/g, "-")}.yml`,
-    event,
-    suite,
-    actor: context.actor,
-    status: "queued",
-    conclusion: undefined,
-    createdAt: now,
-    updatedAt: now,
-  };
-  context.repository.workflowRuns.push(run);
-  emit(context, { event: "workflow_run", action: "requested", workflowRun: run });
-  return run;
-}
-
-/** Completes a workflow when all its jobs are done. Its conclusion follows from theirs unless one is given. */
-function completeWorkflowRun(context: ActionContext, run: WorkflowRun, conclusion?: Conclusion): void {
-  run.status = "completed";
-  run.conclusion = conclusion ?? worst(runsOf(context.repository, run.suite));
-  run.updatedAt = new Date();
-  emit(context, { event: "check_suite", action: "completed", checkSuite: run.suite });
-  emit(context, { event: "workflow_run", action: "completed", workflowRun: run });
 }
 
 /** The reports of an app, such as GitHub Actions, on one commit of a branch. */
@@ -195,20 +138,52 @@ export class StoredChecks {
     return createCheckRun(this.#context, this.openSuite(), { name, ...fields });
   }
 
+  /** Changes a check run. A conclusion completes it, and the last run to complete completes its suite. */
   update(run: CheckRun, fields: CheckRunFields): void {
-    updateCheckRun(this.#context, run, fields);
+    const wasCompleted = run.status === "completed";
+    applyFields(run, fields);
+    if (run.status === "completed" && !wasCompleted) reportCompletion(this.#context, run);
+    else this.#context.world.notify();
   }
 
   setStatus(context: string, state: CommitStatus["state"], fields: { description?: string; targetUrl?: string } = {}) {
-    return createStatus(this.#context, { commit: this.#target.commit, context, state, ...fields });
+    const { world, repository, actor: creator } = this.#context;
+    const { commit } = this.#target;
+    const status: CommitStatus = {
+      ...{ description: null, targetUrl: null, ...fields },
+      ...{ id: world.nextId(), commit, context, state, creator, createdAt: new Date() },
+    };
+    repository.statuses.push(status);
+    emit(this.#context, { event: "status", action: undefined, status });
+    return status;
   }
 
   /** Starts a GitHub Actions workflow. Its jobs are the check runs reported next. */
   startWorkflow(name: string, event = "push"): WorkflowRun {
-    return startWorkflowRun(this.#context, this.openSuite(), { name, event });
+    const now = new Date();
+    const run: WorkflowRun = {
+      id: this.#context.world.nextId(),
+      name,
+      path: `.github/workflows/${name.toLowerCase().replaceAll(/\W+/g, "-")}.yml`,
+      event,
+      suite: this.openSuite(),
+      actor: this.#context.actor,
+      status: "queued",
+      conclusion: undefined,
+      createdAt: now,
+      updatedAt: now,
+    };
+    this.#context.repository.workflowRuns.push(run);
+    emit(this.#context, { event: "workflow_run", action: "requested", workflowRun: run });
+    return run;
   }
 
+  /** Completes a workflow when all its jobs are done. Its conclusion follows from theirs unless one is given. */
   completeWorkflow(run: WorkflowRun, conclusion?: Conclusion): void {
-    completeWorkflowRun(this.#context, run, conclusion);
+    run.status = "completed";
+    run.conclusion = conclusion ?? worst(runsOf(this.#context.repository, run.suite));
+    run.updatedAt = new Date();
+    emit(this.#context, { event: "check_suite", action: "completed", checkSuite: run.suite });
+    emit(this.#context, { event: "workflow_run", action: "completed", workflowRun: run });
   }
 }

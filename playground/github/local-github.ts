@@ -101,7 +101,7 @@ export class LocalGitHub {
       // Node keeps the date of an answer for a second, which a test that sets the clock does not expect.
       response.setHeader("Date", new Date().toUTCString());
       answer(page, request, response).catch((error: unknown) => {
-        // The client broke the connection off before it had sent its request.
+        // The client closed the connection before it had sent its request.
         if (request.errored === error) return;
         console.error("The local GitHub failed:", error);
         if (response.headersSent) response.destroy();

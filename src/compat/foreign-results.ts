@@ -8,6 +8,7 @@ import {
   type ToolResult,
   type WellKnownResultValue,
 } from "#domain/result.ts";
+import { fencedBlock } from "#text/markdown-code.ts";
 import { type TaskStats, taskStats } from "#toolsets/tasks/tasks-toolset.ts";
 import { describeForModel, failedResult, toJsonValue } from "#toolsets/tool-result.ts";
 import { fileNameOf } from "#ui/result-layout.ts";
@@ -176,7 +177,7 @@ export function toReturnDisplay({ value }: Pick<ToolResult, "value">): ToolResul
     case "text":
       return value.content;
     case "file_content":
-      return `## File: ${value.path}\n\n${fenced(value.content, "")}`;
+      return `## File: ${value.path}\n\n${fencedBlock(value.content, "")}`;
     case "file_list":
       return value.files.map(fileNameOf).join("\n");
     case "json":
@@ -185,7 +186,7 @@ export function toReturnDisplay({ value }: Pick<ToolResult, "value">): ToolResul
 }
 
 function displayData({ data, summary, preview }: { data: unknown; summary?: string; preview?: string }): string {
-  return [summary, preview ?? fenced(JSON.stringify(data, null, 2) ?? "", "json")].filter(Boolean).join("\n\n");
+  return [summary, preview ?? fencedBlock(JSON.stringify(data, null, 2) ?? "", "json")].filter(Boolean).join("\n\n");
 }
 
 export function fromReturnDisplay(display: ToolResultDisplay): ResultValue {
@@ -222,11 +223,4 @@ function toFileDiff(value: WellKnown<"diff">): FileDiff {
     ...(value.action && value.action !== "delete" && { action: value.action }),
     ...(value.hunks && { hunks: value.hunks }),
   };
-}
-
-/** Encloses text in a fence that is longer than any fence in the text. */
-function fenced(text: string, language: string): string {
-  const longest = Math.max(2, ...[...text.matchAll(/`+/g)].map(([ticks]) => ticks.length));
-  const fence = "`".repeat(longest + 1);
-  return `${fence}${language}\n${text}\n${fence}`;
 }

@@ -2,6 +2,7 @@ import { createPrivateKey } from "node:crypto";
 import { readFileSync } from "node:fs";
 import type { z } from "zod";
 import { UserError } from "#domain/errors.ts";
+import { dayMs, hourMs } from "#domain/work-context.ts";
 import { type DeploymentPolicy, readDeploymentPolicy } from "./deployment-policy.ts";
 import {
   ActionEnvironment,
@@ -12,8 +13,6 @@ import {
   ServerEnvironment,
   secretsIn,
 } from "./environment.ts";
-
-const dayMs = 24 * 60 * 60_000;
 
 export interface Config {
   app: {
@@ -149,7 +148,7 @@ function readDeployment(
     workersDirectory: env.GOLEM_FORGE_WORKERS,
     policy: readDeploymentPolicy(env.GOLEM_FORGE_POLICY),
     customToolsFrom: (env.GOLEM_FORGE_CUSTOM_TOOLS_FROM ?? "").split(",").map((name) => name.trim().toLowerCase()),
-    approvalTimeoutMs: env.GOLEM_FORGE_APPROVAL_HOURS * 60 * 60_000,
+    approvalTimeoutMs: env.GOLEM_FORGE_APPROVAL_HOURS * hourMs,
     retention: {
       runMs: env.GOLEM_FORGE_KEEP_RUN_DAYS && env.GOLEM_FORGE_KEEP_RUN_DAYS * dayMs,
       deliveryMs: env.GOLEM_FORGE_KEEP_DELIVERY_DAYS * dayMs,

@@ -61,6 +61,9 @@ export async function confirmLease(): Promise<void> {
   await leases.getStore()?.();
 }
 
+export const hourMs = 60 * 60_000;
+export const dayMs = 24 * hourMs;
+
 /** Both clocks are read at the same time, so smaller differences are rounding. */
 const clockJumpMs = 1_000;
 const acceptJumpAfterMs = 10 * 60_000;

@@ -16,7 +16,7 @@ export const EffectRequest = z.discriminatedUnion("kind", [
   z.strictObject({ kind: z.literal("calls.review") }),
   /** Executes one allowed tool call. Answered by `tool.finished`. */
   z.strictObject({ kind: z.literal("tool.execute"), callId: z.string(), approvalId: z.string().optional() }),
-  /** Posts an approval request, or updates it with the decision. `replaces`: the comment with it that somebody edited. */
+  /** Posts an approval request, or updates it with the decision. `replaces`: its comment that somebody edited. */
   z.strictObject({ kind: z.literal("approval.post"), approvalId: z.string(), replaces: z.number().optional() }),
   /** Marks every unanswered approval request of this run as withdrawn. */
   z.strictObject({ kind: z.literal("approvals.close") }),

@@ -10,7 +10,7 @@ export const WorkerContext = z.strictObject({
   limits: Limits,
   /** True once the base commit of the sandbox is pinned. A run without this flag finds the commit in its log. */
   hasBase: z.boolean().default(false),
-  /** Answers of the model so far. */
+  /** The number of model answers. */
   steps: z.number(),
   tokens: z.number(),
   /** US dollars, for the calls whose price is known. */
@@ -19,7 +19,7 @@ export const WorkerContext = z.strictObject({
   consecutiveFailures: z.number(),
   /** Messages from people that the model has not been shown yet. */
   unreadMessages: z.number(),
-  /** Tool calls in the last answer. */
+  /** The number of tool calls in the last answer. */
   requestedCalls: z.number(),
   openCalls: z.array(OpenCall),
   /** Why the last answer does not match the worker's output schema. */
@@ -162,17 +162,17 @@ export function updateRequest({ approvalId }: { approvalId: string }): EffectReq
   return { kind: "approval.post", approvalId };
 }
 
-/** True if the model is called again after a failure, which followed this number of failures in a row. */
+/** True if the model is called again after this failure. `failures`: how many came right before it. */
 export function canRetry(failures: number, { retryable, retryAfterMs = 0 }: ModelFailed): boolean {
   return retryable && failures + 1 < maxConsecutiveFailures && retryAfterMs <= maxRetryDelayMs;
 }
 
-/** Returns the delay before the next model call, after this number of failures in a row before the given one. */
+/** Returns the delay before the next model call. `failures`: how many came right before this one. */
 export function retryDelay(failures: number, { retryAfterMs }: Pick<ModelFailed, "retryAfterMs">): number {
   return retryAfterMs ?? firstRetryMs * 2 ** failures;
 }
 
-/** Two people may raise the limit at once, so that the lower one may come last. */
+/** Never lowers the limit: two people may raise it at once, and the lower amount may arrive last. */
 export function withCostLimit({ limits }: WorkerContext, cost: number): Partial<WorkerContext> {
   return { limits: { ...limits, cost: Math.max(limits.cost, cost) } };
 }

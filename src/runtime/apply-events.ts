@@ -1,6 +1,7 @@
 import { type AnyActorScope, createActor, type ExecutableActionObject, initialTransition } from "xstate";
 import type { LoggedEvent, RunEvent } from "#domain/events.ts";
 import type { RunSpec, RunState } from "#domain/run.ts";
+import { hourMs } from "#domain/work-context.ts";
 import { Limits } from "#domain/worker.ts";
 import { type EffectRequest, interruptibleEffects } from "#machines/effects.ts";
 import { workerMachine } from "#machines/worker-machine.ts";
@@ -128,7 +129,7 @@ function usageOf({ rootId, worker, origin }: RunSpec, events: LoggedEvent[], now
       rootId,
       worker: worker.name,
       origin: { repositoryId, installationId, owner, repo },
-      hour: Math.floor(now / (60 * 60_000)),
+      hour: Math.floor(now / hourMs),
       modelCalls: calls.length,
       inputTokens: sum(({ usage }) => usage.inputTokens),
       outputTokens: sum(({ usage }) => usage.outputTokens),

@@ -21,7 +21,7 @@ import type { Store } from "./store/store.ts";
 
 export interface RunHostOptions {
   store: Store;
-  /** Decides which process performs a run. Default: this process performs all of them. */
+  /** Decides which process executes a run. Default: this one executes all. */
   dispatch?: Dispatch | undefined;
   models: Models;
   environment: RunEnvironment;
@@ -39,7 +39,7 @@ export interface RunHostOptions {
   onError: (error: unknown, about: { runId: string; kind?: string }) => void;
 }
 
-/** Performs runs with a store, models, an environment and a front end. */
+/** Executes runs with a store, models, an environment and a front end. */
 export interface RunHost {
   readonly scheduler: RunScheduler;
   /** The output of running tools and model calls in this process. */

@@ -2,9 +2,8 @@ import type { DeploymentPolicy } from "#config/deployment-policy.ts";
 import { createBoundedCache } from "#domain/bounded-cache.ts";
 import { UserError } from "#domain/errors.ts";
 import type { RunOrigin } from "#domain/run.ts";
+import { dayMs } from "#domain/work-context.ts";
 import type { Store } from "./store/store.ts";
-
-const dayMs = 24 * 60 * 60_000;
 
 interface BudgetOptions {
   store: Pick<Store, "costSince">;

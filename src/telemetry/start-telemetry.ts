@@ -23,6 +23,7 @@ import {
 } from "@opentelemetry/sdk-trace";
 import type { TelemetryConfig } from "#config/config.ts";
 import { UserError } from "#domain/errors.ts";
+import { dayMs } from "#domain/work-context.ts";
 import type { ModelTelemetry } from "#models/models.ts";
 import type { RunObserver } from "#runtime/scheduler/run-observer.ts";
 import type { Backlog, EffectQueue, Store } from "#runtime/store/store.ts";
@@ -63,7 +64,6 @@ export interface Telemetry {
 /** The maximum number of series per metric. The rest is added up under `otel_metric_overflow`. */
 const maxSeries = 500;
 const maxInstallations = 50;
-const dayMs = 24 * 60 * 60_000;
 /** The cache time of the day's costs, because computing them reads a row per run. */
 const costAgeMs = 60_000;
 const exportTimeoutMs = 5_000;

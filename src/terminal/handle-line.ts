@@ -1,6 +1,7 @@
 import { UserError } from "#domain/errors.ts";
 import { closestMatch } from "#text/closest-match.ts";
 import { pluralize } from "#text/pluralize.ts";
+import { normalizeName } from "#toolsets/call-arguments.ts";
 import {
   classifyCommand,
   isBuiltinCommand,
@@ -157,10 +158,6 @@ function readOptions(tool: ManualToolInfo, { options, args }: ParsedCommand): Re
 function fieldByLetter(option: string, { fields }: ManualToolInfo): ManualToolField | undefined {
   const matching = option.length === 1 ? fields.filter(({ name }) => name.startsWith(option)) : [];
   return matching.length === 1 ? matching[0] : undefined;
-}
-
-function normalizeName(word: string): string {
-  return word.replaceAll(/[-_]/g, "").toLowerCase();
 }
 
 function listTools(tools: readonly ManualToolInfo[]): string[] {

@@ -142,3 +142,14 @@ function joinProse(parts: MarkdownPart[]): MarkdownPart[] {
   }
   return joined;
 }
+
+/** Returns the length of the longest run of backticks. */
+export function maxBackticks(text: string): number {
+  return text.match(/`+/g)?.reduce((longest, run) => Math.max(longest, run.length), 0) ?? 0;
+}
+
+/** Creates a fenced block that its text cannot close. */
+export function fencedBlock(text: string, language: string): string {
+  const fence = "`".repeat(Math.max(3, maxBackticks(text) + 1));
+  return `${fence}${language}\n${text}\n${fence}`;
+}

@@ -200,7 +200,7 @@ function likelyParameter(key: string, given: Record<string, unknown>, parameters
   );
 }
 
-function normalizeName(name: string): string {
+export function normalizeName(name: string): string {
   return name.replace(/[-_]/g, "").toLowerCase();
 }
 

@@ -23,7 +23,7 @@ export const checkSuiteCompleted = defineHandler(CheckSuitePayload, {
     (scope.appId !== undefined && payload.check_suite.app?.id === scope.appId
       ? "it is a check suite of this app"
       : undefined) ??
-    (payload.check_suite.head_branch ? undefined : "its commit is on no branch of the repository"),
+    (payload.check_suite.head_branch ? undefined : "its commit is not on a branch of the repository"),
   handle: (payload, context) => {
     const { head_sha, head_branch } = payload.check_suite;
     return reportChecks(payload, { commit: head_sha, branches: [head_branch ?? ""] }, context);
@@ -35,8 +35,10 @@ export const workflowRunCompleted = defineHandler(WorkflowRunPayload, {
   queue: (payload) => `${repositoryQueue(payload)} checks`,
   ignore: (payload, scope) =>
     ignoreThread(payload, payload.workflow_run.updated_at, scope) ??
-    (payload.workflow_run.conclusion === "action_required" ? "someone has to approve that it runs" : undefined) ??
-    (payload.workflow_run.head_branch ? undefined : "its commit is on no branch of the repository"),
+    (payload.workflow_run.conclusion === "action_required"
+      ? "it waits for someone to approve the workflow run"
+      : undefined) ??
+    (payload.workflow_run.head_branch ? undefined : "its commit is not on a branch of the repository"),
   handle: (payload, context) => {
     const { head_sha, head_branch } = payload.workflow_run;
     return reportChecks(payload, { commit: head_sha, branches: [head_branch ?? ""] }, context);

@@ -57,9 +57,9 @@ export function isOutage(error: unknown): boolean {
   return error instanceof RequestError && (error.status >= 500 || isRateLimit(error));
 }
 
-/** True where GitHub rejected this field of the request. */
-export function isInvalidField(error: unknown, field: string): boolean {
-  return unprocessable(error)?.errors.some((problem) => problem.field === field) === true;
+/** True where GitHub rejected the base branch of a pull request. */
+export function isInvalidBase(error: unknown): boolean {
+  return unprocessable(error)?.errors.some(({ field }) => field === "base") === true;
 }
 
 /** True where the owner's plan has no draft pull requests, as for private repositories on GitHub Free. */

@@ -52,7 +52,7 @@ import {
   readPullRequest,
   readReviewComment,
 } from "./read-responses.ts";
-import { hasNoDrafts, httpStatusOf, isInvalidField, mayNotOpenPullRequests, undefinedIfMissing } from "./refusals.ts";
+import { hasNoDrafts, httpStatusOf, isInvalidBase, mayNotOpenPullRequests, undefinedIfMissing } from "./refusals.ts";
 import type { RepositoryApi } from "./repository-api.ts";
 
 /** A delivery or an effect reads everything below `.github` at one point in time. */
@@ -264,7 +264,7 @@ export class RepositoryClient implements GitHub {
       if (pull.draft && hasNoDrafts(error)) return this.createPullRequest({ title, body, ...pull, draft: false });
       if (mayNotOpenPullRequests(error))
         throw new GitHubRefusalError(pullRequestSetting, { status: 403, cause: error });
-      if (!isInvalidField(error, "base")) throw error;
+      if (!isInvalidBase(error)) throw error;
       const { owner, repo } = this.repository;
       const missing = `Branch ${pull.base} not found in ${owner}/${repo} (422).`;
       throw new GitHubRefusalError(missing, { status: 422, cause: error });

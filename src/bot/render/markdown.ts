@@ -1,3 +1,4 @@
+import { fencedBlock, maxBackticks } from "#text/markdown-code.ts";
 import { pluralize } from "#text/pluralize.ts";
 import { truncateLine, truncateText } from "#text/truncate.ts";
 import { showHidden } from "#text/visible-text.ts";
@@ -25,8 +26,7 @@ export function code(text: string, limit = 200): string {
 /** Creates a fenced code block. Its fence is longer than any run of backticks in the text. */
 export function codeBlock(text: string, language = "", limit = 30_000): string {
   const content = truncateText(showHidden(truncateText(text, 4 * limit)), limit).replace(/\n$/, "");
-  const fence = "`".repeat(Math.max(3, maxBackticks(content) + 1));
-  return `${fence}${language}\n${content}\n${fence}`;
+  return fencedBlock(content, language);
 }
 
 /** Formats a text as a blockquote that contains all of its lines. */
@@ -53,11 +53,6 @@ function oneLine(text: string, limit: number): string {
     .replace(/\s+/g, " ")
     .trim();
   return truncateLine(line, limit);
-}
-
-/** Returns the length of the longest run of backticks. */
-export function maxBackticks(text: string): number {
-  return text.match(/`+/g)?.reduce((longest, run) => Math.max(longest, run.length), 0) ?? 0;
 }
 
 /** Returns the last item of a truncated list: the number of omitted items. Empty if none were omitted. */

@@ -1,8 +1,9 @@
 import { textOf } from "#domain/preview.ts";
+import { fencedBlock, maxBackticks } from "#text/markdown-code.ts";
 import { pluralize } from "#text/pluralize.ts";
 import { escapeInvisible } from "#text/visible-text.ts";
 import { type RequestContent, requestBlocks } from "#ui/request-blocks.ts";
-import { code, details, inline, maxBackticks, paragraphs } from "./markdown.ts";
+import { code, details, inline, paragraphs } from "./markdown.ts";
 
 interface RequestLayout {
   /** The part in the request itself: everything or, if that is too long, the beginning. */
@@ -130,17 +131,12 @@ const languages = { text: "text", diff: "diff", arguments: "json" };
 
 function renderSection({ heading, name, language, text, folded }: Section): string {
   if (text === undefined) return heading ?? "";
+  // Hidden characters are already visible in the text.
   const block = fencedBlock(text, language);
   const lines = text.split("\n").length;
   const isShort = !folded && lines <= maxOpenLines && text.length <= maxOpenLength;
   if (isShort) return paragraphs(heading ?? `${name}:`, block);
   return paragraphs(heading, details(`${name} (${pluralize(lines, "line")})`, block));
-}
-
-/** Creates a fenced block that its text cannot close. Hidden characters are already visible in the text. */
-function fencedBlock(text: string, language: string): string {
-  const fence = "`".repeat(Math.max(3, maxBackticks(text) + 1));
-  return `${fence}${language}\n${text}\n${fence}`;
 }
 
 /** Splits a text between lines into pieces that fit into a comment. */

@@ -1,7 +1,7 @@
 import type { DeploymentPolicy } from "#config/deployment-policy.ts";
 import type { LoggedEvent } from "#domain/events.ts";
 import type { RunSpec } from "#domain/run.ts";
-import { logFieldsOf } from "#domain/work-context.ts";
+import { dayMs, logFieldsOf } from "#domain/work-context.ts";
 import type { ModelRequest } from "#models/models.ts";
 import type { Advance, Effect, EffectCompletion, RunRow, Store } from "#runtime/store/store.ts";
 
@@ -109,8 +109,6 @@ interface CostWatchOptions {
   /** The minimum time between two checks of a repository. Default: a minute. */
   intervalMs?: number;
 }
-
-const dayMs = 24 * 60 * 60_000;
 
 /** Warns once a day, on one replica, when the budget of a repository or of the deployment is almost used up. */
 export class CostWatch implements RunObserver {

@@ -3,7 +3,7 @@ import { settingsPath } from "#config/repository-settings.ts";
 import { UserError } from "#domain/errors.ts";
 import type { GitHub } from "#domain/github.ts";
 import { isScheduled, nothingToDo, type RunOrigin, type RunSpec, shortId } from "#domain/run.ts";
-import { logContext } from "#domain/work-context.ts";
+import { hourMs, logContext } from "#domain/work-context.ts";
 import { initialRun } from "#runtime/apply-events.ts";
 import { remainingBudget } from "#runtime/daily-budget.ts";
 import { readSettings } from "#runtime/run-environment.ts";
@@ -127,7 +127,7 @@ export class RunStarter {
   #limitsOf(origin: RunOrigin): RunLimit[] {
     const { requestedBy, repositoryId, owner, repo } = origin;
     const { now, runsPerHour } = this.#options;
-    const since = now() - 60 * 60_000;
+    const since = now() - hourMs;
     const place = repositoryId === undefined ? { owner, repo } : { repositoryId };
     return [
       ...(isScheduled(origin) ? [] : [{ requestedBy, since, max: runsPerHour.person }]),

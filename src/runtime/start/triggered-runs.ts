@@ -4,6 +4,7 @@ import { UserError } from "#domain/errors.ts";
 import { canWrite, type GitHub } from "#domain/github.ts";
 import { scheduleTrigger } from "#domain/run.ts";
 import { matchesEvent, matchesPaths } from "#domain/trigger.ts";
+import { hourMs } from "#domain/work-context.ts";
 import { stateName } from "#runtime/apply-events.ts";
 import { findThreadPause } from "#runtime/paused-runs.ts";
 import { readSettings } from "#runtime/run-environment.ts";
@@ -18,7 +19,6 @@ type TriggeredEvent = Parameters<Runs["startTriggered"]>[0];
 
 /** Events come in bursts, and most repositories have no triggers. */
 const cacheMs = 60_000;
-const hourMs = 60 * 60_000;
 
 /** Starts the workers whose triggers match an event. */
 export class TriggeredRuns {

@@ -4,6 +4,7 @@ import { Approval } from "#domain/approval.ts";
 import { type LoggedEvent, RunEvent } from "#domain/events.ts";
 import { RunOrigin, RunSpec } from "#domain/run.ts";
 import { parseVersioned, UnreadableDataError } from "#domain/stored-data.ts";
+import { hourMs } from "#domain/work-context.ts";
 import { WorkerDefinition } from "#domain/worker.ts";
 import { effectVersion } from "#machines/effects.ts";
 import { snapshotVersion, WorkerSnapshot } from "#machines/worker-snapshot.ts";
@@ -300,7 +301,6 @@ export const LocationColumns = z.object({
 });
 
 const hoursPerDay = 24;
-const msPerHour = 60 * 60_000;
 
 export const DailyCostColumns = z.object({
   /** Days since 1970. */
@@ -328,7 +328,7 @@ export function readDailyCosts(rows: readonly z.infer<typeof DailyCostColumns>[]
 function readDailyCost(row: z.infer<typeof DailyCostColumns>): DailyCost {
   const { installation_id: installationId, owner, repo, worker, runs, cost } = row;
   return {
-    day: new Date(row.day * hoursPerDay * msPerHour).toISOString().slice(0, 10),
+    day: new Date(row.day * hoursPerDay * hourMs).toISOString().slice(0, 10),
     repository: { ...(row.repository_id !== null && { repositoryId: row.repository_id }), installationId, owner, repo },
     worker,
     runs,
@@ -342,7 +342,7 @@ function readDailyCost(row: z.infer<typeof DailyCostColumns>): DailyCost {
 
 /** Returns the hour since 1970 of a time. */
 export function hourOf(time: number): number {
-  return Math.floor(time / msPerHour);
+  return Math.floor(time / hourMs);
 }
 
 /** Returns the range of hours since 1970 for these days: `to` is the first hour after the last day. */

@@ -1,7 +1,7 @@
 import { UserError } from "#domain/errors.ts";
+import { dayMs } from "#domain/work-context.ts";
 import type { DailyCost } from "#runtime/store/store.ts";
 
-const dayMs = 24 * 60 * 60_000;
 const defaultDays = 30;
 const maxDays = 366;
 

@@ -71,7 +71,7 @@ export async function readWorkingTree(
   }
 
   function readBlob(path: string): string {
-    const entry = readDiskEntry(root, path, { largest: maxFileBytes });
+    const entry = readDiskEntry(root, path, { maxBytes: maxFileBytes });
     if (entry.kind !== "file" && entry.kind !== "link") {
       const reason = entry.kind === "refused" ? entry.reason : "is no longer a file";
       throw new ToolError(`${path} ${reason}: it was changed on disk after the worker started.`, {
@@ -232,7 +232,7 @@ export type DiskEntry =
   | { kind: "refused"; reason: string };
 
 /** Reads a path without following symbolic links, so that it never leaves the root. */
-export function readDiskEntry(root: string, path: string, { largest = Number.POSITIVE_INFINITY } = {}): DiskEntry {
+export function readDiskEntry(root: string, path: string, { maxBytes = Number.POSITIVE_INFINITY } = {}): DiskEntry {
   for (const folder of foldersAbove(path)) {
     const stat = lstatSync(join(root, folder), { throwIfNoEntry: false });
     if (!stat) return { kind: "nothing" };
@@ -245,16 +245,16 @@ export function readDiskEntry(root: string, path: string, { largest = Number.POS
   if (stat.isSymbolicLink()) return { kind: "link", content: readlinkSync(whole, "buffer") };
   if (stat.isDirectory()) return { kind: "refused", reason: "is a folder" };
   if (!stat.isFile()) return { kind: "refused", reason: "is neither a file nor a link" };
-  return readFile(whole, largest);
+  return readFile(whole, maxBytes);
 }
 
-function readFile(path: string, largest: number): DiskEntry {
+function readFile(path: string, maxBytes: number): DiskEntry {
   // The file may have been replaced by a link or a pipe since it was listed.
   const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {
     const stat: Stats = fstatSync(file);
     if (!stat.isFile()) return { kind: "refused", reason: "is not a file" };
-    if (stat.size > largest) return { kind: "refused", reason: `is larger than ${largest} bytes` };
+    if (stat.size > maxBytes) return { kind: "refused", reason: `is larger than ${maxBytes} bytes` };
     return { kind: "file", content: readFileSync(file), mode: stat.mode & 0o7777 };
   } finally {
     closeSync(file);

@@ -71,7 +71,7 @@ export function checkoutFiles(root: string | undefined): WorkerFiles {
     readFile: async (path) => {
       if (root === undefined) return undefined;
       try {
-        const entry = refuse(path, readDiskEntry(root, path, { largest: maxFileBytes }));
+        const entry = refuse(path, readDiskEntry(root, path, { maxBytes: maxFileBytes }));
         return entry.kind === "file" ? entry.content.toString("utf8") : undefined;
       } catch (error) {
         return undefinedIfMissing(error, path);

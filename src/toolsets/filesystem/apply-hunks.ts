@@ -1,7 +1,7 @@
 import type { Steps } from "#domain/async-work.ts";
 import { ToolError } from "#domain/errors.ts";
 import { findLines, foldPunctuation, hasTypography } from "./match-text.ts";
-import { type PatchHunk, sideOf } from "./parse-patch.ts";
+import type { PatchHunk } from "./parse-patch.ts";
 
 export interface AppliedHunks {
   text: string;
@@ -121,7 +121,7 @@ class HunkLocator {
    * location below the anchors, or more than one.
    */
   locate(hunk: PatchHunk): HunkLocation {
-    const old = sideOf(hunk, "-");
+    const old = hunk.lines.filter(({ mark }) => mark !== "+").map(({ text }) => text);
     const anchors = this.#findAnchors(hunk.anchors ?? []);
     if (old.length === 0) return this.#locateInsertion(hunk, anchors);
 

@@ -349,11 +349,6 @@ export type FilePatch =
   | { kind: "copy"; path: string; to: string; hunks: PatchHunk[]; executable?: boolean }
   | { kind: "delete"; path: string; hunks: PatchHunk[] };
 
-/** Returns the lines of one side of a hunk: `-` for old, `+` for new. */
-export function sideOf({ lines }: PatchHunk, side: "-" | "+"): string[] {
-  return lines.filter(({ mark }) => mark === " " || mark === side).map(({ text }) => text);
-}
-
 /** Removes blank context lines at the end of a hunk, which may belong to the text around the patch. */
 function trimBlankEnd(hunk: PatchHunk): void {
   while (hunk.lines.at(-1)?.mark === " " && hunk.lines.at(-1)?.text === "") hunk.lines.pop();

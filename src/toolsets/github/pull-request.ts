@@ -10,6 +10,7 @@ import {
 } from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
+import { fencedBlock } from "#text/markdown-code.ts";
 import { pluralize } from "#text/pluralize.ts";
 import { untrustedText } from "#text/untrusted.ts";
 import { lastPushed } from "#toolsets/pull-request/push-changes.ts";
@@ -137,12 +138,12 @@ const maxHunkLines = 60;
 export function describeReviewComment(comment: ReviewComment, says: string): string {
   const { id, diffHunk, body } = comment;
   const edits = suggestedEdits(comment).map(
-    (edit) => `It suggests this exact edit, for edit_file:\n${fence(JSON.stringify(edit), "json")}`,
+    (edit) => `It suggests this exact edit, for edit_file:\n${fencedBlock(JSON.stringify(edit), "json")}`,
   );
   const hunk = diffHunk.split("\n").slice(-Math.min(maxHunkLines, Math.max(minHunkLines, lineCount(comment))));
   return [
     `Review comment ${id} on ${describeLocation(comment)}:`,
-    ...(comment.line === null ? [] : [fence(hunk.join("\n"), "diff")]),
+    ...(comment.line === null ? [] : [fencedBlock(hunk.join("\n"), "diff")]),
     `${says}${body}`,
     ...edits,
   ].join("\n");
@@ -205,13 +206,6 @@ function suggestedEdits(comment: ReviewComment): { path: string; old_text: strin
 
 function lineCount({ startLine, line }: ReviewComment): number {
   return startLine === null || line === null ? 1 : Math.max(1, line - startLine + 1);
-}
-
-/** Returns a code block that its text cannot close. */
-function fence(text: string, language: string): string {
-  const longest = Math.max(2, ...[...text.matchAll(/`+/g)].map(([run]) => run.length));
-  const marks = "`".repeat(longest + 1);
-  return `${marks}${language}\n${text}\n${marks}`;
 }
 
 const maxSummaryChars = 4_000;

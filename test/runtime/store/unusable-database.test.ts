@@ -93,7 +93,7 @@ describe("a damaged file", () => {
 
     expect(refused).toBeInstanceOf(UserError);
     expect(refused.message).toMatch(
-      /forge\.db cannot be opened: it is damaged, or another kind of file\. .*golem db restore\.$/,
+      /forge\.db cannot be opened: it is damaged or not a SQLite database\. .*golem db restore\.$/,
     );
   });
 
@@ -113,7 +113,7 @@ describe("a damaged file", () => {
 });
 
 test.each([
-  [8, "The database forge.db is read-only. Give this process the right to write to the file and its folder."],
+  [8, "The database forge.db is read-only. Give this process write access to the file and its folder."],
   [
     10,
     "The database forge.db cannot be read or written: disk I/O error. Check its disk, and the limits of this process.",
@@ -124,7 +124,7 @@ test.each([
   ],
   [13, "The disk of the database forge.db is full. Free some space."],
   [14, "The database forge.db cannot be opened. Check that its folder exists and that this process may use it."],
-  [26, "The database forge.db cannot be opened: it is damaged, or another kind of file."],
+  [26, "The database forge.db cannot be opened: it is damaged or not a SQLite database."],
 ])("SQLite's error %i, and each of its extended codes, is explained", (code, sentence) => {
   for (const errcode of [code, code | (3 << 8)]) {
     const error = Object.assign(new Error("disk I/O error"), { errcode });

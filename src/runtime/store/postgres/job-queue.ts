@@ -22,7 +22,7 @@ export interface JobQueue {
   put(runs: readonly { id: string; repository: string | null }[], sql: Pick<Sql, "raw">): Promise<void>;
   take(limit: number, sql: Pick<Sql, "raw">): Promise<QueueJob[]>;
   remove(jobIds: readonly string[], sql: Pick<Sql, "raw">): Promise<void>;
-  /** Returns the runs that wait because too many runs of their repository are active, with their places, first in line first. */
+  /** Returns the runs that wait because too many runs of their repository are active, by their position. */
   findWaiting(): Promise<WaitingRun[]>;
   /** The maximum number of active runs per repository. */
   readonly runsPerRepository: number | undefined;
@@ -31,10 +31,10 @@ export interface JobQueue {
   close(): Promise<void>;
 }
 
-/** A root run that is not performed because too many runs of its repository are active. */
+/** A root run that waits because too many runs of its repository are active. */
 const WaitingRun = z.object({
   runId: z.string(),
-  /** Its place among the waiting runs of its repository, counted from 1. */
+  /** Its position in the queue of its repository, from 1. */
   place: z.number(),
 });
 export type WaitingRun = z.infer<typeof WaitingRun>;

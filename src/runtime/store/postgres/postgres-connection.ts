@@ -287,7 +287,7 @@ function problemOf(error: unknown, database: string): DatabaseError | undefined 
   switch (errorCodeOf(error)) {
     case diskFull:
       return explain(
-        `The disk of the database ${database} is full. Free some space. Until then nothing new is accepted; what was accepted is kept, and work continues by itself.`,
+        `The disk of the database ${database} is full. Free some space. Until then no new work is accepted; accepted work is kept and resumes automatically.`,
       );
     case readOnly:
       return explain(`The database ${database} is read-only. Point DATABASE_URL at the primary server.`);

@@ -108,12 +108,10 @@ export function problemOf(error: unknown, path: string): DatabaseError | undefin
   switch (errorCodeOf(error)) {
     case sqliteCodes.full:
       return explain(
-        `The disk of the database ${path} is full. Free some space. Until then nothing new is accepted; what was accepted is kept, and work continues by itself.`,
+        `The disk of the database ${path} is full. Free some space. Until then no new work is accepted; accepted work is kept and resumes automatically.`,
       );
     case sqliteCodes.readOnly:
-      return explain(
-        `The database ${path} is read-only. Give this process the right to write to the file and its folder.`,
-      );
+      return explain(`The database ${path} is read-only. Give this process write access to the file and its folder.`);
     case sqliteCodes.ioError:
       return explain(
         `The database ${path} cannot be read or written: ${(error as Error).message}. Check its disk, and the limits of this process.`,
@@ -124,7 +122,7 @@ export function problemOf(error: unknown, path: string): DatabaseError | undefin
       );
     case sqliteCodes.notADatabase:
       return explain(
-        `The database ${path} cannot be opened: it is damaged, or another kind of file. Set DATABASE_URL to another file, or restore a backup with golem db restore.`,
+        `The database ${path} cannot be opened: it is damaged or not a SQLite database. Set DATABASE_URL to another file, or restore a backup with golem db restore.`,
       );
     case sqliteCodes.corrupt:
       return explain(
