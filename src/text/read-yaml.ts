@@ -38,10 +38,7 @@ export function readYaml(text: string, name: string, firstLine = 1): unknown {
   return readSafely(() => document.toJS({ maxAliasCount: 20 }), name);
 }
 
-/**
- * The position of a field in YAML that was parsed before: of its key, or of an item of a list. Of a missing field, the
- * position of what should contain it.
- */
+/** The position of a field's key or list item in parsed YAML; for a missing field, of what should contain it. */
 export function positionInYaml(
   text: string,
   path: readonly PropertyKey[],

@@ -12,10 +12,7 @@ export function configuredApproval(tool: string, settings: ApprovalConfig | unde
   };
 }
 
-/**
- * Applies the worker's settings to a tool that is not built in. The tool's own `needsApproval` takes precedence, except
- * that a tool the worker blocks by name stays blocked.
- */
+/** Applies the worker's settings to a tool that is not built in. Its own `needsApproval` cannot unblock it. */
 export function applyApprovalSettings<T extends NamedTool>(tool: T, settings: ApprovalConfig | undefined): T {
   if (tool.needsApproval !== undefined && ownEntry(tool.name, settings) !== "blocked") return tool;
 

@@ -10,10 +10,7 @@ import { failedResult } from "./tool-result.ts";
 /** `value` is passed to the tool; `args` are shown, stored and validated again. */
 export type ValidatedArguments = { valid: true; value: unknown; args: unknown } | { valid: false; result: ToolResult };
 
-/**
- * Validates the arguments of a call, after repairing obvious mistakes. The result of an invalid call names the tool,
- * the parameter and the value, and shows a valid call.
- */
+/** Validates arguments, after repairing obvious mistakes. The result of an invalid call shows a valid one. */
 export async function validateArguments(
   tool: string,
   schema: ToolSchema,

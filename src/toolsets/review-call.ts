@@ -88,10 +88,7 @@ export async function reviewCall(
   }
 }
 
-/**
- * Finds the tool of a call and validates the arguments. A call that is reviewed and then executed is validated once.
- * `refused` tells the model how to correct the call.
- */
+/** Finds the tool and validates the arguments, once per call. `refused` tells the model how to correct the call. */
 export async function prepareCall(
   state: ReviewState,
   call: ModelCall,

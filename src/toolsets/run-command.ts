@@ -153,10 +153,7 @@ export interface CommandChanges {
   rejected: TreeChanges["rejected"];
 }
 
-/**
- * Applies the changes of a command to the workspace, subject to the worker's zones. A change that needs approval, by
- * its zone or because the file is protected, is applied only if `isApproved`.
- */
+/** Applies a command's changes where zones allow. Those that need approval are applied only if `isApproved`. */
 export async function applyCommandChanges(
   { written, deleted, rejected }: TreeChanges,
   workspace: Workspace,

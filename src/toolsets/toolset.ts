@@ -38,10 +38,7 @@ export interface ToolServices {
   approvals?(): Promise<readonly Approval[]>;
   /** The workers of this deployment and repository, for the tools that call them. */
   workers(): Promise<{ name: string; description?: string }[]>;
-  /**
-   * Sanitizes text before it is published: redacts secrets and tokens, defuses mentions and closing keywords, limits the
-   * size. Use `plain` for titles and commit messages.
-   */
+  /** Redacts secrets, defuses mentions and closing keywords, limits the size. `plain`: titles and commit messages. */
   sanitize(text: string, kind?: "markdown" | "plain"): string;
   /** Returns the repository's limit of open pull requests by this App; undefined if there is none. */
   maxOpenPullRequests?(): Promise<number | undefined>;

@@ -5,10 +5,7 @@ import type { createRunPages, RunPagesOptions } from "./create-run-pages.ts";
 import { createRunLinks, isPagePath } from "./run-links.ts";
 
 interface RunPages {
-  /**
-   * Answers requests for `/`, `/favicon.ico`, `/costs`, `/costs.csv` and paths below `/runs`, and says to a browser that
-   * there is no other page. Returns false for other requests.
-   */
+  /** Answers requests for pages, and tells browsers about unknown ones. Returns false for any other request. */
   answer(request: IncomingMessage, response: ServerResponse): boolean;
   /** Resolves to the address of the run's page; to undefined if it could not be opened by anyone. */
   linkTo(spec: RunSpec): Promise<string | undefined>;

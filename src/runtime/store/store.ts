@@ -413,10 +413,7 @@ export interface Store extends DeliveryStore {
   decideApproval(decision: Decision): Promise<DecisionResult>;
   /** Withdraws an answer, an unused approval, or a used one that still covers further calls of the session. */
   revokeApproval(revocation: Revocation): Promise<DecisionResult>;
-  /**
-   * Marks an approval as used by a call whose execution begins. Returns undefined if it is not valid for the call.
-   * Afterwards, the approval can no longer be revoked.
-   */
+  /** Marks an approval as used, after which it cannot be revoked. Returns undefined if it is not valid for the call. */
   beginExecution(execution: Execution): Promise<Approval | undefined>;
   /**
    * Returns the ledger entries after a number, in order, at most `limit`. Each approval that is requested, answered,

@@ -56,10 +56,7 @@ export async function compareFiles(store: ObjectStore, before: string, after: st
   return differences.map((difference) => versionsOf(store, difference));
 }
 
-/**
- * Lists the files of a tree that differ from the tip and from each of the other trees, compared with the tip: the
- * changes that a merge commit adds to its parents.
- */
+/** Lists the files that differ from the tip and from each other tree: what a merge commit adds to its parents. */
 export async function compareWithAll(
   store: ObjectStore,
   { tip, others, tree }: { tip: string; others: readonly string[]; tree: string },

@@ -32,10 +32,7 @@ const maxSyncBytes = 4 * 1024 ** 2;
 const entryBytes = 180;
 const separator = 0x0a;
 
-/**
- * Git objects in memory, by object id. Objects are only added, to segments that hold many of them: reads need no copy,
- * and a search scans whole segments.
- */
+/** Git objects in memory, only added, in segments: reads need no copy, and a search scans whole segments. */
 export class ObjectStore {
   readonly #objects = new Map<string, StoredObject>();
   readonly #below: ObjectStore | undefined;

@@ -37,10 +37,7 @@ export class BranchMovedError extends UserError {
   override readonly name = "BranchMovedError";
 }
 
-/**
- * Moves the run's branch from `expectedTip` to the commit, without force, in one request. Retries during a short
- * outage. If an earlier attempt has pushed an equal commit, returns that one.
- */
+/** Moves the branch from `expectedTip`, without force. Returns an equal commit that an earlier attempt pushed. */
 export function pushCommit(remote: Remote, target: PushTarget, built: BuiltCommit): Promise<PushResult> {
   return withRetries(() => pushOnce(remote, target, built), { signal: target.signal });
 }

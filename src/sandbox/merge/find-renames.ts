@@ -52,10 +52,7 @@ export async function findRenames({ deleted, added, relevant, read }: RenameRequ
   return renames;
 }
 
-/**
- * Finds renamed folders as git does: those that are gone, by the folder that most of their files moved to. `renames` has
- * the new path of each file by the old one.
- */
+/** Finds renamed folders as git does: those gone, by where most of their files moved (`renames`: old to new). */
 export function findRenamedFolders(
   renames: ReadonlyMap<string, string>,
   isGone: (folder: string) => boolean,

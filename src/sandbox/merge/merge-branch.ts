@@ -83,10 +83,7 @@ export async function planMerge(
   return { ...plan, mergeBases };
 }
 
-/**
- * Returns one commit for all merge bases, as git's recursive merge: they are merged with each other, the oldest ones
- * first, and their conflicts stay in the files.
- */
+/** Merges all merge bases into one commit, oldest first, as git does. Their conflicts stay in the files. */
 export async function combineBases(history: MergeHistory, bases: readonly string[], level = 1): Promise<string> {
   for (const commit of bases) await history.fetchFiles(commit);
   const { store } = history;
@@ -220,10 +217,7 @@ async function mergeRenames(
   return { theirRenames, ownRenames };
 }
 
-/**
- * Moves the files that one side added to a folder that the other one renamed. Whether they belong there is for the reader
- * to decide, so each is a conflict, as in git.
- */
+/** Moves files that one side added to a folder the other renamed. Each is a conflict, as in git. */
 function moveIntoRenamedFolders(
   merge: Merge,
   { theirs, own, tree }: { theirs: readonly TreeDifference[]; own: readonly TreeDifference[]; tree: string },

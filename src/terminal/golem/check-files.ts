@@ -21,10 +21,7 @@ const workersFolder = ".github/workers";
 /** The workers by name in lower case, with the workers each may call. */
 type Callees = Map<string, string[]>;
 
-/**
- * `golem check [file…]`: validates worker and settings files; by default all those of the checkout. Prints a line
- * `file:line:column: message` for each problem, and exits with 1 when there is one.
- */
+/** `golem check`: prints `file:line:column: message` for each problem of the given files, or of the checkout's. */
 export async function checkFiles(given: readonly string[], context: CommandContext): Promise<number> {
   const { cwd, env, output } = context;
   const config = readLocalConfig(env);

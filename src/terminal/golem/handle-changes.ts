@@ -36,10 +36,7 @@ export interface ChangesToHandle {
   isQuiet: boolean;
 }
 
-/**
- * Applies, saves or discards a worker's changes as the person chooses, now or with an option. If that is not possible, the changes stay in
- * the backup patch, and `asRequested` is false.
- */
+/** Applies, saves or discards the changes. If that fails, they stay in the patch file; `asRequested` is false. */
 export async function handleChanges(given: ChangesToHandle): Promise<{ done: HandledChanges; asRequested: boolean }> {
   const { checkout, backup, ending, terminal, isUnfinished, isLeaving, isQuiet } = given;
   const changes = checkout.changes();

@@ -53,10 +53,7 @@ async function fileOf(name: string, folder: string): Promise<string> {
 
 const maxFileBytes = 1_000_000;
 
-/**
- * Reads worker files and settings from a checkout on disk. Without a checkout it finds none. Throws a UserError for
- * symbolic links and anything else that is not a regular file or folder.
- */
+/** Reads worker files from a checkout on disk, if there is one. Throws a UserError for links and special files. */
 export function checkoutFiles(root: string | undefined): WorkerFiles {
   return {
     listNames: async (folder) => {

@@ -112,10 +112,7 @@ async function readFiles(
   return files.map(({ name, mediaType, bytes }) => ({ name, mimeType: mediaType, data: bytes }));
 }
 
-/**
- * Resolves to the task, followed by the piped text. If a task was given, the wait for the pipe is limited: a parent process
- * may never write to it or close it.
- */
+/** Resolves to the task and the piped text. With a task, waits briefly: some parents never write to the pipe. */
 async function readTask(task: string | undefined, { input, errors }: CommandContext): Promise<string | undefined> {
   if (isTerminal(input)) return task;
   if (task === undefined) return (await text(input)).trim();

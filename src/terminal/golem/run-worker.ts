@@ -308,10 +308,7 @@ function createGitUncommittedTool({ root, head }: Pick<Checkout, "root" | "head"
   };
 }
 
-/**
- * Ends the process on a signal, or on a second Ctrl+C before the worker has stopped. The changes are saved to the backup
- * patch first. Returns a function that stops listening.
- */
+/** Ends the process on a signal or a second Ctrl+C, after saving the patch. Returns a function that stops listening. */
 function endOnSignals(terminal: Terminal, backup: BackupPatch, context: CommandContext): () => void {
   function leave(code: number): void {
     try {

@@ -14,10 +14,7 @@ export interface Terminal {
   /** True if standard output is a terminal. Otherwise only the answer is written to it. */
   readonly outputIsForPeople: boolean;
   print(...lines: string[]): void;
-  /**
-   * Resolves to the typed line, or to undefined if there is no person, at the end of the input, or after Ctrl+C. With
-   * `commands`, slash commands are executed instead of returned.
-   */
+  /** Resolves to the typed line; undefined without a person, at the end of the input, or after Ctrl+C. */
   ask(question: string, options?: { commands?: boolean; isProse?: boolean }): Promise<string | undefined>;
   interruptSignal(): AbortSignal;
   /** Makes the next Ctrl+C count as the first one again. */

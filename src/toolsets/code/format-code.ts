@@ -118,10 +118,7 @@ function describeFormatting(finished: FinishedFormatting): string {
   return [...lines, left].filter(Boolean).join("\n");
 }
 
-/**
- * Returns the given paths, relative to the root; by default the files that the run has changed, so that a formatter of
- * another version than the project's does not touch the others.
- */
+/** Returns the given paths from the root. Default: the changed files, since formatter versions differ. */
 async function pathsToFormat(workspace: Workspace, paths: readonly string[], project: string): Promise<string[]> {
   if (paths.length > 0) {
     const names = paths.map((name) => workspace.resolve(posix.join(project, name)));

@@ -319,10 +319,7 @@ const toolchains = [
   { programs: /^dotnet$/, name: "the .NET SDK" },
 ];
 
-/**
- * Lines that do not say why an installation failed: single packages, warnings (those of Yarn have numbers), requests, and
- * frames of the package manager itself.
- */
+/** Lines that never explain a failed installation: single packages, warnings, requests, the manager's frames. */
 const saysLittle =
   /^\s*(?:[│╭╰+-]|Progress: |\[?(?:npm )?warn(?:ing)?\b|gyp (?:info|http|verb)|\d+: 0x|at .*(?:\.yarn\/releases\/|node:|worker eval)|➤ YN00(?:02|13|19|60|85|86):)/i;
 const maxLineLength = 300;

@@ -196,10 +196,7 @@ function lockfileSettings(path: string, text: string): string {
   return JSON.stringify(Object.fromEntries(entries.filter(([name]) => settingsOfLockfile.has(name))));
 }
 
-/**
- * Throws a ToolError for a file that makes Yarn run a program of the repository: a dependency of type `exec:` in a
- * manifest, in the lockfile, or added to a package by a patch.
- */
+/** Throws a ToolError for an `exec:` dependency in a manifest, lockfile or patch, which makes Yarn run a program. */
 function checkYarnFile(path: string, text: string): void {
   const read = withoutEscapes(path.endsWith("package.json") ? withoutScripts(text) : text);
   if (read !== undefined && !/["'@]exec:|\sexec:(?=\S)/i.test(read)) return;
@@ -250,10 +247,7 @@ const plainRequirement = new RegExp(
 const plainMarker = /^[\w\s.,'"<>=!~()+-]*$/;
 const plainHash = /^sha(256|384|512):[0-9a-f]+$/i;
 
-/**
- * Returns the first line of a requirements.txt that is not a registry package: an option, a URL, a path or an archive.
- * These install from elsewhere, or run code during installation.
- */
+/** Returns the first line that is not a registry package: options, URLs, paths and archives can run code. */
 function findUnsupportedRequirement(text: string): string | undefined {
   const lines = text.replace(/\\\r?\n/g, " ").split(/\r?\n/);
   return lines.map((line) => line.replace(/(^|\s)#.*$/, "").trim()).find((line) => line !== "" && !isPlain(line));

@@ -121,10 +121,7 @@ function editsOf({ old_text, new_text, replace_all, edits = [] }: Input) {
   return all;
 }
 
-/**
- * Requires that the replaced lines have been read, and returns which lines of the new content are known. Takes time
- * linear in the content, regardless of the number of replacements.
- */
+/** Requires that replaced lines have been read, and returns the known lines of the new content. Linear time. */
 function seenAfter(
   seen: readonly boolean[],
   path: string,

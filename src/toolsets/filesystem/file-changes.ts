@@ -191,10 +191,7 @@ export interface FileState {
   executable?: boolean | undefined;
 }
 
-/**
- * Brings all files to their new states, or none. Deletes first, so that a folder may replace a file. If a change fails,
- * the previous changes are undone and the error is thrown.
- */
+/** Changes all files or none. Deletes first, so that a folder may replace a file. Throws the first error. */
 export async function applyFileChanges(workspace: Workspace, changes: readonly FileState[]): Promise<void> {
   const ordered = [
     ...changes.filter(({ content }) => content === undefined),

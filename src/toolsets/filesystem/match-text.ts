@@ -92,10 +92,7 @@ export function hasTypography(text: string): boolean {
   return text.search(foldable) !== -1;
 }
 
-/**
- * Returns the indexes, from 0, at which a block of lines occurs in others, including overlapping occurrences. Takes
- * linear time (Knuth, Morris and Pratt), even if all lines are equal.
- */
+/** Returns where a block of lines occurs, from 0, overlaps included, in linear time (Knuth, Morris and Pratt). */
 export function findLines(lines: readonly string[], block: readonly string[]): number[] {
   const found: number[] = [];
   if (block.length === 0) return found;

@@ -290,10 +290,7 @@ function tooLarge({ estimate, lines, path, maxTokens }: TooLargeRead): ToolError
   });
 }
 
-/**
- * True if the run knows every line of this result and the model can still see the call that showed it. Never true twice
- * in a row, so that a repeated call shows the content.
- */
+/** True if the run knows these lines and the model can still see them. Never twice, so a repeated call shows them. */
 function alreadyShown({ path, shown }: ReadResult, args: Input, { options, context }: Reader): boolean {
   const history = options.history?.() ?? [];
   const last = history.findLast((call) => {

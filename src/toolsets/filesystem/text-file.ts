@@ -233,10 +233,7 @@ export function requireSeen(
   });
 }
 
-/**
- * Throws a ToolError if the run has read or written this whole file and a person, another worker or a command has
- * changed it since. A file that the run has never read passes.
- */
+/** Throws a ToolError if somebody else changed this file after the run had read or written all of it. */
 export function refuseChangedSince(history: readonly FinishedCall[], path: string, content: Uint8Array): void {
   const known = history.findLast((call) => !call.result.error && fullText(call, path) !== undefined);
   const text = known && fullText(known, path);

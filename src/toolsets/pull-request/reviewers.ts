@@ -52,10 +52,7 @@ function isUnacceptable(error: unknown): boolean {
   return error instanceof GitHubRefusalError && error.status === 422;
 }
 
-/**
- * Requests another review from everyone whose last review of an earlier commit requested changes. Returns their logins,
- * without those that GitHub rejects, such as former collaborators.
- */
+/** Requests reviews again from those who requested changes. Returns their logins, without those GitHub rejects. */
 export async function requestNextReviews(github: GitHub, number: number, commit: string): Promise<string[]> {
   const decided = (await github.listReviews(number)).filter(({ state }) => state !== "commented");
   const last = new Map(decided.map((review) => [review.author, review]));

@@ -21,10 +21,7 @@ const queue = new SerialQueue();
 let child: GuardedChild | undefined;
 let idle: NodeJS.Timeout | undefined;
 
-/**
- * Judges a command by the rules. The parser runs in a process that is killed on timeout: for some scripts, just-bash
- * 3.4.2 allocates memory without end (``(($`x`))``).
- */
+/** Judges a command. The parser's process is killed on timeout: ``(($`x`))`` takes all memory in just-bash 3.4.2. */
 export function reviewCommand(command: string, policy: CommandPolicy): Promise<CommandReview> {
   return queue.run(() => callChild(command, policy));
 }

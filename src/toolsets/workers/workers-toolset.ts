@@ -45,10 +45,7 @@ export function callableBy({ toolsets }: WorkerDefinition): string[] {
 
 type KnownWorkers = readonly Awaited<ReturnType<ToolServices["workers"]>>[number][];
 
-/**
- * Creates one tool for each worker that may be called. Throws a UserError for an unknown worker with a name like a known
- * one; calls to others that are missing fail.
- */
+/** Creates a tool per callable worker. Throws a UserError for a misspelled name; calls to missing ones fail. */
 export function createWorkerTools(allowed: readonly string[], known: KnownWorkers): NamedTool[] {
   return [...new Set(allowed)].map((name) => workerTool(name, known));
 }
