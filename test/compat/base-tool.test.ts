@@ -114,7 +114,7 @@ describe("MyTool", () => {
   });
 });
 
-describe("a tool written as a class", () => {
+describe("tool written as a class", () => {
   test("emits the start, the output and the end of a call", async () => {
     const stream = new ActivityStream();
     const received = listenTo(stream);
@@ -132,7 +132,7 @@ describe("a tool written as a class", () => {
     ]);
   });
 
-  test("names its call in an error, and emits it", async () => {
+  test("a tool written as a class names its call in an error, and emits it", async () => {
     const stream = new ActivityStream();
     const received = listenTo(stream);
 
@@ -146,7 +146,7 @@ describe("a tool written as a class", () => {
     expect(received[1]?.data).toMatchObject({ toolName: "my_tool", error: 'my_tool(param1="value"): File not found' });
   });
 
-  test("answers with an error if it throws", async () => {
+  test("a tool written as a class answers with an error if it throws", async () => {
     const tool = new OtherTool(new ActivityStream());
     tool.work = () => Promise.reject(new Error("disk on fire"));
     expect(await tool.execute({ param1: "a" })).toMatchObject({
@@ -156,7 +156,7 @@ describe("a tool written as a class", () => {
     });
   });
 
-  test("answers with an error if it does not return a response", async () => {
+  test("a tool written as a class answers with an error if it does not return a response", async () => {
     const tool = new OtherTool(new ActivityStream());
     tool.work = async () => undefined as never;
     const [direct, managed] = [
@@ -169,7 +169,7 @@ describe("a tool written as a class", () => {
     }
   });
 
-  test("keeps the arguments of concurrent calls apart", async () => {
+  test("a tool written as a class keeps the arguments of concurrent calls apart", async () => {
     const tool = new OtherTool(new ActivityStream());
     const open: (() => void)[] = [];
     tool.work = async () => {
@@ -187,7 +187,7 @@ describe("a tool written as a class", () => {
     ]);
   });
 
-  test("has a definition without parameters by default", () => {
+  test("a tool written as a class has a definition without parameters by default", () => {
     class Plain extends BaseTool {
       readonly name = "plain";
       readonly description = "Plain";
@@ -204,7 +204,7 @@ describe("a tool written as a class", () => {
     });
   });
 
-  test("works in a ToolManager, which validates its arguments and emits each call once", async () => {
+  test("a tool written as a class works in a ToolManager, which validates its arguments and emits each call once", async () => {
     const stream = new ActivityStream();
     const received = listenTo(stream);
     const tool = new OtherTool(stream);
@@ -221,7 +221,7 @@ describe("a tool written as a class", () => {
     expect(await manager.executeTool("my_tool", {})).toMatchObject({ success: false, error_type: "validation_error" });
   });
 
-  test("is named once in the error of a ToolManager, and the fields of a failure reach the model", async () => {
+  test("a tool written as a class is named once in the error of a ToolManager, and the fields of a failure reach the model", async () => {
     const tool = new OtherTool(new ActivityStream());
     tool.work = async () => ({ ...tool.fail("exit 1"), output: "2 tests failed" });
     const response = await new ToolManager([tool]).executeTool("my_tool", { param1: "a" });
@@ -230,7 +230,7 @@ describe("a tool written as a class", () => {
     expect(response.content).toContain("2 tests failed");
   });
 
-  test("needs approval for a model's call if it requires confirmation", async () => {
+  test("a tool written as a class needs approval for a model's call if it requires confirmation", async () => {
     class Careful extends MyTool {
       override readonly requiresConfirmation = true;
     }
@@ -242,7 +242,7 @@ describe("a tool written as a class", () => {
     expect((await manager.call("my_tool", { param1: "b" })).error).toBeUndefined();
   });
 
-  test("works in a registry and in the toolbox of a run", async () => {
+  test("a tool written as a class works in a registry and in the toolbox of a run", async () => {
     const tool = new MyTool(new ActivityStream());
     const { execute } = await toolboxWorld([tool.toNamedTool()]);
 
@@ -265,16 +265,19 @@ describe("ToolValidator", () => {
   const validate = (args: Record<string, unknown>) =>
     new ToolValidator().validateArguments(tool, tool.getFunctionDefinition(), args);
 
-  test("accepts valid arguments", async () => {
+  test("ToolValidator accepts valid arguments", async () => {
     expect(await validate({ param1: "a" })).toEqual({ valid: true });
   });
 
-  test.each([{}, { param1: { not: "text" } }])("names the problem of %j, with an example", async (args) => {
-    expect(await validate(args)).toEqual({
-      valid: false,
-      error: expect.stringContaining("param1"),
-      error_type: "validation_error",
-      suggestion: 'Example: my_tool(param1="value")',
-    });
-  });
+  test.each([{}, { param1: { not: "text" } }])(
+    "ToolValidator names the problem of %j, with an example",
+    async (args) => {
+      expect(await validate(args)).toEqual({
+        valid: false,
+        error: expect.stringContaining("param1"),
+        error_type: "validation_error",
+        suggestion: 'Example: my_tool(param1="value")',
+      });
+    },
+  );
 });

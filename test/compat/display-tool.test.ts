@@ -71,8 +71,8 @@ const missing = (): DisplayResult => ({
   error: { message: "File does not exist: a.ts", type: DisplayErrorType.FILE_NOT_FOUND },
 });
 
-describe("a tool with a display", () => {
-  test("returns a text for the model and a display for people", async () => {
+describe("tool with a display", () => {
+  test("a tool with a display returns a text for the model and a display for people", async () => {
     const tool = new YourTool();
     const result = await tool.execute({ param1: "a" });
 
@@ -81,7 +81,7 @@ describe("a tool with a display", () => {
     expect(tool.formatParams({ param1: "a" })).toBe("a");
   });
 
-  test("is not run with invalid parameters", async () => {
+  test("a tool with a display is not run with invalid parameters", async () => {
     const { error, llmContent } = await new YourTool().execute({ param2: 1 });
     expect(error).toMatchObject({
       type: DisplayErrorType.INVALID_ARGUMENTS,
@@ -90,7 +90,7 @@ describe("a tool with a display", () => {
     expect(llmContent).toContain('your_tool(param1="value")');
   });
 
-  test("returns a thrown error as a result", async () => {
+  test("a tool with a display returns a thrown error as a result", async () => {
     const tool = new OtherTool(() => {
       throw new Error("disk on fire");
     });
@@ -103,13 +103,13 @@ describe("a tool with a display", () => {
     expect(tool.summarizeResult(result)).toBe("Error: disk on fire");
   });
 
-  test("formats its parameters and its result in a line by default", async () => {
+  test("a tool with a display formats its parameters and its result in a line by default", async () => {
     const tool = new OtherTool(() => ({ llmContent: "Updated 2 items\nand more", returnDisplay: "" }));
     expect(tool.formatParams({ param1: "a", param2: 2 })).toBe("a, 2");
     expect(tool.summarizeResult(await tool.execute({ param1: "a" }))).toBe("Updated 2 items");
   });
 
-  test("is registered as an instance, and its summary is that of the value", async () => {
+  test("a tool with a display is registered as an instance, and its summary is that of the value", async () => {
     const tool = new YourTool();
     expect(new ToolRegistry([tool]).toOpenAIFunctions()).toEqual([
       { name: "your_tool", description: "What your tool does", parameters: tool.getInputSchema() },
@@ -124,7 +124,7 @@ describe("a tool with a display", () => {
     });
   });
 
-  test("keeps its display and its error in the toolbox of a run", async () => {
+  test("a tool with a display keeps its display and its error in the toolbox of a run", async () => {
     const display = { type: "ansi" as const, content: "\u001b[32mok\u001b[0m" };
     const shows = new OtherTool(() => ({ llmContent: "exit code 0", returnDisplay: display }));
     const fails = new OtherTool(missing);
@@ -136,7 +136,7 @@ describe("a tool with a display", () => {
     expect(failed.error).toMatchObject({ code: "FILE_NOT_FOUND", message: "File does not exist: a.ts" });
   });
 
-  test("is named by its display name in an approval request", async () => {
+  test("a tool with a display is named by its display name in an approval request", async () => {
     const tool = { ...new YourTool().toNamedTool(), needsApproval: true };
     const { review } = await toolboxWorld([tool]);
     expect(await review("your_tool", { param1: "a" })).toMatchObject({

@@ -12,8 +12,8 @@ import {
 import { memoryWorkspace } from "../support/memory-workspace.ts";
 import { aTool } from "../support/toolbox-world.ts";
 
-describe("a program without a run", () => {
-  test("gets tools and their definitions", () => {
+describe("program without a run", () => {
+  test("a program without a run gets tools and their definitions", () => {
     const tool = aTool({ aliases: ["read"] });
     const manager = new ToolManager([tool]);
 
@@ -24,7 +24,7 @@ describe("a program without a run", () => {
     ]);
   });
 
-  test("executes a call and emits its events", async () => {
+  test("a program without a run executes a call and emits its events", async () => {
     const events = new ToolEvents();
     const received: ToolEvent["type"][] = [];
     events.subscribe("*", ({ type }) => received.push(type));

@@ -41,7 +41,7 @@ describe("who may call a tool", () => {
 });
 
 describe("ToolRegistry", () => {
-  test("registers, gets, lists, has and unregisters", () => {
+  test("ToolRegistry registers, gets, lists, has and unregisters", () => {
     const registry = new ToolRegistry();
     const [first, second] = [aTool({ aliases: ["read"] }), aTool({ name: "grep" })];
     registry.register(first);
@@ -70,7 +70,7 @@ describe("ToolRegistry", () => {
     expect(() => new ToolRegistry().register({ name: "x" } as never)).toThrow("A tool needs a name");
   });
 
-  test("gives OpenAI-compatible models JSON Schema, without manual tools", () => {
+  test("ToolRegistry gives OpenAI-compatible models JSON Schema, without manual tools", () => {
     const inputSchema = z.object({
       path: z.string().describe("Path relative to workspace root"),
       encoding: z.enum(["utf-8", "base64"]).optional(),

@@ -41,7 +41,7 @@ describe("canonical JSON", () => {
   });
 });
 
-describe("the digest of an approval", () => {
+describe("digest of an approval", () => {
   const subject: ApprovalSubject = {
     runId: "r1",
     workerPath: "fixer",
@@ -53,7 +53,7 @@ describe("the digest of an approval", () => {
   };
   const digest = (changes: Partial<ApprovalSubject> = {}) => approvalDigest({ ...subject, ...changes });
 
-  test("is a SHA-256 in hex, and the same for the same subject", () => {
+  test("the digest of an approval is a SHA-256 in hex, and the same for the same subject", () => {
     expect(digest()).toMatch(/^[0-9a-f]{64}$/);
     expect(digest({ args: { content: "hello", path: "a.txt" } })).toBe(digest());
   });
@@ -73,7 +73,7 @@ describe("the digest of an approval", () => {
     expect(digest(changes)).not.toBe(digest());
   });
 
-  test("does not bind the layout of a diff", () => {
+  test("the digest of an approval does not bind the layout of a diff", () => {
     expect(digest({ preview: { ...subject.preview, ...file({}, "another layout") } })).toBe(digest());
   });
 

@@ -41,7 +41,7 @@ test.each<[Account, Account, boolean]>([
   expect(isSameAccount(one, two)).toBe(same);
 });
 
-describe("the error of a tool", () => {
+describe("error of a tool", () => {
   test.each<[ToolErrorCode, string]>([
     ["INVALID_ARGUMENTS", "validation_error"],
     ["INVALID_PATH", "security_error"],
@@ -61,7 +61,7 @@ describe("the error of a tool", () => {
     expect(new ToolError("No.", { code }).type).toBe(type);
   });
 
-  test("keeps what it is given", () => {
+  test("the error of a tool keeps what it is given", () => {
     const cause = new Error("why");
     const error = new ToolError("No.", {
       code: "CONFLICT",

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { choicesOf, type JsonSchema, parametersOf, typeOfValue, typesOf } from "#domain/json-schema.ts";
 
-describe("the parameters of a schema", () => {
-  test("are its properties; those with a default are optional", () => {
+describe("parameters of a schema", () => {
+  test("the parameters of a schema are its properties; those with a default are optional", () => {
     const json: JsonSchema = {
       type: "object",
       properties: { path: { type: "string" }, limit: { type: "integer", default: 5 }, all: { type: "boolean" } },

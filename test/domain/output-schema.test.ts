@@ -9,7 +9,7 @@ const schema = {
   additionalProperties: false,
 };
 
-describe("an answer", () => {
+describe("answer", () => {
   test.each([
     ['{"severity":"low"}', '{"severity":"low"}'],
     ['  {"severity":"low","lines":[1]}\n', '{"severity":"low","lines":[1]}'],
@@ -39,7 +39,7 @@ describe("an answer", () => {
     expect(checkAnswer({ type: "string", enum: ["yes", "no"] }, "maybe")).toMatchObject({ isValid: false });
   });
 
-  test("cannot block the process with a pattern of the schema", () => {
+  test("a pattern of the schema cannot block the process", () => {
     const slow = { type: "string", pattern: "^(a+)+$" };
 
     expect(checkAnswer(slow, `${"a".repeat(40)}b`)).toEqual({
@@ -49,10 +49,10 @@ describe("an answer", () => {
   });
 });
 
-describe("the schema of a worker", () => {
+describe("schema of a worker", () => {
   const worker = parseWorker("---\nname: triager\noutput_schema_ref: ./answer.json\n---\nTriage.", "triager.worker");
 
-  test("is read from the file that output_schema_ref names, in JSON or YAML", () => {
+  test("the schema of a worker is read from the file that output_schema_ref names, in JSON or YAML", () => {
     expect(withOutputSchema(worker, JSON.stringify(schema)).output_schema).toEqual(schema);
     expect(withOutputSchema(worker, "type: object\nrequired: [severity]\n").output_schema).toEqual({
       type: "object",
@@ -65,11 +65,11 @@ describe("the schema of a worker", () => {
     ["{", "./answer.json is not valid JSON"],
     ["- 1", "./answer.json is not a JSON Schema"],
     ['{"type":"objct"}', "./answer.json is not a JSON Schema that can be checked: Unsupported type: objct."],
-  ])("is refused with the name of the file: %j", (text, message) => {
+  ])("the schema of a worker is refused with the name of the file: %j", (text, message) => {
     expect(() => withOutputSchema(worker, text)).toThrow(message);
   });
 
-  test("may be in its front matter, and is checked there", () => {
+  test("the schema of a worker may be in its front matter, and is checked there", () => {
     const inline = parseWorker("---\nname: a\noutput_schema: { type: array }\n---\nList.", "a.worker");
 
     expect(inline.output_schema).toEqual({ type: "array" });

@@ -54,12 +54,12 @@ test("an idle run with a pull request waits for its review", () => {
   expect(phaseOf({ state: "callingModel", pullRequest: 8 })).toBe("working");
 });
 
-describe("an outcome", () => {
+describe("outcome", () => {
   test.each([
     { kind: "failed", reason: "no" },
     { kind: "limited", limit: "steps: 3", reason: "no" },
     { kind: "cancelled", by: "ada" },
-  ])("is kept with its details: %j", (outcome) => {
+  ])("an outcome is kept with its details: %j", (outcome) => {
     expect(RunOutcome.parse(outcome)).toEqual(outcome);
     expect(SnapshotOutcome.parse(outcome)).toEqual(outcome);
   });
@@ -71,8 +71,8 @@ describe("an outcome", () => {
   });
 });
 
-describe("the fields of a log line", () => {
-  test("name the run, its root, worker and repository, and the delivery", () => {
+describe("fields of a log line", () => {
+  test("the fields of a log line name the run, its root, worker and repository, and the delivery", () => {
     expect(logFieldsOf(sampleSpec("r1"))).toEqual({ run: "r1", worker: "fixer", repository: "ada/engine" });
     expect(logFieldsOf({ ...spec, delivery: "d1" })).toEqual({
       run: "r2",
@@ -83,7 +83,7 @@ describe("the fields of a log line", () => {
     });
   });
 
-  test("are those of the work in progress, also inside one another", async () => {
+  test("the fields of a log line are those of the work in progress, also inside one another", async () => {
     const seen = await withLogContext({ delivery: "d1", run: "r1" }, async () => {
       await Promise.resolve();
       return [logContext(), withLogContext({ run: "r2" }, logContext)];

@@ -73,7 +73,7 @@ test("a value is found by its path, but nothing that it inherits", () => {
   expect(valueAt(null, ["a"])).toBeUndefined();
 });
 
-describe("a schema of another library", () => {
+describe("schema of another library", () => {
   const json = { type: "object", properties: { path: { type: "string", pattern: "^(a+)+$" } }, required: ["path"] };
   const plain = (changes: object) => ({
     [Symbol.for("vercel.ai.schema")]: true,
@@ -83,7 +83,7 @@ describe("a schema of another library", () => {
   });
   const compile = (changes: object) => compileSchema(plain(changes) as never);
 
-  test("validates as the library does", async () => {
+  test("a schema of another library validates as the library does", async () => {
     const { validate } = await compile({
       validate: async (value: unknown) => ({ success: true, value: { got: value } }),
     });
@@ -97,7 +97,7 @@ describe("a schema of another library", () => {
     ["an error", new Error("Broken"), [{ message: "Broken", path: [] }]],
     ["a text", "Broken", [{ message: "Broken", path: [] }]],
     ["nothing", undefined, [{ message: "undefined", path: [] }]],
-  ])("reports %s", async (_, error, issues) => {
+  ])("a schema of another library reports %s", async (_, error, issues) => {
     const refusing = await compile({ validate: async () => ({ success: false, error }) });
     const throwing = await compile({ validate: () => Promise.reject(error) });
 
@@ -105,7 +105,7 @@ describe("a schema of another library", () => {
     expect(await throwing.validate(1)).toEqual({ valid: false, issues });
   });
 
-  test("without a validator is checked by its JSON Schema, except for its patterns", async () => {
+  test("a schema of another library without a validator is checked by its JSON Schema, except for its patterns", async () => {
     const { validate, json: compiled } = await compile({ validate: undefined });
 
     expect(compiled).toEqual(json);
@@ -120,7 +120,7 @@ describe("a schema of another library", () => {
     expect(await validate("text")).toMatchObject({ valid: false });
   });
 
-  test("keeps properties that are named pattern", async () => {
+  test("a schema of another library keeps properties that are named pattern", async () => {
     const properties = {
       pattern: { type: "string" },
       list: { type: "array", items: { type: "string", pattern: "x" } },
@@ -132,7 +132,7 @@ describe("a schema of another library", () => {
     expect(await validate({ list: [1] })).toMatchObject({ valid: false });
   });
 
-  test("is compiled once", () => {
+  test("a schema of another library is compiled once", () => {
     const one = plain({});
 
     expect(compileSchema(one as never)).toBe(compileSchema(one as never));
@@ -172,7 +172,7 @@ describe("arguments", () => {
   const parse = async (inputSchema: z.ZodType, given: unknown) =>
     parseArguments(await compileSchema(inputSchema), given);
 
-  test("are stored as the schema completes them", async () => {
+  test("arguments are stored as the schema completes them", async () => {
     const complete = z.object({ path: z.string(), limit: z.number().default(5) });
 
     expect(await parse(complete, { path: "a", more: 1 })).toEqual({

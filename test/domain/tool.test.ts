@@ -4,11 +4,11 @@ import { CustomResultValue, isValidKind, isWellKnown, isWellKnownKind, ResultVal
 import { type ExecutionMode, getLLMTools, getManualTools } from "#domain/tool.ts";
 import { aTool } from "../support/toolbox-world.ts";
 
-describe("a tool", () => {
+describe("tool", () => {
   const tool = (name: string, mode?: ExecutionMode) => aTool({ name, ...(mode && { manualExecution: { mode } }) });
   const tools = [tool("default"), tool("llm", "llm"), tool("manual", "manual"), tool("both", "both")];
 
-  test("is for the model unless it is declared for people", () => {
+  test("a tool is for the model unless it is declared for people", () => {
     expect(getLLMTools(tools).map(({ name }) => name)).toEqual(["default", "llm", "both"]);
     expect(getManualTools(tools).map(({ name }) => name)).toEqual(["manual", "both"]);
   });

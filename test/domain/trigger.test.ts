@@ -41,7 +41,7 @@ test.each([
 });
 
 describe("schedules", () => {
-  test("are in UTC", () => {
+  test("schedules are in UTC", () => {
     expect(nextCronTime("0 6 * * 1", Date.parse("2026-11-20T00:00:00Z"))).toBe(Date.parse("2026-11-23T06:00:00Z"));
   });
 

@@ -36,7 +36,7 @@ test("a line of dashes in the instructions belongs to them", () => {
   expect(parseWorker("---\nname: fixer\n---\nA\n---\nB", "fixer.worker").instructions).toBe("A\n---\nB");
 });
 
-describe("a worker file is refused", () => {
+describe("worker file is refused", () => {
   test.each([
     ["without front matter", "Fix it.", "fixer.worker has no front matter."],
     ["with text before it", "Hello\n---\nname: fixer\n---\n", "fixer.worker has no front matter."],
@@ -71,7 +71,7 @@ describe("a worker file is refused", () => {
     ["guidance_tokens: -1", "guidance_tokens"],
     ["output_schema_ref: ''", "output_schema_ref"],
     ["attachment_policy: { max_total_bytes: 0 }", "attachment_policy.max_total_bytes"],
-  ])("with %s", (fields, message) => {
+  ])("a worker file is refused with %s", (fields, message) => {
     expect(() => parse(fields)).toThrow(InvalidFileError);
     expect(() => parse(fields)).toThrow(message);
   });
@@ -82,7 +82,7 @@ describe("a worker file is refused", () => {
     expect(() => parseWorker(text, "fixer.worker")).toThrow("A worker's name consists of letters, digits, - and _");
   });
 
-  test("with the position of each problem", () => {
+  test("a worker file is refused with the position of each problem", () => {
     const problems = [
       { message: "Unknown field tolsets. Did you mean toolsets?", line: 3, column: 1 },
       { message: "limits.steps: Expected number, got string.", line: 5, column: 3 },
@@ -119,15 +119,15 @@ describe("limits", () => {
     for (const value of refused) expect(Limits.safeParse({ [name]: value }).success).toBe(false);
   });
 
-  test("have no other names", () => {
+  test("limits have no other names", () => {
     expect(Limits.safeParse({ hours: 1 }).success).toBe(false);
   });
 });
 
-describe("a zone", () => {
+describe("zone", () => {
   const zone = (fields: string) => parse(`sandbox: { zones: [{ name: docs${fields} }] }`).sandbox?.zones?.[0];
 
-  test("may be written to unless it says otherwise", () => {
+  test("a zone may be written to unless it says otherwise", () => {
     expect(zone("")).toEqual({ name: "docs", mode: "rw" });
     expect(zone(", mode: ro, keep: run, path: site/docs, approval: { write: ask, delete: blocked }")).toEqual({
       name: "docs",
@@ -138,9 +138,12 @@ describe("a zone", () => {
     });
   });
 
-  test.each([", mode: r", ", keep: always", ", approval: { write: maybe }", ", extra: 1"])("refuses %j", (fields) => {
-    expect(() => zone(fields)).toThrow("sandbox.zones.0");
-  });
+  test.each([", mode: r", ", keep: always", ", approval: { write: maybe }", ", extra: 1"])(
+    "a zone refuses %j",
+    (fields) => {
+      expect(() => zone(fields)).toThrow("sandbox.zones.0");
+    },
+  );
 });
 
 describe("callable workers", () => {
@@ -152,11 +155,11 @@ describe("callable workers", () => {
     ["toolsets: { workers: { workers: [a, b] } }"],
     ["allowed_workers: [a, b]"],
     ["allowedWorkers: [a, b]"],
-  ])("may be written as %s", (fields) => {
+  ])("callable workers may be written as %s", (fields) => {
     expect(parse(fields).toolsets).toEqual({ workers: { allowed: ["a", "b"] } });
   });
 
-  test("keep the other toolsets and settings", () => {
+  test("callable workers keep the other toolsets and settings", () => {
     expect(parse("allowed_workers: [a]\ntoolsets: { git: {} }").toolsets).toEqual({
       git: {},
       workers: { allowed: ["a"] },
@@ -179,7 +182,7 @@ describe("callable workers", () => {
     ["toolsets: { git: { workers: [a] } }", { git: { workers: ["a"] } }],
     ["toolsets: { worker: { ask: true } }", { workers: { ask: true } }],
     ["toolsets: null", {}],
-  ])("are left alone in %s", (fields, toolsets) => {
+  ])("callable workers are left alone in %s", (fields, toolsets) => {
     expect(parse(fields).toolsets).toEqual(toolsets);
   });
 });

@@ -14,8 +14,8 @@ const two: Line = {
   ],
 };
 
-describe("a call that needs approval", () => {
-  test("runs when it is approved, and the callback receives its tool, arguments and preview", async () => {
+describe("call that needs approval", () => {
+  test("a call that needs approval runs when it is approved, and the callback receives its tool, arguments and preview", async () => {
     const approvalCallback = vi.fn<ApprovalCallback>(() => ({ approved: true }));
     const { runtime, models } = await embedded([deploy(), "Done."], {
       tools: [asking({ preview: () => "here: old -> new" })],
@@ -35,7 +35,7 @@ describe("a call that needs approval", () => {
     );
   });
 
-  test("does not run when it is denied, and the model receives the reason", async () => {
+  test("a call that needs approval does not run when it is denied, and the model receives the reason", async () => {
     const execute = vi.fn();
     const { runtime, models } = await embedded([deploy(), "Understood."], {
       tools: [asking({ execute })],
@@ -51,7 +51,7 @@ describe("a call that needs approval", () => {
     ["approve_all" as const, "deployed to here"],
     ["auto_deny" as const, "auto_deny"],
     [undefined, "auto_deny"],
-  ])("in mode %j: %s", async (approvalMode, said) => {
+  ])("a call that needs approval in mode %j: %s", async (approvalMode, said) => {
     const { runtime, models } = await embedded([deploy(), "Ok."], {
       tools: [asking()],
       ...(approvalMode && { approvalMode }),
@@ -62,11 +62,11 @@ describe("a call that needs approval", () => {
     expect(resultsIn(models.requests[1])[0]).toContain(said);
   });
 
-  test("cannot be asked for in mode interactive without a callback or a bus", () => {
+  test("a call that needs approval cannot be asked for in mode interactive without a callback or a bus", () => {
     expect(() => new WorkerRuntime({ worker: aWorker, approvalMode: "interactive" })).toThrow(/approvalCallback/);
   });
 
-  test("runs with arguments that the person changed, and the model is told", async () => {
+  test("a call that needs approval runs with arguments that the person changed, and the model is told", async () => {
     const { runtime, models } = await embedded([deploy(), "Ok."], {
       tools: [asking()],
       approvalCallback: () => ({ approved: true, modifiedArgs: { to: "staging" } }),
@@ -77,7 +77,7 @@ describe("a call that needs approval", () => {
     expect(resultsIn(models.requests[1])[0]).toMatch(/changed the arguments.*staging.*deployed to staging/s);
   });
 
-  test("does not run with changed arguments that are invalid", async () => {
+  test("a call that needs approval does not run with changed arguments that are invalid", async () => {
     const execute = vi.fn();
     const { runtime, models } = await embedded([deploy(), "Ok."], {
       tools: [asking({ execute })],
@@ -90,7 +90,7 @@ describe("a call that needs approval", () => {
     expect(execute).not.toHaveBeenCalled();
   });
 
-  test("is asked for once when it is approved for the session", async () => {
+  test("a call that needs approval is asked for once when it is approved for the session", async () => {
     const approvalCallback = vi.fn<ApprovalCallback>(() => ({ approved: true, remember: "session" }));
     const { runtime } = await embedded([deploy(), deploy("there"), deploy(), "Done."], {
       tools: [asking()],
@@ -101,7 +101,7 @@ describe("a call that needs approval", () => {
     expect(approvalCallback).toHaveBeenCalledTimes(2);
   });
 
-  test("for the session does not cover an equal call that would now do something else", async () => {
+  test("an approval for the session does not cover an equal call that would now do something else", async () => {
     const approvalCallback = vi.fn<ApprovalCallback>(() => ({ approved: true, remember: "session" }));
     const write = { name: "write_file", args: { path: "a.txt", content: "three\n" } };
     const sandbox = createMemoryWorkspace({ "a.txt": "one\n" });
@@ -119,7 +119,7 @@ describe("a call that needs approval", () => {
     expect(approvalCallback.mock.calls[1]?.[0].preview).toContain("-two");
   });
 
-  test("is denied with the error when the callback fails", async () => {
+  test("a call that needs approval is denied with the error when the callback fails", async () => {
     const { runtime, models } = await embedded([deploy(), "Ok."], {
       tools: [asking()],
       approvalCallback: () => Promise.reject(new Error("the line is dead")),
@@ -130,7 +130,7 @@ describe("a call that needs approval", () => {
     expect(resultsIn(models.requests[1])[0]).toContain("the line is dead");
   });
 
-  test("does not run when its effect has changed since it was shown", async () => {
+  test("a call that needs approval does not run when its effect has changed since it was shown", async () => {
     const sandbox = createMemoryWorkspace({ "a.txt": "one\n" });
     const write = (content: string) => ({ name: "write_file", args: { path: "a.txt", content } });
     const { runtime, models } = await embedded([{ calls: [write("two\n"), write("three\n")] }, "Ok."], {
@@ -148,23 +148,26 @@ describe("a call that needs approval", () => {
   test.each([
     ["its policy", { approval: { write: "preApproved" as const } }],
     ["a zone", { zones: [{ name: "docs", mode: "rw" as const, approval: { write: "preApproved" as const } }] }],
-  ])("is not asked for where %s of the worker file approves it in advance", async (_, policy) => {
-    const approvalCallback = vi.fn<ApprovalCallback>(() => ({ approved: true }));
-    const sandbox = createMemoryWorkspace({ "docs/a.md": "old" });
-    const write = { name: "write_file", args: { path: "docs/a.md", content: "new" } };
-    const { runtime } = await embedded([{ calls: [write] }, "Ok."], {
-      worker: { ...aWorker, toolsets: { filesystem: {} }, sandbox: policy },
-      sandbox,
-      approvalCallback,
-    });
+  ])(
+    "a call that needs approval is not asked for where %s of the worker file approves it in advance",
+    async (_, policy) => {
+      const approvalCallback = vi.fn<ApprovalCallback>(() => ({ approved: true }));
+      const sandbox = createMemoryWorkspace({ "docs/a.md": "old" });
+      const write = { name: "write_file", args: { path: "docs/a.md", content: "new" } };
+      const { runtime } = await embedded([{ calls: [write] }, "Ok."], {
+        worker: { ...aWorker, toolsets: { filesystem: {} }, sandbox: policy },
+        sandbox,
+        approvalCallback,
+      });
 
-    await runtime.run("Go");
+      await runtime.run("Go");
 
-    expect(approvalCallback).not.toHaveBeenCalled();
-    expect(await sandbox.read("docs/a.md")).toBe("new");
-  });
+      expect(approvalCallback).not.toHaveBeenCalled();
+      expect(await sandbox.read("docs/a.md")).toBe("new");
+    },
+  );
 
-  test("can wait at the same time as another one, and both are answered in any order", async () => {
+  test("a call that needs approval can wait at the same time as another one, and both are answered in any order", async () => {
     const answers: ((decision: ApprovalDecision) => void)[] = [];
     const asked = Promise.withResolvers<void>();
     const { runtime, models } = await embedded([two, "Done."], {
@@ -187,7 +190,7 @@ describe("a call that needs approval", () => {
     ]);
   });
 
-  test("ends with an interrupt while it waits", async () => {
+  test("a call that needs approval ends with an interrupt while it waits", async () => {
     const interruptSignal = createInterruptSignal();
     const { runtime } = await embedded([deploy()], {
       tools: [asking()],
@@ -201,7 +204,7 @@ describe("a call that needs approval", () => {
     expect(await runtime.run("Go")).toMatchObject({ success: true, response: "[Interrupted]" });
   });
 
-  test("is decided by the approvalController of the program", async () => {
+  test("a call that needs approval is decided by the approvalController of the program", async () => {
     const approvalController = new ApprovalController({ mode: "approve_all" });
     const { runtime, models } = await embedded([deploy(), "Ok."], { tools: [asking()], approvalController });
 

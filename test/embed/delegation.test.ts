@@ -29,8 +29,8 @@ const chain: Partial<WorkerRuntimeOptions> = {
   workers: { b: calling("b", "c"), c: calling("c", "a", "d"), d: { name: "d", instructions: "You are d." } },
 };
 
-describe("a worker that calls another", () => {
-  test("gets its answer, and its tokens are counted", async () => {
+describe("worker that calls another", () => {
+  test("a worker that calls another gets its answer, and its tokens are counted", async () => {
     const { bus, of } = recordedBus();
     const { runtime, models } = await embedded(
       byWorker({ a: [call("b", "Sum up"), "All done."], b: ["The sum is 3."] }),
@@ -55,7 +55,7 @@ describe("a worker that calls another", () => {
     expect(of("sessionEnd")).toHaveLength(1);
   });
 
-  test("cannot go deeper than the limit, and the error has the whole path", async () => {
+  test("a worker that calls another cannot go deeper than the limit, and the error has the whole path", async () => {
     const { runtime, models } = await embedded(byWorker({ a: [call("b"), "Ok."], b: [call("c"), "Could not."] }), {
       ...chain,
       maxDelegationDepth: 1,
@@ -65,7 +65,7 @@ describe("a worker that calls another", () => {
     expect(resultsIn(models.requests[2])[0]).toMatch(/depth \(1\) exceeded.*a -> b -> c/);
   });
 
-  test("cannot call a worker above it, and the error has the whole path", async () => {
+  test("a worker that calls another cannot call a worker above it, and the error has the whole path", async () => {
     const { runtime, models } = await embedded(
       byWorker({ a: [call("b"), "Ok."], b: [call("c"), "Ok."], c: [call("a"), "Could not."] }),
       chain,
@@ -75,7 +75,7 @@ describe("a worker that calls another", () => {
     expect(resultsIn(models.requests[3])[0]).toMatch(/Circular.*a -> b -> c -> a/);
   });
 
-  test("can reach three levels down", async () => {
+  test("a worker that calls another can reach three levels down", async () => {
     const { runtime, models } = await embedded(
       byWorker({ a: [call("b"), "A."], b: [call("c"), "B."], c: [call("d"), "C."], d: ["D."] }),
       { ...chain, maxDelegationDepth: 3 },
@@ -85,13 +85,13 @@ describe("a worker that calls another", () => {
     expect(resultsIn(models.requests.at(-1))[0]).toContain("B.");
   });
 
-  test("fails to initialize with an unknown worker, and suggests a similar one", async () => {
+  test("a worker that calls another fails to initialize with an unknown worker, and suggests a similar one", async () => {
     const opening = embedded([], { worker: calling("a", "bb"), workers: { b: calling("b", "c") } });
 
     await expect(opening).rejects.toThrow(/names the unknown worker bb. Did you mean b\?/);
   });
 
-  test("can find the other with a function", async () => {
+  test("a worker that calls another can find the other with a function", async () => {
     const { runtime } = await embedded(byWorker({ a: [call("b"), "Ok."], b: ["Hi."] }), {
       worker: calling("a", "b"),
       workers: async (name) => (name === "b" ? "---\nname: b\n---\nYou are b." : undefined),
@@ -131,7 +131,7 @@ describe("a worker that calls another", () => {
     expect(resultsIn(models.requests.at(-1)).at(-1)).toContain("by b");
   });
 
-  test("never lets the called worker see more than its caller", async () => {
+  test("a worker that calls another never lets the called worker see more than its caller", async () => {
     const sandbox = createMemoryWorkspace({ "docs/a.md": "a", "src/b.ts": "b" });
     const { runtime, models } = await embedded(
       byWorker({
@@ -203,7 +203,7 @@ describe("a worker that calls another", () => {
     expect(approvalCallback).toHaveBeenCalledOnce();
   });
 
-  test("interrupts the other when it is interrupted", async () => {
+  test("a worker that calls another interrupts the other when it is interrupted", async () => {
     const interruptSignal = createInterruptSignal();
     const { runtime, models } = await embedded(
       ({ instructions }) => {

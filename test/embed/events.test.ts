@@ -4,8 +4,8 @@ import type { RuntimeEvent } from "#ui/runtime-events.ts";
 import { aTool, aWorker, deploy, embedded, recordedBus } from "../support/embed-world.ts";
 import { resultsIn } from "../support/scripted-models.ts";
 
-describe("a user interface on the bus", () => {
-  test("shows the worker, its text as it arrives, its tools and its end", async () => {
+describe("user interface on the bus", () => {
+  test("a user interface on the bus shows the worker, its text as it arrives, its tools and its end", async () => {
     const { bus, names, of } = recordedBus();
     const { runtime } = await embedded([deploy(), "Done."], { tools: [aTool()], bus });
 
@@ -33,7 +33,7 @@ describe("a user interface on the bus", () => {
     expect(of("sessionEnd")).toEqual([{ reason: "completed" }]);
   });
 
-  test("interrupts the run, and the next run works", async () => {
+  test("a user interface on the bus interrupts the run, and the next run works", async () => {
     const { bus, of } = recordedBus();
     let turn = 0;
     const { runtime } = await embedded(
@@ -50,7 +50,7 @@ describe("a user interface on the bus", () => {
     expect(await runtime.run("Go")).toMatchObject({ response: "Back." });
   });
 
-  test("shows why a run failed", async () => {
+  test("a user interface on the bus shows why a run failed", async () => {
     const { bus, of } = recordedBus();
     const { runtime } = await embedded([], { bus });
 
@@ -60,7 +60,7 @@ describe("a user interface on the bus", () => {
     expect(of("sessionEnd")).toEqual([{ reason: "error", message: "The script is over." }]);
   });
 
-  test("runs manual tools for the person, and the worker learns of it", async () => {
+  test("a user interface on the bus runs manual tools for the person, and the worker learns of it", async () => {
     const { bus, of, next } = recordedBus();
     const push = aTool({ name: "push", manualExecution: { mode: "manual", label: "Push it", category: "Git" } });
     const { runtime, models } = await embedded(["Seen."], { tools: [push, aTool()], bus });
@@ -76,7 +76,7 @@ describe("a user interface on the bus", () => {
     expect(JSON.stringify(models.requests[0]?.messages)).toContain("ran push with");
   });
 
-  test("shows why a manual tool cannot be run", async () => {
+  test("a user interface on the bus shows why a manual tool cannot be run", async () => {
     const { bus, next } = recordedBus();
     await embedded([], { tools: [aTool()], bus });
 
@@ -90,7 +90,7 @@ describe("a user interface on the bus", () => {
     }
   });
 
-  test("answers questions of the worker", async () => {
+  test("a user interface on the bus answers questions of the worker", async () => {
     const { bus, of } = recordedBus();
     bus.on("inputPrompt", ({ requestId }) => bus.emit("userInput", { requestId, content: "blue" }));
     const ask = { calls: [{ name: "ask_user", args: { question: "Which color?", options: ["blue", "red"] } }] };
@@ -106,7 +106,7 @@ describe("a user interface on the bus", () => {
     expect(resultsIn(silent.models.requests[1])[0]).toContain("so nobody can answer");
   });
 
-  test("shows which files changed, and the change of one on request", async () => {
+  test("a user interface on the bus shows which files changed, and the change of one on request", async () => {
     const { bus, of, next } = recordedBus();
     const write = { calls: [{ name: "write_file", args: { path: "b.txt", content: "new\n" } }] };
     const { runtime } = await embedded([write, "Done."], {
@@ -144,8 +144,8 @@ describe("a user interface on the bus", () => {
   });
 });
 
-describe("a trace", () => {
-  test("reports each step in order, with iterations and totals", async () => {
+describe("trace", () => {
+  test("a trace reports each step in order, with iterations and totals", async () => {
     const events: RuntimeEvent[] = [];
     const { runtime } = await embedded([deploy(), "Done."], {
       tools: [aTool({ needsApproval: true })],
@@ -184,7 +184,7 @@ describe("a trace", () => {
     });
   });
 
-  test("reports failures, and survives a listener that throws or rejects", async () => {
+  test("a trace reports failures, and survives a listener that throws or rejects", async () => {
     const logged = vi.spyOn(console, "error").mockImplementation(() => {});
     const types: string[] = [];
     const { runtime } = await embedded([{ calls: [{ name: "nothing" }] }], {

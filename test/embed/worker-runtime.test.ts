@@ -6,8 +6,8 @@ import { createInterruptSignal } from "#ui/interrupt-signal.ts";
 import { aTool, aWorker, deploy, embedded, recordedBus } from "../support/embed-world.ts";
 import { type Line, resultsIn, scriptedModels } from "../support/scripted-models.ts";
 
-describe("a run", () => {
-  test("returns the answer and what it used", async () => {
+describe("run", () => {
+  test("a run returns the answer and what it used", async () => {
     const { runtime, models } = await embedded(["Hello."]);
 
     expect(await runtime.run("Say hello")).toEqual({
@@ -20,7 +20,7 @@ describe("a run", () => {
     expect(models.requests[0]?.messages).toEqual([{ role: "user", content: "Say hello" }]);
   });
 
-  test("calls tools and continues with their results", async () => {
+  test("a run calls tools and continues with their results", async () => {
     const { runtime, models } = await embedded([deploy(), "Done."], { tools: [aTool()] });
 
     expect(await runtime.run("Deploy")).toMatchObject({ success: true, response: "Done.", toolCallCount: 1 });
@@ -50,7 +50,7 @@ describe("a run", () => {
     expect(await runtime.send("anybody?")).toBe(false);
   });
 
-  test("has the toolsets that its worker names, over files in memory", async () => {
+  test("a run has the toolsets that its worker names, over files in memory", async () => {
     const sandbox = createMemoryWorkspace({ "a.txt": "hello" });
     const script: Line[] = [
       { calls: [{ name: "read_file", args: { path: "a.txt" } }] },
@@ -67,7 +67,7 @@ describe("a run", () => {
     expect(await sandbox.read("b.txt")).toBe("new");
   });
 
-  test("is refused without input, unless the worker allows it", async () => {
+  test("a run is refused without input, unless the worker allows it", async () => {
     const { runtime, models } = await embedded(["Never."]);
     const lax = await embedded(["Fine."], { worker: { ...aWorker, allow_empty_input: true } });
 
@@ -79,7 +79,7 @@ describe("a run", () => {
     expect(await lax.runtime.run("")).toMatchObject({ success: true, response: "Fine." });
   });
 
-  test("stops at its limit of model calls, and names the limit", async () => {
+  test("a run stops at its limit of model calls, and names the limit", async () => {
     const { runtime, models } = await embedded((_, turn) => deploy(`place ${turn}`), {
       tools: [aTool()],
       maxIterations: 3,
@@ -109,7 +109,7 @@ describe("a run", () => {
     expect(resultsIn(models.requests[2])[1]).toContain("no disk");
   });
 
-  test("fails with the error of a model that cannot be called", async () => {
+  test("a run fails with the error of a model that cannot be called", async () => {
     const { runtime } = await embedded(() => {
       throw new Error("Network error");
     });
@@ -117,7 +117,7 @@ describe("a run", () => {
     expect(await runtime.run("Go")).toMatchObject({ success: false, error: "Network error" });
   });
 
-  test("needs initialize() first, and only one can be active", async () => {
+  test("a run needs initialize() first, and only one can be active", async () => {
     const models = scriptedModels(["One.", "Two."]);
     const runtime = new WorkerRuntime({ worker: aWorker, models });
 
@@ -130,7 +130,7 @@ describe("a run", () => {
   });
 });
 
-describe("a chat", () => {
+describe("chat", () => {
   test("a chat of a root remembers earlier runs until it is cleared", async () => {
     const { runtime, models } = await embedded(["One.", "Two.", "Three."], { worker: { ...aWorker, mode: "chat" } });
 
@@ -147,7 +147,7 @@ describe("a chat", () => {
     ]);
   });
 
-  test("counts limits for each run", async () => {
+  test("a chat counts limits for each run", async () => {
     const { runtime } = await embedded(["One.", "Two.", "Three."], {
       worker: { ...aWorker, mode: "chat" },
       maxIterations: 1,
@@ -169,7 +169,7 @@ describe("a chat", () => {
   });
 });
 
-describe("an interrupt", () => {
+describe("interrupt", () => {
   test("before a run prevents it until the signal is reset", async () => {
     const interruptSignal = createInterruptSignal();
     const { runtime, models } = await embedded(["Back."], { interruptSignal });
@@ -196,7 +196,7 @@ describe("an interrupt", () => {
     expect(models.requests[0]?.signal.aborted).toBe(true);
   });
 
-  test("ends a run whose model ignores the signal", async () => {
+  test("an interrupt ends a run whose model ignores the signal", async () => {
     const interruptSignal = createInterruptSignal();
     const { runtime } = await embedded(
       () => {
@@ -356,7 +356,7 @@ describe("attachments", () => {
     ]);
   });
 
-  test("are sufficient as input", async () => {
+  test("attachments are sufficient as input", async () => {
     const { runtime } = await embedded(["Seen."]);
 
     expect(await runtime.run("", [png])).toMatchObject({ success: true });

@@ -77,7 +77,7 @@ async function rawServer(answer: (response: ServerResponse) => void): Promise<st
 const chunk = (content: string, finish: string | null) =>
   `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content }, finish_reason: finish }] })}\n\n`;
 
-describe("an answer", () => {
+describe("answer", () => {
   test("streams its text and reports its usage", async () => {
     const { ask, server } = await world({
       text: "A sentence that arrives in several pieces.",
@@ -106,7 +106,7 @@ describe("an answer", () => {
     ]);
   });
 
-  test("is asked for without half an emoji, which providers refuse", async () => {
+  test("an answer is asked for without half an emoji, which providers refuse", async () => {
     const { ask, server } = await world({ text: "Done." });
     const cut = "👍 and \\ud83d, cut off: 👍".slice(0, -1);
 
@@ -135,7 +135,7 @@ describe("an answer", () => {
     );
   });
 
-  test("may contain several tool calls, which are not executed", async () => {
+  test("an answer may contain several tool calls, which are not executed", async () => {
     const { ask, server } = await world({
       text: "I will look.",
       calls: [
@@ -164,7 +164,7 @@ describe("an answer", () => {
     ]);
   });
 
-  test("is sent back verbatim with the results on the next turn", async () => {
+  test("an answer is sent back verbatim with the results on the next turn", async () => {
     const { ask, server } = await world(({ messages }) =>
       turnOf(messages) === 0
         ? { reasoning: "I need the file.", calls: [{ name: "read_file", args: { path: "a" } }] }
@@ -189,7 +189,7 @@ describe("an answer", () => {
     ]);
   });
 
-  test("keeps calls of unknown tools and calls with invalid arguments", async () => {
+  test("an answer keeps calls of unknown tools and calls with invalid arguments", async () => {
     const { ask } = await world({
       calls: [
         { name: "rm_rf", args: { path: "/" } },
@@ -212,7 +212,7 @@ describe("an answer", () => {
     ["read_file", "path=a"],
     ["no_such_tool", "{]"],
     ["read_file", '{"__proto__": {"path": "a"}}'],
-  ])("reports that a call of %s with %j is not valid JSON, and can be sent back", async (name, text) => {
+  ])("an answer reports that a call of %s with %j is not valid JSON, and can be sent back", async (name, text) => {
     const { ask, server } = await world(({ messages }) =>
       turnOf(messages) === 0 ? { rawCalls: [{ name, arguments: text }] } : { text: "Sorry." },
     );
@@ -230,7 +230,7 @@ describe("an answer", () => {
   test.each([
     ["nested too deeply", `${"[".repeat(100_000)}${"]".repeat(100_000)}`],
     ["of too many values", `[${"0,".repeat(100_000)}0]`],
-  ])("leaves out arguments %s, and reports them", async (_, value) => {
+  ])("an answer leaves out arguments %s, and reports them", async (_, value) => {
     const { ask } = await world({ rawCalls: [{ name: "read_file", arguments: `{"path":${value}}` }] });
 
     const { calls } = await ask({ messages: [{ role: "user", content: "Go" }] });
@@ -254,7 +254,7 @@ describe("an answer", () => {
     ]);
   });
 
-  test("gives new ids to calls with an empty or repeated id", async () => {
+  test("an answer gives new ids to calls with an empty or repeated id", async () => {
     const { ask } = await world({
       calls: [
         { name: "read_file", args: { path: "a" }, id: "" },
@@ -275,7 +275,7 @@ describe("an answer", () => {
     expect(sentBack.map((part) => (part.type === "tool-call" ? part.toolCallId : ""))).toEqual(ids);
   });
 
-  test("contains only tool names that providers accept", async () => {
+  test("an answer contains only tool names that providers accept", async () => {
     const { ask } = await world({ calls: [{ name: "functions.read file", args: {} }] });
 
     const answer = await ask();
@@ -294,8 +294,8 @@ describe("an answer", () => {
   });
 });
 
-describe("a server", () => {
-  test("is sent a key only if one is set", async () => {
+describe("server", () => {
+  test("a server is sent a key only if one is set", async () => {
     const seen: unknown[] = [];
     const baseUrl = await rawServer((response) => {
       seen.push(response.req.headers.authorization);
@@ -439,8 +439,8 @@ describe("a failure", () => {
   });
 });
 
-describe("a timeout or limit", () => {
-  test("ends the call if the answer does not begin", async () => {
+describe("timeout or limit", () => {
+  test("a timeout or limit ends the call if the answer does not begin", async () => {
     const { failure } = await world({ hang: true }, { firstMs: 50 });
 
     expect(await failure()).toMatchObject({
@@ -449,7 +449,7 @@ describe("a timeout or limit", () => {
     });
   });
 
-  test("ends the call if the answer stops", async () => {
+  test("a timeout or limit ends the call if the answer stops", async () => {
     const { failure } = await world({ hang: true, text: "Well, " }, { idleMs: 50 });
 
     expect(await failure()).toMatchObject({
@@ -458,7 +458,7 @@ describe("a timeout or limit", () => {
     });
   });
 
-  test("ends the call if the answer is too long", async () => {
+  test("a timeout or limit ends the call if the answer is too long", async () => {
     const { failure } = await world({ text: "words ".repeat(100_000) });
 
     expect(await failure()).toMatchObject({
@@ -467,7 +467,7 @@ describe("a timeout or limit", () => {
     });
   });
 
-  test("ends the call if the answer takes too long", async () => {
+  test("a timeout or limit ends the call if the answer takes too long", async () => {
     const { failure } = await world({ hang: true, text: "Well, " }, { totalMs: 60 });
 
     expect(await failure()).toMatchObject({
@@ -502,8 +502,8 @@ describe("an interruption", () => {
   });
 });
 
-describe("the connection", () => {
-  test("is closed when the call is interrupted, so that a local model stops generating", async () => {
+describe("connection", () => {
+  test("the connection is closed when the call is interrupted, so that a local model stops generating", async () => {
     const closed = Promise.withResolvers<void>();
     const baseUrl = await rawServer((response) => {
       response.on("close", closed.resolve);
@@ -517,7 +517,7 @@ describe("the connection", () => {
     await closed.promise;
   });
 
-  test("stays open as long as any data arrives", async () => {
+  test("the connection stays open as long as any data arrives", async () => {
     const baseUrl = await rawServer((response) => {
       let left = 8;
       const beat = setInterval(() => {

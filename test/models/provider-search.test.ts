@@ -90,7 +90,7 @@ describe("Anthropic's web search", () => {
     { type: "message_stop" },
   ];
 
-  test("replaces the tool of the same name, within the worker's limits", async () => {
+  test("Anthropic's web search replaces the tool of the same name, within the worker's limits", async () => {
     const seen = streaming(url, [start, ...says(0, "Hello."), ...end("end_turn")]);
 
     await ask("anthropic:claude-haiku-4-5", { max_uses: 2, allowed_domains: ["nodejs.org"] });
@@ -103,7 +103,7 @@ describe("Anthropic's web search", () => {
     expect(seen[1]?.body.tools).toContainEqual({ type: "web_search_20250305", name: "web_search", max_uses: 5 });
   });
 
-  test("is not a tool call, is listed with its sources, and is billed", async () => {
+  test("Anthropic's web search is not a tool call, is listed with its sources, and is billed", async () => {
     streaming(url, [start, ...search(0, found), ...says(2, "Node 26 is out."), ...end("end_turn")]);
 
     const answer = await ask("anthropic:claude-haiku-4-5", undefined);
@@ -114,7 +114,7 @@ describe("Anthropic's web search", () => {
     expect(answer.cost).toBeCloseTo((1_000 * 1 + 100 * 5) / 1_000_000 + 0.01, 12);
   });
 
-  test("is sent back with its results and errors on the next turn", async () => {
+  test("Anthropic's web search is sent back with its results and errors on the next turn", async () => {
     const failed = { type: "web_search_tool_result_error", error_code: "max_uses_exceeded" };
     const seen = streaming(url, [
       start,
@@ -210,7 +210,7 @@ describe("OpenAI's web search", () => {
     { type: "response.completed", response: { usage: { input_tokens: 1_000, output_tokens: 100 } } },
   ];
 
-  test("is limited, listed, cited, billed and sent back, although nothing is stored there", async () => {
+  test("OpenAI's web search is limited, listed, cited, billed and sent back, although nothing is stored there", async () => {
     const seen = streaming(url, answerEvents);
 
     const answer = await ask("openai:gpt-5-mini", { max_uses: 3, blocked_domains: ["spam.example"] });
@@ -241,7 +241,7 @@ describe("OpenAI's web search", () => {
 describe("Google's web search", () => {
   const url = "https://generativelanguage.googleapis.com/v1beta/models/gemini-3.8-flash:streamGenerateContent";
 
-  test("works together with other tools, is listed, billed and sent back signed", async () => {
+  test("Google's web search works together with other tools, is listed, billed and sent back signed", async () => {
     const args = { queries: ["node 26", "node 26 news"] };
     const seen = streaming(url, [
       {

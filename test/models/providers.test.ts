@@ -85,7 +85,7 @@ const anthropicEvents = [
 ];
 
 describe("Anthropic", () => {
-  test("is sent the tools without execute functions, and marks for its prompt cache", async () => {
+  test("Anthropic is sent the tools without execute functions, and marks for its prompt cache", async () => {
     const seen = streaming(anthropicUrl, anthropicEvents);
 
     await ask("anthropic:claude-haiku-4-5", {
@@ -112,7 +112,7 @@ describe("Anthropic", () => {
     expect(JSON.stringify(seen[0]?.body).split("cache_control").length).toBe(3);
   });
 
-  test("answers with a call, signed reasoning, and a cost that considers the cache", async () => {
+  test("Anthropic answers with a call, signed reasoning, and a cost that considers the cache", async () => {
     streaming(anthropicUrl, anthropicEvents);
 
     const answer = await ask("anthropic:claude-haiku-4-5");
@@ -126,7 +126,7 @@ describe("Anthropic", () => {
     expect(answer.cost).toBeCloseTo((100 * 1 + 1_000 * 0.1 + 200 * 1.25 + 50 * 5) / 1_000_000, 12);
   });
 
-  test("is sent its signed reasoning again on the next turn", async () => {
+  test("Anthropic is sent its signed reasoning again on the next turn", async () => {
     const seen = streaming(anthropicUrl, anthropicEvents);
     const asked: ModelMessage[] = [{ role: "user", content: "Read a" }];
 
@@ -204,7 +204,7 @@ describe("Anthropic", () => {
     expect(await failureOf(ask("anthropic:claude-haiku-4-5"))).toMatchObject({ message: sentence, retryable });
   });
 
-  test("may give its delay in milliseconds", async () => {
+  test("Anthropic may give its delay in milliseconds", async () => {
     use(
       http.post(anthropicUrl, () =>
         HttpResponse.json(
@@ -217,7 +217,7 @@ describe("Anthropic", () => {
     expect(await failureOf(ask("anthropic:claude-haiku-4-5"))).toMatchObject({ retryable: true, retryAfterMs: 1_234 });
   });
 
-  test("may have a URL without a version", async () => {
+  test("Anthropic may have a URL without a version", async () => {
     const seen = streaming("http://proxy.test/v1/messages", anthropicEvents);
     const proxied = { ...config, anthropic: { apiKey: "k", baseUrl: "http://proxy.test" } };
 
@@ -226,7 +226,7 @@ describe("Anthropic", () => {
     expect(seen.length).toBe(1);
   });
 
-  test("cannot redirect requests, so the key is sent nowhere else", async () => {
+  test("Anthropic cannot redirect requests, so the key is sent nowhere else", async () => {
     use(
       http.post(
         anthropicUrl,
@@ -242,7 +242,7 @@ describe("Anthropic", () => {
 });
 
 describe("OpenAI", () => {
-  test("is called through its own API, without storing anything there", async () => {
+  test("OpenAI is called through its own API, without storing anything there", async () => {
     const seen = streaming("https://api.openai.com/v1/responses", [
       { type: "response.created", response: { id: "r", created_at: 0, model: "gpt-5-mini" } },
       { type: "response.output_item.added", output_index: 0, item: { type: "message", id: "m" } },
@@ -268,7 +268,7 @@ describe("OpenAI", () => {
     expect(answer.cost).toBeCloseTo((600 * 0.25 + 400 * 0.025 + 100 * 2) / 1_000_000, 12);
   });
 
-  test("at another URL is called through chat completions", async () => {
+  test("OpenAI at another URL is called through chat completions", async () => {
     const seen = streaming("http://proxy.test/v1/chat/completions", [
       { id: "c", created: 0, model: "m", choices: [{ index: 0, delta: { content: "Hello." }, finish_reason: "stop" }] },
     ]);
@@ -306,7 +306,7 @@ describe("OpenAI", () => {
 describe("Google", () => {
   const url = "https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-flash:streamGenerateContent";
 
-  test("is sent the tools, and its signed call again", async () => {
+  test("Google is sent the tools, and its signed call again", async () => {
     const call = { name: "read_file", args: { path: "a" } };
     const seen = streaming(url, [
       {
@@ -363,7 +363,7 @@ describe("Google", () => {
   });
 });
 
-describe("a model server", () => {
+describe("model server", () => {
   const local = { ...config, compatible: { apiKey: undefined, baseUrl: "http://model.test" } };
 
   test("a model server that answers with a web page probably has another URL", async () => {
@@ -403,7 +403,7 @@ describe("a model server", () => {
     });
   });
 
-  test("may report an error inside the stream", async () => {
+  test("a model server may report an error inside the stream", async () => {
     streaming("http://model.test/chat/completions", [{ error: { message: "CUDA out of memory", code: 500 } }]);
 
     expect(await failureOf(ask("compatible:llama", { config: local }))).toMatchObject({
@@ -412,7 +412,7 @@ describe("a model server", () => {
     });
   });
 
-  test("is sent the URL of an image unchanged, without fetching it", async () => {
+  test("a model server is sent the URL of an image unchanged, without fetching it", async () => {
     const seen = streaming("http://model.test/chat/completions", [
       { id: "c", created: 0, model: "m", choices: [{ index: 0, delta: { content: "Hm." }, finish_reason: "stop" }] },
     ]);
@@ -425,7 +425,7 @@ describe("a model server", () => {
   });
 });
 
-describe("a problem", () => {
+describe("problem", () => {
   test.each([
     ["anthropic:x", "The model anthropic:x cannot be used: ANTHROPIC_API_KEY is not set."],
     ["openai:x", "The model openai:x cannot be used: OPENAI_API_KEY is not set."],
@@ -442,7 +442,7 @@ describe("a problem", () => {
     ["gpt-5", '"gpt-5" is not a model name. Write provider:model, such as anthropic:claude-haiku-4-5.'],
     ["", '"" is not a model name. Write provider:model, such as anthropic:claude-haiku-4-5.'],
     ["openai:", '"openai:" is not a model name. Write provider:model, such as anthropic:claude-haiku-4-5.'],
-  ])("with %j is reported before and instead of a call", async (model, sentence) => {
+  ])("a problem with %j is reported before and instead of a call", async (model, sentence) => {
     const nothing = {
       default: undefined,
       anthropic: { apiKey: undefined, baseUrl: undefined },
@@ -455,7 +455,7 @@ describe("a problem", () => {
     expect(await failureOf(ask(model, { config: nothing }))).toMatchObject({ message: sentence, retryable: false });
   });
 
-  test("with a password in a URL does not repeat the password", () => {
+  test("a problem with a password in a URL does not repeat the password", () => {
     const models = createModels({
       ...config,
       compatible: { apiKey: undefined, baseUrl: "http://ada:hunter2@model.test/v1" },
@@ -467,7 +467,7 @@ describe("a problem", () => {
     expect(problem).not.toContain("hunter2");
   });
 
-  test("is not reported for usable models, and there is no built-in default model", () => {
+  test("a problem is not reported for usable models, and there is no built-in default model", () => {
     const models = createModels(config);
 
     expect(models.findModelProblem("anthropic:claude-haiku-4-5")).toBeUndefined();
