@@ -103,8 +103,19 @@ export function readRun(row: RunColumns): StoredRun {
   );
 }
 
-function readSnapshot({ id, snapshot }: RunColumns): WorkerSnapshot {
-  const data = parseJson(snapshot, `The state of run ${id}`);
+/** Snapshots by their JSON. A step begins with the snapshot that the step before it stored, mostly in this process. */
+const knownSnapshots = new LRUCache<string, WorkerSnapshot>({ max: 500 });
+
+export function serializeSnapshot(snapshot: WorkerSnapshot): string {
+  const text = JSON.stringify(snapshot);
+  knownSnapshots.set(text, snapshot);
+  return text;
+}
+
+function readSnapshot({ id, snapshot: text }: RunColumns): WorkerSnapshot {
+  const known = knownSnapshots.get(text);
+  if (known) return known;
+  const data = parseJson(text, `The state of run ${id}`);
   return parseVersioned(WorkerSnapshot, data, { version: snapshotVersion, name: "The state of the run" });
 }
 

@@ -3,8 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync, StatementSync } from "node:sqlite";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { z } from "zod";
 import { UserError } from "#domain/errors.ts";
 import { sqliteMigrations } from "#runtime/store/sqlite/migrations.ts";
+import { openMemoryConnection } from "#runtime/store/sqlite/open-database.ts";
 import { openMemoryStore, openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { storeConformance } from "../../support/store-conformance.ts";
 import {
@@ -29,6 +31,16 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 afterEach(() => {
   vi.useRealTimers();
   vi.restoreAllMocks();
+});
+
+test("a statement binds a value wherever its name occurs, and is refused without one of its values", () => {
+  const sql = openMemoryConnection();
+  const row = z.object({ sum: z.number(), name: z.string() });
+  const statement = "select :a + :b + :a as sum, ':c' as name";
+
+  expect(sql.get(row, statement, { b: 2, a: 20 })).toEqual({ sum: 42, name: ":c" });
+  expect(() => sql.get(row, statement, { a: 1 })).toThrow("The value :b of a statement is missing.");
+  sql.close();
 });
 
 storeConformance("a store in memory", async () => openMemoryStore());

@@ -1,7 +1,14 @@
 import { expect, test } from "vitest";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import { type EffectRequest, effectVersion } from "#machines/effects.ts";
-import { readEffect, serializeRequest } from "#runtime/store/stored-rows.ts";
+import {
+  readEffect,
+  readRun,
+  serializeRecord,
+  serializeRequest,
+  serializeSnapshot,
+} from "#runtime/store/stored-rows.ts";
+import { sampleSnapshot, sampleSpec } from "../../support/store-samples.ts";
 
 /** Reads an effect of run r1 as the databases do. */
 const read = ({ kind, input }: { kind: string; input: object | string }) => {
@@ -44,4 +51,27 @@ test.each([
 ])("an effect with %s is refused", (_, effect) => {
   expect(() => read(effect)).toThrow(UnreadableDataError);
   expect(() => read(effect)).toThrow(`The stored effect ${effect.kind} cannot be read`);
+});
+
+test("a snapshot that this process stored is not parsed again, but one that another process changed is", () => {
+  const snapshot = sampleSnapshot("idle");
+  const text = serializeSnapshot(snapshot);
+  const readAs = (snapshot: string) =>
+    readRun({
+      ...{ id: "r1", root_id: "r1", status: "active", version: 1, change_sets: 0, updated_at: 1, log_removed_at: null },
+      ...{ repository_id: null, installation_id: null, owner: null, repo: null },
+      spec: serializeRecord(sampleSpec("r1")),
+      snapshot,
+    });
+
+  const own = readAs(text);
+  const changed = readAs(text.replace('"steps":0', '"steps":1'));
+  const damaged = readAs(text.replace('"steps":0', '"steps":"no"'));
+
+  expect(own.unreadable ? undefined : own.snapshot).toBe(snapshot);
+  expect(changed.unreadable ? undefined : changed.snapshot).toEqual({
+    ...snapshot,
+    context: { ...snapshot.context, steps: 1 },
+  });
+  expect(damaged.unreadable?.message).toContain("context.steps");
 });

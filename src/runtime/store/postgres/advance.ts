@@ -2,7 +2,7 @@ import { type LedgerDraft, ledgerDraft } from "#domain/ledger.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import { executionDraft } from "#runtime/store/apply-decision.ts";
 import type { Advance, EffectCompletion, NextStep, StepResult } from "#runtime/store/store.ts";
-import { countedState, ifReadable } from "#runtime/store/stored-rows.ts";
+import { countedState, ifReadable, serializeSnapshot } from "#runtime/store/stored-rows.ts";
 import { addHourlyUsage, appendEvents, appendLedger, readInboxes } from "./append-only-tables.ts";
 import { addApproval, findApprovals, saveApprovals, withdrawApprovals } from "./approvals.ts";
 import { addChanges, checkMerges } from "./changes.ts";
@@ -69,7 +69,7 @@ function updateRuns(sql: Sql, steps: readonly Advance[]): Promise<number> {
     [
       steps.map(({ runId }) => runId),
       steps.map(({ seen, consumed }) => Math.max(seen, ...consumed)),
-      steps.map(({ snapshot }) => JSON.stringify(snapshot)),
+      steps.map(({ snapshot }) => serializeSnapshot(snapshot)),
       steps.map(({ status }) => status),
       steps.map(countedState),
       Date.now(),

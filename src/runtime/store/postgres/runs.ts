@@ -2,7 +2,14 @@ import { z } from "zod";
 import type { ReportedLocation, RepositoryLocation } from "#domain/github.ts";
 import { resolveLocation } from "#runtime/store/resolve-location.ts";
 import type { NewRun, Store, StoredRun } from "#runtime/store/store.ts";
-import { hourOf, LocationColumns, RunColumns, readRun, serializeRecord } from "#runtime/store/stored-rows.ts";
+import {
+  hourOf,
+  LocationColumns,
+  RunColumns,
+  readRun,
+  serializeRecord,
+  serializeSnapshot,
+} from "#runtime/store/stored-rows.ts";
 import { addEffects } from "./effects.ts";
 import { type Outcome, readableJson, type Sql } from "./postgres-connection.ts";
 
@@ -39,7 +46,7 @@ export async function addRun(sql: Sql, { spec, snapshot, effects }: NewRun): Pro
       thread,
       requestedBy,
       spec.createdAt,
-      JSON.stringify(snapshot),
+      serializeSnapshot(snapshot),
       serializeRecord(spec),
       repositoryId ?? null,
     ],

@@ -27,6 +27,7 @@ import {
   readRun,
   serializeRecord,
   serializeRequest,
+  serializeSnapshot,
 } from "#runtime/store/stored-rows.ts";
 import { Table } from "./sqlite-connection.ts";
 
@@ -62,7 +63,7 @@ export class RunsTable extends Table {
         thread,
         requestedBy,
         at: spec.createdAt,
-        snapshot: JSON.stringify(snapshot),
+        snapshot: serializeSnapshot(snapshot),
       },
     );
     if (inserted === 0) return false;
@@ -191,7 +192,7 @@ export class RunsTable extends Table {
       `update runs set version = version + 1, last_event = max(last_event, :seen),
         last_seen_event = max(last_seen_event, :seen), snapshot = :snapshot, status = :status, state = :state,
         updated_at = max(updated_at, :now) where id = :runId`,
-      { runId, seen, snapshot: JSON.stringify(snapshot), status, state: countedState({ status, snapshot }), now },
+      { runId, seen, snapshot: serializeSnapshot(snapshot), status, state: countedState({ status, snapshot }), now },
     );
   }
 

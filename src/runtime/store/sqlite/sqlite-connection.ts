@@ -26,25 +26,25 @@ export interface SqliteConnection {
 /** Wraps an open database. `lock` is released when the connection is closed. */
 export function connectionOf(database: DatabaseSync, lock: { close(): void }, path: string): SqliteConnection {
   const health = new DatabaseHealth(database, path);
-  const statements = new Map<string, StatementSync>();
-  const prepared = (sql: string): StatementSync => {
+  const statements = new Map<string, Statement>();
+  const prepared = (sql: string): Statement => {
     const known = statements.get(sql);
     if (known) return known;
-    const statement = database.prepare(sql);
+    const statement = new Statement(database, sql);
     statements.set(sql, statement);
     return statement;
   };
 
   return {
-    get: (row, sql, values = {}) => {
+    get: (row, sql, values) => {
       const found = health.watch(() => prepared(sql).get(values));
       return found && row.parse(found);
     },
-    all: (row, sql, values = {}) => health.watch(() => prepared(sql).all(values)).map((found) => row.parse(found)),
-    exists: (sql, values = {}) => health.watch(() => prepared(sql).get(values)) !== undefined,
-    rows: (sql) => prepared(sql).iterate(),
-    run: (sql, values = {}) => Number(health.watch(() => prepared(sql).run(values)).changes),
-    insert: (sql, values = {}) => Number(health.watch(() => prepared(sql).run(values)).lastInsertRowid),
+    all: (row, sql, values) => health.watch(() => prepared(sql).all(values)).map((found) => row.parse(found)),
+    exists: (sql, values) => health.watch(() => prepared(sql).get(values)) !== undefined,
+    rows: (sql) => database.prepare(sql).iterate(),
+    run: (sql, values) => Number(health.watch(() => prepared(sql).run(values)).changes),
+    insert: (sql, values) => Number(health.watch(() => prepared(sql).run(values)).lastInsertRowid),
     inTransaction: () => database.isTransaction,
     ping: () => health.check(),
     close: () => {
@@ -52,6 +52,42 @@ export function connectionOf(database: DatabaseSync, lock: { close(): void }, pa
       lock.close();
     },
   };
+}
+
+/** A prepared statement with named values. They are bound by position: Node takes twice as long to bind them by name. */
+class Statement {
+  readonly #names: string[] = [];
+  readonly #statement: StatementSync;
+
+  constructor(database: DatabaseSync, sql: string) {
+    const positional = sql.replaceAll(/'[^']*'|:([a-zA-Z]\w*)/g, (found, name?: string) => {
+      if (name === undefined) return found;
+      if (!this.#names.includes(name)) this.#names.push(name);
+      return `?${this.#names.indexOf(name) + 1}`;
+    });
+    this.#statement = database.prepare(positional);
+  }
+
+  get(values?: Values) {
+    return this.#statement.get(...this.#bind(values));
+  }
+
+  all(values?: Values) {
+    return this.#statement.all(...this.#bind(values));
+  }
+
+  run(values?: Values) {
+    return this.#statement.run(...this.#bind(values));
+  }
+
+  #bind(values: Values = {}): SQLInputValue[] {
+    return this.#names.map((name) => {
+      const value = values[name];
+      // SQLite would use null.
+      if (value === undefined) throw new Error(`The value :${name} of a statement is missing.`);
+      return value;
+    });
+  }
 }
 
 /** Records why the database could not be used, until a write succeeds again. */
