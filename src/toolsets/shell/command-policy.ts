@@ -74,40 +74,72 @@ function programNameOf(pattern: string): string {
   return programName({ words: [literal(wordsOf(pattern)[0] ?? "")] });
 }
 
+/** The names of subcommands that mean the same. */
+const subcommandNames: Readonly<Record<string, string>> = {
+  npm: `install=i=add=in=ins=inst=insta=instal=isnt=isnta=isntal=isntall uninstall=un=unlink=remove=rm=r run=run-script=rum=urn
+    test=t=tst exec=x ci=ic=clean-install=install-clean=isntall-clean update=up=upgrade=udpate`,
+  pnpm: "install=i=add remove=rm=uninstall=un update=up=upgrade run=run-script test=t=tst",
+  bun: "install=i=add=a remove=rm",
+  cargo: "build=b run=r test=t check=c remove=rm",
+};
+
+/** Words of a command that stand for options: `git branch -D` is `git branch -d -f`. */
+const impliedOptions: Readonly<Record<string, readonly [word: RegExp, options: readonly string[]][]>> = {
+  "git branch": [
+    [/^-\w*D/, ["-d", "-f"]],
+    [/^-\w*M/, ["-m", "-f"]],
+    [/^-\w*C/, ["-c", "-f"]],
+  ],
+  "git push": [
+    [/^\+/, ["--force"]],
+    [/^:.|^-\w*d/, ["--delete"]],
+    [/^--mirror$/, ["--force", "--delete"]],
+  ],
+};
+
 /** A part of a rule, such as `-f` of the rule `rm -rf`, or the value of an option. */
 interface RulePart {
   /** All names of the option, such as `-f` and `--force`. */
   names: readonly string[];
   syntax: ProgramSyntax | undefined;
+  /** Returns the options that a word of the command stands for. */
+  impliedBy: (word: string) => readonly string[];
 }
 
-/** Returns the subcommands that a rule names, and its options with what follows them. */
-function partsOf(pattern: string): { subcommands: string[]; others: RulePart[] } {
+/** Returns the subcommands that a rule names, each with all its names, and its options with what follows them. */
+function partsOf(pattern: string): { subcommands: string[][]; others: RulePart[] } {
   const [program = "", ...rest] = wordsOf(pattern);
   const firstOption = rest.findIndex((text) => text.startsWith("-"));
   const subcommands = firstOption === -1 ? rest : rest.slice(0, firstOption);
   const syntax = findKnownProgram([program, ...subcommands].map(literal))?.program;
+  const implied = impliedOptions[`${programNameOf(program)} ${subcommands[0]}`] ?? [];
+  const impliedBy = (word: string) => implied.flatMap(([meant, options]) => (meant.test(word) ? options : []));
   const others = rest.slice(subcommands.length).flatMap((text) => {
     const isCluster = /^-[A-Za-z0-9]+$/.test(text) && !syntax?.separateOptions;
-    return isCluster ? [...text.slice(1)].map((letter) => `-${letter}`) : [text];
+    const options = isCluster ? [...text.slice(1)].map((letter) => `-${letter}`) : [text];
+    return options.flatMap((option) => (impliedBy(option).length > 0 ? impliedBy(option) : [option]));
   });
   const namesOf = (option: string) => syntax?.spellings.find((names) => names.includes(option)) ?? [option];
-  return { subcommands, others: others.map((option) => ({ names: namesOf(option), syntax })) };
+  const groups = (subcommandNames[programNameOf(program)] ?? "").split(/\s+/).map((group) => group.split("="));
+  return {
+    subcommands: subcommands.map((text) => groups.find((names) => names.includes(text)) ?? [text]),
+    others: others.map((option) => ({ names: namesOf(option), syntax, impliedBy })),
+  };
 }
 
-function matchSubcommands(words: readonly CommandWord[], wanted: readonly string[]): Match {
+function matchSubcommands(words: readonly CommandWord[], wanted: readonly (readonly string[])[]): Match {
   let at = 1;
   let isSure = true;
   const isLiteral = () => words[at]?.kind === "literal";
-  const is = (text: string) => isLiteral() && words[at]?.text === text;
-  for (const text of wanted) {
-    while (!is(text) && words[at]?.text.startsWith("-")) {
+  const is = (names: readonly string[]) => isLiteral() && names.includes(words[at]?.text ?? "");
+  for (const names of wanted) {
+    while (!is(names) && words[at]?.text.startsWith("-")) {
       at += 1;
       // A word after an option may be its value: `git -C folder push`.
-      const isValue = !is(text) && isLiteral() && !words[at]?.text.startsWith("-");
+      const isValue = !is(names) && isLiteral() && !words[at]?.text.startsWith("-");
       if (isValue) at += 1;
     }
-    if (!words[at] || (isLiteral() && !is(text))) return "none";
+    if (!words[at] || (isLiteral() && !is(names))) return "none";
     if (!isLiteral()) isSure = false;
     at += 1;
   }
@@ -115,8 +147,8 @@ function matchSubcommands(words: readonly CommandWord[], wanted: readonly string
 }
 
 /** Without the program's syntax, letters that are found in an option may be the end of a longer name. */
-function matchPart(words: readonly CommandWord[], { names, syntax }: RulePart): Match {
-  const texts = words.flatMap(({ kind, text }) => (kind === "literal" ? [text] : []));
+function matchPart(words: readonly CommandWord[], { names, syntax, impliedBy }: RulePart): Match {
+  const texts = words.flatMap(({ kind, text }) => (kind === "literal" ? [text, ...impliedBy(text)] : []));
   if (texts.some((text) => names.includes(optionIn(text)))) return "similar";
   if (names.some((name) => texts.some((text) => isSpelling(text, name, syntax))))
     return syntax ? "similar" : "possible";
@@ -153,8 +185,8 @@ function mentions(line: string, pattern: string): boolean {
   });
 }
 
-function areInOrder(wanted: readonly string[], words: readonly string[]): boolean {
+function areInOrder(wanted: readonly (readonly string[])[], words: readonly string[]): boolean {
   let at = 0;
-  for (const word of words) if (word === wanted[at]) at += 1;
+  for (const word of words) if (wanted[at]?.includes(word)) at += 1;
   return at >= wanted.length;
 }

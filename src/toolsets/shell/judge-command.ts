@@ -137,7 +137,11 @@ const launcher = new RegExp(
   String.raw`^(?:sudo|doas|nice|ionice|nohup|stdbuf|strace|watch|parallel|npx|bunx|uvx|uv run|uv tool run|pipx run|go tool
   |(?:poetry|pipenv|pdm|hatch|rye|pixi|conda|mamba|devbox|deno|bun|go|nix) run|(?:npm|bun|mise) x|(?:pnpm|yarn) dlx
   |(?:bundle|npm|pnpm|yarn|mise|asdf|direnv|rbenv|pyenv|composer|stack|cabal|opam) exec
-  |(?:flock|chroot|ssh|(?:docker|podman)(?: compose)? (?:run|exec)|kubectl exec)\b.*)$`.replace(/\n\s*/g, ""),
+  |setsid|time|gdb|valgrind|ltrace|unshare|bwrap|firejail|proot|fakeroot|eatmydata|xvfb-run|systemd-run|dbus-run-session
+  |chronic|unbuffer|rlwrap|hyperfine|nodemon|cross-env|dotenv|busybox|pkexec|tini|dumb-init|proxychains4?|torsocks
+  |perf (?:stat|record)|(?:op|doppler|infisical) run|aws-vault exec
+  |(?:flock|chroot|ssh|taskset|chrt|numactl|nsenter|setpriv|prlimit|runuser|su|gosu|su-exec|setarch|linux(?:32|64)|cpulimit
+  |cgexec|faketime|retry|(?:docker|podman)(?: compose)? (?:run|exec)|kubectl exec)\b.*)$`.replace(/\n\s*/g, ""),
 );
 
 /** Returns the words that are neither options nor may be their values. */
