@@ -28,6 +28,8 @@ import { CommentPayload, IssuePayload, locationOf, ReviewCommentPayload } from "
 
 /** The next comment of the thread waits at most this long for a reaction to this one. */
 const maxReactionMs = 4_000;
+/** A comment that is processed later than this after it was written may have been deleted: GitHub redelivers for three days. */
+const lateMs = 10 * 60_000;
 /** The run of a reopened pull request has continued by the time a command is processed this often. */
 const maxAttemptsForReopening = 3;
 const refusalIntervalMs = 60 * 60_000;
@@ -40,7 +42,8 @@ export const commentCreated = defineHandler(CommentPayload, {
   handle: async (payload, context) => {
     const location = locationOf(payload.repository, payload.installation.id, payload.comment.created_at);
     if (location) await context.runs().reportLocation(location);
-    await handleComment(readCommentPayload(payload, context.deliveryId), context);
+    const comment = readCommentPayload(payload, context.deliveryId);
+    if (!(await wasDeleted(payload.comment, comment, context))) await handleComment(comment, context);
   },
   report: (payload, context, problem) =>
     reportProblem(readCommentPayload(payload, context.deliveryId), context, problem),
@@ -98,6 +101,20 @@ export async function handleMention(
 /** Returns the key of the run that a mention in a review has started. */
 export function mentionKey(reviewId: number): string {
   return `mention in review ${reviewId}`;
+}
+
+/** True if a comment that arrives late, or waited until GitHub answered, is no longer in its thread. */
+async function wasDeleted(
+  { id, created_at }: CommentPayload["comment"],
+  { thread, text }: IncomingComment,
+  { openGitHub, runs, deliveryId, log }: DeliveryContext,
+): Promise<boolean> {
+  if (!created_at || Date.now() - created_at.getTime() < lateMs) return false;
+  // Most comments are not for a worker.
+  if (!/^[/@]/.test(text) && (await runs().threadActivity(thread, { isOpen: true })) !== "live") return false;
+  if (await openGitHub(thread).getComment(id)) return false;
+  log.info(`Delivery ${deliveryId} has no effect: its comment was deleted.`);
+  return true;
 }
 
 /** Handles a comment: a command, a call of a tool, or a message to the workers of the thread. */

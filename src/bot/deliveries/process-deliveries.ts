@@ -2,6 +2,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { z } from "zod";
 import { isOutage } from "#bot/github/refusals.ts";
 import { DatabaseError, OutageError, UserError } from "#domain/errors.ts";
+import { GitHubRefusalError } from "#domain/github.ts";
 import { LeaseLostError, startStopwatch, withLease, withLogContext } from "#domain/work-context.ts";
 import { type Delivery, type DeliveryQuery, type DeliveryStore, tenantsOf } from "#runtime/store/delivery-store.ts";
 import {
@@ -25,6 +26,8 @@ const firstBackoffMs = 1_000;
 const maxBackoffMs = 60_000;
 /** A delivery is retried this long while GitHub does not answer. */
 const maxOutageMs = 24 * 60 * 60_000;
+/** What GitHub refuses with 403 is asked again for about three minutes. */
+const maxRefusals = 9;
 /** Other failures are bugs. Those while the database cannot be used do not count. */
 const maxFailures = 6;
 
@@ -197,11 +200,16 @@ export class DeliveryProcessor {
       handler.report(content.payload, context, problem).catch((reason: Error) => {
         this.#services.log.info(`The failure of delivery ${content.id} could not be reported: ${reason.message}`);
       });
+    const backoffMs = Math.min(firstBackoffMs * 2 ** (attempts - 1), maxBackoffMs);
+    // GitHub refuses some requests for a moment, such as while a permission is being accepted.
+    if (error instanceof GitHubRefusalError && error.status === 403 && failures + 1 < maxRefusals) {
+      this.#services.log.info(`Delivery ${content.id} is retried: ${error.message}`);
+      return { delayMs: backoffMs, hasFailed: true };
+    }
     if (error instanceof UserError) {
       this.#services.log.info(`Delivery ${content.id} was refused: ${error.message}`);
       return undefined;
     }
-    const backoffMs = Math.min(firstBackoffMs * 2 ** (attempts - 1), maxBackoffMs);
     const delayMs = Math.max(backoffMs, ((error instanceof OutageError && error.retryAt) || 0) - Date.now());
     if (error instanceof DatabaseError) {
       this.#services.log.info(`Delivery ${content.id} is retried: ${error.message}`);

@@ -368,7 +368,15 @@ export class RepositoryClient implements GitHub {
   }
 
   async readChecks(ref: string): Promise<CommitChecks> {
-    const found = await readCommitChecks(this.#api, { ref, isOwn: this.#identity.isOwnCheck });
+    const { owner, repo } = this.#tokens.nameOf(this.repository);
+    const found = await readCommitChecks(this.#api, { ref, isOwn: this.#identity.isOwnCheck }).catch((cause) => {
+      if (httpStatusOf(cause) !== 422) throw cause;
+      const name = ref.replace(/^heads\//, "");
+      throw new GitHubRefusalError(`There is no commit or branch ${name} in ${owner}/${repo} (422).`, {
+        status: 422,
+        cause,
+      });
+    });
     const redacted = (check: Check) => ({ ...check, summary: check.summary && this.#redact(check.summary) });
     return { ...found, checks: found.checks.map(redacted) };
   }

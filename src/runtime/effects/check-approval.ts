@@ -2,7 +2,7 @@ import type { RepositorySettings } from "#config/repository-settings.ts";
 import { type Approval, approvalDigest, coversCall } from "#domain/approval.ts";
 import { ToolError, UserError } from "#domain/errors.ts";
 import type { ModelCall } from "#domain/events.ts";
-import { type Account, canWrite, type Permission } from "#domain/github.ts";
+import { type Account, canWrite, GitHubRefusalError, type Permission } from "#domain/github.ts";
 import type { Preview } from "#domain/preview.ts";
 import type { RunSpec } from "#domain/run.ts";
 import {
@@ -137,7 +137,10 @@ export function readCurrentSettings(
   return answered(() => readSettings(repository), { about: "what its settings are", now, signal });
 }
 
-/** Resolves to GitHub's response. Throws `PostponedError` if there is none. An invalid file counts as a response. */
+/**
+ * Resolves to GitHub's response. Throws `PostponedError` if there is none, or if GitHub refuses the question (403). An invalid
+ * file counts as a response.
+ */
 async function answered<T>(
   ask: () => Promise<T>,
   { about, now, signal }: { about: string; now: () => number; signal: AbortSignal },
@@ -145,8 +148,11 @@ async function answered<T>(
   try {
     return await ask();
   } catch (cause) {
-    if (signal.aborted || cause instanceof UserError) throw cause;
-    throw new PostponedError(now() + askAgainMs, { reason: `GitHub did not answer ${about}. Asking again.`, cause });
+    // GitHub refuses the app and not the person: it has not answered the question.
+    const isRefused = cause instanceof GitHubRefusalError && cause.status === 403;
+    if (signal.aborted || (cause instanceof UserError && !isRefused)) throw cause;
+    const reason = isRefused ? `${cause.message} Asking again.` : `GitHub did not answer ${about}. Asking again.`;
+    throw new PostponedError(now() + askAgainMs, { reason, cause });
   }
 }
 

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { Check, GitHub, ReviewComment } from "#domain/github.ts";
+import { type Check, type GitHub, GitHubRefusalError, type ReviewComment } from "#domain/github.ts";
 import { cleanText, untrustedText } from "#text/untrusted.ts";
 import {
   describeFailedChecks,
@@ -143,8 +143,7 @@ export async function describeChecks(
   if (failed.length === 0 && checks.some(isCancelled)) return undefined;
   if (failed.length === 0 && !(await hasRequired(github, base, checks))) return undefined;
 
-  // A tag may have the name of the branch.
-  const onBase = failed.length === 0 ? [] : (await github.readChecks(`heads/${base}`)).checks.filter(isFailed);
+  const onBase = failed.length === 0 ? [] : await listFailuresOf(github, base);
   const twinOf = (check: Check) => onBase.find(({ name, app }) => name === check.name && app === check.app);
   const own = failed.filter((check) => !twinOf(check));
   const baseFailures = failed.flatMap((check) => {
@@ -161,6 +160,17 @@ export async function describeChecks(
     missingPermissions: [...missingPermissions, ...details.missingPermissions],
     digest: digestOf(failed.length > 0 ? failed : checks),
   };
+}
+
+/** Lists the failed checks of a branch; none if it was deleted. */
+async function listFailuresOf(github: GitHub, branch: string): Promise<Check[]> {
+  try {
+    // A tag may have the name of the branch.
+    return (await github.readChecks(`heads/${branch}`)).checks.filter(isFailed);
+  } catch (error) {
+    if (!(error instanceof GitHubRefusalError) || error.status !== 422) throw error;
+    return [];
+  }
 }
 
 /** True for a commit status, which may stay pending forever, and for a job that waits until a person approves its deployment. */

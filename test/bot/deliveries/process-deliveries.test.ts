@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { HandlerServices } from "#bot/deliveries/handler.ts";
 import { DeliveryProcessor, type DeliveryProcessorOptions } from "#bot/deliveries/process-deliveries.ts";
 import { DatabaseError, OutageError, UserError } from "#domain/errors.ts";
-import type { Comment, CommentBody, GitHub } from "#domain/github.ts";
+import { type Comment, type CommentBody, type GitHub, GitHubRefusalError } from "#domain/github.ts";
 import { confirmLease, LeaseLostError } from "#domain/work-context.ts";
 import { openMemoryStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import type { Store } from "#runtime/store/store.ts";
@@ -12,6 +12,7 @@ let store: Store;
 let runs: RecordingRuns;
 let replies: string[];
 let errors: string[];
+let deleted: Set<number>;
 let processors: DeliveryProcessor[];
 
 beforeEach(() => {
@@ -21,6 +22,7 @@ beforeEach(() => {
   runs = recordingRuns();
   replies = [];
   errors = [];
+  deleted = new Set();
   processors = [];
 });
 afterEach(async () => {
@@ -38,6 +40,7 @@ function startProcessor(
     getPermission,
     addReaction: async () => {},
     listComments: async () => [],
+    getComment: async (id) => (deleted.has(id) ? undefined : ({ id } as Comment)),
     createComment: async (_: number, body: CommentBody) => {
       await confirmLease();
       replies.push(typeof body === "string" ? body : await body());
@@ -71,8 +74,9 @@ async function save(
   thread = 1,
   repository = "7 octo/shop",
   changes: object = {},
+  created_at = new Date(),
 ): Promise<void> {
-  const [ada, created_at] = [{ login: "ada", id: 5 }, new Date()];
+  const ada = { login: "ada", id: 5 };
   const payload = {
     action: "created",
     installation: { id: 7 },
@@ -294,6 +298,45 @@ test("what GitHub refuses for good is not retried", async () => {
 
   expect(runs.startRun).toHaveBeenCalledOnce();
   expect(await store.nextDeliveryInMs()).toBeUndefined();
+});
+
+test("an event that starts workers is retried when GitHub refuses a request for a moment, and not for ever", async () => {
+  const refusal = new GitHubRefusalError("GitHub does not allow it.", { status: 403, cause: undefined });
+  runs.startTriggered.mockRejectedValueOnce(refusal).mockRejectedValueOnce(refusal);
+  const payload = {
+    action: "labeled",
+    installation: { id: 7 },
+    repository: { id: 11, name: "shop", owner: { id: 6, login: "octo" } },
+    sender: { login: "ada", id: 5 },
+    issue: { number: 1, updated_at: new Date() },
+  };
+  await save("1", "", 1, "7 octo/shop", { event: "issues.labeled", payload });
+  startProcessor();
+  await pass(10_000);
+  expect(runs.startTriggered).toHaveBeenCalledTimes(3);
+  expect(await store.nextDeliveryInMs()).toBeUndefined();
+
+  runs.startTriggered.mockRejectedValue(refusal);
+  await save("2", "", 1, "7 octo/shop", { event: "issues.labeled", payload });
+  await pass(5 * 60_000);
+
+  expect(runs.startTriggered).toHaveBeenCalledTimes(12);
+  expect(errors).toEqual([]);
+  expect(await store.nextDeliveryInMs()).toBeUndefined();
+});
+
+test("a command that arrives late counts only if its comment was not deleted meanwhile", async () => {
+  startProcessor();
+  const written = new Date(Date.now() - 2 * 24 * 60 * 60_000);
+  const deliver = (id: number) => save(`${id}`, "/stop", id, "7 octo/shop", {}, written);
+
+  deleted.add(1);
+  await deliver(1);
+  await deliver(2);
+  await pass(5_000);
+
+  expect(runs.requestStop.mock.calls.map(([{ thread }]) => thread)).toEqual([2]);
+  expect(replies).toEqual([]);
 });
 
 test("a delivery that nobody can carry out is neither retried nor an error", async () => {

@@ -299,6 +299,7 @@ describe("reading", () => {
     (await hub.checks("work")).report("test", { conclusion: "failure", summary: "1 failed" });
     const remark = await hub.as("ada").reviewComment(number, { path: "work.js", line: 1, body: "why?" });
 
+    await expect(github.readChecks("heads/gone")).rejects.toMatchObject({ name: "GitHubRefusalError", status: 422 });
     expect(await github.readChecks("work")).toMatchObject({
       checks: [{ name: "test", status: "completed", conclusion: "failure", summary: "1 failed" }],
       unfinished: [],

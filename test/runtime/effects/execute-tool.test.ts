@@ -2,6 +2,7 @@ import { describe, expect, test, vi } from "vitest";
 import { z } from "zod";
 import { approvalDigest } from "#domain/approval.ts";
 import { BlockedError, OutageError, ToolError } from "#domain/errors.ts";
+import { GitHubRefusalError } from "#domain/github.ts";
 import { LeaseLostError, withLease } from "#domain/work-context.ts";
 import { NotRunError } from "#runtime/effects/check-approval.ts";
 import { PostponedError } from "#runtime/effects/effect-handler.ts";
@@ -94,17 +95,24 @@ test("an approval by someone who has lost write access does not count", async ()
   expect(execute).not.toHaveBeenCalled();
 });
 
-test("while GitHub does not answer, the call is postponed and neither runs nor is denied", async () => {
-  const outage = new OutageError("GitHub did not answer.");
-  const { executeOnce, execute, clock } = await approved({ permission: () => Promise.reject(outage) });
+const refusal = new GitHubRefusalError("GitHub does not let this app look that up.", { status: 403, cause: undefined });
 
-  const postponed: PostponedError = await executeOnce().catch((error) => error);
+test.each([
+  [new OutageError("GitHub did not answer."), "GitHub did not answer whether @ada has write access. Asking again."],
+  [refusal, "GitHub does not let this app look that up. Asking again."],
+])(
+  "while GitHub does not say who may approve, the call is postponed and neither runs nor is denied: %s",
+  async (outage, reason) => {
+    const { executeOnce, execute, clock } = await approved({ permission: () => Promise.reject(outage) });
 
-  expect(postponed).toBeInstanceOf(PostponedError);
-  expect(postponed).toMatchObject({ until: clock.now + 30_000, cause: outage });
-  expect(postponed.reason).toBe("GitHub did not answer whether @ada has write access. Asking again.");
-  expect(execute).not.toHaveBeenCalled();
-});
+    const postponed: PostponedError = await executeOnce().catch((error) => error);
+
+    expect(postponed).toBeInstanceOf(PostponedError);
+    expect(postponed).toMatchObject({ until: clock.now + 30_000, cause: outage });
+    expect(postponed.reason).toBe(reason);
+    expect(execute).not.toHaveBeenCalled();
+  },
+);
 
 test("a call that is interrupted while GitHub is asked is not postponed", async () => {
   const interrupt = new AbortController();

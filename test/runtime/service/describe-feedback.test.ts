@@ -1,5 +1,12 @@
 import { expect, test } from "vitest";
-import type { Check, CommitChecks, GitHub, Review, ReviewComment } from "#domain/github.ts";
+import {
+  type Check,
+  type CommitChecks,
+  type GitHub,
+  GitHubRefusalError,
+  type Review,
+  type ReviewComment,
+} from "#domain/github.ts";
 import { describeChecks, describeReview, listOpenFeedback } from "#runtime/service/describe-feedback.ts";
 
 function comment(id: number, changes: Partial<ReviewComment> = {}): ReviewComment {
@@ -110,7 +117,13 @@ function describeChecksOf(
     required = [],
     head = commit,
     missingPermissions = [],
-  }: { unfinished?: string[]; base?: Check[]; required?: string[]; head?: string; missingPermissions?: string[] } = {},
+  }: {
+    unfinished?: string[];
+    base?: Check[] | "deleted";
+    required?: string[];
+    head?: string;
+    missingPermissions?: string[];
+  } = {},
 ) {
   const read = (found: Check[], names: string[]): CommitChecks => ({
     checks: found,
@@ -119,7 +132,11 @@ function describeChecksOf(
   });
   const github = {
     getPullRequest: async () => ({ head: { commit: head }, base: { branch: "main" } }),
-    readChecks: async (ref: string) => (ref === commit ? read(checks, unfinished) : read(base, [])),
+    readChecks: async (ref: string) => {
+      if (ref === commit) return read(checks, unfinished);
+      if (base === "deleted") throw new GitHubRefusalError("There is no branch.", { status: 422, cause: undefined });
+      return read(base, []);
+    },
     listRequiredChecks: async () => required,
     listAnnotations: async () => [],
     readJobLog: async () => undefined,
@@ -189,6 +206,12 @@ test("failures that the base branch has, too, are named and not to be repaired",
     failedOnBase: true,
     text: "",
   });
+});
+
+test("failures are the pull request's own if its base branch was deleted", async () => {
+  const report = await describeChecksOf([check("test", "failure")], { base: "deleted" });
+
+  expect(report).toMatchObject({ passed: false, failedOnBase: false, baseFailures: [] });
 });
 
 test("a report is recognized by its results in any order, but not after a check has run again", async () => {
