@@ -1,5 +1,5 @@
 import type { LoggedEvent, ModelCall, RunEvent } from "#domain/events.ts";
-import { pushedCommit } from "#domain/run.ts";
+import { pushedCommit, shortId } from "#domain/run.ts";
 import type { BaseCommit } from "#sandbox/sandbox.ts";
 import type { FinishedCall } from "#toolsets/toolset.ts";
 
@@ -80,7 +80,8 @@ export function questionOf(
 
 /** Returns the name under which a question is posted. A provider may reuse the ids of calls in other steps. */
 export function questionName(runId: string, step: number, callId: string): string {
-  return `question/${runId}/${step}/${callId}`;
+  // PostgreSQL does not index long names, and model servers may put kilobytes of data into an id.
+  return `question/${runId}/${step}/${/^[\w.:-]{1,100}$/.test(callId) ? callId : shortId(callId, 16)}`;
 }
 
 /** Returns the id of the event that presented an open question to people: its review, or the approval of its call. */

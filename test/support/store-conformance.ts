@@ -1,6 +1,8 @@
+import { randomBytes } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { emptyLedger, type LedgerEntry, verifyEntry } from "#domain/ledger.ts";
 import { textPreview } from "#domain/preview.ts";
+import { questionName } from "#runtime/read-log.ts";
 import type { DeliveryQuery } from "#runtime/store/delivery-store.ts";
 import {
   type HourlyUsage,
@@ -889,6 +891,15 @@ function completeEffectTests(): void {
 
     await store.completeEffect({ key: "k3", posts: [{ name: "status", commentId: 3 }] });
     expect(await store.findPost("status")).toEqual({ commentId: 3, updatedAt: expect.any(Number) });
+  });
+
+  test("stores the question of a call with a very long id, as some model servers put data into it", async () => {
+    await store.ingest({ run: sampleRun("r1", [sampleEffect("r1", "k1")]), events: [] });
+    const name = questionName("r1", 1, `call_1__thought__${randomBytes(6_000).toString("base64")}`);
+
+    await store.completeEffect({ key: "k1", posts: [{ name, commentId: 1 }] });
+
+    expect(await store.findPost(name)).toMatchObject({ commentId: 1 });
   });
 }
 
