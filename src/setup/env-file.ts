@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { access, readFile, rename, writeFile } from "node:fs/promises";
+import { readFile, rename, writeFile } from "node:fs/promises";
 import { parseEnv } from "node:util";
 import { UserError } from "#domain/errors.ts";
 
@@ -29,14 +29,19 @@ export async function addToEnvFile(file: string, variables: Record<string, strin
   await replaceFile(file, `${before}${before === "" || before.endsWith("\n") ? "" : "\n"}${lines.join("")}`);
 }
 
-/** Writes a new file that only its owner can read. Throws a UserError if the file exists. */
-export async function writeSecretFile(file: string, content: string): Promise<void> {
-  const exists = await access(file).then(
-    () => true,
-    () => false,
-  );
-  if (exists) throw new UserError(`${file} already exists. Move or rename it, then try again.`);
-  await writeFile(file, content, { mode: 0o600, flag: "wx" });
+/**
+ * Writes a new file `<name><ending>` that only its owner can read, under another name if there is one already. Returns its
+ * path.
+ */
+export async function writeSecretFile(name: string, ending: string, content: string): Promise<string> {
+  const write = async (file: string) => {
+    await writeFile(file, content, { mode: 0o600, flag: "wx" });
+    return file;
+  };
+  return write(`${name}${ending}`).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== "EEXIST") throw error;
+    return write(`${name}-${randomBytes(4).toString("hex")}${ending}`);
+  });
 }
 
 /** Returns an empty text only if the file does not exist: one that cannot be read must not be replaced. */

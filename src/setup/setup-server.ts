@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { access, constants } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { serve } from "@hono/node-server";
 import { Hono } from "hono";
@@ -131,6 +132,12 @@ async function register(
     "GITHUB_CLIENT_ID",
     "GITHUB_CLIENT_SECRET",
   ]);
+  const folder = dirname(resolve(envFile));
+  await access(folder, constants.W_OK).catch((error) => {
+    throw new UserError(`Nothing can be written to ${folder}. Make it writable, or choose another file.`, {
+      cause: error,
+    });
+  });
   const octokit = createOctokit({ baseUrl: apiUrl });
   const { data } = await octokit.request("POST /app-manifests/{code}/conversions", { code }).catch((error) => {
     throw new UserError("GitHub did not accept the code. It is valid for an hour and can be used once: start again.", {
@@ -138,11 +145,8 @@ async function register(
     });
   });
   const app = Conversion.parse(data);
-  const keyFile = join(
-    dirname(resolve(envFile)),
-    `${new URL(app.html_url).pathname.split("/").at(-1)}.private-key.pem`,
-  );
-  await writeSecretFile(keyFile, app.pem);
+  const slug = new URL(app.html_url).pathname.split("/").at(-1) ?? "";
+  const keyFile = await writeSecretFile(join(folder, slug), ".private-key.pem", app.pem);
   await addToEnvFile(envFile, {
     APP_ID: String(app.id),
     PRIVATE_KEY_PATH: keyFile,

@@ -128,6 +128,27 @@ test("settings that are there already are never overwritten", async () => {
   expect(await readFile(envFile, "utf8")).toBe("APP_ID=1\n");
 });
 
+test("the key of an earlier App with the same name is kept, and that of the new one is not lost", async () => {
+  const keyFile = join(directory, "golem-forge-ada.private-key.pem");
+  await writeFile(keyFile, "the key of an App that was deleted");
+
+  await open(`/registered?code=good&state=${token()}`);
+
+  const [, path = ""] = /^PRIVATE_KEY_PATH=(.*)$/m.exec(await readFile(envFile, "utf8")) ?? [];
+  expect(await readFile(path, "utf8")).toBe(app.pem);
+  expect(await readFile(keyFile, "utf8")).toBe("the key of an App that was deleted");
+});
+
+test("the code is not used if the settings cannot be written", async () => {
+  await page.close();
+  page = await startSetupServer({ ...readServerAddress({ PORT: "0" }), envFile: join(directory, "missing", ".env") });
+
+  const answer = await open(`/registered?code=good&state=${token()}`);
+
+  expect(answer.status).toBe(400);
+  expect(await answer.text()).toContain("Nothing can be written to ");
+});
+
 test("an env file that cannot be read is not replaced", async () => {
   await symlink(envFile, envFile);
 
