@@ -193,8 +193,9 @@ const deploymentVariables = {
   GOLEM_FORGE_KEEP_RUN_DAYS: optional(
     number.pipe(z.number().positive().max(36_500)).describe("a number of days, above 0"),
   ),
-  /** Days in which a repeated delivery is recognized. GitHub can repeat one for three days. */
-  GOLEM_FORGE_KEEP_DELIVERY_DAYS: integer(4, 3_650).default(30).describe("a whole number of days, 4 or more"),
+  // Longer than events are accepted and schedules are stored in advance, a week each, and a day in which GitHub may not answer.
+  /** Days in which a repeated delivery is recognized. Events older than a week are ignored in any case. */
+  GOLEM_FORGE_KEEP_DELIVERY_DAYS: integer(9, 3_650).default(30).describe("a whole number of days, 9 or more"),
   /** Runs per person and hour. */
   GOLEM_FORGE_RUNS_PER_HOUR: integer(1, 1_000_000).default(20).describe("a whole number of 1 or more"),
   /** Seconds to finish work after SIGTERM. The rest is resumed at the next start. */

@@ -73,6 +73,8 @@ test("all invalid variables are reported at once, without their values", () => {
     DATABASE_URL: "postgres://user:hunter2#@host/db",
     GOLEM_FORGE_REPOSITORIES: "shop, blog",
     GOLEM_FORGE_APPROVAL_HOURS: "0",
+    // A comment is accepted for a week, and must not be accepted again after its key was removed.
+    GOLEM_FORGE_KEEP_DELIVERY_DAYS: "7",
     GOLEM_FORGE_RUNS_PER_HOUR: "10abc",
     GOLEM_FORGE_STOP_SECONDS: "-1",
     GOLEM_FORGE_STATUS_INTERVAL_MS: "1e9",
