@@ -14,7 +14,8 @@ export interface BundleOptions {
 /**
  * Bundles programs with their packages: Node needs twice the CPU to resolve and load the modules one by one. Modules that
  * are loaded at first use stay in files of their own. They are CommonJS, which Node starts with a tenth less CPU: an import
- * evaluates all exports of a module of Node, also those that load others. The licenses of the bundled packages are written next to them.
+ * evaluates all exports of a Node module, including those that load others. The licenses of the bundled packages are written
+ * next to them.
  */
 export async function writeBundle({ entries, folder, banner = "" }: BundleOptions): Promise<void> {
   const build = await rolldown({

@@ -1,5 +1,5 @@
 /**
- * The public API: for `tools.ts` modules beside a worker, and for programs that run workers themselves. The class-based
+ * The public API: for `tools.ts` modules next to a worker, and for programs that run workers themselves. The class-based
  * tools, result shapes and further names of other tool systems are in `golem-forge/compat`.
  */
 

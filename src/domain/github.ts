@@ -122,7 +122,7 @@ export interface PullRequest {
 
 /** A check run of an App, or a commit status. */
 export interface Check {
-  /** The id of the check run, which for GitHub Actions is the id of the job, too; undefined for a commit status. */
+  /** The id of the check run, which for GitHub Actions is also the id of the job; undefined for a commit status. */
   id?: number;
   name: string;
   /** The App that reported it, such as `github-actions`; undefined for a commit status. */

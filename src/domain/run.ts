@@ -125,7 +125,7 @@ const PushResult = z.object({ pushed: z.object({ commit: z.string() }) });
 const PullRequestResult = z.object({ data: z.object({ number: z.number() }) });
 
 /**
- * Returns the data with which a call reports a push, also if it failed afterwards. Undefined for other tools: results of
+ * Returns the data with which a call reports a push, even if it failed afterwards. Undefined for other tools: results of
  * servers and other programs may have the same form.
  */
 export function pushDataOf(tool: string, { value, error }: ToolResult): unknown {

@@ -139,7 +139,7 @@ function readTask(folder: string): EvalTask {
   const path = join(folder, repository);
   const isFolder = commit === undefined;
   if (isFolder && !existsSync(path)) {
-    throw new UserError(`${file}: there is no folder ${repository}. A git repository needs a commit.`);
+    throw new UserError(`${file}: folder ${repository} not found. A git repository needs a commit.`);
   }
   const hidden = join(folder, "checks");
   const reference = join(folder, "reference.patch");
@@ -168,7 +168,7 @@ const Row = z.looseObject({
   repo: z.string().regex(/^[\w.-]+\/[\w.-]+$/),
   base_commit: z.string().regex(/^[0-9a-f]{7,64}$/),
   problem_statement: z.string().min(1),
-  /** SWE-bench Pro: what the tests expect besides the issue. Its agents are given both. */
+  /** SWE-bench Pro: what the tests expect beyond the issue. Its agents are given both. */
   requirements: z.string().nullish(),
   interface: z.string().nullish(),
   patch: z.string().default(""),

@@ -17,7 +17,7 @@ export interface CheckOptions extends Pick<EvalTask, "sandbox" | "checkTimeoutMs
 const maxOutputBytes = 100_000;
 const shownCharacters = 4_000;
 
-/** Runs commands one after the other on the files of a checkout, up to the first that fails if `stopOnFailure`. */
+/** Runs commands in order on the files of a checkout, up to the first that fails if `stopOnFailure`. */
 export async function runCommandList(
   commands: readonly string[],
   checkout: Checkout,

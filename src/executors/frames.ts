@@ -12,11 +12,11 @@ type Part = { $bytes: [start: number, length: number] } | { $text: [start: numbe
 
 /** Writes one value of plain data, which may contain bytes, as a frame: lengths, JSON, data. */
 export function writeFrame(stream: Writable, value: unknown): void {
-  const beside: Uint8Array[] = [];
+  const parts: Uint8Array[] = [];
   let length = 0;
 
   function keep(bytes: Uint8Array): [number, number] {
-    beside.push(bytes);
+    parts.push(bytes);
     length += bytes.length;
     return [length - bytes.length, bytes.length];
   }
@@ -35,7 +35,7 @@ export function writeFrame(stream: Writable, value: unknown): void {
   const header = Buffer.alloc(headerBytes);
   header.writeUInt32BE(json.length + length, 0);
   header.writeUInt32BE(json.length, 4);
-  writeJoined(stream, [header, json, ...beside]);
+  writeJoined(stream, [header, json, ...parts]);
 }
 
 const maxJoinedBytes = 256 * 1024;
@@ -127,18 +127,18 @@ export function readFrames(
   });
 }
 
-function parseFrame(json: Buffer, beside: Buffer): unknown {
-  let left = beside.length;
+function parseFrame(json: Buffer, data: Buffer): unknown {
+  let left = data.length;
 
-  function partOf(place: unknown): Buffer {
-    const [start, length] = Array.isArray(place) ? place : [];
-    const isPlace = [start, length].every(Number.isSafeInteger) && start >= 0 && length >= 0;
+  function partOf(reference: unknown): Buffer {
+    const [start, length] = Array.isArray(reference) ? reference : [];
+    const isValid = [start, length].every(Number.isSafeInteger) && start >= 0 && length >= 0;
     // The parts may not exceed the data in total, since one part that is referenced 1,000 times would become 1,000
     // strings.
-    if (!isPlace || length > left || start + length > beside.length)
+    if (!isValid || length > left || start + length > data.length)
       throw new Error("A frame refers to data outside of it");
     left -= length;
-    return beside.subarray(start, start + length);
+    return data.subarray(start, start + length);
   }
 
   function restore(member: unknown): unknown {

@@ -12,7 +12,7 @@ export interface GuardedProcess {
   handler?: URL;
   /** The memory for objects, without buffers. */
   memoryMb: number;
-  /** Files that the child may read besides this program's own modules. */
+  /** Files that the child may read in addition to this program's own modules. */
   readable?: readonly string[];
   /** Enforced by the kernel if possible, even if this process is gone: total memory in megabytes, and CPU seconds. */
   limits?: { dataMb: number; cpuSeconds: number };

@@ -15,7 +15,7 @@ export const WorkerContext = z.strictObject({
   tokens: z.number(),
   /** US dollars, for the calls whose price is known. */
   cost: z.number(),
-  /** Failed model calls in a row. */
+  /** The number of failed model calls since the last answer. */
   consecutiveFailures: z.number(),
   /** Messages from people that the model has not been shown yet. */
   unreadMessages: z.number(),

@@ -281,7 +281,7 @@ function toAnswer(response: ProviderResponse, request: ModelRequest, provider: P
   return { text, calls, messages, searches, usage, cost: costOf(request.model, billed), finishReason };
 }
 
-/** Converts the reported usage. Estimates it for the many local servers that report none, since limits need it, too. */
+/** Converts the reported usage. Estimates it for the many local servers that report none, since limits also need it. */
 function toUsage(reported: LanguageModelUsage, request: ModelRequest, answer: ModelMessage[]): TokenUsage {
   const cached = reported.inputTokenDetails.cacheReadTokens;
   return {

@@ -109,7 +109,7 @@ async function send(url: string, init: RequestInit): Promise<IncomingMessage> {
   const headers = { ...Object.fromEntries(new Headers(init.headers)), "accept-encoding": "identity" };
   const client = url.startsWith("https:") ? https : http;
   const request: ClientRequest = client.request(url, { method, headers, ...(signal && { signal }) });
-  // After the response has begun, its body reports the error, too.
+  // After the response has begun, its body also reports the error.
   request.on("error", () => undefined);
   request.end(typeof init.body === "string" ? wellFormedJson(init.body) : init.body);
   try {

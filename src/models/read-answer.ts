@@ -75,7 +75,7 @@ function uniqueId(given: string, isUsed: (id: string) => boolean): string {
   return id;
 }
 
-// Mistral only accepts ids of nine letters and digits. All other providers accept them, too.
+// Mistral only accepts ids of nine letters and digits, which all other providers accept as well.
 function newId(): string {
   const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
   return Array.from({ length: 9 }, () => alphabet.charAt(randomInt(alphabet.length))).join("");

@@ -78,7 +78,7 @@ export function questionOf(
   return { call, step, answer: { by: answered.event.by, text: answered.event.text, at: answered.at } };
 }
 
-/** Returns the name under which a question is posted. A provider may reuse the ids of calls in other steps. */
+/** Returns the name of the post of a question. A provider may reuse the ids of calls in other steps. */
 export function questionName(runId: string, step: number, callId: string): string {
   // PostgreSQL does not index long names, and model servers may put kilobytes of data into an id.
   return `question/${runId}/${step}/${/^[\w.:-]{1,100}$/.test(callId) ? callId : shortId(callId, 16)}`;

@@ -35,7 +35,7 @@ export interface EffectResult extends Omit<EffectCompletion, "key"> {
 /** The files of an active run, with the tools that work on them. */
 export interface RunWorkspace {
   readonly base: BaseCommit;
-  /** The number of the run's stored change sets that these files contain. Undefined if other runs change them, too. */
+  /** The number of the run's stored change sets that these files contain. Undefined if other runs also change them. */
   readonly changeSets?: number;
   /** The changes that have not been stored yet. */
   readonly tracking: Pick<Sandbox, "pendingChanges" | "markStored" | "rollback">;

@@ -226,7 +226,7 @@ interface StagedChanges {
   unstaged: string[];
 }
 
-/** The sandbox that the git tools use. The worker's zones apply to its paths, too. */
+/** The sandbox that the git tools use. The worker's zones also apply to its paths. */
 export interface GitSandbox extends Sandbox {
   /** True if the base is a commit of the default branch, which contains only reviewed changes. */
   readonly isOnDefaultBranch?: boolean;

@@ -178,7 +178,7 @@ export function nextSteps({ name, url, envFile }: RegisteredApp): string {
 
 Next:
   1. Add a model to ${envFile}: GOLEM_FORGE_MODEL=anthropic:claude-sonnet-4-5 and ANTHROPIC_API_KEY=…
-  2. Start the server with npm start, and run golem doctor beside it.
+  2. Start the server with npm start, and run golem doctor while it runs.
   3. Install the App on a repository: ${url}/installations/new
   4. Comment /help on an issue there.
 `;
@@ -236,7 +236,7 @@ function next({ name, url, envFile }: RegisteredApp): Html {
   return html`<p>${name} is registered. Its settings are in <code>${envFile}</code>, its private key next to it.</p>
 <ol>
   <li>Add a model to <code>${envFile}</code>: <code>GOLEM_FORGE_MODEL=anthropic:claude-sonnet-4-5</code> and <code>ANTHROPIC_API_KEY=…</code></li>
-  <li>Start the server again, and run <code>golem doctor</code> beside it.</li>
+  <li>Start the server again, and run <code>golem doctor</code> while it runs.</li>
   <li><a href="${url}/installations/new">Install the App on a repository</a> and comment <code>/help</code> on an issue.</li>
 </ol>`;
 }

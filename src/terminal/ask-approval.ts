@@ -195,7 +195,7 @@ export interface CLIApprovalOptions {
 
 /**
  * Creates an approval callback that asks at the prompt: yes, no, always for the session, or deny with a reason. It shares
- * the input with an event CLI adapter of the same streams. Concurrent requests are asked one after the other.
+ * the input with an event CLI adapter of the same streams. Concurrent requests are shown one at a time.
  */
 export function createCLIApprovalCallback({
   input = process.stdin,

@@ -59,7 +59,7 @@ function renderView(layout: ResultLayout, { style, columns }: Screen): string[] 
 }
 
 function renderTerminal(content: string, exitCode: number | undefined, style: Style): string[] {
-  // If colors are off, remove those of the command, too.
+  // If colors are off, also remove those of the command.
   const isColored = style("bold", "x") !== "x";
   const lines = content.replace(/\n$/, "").split("\n");
   const shown = lines.map((line) => (isColored ? `${visibleWithColors(line)}\u001b[0m` : visible(line)));

@@ -34,7 +34,7 @@ const privateKey =
 const tokens = new RegExp(`${privateKey}|${tokenPatterns.join("|")}`, "g");
 
 /**
- * Returns a function that removes secrets from a text: the given ones, also in base64, hex, URL or JSON encoding or
+ * Returns a function that removes secrets from a text: the given ones, including in base64, hex, URL or JSON encoding or
  * reversed, and everything that looks like a well-known token. It runs in linear time.
  */
 export function createRedactor(secrets: readonly string[]): (text: string) => string {

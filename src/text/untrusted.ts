@@ -292,7 +292,7 @@ function withoutPhantoms(formula: string, note: Note): string {
   return kept + formula.slice(from);
 }
 
-/** Returns the position behind the brace that closes the one before `start`. */
+/** Returns the position after the brace that closes the one before `start`. */
 function closingBrace(text: string, start: number): number {
   let open = 1;
   for (let at = start; at < text.length; at++) {

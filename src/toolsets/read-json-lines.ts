@@ -49,7 +49,7 @@ export function readJsonLines(stream: Readable, options: JsonLinesOptions): void
   }
 
   const loop = new EventLoopYielder();
-  /** Many short lines take long, too. The stream does not end before it has given them out again. */
+  /** Many short lines also take long. The stream ends only after it has emitted them all. */
   function readLater(rest: Buffer): void {
     stream.pause();
     stream.unshift(rest);

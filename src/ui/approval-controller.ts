@@ -158,7 +158,7 @@ export function withAllNames(request: ApprovalRequest): RequestedApproval {
   return { ...request, toolName, toolArgs, description, tool: toolName, args: toolArgs, reason: description };
 }
 
-/** The scope of a decision: this call only, or identical calls of the session, too. */
+/** The scope of a decision: this call only, or identical calls of the session as well. */
 export type RememberOption = "none" | "session";
 
 /** A decision about a call, by a person or by the approval mode. */

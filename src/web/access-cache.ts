@@ -10,7 +10,7 @@ export interface AccessCache {
 }
 
 const lifetimeMs = 60_000;
-/** A stream asks several times a second, also while GitHub refuses. */
+/** A stream asks several times a second, even while GitHub refuses. */
 const failureLifetimeMs = 2_000;
 const maxEntries = 2_000;
 

@@ -269,7 +269,7 @@ export interface CommitPaths {
 export async function commitsOfPush(directory: string, before: string, after: string): Promise<CommitPaths[]> {
   const options = ["--reverse", "--name-status", "--no-renames", "-z", "--format=%x00%H"];
   const output = await tryGit(directory, "log", ...options, `${before}..${after}`);
-  // Each commit follows two NUL characters; its paths follow their letters, each with a NUL character behind it.
+  // Each commit follows two NUL characters; its paths follow their letters, each followed by a NUL character.
   return (output ?? "").split("\0\0").flatMap((part) => {
     const [sha, ...fields] = part.split("\0").filter((field) => field !== "");
     if (sha === undefined) return [];

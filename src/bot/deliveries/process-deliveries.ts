@@ -233,7 +233,7 @@ export class DeliveryProcessor {
 }
 
 /**
- * Selects what to claim beside the deliveries that are being processed. No installation gets more than its equal share of
+ * Selects what to claim in addition to the deliveries that are being processed. No installation gets more than its equal share of
  * the places, and no repository more than its share of its installation's, counting one share for the next that has a
  * delivery. So a burst of one keeps no other waiting. Returns undefined if every place is taken.
  */

@@ -103,7 +103,7 @@ export class Redelivery {
 }
 
 /**
- * Asks GitHub to redeliver what it could not deliver, oldest first, because it does not do so by itself. A redelivery keeps
+ * Asks GitHub to redeliver what it could not deliver, oldest first, because it does not retry automatically. A redelivery keeps
  * its id, so one that was received after all counts once. Resolves to the ids of the deliveries that are redelivered, to why
  * GitHub refused others, and to the ids of those that failed too often.
  */

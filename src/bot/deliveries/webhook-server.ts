@@ -5,7 +5,7 @@ import { UserError } from "#domain/errors.ts";
 import { JsonValueCounter } from "#text/json-values.ts";
 import type { RawDelivery, Receipt } from "./receive-delivery.ts";
 
-// An import would load everything that the module exports, also what `fetch` consists of, which takes a tenth of the start.
+// An import would load everything that the module exports, including `fetch`, which takes a tenth of the start.
 const { createServer } = process.getBuiltinModule("node:http");
 
 /** GitHub sends at most 25 MB. */

@@ -28,7 +28,7 @@ const storageHosts = [
 const linkedHosts = storageHosts.slice(0, 2);
 
 const urlPattern = /https?:\/\/[^\s<>"'()[\]\\]{1,2000}/g;
-/** Names reach the model beside its instructions, and anyone may have chosen them: so they are short and without spaces. */
+/** Names reach the model next to its instructions, and anyone may have chosen them: so they are short and without spaces. */
 const maxNameLength = 50;
 const maxRedirects = 3;
 
@@ -159,7 +159,7 @@ async function readBody(response: Response, maxBytes: number): Promise<Buffer> {
   }
 }
 
-/** Asks for `body_html` besides `body`. */
+/** Requests `body_html` in addition to `body`. */
 const rendered = { accept: "application/vnd.github.full+json", timeoutMs: 8_000, maxRetries: 0 };
 
 /** Anyone can add comments to a thread, and the run waits for its files. */

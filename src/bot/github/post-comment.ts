@@ -56,7 +56,7 @@ async function listAllComments(github: GitHub, threads: readonly number[]): Prom
 /** A comment that was changed within this time was not edited: GitHub itself may change it while it is being posted. */
 export const maxPostingMs = 5_000;
 
-/** True for a comment that was edited after it was posted, also by the app. */
+/** True for a comment that was edited after it was posted, even by the app. */
 export function wasEdited({ createdAt, updatedAt }: Comment): boolean {
   return updatedAt.getTime() - createdAt.getTime() > maxPostingMs;
 }

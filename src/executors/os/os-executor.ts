@@ -24,7 +24,7 @@ export interface OsExecutorOptions {
   directory?: string;
   /** The uid that commands run as if this process is root. No account may use it. */
   uid?: number;
-  /** Additional read-only folders with programs, besides those in /usr. */
+  /** Read-only folders with programs, in addition to those in /usr. */
   toolPaths?: readonly string[];
   limits?: Partial<GuestLimits>;
   /** Registries with a private address that may be listed in `network`. */
@@ -212,7 +212,7 @@ const field = (name) => (new RegExp("^" + name + ":\\s*(\\S+)", "m").exec(status
 const opens = (path, flags) => { try { fs.closeSync(fs.openSync(path, flags)); return true; } catch { return false; } };
 const settings = ["kernel/core_pattern", "vm/drop_caches", "vm/overcommit_memory", "kernel/modprobe"];
 const report = {
-  // A file of root's that looks like one's own: then oneself is root to the kernel, under another name.
+  // If root's files appear to be this user's, this user is root to the kernel, whatever uid it sees.
   user: fs.statSync("/proc/sys/kernel/core_pattern").uid !== process.getuid(),
   capabilities: /^0+$/.test(field("CapEff") || "") && /^0+$/.test(field("CapPrm") || ""),
   privileges: field("NoNewPrivs") === "1",

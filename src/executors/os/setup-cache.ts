@@ -42,7 +42,7 @@ const maxSetups = 40;
 const maxTreeFolders = 200;
 const minUnusedMs = 24 * 60 * 60_000;
 
-/** The folders in which a command prepared dependencies. No process has access to them any more. */
+/** The folders in which a command prepared dependencies. No process can access them now. */
 export interface SetupFiles {
   tree: string;
   home: string;

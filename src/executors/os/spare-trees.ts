@@ -54,7 +54,7 @@ export class SpareTrees {
     await this.#writing;
   }
 
-  /** Resolves when nothing is being written any more. */
+  /** Resolves when all writes have finished. */
   async idle(): Promise<void> {
     await this.#writing;
   }

@@ -93,7 +93,7 @@ async function checkApprovers(
     const permission = await askPermission(run, person, { now, signal });
     permissions.set(keyOf(person), permission);
     if (canWrite(permission)) continue;
-    throw new NotRunError(`@${person.login} approved it, but GitHub does not confirm write access any more`);
+    throw new NotRunError(`@${person.login} approved it, but GitHub no longer confirms write access`);
   }
   const root = await requireRun(store, run.spec.rootId);
   const counted = await answered(

@@ -74,7 +74,7 @@ function showInStatus(runId: string, step: number): EffectResult {
   return { posts: [{ name: unpostedName(runId, step), commentId: 0 }], effects: [statusEffect(runId)] };
 }
 
-/** The name under which is stored that the result of a step could not be posted. */
+/** The name of the record that the result of a step could not be posted. */
 function unpostedName(runId: string, step: number): string {
   return `unposted/${runId}/${step}`;
 }

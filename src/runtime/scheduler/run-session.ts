@@ -206,8 +206,8 @@ export class RunSession {
   }
 
   /**
-   * Aborts what these events have interrupted, and drops the sandbox if they have changed it. Also if it is unknown whether
-   * they were stored: what is aborted too early is performed again.
+   * Aborts what these events have interrupted, and drops the sandbox if they have changed it, even if it is unknown
+   * whether they were stored: what is aborted too early is performed again.
    */
   async #dropOutdated({ interrupted, sandboxChanged }: AppliedEvents): Promise<void> {
     if (interrupted) this.#abortInterruptible();
@@ -359,7 +359,7 @@ export class RunSession {
     const { run, events = [], effects = [] } = result;
     const woken = new Set([...events, ...effects].map(({ runId }) => runId));
     if (run) woken.add(run.spec.id);
-    // Its inbox has just been applied, and this queue continues by itself.
+    // Its inbox has just been applied, and this queue continues anyway.
     if (completed.advanced) {
       woken.delete(this.runId);
       const requested = [...effects, ...(applied?.advance.effects ?? [])];

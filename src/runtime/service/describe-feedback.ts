@@ -178,7 +178,7 @@ function mayNeverComplete(checks: readonly Check[], name: string): boolean {
   return checks.some((check) => check.name === name && (check.id === undefined || check.status === "waiting"));
 }
 
-/** True for a check that was cancelled, also by GitHub after two weeks. */
+/** True for a check that was cancelled, even if GitHub did so after two weeks. */
 function isCancelled({ conclusion }: Check): boolean {
   return conclusion === "cancelled" || conclusion === "stale";
 }
@@ -203,7 +203,7 @@ function failedChecksFeedback({
   return [
     `These checks failed on ${commit.slice(0, 7)}. Find out why, fix the cause and push with update_pull_request:`,
     untrustedText(text, "check results"),
-    ...(names ? [untrustedText(`These fail on ${base}, too, so leave them alone: ${names}`, "check names")] : []),
+    ...(names ? [untrustedText(`These also fail on ${base}, so leave them alone: ${names}`, "check names")] : []),
   ].join("\n");
 }
 

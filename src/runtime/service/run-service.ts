@@ -262,7 +262,7 @@ export class RunService implements Runs {
   async reportLocation(reported: ReportedLocation): Promise<void> {
     const { store } = this.#options;
     const known = await store.findLocation(reported.repositoryId);
-    // Runs are stopped before the location is saved, so that it happens after a crash, too.
+    // Runs are stopped before the location is saved, so that a crash cannot prevent it.
     if (known && resolveLocation(known, reported)?.ownerChanged) {
       const [previous, current] = [`${known.owner}/${known.repo}`, `${reported.owner}/${reported.repo}`];
       await this.stopUnreachable(

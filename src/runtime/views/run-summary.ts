@@ -18,7 +18,7 @@ export interface RunSummary {
   stopReason: string | undefined;
   /** The text of the model's last answer, or the reason that the run ended. */
   answer: string;
-  /** The run was ended from outside, so a model call in progress at that time does not count any more. */
+  /** The run was ended from outside, so a model call in progress at that time no longer counts. */
   isClosed: boolean;
   /** The source of the last message: a thread by its number, or the run's pull request. Default: the run's own thread. */
   conversation: number | "pull request" | undefined;

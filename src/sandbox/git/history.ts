@@ -24,7 +24,7 @@ interface FetchedHistory {
 }
 
 const minDepth = 50;
-/** The depths at which the history of a path is fetched, one after the other. */
+/** The depths at which the history of a path is fetched, in order. */
 export const pathDepths = [500, 5_000];
 const maxDepth = 5_000;
 /** The number of trees that one request asks for. */

@@ -318,7 +318,7 @@ async function errorFor(connection: Connection, access: "read" | "write", respon
     return new UserError(`The repository ${name} has moved: the git server redirects to another address.`);
   }
   const message = `The git server of ${name} answered ${status}.${details}`;
-  // GitHub's rate limits are answered with 403 and Retry-After, too.
+  // GitHub also answers with 403 and Retry-After when a rate limit is reached.
   const { retryAfterMs } = response;
   if (retryAfterMs !== undefined) return new OutageError(message, { retryAt: Date.now() + retryAfterMs });
   if (status >= 500 || status === 429) return new OutageError(message);

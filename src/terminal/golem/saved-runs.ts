@@ -19,7 +19,7 @@ export interface SavedRun {
 }
 
 const retentionMs = 90 * 24 * 60 * 60_000;
-/** The key under which the store of a run keeps that its changes were handled. */
+/** The key that records in a run's store that its changes were handled. */
 const handledKey = "changes delivered";
 
 /** Returns golem's folder in `XDG_STATE_HOME`, by default `~/.local/state`. */

@@ -76,7 +76,7 @@ async function execute(
 
 interface FinishedFormatting extends FinishedCommand {
   formatter: Formatter;
-  /** The files that the call does not name and that the formatter would change, too. */
+  /** Files that the call does not name, but that the formatter would also change. */
   others: string[];
 }
 

@@ -112,7 +112,7 @@ async function prepare(args: Input, workspace: Workspace, options: FileToolOptio
       if (files.some(({ path }) => path === file.path)) {
         throw new ToolError(`The patch changes ${file.path} twice.`, {
           code: "CONFLICT",
-          suggestion: "Put all hunks of a file under one heading, or apply the patches one after the other.",
+          suggestion: "Put all hunks of a file under one heading, or apply one patch at a time.",
         });
       }
       files.push(file);

@@ -30,7 +30,7 @@ const input = z.object({
     .min(1)
     .max(100)
     .optional()
-    .describe("Several edits in one call, one after the other; all or none"),
+    .describe("Several edits in one call, in order; all or none"),
 });
 type Input = z.infer<typeof input>;
 

@@ -33,7 +33,7 @@ export interface ServerConnection {
   definitions(): Promise<readonly ToolDefinition[]>;
   /** Returns the reason why the server's program ended; undefined while it runs, and for a server over HTTP. */
   describeEnd(): string | undefined;
-  /** Returns a report of the program's output besides messages; undefined if there is nothing new. */
+  /** Returns a report of the program's output other than messages; undefined if there is nothing new. */
   takeReport(): string | undefined;
   close(): Promise<void>;
 }

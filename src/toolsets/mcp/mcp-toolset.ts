@@ -24,7 +24,7 @@ const config = z.strictObject({
         const names = Object.keys(servers);
         return !names.some((name) => names.some((other) => other.startsWith(`${name}_`)));
       },
-      { error: "has a server whose name, with _ behind it, begins the name of another one. Rename one of them" },
+      { error: "has a server whose name followed by _ begins the name of another one. Rename one of them" },
     ),
   /** The tools to offer, as `server_tool`, with `*` for any text. */
   tools: z.array(z.string().min(1)).min(1).default(["*"]),

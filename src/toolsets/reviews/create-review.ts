@@ -138,7 +138,7 @@ async function postOnce(
   const { pull, summary, comments } = review;
   const marker = postMarker(idempotencyKey);
   const login = await github.ownLogin();
-  // GitHub does not allow requesting changes on one's own pull request.
+  // GitHub does not let authors request changes on their own pull requests.
   const isOwn = isRunBranch(pull.head.branch) && !pull.head.fromFork;
   const post = async () => {
     const posted = (await github.listReviews(pull.number)).find(

@@ -211,7 +211,7 @@ class ArgumentReader {
         typeof first === "function" ? first(word.text) : !(first instanceof RegExp) || first.test(word.text);
       if (first !== "pattern" && (word.kind !== "literal" || !isAllowed))
         throw new ArgumentError(`${shown(word)} may do more than the usual work of ${inCode(this.#name)}`);
-      // It may become several words, and those behind the first are operands.
+      // It may become several words, and those after the first are operands.
       if (word.kind !== "literal" && operands !== "text") this.paths.push(word);
     }
     if (this.#operands.length < minOperands) throw new ArgumentError(`${inCode(this.#name)} has no operand`);

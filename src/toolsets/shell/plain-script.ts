@@ -50,7 +50,7 @@ function withoutHereDocument(script: string): string {
   // It may be inside quotes or in a comment.
   const unclear = withoutQuotes(before).replaceAll("''", "") + line;
   if (before.includes("#") || /['"#\\]|<</.test(unclear))
-    throw new NotPlainError("it has a here-document beside quotes");
+    throw new NotPlainError("it has a here-document next to quotes");
   return `${before}</dev/null${line}${script.slice(found.index + found[0].length)}`;
 }
 

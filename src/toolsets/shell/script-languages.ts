@@ -45,7 +45,7 @@ const awkPattern = new RegExp(String.raw`\/${pattern("/")}\/`, "y");
 const awkKeywords = new Set(
   "BEGIN END if else for while do in next exit print printf delete break continue".split(" "),
 );
-/** A slash behind them may begin a pattern. */
+/** A slash after them may begin a pattern. */
 const awkOtherKeywords = /^(?:getline|return|nextfile|switch|case|default|func.*)$/;
 const awkVariables = new Set("NR NF FS OFS RS ORS FNR FILENAME RSTART RLENGTH SUBSEP".split(" "));
 const awkFunctions = new Set(

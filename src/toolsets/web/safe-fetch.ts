@@ -7,7 +7,7 @@ import { isPublicAddress, publicLookup, type Resolve } from "#executors/public-a
 import { createRedactor } from "#text/redact.ts";
 
 export interface SafeFetchOptions {
-  /** Addresses (`host:port`) in the deployment's own network that may be fetched, also over http. */
+  /** Addresses (`host:port`) in the deployment's own network that may be fetched, even over http. */
   privateHosts?: readonly string[];
   /** Resolves host names; default: DNS. */
   resolve?: Resolve;

@@ -91,7 +91,7 @@ test("each of several approvers is judged by a permission of their own", async (
 test("an approval by someone who has lost write access does not count", async () => {
   const { executeOnce, execute } = await approved({ permission: async () => "read" });
 
-  await expect(executeOnce()).rejects.toThrow("GitHub does not confirm write access any more");
+  await expect(executeOnce()).rejects.toThrow("GitHub no longer confirms write access");
   expect(execute).not.toHaveBeenCalled();
 });
 

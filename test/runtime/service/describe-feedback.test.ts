@@ -200,7 +200,7 @@ test("failures that the base branch has, too, are named and not to be repaired",
     baseFailures: [{ name: "lint", url: "https://ci/base" }],
   });
   expect(report?.text).toMatch(
-    /^These checks failed on ccccccc\. [\s\S]*test[\s\S]*These fail on main, too, so leave them alone: lint/,
+    /^These checks failed on ccccccc\. [\s\S]*test[\s\S]*These also fail on main, so leave them alone: lint/,
   );
   expect(await describeChecksOf([check("lint", "failure")], { base: [lint] })).toMatchObject({
     failedOnBase: true,

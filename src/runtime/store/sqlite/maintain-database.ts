@@ -38,7 +38,7 @@ export async function restoreDatabase(file: string, path: string): Promise<strin
   try {
     // An earlier process may have been killed while it wrote this.
     await rm(incoming, { force: true });
-    // Reads the log of the backup, too, which the backup has if it is a copy of a database's files.
+    // Also reads the backup's log, which exists if the backup is a copy of a database's files.
     await backUpDatabase(file, incoming);
     const replaced = (await exists(path)) ? `${path}.replaced-${Date.now()}` : undefined;
     if (replaced !== undefined) {
