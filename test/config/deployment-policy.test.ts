@@ -16,7 +16,7 @@ const greedy = parseWorker(
   "greedy.worker",
 );
 
-describe("the policy of a deployment", () => {
+describe("policy of a deployment", () => {
   test("bounds every limit of a worker", () => {
     expect(applyPolicy(defaultPolicy, greedy, "repository").limits).toMatchObject({
       cost: 20,
@@ -25,14 +25,14 @@ describe("the policy of a deployment", () => {
     });
   });
 
-  test("refuses toolsets in a repository's own worker, but not in the deployment's", () => {
+  test("the policy of a deployment refuses toolsets in a repository's own worker, but not in the deployment's", () => {
     const policy = DeploymentPolicy.parse({ toolsets: ["filesystem", "shell"] });
 
     expect(() => applyPolicy(policy, greedy, "repository")).toThrow("does not allow the toolset web");
     expect(applyPolicy(policy, greedy, "deployment").toolsets).toHaveProperty("web");
   });
 
-  test("refuses the search of the model's provider where it refuses the toolset web", () => {
+  test("the policy of a deployment refuses the search of the model's provider where it refuses the toolset web", () => {
     const searching = parseWorker(
       "---\nname: searching\ntoolsets: { search: {} }\nserver_side_tools: [{ name: web_search }]\n---\nSearch.",
       "searching.worker",
@@ -46,7 +46,7 @@ describe("the policy of a deployment", () => {
     expect(applyPolicy(closed ?? defaultPolicy, searching, "deployment").server_side_tools).toHaveLength(1);
   });
 
-  test("allows models by pattern", () => {
+  test("the policy of a deployment allows models by pattern", () => {
     const policy = DeploymentPolicy.parse({ models: ["anthropic:claude-haiku-*"] });
 
     expect(findPolicyModelProblem(policy, "anthropic:claude-haiku-4-5")).toBeUndefined();

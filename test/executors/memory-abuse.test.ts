@@ -28,14 +28,14 @@ async function stillAnswers(): Promise<void> {
   expect((await sh("echo fine")).stdout).toBe("fine\n");
 }
 
-describe("an archive unpacked in the in-memory shell", () => {
+describe("archive unpacked in the in-memory shell", () => {
   const zeros = gzipSync(Buffer.alloc(100_000_000));
 
   test.each([
     ["gunzip bomb.gz; ls -s bomb", zeros],
     ["zcat bomb.gz | wc -c", zeros],
     ["gunzip -c bomb.gz | gunzip -c | wc -c", gzipSync(zeros)],
-  ])("does not take effect: %s", async (script, content) => {
+  ])("an archive unpacked in the in-memory shell does not take effect: %s", async (script, content) => {
     const { stdout, stderr, changes } = await sh(script, { "bomb.gz": content });
 
     expect(stderr).toContain("exceeds limit");
@@ -44,7 +44,7 @@ describe("an archive unpacked in the in-memory shell", () => {
     await stillAnswers();
   });
 
-  test("is limited in entries and size, regardless of its header", async () => {
+  test("an archive unpacked in the in-memory shell is limited in entries and size, regardless of its header", async () => {
     // The limit counts entries, not names, so a hundred names can be repeated.
     const hundred = Buffer.concat(Array.from({ length: 101 }, (_, at) => entry(`m/${at}`, {})));
     const many = gzipSync(archive(...Array.from({ length: 1_000 }, () => hundred)));
@@ -61,7 +61,7 @@ describe("an archive unpacked in the in-memory shell", () => {
     await stillAnswers();
   });
 
-  test("writes nothing to parent folders, to .git, through a link or to a device", async () => {
+  test("an archive unpacked in the in-memory shell writes nothing to parent folders, to .git, through a link or to a device", async () => {
     const slip = archive(
       entry("../up", { text: "x" }),
       entry("../../etc/passwd", { text: "x" }),

@@ -34,7 +34,7 @@ function sh(script: string, request: Partial<ExecRequest> = {}, place: Place = {
   });
 }
 
-describe("a command in the in-memory shell", () => {
+describe("command in the in-memory shell", () => {
   test("sees the tree and returns stdout, stderr and the exit code", async () => {
     const result = await sh("cat src/add.ts; echo oops >&2; exit 3");
 
@@ -60,7 +60,7 @@ describe("a command in the in-memory shell", () => {
     expect(parts).toEqual(["stdout first\n", "stdout 1\n", "stdout 2\n", "stderr oops\n"]);
   });
 
-  test("keeps the output of a command that is killed at its deadline", async () => {
+  test("a command in the in-memory shell keeps the output of a command that is killed at its deadline", async () => {
     const result = await sh("echo first; sleep 60", { timeoutMs: 500 });
 
     expect(result).toMatchObject({ timedOut: true, exitCode: null, stdout: "first\n" });
@@ -85,7 +85,7 @@ describe("a command in the in-memory shell", () => {
     expect((await sh(script)).stdout).toBe(stdout);
   });
 
-  test("returns the files it wrote, moved and deleted", async () => {
+  test("a command in the in-memory shell returns the files it wrote, moved and deleted", async () => {
     const { changes } = await sh("sed -i 's/-/+/' src/add.ts; mv README.md READ.md; rm -r src/deep; mkdir empty");
 
     const written = changes.written.map(({ path, content }) => [path, Buffer.from(content).toString()]);
@@ -119,11 +119,11 @@ describe("a command in the in-memory shell", () => {
     expect(stdout).toBe("[a b]\n[$(id)]\n[it's]\n[-n]\n[new\nline]\nin\n");
   });
 
-  test("runs in a folder of the tree", async () => {
+  test("a command in the in-memory shell runs in a folder of the tree", async () => {
     expect((await sh("pwd; ls", { cwd: "src" })).stdout).toBe("/workspace/src\nadd.ts\ndeep\n");
   });
 
-  test("keeps the beginning and the end of a long output", async () => {
+  test("a command in the in-memory shell keeps the beginning and the end of a long output", async () => {
     const { stdout, truncated } = await sh("for i in {1..300}; do echo line $i; done", { outputBytes: 200 });
 
     expect(truncated).toBe(true);
@@ -131,7 +131,7 @@ describe("a command in the in-memory shell", () => {
   });
 
   test.each(["npm test", "python3 -c 1", "curl https://example.com"])(
-    "says which tool to use instead of %j",
+    "a command in the in-memory shell says which tool to use instead of %j",
     async (command) => {
       const { exitCode, stderr } = await sh(command);
 
@@ -219,8 +219,8 @@ describe("git in the in-memory shell", () => {
   );
 });
 
-describe("the in-memory shell", () => {
-  test("cannot read files of the machine, by name, by link or through parent folders", async () => {
+describe("in-memory shell", () => {
+  test("the in-memory shell cannot read files of the machine, by name, by link or through parent folders", async () => {
     const { stdout, changes } = await sh(
       "cat /etc/passwd ../../../../etc/passwd /proc/self/environ /proc/1/environ; ln -s /etc/passwd leak; cat leak; ls /root /home /work",
     );
@@ -230,7 +230,7 @@ describe("the in-memory shell", () => {
     expect(changes.rejected).toEqual([{ path: "leak", reason: "is a link" }]);
   });
 
-  test("does not see the environment of the process", async () => {
+  test("the in-memory shell does not see the environment of the process", async () => {
     process.env.GOLEM_CANARY = "canary-value";
 
     const { stdout } = await sh("env; echo $GOLEM_CANARY; cat /proc/*/environ");
@@ -238,7 +238,7 @@ describe("the in-memory shell", () => {
     expect(stdout).not.toContain("canary");
   });
 
-  test("has no network", async () => {
+  test("the in-memory shell has no network", async () => {
     const server = createServer().listen(0, "127.0.0.1");
     let reached = false;
     server.on("connection", () => {
@@ -259,7 +259,7 @@ describe("the in-memory shell", () => {
     server.close();
   });
 
-  test("has no interpreter of another language", async () => {
+  test("the in-memory shell has no interpreter of another language", async () => {
     const { stdout } = await sh(
       "js-exec -c 'console.log(1)'; python3 -c 'print(1)'; sqlite3 :memory: 'select 1'; perl -e 'print 1'",
     );
@@ -267,7 +267,7 @@ describe("the in-memory shell", () => {
     expect(stdout).toBe("");
   });
 
-  test("writes nothing in .git, in any spelling", async () => {
+  test("the in-memory shell writes nothing in .git, in any spelling", async () => {
     const names = [
       ".git/hooks/pre-commit",
       ".GIT/config",
@@ -283,14 +283,14 @@ describe("the in-memory shell", () => {
     expect(changes.rejected.map(({ path }) => path).sort()).toEqual([...names].sort());
   });
 
-  test("ends a loop at its deadline, and runs the next command", async () => {
+  test("the in-memory shell ends a loop at its deadline, and runs the next command", async () => {
     const result = await sh("while true; do sleep 0.01; done", { timeoutMs: 300 });
 
     expect(result).toMatchObject({ timedOut: true, exitCode: null });
     expect((await sh("echo still here")).stdout).toBe("still here\n");
   });
 
-  test("ends a loop that never waits at the limit on commands", async () => {
+  test("the in-memory shell ends a loop that never waits at the limit on commands", async () => {
     const result = await sh("while true; do while true; do :; done; done", { timeoutMs: 60_000 });
 
     expect(result).toMatchObject({ timedOut: false, exitCode: 126 });
@@ -375,7 +375,7 @@ describe("the in-memory shell", () => {
     expect((await sh("echo fine")).stdout).toBe("fine\n");
   });
 
-  test("names of object properties are ordinary variable names", async () => {
+  test("names of object properties are ordinary variable names in the in-memory shell", async () => {
     const { stdout } = await sh(
       // biome-ignore lint/suspicious/noTemplateCurlyInString: a script of bash
       "__proto__=1; constructor=2; echo $__proto__ $constructor; declare -A m; m[__proto__]=x; echo ${m[__proto__]} ${m[toString]}",

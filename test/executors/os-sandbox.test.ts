@@ -96,8 +96,8 @@ function survivors(marker: string): string[] {
 
 if (!availability.available) test.skip(`the OS sandbox is not tested here: ${availability.reason}`, () => undefined);
 
-describe.skipIf(!availability.available)("a command in the OS sandbox", () => {
-  test("runs a real program on the run's tree and returns its changes", async () => {
+describe.skipIf(!availability.available)("command in the OS sandbox", () => {
+  test("a command in the OS sandbox runs a real program on the run's tree and returns its changes", async () => {
     const result = await sh(
       "python3 -c 'import sys; sys.path.insert(0, \"src\"); import add; print(add.add(1, 2))'; node -p 1+1; echo x >&2; echo new > new.sh; chmod +x new.sh; rm README.md; mkdir -p node_modules/a; echo 1 > node_modules/a/i.js; exit 4",
     );

@@ -37,7 +37,7 @@ async function open() {
   return { session, ask };
 }
 
-describe.skipIf(!available)("a command with network", () => {
+describe.skipIf(!available)("command with network", () => {
   test("reaches only the allowed registry, and nothing once it has ended", async () => {
     const { session, ask } = await open();
 
@@ -65,7 +65,7 @@ describe.skipIf(!available)("a command with network", () => {
     await session.close();
   });
 
-  test("is ended with all its processes when it is interrupted", async () => {
+  test("a command with network is ended with all its processes when it is interrupted", async () => {
     const { session } = await open();
     const workspace = memoryWorkspace({});
     const stop = new AbortController();

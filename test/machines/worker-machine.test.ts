@@ -296,7 +296,7 @@ test("a retry that a person asks for does not wait for the timer", () => {
   expect(actions.map(({ type }) => type)).toContain("clearTimer");
 });
 
-describe("a run at its cost limit", () => {
+describe("run at its cost limit", () => {
   const spent: RunEvent = { ...answer(1), cost: 6 } as RunEvent;
   const finished: RunEvent[] = [reviewed("tool", "allow"), { type: "tool.finished", callId: "a", tool: "t", result }];
   const input = { mode: "single" as const, limits: Limits.parse({ steps: 3, cost: 5 }), pausesAtCostLimit: true };
@@ -306,7 +306,7 @@ describe("a run at its cost limit", () => {
       initialTransition(workerMachine, more)[0],
     );
 
-  test("waits until a person raises the limit, and continues where it was", () => {
+  test("a run at its cost limit waits until a person raises the limit, and continues where it was", () => {
     const waiting = paused();
     expect(nameOf(waiting)).toBe("awaitingBudget");
 
@@ -320,13 +320,13 @@ describe("a run at its cost limit", () => {
     expect(later.context.limits.cost).toBe(8);
   });
 
-  test("waits again when the raise was too small", () => {
+  test("a run at its cost limit waits again when the raise was too small", () => {
     const [state] = transition(workerMachine, paused(), { type: "cost_limit.raised", limit: 5.5, by: "ada" });
 
     expect(nameOf(state)).toBe("awaitingBudget");
   });
 
-  test("ends where nobody can raise the limit, and where another limit is reached as well", () => {
+  test("a run at its cost limit ends where nobody can raise the limit, and where another limit is reached as well", () => {
     expect(paused({ ...input, pausesAtCostLimit: false }).context.outcome).toMatchObject({ kind: "limited" });
     expect(paused({ ...input, limits: { ...input.limits, steps: 1 } }).context.outcome).toMatchObject({
       kind: "limited",

@@ -204,7 +204,7 @@ test("the states that work are busy, and those that wait are not", () => {
   });
 });
 
-describe("an event", () => {
+describe("event", () => {
   /** These stay in the inbox until the machine is waiting for them. */
   const answers: EventName[] = [
     ...(["opened", "could not open", "answered", "wants a call", "model failed", "model refused"] as const),
@@ -214,7 +214,7 @@ describe("an event", () => {
   ];
   const atAnyTime = (Object.keys(event) as EventName[]).filter((name) => !answers.includes(name));
 
-  test.each(atAnyTime)("never waits in the inbox of a live run: %s", (name) => {
+  test.each(atAnyTime)("an event never waits in the inbox of a live run: %s", (name) => {
     const live = Object.values(pathTo)
       .map((path) => play(path))
       .filter(({ status }) => status !== "done");
@@ -230,7 +230,7 @@ describe("an event", () => {
   // It has cost something, also if its parent was cancelled meanwhile.
   const withoutCost = (Object.keys(event) as EventName[]).filter((name) => name !== "child finished");
 
-  test.each(withoutCost)("changes nothing of a run that has ended: %s", (name) => {
+  test.each(withoutCost)("an event changes nothing of a run that has ended: %s", (name) => {
     for (const path of [pathTo["ended with an answer"], pathTo["ended by a merge"]]) {
       const before = play(path);
 
@@ -256,7 +256,7 @@ describe("an event", () => {
     expect(play(pathTo.awaitingApproval).can(event[name])).toBe(true);
   });
 
-  test("with a result needs a call that runs", () => {
+  test("an event with a result needs a call that runs", () => {
     expect(play(pathTo.awaitingApproval).can(event["tool finished"])).toBe(false);
     expect(play(pathTo.executing).can(event["tool finished"])).toBe(true);
   });
@@ -321,7 +321,7 @@ describe("the outcome", () => {
   });
 });
 
-describe("an interruption", () => {
+describe("interruption", () => {
   test.each(["stop", "cancel", "exit", "deadline", "merged"] as const)(
     "by %s cancels effects and withdraws requests",
     (name) => {
@@ -331,7 +331,7 @@ describe("an interruption", () => {
     },
   );
 
-  test("applies changes of the sandbox that happen during the call", () => {
+  test("an interruption applies changes of the sandbox that happen during the call", () => {
     const stopped = play(["stop"]);
 
     expect(nameOf(playOn(stopped, event.stop))).toBe("interrupted");
@@ -342,8 +342,8 @@ describe("an interruption", () => {
   });
 });
 
-describe("a run that has answered", () => {
-  test("ends, unless it is a chat or the root of a run with a pull request", () => {
+describe("run that has answered", () => {
+  test("a run that has answered ends, unless it is a chat or the root of a run with a pull request", () => {
     const answered: EventName[] = ["opened", "answered"];
     const proposed = pathTo.idle;
 
@@ -353,13 +353,13 @@ describe("a run that has answered", () => {
     expect(nameOf(play(proposed, { isRoot: false }))).toBe("ended");
   });
 
-  test("posts its answer when it stays idle", () => {
+  test("a run that has answered posts its answer when it stays idle", () => {
     const [, actions] = transition(workerMachine, play(["opened"], { mode: "chat" }), event.answered);
 
     expect(requests(actions)).toEqual([{ kind: "answer.post", step: 1 }]);
   });
 
-  test("has no pull request when the call that should have opened one failed", () => {
+  test("a run that has answered has no pull request when the call that should have opened one failed", () => {
     const error = { type: "user_error", code: "CONFLICT", message: "no" };
     const failed = RunEvent.parse({ ...event["pull request opened"], result: { ...pullRequest, error } });
 
@@ -371,14 +371,14 @@ describe("a run that has answered", () => {
     expect(play([...pathTo.executing, "tool finished"]).context.pullRequest).toBeUndefined();
   });
 
-  test("has no pull request because another result has a number", () => {
+  test("a run that has answered has no pull request because another result has a number", () => {
     const value = { kind: "json" as const, data: { number: 8 } };
     const numbered: RunEvent = { type: "tool.finished", callId: "a", tool: "t", result: { llmContent: "", value } };
 
     expect(playOn(play(pathTo.executing), numbered).context.pullRequest).toBeUndefined();
   });
 
-  test("keeps its pull request when a later call finishes", () => {
+  test("a run that has answered keeps its pull request when a later call finishes", () => {
     const state = play([...pathTo.idle, "message", "wants a call", "call allowed", "tool finished"]);
 
     expect(state.context.pullRequest).toBe(8);
@@ -425,7 +425,7 @@ describe("failed checks", () => {
 });
 
 describe("usage", () => {
-  test("adds up answers, children and summaries", () => {
+  test("usage adds up answers, children and summaries", () => {
     const state = playOn(
       play(["opened", "compacted"]),
       answer(["a"], { cost: 0.5 }),
@@ -436,7 +436,7 @@ describe("usage", () => {
     expect(state.context).toMatchObject({ steps: 1, tokens: 15 + 15 + 340, cost: 0.25 + 0.5 + 1.5 });
   });
 
-  test("includes children that were cancelled when the run was paused", () => {
+  test("usage includes children that were cancelled when the run was paused", () => {
     const paused = playOn(play(pathTo.awaitingChild), event.stop);
 
     const told = playOn(paused, event["child finished"]);
@@ -445,19 +445,19 @@ describe("usage", () => {
     expect(told.context).toEqual({ ...paused.context, tokens: 15 + 340, cost: 1.5 });
   });
 
-  test("counts calls and children of unknown price as free", () => {
+  test("usage counts calls and children of unknown price as free", () => {
     const { cost: _, ...unpriced } = event["child finished"];
     const state = playOn(play(pathTo.awaitingChild), unpriced as RunEvent);
 
     expect(state.context).toMatchObject({ steps: 1, tokens: 15 + 340, cost: 0 });
   });
 
-  test("starts at zero", () => {
+  test("usage starts at zero", () => {
     expect(play([]).context).toMatchObject({ steps: 0, tokens: 0, cost: 0, consecutiveFailures: 0, checkRepairs: 0 });
   });
 });
 
-describe("a limit", () => {
+describe("limit", () => {
   const spend = (changes: object) => (state: State) =>
     playOn(state, answer(["a"], changes), event["call allowed"], event["tool finished"]);
   const tokens = (count: number) => spend({ usage: { inputTokens: count - 5, outputTokens: 5 } });
@@ -470,7 +470,7 @@ describe("a limit", () => {
     ["$4.99 of $5", spend({ cost: 4.99 }), undefined],
     ["$5 of $5", spend({ cost: 5 }), "cost: $5"],
     ["$6 of $5", spend({ cost: 6 }), "cost: $5"],
-  ])("is checked before the next model call: %s", (_, work, limit) => {
+  ])("a limit is checked before the next model call: %s", (_, work, limit) => {
     const state = work(play(["opened"]));
 
     expect(nameOf(state)).toBe(limit ? "ended" : "callingModel");
@@ -479,7 +479,7 @@ describe("a limit", () => {
     );
   });
 
-  test("does not discard a last answer", () => {
+  test("a limit does not discard a last answer", () => {
     expect(playOn(play(["opened"]), answer([], { cost: 6 })).context.outcome).toEqual({ kind: "answered" });
   });
 
@@ -493,7 +493,7 @@ describe("a limit", () => {
     },
   );
 
-  test("ends an interrupted run when it is resumed", () => {
+  test("a limit ends an interrupted run when it is resumed", () => {
     const working = playOn(play(["opened"]), answer(["a"], { cost: 6 }), event.stop, event.resume);
 
     expect(working.context.outcome).toMatchObject({ kind: "limited", limit: "cost: $5" });
@@ -525,20 +525,20 @@ describe("a limit", () => {
   });
 });
 
-describe("a model that fails", () => {
+describe("model that fails", () => {
   const failed = (changes: object = {}): RunEvent => ({ ...event["model failed"], ...changes }) as RunEvent;
   const delayAfter = (failures: number) => {
     const retries = Array.from({ length: failures }, () => ["model failed", "retry timer"] as const).flat();
     return timers(transition(workerMachine, play(["opened", ...retries]), failed())[1]);
   };
 
-  test("is called again after two seconds, then four, and so on", () => {
+  test("a model that fails is called again after two seconds, then four, and so on", () => {
     expect([0, 1, 2, 3].map(delayAfter)).toEqual(
       [2_000, 4_000, 8_000, 16_000].map((afterMs) => [{ timer: "retry", afterMs }]),
     );
   });
 
-  test("is not called a sixth time", () => {
+  test("a model that fails is not called a sixth time", () => {
     const four = Array.from({ length: 4 }, () => ["model failed", "retry timer"] as const).flat();
     const state = play(["opened", ...four]);
 
@@ -552,39 +552,39 @@ describe("a model that fails", () => {
     expect(state.context.consecutiveFailures).toBe(0);
   });
 
-  test("may ask for ten minutes, and no more", () => {
+  test("a model that fails may ask for ten minutes, and no more", () => {
     expect(nameOf(playOn(play(["opened"]), failed({ retryAfterMs: 600_000 })))).toBe("retrying");
     expect(nameOf(playOn(play(["opened"]), failed({ retryAfterMs: 600_001 })))).toBe("ended");
   });
 
-  test("leaves no timer behind", () => {
+  test("a model that fails leaves no timer behind", () => {
     for (const name of ["retry timer", "retry", "stop", "cancel"] as const) {
       expect(timers(transition(workerMachine, play(pathTo.retrying), event[name])[1])).toEqual([{ timer: "retry" }]);
     }
   });
 });
 
-describe("an answer that does not match the output schema", () => {
+describe("answer that does not match the output schema", () => {
   const mismatch = (calls: string[] = []) => answer(calls, { schemaProblem: "x".repeat(600) });
 
-  test("is described in 500 characters", () => {
+  test("an answer that does not match the output schema is described in 500 characters", () => {
     expect(playOn(play(["opened"]), mismatch()).context.schemaProblem).toBe("x".repeat(500));
   });
 
-  test("is forgotten when the next one matches", () => {
+  test("an answer that does not match the output schema is forgotten when the next one matches", () => {
     const state = playOn(play(["opened"], { mode: "chat" }), mismatch(), event.answered);
 
     expect(nameOf(state)).toBe("idle");
     expect(state.context).toMatchObject({ mismatches: 0, schemaProblem: undefined });
   });
 
-  test("is not asked for again when the run has reached a limit", () => {
+  test("an answer that does not match the output schema is not asked for again when the run has reached a limit", () => {
     const state = playOn(play(["opened"]), answer([], { schemaProblem: "no", cost: 6 }));
 
     expect(state.context.outcome).toMatchObject({ kind: "limited", limit: "cost: $5" });
   });
 
-  test("is not an error while a person's message waits", () => {
+  test("an answer that does not match the output schema is not an error while a person's message waits", () => {
     const state = playOn(play(["opened"]), mismatch(), event.message, mismatch());
 
     expect(nameOf(state)).toBe("callingModel");
@@ -599,7 +599,7 @@ describe("several calls", () => {
   const review = (...verdicts: object[]) => RunEvent.parse({ type: "calls.reviewed", verdicts });
   const start = playOn(play(["opened"]), answer(["a", "b", "c", "d"]));
 
-  test("run first, then wait for approvals, people and children, in this order", () => {
+  test("several calls run first, then wait for approvals, people and children, in this order", () => {
     const all = playOn(
       start,
       review(
@@ -626,7 +626,7 @@ describe("several calls", () => {
     ]);
   });
 
-  test("keep their own approvals", () => {
+  test("several calls keep their own approvals", () => {
     const state = playOn(start, review(verdict("ask", "a", "tool"), verdict("ask", "b", "worker")));
 
     const [granted, actions] = transition(workerMachine, state, { ...event.granted, callId: "b", approvalId: "k-b" });

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { createMemoryWorkspace, FilesystemToolset, ToolManager } from "#compat/index.ts";
 
-describe("a workspace without a repository", () => {
-  test("reads the given files and tracks changes to them", async () => {
+describe("workspace without a repository", () => {
+  test("a workspace without a repository reads the given files and tracks changes to them", async () => {
     const workspace = createMemoryWorkspace({ "src/a.ts": "one", "/readme.md": "hello" });
 
     await workspace.write("src/b.ts", "two");
@@ -13,7 +13,7 @@ describe("a workspace without a repository", () => {
     expect(String(await workspace.readBase("readme.md"))).toBe("hello");
   });
 
-  test("applies the same path checks and zones as a run's sandbox", async () => {
+  test("a workspace without a repository applies the same path checks and zones as a run's sandbox", async () => {
     const workspace = createMemoryWorkspace({ "docs/a": "x" }, { zones: [{ name: "docs", mode: "ro" }] });
 
     await expect(workspace.write("docs/a", "y")).rejects.toMatchObject({ code: "READ_ONLY" });
@@ -21,7 +21,7 @@ describe("a workspace without a repository", () => {
     expect(() => createMemoryWorkspace({ "../a": "x" })).toThrow(expect.objectContaining({ code: "INVALID_PATH" }));
   });
 
-  test("works with the file tools outside a run, with approval by zone", async () => {
+  test("a workspace without a repository works with the file tools outside a run, with approval by zone", async () => {
     const sandbox = createMemoryWorkspace(
       { "a.txt": "hello" },
       {

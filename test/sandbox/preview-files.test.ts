@@ -18,8 +18,8 @@ async function shown(
   return previewText({ sections: await previewFiles([{ path, before, after }]) }) ?? "";
 }
 
-describe("a change to a file is shown to the person who approves it", () => {
-  test("with kind, mode, blob ids and size", async () => {
+describe("change to a file is shown to the person who approves it", () => {
+  test("a change to a file is shown to the person who approves it with kind, mode, blob ids and size", async () => {
     expect(await shown(file("a\n"), file("b\n"))).toBe(
       "run.sh\nmodified, mode 100644, blob 7898192261 → 6178079822, 2 bytes\n@@ -1 +1 @@\n-a\n+b",
     );
@@ -47,7 +47,7 @@ describe("a change to a file is shown to the person who approves it", () => {
     ["a line separator", "a\u2028b\n", "+a⟨U+2028⟩b"],
     ["one byte that is not UTF-8", Buffer.from([0x61, 0xff, 0x62, 0x0a]), "+a⟨0xFF⟩b"],
     ["a NUL byte", "curl evil #\0 and much more text\n", "+curl evil #⟨NUL⟩ and much more text"],
-  ])("with %s in its content", async (_, content, line) => {
+  ])("a change to a file is shown to the person who approves it with %s in its content", async (_, content, line) => {
     expect(await shown(undefined, file(content as string))).toContain(line);
   });
 

@@ -191,7 +191,7 @@ describe("the programs in examples/ run unchanged, outside of git", () => {
   });
 });
 
-describe("a program", () => {
+describe("program", () => {
   const writes = (path: string) => ({
     "You are a friendly": [call("write_file", { path, content: "new\n" }), { text: "Done." }],
   });
@@ -207,7 +207,7 @@ describe("a program", () => {
     ["interactive", "old\n", "there is no terminal to ask for approval"],
     ["auto_deny", "old\n", "the program's configuration denies every call that needs approval"],
     ["approve_all", "new\n", "Approved in advance: all tools"],
-  ])("with the approval mode %s", async (mode, content, message) => {
+  ])("a program's approval mode is obeyed: %s", async (mode, content, message) => {
     const { golem, folder, read, sent } = await examples(writes("a.txt"));
     change(folder, `approval: { mode: ${mode} }\n`);
 
@@ -217,7 +217,7 @@ describe("a program", () => {
     expect(errors + sent()).toContain(message);
   });
 
-  test("is run by the name of a worker from inside its folder", async () => {
+  test("a program is run by the name of a worker from inside its folder", async () => {
     const { golem, folder } = await examples({ "You are a writer": [{ text: "Clay." }] });
     const cwd = join(folder, "orchestrator");
 
@@ -226,7 +226,7 @@ describe("a program", () => {
     expect((await golem(["log"], { cwd })).answer).toContain("writer");
   });
 
-  test("starts with index.worker where there is no main.worker, and runs without a worker that is missing", async () => {
+  test("a program starts with index.worker where there is no main.worker, and runs without a worker that is missing", async () => {
     const { golem, folder, sent } = await examples({
       "You greet": [call("translator", { input: "A rhyme" }), { text: "Hello!" }],
     });
@@ -239,7 +239,7 @@ describe("a program", () => {
     expect(sent()).toContain("Worker translator, which toolsets.workers.allowed names, was not found.");
   });
 
-  test("finds workers in subfolders of its folders for workers, and * stands for all but the caller", async () => {
+  test("a program finds workers in subfolders of its folders for workers, and * stands for all but the caller", async () => {
     const { golem, folder, model } = await examples({ "You are main": [{ text: "Hello!" }] });
     const worker = (path: string, name: string, more = "") => {
       mkdirSync(dirname(join(folder, path)), { recursive: true });
@@ -253,7 +253,7 @@ describe("a program", () => {
     expect(model.requests[0]?.tools.map((tool) => tool.function.name)).toEqual(["sage", "poet"]);
   });
 
-  test("names the settings that have no effect here, and refuses wrong ones", async () => {
+  test("a program names the settings that have no effect here, and refuses wrong ones", async () => {
     const { golem, folder } = await examples(writes("b.txt"));
     change(folder, "ui: { theme: dark }\nsandbox: { root: ., mode: sandboxed }\n");
     expect((await golem(["run", "./greeter", "Write it"])).errors).toContain(
@@ -267,7 +267,7 @@ describe("a program", () => {
     });
   });
 
-  test("asks for trust before it reads files outside of its folder, or fetches pages unasked", async () => {
+  test("a program asks for trust before it reads files outside of its folder, or fetches pages unasked", async () => {
     const { golem, folder } = await examples(writes("b.txt"));
     change(folder, "sandbox: { root: .. }\n");
 

@@ -4,7 +4,7 @@ import { createRedactor, redactDeep } from "#text/redact.ts";
 const removed = "[secret removed]";
 const secret = "s3cret/Ütter+ly=hidden?";
 
-describe("a known secret is removed", () => {
+describe("known secret is removed", () => {
   const redact = createRedactor([secret]);
   const bytes = Buffer.from(secret);
 
@@ -23,20 +23,20 @@ describe("a known secret is removed", () => {
     expect(text).toMatch(/^before .*\[secret removed\].* after .*\[secret removed\]/);
   });
 
-  test.each([0, 1, 2])("in base64 after %i other bytes", (count) => {
+  test.each([0, 1, 2])("a known secret is removed in base64 after %i other bytes", (count) => {
     const written = Buffer.concat([Buffer.alloc(count, "x"), bytes, Buffer.from("yyy")]).toString("base64");
 
     expect(redact(written)).toContain(removed);
     expect(Buffer.from(redact(written), "base64").toString()).not.toContain("s3cret");
   });
 
-  test("in JSON", () => {
+  test("a known secret is removed in JSON", () => {
     const quoted = 'pass"word\\with\tescapes';
 
     expect(createRedactor([quoted])(JSON.stringify({ quoted }))).toBe(`{"quoted":"${removed}"}`);
   });
 
-  test("with hidden characters inside, and other texts keep theirs", () => {
+  test("a known secret is removed with hidden characters inside, and other texts keep theirs", () => {
     expect(redact([...secret].join("\u200B"))).toBe(removed);
     expect(redact("a\u200Bb")).toBe("a\u200Bb");
   });
@@ -57,7 +57,7 @@ describe("a known secret is removed", () => {
     expect(createRedactor([])("none")).toBe("none");
   });
 
-  test("also each line of a key, and the lines joined", () => {
+  test("each line of a known key is removed, and so are its lines joined", () => {
     const lines = ["MIIEowIBAAKCAQEA1234", "abcdefghijklmnopqrst", "short"];
     const key = `-----BEGIN KEY-----\n${lines.join("\n")}\n-----END KEY-----`;
     const redactKey = createRedactor([key]);
@@ -73,11 +73,11 @@ describe("a known secret is removed", () => {
     expect(redactKey("a1b2c3d4e5f6g7h8 i9j0k1l2m3n4o5p")).toBe(`${removed} i9j0k1l2m3n4o5p`);
   });
 
-  test("without the blanks around it", () => {
+  test("a known secret is removed without the blanks around it", () => {
     expect(createRedactor([" a-secret-value\n"])("x a-secret-value y")).toBe(`x ${removed} y`);
   });
 
-  test.each([0, 1, 2])("in base64url after %i other bytes", (count) => {
+  test.each([0, 1, 2])("a known secret is removed in base64url after %i other bytes", (count) => {
     const odd = "key>>>???~~~>>>???";
     const written = Buffer.from(`${"x".repeat(count)}${odd}yyy`).toString("base64url");
 
@@ -86,7 +86,7 @@ describe("a known secret is removed", () => {
   });
 });
 
-describe("a token of a known form", () => {
+describe("token of a known form", () => {
   const redact = createRedactor([]);
 
   test.each([
@@ -107,12 +107,12 @@ describe("a token of a known form", () => {
     `ya29.${"a".repeat(24)}`,
     "eyJhbGciOiJIUzI1.eyJzdWIiOiIx.c2lnbmF0dXJl",
     "eyJhbGciOiJ.eyJzdWIiOiI.c2ln",
-  ])("is removed: %s", (token) => {
+  ])("a token of a known form is removed: %s", (token) => {
     expect(redact(`x: ${token}\n${token}`)).toBe(`x: ${removed}\n${removed}`);
     expect(redact(`\\n${token}`)).toBe(`\\n${removed}`);
   });
 
-  test("is removed from a URL, without the host", () => {
+  test("a token of a known form is removed from a URL, without the host", () => {
     expect(redact("https://ada:pass@example.com/a")).toBe(`https://${removed}@example.com/a`);
     expect(redact("https://example.com/a:b@c")).toBe("https://example.com/a:b@c");
   });
@@ -128,11 +128,11 @@ describe("a token of a known form", () => {
     "a.b.c",
     "ghp_short",
     "npm_install",
-  ])("is not seen in %s", (text) => {
+  ])("a token of a known form is not seen in %s", (text) => {
     expect(redact(text)).toBe(text);
   });
 
-  test("is removed among other parts with dots, which stay", () => {
+  test("a token of a known form is removed among other parts with dots, which stay", () => {
     const token = "eyJhbGciOiJIUzI1.eyJzdWIiOiIx.c2lnbmF0dXJl";
 
     expect(redact(`a.b.${token}.d`)).toBe(`a.b.${removed}.d`);
@@ -150,7 +150,7 @@ describe("a token of a known form", () => {
     ["one in a diff", `-----BEGIN PRIVATE KEY-----\n${body.replace(/^/gm, "+")}\n+-----END PRIVATE KEY-----`],
     ["one without an end", `-----BEGIN OPENSSH PRIVATE KEY-----\n${body}`],
     ["one in a string", "-----BEGIN PRIVATE KEY-----\\nMIIEow\\n-----END PRIVATE KEY-----"],
-  ])("may be %s", (_, key) => {
+  ])("a token of a known form may be %s", (_, key) => {
     expect(redact(`before\n${key}`)).toBe(`before\n${removed}`);
   });
 });

@@ -7,8 +7,8 @@ import {
   type UIEventBus,
 } from "#compat/index.ts";
 
-describe("the bus", () => {
-  test("calls all handlers of an event and no others", () => {
+describe("bus", () => {
+  test("the bus calls all handlers of an event and no others", () => {
     const bus = createUIEventBus();
     const [first, second, other] = [vi.fn(), vi.fn(), vi.fn()];
     bus.on("status", first);
