@@ -77,7 +77,7 @@ export const modelStepBench: Bench = {
             },
           ],
           rounds: found.ours.length,
-          note: `From one request at the model server to the next, ${steps} steps a round: answer streamed, call reviewed and run, everything stored, status drawn, next request built.`,
+          note: `From one request at the model server to the next, ${steps} steps a round: answer streamed, call reviewed and run, everything stored, status rendered, next request built.`,
         },
       ];
     } finally {

@@ -63,8 +63,7 @@ async function runs(
     timed(async () => {
       const command = ["bash", "-c", script];
       const { exitCode, changes } = await session.exec(tree, { command, timeoutMs: 30_000, outputBytes: 10_000 });
-      if (exitCode !== 0 || changes.written.length !== 1)
-        throw new Error("The command had another result than expected");
+      if (exitCode !== 0 || changes.written.length !== 1) throw new Error("The command had an unexpected result");
     });
   const plain = (cwd: string) => runProgram("bash", ["-c", script], { cwd });
   const writtenOut = (side: string, round: number, run: (cwd: string) => Promise<string>) => {
@@ -114,8 +113,8 @@ async function runs(
       unit: "ms",
       ours: side("OS sandbox", first.ours),
       peers: [
-        side("files written out, then bash -c", first.plain),
-        side("files written out, then plain bubblewrap", first.bubblewrap),
+        side("files written to disk, then bash -c", first.plain),
+        side("files written to disk, then plain bubblewrap", first.bubblewrap),
       ],
       rounds: first.ours.length,
       note: "Ours also walks the tree afterwards and validates what changed; the others trust the command.",

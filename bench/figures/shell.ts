@@ -110,7 +110,7 @@ async function roundTrips(folder: string): Promise<Figure[]> {
         name: "first command over 2,000 files",
         unit: "ms",
         ours: side("in-memory shell, process ready", first.ours),
-        peers: [side("files written out, then bash -c", first.bash)],
+        peers: [side("files written to disk, then bash -c", first.bash)],
         rounds: first.ours.length,
       },
     ];

@@ -179,7 +179,7 @@ test("the approval of a merge lists what it adds to both branches, and a merged 
 
   const results = JSON.stringify(story.requests.at(-1)?.messages);
   expect(results).toContain("docs/dropped.md lacks a change of the merged commit");
-  expect(merge.body).toMatch(/main at [0-9a-f]{10}; files that are as they are there are not listed/);
+  expect(merge.body).toMatch(/main at [0-9a-f]{10}; files that are the same there are not listed/);
   expect(merge.body).not.toContain("docs/one.md");
   expect(notes.body).toContain("NOTES.md");
   expect(notes.body).not.toMatch(/docs\/|src\//);

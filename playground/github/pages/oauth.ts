@@ -42,7 +42,7 @@ export function createOAuth(client: OAuthClient | undefined): OAuth {
   const grants = new Map<string, Grant>();
   return {
     findProblem: ({ clientId, redirectUri, state, challenge }) => {
-      if (!client || clientId !== client.clientId) return "There is no app with this client_id.";
+      if (!client || clientId !== client.clientId) return "The client_id is unknown.";
       if (redirectUri !== client.callbackUrl) return "The redirect_uri is not the app's callback URL.";
       return state && challenge ? undefined : "The state, or the code_challenge with the method S256, is missing.";
     },

@@ -84,7 +84,7 @@ export class RunScheduler implements Omit<DispatchTarget, "sweep"> {
     try {
       const handler: EffectHandler = (await this.#loadHandlers())[status.request.kind];
       const result = await withLease(confirmLease, () => handler.perform(status, active, new AbortController().signal));
-      // Another status, which is shown when its turn has come.
+      // Requests another status, for when it is the run's turn.
       await store.completeEffect({ key: status.key, ...result, effects: [statusEffect(runId)] });
       await explain();
       return true;

@@ -159,7 +159,7 @@ async function executeSetup(
   return withMissingProgram(ran, "setup commands");
 }
 
-/** Package managers whose packages only a setup installs, since their manifests are programs or in a format of their own. */
+/** Package managers whose packages only a setup installs, since their manifests are programs or in their own format. */
 const otherManagers = [
   { file: "Gemfile", name: "Bundler", command: "bundle install" },
   { file: "poetry.lock", name: "Poetry", command: "poetry install" },

@@ -104,7 +104,7 @@ export async function previewPush(
   const { files, tree, parents } = await planPush(services, signal);
   const merged = parents.merged.map(
     ({ branch, commit, isBase }) =>
-      `${branch} at ${commit.slice(0, 10)}${isBase ? "; files that are as they are there are not listed" : ""}`,
+      `${branch} at ${commit.slice(0, 10)}${isBase ? "; files that are the same there are not listed" : ""}`,
   );
   const all = { ...texts, ...(merged.length > 0 && { Merges: merged.join("\n") }) };
   const sections = Object.entries(all).flatMap(([title, text]): PreviewSection[] =>
