@@ -67,9 +67,9 @@ function expectLinear(call: (text: string) => unknown, unit: string, prefix = ""
   }
 }
 
-/** `LINEAR_TIME=all` repeats every fragment for every function; otherwise each gets a sixteenth of them, and of the combinations. */
+/** `LINEAR_TIME=all` repeats every fragment for every function; otherwise each gets a part of them, and of the combinations. */
 const everyFragment = process.env.LINEAR_TIME === "all";
-const sampled = 16;
+const sampled = 32;
 let functions = 0;
 
 /** Defines the tests of a function that takes untrusted text. */

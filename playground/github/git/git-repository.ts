@@ -1,5 +1,5 @@
 import fs from "node:fs";
-import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import git, { type TreeEntry as GitTreeEntry } from "isomorphic-git";
 import { LRUCache } from "lru-cache";
@@ -63,34 +63,36 @@ export async function requireSignedCommits(directory: string): Promise<void> {
   await writeFile(join(directory, "hooks/pre-receive"), refuseUnsigned, { mode: 0o755 });
 }
 
-/** The branches by full name (`refs/heads/main`), each with its commit. */
+/**
+ * The branches by full name (`refs/heads/main`), each with its commit. They are read after each change, and reading such small
+ * files synchronously takes a tenth of the time.
+ */
 export async function branches(directory: string): Promise<Map<string, string>> {
-  const packed = (await undefinedIfMissing(readFile(join(directory, "packed-refs"), "utf8"))) ?? "";
+  const packed = undefinedIfMissing(() => fs.readFileSync(join(directory, "packed-refs"), "utf8")) ?? "";
   const found = new Map(
     [...packed.matchAll(/^(\w+) (refs\/heads\/.+)$/gm)].map(([, commit = "", ref = ""]) => [ref, commit]),
   );
-  for (const ref of await looseRefs(directory, "refs/heads")) {
-    const commit = await undefinedIfMissing(readFile(join(directory, ref), "utf8"));
+  for (const ref of looseRefs(directory, "refs/heads")) {
+    const commit = undefinedIfMissing(() => fs.readFileSync(join(directory, ref), "utf8"));
     if (commit) found.set(ref, commit.trim());
   }
   return new Map([...found].sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-async function looseRefs(directory: string, folder: string): Promise<string[]> {
-  const entries = (await undefinedIfMissing(readdir(join(directory, folder), { withFileTypes: true }))) ?? [];
-  const refs = entries
+function looseRefs(directory: string, folder: string): string[] {
+  const entries = undefinedIfMissing(() => fs.readdirSync(join(directory, folder), { withFileTypes: true })) ?? [];
+  return entries
     .filter(({ name }) => !name.endsWith(".lock"))
-    .map((entry) => {
+    .flatMap((entry) => {
       const path = `${folder}/${entry.name}`;
       return entry.isDirectory() ? looseRefs(directory, path) : [path];
     });
-  return (await Promise.all(refs)).flat();
 }
 
 /** Handles a ref, or its empty folders, being deleted by git between a listing and a read. */
-async function undefinedIfMissing<T>(read: Promise<T>): Promise<T | undefined> {
+function undefinedIfMissing<T>(read: () => T): T | undefined {
   try {
-    return await read;
+    return read();
   } catch (error) {
     if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
     throw error;
@@ -252,7 +254,7 @@ function parseRaw(raw: string): Pick<ChangedFile, "path" | "previousPath" | "sta
 /** Returns the commits of `head` that `base` lacks, oldest first; none if they share no history. */
 export function commitsBetween(directory: string, base: string, head: string): Promise<string[]> {
   return cached(`${directory} commits ${base}..${head}`, async () => {
-    if ((await tryGit(directory, "merge-base", base, head)) === undefined) return [];
+    if ((await findMergeBase(directory, base, head)) === undefined) return [];
     const list = await runGit(directory, "rev-list", "--reverse", `${base}..${head}`);
     return list.split("\n").filter((commit) => commit !== "");
   });
@@ -290,7 +292,17 @@ export async function commitsTouching(directory: string, commit: string, path: s
 
 /** Returns the merge base of two commits; `base` itself if they share no history. */
 export async function mergeBase(directory: string, base: string, head: string): Promise<string> {
-  return (await tryGit(directory, "merge-base", base, head))?.trim() ?? base;
+  return (await findMergeBase(directory, base, head)) ?? base;
+}
+
+export async function isAncestor(directory: string, ancestor: string, commit: string): Promise<boolean> {
+  return (await findMergeBase(directory, ancestor, commit)) === ancestor;
+}
+
+function findMergeBase(directory: string, base: string, head: string): Promise<string | undefined> {
+  return cached(`${directory} base ${base}...${head}`, async () => {
+    return (await tryGit(directory, "merge-base", base, head))?.trim();
+  });
 }
 
 /** Moves, creates (`from` undefined) or deletes (`to` undefined) a branch. Returns false if it does not point to `from`. */
@@ -303,10 +315,6 @@ export async function moveBranch(
   const old = from ?? "0".repeat(40);
   const args = to === undefined ? ["-d", ref, old] : [ref, to, old];
   return (await tryGit(directory, "update-ref", ...args)) !== undefined;
-}
-
-export async function isAncestor(directory: string, ancestor: string, commit: string): Promise<boolean> {
-  return (await tryGit(directory, "merge-base", "--is-ancestor", ancestor, commit)) !== undefined;
 }
 
 /** Renames a branch; HEAD follows. */
