@@ -21,7 +21,7 @@ import { createRuntime, type Runtime, runtimeOptionsOf } from "./runtime/create-
 import type { Dispatch } from "./runtime/scheduler/dispatch.ts";
 import { CostWatch, RunLog, type RunObserver } from "./runtime/scheduler/run-observer.ts";
 
-const workersCheckDelayMs = 1_000;
+const prepareDelayMs = 1_000;
 
 type OnError = (error: unknown, about?: { runId?: string; kind?: string }) => void;
 
@@ -37,8 +37,8 @@ interface ObserverServices {
 export interface App {
   /** Starts to serve, and continues the runs in the store. */
   start(): Promise<void>;
-  /** Warns about the deployment's workers that cannot be started. */
-  checkWorkers(): Promise<void>;
+  /** Loads what the first delivery and the first run need, and logs which executors and workers cannot be used. */
+  prepare(): Promise<void>;
   onError: OnError;
   /** Logs the unexpected error because of which the process exits. */
   onBug(error: Error): void;
@@ -110,12 +110,13 @@ export async function createApp(environment: NodeJS.ProcessEnv, logTo?: Destinat
   return {
     start: async () => {
       for (const warning of warnings) log.warn(warning);
-      const [unreachable] = await Promise.all([checkAppAtStart(config, bot), executors.availabilities()]);
+      const unreachable = await checkAppAtStart(config, bot);
       if (unreachable) log.warn(unreachable);
       await started().start();
       await bot.start();
     },
-    checkWorkers: async () => {
+    prepare: async () => {
+      await Promise.all([bot.prepare(), executors.availabilities()]);
       for (const warning of await checkWorkersAtStart(models, catalog)) log.warn(warning);
     },
     onError,
@@ -166,9 +167,9 @@ async function runApp(): Promise<void> {
   });
   for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => void stop());
   await app.start();
-  // Reads the included workers: before, the app answers those who wait until it is ready.
-  await delay(workersCheckDelayMs);
-  await app.checkWorkers();
+  // This blocks the event loop for longer than those who wait until the app is ready should have to wait.
+  await delay(prepareDelayMs);
+  await app.prepare();
 }
 
 /** Returns true for what the operating system reports of streams, connections and child processes. */

@@ -57,6 +57,8 @@ export interface Bot {
   rateLimits(): ReturnType<RestClient["rateLimits"]>;
   /** Starts to listen. Resolves to the address, such as `http://127.0.0.1:3000`. */
   start(): Promise<string>;
+  /** Loads what the first delivery would have to wait for. */
+  prepare(): Promise<void>;
   /** Stops accepting requests, and resolves when all open ones are answered. */
   stop(): Promise<void>;
   /** Resolves when every delivery that is due has been processed. */
@@ -110,8 +112,6 @@ export function createBot({
     idle: () => processor.idle(),
     start: async () => {
       const address = await server.start();
-      // Loaded before the first delivery, which does not have to wait for it then.
-      services.inBackground(loadProbot());
       const url = `http://${address.host}:${address.port}`;
       processor.start();
       log.info(`Listening on ${url}${webhookPath}.`);
@@ -120,6 +120,9 @@ export function createBot({
       }
       redelivery.start();
       return url;
+    },
+    prepare: async () => {
+      await loadProbot();
     },
     stop: async () => {
       redelivery.stop();

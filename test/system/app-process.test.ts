@@ -205,6 +205,16 @@ test("missing settings are reported, all of them at once", async () => {
   );
 });
 
+test("an unexpected answer of GitHub at the start is logged as a bug, and the process exits with 1", async () => {
+  const restore = forge.github.onRequest(({ operation }) => (operation === "GET /app" ? { status: 200 } : undefined));
+  onTestFinished(restore);
+
+  const app = await forge.startReplica({ DATABASE_URL: `file:${forge.databasePath}-of-another` });
+
+  expect(await app.end("SIGKILL")).toBe(1);
+  await expect.poll(forge.printed).toMatch(/The process is exiting because of a bug\..*at identifyApp/);
+});
+
 test("a Node that is too old is reported", async () => {
   const pretend = 'Object.defineProperty(process,"versions",{value:{...process.versions,node:"20.20.2"}})';
 
