@@ -7,6 +7,7 @@ import {
   findMissedReopenings,
   findMissedReviews,
   keyOfEvent,
+  nextPullRequests,
 } from "#bot/deliveries/find-missed-events.ts";
 import { updateTriggers } from "#bot/deliveries/handle-triggers.ts";
 import { type GitHubEvent, storeEvent } from "#bot/deliveries/receive-delivery.ts";
@@ -46,6 +47,7 @@ const firstLookBackMs = 10 * 60_000;
 const defaultRunMs = 90 * 24 * 60 * 60_000;
 const cancelGraceMs = 4_000;
 const readUntilNote = "comments read until";
+const polledNote = "pull request asked about last";
 /** The maximum number of pull requests checked in one job. */
 const maxReportedPulls = 5;
 /** The beginning of the name of a note, which holds the commit whose waiting workflows were reported. */
@@ -277,13 +279,15 @@ export class Job {
   async #findMissed(): Promise<void> {
     const { repository, api, state, runtime } = this.#parts;
     const isKnown = (key: string) => state.store.hasDelivery(key);
-    const numbers = await runtime.runs.listOpenPullRequests(repository);
+    const open = await runtime.runs.listOpenPullRequests(repository);
+    const numbers = nextPullRequests(open, Number(state.notes.get(polledNote) ?? 0));
     const closed = await runtime.runs.listClosedPullRequests(repository);
     const missed = [
       ...(await findMissedReviews({ api, repository, isKnown }, numbers)),
       ...(await findMissedReopenings({ api, repository, isKnown }, closed)),
     ];
     for (const event of missed) await this.#store(event);
+    if (numbers.length > 0) state.notes.set(polledNote, String(numbers.at(-1)));
     await this.#findComments();
   }
 

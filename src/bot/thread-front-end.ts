@@ -10,6 +10,7 @@ import type { OpenGitHub } from "#domain/github.ts";
 import type { RunView } from "#domain/run.ts";
 import type { FrontEnd, PostedComment, PostOptions, Question } from "#runtime/front-end.ts";
 import type { Runs } from "#runtime/runs.ts";
+import { markImitations } from "#text/comment-marker.ts";
 import { redactDeep } from "#text/redact.ts";
 import { closeMarkdown, truncateMarkdown, truncateText } from "#text/truncate.ts";
 import { showHidden } from "#text/visible-text.ts";
@@ -193,7 +194,7 @@ function commandOf({ spec: { worker, task = "" } }: RunView): string {
 
 function answerOf(text: string, maxLength = 50_000): string {
   return (
-    closeMarkdown(truncateMarkdown(showHidden(truncateText(text, 200_000)).trim(), maxLength)) ||
+    closeMarkdown(truncateMarkdown(markImitations(showHidden(truncateText(text, 200_000)).trim()), maxLength)) ||
     "Finished without a message."
   );
 }

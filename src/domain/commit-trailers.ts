@@ -91,11 +91,6 @@ export function withApprovalsSection(body: string, approvals: readonly Approval[
   return withSection(body, "approvals", `### Approvals\n\n${table}`);
 }
 
-/** Removes the markers of the app's sections from the model's text, so that it cannot imitate them. */
-export function withoutSectionMarks(text: string): string {
-  return text.replace(/<!-- \/?golem-forge: (?:approvals|evidence) -->/g, "");
-}
-
 /** Keeps only characters without a meaning in Markdown. */
 function plain(text: string): string {
   return text.replace(/[^\w.[\]-]/g, "_").slice(0, 100);

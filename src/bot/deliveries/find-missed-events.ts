@@ -8,6 +8,7 @@ import type { GitHubEvent } from "./receive-delivery.ts";
 
 /** The maximum number of pages, of a hundred comments each, that are read at once. The rest is read the next time. */
 const maxPages = 3;
+/** The number of pull requests that one job asks about. */
 const maxPullRequests = 10;
 
 export interface MissedEventsOptions {
@@ -74,13 +75,23 @@ function remembered<Argument, Result>(ask: (argument: Argument) => Promise<Resul
   };
 }
 
+/** Returns the open pull requests that a job asks about: the next after the last one that the job before it asked about. */
+export function nextPullRequests(numbers: readonly number[], last: number): number[] {
+  const sorted = numbers.toSorted((a, b) => a - b);
+  const at = Math.max(
+    0,
+    sorted.findIndex((number) => number > last),
+  );
+  return [...sorted.slice(at), ...sorted.slice(0, at)].slice(0, maxPullRequests);
+}
+
 /** Finds reviews of these open pull requests of runs, and those that were closed, if no event has reported them. */
 export async function findMissedReviews(
   { api, repository, isKnown }: MissedEventsOptions,
   numbers: readonly number[],
 ): Promise<GitHubEvent[]> {
   const events: GitHubEvent[] = [];
-  for (const number of numbers.slice(-maxPullRequests)) {
+  for (const number of numbers) {
     const pull = await api.call("GET /repos/{owner}/{repo}/pulls/{pull_number}", { pull_number: number });
     const name = "pull_request_review";
     const pages = await api.callPages("GET /repos/{owner}/{repo}/pulls/{pull_number}/reviews", { pull_number: number });

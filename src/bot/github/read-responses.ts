@@ -1,6 +1,7 @@
 import type { Endpoints } from "@octokit/types";
 import { z } from "zod";
 import type { Account, Comment, Issue, IssueDetails, Permission, PullRequest, ReviewComment } from "#domain/github.ts";
+import { hasAnyMarker } from "#text/comment-marker.ts";
 import type { IsOwnCheck } from "./commit-checks.ts";
 
 type Data<E extends keyof Endpoints> = Endpoints[E]["response"]["data"];
@@ -109,7 +110,11 @@ export async function readComment(
 ): Promise<Comment> {
   const author = comment.user?.login ?? "ghost";
   const byApp = comment.performed_via_github_app?.id;
-  const isOwnLogin = async () => author.endsWith("[bot]") && author === (await ownLogin());
+  // All workflows of GitHub Actions share a login, so a job also looks for the marker.
+  const isOwnLogin = async () =>
+    author.endsWith("[bot]") &&
+    author === (await ownLogin()) &&
+    (appId !== undefined || hasAnyMarker(comment.body ?? ""));
   return {
     id: Number(comment.id),
     body: comment.body ?? "",

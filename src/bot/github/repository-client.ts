@@ -23,6 +23,7 @@ import {
   type ReviewThread,
   type StateChange,
 } from "#domain/github.ts";
+import { isRunBranch } from "#domain/run.ts";
 import { hasMarker, markerOf } from "#text/comment-marker.ts";
 import { findAccount, isTeamMember, readPermissionOf } from "./accounts.ts";
 import {
@@ -306,7 +307,8 @@ export class RepositoryClient implements GitHub {
       this.ownLogin(),
       this.#api.callPages("GET /repos/{owner}/{repo}/pulls", { state: "open" }),
     ]);
-    return pages.flat().filter(({ user }) => user?.login === own).length;
+    // In a job of GitHub Actions, other workflows have the same login.
+    return pages.flat().filter(({ user, head }) => user?.login === own && isRunBranch(head.ref)).length;
   }
 
   async listReviewComments(number: number): Promise<ReviewComment[]> {

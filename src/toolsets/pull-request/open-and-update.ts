@@ -1,11 +1,12 @@
 import { z } from "zod";
 import type { ApprovalConfig } from "#domain/approval.ts";
 import { withRetries } from "#domain/async-work.ts";
-import { withApprovalsSection, withoutSectionMarks, withSection } from "#domain/commit-trailers.ts";
+import { withApprovalsSection, withSection } from "#domain/commit-trailers.ts";
 import { messageOf, ToolError } from "#domain/errors.ts";
 import { canWrite, type GitHub, GitHubRefusalError, type PullRequest, type ReviewComment } from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
+import { markImitations } from "#text/comment-marker.ts";
 import { pluralize } from "#text/pluralize.ts";
 import { truncateLine } from "#text/truncate.ts";
 import { configuredApproval } from "#toolsets/approval-settings.ts";
@@ -136,7 +137,7 @@ function pullRequestTexts({ title, body, closes_issue }: OpenInput, { spec, sani
   const link = closes_issue && !isPullRequest ? `Closes #${thread}` : `For #${thread}`;
   return {
     title: titleLine(title, sanitize),
-    body: `${withoutSectionMarks(sanitize(body)).trim()}\n\n---\n${link}. Proposed by the worker \`${spec.worker.name}\`.`.trimStart(),
+    body: `${markImitations(sanitize(body)).trim()}\n\n---\n${link}. Proposed by the worker \`${spec.worker.name}\`.`.trimStart(),
   };
 }
 

@@ -4,6 +4,7 @@ import {
   findMissedReopenings,
   findMissedReviews,
   keyOfEvent,
+  nextPullRequests,
 } from "#bot/deliveries/find-missed-events.ts";
 import { findHandler } from "#bot/deliveries/handlers.ts";
 import type { GitHubEvent } from "#bot/deliveries/receive-delivery.ts";
@@ -85,4 +86,16 @@ test("reviews of a pull request that no event has reported, its end and its reop
   expect(reopened.map(({ name, payload }) => `${name}.${payload.action}`)).toEqual(["pull_request.reopened"]);
   expect(reopened[0]?.payload).toMatchObject({ sender: { login: "maintainer", type: "User" } });
   expect([...open, ...reopened, ...closed].every(isAccepted)).toBe(true);
+});
+
+test("jobs ask about all open pull requests in turn, ten at a time", () => {
+  const open = Array.from({ length: 12 }, (_, index) => 12 - index);
+
+  const first = nextPullRequests(open, 0);
+  const second = nextPullRequests(open, 10);
+
+  expect(first).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+  expect(second).toEqual([11, 12, 1, 2, 3, 4, 5, 6, 7, 8]);
+  expect(nextPullRequests([3, 5], 5)).toEqual([3, 5]);
+  expect(nextPullRequests([], 5)).toEqual([]);
 });
