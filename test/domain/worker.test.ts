@@ -76,7 +76,7 @@ describe("worker file is refused", () => {
     expect(() => parse(fields)).toThrow(message);
   });
 
-  test.each(["-fixer", "fix er", "", "x".repeat(65)])("when its name is %j", (name) => {
+  test.each(["-fixer", "fix er", "", "x".repeat(65)])("a worker file is refused when its name is %j", (name) => {
     const text = `---\nname: ${JSON.stringify(name)}\n---\n`;
 
     expect(() => parseWorker(text, "fixer.worker")).toThrow("A worker's name consists of letters, digits, - and _");

@@ -44,7 +44,7 @@ describe.concurrent("a worker that cannot start is answered with an explanation"
     expect(body).toContain(problem);
   });
 
-  test("in a repository without a commit", async () => {
+  test("a worker cannot start in a repository without a commit", async () => {
     const { comment, botComment } = forge.open({ title: "Nothing here", repository: "playground/empty" });
 
     comment("/run fixer");
@@ -52,7 +52,7 @@ describe.concurrent("a worker that cannot start is answered with an explanation"
     expect((await botComment(/is empty/)).body).toContain("To try again, comment `/run fixer`");
   });
 
-  test("in a repository whose default branch is missing", async () => {
+  test("a worker cannot start in a repository whose default branch is missing", async () => {
     const { comment, botComment } = forge.open({ title: "Branch gone", repository: "playground/lost" });
 
     comment("/run fixer");

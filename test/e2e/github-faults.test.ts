@@ -4,7 +4,7 @@ import { approvalIdIn } from "../support/forge-world.ts";
 import type { TestGitHub } from "../support/test-github.ts";
 
 describe.concurrent("the story reaches its end, and nothing is posted twice", () => {
-  test("when every operation fails the first time, and is then rate limited in both of GitHub's ways", async () => {
+  test("the story ends when every operation fails the first time, and is then rate limited in both of GitHub's ways", async () => {
     const failure = { status: 500, body: { message: "Server Error" } };
     const headers = { "retry-after": "0" };
     const secondary = { message: "You have exceeded a secondary rate limit. Please wait a few minutes." };
@@ -20,7 +20,7 @@ describe.concurrent("the story reaches its end, and nothing is posted twice", ()
     expect(result).toEqual(expected);
   });
 
-  test("when every write is carried out and its response is lost", async () => {
+  test("the story ends when every write is carried out and its response is lost", async () => {
     const lost = new Set<string>();
 
     const result = await playStory((github) => {

@@ -251,7 +251,7 @@ describe("interrupt", () => {
     },
   );
 
-  test("by dispose() ends the run before it resolves", async () => {
+  test("dispose() ends a run before it resolves", async () => {
     const { runtime } = await embedded(() => new Promise(() => {}));
     const run = runtime.run("Go");
 

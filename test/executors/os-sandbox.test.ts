@@ -502,7 +502,7 @@ describe.skipIf(!availability.available)("reading the changes of the OS sandbox"
     expect((await exec("readlink link; cat link")).stdout).toBe("a.txt\nrun\n");
   });
 
-  test("never makes a later write leave the tree", async () => {
+  test("reading the changes never makes a later write leave the tree", async () => {
     const outside = join(directory, "outside");
     const place = { session: await open(), workspace: memoryWorkspace(files) };
     await sh(`rm -r src; ln -s ${outside} src`, {}, place);

@@ -224,7 +224,7 @@ describe("the OS sandbox is unavailable", () => {
     (stdout: string, exitCode = 0) =>
     async () => ({ exitCode, stdout, stderr: "bwrap: no\n", truncated: false, timedOut: false, durationMs: 1 });
 
-  test("when any escape check succeeds in escaping or does not finish", async () => {
+  test("the OS sandbox is unavailable when any escape check succeeds in escaping or does not finish", async () => {
     expect(await runEscapeChecks(launched(JSON.stringify(report)))).toBeUndefined();
     for (const name of Object.keys(report)) {
       expect(await runEscapeChecks(launched(JSON.stringify({ ...report, [name]: false })))).toMatch(
@@ -236,7 +236,7 @@ describe("the OS sandbox is unavailable", () => {
     }
   });
 
-  test("when it does not start, with bubblewrap's error", async () => {
+  test("the OS sandbox is unavailable when it does not start, with bubblewrap's error", async () => {
     expect(await runEscapeChecks(launched("", 1))).toBe("it does not start: bwrap: no");
   });
 
@@ -246,7 +246,7 @@ describe("the OS sandbox is unavailable", () => {
     expect(sandboxUser(58_214)).toEqual({ user: { uid: 58_214, gid: 58_214 } });
   });
 
-  test("when it is disabled by configuration, with the reason", async () => {
+  test("the OS sandbox is unavailable when it is disabled by configuration, with the reason", async () => {
     const said: string[] = [];
     const executors = createExecutors({
       os: false,

@@ -323,7 +323,7 @@ describe("the outcome", () => {
 
 describe("interruption", () => {
   test.each(["stop", "cancel", "exit", "deadline", "merged"] as const)(
-    "by %s cancels effects and withdraws requests",
+    "an interruption by %s cancels effects and withdraws requests",
     (name) => {
       const [, actions] = transition(workerMachine, play(pathTo.awaitingApproval), event[name]);
 
@@ -546,7 +546,7 @@ describe("model that fails", () => {
     expect(nameOf(playOn(state, failed()))).toBe("ended");
   });
 
-  test("and then answers has its failures forgiven", () => {
+  test("a model that answers after failures has them forgiven", () => {
     const state = play(["opened", "model failed", "retry timer", "wants a call"]);
 
     expect(state.context.consecutiveFailures).toBe(0);

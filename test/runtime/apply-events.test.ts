@@ -209,7 +209,7 @@ describe("a stop", () => {
     expect(resumed.kinds).toEqual(["children.stop", "approvals.close", "sandbox.open", "status.show"]);
   });
 
-  test("at the moment the sandbox was opened is followed by the model", () => {
+  test("after a stop at the moment the sandbox was opened, a resume calls the model", () => {
     const row = rowOf(sampleSnapshot("preparing", { hasBase: false }));
 
     expect(apply(row, stop, opened, resume).snapshot).toMatchObject({
@@ -218,7 +218,7 @@ describe("a stop", () => {
     });
   });
 
-  test("at any later time is followed by the model", () => {
+  test("after a stop at any later time, a resume calls the model", () => {
     expect(apply(rowOf(sampleSnapshot("callingModel")), stop, resume).snapshot.value).toBe("callingModel");
   });
 });

@@ -112,20 +112,20 @@ describe("a rule applies to calls", () => {
     expect((await evaluate({ settings: rule(condition), ...call }, [person("ada")])).isMet).toBe(!applies);
   });
 
-  test("also under an alias of the tool", async () => {
+  test("a rule applies to calls under an alias of the tool", async () => {
     const call = { tool: "create_pr", toolName: "open_pull_request" };
     const settings = rule("tools: [open_pull_request]");
 
     expect((await evaluate({ settings, ...call }, [person("ada")])).isMet).toBe(false);
   });
 
-  test("also if the rule names an alias", async () => {
+  test("a rule that names an alias applies to calls of the tool", async () => {
     const call = { tool: "shell", toolName: "shell", toolAliases: ["bash"] };
 
     expect((await evaluate({ settings: rule("tools: [bash]"), ...call }, [person("ada")])).isMet).toBe(false);
   });
 
-  test("and all that apply have to be met", async () => {
+  test("all rules that apply to a call have to be met", async () => {
     const settings = "approvers: [ada, mia]\napprovals: [{ people: [grace] }, { permission: maintain }]";
 
     expect((await evaluate({ settings }, [person("ada"), person("grace")])).isMet).toBe(false);

@@ -405,7 +405,7 @@ describe("stop", () => {
     expect(await github.pulls()).toEqual([]);
   });
 
-  test("and resume take effect in their order, even if the run has applied neither", async () => {
+  test("stop and resume take effect in their order, even if the run has applied neither", async () => {
     const ask = { calls: [{ name: "ask_user", args: { question: "Which sum?" } }] };
     const { runs, runtime, store, waitUntilShown, ended, model } = await world({
       script: turns(ask, { text: "Done." }),

@@ -25,19 +25,19 @@ describe("change to a file is shown to the person who approves it", () => {
     );
   });
 
-  test("when only the executable bit changes", async () => {
+  test("a change of only the executable bit is shown", async () => {
     expect(await shown(file("a\n"), file("a\n", { executable: true }))).toBe(
       "run.sh\nmodified, executable, mode 100644 → 100755, blob 7898192261 → 7898192261, 2 bytes",
     );
   });
 
-  test("when it becomes a symbolic link", async () => {
+  test("a file that becomes a symbolic link is shown", async () => {
     expect(await shown(file("a\n"), file("/etc/passwd", { isLink: true }))).toContain(
       "symbolic link, mode 100644 → 120000",
     );
   });
 
-  test("when its name hides something", async () => {
+  test("a file whose name hides something is shown", async () => {
     expect(await shown(undefined, file("a\n"), "a\u202Etxt.exe\nb")).toMatch(/^a⟨U\+202E⟩txt\.exe⟨U\+000A⟩b\nadded/);
   });
 
@@ -51,7 +51,7 @@ describe("change to a file is shown to the person who approves it", () => {
     expect(await shown(undefined, file(content as string))).toContain(line);
   });
 
-  test("by name where its content is binary or too large, and in full where it is slow to compare", async () => {
+  test("a file is named if its content is binary or too large, and shown in full if it is slow to compare", async () => {
     const binary = Buffer.from(Array.from({ length: 300 }, (_, at) => (at * 7) % 256));
     const lines = (seed: number) => Array.from({ length: 30_000 }, (_, at) => `${(at * seed) % 99_991}`).join("\n");
     const versions = [

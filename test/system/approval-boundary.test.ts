@@ -223,7 +223,7 @@ describe.concurrent("an answer", () => {
     await story.botComment(/^one$/m);
   });
 
-  test("for the session covers the same call again, but not one with another effect", async () => {
+  test("an answer for the session covers the same call again, but not one with another effect", async () => {
     const [reply, same] = [call("reply", { text: "one" }), { calls: [write("package.json", "{ }\n")] }];
     const story = started([reply, reply, same, same]);
     story.comment(`/approve ${(await requestOf(story, "reply")).id} session`);
@@ -253,7 +253,7 @@ describe.concurrent("an answer", () => {
     },
   );
 
-  test("with arguments for another file than was shown runs nothing, whatever the rules for that file", async () => {
+  test("an answer with arguments for another file than was shown runs nothing, whatever the rules for that file", async () => {
     const story = started([{ calls: [write("package.json", "{ }\n")] }], { repository: "playground/ruled" });
     const { id } = await requestOf(story, "write_file");
 
@@ -279,7 +279,7 @@ describe.concurrent("an answer", () => {
     await story.botComment(/Done\./);
   });
 
-  test("by a tool command is held to the rules for the tool", async () => {
+  test("an answer by a tool command is held to the rules for the tool", async () => {
     const story = started([{ calls: [write("new.js", "ok();\n")] }], { repository: "playground/ruled" });
     await story.botComment(/Done\./);
     story.comment("/git_push --message Push");

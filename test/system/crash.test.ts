@@ -39,7 +39,7 @@ describe("kill -9 loses no work and never posts twice", { timeout: 60 * 60_000 }
     undisturbed = await playStory(sqlite, { withReview: true });
   });
 
-  test("at every commit to the database", async () => {
+  test("kill -9 at every commit to the database loses nothing", async () => {
     const { commits, fix } = undisturbed;
     expect(commits).toBeGreaterThan(10);
     const reached = Math.floor(commits * reliableShare);
@@ -120,7 +120,7 @@ describe("kill -9 loses no work and never posts twice", { timeout: 60 * 60_000 }
     expect(await playSchedule(schedule, undisturbed.fix, url === undefined ? {} : { url })).toBeUndefined();
   });
 
-  test.skipIf(!postgresPrograms)("with PostgreSQL as well", async () => {
+  test.skipIf(!postgresPrograms)("kill -9 with PostgreSQL loses nothing", async () => {
     const points: Story[] = everyMoment ? await everyPoint(postgres) : [{ killAt: ["after:19"] }];
 
     await inPairs(points, async (point) => {

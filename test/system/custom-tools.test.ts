@@ -513,13 +513,16 @@ describe("tools of a repository's own worker", () => {
     expect(asked).toEqual(["octo/sums"]);
   });
 
-  test.each([["../../src/tools.ts"], ["/etc/tools.ts"], ["../../workers.ts"]])("never come from %s", async (module) => {
-    const services = { github: github({}), customToolsFrom: () => true };
+  test.each([["../../src/tools.ts"], ["/etc/tools.ts"], ["../../workers.ts"]])(
+    "tools of a repository's own worker never come from %s",
+    async (module) => {
+      const services = { github: github({}), customToolsFrom: () => true };
 
-    await expect(toolboxWorld(customToolset, { ...config, module }, { services })).rejects.toThrow(
-      /is outside \.github\/workers/,
-    );
-  });
+      await expect(toolboxWorld(customToolset, { ...config, module }, { services })).rejects.toThrow(
+        /is outside \.github\/workers/,
+      );
+    },
+  );
 
   test("are refused if the default branch has no such file", async () => {
     const services = { github: github({}), customToolsFrom: () => true };

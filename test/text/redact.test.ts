@@ -67,7 +67,7 @@ describe("known secret is removed", () => {
     expect(redactKey("-----BEGIN KEY-----")).toBe("-----BEGIN KEY-----");
   });
 
-  test("from a line of 16 characters of a key on", () => {
+  test("a line of a known key is removed if it has at least 16 characters", () => {
     const redactKey = createRedactor(["a1b2c3d4e5f6g7h8\ni9j0k1l2m3n4o5p"]);
 
     expect(redactKey("a1b2c3d4e5f6g7h8 i9j0k1l2m3n4o5p")).toBe(`${removed} i9j0k1l2m3n4o5p`);

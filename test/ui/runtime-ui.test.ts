@@ -51,7 +51,7 @@ describe("bus", () => {
     await vi.waitFor(() => expect(onHandlerError).toHaveBeenCalledTimes(2), { timeout: 60_000 });
   });
 
-  test("by default errors of handlers are written to the console", () => {
+  test("errors of handlers are written to the console by default", () => {
     const log = vi.spyOn(console, "error").mockImplementation(() => {});
     const bus = createUIEventBus();
     bus.on("interrupt", () => JSON.parse("{"));
@@ -170,7 +170,7 @@ describe("requests of the runtime", () => {
     expect(await asking).toBe(approved);
   });
 
-  test("with positional arguments, it resolves to the kind of approval or the reason of a denial", async () => {
+  test("a request with positional arguments resolves to the kind of approval or the reason of a denial", async () => {
     const path = [{ id: "w1", depth: 0, task: "Test" }];
     const first = ui.requestApproval("tool_call", "Run", { command: "npm test" }, "high", path);
     const second = ui.requestApproval("command", "Run", {}, "low", []);

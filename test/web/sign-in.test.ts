@@ -90,14 +90,14 @@ describe("sign-in fails", () => {
     expect(answer.headers.getSetCookie()).toEqual([]);
   });
 
-  test("with a code that was already used", async () => {
+  test("sign-in fails with a code that was already used", async () => {
     const { back, cookie, comeBack } = await beginSignIn();
     await comeBack(back, { cookie });
 
     expect((await comeBack(back, { cookie })).status).toBe(400);
   });
 
-  test("with a code from another browser's sign-in", async () => {
+  test("sign-in fails with a code from another browser's sign-in", async () => {
     const { back, comeBack, get, path } = await beginSignIn();
     const other = await get(`/runs/-/sign-in?to=${encodeURIComponent(path)}`);
     const cookie = other.headers.get("set-cookie")?.split(";")[0] ?? "";
@@ -107,7 +107,7 @@ describe("sign-in fails", () => {
     expect((await comeBack(withParameter(back, "state", state), { cookie })).status).toBe(400);
   });
 
-  test("for an account that is not a person's", async () => {
+  test("sign-in fails for an account that is not a person's", async () => {
     const { back, cookie, comeBack } = await beginSignIn();
     const restore = github.onRequest(({ operation }) =>
       operation === "GET /user" ? { status: 200, body: { login: "octo", id: 5, type: "Organization" } } : undefined,

@@ -88,7 +88,7 @@ describe("requests that are not deliveries", () => {
 });
 
 describe("each delivery is stored once", () => {
-  test("at the same time", async () => {
+  test("a delivery that is received twice at the same time is stored once", async () => {
     const comment = payload();
 
     const answers = await Promise.all([1, 2, 3].map(() => world.deliver(comment, { id: "d1" })));
@@ -98,7 +98,7 @@ describe("each delivery is stored once", () => {
     expect(world.runs.startRun).toHaveBeenCalledOnce();
   });
 
-  test("one after the other, and replayed under another delivery id", async () => {
+  test("a delivery that is replayed under another id is stored once", async () => {
     const comment = payload();
 
     for (const id of ["d1", "d1", "d2"]) expect((await world.send(comment, { id })).status).toBe(200);
@@ -106,7 +106,7 @@ describe("each delivery is stored once", () => {
     expect(world.runs.startRun).toHaveBeenCalledOnce();
   });
 
-  test("in the queue of its thread, so that threads do not wait for one another", async () => {
+  test("a delivery is stored in the queue of its thread, so that threads do not wait for one another", async () => {
     const saved = vi.spyOn(world.store, "saveDelivery");
 
     for (const number of [1, 1, 2]) await world.send(world.commentPayload({ body: "/status", issue: { number } }));

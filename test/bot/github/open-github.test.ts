@@ -67,7 +67,7 @@ describe("a refusal by GitHub is a sentence, and the request is not repeated", (
     await expect(github.getIssue(3)).rejects.not.toBeInstanceOf(UserError);
   });
 
-  test("also where the app is no longer installed and gets no token", async () => {
+  test("a refusal is a sentence if the app is no longer installed and gets no token", async () => {
     hub.accountChanges.uninstall();
 
     await expect(github.listComments(1)).rejects.toThrow(/may no longer be installed there/);
@@ -253,7 +253,7 @@ describe("reading", () => {
       ["in a .github that is a link", { ".github": { link: "docs" }, "docs/golem-forge.yml": "second_person: true\n" }],
       ["in a .github that is a file", { ".github": "a" }],
       ["in a .github that is a submodule", { ".github": submodule }],
-    ])("where the settings are %s", async (_, files) => {
+    ])("reading fails closed where the settings are %s", async (_, files) => {
       await commit("main", { "README.md": "limits: {}\n", ...files });
 
       await expect(readSettings(github)).rejects.toThrow(UserError);
@@ -264,14 +264,17 @@ describe("reading", () => {
       ["a folder", { [`${worker}/a`]: "a" }],
       ["a submodule", { [worker]: submodule }],
       ["in a folder that is a link", { ".github/workers": { link: "../docs" }, "docs/fixer.worker": "name: fixer\n" }],
-    ])("where a worker is %s, so that the shipped one does not take its place", async (_, files) => {
-      await commit("main", { "README.md": "limits: {}\n", ...files });
-      const catalog = await openWorkerCatalog("workers");
+    ])(
+      "reading fails closed where a worker is %s, so that the shipped one does not take its place",
+      async (_, files) => {
+        await commit("main", { "README.md": "limits: {}\n", ...files });
+        const catalog = await openWorkerCatalog("workers");
 
-      await expect(catalog.find("fixer", github)).rejects.toThrow(UserError);
-    });
+        await expect(catalog.find("fixer", github)).rejects.toThrow(UserError);
+      },
+    );
 
-    test("where a file is so large that reading it would delay everyone else", async () => {
+    test("reading fails closed where a file is so large that reading it would delay everyone else", async () => {
       const large = "#".repeat(3_000_001);
       await commit("main", { [settings]: large, [worker]: large, "AGENTS.md": large });
 
@@ -286,7 +289,7 @@ describe("reading", () => {
       expect(requests).not.toContain("GET /repos/{owner}/{repo}/git/blobs/{file_sha}");
     });
 
-    test("where GitHub does not list every file of the folder", async () => {
+    test("reading fails closed where GitHub does not list every file of the folder", async () => {
       const others = Array.from({ length: 1_000 }, (_, index) => [`.github/a${index}`, "a"]);
       await commit("main", { ...Object.fromEntries(others), [settings]: "second_person: true\n" });
 
@@ -294,7 +297,7 @@ describe("reading", () => {
     });
   });
 
-  test("checks, reviews and the repository", async () => {
+  test("checks, reviews and the repository can be read", async () => {
     const { number } = await openPull("work");
     (await hub.checks("work")).report("test", { conclusion: "failure", summary: "1 failed" });
     const remark = await hub.as("ada").reviewComment(number, { path: "work.js", line: 1, body: "why?" });

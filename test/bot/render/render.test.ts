@@ -74,7 +74,7 @@ describe("status", () => {
     ["awaitingApproval", "is waiting for approval", "`/stop`"],
     ["awaitingAnswer", "is waiting for you", "`/stop`"],
     ["idle", "is waiting for you", "`/stop`"],
-  ])("in the state %s a person reads %j", (state, words, way) => {
+  ])("the status of a run in the state %s says %j", (state, words, way) => {
     const status = renderStatus(sampleView({ state }), []);
 
     expect(status).toContain(words);

@@ -169,7 +169,7 @@ describe("an approved call does not run", () => {
   };
 
   test.each(["none", "session"] as const)(
-    "when it would do something else by now: approved for %s",
+    "an approved call does not run when it would do something else by now: approved for %s",
     async (remember) => {
       let target = "staging";
       const { execute, executeOnce, store, approvalId } = await world({ preview: () => `It deploys to ${target}.` });
@@ -183,7 +183,7 @@ describe("an approved call does not run", () => {
     },
   );
 
-  test("when policy forbids it by now", async () => {
+  test("an approved call does not run when policy forbids it by now", async () => {
     let isForbidden = false;
     const { execute, executeOnce } = await world({
       needsApproval: () => {

@@ -54,18 +54,15 @@ async function openPool(mode: "transaction" | "statement" | "session"): Promise<
 }
 
 describe.skipIf(!isInstalled)("behind PgBouncer", () => {
-  test.each(["transaction", "statement"] as const)(
-    "in %s mode the database is refused with what to do",
-    async (mode) => {
-      const url = await openPool(mode);
+  test.each(["transaction", "statement"] as const)("PgBouncer in %s mode is refused with what to do", async (mode) => {
+    const url = await openPool(mode);
 
-      await expect(openPostgresConnection(url)).rejects.toThrow(
-        /is behind a connection pooler that shares sessions, such as PgBouncer in transaction mode\. Point DATABASE_URL at the server itself/,
-      );
-    },
-  );
+    await expect(openPostgresConnection(url)).rejects.toThrow(
+      /is behind a connection pooler that shares sessions, such as PgBouncer in transaction mode\. Point DATABASE_URL at the server itself/,
+    );
+  });
 
-  test("in session mode it is used", async () => {
+  test("PgBouncer in session mode is used", async () => {
     const connection = await openPostgresConnection(await openPool("session"));
 
     await connection.ping();

@@ -148,7 +148,7 @@ describe("the file", () => {
     await second.close();
   });
 
-  test("and its folder are accessible to their owner only", async () => {
+  test("the file and its folder are accessible to their owner only", async () => {
     const path = newPath();
     const store = await openSqliteStore(path);
     await store.ingest({ run: sampleRun("r1"), events: [] });
@@ -221,7 +221,7 @@ describe("the file", () => {
     ["tables", "create table notes (text)"],
     ["an id", "pragma application_id = 42"],
     ["a version", "pragma user_version = 1"],
-  ])("with %s of another program is refused and not changed", async (_, statement) => {
+  ])("a file with %s of another program is refused and not changed", async (_, statement) => {
     const path = join(folder, `other${++files}.db`);
     tamper(path, statement);
     const before = await readFile(path);
@@ -248,7 +248,7 @@ describe("the file", () => {
     ["event", `update events set event = '{"type":"unknown"}'`, "log", "Event 1 cannot be read: "],
     ["event", "update events set event = '{'", "log", "Event 1 is not valid JSON."],
     ["approval", "update approvals set approval = '[]'", "approvalsOf", "Approval a1 cannot be read: "],
-  ] as const)("with an unreadable %s says which: %s", async (_, sql, read, message) => {
+  ] as const)("a file with an unreadable %s says which: %s", async (_, sql, read, message) => {
     const path = newPath();
     const store = await openSqliteStore(path);
     await store.ingest({

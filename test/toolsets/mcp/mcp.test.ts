@@ -83,7 +83,7 @@ describe("an MCP server over HTTP", () => {
   test.each([
     ["deep", z.string().meta({ examples: Array.from({ length: 3_000 }).reduce((inner) => [inner], "a") })],
     ["long", z.enum(["x".repeat(100_000)])],
-  ])("with a definition that is too %s has that tool refused", async (_, input) => {
+  ])("a tool whose definition is too %s is refused", async (_, input) => {
     server.options.input = input as z.ZodType<string>;
 
     const { run } = await mcp(remote());

@@ -229,7 +229,7 @@ describe("the shell tool", () => {
     await idle.close();
   });
 
-  test("in the OS sandbox it runs real programs and streams their output", async (context) => {
+  test("the shell tool runs real programs in the OS sandbox and streams their output", async (context) => {
     const real = createExecutors();
     const { available, reason } = await real.availability("os");
     if (!available) return context.skip(reason);

@@ -379,7 +379,7 @@ describe("web_fetch", () => {
 });
 
 describe("a hostile page", () => {
-  test("with twenty thousand levels is quickly converted to plain text", async () => {
+  test("a page with twenty thousand levels is quickly converted to plain text", async () => {
     const html = `${"<div>".repeat(20_000)}deep words${"</div>".repeat(20_000)}`;
 
     const started = performance.now();
