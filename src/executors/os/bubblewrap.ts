@@ -1,4 +1,4 @@
-import { existsSync, lstatSync, readlinkSync, statSync } from "node:fs";
+import { existsSync, lstatSync, readdirSync, readlinkSync, statSync } from "node:fs";
 import { dirname, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gitSafetyEnvironment } from "#executors/executor.ts";
@@ -165,14 +165,13 @@ const usrFolders = ["bin", "sbin", "lib", "lib32", "lib64", "libexec", "share", 
   `/usr/${name}`,
   `/usr/local/${name}`,
 ]);
-const moreFolders = [
-  "/usr/local/go",
-  "/usr/local/cargo",
-  "/usr/local/rustup",
-  "/etc/alternatives",
-  "/etc/ssl",
-  "/etc/java",
-];
+const moreFolders = ["/usr/local/go", "/usr/local/cargo", "/usr/local/rustup"];
+
+/** The folders in /etc that programs need. Those of Debian's JDKs have their version in the name. */
+export function etcFolders(): string[] {
+  return ["alternatives", "ssl", "java", ...readdirSync("/etc").filter((name) => /^java-\d+-openjdk$/.test(name))];
+}
+
 const rootFolders = ["/bin", "/sbin", "/lib", "/lib32", "/lib64"];
 const guestNode = "/opt/node/bin";
 
@@ -190,7 +189,8 @@ export interface GuestSystem {
 export function guestSystem(given: readonly string[], user: { uid: number } | undefined): GuestSystem {
   // All of /tmp would take the place of the sandbox's own, and show other programs' files.
   const toolPaths = given.filter((path) => resolve(path) !== "/tmp" && isReachable(resolve(path), user));
-  const bound = [...usrFolders, ...moreFolders, ...toolPaths.map((path) => resolve(path))].filter((path) =>
+  const etc = etcFolders().map((name) => `/etc/${name}`);
+  const bound = [...usrFolders, ...moreFolders, ...etc, ...toolPaths.map((path) => resolve(path))].filter((path) =>
     existsSync(path),
   );
   const mounts = bound.flatMap((path) => ["--ro-bind", path, path]);

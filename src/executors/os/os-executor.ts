@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { randomBytes, randomUUID } from "node:crypto";
-import { chownSync, existsSync, lstatSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { chownSync, existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ import { z } from "zod";
 import { messageOf, ToolError } from "#domain/errors.ts";
 import type { Availability, ExecSession, Executor, SessionOptions } from "#executors/executor.ts";
 import { firstLine } from "#text/truncate.ts";
-import { defaultGuestLimits, type GuestLimits, guestSystem } from "./bubblewrap.ts";
+import { defaultGuestLimits, etcFolders, type GuestLimits, guestSystem } from "./bubblewrap.ts";
 import { removeAbandonedGroups } from "./control-group.ts";
 import { GitObjectsCache } from "./git-objects-cache.ts";
 import { removeTree } from "./guest-folder.ts";
@@ -107,7 +107,7 @@ function prepare(options: OsExecutorOptions, user: SandboxUser): SandboxResource
   mkdirSync(directory, { mode: 0o711 });
   spreadFolders(directory);
   const etc = join(directory, "etc");
-  for (const folder of ["", "alternatives", "ssl", "java"])
+  for (const folder of ["", ...etcFolders(), "maven/logging"])
     mkdirSync(join(etc, folder), { mode: 0o755, recursive: true });
   const files: Record<string, string> = {
     passwd: "root:x:0:0::/root:/usr/sbin/nologin\ngolem:x:1000:1000::/home/golem:/bin/bash\n",
@@ -116,6 +116,9 @@ function prepare(options: OsExecutorOptions, user: SandboxUser): SandboxResource
     "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
     "resolv.conf": "",
   };
+  // Debian's Maven does not start without these. Its other settings may contain passwords.
+  for (const name of ["maven/m2.conf", "maven/logging/simplelogger.properties"])
+    if (existsSync(`/etc/${name}`)) files[name] = readFileSync(`/etc/${name}`, "utf8");
   for (const [name, text] of Object.entries(files)) writeFileSync(join(etc, name), text, { mode: 0o644 });
   const filter = join(directory, "seccomp");
   writeFileSync(filter, seccompFilter(process.arch === "arm64" ? "arm64" : "x64"));

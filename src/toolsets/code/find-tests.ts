@@ -31,9 +31,7 @@ export async function findTests(
   if (!found) {
     throw new ToolError(`No supported test runner was found in ${named || "the repository"}.`, {
       code: "UNAVAILABLE",
-      suggestion:
-        suggestFolders(await packageFolders(workspace)) ??
-        (await suggestOtherWay(workspace, { folder: named ?? "", canRunCode })),
+      suggestion: suggestFolders(await packageFolders(workspace)) ?? suggestOtherWay(canRunCode),
     });
   }
   const { scriptOfAllPackages } = found.runner;
@@ -89,6 +87,7 @@ export async function namedTests(
   { folder, runner, only }: FoundTests,
   args: readonly string[],
 ): Promise<string[]> {
+  if (runner.select && args.length > 0 && !args.some((arg) => arg.startsWith("-"))) return runner.select(args);
   if (only.length > 0 && args.length === 0)
     return [...(runner.folderOptions ?? []), ...only.map((subfolder) => `${subfolder}/`)];
   const [subfolder] = only;
@@ -113,7 +112,10 @@ async function findNearest(workspace: Workspace, folder: string): Promise<FoundT
 }
 
 /** Files that mark a folder as a package with its own tests. Nx has packages with a `project.json` only. */
-const packageManifests = ["package.json", "project.json", "pyproject.toml", "go.mod", "Cargo.toml"];
+const packageManifests = [
+  ...["package.json", "project.json", "pyproject.toml", "go.mod", "Cargo.toml"],
+  ...["pom.xml", "build.gradle", "build.gradle.kts"],
+];
 
 /**
  * Returns the packages below the root that the run has changed: for each changed file, the nearest folder with a
@@ -150,24 +152,9 @@ async function packageFolders(workspace: Workspace): Promise<string[]> {
   return [...new Set(folders)];
 }
 
-/** The files of build tools whose tests run_tests cannot start. */
-const unsupported = {
-  "pom.xml": "Maven",
-  "build.gradle": "Gradle",
-  "build.gradle.kts": "Gradle",
-  "CMakeLists.txt": "CMake",
-};
-
 /** Suggests what to do in a project without a supported runner, naming only tools that the worker is offered. */
-async function suggestOtherWay(
-  workspace: Workspace,
-  { folder, canRunCode }: { folder: string; canRunCode: boolean },
-): Promise<string> {
+function suggestOtherWay(canRunCode: boolean): string {
   const next = canRunCode ? "start its tests with run_code" : "say in your answer that the tests were not run";
-  for (const [file, name] of Object.entries(unsupported)) {
-    if (await workspace.exists(posix.join(folder, file)))
-      return `There is a ${file}, and run_tests does not support ${name}: ${next}.`;
-  }
   return `Give the folder of the project in \`path\`, or ${next}.`;
 }
 

@@ -15,8 +15,8 @@ import {
 } from "#toolsets/run-command.ts";
 import type { ToolServices } from "#toolsets/toolset.ts";
 import type { CodeConfig } from "./code-config.ts";
-import { describeMissingProgram } from "./install-command.ts";
-import { type PackageManifest, readManifest, withProjectPython } from "./test-runner.ts";
+import { describeMissingProgram, type FailedCommand, lastInstallation } from "./install-command.ts";
+import { type PackageManifest, readManifest, withProjectTools } from "./test-runner.ts";
 
 const inputSchema = z.object({
   paths: z
@@ -63,7 +63,7 @@ async function execute(
     const ran = await runCommand(services, {
       settings,
       context,
-      command: withProjectPython(formatter.command(own.map((name) => posix.relative(folder, name) || "."))),
+      command: withProjectTools(formatter.command(own.map((name) => posix.relative(folder, name) || "."))),
       cwd: folder,
       timeoutMs: settings.timeout * 1_000,
       appliesChanges: isWanted,
@@ -71,7 +71,7 @@ async function execute(
     finished.push({ ...ran, formatter, others: changedPaths(ran).filter((changed) => !isWanted(changed)) });
     if (ran.result.timedOut || ran.result.stopped) break;
   }
-  return report(finished);
+  return report(finished, lastInstallation(services.history()));
 }
 
 interface FinishedFormatting extends FinishedCommand {
@@ -84,13 +84,13 @@ function changedPaths({ result: { changes } }: FinishedCommand): string[] {
   return [...changes.written.map(({ path }) => path), ...changes.deleted];
 }
 
-function report(finished: readonly FinishedFormatting[]): ToolResult {
+function report(finished: readonly FinishedFormatting[], installation: FailedCommand | undefined): ToolResult {
   const ends = finished.map(({ formatter, result }) => `${formatter.name}: ${describeEnd(result)}`);
   const outputs = finished.flatMap(({ result }) => [result.stdout, result.stderr]);
   const last = finished.at(-1)?.result;
   const isUnfinished = last?.timedOut || last?.stopped;
   return {
-    llmContent: finished.map(describeFormatting).join("\n"),
+    llmContent: finished.map((one) => describeFormatting(one, installation)).join("\n"),
     value: {
       kind: "terminal",
       content: [...outputs, isUnfinished ? (ends.at(-1) ?? "") : ""].filter(Boolean).join("\n"),
@@ -108,13 +108,13 @@ function report(finished: readonly FinishedFormatting[]): ToolResult {
 }
 
 /** Says what a formatter changed; its output only if it failed, since it may list every file that it looked at. */
-function describeFormatting(finished: FinishedFormatting): string {
+function describeFormatting(finished: FinishedFormatting, installation: FailedCommand | undefined): string {
   const { formatter, result, applied, others } = finished;
   const left = others.length > 0 ? `Not kept, since this call does not name them: ${listSome(others)}` : "";
   const lines =
     result.exitCode === 0
       ? [`${formatter.name}: ${describeChanges(applied) || "Nothing to change in these files."}`]
-      : [describeMissingProgram(result), commandResult(finished, formatter.name).llmContent];
+      : [describeMissingProgram(result, installation), commandResult(finished, formatter.name).llmContent];
   return [...lines, left].filter(Boolean).join("\n");
 }
 

@@ -1,8 +1,10 @@
 import { posix } from "node:path";
 import { ToolError } from "#domain/errors.ts";
+import { TerminalResultValue } from "#domain/result.ts";
 import type { ExecResult } from "#executors/executor.ts";
 import { truncateLine } from "#text/truncate.ts";
 import { withoutProgress } from "#toolsets/run-command.ts";
+import type { FinishedCall } from "#toolsets/toolset.ts";
 import { isArchive, type PackageManager } from "./install-files.ts";
 
 export interface InstallRequest {
@@ -313,6 +315,7 @@ const toolchains = [
   { programs: /^(go|gofmt)$/, name: "Go" },
   { programs: /^(cargo|rustc|rustfmt)$/, name: "Rust" },
   { programs: /^(ruby|bundle|bundler|rspec|rake|gem)$/, name: "Ruby with Bundler" },
+  { programs: /^(cmake|ctest)$/, name: "CMake" },
   { programs: /^(make|cc|gcc|g\+\+|c\+\+|clang|ld)$/, name: "the system's package build-essential" },
   { programs: /^(java|javac|mvn|gradle)$/, name: "a JDK with Maven or Gradle" },
   { programs: /^(php|composer)$/, name: "PHP with Composer" },
@@ -335,12 +338,21 @@ export function endOfInstallation(text: string, maxLines: number): string {
 
 export type FailedCommand = Pick<ExecResult, "exitCode" | "stderr">;
 
+/** The last installation of the run that ended; undefined if there was none. */
+export function lastInstallation(history: readonly FinishedCall[]): FailedCommand | undefined {
+  const call = history.findLast(({ tool }) => tool === "install_package");
+  const { data } = TerminalResultValue.safeParse(call?.result.value);
+  return data && { exitCode: data.exitCode ?? null, stderr: data.stderr ?? "" };
+}
+
 /** Names the program that a command lacked, and who can provide it; undefined if none was missing. */
 function describeProgram({ exitCode, stderr }: FailedCommand): string | undefined {
   if (exitCode === 0) return undefined;
   const program =
     /^prlimit: failed to execute (\S{1,100}): No such file/m.exec(stderr)?.[1] ??
-    /^(?:bash: line \d+: |spawn )(\S{1,100})(?:: command not found| ENOENT)$/m.exec(stderr)?.[1];
+    /^(?:bash: line \d+: |spawn )(\S{1,100})(?:: command not found| ENOENT)$/m.exec(stderr)?.[1] ??
+    (/\bJAVA_HOME (?:environment variable )?is not (?:set|defined)/.test(stderr) ? "java" : undefined) ??
+    (/\bNo CMAKE_\w+_COMPILER could be found/.test(stderr) ? "c++" : undefined);
   if (!program) return undefined;
   const toolchain = toolchains.find(({ programs }) => programs.test(posix.basename(program)));
   const provider = toolchain ? `${toolchain.name} provides it` : "install_package cannot provide it";
@@ -363,6 +375,9 @@ export function describeMissingProgram(failed: FailedCommand, installation?: Fai
     )
   ) {
     return "The gems of the Gemfile are not installed, and install_package cannot install gems. `setup: [bundle install]` in the worker's file or the repository's settings does.";
+  }
+  if (/ in offline mode and the artifact |No cached version of \S+ available for offline mode/.test(stderr)) {
+    return "The dependencies or plugins of this project are not in the sandbox, and install_package cannot install those of Maven or Gradle.";
   }
   const distribution = /PackageNotFoundError: No package metadata was found for ([\w.-]{1,100})/.exec(stderr)?.[1];
   if (distribution) {

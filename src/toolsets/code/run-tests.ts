@@ -1,6 +1,6 @@
 import { posix } from "node:path";
 import { z } from "zod";
-import { TerminalResultValue, type ToolResult } from "#domain/result.ts";
+import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import type { TreeChanges } from "#executors/executor.ts";
@@ -15,11 +15,11 @@ import {
   runCommand,
   withoutProgress,
 } from "#toolsets/run-command.ts";
-import type { FinishedCall, ToolServices } from "#toolsets/toolset.ts";
+import type { ToolServices } from "#toolsets/toolset.ts";
 import type { CodeConfig } from "./code-config.ts";
 import { type FoundTests, findTests, namedTests } from "./find-tests.ts";
-import { describeMissingProgram, type FailedCommand } from "./install-command.ts";
-import { type TestReport, type TestRunner, updatesSnapshots, withProjectPython } from "./test-runner.ts";
+import { describeMissingProgram, type FailedCommand, lastInstallation } from "./install-command.ts";
+import { type TestReport, type TestRunner, updatesSnapshots, withProjectTools } from "./test-runner.ts";
 import { isForeignFrame, summarizeTests, TestSummary } from "./test-summary.ts";
 
 const inputSchema = z.object({
@@ -71,13 +71,6 @@ async function execute(
   return report(finished, lastInstallation(services.history()));
 }
 
-/** The last installation of the run that ended; undefined if there was none. */
-function lastInstallation(history: readonly FinishedCall[]): FailedCommand | undefined {
-  const call = history.findLast(({ tool }) => tool === "install_package");
-  const { data } = TerminalResultValue.safeParse(call?.result.value);
-  return data && { exitCode: data.exitCode ?? null, stderr: data.stderr ?? "" };
-}
-
 /** Splits tests with several commands, of which each may find none of the named tests. */
 function eachCommand(found: FoundTests): FoundTests[] {
   const { command, furtherCommands = [], folderOptions } = found.runner;
@@ -113,7 +106,7 @@ async function runTests(
   const ran = await runCommand(services, {
     settings: { tier, output_bytes: reportBytes },
     context,
-    command: withProjectPython([
+    command: withProjectTools([
       ...(args.length > 0 ? (runner.commandForNamed ?? runner.command) : runner.command),
       ...(await namedTests(services.workspace, tests, args)),
     ]),
@@ -192,6 +185,8 @@ function describeTests(
       return `✗ ${readable(name)}\n${indent(readable(shown))}`;
     }) ?? [];
   const more = (summary?.failures.length ?? 0) - shownFailures;
+  // Maven prints what is missing to its output.
+  const errors = runner.report === "maven" ? `${result.stderr}\n${result.stdout}` : result.stderr;
   const needsOutput = !summary || (result.exitCode !== 0 && failures.length === 0);
   const shownLength = result.exitCode === 0 ? shownOutputOfSuccess : shownOutput;
   const [stdout, stderr] = [result.stdout, result.stderr].map((output) => readable(tail(output, shownLength)));
@@ -199,7 +194,7 @@ function describeTests(
     `${runner.name}: ${intro}${describeEnd(result)} ${runner.reason}`,
     ...failures,
     more > 0 ? `… and ${pluralize(more, "more failure")}.` : "",
-    describeMissingProgram({ ...result, stderr: summary ? failures.join("\n") : result.stderr }, installation) ?? "",
+    describeMissingProgram({ ...result, stderr: summary ? failures.join("\n") : errors }, installation) ?? "",
     needsOutput ? `stdout:\n${stdout}\nstderr:\n${stderr}` : "",
     describeChanges(applied) || describeDropped(result.changes),
   ];
@@ -273,7 +268,7 @@ const maxInlineLength = 100_000;
 /** One line of JSON after the other takes linear time. */
 const maxInlineEvents = 500_000;
 /** The reports whose totals are at their end, so that the end alone can be summarized. */
-const endsWithTotals: readonly TestReport[] = ["pytest", "tap", "unittest", "minitest"];
+const endsWithTotals: readonly TestReport[] = ["pytest", "tap", "unittest", "minitest", "ctest"];
 
 /** Summarizes a test runner's output; undefined if the format is unknown or parsing takes too long. */
 export async function readReport(

@@ -2,6 +2,7 @@ import { z } from "zod";
 import { ToolError } from "#domain/errors.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { parseJsonObject } from "#text/json-values.ts";
+import { buildToolScripts, cmakeRunner, gradleRunner, mavenRunner } from "./build-tools.ts";
 
 export type TestReport =
   | "tap"
@@ -14,6 +15,9 @@ export type TestReport =
   | "cargo"
   | "rspec"
   | "minitest"
+  | "maven"
+  | "gradle"
+  | "ctest"
   | "plain";
 
 /** A project's test command and the format of its output. */
@@ -26,6 +30,8 @@ export interface TestRunner {
   furtherCommands?: string[][];
   /** The options with which it runs only the tests in the folders that follow; undefined if it cannot. */
   folderOptions?: string[];
+  /** Returns the options that select the named tests, if their names are none by themselves. */
+  select?(names: readonly string[]): string[];
   env?: Record<string, string>;
   report: TestReport;
   /** A sentence that explains why this runner was chosen. */
@@ -51,12 +57,16 @@ export async function findTestRunner(workspace: Workspace, folder: string): Prom
     const command = ["cargo", "test", "--offline", "--no-fail-fast"];
     return { name: "cargo test", command, report: "cargo", reason: "There is a Cargo.toml." };
   }
-  const ofPython = await pythonRunner(workspace, folder);
+  const ofJava = (await mavenRunner(workspace, folder)) ?? (await gradleRunner(workspace, folder));
+  if (ofJava) return ofJava;
+  const makefile = (await has("Makefile")) ? await workspace.read(at("Makefile")) : "";
+  const isMade = /^test[ \t]*:(?!=)/m.test(makefile);
+  const ofCmake = isMade ? undefined : await cmakeRunner(workspace, folder);
+  const ofPython = await pythonRunner(workspace, folder, { byTestFiles: ofCmake === undefined });
   if (ofPython) return ofPython;
   const ofRuby = await rubyRunner(workspace, at);
   if (ofRuby) return ofRuby;
-  const makefile = (await has("Makefile")) ? await workspace.read(at("Makefile")) : "";
-  if (!/^test[ \t]*:(?!=)/m.test(makefile)) return undefined;
+  if (!isMade) return ofCmake;
   return {
     name: "make test",
     command: ["make", "test"],
@@ -101,10 +111,13 @@ const projectPython = [
   'exec python3 "$@"',
 ].join("\n");
 
-/** Returns the command to start. A Python command uses the project's own Python. */
-export function withProjectPython(command: readonly string[]): string[] {
-  const [program, ...args] = command;
-  return program === "python3" ? ["bash", "-c", projectPython, "python3", ...args] : [...command];
+const startScripts: Readonly<Record<string, string>> = { python3: projectPython, ...buildToolScripts };
+
+/** Returns the command to start. It uses the project's own Python, Maven or Gradle. */
+export function withProjectTools(command: readonly string[]): string[] {
+  const [program = "", ...args] = command;
+  const script = startScripts[program];
+  return script === undefined ? [...command] : ["bash", "-c", script, "bash", ...args];
 }
 
 const nodeTest = /(^|\s)node\s.*--test(\s|$)/;
@@ -285,14 +298,21 @@ const pytestFiles = ["pytest.ini", ".pytest.ini", "conftest.py", "tests/conftest
 const pythonFiles = ["pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "requirements-dev.txt"];
 const maxTestFilesRead = 20;
 
-async function pythonRunner(workspace: Workspace, folder: string): Promise<TestRunner | undefined> {
+/** Without `byTestFiles`, a project needs settings or a manifest of Python, not only files with tests. */
+async function pythonRunner(
+  workspace: Workspace,
+  folder: string,
+  { byTestFiles }: { byTestFiles: boolean },
+): Promise<TestRunner | undefined> {
   const prefix = folder === "" ? "" : `${folder}/`;
   const inside = (await workspace.paths())
     .filter((path) => path.startsWith(prefix))
     .map((path) => path.slice(prefix.length));
   const present = new Set(inside);
   const tests = inside.filter((path) => /(^|\/)(test_[^/]*|[^/]*_test)\.py$/.test(path));
-  const sign = [...pytestFiles, "tox.ini", ...pythonFiles].find((name) => present.has(name)) ?? tests[0];
+  const sign =
+    [...pytestFiles, "tox.ini", ...pythonFiles].find((name) => present.has(name)) ??
+    (byTestFiles ? tests[0] : undefined);
   if (sign === undefined) return undefined;
 
   // Makes a package in `src` importable without installing it.

@@ -3,6 +3,7 @@ import type { ChildHandler } from "#executors/serve-parent.ts";
 import { parseJson } from "#text/json-values.ts";
 import { truncateLine } from "#text/truncate.ts";
 import { normalizeText } from "#text/visible-text.ts";
+import { readCtest, readGradle, readMaven } from "./build-tools.ts";
 import type { TestReport } from "./test-runner.ts";
 
 const FailedTest = z.object({
@@ -53,6 +54,12 @@ export function summarizeTests(report: TestReport, stdout: string, stderr: strin
       return fromGo(text);
     case "cargo":
       return fromCargo(text);
+    case "maven":
+      return shortened(readMaven(both));
+    case "gradle":
+      return shortened(readGradle(both));
+    case "ctest":
+      return shortened(readCtest(text));
     case "plain":
       return fromAnyText(text, both.replace(taskPrefix, ""));
   }
@@ -70,6 +77,8 @@ function fromAnyText(stdout: string, both: string): TestSummary | undefined {
     fromUnittest(both) ??
     fromCargo(both) ??
     fromMinitest(both) ??
+    shortened(readMaven(both)) ??
+    shortened(readCtest(both)) ??
     fromJestText(both) ??
     fromWords(both)
   );
@@ -94,10 +103,26 @@ function firstLines(text: string): string {
 /** True if a line of a stack belongs to a package or the runtime, which says little about a failure. */
 export function isForeignFrame(line: string): boolean {
   if (line.startsWith("/usr/lib/python") || line.startsWith("from /usr/")) return true;
+  if (javaFrame.test(line)) return true;
   return (
     line.startsWith("at ") && (/node_modules\/|[ (]node:/.test(line.slice(0, 1_000)) || line.endsWith("<anonymous>)"))
   );
 }
+
+/** Shows the first lines of each error. */
+function shortened(read: ReturnType<typeof readMaven>): TestSummary | undefined {
+  return (
+    read &&
+    summary(
+      read,
+      read.failures.map(({ name, error }) => ({ name, error: firstLines(error) })),
+    )
+  );
+}
+
+/** Frames of Java, and of its test libraries and build tools, also with the module or class loader before them. */
+const javaFrame =
+  /^at (?:[\w.@]+\/{1,2})*(?:java|javax|jdk|sun|org\.junit|junit|org\.opentest4j|org\.hamcrest|org\.assertj|org\.testng|org\.gradle|worker\.org\.gradle|org\.apache\.maven)\.[\w.$]+\(/;
 
 function summary(counts: Omit<TestSummary, "failures">, failures: FailedTest[]): TestSummary {
   const short = failures

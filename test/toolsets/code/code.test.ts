@@ -1,8 +1,9 @@
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { DeploymentPolicy, sandboxTools } from "#config/deployment-policy.ts";
 import { createExecutors } from "#executors/create-executors.ts";
+import { findTests, namedTests } from "#toolsets/code/find-tests.ts";
 import { findFormatters } from "#toolsets/code/format-code.ts";
 import { describeMissingProgram, endOfInstallation } from "#toolsets/code/install-command.ts";
 import { findTestRunner } from "#toolsets/code/test-runner.ts";
@@ -263,7 +264,7 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
 
   test("a runner that is not installed is reported at once, without asking a registry", async () => {
     const files = { "package.json": JSON.stringify({ devDependencies: { vitest: "3" } }) };
-    const { call, history } = await world({ files });
+    const { call, history, sandbox } = await world({ files });
 
     const result = await call("run_tests", { timeout: 120 });
 
@@ -276,7 +277,48 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
       "A package that it needs is not installed, and install_package cannot install it. uv is not available in this sandbox.",
     );
     expect(again.llmContent).not.toContain("Call install_package");
+    await sandbox.write("a.js", "1\n");
+    await sandbox.write("package.json", JSON.stringify({ devDependencies: { prettier: "3" } }));
+    const formatted = await call("format_code", { paths: ["a.js"] });
+    expect(formatted.llmContent).toContain(
+      "and install_package cannot install it. uv is not available in this sandbox.",
+    );
   });
+
+  test.skipIf(!existsSync("/usr/bin/java"))(
+    "Java finds its settings, and Maven's passwords are not there",
+    async () => {
+      const { call } = await world();
+
+      const result = await call("run_code", { language: "bash", code: "java -version && ls /etc/maven" });
+
+      expect(result.value).toMatchObject({ exitCode: 0, stdout: expect.not.stringContaining("settings.xml") });
+    },
+  );
+
+  test.skipIf(!existsSync("/usr/bin/cmake"))(
+    "a CMake project is built outside of the tree and tested with ctest",
+    async () => {
+      const tests = ["adds COMMAND true", 'fails COMMAND sh -c "echo sums.c:5: expected 3 && exit 1"'];
+      const files = {
+        "CMakeLists.txt": [
+          "cmake_minimum_required(VERSION 3.10)",
+          "project(demo NONE)",
+          "enable_testing()",
+          ...tests.map((test) => `add_test(NAME ${test})`),
+        ].join("\n"),
+      };
+      const { call } = await world({ files });
+
+      const result = await call("run_tests", {});
+      const named = await call("run_tests", { args: ["adds"] });
+
+      expect(result.llmContent).toMatch(/^ctest: 1 passed, 1 failed\. Exit code 8 /);
+      expect(result.llmContent).toContain("✗ fails\n    Failed\n    sums.c:5: expected 3");
+      expect(result.llmContent).not.toContain("Not kept");
+      expect(named.llmContent).toMatch(/^ctest: 1 passed, 0 failed\. Exit code 0 /);
+    },
+  );
 
   test("plain unittest runs without pytest, and names what failed", async () => {
     const code =
@@ -519,6 +561,12 @@ describe("the test runner and the formatter of a project", () => {
     [{ "requirements-dev.txt": "pytest\n", "test_a.py": "import unittest\n" }, "pytest"],
     [{ "test_a.py": "from unittest import mock\ndef test_a(): pass\n" }, "pytest"],
     [{ Makefile: "all:\n\ntest: all\n\t./check\n" }, "make test"],
+    [{ "pom.xml": "<project/>", "scripts/test_a.py": "" }, "mvn test"],
+    [{ "build.gradle.kts": "" }, "gradle test"],
+    [{ "settings.gradle": "", "app/build.gradle": "" }, "gradle test"],
+    [{ "CMakeLists.txt": "project(a)\nenable_testing()\n", "tools/test_a.py": "" }, "ctest"],
+    [{ "CMakeLists.txt": "project(a)\ninclude(CTest)\n", "pyproject.toml": "" }, "pytest"],
+    [{ "CMakeLists.txt": "project(a)\ninclude(CTest)\n", Makefile: "test: all\n" }, "make test"],
     [{ Makefile: "test := 1\n" }, undefined],
     [{ "README.md": "" }, undefined],
   ])("%j is tested with %s", async (files: Record<string, string>, name) => {
@@ -551,6 +599,32 @@ describe("the test runner and the formatter of a project", () => {
     const files = { "package.json": JSON.stringify({ scripts: { test: script } }) };
 
     expect((await findTestRunner(memoryWorkspace(files), ""))?.command.join(" ")).toBe(command);
+  });
+
+  test("a Maven module is tested from the project that lists it, and named tests become options", async () => {
+    const pom = (...modules: string[]) => modules.map((module) => `<module>${module}</module>`).join("\n");
+    const files = {
+      "pom.xml": pom("libs"),
+      "libs/pom.xml": `<!-- ${pom("old")} -->${pom("core")}`,
+      "libs/core/pom.xml": "",
+      "libs/old/pom.xml": "",
+      "app/build.gradle": "",
+    };
+    const workspace = memoryWorkspace(files);
+    const commandOf = async (folder: string, ...args: string[]) => {
+      const [found] = await findTests(workspace, { path: folder, args, canRunCode: true });
+      return found && [...found.runner.command, ...(await namedTests(workspace, found, args))].join(" ");
+    };
+    const maven = "mvn --batch-mode --offline --fail-at-end";
+    const only = "-Dsurefire.failIfNoSpecifiedTests=false";
+
+    expect(await commandOf("")).toBe(`${maven} test`);
+    expect(await commandOf("libs/core")).toBe(`${maven} --file ../../pom.xml --projects libs/core --also-make test`);
+    expect(await commandOf("libs/old", "src/test/java/a/BTest.java", "CTest#adds")).toBe(
+      `${maven} test -Dtest=BTest,CTest#adds ${only}`,
+    );
+    expect(await commandOf("libs/old", "-Dtest=BTest")).toBe(`${maven} test -Dtest=BTest`);
+    expect(await commandOf("app", "src/test/kotlin/ATest.kt")).toMatch(/ test --tests ATest$/);
   });
 
   test("the commands of a script that starts its runner several times each get a report", async () => {
@@ -609,14 +683,9 @@ describe("the test runner and the formatter of a project", () => {
 
   test.each([
     [
-      { "pom.xml": "" },
+      { "CMakeLists.txt": "project(demo)" },
       undefined,
-      "There is a pom.xml, and run_tests does not support Maven: start its tests with run_code.",
-    ],
-    [
-      { "CMakeLists.txt": "" },
-      ["run_tests"],
-      "There is a CMakeLists.txt, and run_tests does not support CMake: say in your answer that the tests were not run.",
+      "Give the folder of the project in `path`, or start its tests with run_code.",
     ],
     [
       { "a.txt": "" },
@@ -704,6 +773,23 @@ describe("the test runner and the formatter of a project", () => {
       1,
       "git_proxy.rb:224:in `allowed_with_path': The git source https://github.com/rspec/rspec-mocks.git is not yet checked out. Please run `bundle install` before trying to start your application (Bundler::GitError)",
       "`setup: [bundle install]`",
+    ],
+    [
+      127,
+      "bash: line 4: gradle: command not found",
+      "gradle is not available in this sandbox; a JDK with Maven or Gradle",
+    ],
+    [1, "ERROR: JAVA_HOME is not set and no 'java' command could be found in your PATH.", "java is not available"],
+    [1, "No CMAKE_CXX_COMPILER could be found.", "the system's package build-essential provides it"],
+    [
+      1,
+      "Cannot access central (https://repo.maven.apache.org/maven2) in offline mode and the artifact org.codehaus.plexus:plexus-utils:jar:1.1 has not been downloaded",
+      "install_package cannot install those of Maven or Gradle",
+    ],
+    [
+      1,
+      "> No cached version of junit:junit:4.13 available for offline mode.",
+      "install_package cannot install those of Maven or Gradle",
     ],
     [1, "Error: Cannot find module './mine.js'", undefined],
     [0, "npm error code ENOTCACHED", undefined],

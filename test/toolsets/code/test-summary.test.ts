@@ -290,9 +290,155 @@ test("minitest", () => {
   });
 });
 
+const maven = `[INFO] Running demo.CalcTest
+hello
+[ERROR] Tests run: 4, Failures: 1, Errors: 1, Skipped: 1, Time elapsed: 0.412 s <<< FAILURE! -- in demo.CalcTest
+[ERROR] demo.CalcTest.breaks -- Time elapsed: 0.253 s <<< ERROR!
+java.lang.NullPointerException: Cannot invoke "String.length()" because "s" is null
+\tat demo.CalcTest.breaks(CalcTest.java:6)
+\tat java.base/java.lang.reflect.Method.invoke(Method.java:569)
+\tat java.base/java.util.ArrayList.forEach(ArrayList.java:1511)
+
+[ERROR] demo.CalcTest.adds -- Time elapsed: 0.018 s <<< FAILURE!
+org.opentest4j.AssertionFailedError: expected: <3> but was: <4>
+\tat org.junit.jupiter.api.AssertEquals.failNotEqual(AssertEquals.java:197)
+\tat org.junit.jupiter.api.Assertions.assertEquals(Assertions.java:531)
+\tat demo.CalcTest.adds(CalcTest.java:5)
+
+[INFO] Results:
+[INFO]
+[ERROR] Failures:
+[ERROR]   CalcTest.adds:5 expected: <3> but was: <4>
+[INFO]
+[ERROR] Tests run: 4, Failures: 1, Errors: 1, Skipped: 1
+[INFO]
+[INFO] Running demo.AppTest
+[INFO] Tests run: 2, Failures: 0, Errors: 0, Skipped: 0, Time elapsed: 0.018 s -- in demo.AppTest
+[INFO] Tests run: 2, Failures: 0, Errors: 0, Skipped: 0
+`;
+
+const ctest = `Test project /tmp/build
+    Start 1: adds
+1/6 Test #1: adds .............................   Passed    0.02 sec
+    Start 2: subtracts two
+2/6 Test #2: subtracts two ....................***Failed    0.01 sec
+bad.c:5: expected 1 but got 2
+
+    Start 3: crashes
+3/6 Test #3: crashes ..........................Subprocess aborted***Exception:   0.08 sec
+
+    Start 4: skipped
+4/6 Test #4: skipped ..........................***Skipped   0.00 sec
+    Start 5: matches
+5/6 Test #5: matches ..........................***Failed  Required regular expression not found. Regex=[zebra
+]  0.01 sec
+
+    Start 6: off
+6/6 Test #6: off ..............................***Not Run (Disabled)   0.00 sec
+    Start 7: missing
+Could not find executable nowhere
+Looked in the following places:
+Release/nowhere
+7/7 Test #7: missing ..........................***Not Run   0.00 sec
+
+17% tests passed, 4 tests failed out of 6
+`;
+
+const gradle = `> Task :compileTestJava
+> Task :test FAILED
+
+CalcTest > adds() FAILED
+    org.opentest4j.AssertionFailedError: expected: <3> but was: <4>
+        at app//org.junit.jupiter.api.Assertions.assertEquals(Assertions.java:531)
+        at app//demo.CalcTest.adds(CalcTest.java:5)
+
+CalcTest > later() SKIPPED
+
+CalcTest > inner > passes() PASSED
+
+3 tests completed, 1 failed, 1 skipped
+
+FAILURE: Build failed with an exception.
+`;
+
+test("Maven, over its modules, without the frames of Java and JUnit", () => {
+  const expected = {
+    passed: 3,
+    failed: 2,
+    skipped: 1,
+    failures: [
+      {
+        name: "demo.CalcTest.breaks",
+        error:
+          'java.lang.NullPointerException: Cannot invoke "String.length()" because "s" is null\n\tat demo.CalcTest.breaks(CalcTest.java:6)',
+      },
+      {
+        name: "demo.CalcTest.adds",
+        error:
+          "org.opentest4j.AssertionFailedError: expected: <3> but was: <4>\n\tat demo.CalcTest.adds(CalcTest.java:5)",
+      },
+    ],
+  };
+  expect(summarizeTests("maven", maven, "")).toEqual(expected);
+  expect(summarizeTests("plain", maven, "")).toEqual(expected);
+  // Stopped before the totals, and as Surefire 2 prints it.
+  const stopped =
+    "Tests run: 2, Failures: 1, Errors: 0, Skipped: 0, Time elapsed: 0.1 sec <<< FAILURE! - in demo.ATest\nadds(demo.ATest)  Time elapsed: 0.05 sec  <<< FAILURE!\njava.lang.AssertionError: no\n";
+  expect(summarizeTests("maven", stopped, "")).toEqual({
+    passed: 1,
+    failed: 1,
+    skipped: 0,
+    failures: [{ name: "adds(demo.ATest)", error: "java.lang.AssertionError: no" }],
+  });
+});
+
+test("Gradle, with the name and the stack of each failed test", () => {
+  expect(summarizeTests("gradle", gradle, "")).toEqual({
+    passed: 1,
+    failed: 1,
+    skipped: 1,
+    failures: [
+      {
+        name: "CalcTest > adds()",
+        error:
+          "org.opentest4j.AssertionFailedError: expected: <3> but was: <4>\n    at app//demo.CalcTest.adds(CalcTest.java:5)",
+      },
+    ],
+  });
+});
+
+test("CTest, with the output of each failed test, also below another command", () => {
+  const expected = {
+    passed: 1,
+    failed: 4,
+    skipped: 2,
+    failures: [
+      { name: "subtracts two", error: "Failed\nbad.c:5: expected 1 but got 2" },
+      { name: "crashes", error: "Subprocess aborted Exception:" },
+      { name: "matches", error: "Failed  Required regular expression not found. Regex=[zebra\n]  0.01 sec" },
+      { name: "missing", error: "Not Run\nCould not find executable nowhere" },
+    ],
+  };
+  expect(summarizeTests("ctest", ctest, "")).toEqual(expected);
+  expect(summarizeTests("plain", `make[1]: Entering directory '/tmp'\n${ctest}`, "")).toEqual(expected);
+  expect(summarizeTests("ctest", "No tests were found!!!\n", "")).toMatchObject({ passed: 0, failed: 0 });
+});
+
 test("no output makes a parser fail, complete or truncated", () => {
-  const samples = fc.constantFrom(jest, tap, pytest, go, cargo, mocha);
-  const kinds = fc.constantFrom("jest", "vitest", "mocha", "tap", "pytest", "go", "cargo", "plain" as const);
+  const samples = fc.constantFrom(jest, tap, pytest, go, cargo, mocha, maven, gradle, ctest);
+  const kinds = fc.constantFrom(
+    "jest",
+    "vitest",
+    "mocha",
+    "tap",
+    "pytest",
+    "go",
+    "cargo",
+    "maven",
+    "gradle",
+    "ctest",
+    "plain" as const,
+  );
   fc.assert(
     fc.property(kinds, samples, fc.nat(2_000), anyText(), (kind, sample, at, noise) => {
       const text = sample.slice(0, at) + noise + sample.slice(at);
@@ -312,6 +458,9 @@ test.each<[TestReport, string, string]>([
   ["minitest", " 1) Error:\n", "\n1 runs, 1 assertions, 0 failures, 1 errors"],
   ["go", '{"Action":"fail","Package":"a","Test":"b"}\n', ""],
   ["plain", "\u001b]", ""],
+  ["maven", " Time elapsed: 1 s <<< ", "\nTests run: 1, Failures: 1, Errors: 0, Skipped: 0"],
+  ["gradle", " > a FAILED", "\na > b FAILED"],
+  ["ctest", "1/1 Test #1: . .. ", "\n1/1 Test #1: a ... Passed 1 sec"],
 ])("a %s report of 100,000 characters of %j is parsed or refused quickly", (report, unit, end) => {
   const started = performance.now();
 
