@@ -254,10 +254,7 @@ export class ActionRunner {
   }
 }
 
-/**
- * Returns the command of the step that runs Golem Forge: this checkout instead of the npm package, or what its `action.yml`
- * runs after the packages have been installed, which they are here.
- */
+/** Returns the command of the step: this checkout instead of the npm package, or what its `action.yml` runs. */
 async function commandOf(step: { uses?: string | undefined } | undefined): Promise<[string, string[]]> {
   if (!step?.uses) return [process.execPath, [golem, "action"]];
   const { runs } = CompositeAction.parse(parse(await readFile(join(root, "action.yml"), "utf8")));

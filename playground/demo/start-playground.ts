@@ -159,10 +159,7 @@ function modelVariables(model: string | undefined, server: ModelServer | undefin
 
 const ciRule = "CHANGELOG.md does not change in this pull request.";
 
-/**
- * Runs the CI of the sample repository: a workflow with one job, which requires a line in CHANGELOG.md. Checks each new head
- * of a pull request, and returns a function that stops it.
- */
+/** Runs the sample's CI on each new head: CHANGELOG.md needs a new line. Returns a function that stops it. */
 function runSampleCi(github: LocalGitHub): () => void {
   const checked = new Set<string>();
   let running = Promise.resolve();

@@ -318,10 +318,7 @@ interface WaitingWorkflowsOptions {
   notes: GitStore["notes"];
 }
 
-/**
- * Comments on pull requests with the workflows that wait for approval to run, once per commit. GitHub does not start
- * workflows automatically for commits pushed with a job's token.
- */
+/** Comments once per commit on workflows that wait for approval, as those of a job's commits do. */
 async function reportWaitingWorkflows({
   api,
   github,

@@ -5,10 +5,7 @@ import { UserError } from "#domain/errors.ts";
 import { createRedactor } from "#text/redact.ts";
 import { createJobLog, Job, type JobLog, type JobOutcome } from "./job.ts";
 
-/**
- * Runs one job of the GitHub Action: delivers the job's event to the repository's workers, and continues their runs until
- * all of them are waiting or have ended. Resolves to the exit code.
- */
+/** Runs one job: delivers its event and continues all runs until they wait or have ended. Resolves to the exit code. */
 export async function runAction(
   environment: Record<string, string | undefined>,
   { output }: { output: Writable },

@@ -36,10 +36,7 @@ export interface ClassTool {
 /** Every form in which a program may supply a tool. */
 export type ForeignTool = NamedTool | PlainTool | ClassTool;
 
-/**
- * Turns a tool of any supported form into a NamedTool: `requiresApproval` becomes `needsApproval`, JSON Schema is
- * accepted as a schema, and results of other tool systems are translated.
- */
+/** Turns any supported tool into a NamedTool, and translates `requiresApproval`, JSON Schema and foreign results. */
 export function adaptTool(given: ForeignTool): NamedTool {
   if (isClassTool(given)) return given.toNamedTool();
 

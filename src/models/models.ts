@@ -96,10 +96,7 @@ export function parseModelName(text: string): ModelName {
   return colon < 0 ? { provider: "", model: text } : { provider: text.slice(0, colon), model: text.slice(colon + 1) };
 }
 
-/**
- * True if a model, `provider:model`, matches one of the patterns, in which `*` stands for any text: `anthropic:*`,
- * `anthropic:claude-haiku-*`. Without patterns, every model matches.
- */
+/** True if `provider:model` matches a pattern such as `anthropic:*`, or there are no patterns. */
 export function modelMatches(patterns: readonly string[] | undefined, model: string): boolean {
   return patterns === undefined || patterns.some((pattern) => matchesPattern(pattern, model));
 }

@@ -236,10 +236,7 @@ export interface Runs {
   reportLocation(reported: ReportedLocation): Promise<void>;
   /** Stops the live runs of an installation or of repositories that the app can no longer reach. */
   stopUnreachable(where: InstallationScope, why: { reason: string; deliveryId?: string }): Promise<void>;
-  /**
-   * Posts the live runs' requests and statuses again after the app has regained access. Known repositories among the
-   * given locations are updated first.
-   */
+  /** Posts requests and statuses again after the app regained access, and first updates the given locations. */
   refreshReachable(where: InstallationScope, locations: readonly ReportedLocation[]): Promise<void>;
   /** Records a key for a month, across restarts. */
   recordKey(key: string): Promise<void>;

@@ -41,10 +41,7 @@ export const RuntimeEffect = z.discriminatedUnion("kind", [
   }),
   /** Posts the changes of the run as a diff in this thread, for the person who asked. */
   z.strictObject({ kind: z.literal("changes.show"), callId: z.string(), by: z.string(), thread: z.number() }),
-  /**
-   * Posts the reply to a person's call, in the thread where it was made. Without `reply`, the result in the log is posted.
-   * Default of `thread`: the run's own.
-   */
+  /** Posts the reply to a person's call: without `reply`, the logged result. Default `thread`: the run's own. */
   z.strictObject({
     kind: z.literal("tool.reply"),
     callId: z.string(),

@@ -76,10 +76,7 @@ interface PacerOptions {
   limits?: readonly Limit[];
 }
 
-/**
- * Sends the requests of one installation at a pace that GitHub accepts: bursts up to GitHub's limits, then as fast as they
- * allow; urgent requests first, repositories in turns.
- */
+/** Paces the requests of an installation: first bursts, then steadily; urgent ones first, repositories in turns. */
 export class RequestPacer {
   readonly #windows: readonly SlidingWindow[];
   readonly #writeIntervalMs: number;

@@ -11,10 +11,7 @@ interface SearchContext {
 
 type SearchOutput = { stdout: string; stderr: string; exitCode: number };
 
-/**
- * `rg`, and `grep` when it searches folders, in linear time. Unsupported options fall back to the shell's own command,
- * which is slower and subject to the shell's limits.
- */
+/** `rg`, and recursive `grep`, in linear time. Options they lack fall back to the shell's own, slower command. */
 export function searchCommand(program: "grep" | "rg", files: IndexedFs): Command {
   return defineCommand(program, async (args, context) => {
     const options = searchOptions(program, args);

@@ -137,10 +137,7 @@ export function readCurrentSettings(
   return answered(() => readSettings(repository), { about: "what its settings are", now, signal });
 }
 
-/**
- * Resolves to GitHub's response. Throws `PostponedError` if there is none, or if GitHub refuses the question (403). An invalid
- * file counts as a response.
- */
+/** Resolves to GitHub's response. Throws `PostponedError` for none and for 403. An invalid file is a response. */
 async function answered<T>(
   ask: () => Promise<T>,
   { about, now, signal }: { about: string; now: () => number; signal: AbortSignal },

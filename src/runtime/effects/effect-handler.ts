@@ -15,10 +15,7 @@ export interface EffectHandler<Request extends RuntimeEffect = RuntimeEffect> {
   onFailure(effect: Effect<Request>, run: ActiveRun, error: unknown): Promise<EffectResult>;
   /** The maximum number of attempts if something outside this process fails. */
   maxAttempts: number;
-  /**
-   * The maximum number of attempts if GitHub answers 403 or 404, as it may for a moment about what was just created. Default: 1,
-   * since a person usually has to act.
-   */
+  /** The attempts if GitHub answers 403 or 404, as it may briefly after a creation. Default: 1. */
   maxRefusals?: number;
 }
 

@@ -97,10 +97,7 @@ export function postBudget({
   };
 }
 
-/**
- * Posts an answer of a run that stays idle: a chat, or one with an open pull request. While the post waits for GitHub, the run
- * may have gone on.
- */
+/** Posts an answer of a run that stays idle. By the time it is posted, the run may have gone on. */
 export function postAnswer({
   store,
   frontEnd,

@@ -245,10 +245,7 @@ export function withOverwritten(result: ToolResult, paths: readonly string[]): T
   return { ...result, llmContent: `${result.llmContent}\n\n${note}`, value: { ...result.value, summary } };
 }
 
-/**
- * True for a call whose need of approval depends on the state of the run, which has changed since the call was reviewed with
- * the others of its answer.
- */
+/** True if a call's need of approval depends on state that changed after its review. */
 function mayNeedApprovalNow({ find }: Pick<Toolbox, "find">, call: ModelCall, log: readonly LoggedEvent[]): boolean {
   if (typeof find(call.tool)?.needsApproval !== "function") return false;
   const answeredAt = log.findLastIndex(({ event }) => event.type === "model.answered");

@@ -33,10 +33,7 @@ export interface Dispatch {
   attach(target: DispatchTarget): Promise<void>;
   /** Wakes a run that is not active in this process, wherever it is performed. Returns immediately. */
   wake(runId: string): void;
-  /**
-   * Rejects with a LeaseLostError if another process performs the run now. Asks the database if the last confirmation
-   * is too old. Undefined if there are no other processes.
-   */
+  /** Rejects with a LeaseLostError after a takeover. Asks the database if the last confirmation is too old. */
   confirmLease?(runId: string): Promise<void>;
   /** The name of this process among those that share the database, such as `replica 7`. */
   readonly name?: string;

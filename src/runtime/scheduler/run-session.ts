@@ -54,10 +54,7 @@ const queues: readonly EffectQueue[] = ["work", "thread", "status"];
 const firstBackoffMs = 1_000;
 const maxBackoffMs = 5 * 60_000;
 
-/**
- * Processes one run while it has something to do, as its only writer. Events are applied while an effect is performed, so
- * a person can interrupt a run at any time.
- */
+/** Processes one run as its only writer. Events are applied during effects, so people can interrupt it. */
 export class RunSession {
   readonly runId: string;
   readonly #host: SessionHost;
@@ -371,10 +368,7 @@ export class RunSession {
     return this.#unlessDraining(completed.claimed);
   }
 
-  /**
-   * Stores the result of an effect, with the step of the run that follows. `result` is the stored one: changes are merged
-   * again if the run's files have changed meanwhile.
-   */
+  /** Stores an effect's result with the step that follows. `result`: after merging changes again, if necessary. */
   async #store(
     effect: Effect,
     result: EffectResult,

@@ -61,10 +61,7 @@ export interface OpenFeedback {
   text: string;
 }
 
-/**
- * Lists the latest reviews that request changes, and the threads of review comments that are neither resolved nor answered
- * by this app, without what was written after a time.
- */
+/** Lists reviews that request changes and open threads that the app has not answered, up to a time. */
 export async function listOpenFeedback(github: GitHub, number: number, before: Date): Promise<OpenFeedback[]> {
   const [reviews, allComments, login] = await Promise.all([
     github.listReviews(number),
@@ -183,10 +180,7 @@ function isCancelled({ conclusion }: Check): boolean {
   return conclusion === "cancelled" || conclusion === "stale";
 }
 
-/**
- * True if all required checks have completed. A workflow that has not started reports nothing, so only the names that
- * the branch requires reveal that it is missing.
- */
+/** True if all required checks have completed. A workflow that has not started reports nothing at all. */
 async function hasRequired(github: GitHub, branch: string, checks: readonly Check[]): Promise<boolean> {
   const required = await github.listRequiredChecks(branch);
   return required.every((name) => checks.some((check) => check.name === name && check.status === "completed"));

@@ -154,10 +154,7 @@ export class TriggeredRuns {
   }
 }
 
-/**
- * Reads the triggers of a repository from its default branch. Those in its settings override those of the worker file. While
- * the settings are invalid, nothing is triggered.
- */
+/** Reads the triggers of the default branch; those of the settings come first. Invalid settings trigger nothing. */
 async function readTriggers(
   github: GitHub,
   { catalog }: Pick<RunsOptions, "catalog">,

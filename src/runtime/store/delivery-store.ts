@@ -36,10 +36,7 @@ export function tenantsOf(queue: string): { installation: string; repository: st
   return { installation: queue.split(" ", 1)[0] ?? "", repository: queue.split("#", 1)[0] ?? "" };
 }
 
-/**
- * Webhook deliveries between their acknowledgement and their processing. When they are due is decided by one clock: that of
- * the database, if several processes share it.
- */
+/** Deliveries that are acknowledged but not processed. One clock, the shared database's, decides when they are due. */
 export interface DeliveryStore {
   /** Stores a delivery. Returns false if its key is known. */
   saveDelivery(delivery: NewDelivery): Promise<boolean>;

@@ -17,10 +17,7 @@ import type { DeliveryStore } from "./delivery-store.ts";
 export type EffectQueue = "work" | "thread" | "status";
 
 export interface NewEffect {
-  /**
-   * The idempotency key. Adding a known key changes nothing, unless that effect is being performed: then it is
-   * performed again afterwards, since it may have read outdated data.
-   */
+  /** The idempotency key. Adding a known key has no effect, but one that is being performed is performed again. */
   key: string;
   runId: string;
   queue: EffectQueue;
@@ -373,19 +370,13 @@ export interface Store extends DeliveryStore {
    * stores nothing, if the effect was cancelled. Never throws because of data that this release cannot read.
    */
   completeStep(completion: EffectCompletion, next: NextStep): Promise<StepResult | undefined>;
-  /**
-   * Postpones a claimed effect. `isUncounted`: nothing was attempted, so the attempt does not count. `problem`: the
-   * reason, kept until the effect is claimed again.
-   */
+  /** Postpones a claimed effect. `isUncounted`: nothing was attempted. `problem` is kept until the next claim. */
   postponeEffect(
     key: string,
     dueAt: number,
     options?: { isUncounted?: boolean; problem?: EffectProblem },
   ): Promise<void>;
-  /**
-   * Sets the reason why a run's next effect and its status, if they are due, are not performed. It is kept until they are
-   * claimed.
-   */
+  /** Sets why a run's next effect and status, if due, are not performed. Kept until they are claimed. */
   setEffectProblem(runId: string, problem: EffectProblem, now: number): Promise<void>;
   effectProblem(runId: string): Promise<EffectProblem | undefined>;
 

@@ -73,10 +73,7 @@ export async function appendEvents(sql: Sql, events: readonly NewEvent[], at: nu
   );
 }
 
-/**
- * Appends to the ledger. Its lock is held until the transaction ends, so this must come last in a transaction: the
- * holder of the lock then waits for no other lock.
- */
+/** Appends to the ledger, last in a transaction: who holds its lock, until the end, waits for no other lock. */
 export async function appendLedger(sql: Sql, drafts: readonly LedgerDraft[]): Promise<void> {
   if (drafts.length === 0) return;
   await sql.run("select pg_advisory_xact_lock(hashtext('golem_forge ledger'))");

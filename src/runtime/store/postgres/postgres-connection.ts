@@ -205,10 +205,7 @@ async function withRetries<Result>(work: () => Promise<Result>): Promise<Result>
   }
 }
 
-/**
- * `isOpen` is false once a transaction ends: when one of several concurrent parts of it has failed, the others must not
- * continue after its rollback.
- */
+/** `isOpen` is false after a rollback: other concurrent parts of the transaction must not continue. */
 function sqlOn(client: pg.Pool | pg.PoolClient, isOpen = () => true): Sql {
   const assertOpen = () => {
     if (!isOpen()) throw new Error("The transaction has ended.");

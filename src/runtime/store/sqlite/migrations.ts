@@ -1,7 +1,4 @@
-/**
- * The steps of the schema. `PRAGMA user_version` counts the steps that were applied to a database. A released step is
- * never edited: a change is a new step at the end.
- */
+/** The steps of the schema, which `PRAGMA user_version` counts. Never edit a released step: add one at the end. */
 export const sqliteMigrations: readonly string[] = [
   `
   create table deliveries (

@@ -309,10 +309,7 @@ export class EffectsTable extends Table {
     return head && head.due_at <= now ? head : undefined;
   }
 
-  /**
-   * Removes the effect, or resets it if it was requested again while it was performed. Returns the id of its run;
-   * undefined if there is no such effect.
-   */
+  /** Removes an effect, or resets it if it was requested again. Returns its run's id; undefined if unknown. */
   complete(key: string): string | undefined {
     const completed =
       this.sql.get(Owner, "delete from effects where key = :key and repeat = 0 returning run_id as runId", { key }) ??
