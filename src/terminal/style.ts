@@ -67,7 +67,8 @@ export function wrapLines(text: string, columns: number): string {
       const margin = /^ *(?:│ |└> |\p{S} )?/u.exec(plain)?.[0] ?? "";
       const isQuoted = margin.includes("│");
       const column = isQuoted ? 0 : (firstColumn.exec(plain)?.[0].length ?? 0);
-      const hanging = column <= columns / 2 ? Math.max(2, margin.length, column) : Math.max(2, margin.length);
+      // A deep indentation is not repeated: it would leave no room, and fill the memory.
+      const hanging = Math.max(2, ...[margin.length, column].filter((indent) => indent <= columns / 2));
       const indent = isQuoted ? `${margin}${wrapMark} ` : " ".repeat(hanging);
       const [first, ...rest] = wrap(line, Math.max(10, columns - indent.length));
       return [first, ...rest.map((row) => `${indent}${isQuoted ? row : row.replace(leadingBlanks, "$1")}`)].join("\n");

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import type { ResultValue } from "#domain/result.ts";
 import type { TraceLevel } from "#terminal/event-cli-adapter.ts";
+import { wrapLines } from "#terminal/style.ts";
 import type { ManualToolInfo } from "#ui/form-fields.ts";
 import { createRuntimeUI } from "#ui/runtime-ui.ts";
 import { terminalWorld } from "../support/terminal-world.ts";
@@ -557,4 +558,14 @@ describe("at a terminal", () => {
     input.write("/stat\t");
     await sees("/status");
   });
+});
+
+test("a line with a deep indentation is wrapped without repeating it", () => {
+  const text = `${" ".repeat(10_000)}deep`;
+
+  const rows = wrapLines(text, 80).split("\n");
+
+  expect(rows.at(-1)?.trim()).toBe("deep");
+  expect(rows.length).toBeLessThan(200);
+  expect(Math.max(...rows.map((row) => row.length))).toBeLessThanOrEqual(80);
 });
