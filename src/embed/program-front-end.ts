@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { z } from "zod";
 import { type Approval, approvalDigest, canonicalJson } from "#domain/approval.ts";
 import { messageOf } from "#domain/errors.ts";
 import type { RunEvent } from "#domain/events.ts";
@@ -22,6 +23,17 @@ export const person = "user";
 
 /** The maximum delay of a timer, so that requests do not time out. */
 const maxTimerMs = 2 ** 31 - 1;
+
+/** A decision that a program made. It is stored, and the program may have been written for another system. */
+const ProgramDecision = z.object({
+  approved: z.unknown().transform((approved) => approved === true),
+  note: z.string().optional().catch(undefined),
+  remember: z.enum(["none", "session"]).optional().catch(undefined),
+  modifiedArgs: z
+    .record(z.string(), z.unknown())
+    .transform((args): Record<string, unknown> => JSON.parse(JSON.stringify(args)))
+    .optional(),
+}) satisfies z.ZodType<ApprovalDecision>;
 
 export interface ProgramFrontEndOptions {
   approvals: ApprovalController;
@@ -132,11 +144,12 @@ export class ProgramFrontEnd implements FrontEnd {
     }
   }
 
-  #request(request: ApprovalRequest, signal: AbortSignal): Promise<ApprovalDecision> {
-    return this.#options.approvals.requestApproval(request, { signal }).catch((error) => ({
-      approved: false,
-      note: `The approval could not be requested: ${messageOf(error)}`,
-    }));
+  async #request(request: ApprovalRequest, signal: AbortSignal): Promise<z.infer<typeof ProgramDecision>> {
+    try {
+      return ProgramDecision.parse(await this.#options.approvals.requestApproval(request, { signal }));
+    } catch (error) {
+      return { approved: false, note: `The approval could not be requested: ${messageOf(error)}` };
+    }
   }
 
   async #askQuestion({ runId, callId, text }: Question, signal: AbortSignal): Promise<void> {

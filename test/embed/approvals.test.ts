@@ -130,6 +130,22 @@ describe("call that needs approval", () => {
     expect(resultsIn(models.requests[1])[0]).toContain("the line is dead");
   });
 
+  const circular: Record<string, unknown> = { to: "there" };
+  circular.self = circular;
+  test.each<[string, unknown, string]>([
+    ["a note that is not a text", { approved: true, note: 5 }, "deployed to here"],
+    ["another word for how long it counts", { approved: true, remember: "always" }, "deployed to here"],
+    ["arguments that are not JSON", { approved: true, modifiedArgs: circular }, "The approval could not be requested"],
+    ["nothing", undefined, "The approval could not be requested"],
+    ["a word instead of true", { approved: "yes" }, "@user denied this call"],
+  ])("the run goes on when the answer of a callback has %s", async (_, answer, expected) => {
+    const approvalCallback = (() => answer) as ApprovalCallback;
+    const { runtime, models } = await embedded([deploy(), "Done."], { tools: [asking()], approvalCallback });
+
+    expect(await runtime.run("Go")).toMatchObject({ success: true, response: "Done." });
+    expect(resultsIn(models.requests[1])[0]).toContain(expected);
+  });
+
   test("a call that needs approval does not run when its effect has changed since it was shown", async () => {
     const sandbox = createMemoryWorkspace({ "a.txt": "one\n" });
     const write = (content: string) => ({ name: "write_file", args: { path: "a.txt", content } });
