@@ -200,7 +200,7 @@ async function mergeRenames(
     else {
       const isFree = after && !ownByPath.has(to) && !isInTheWay(merge, to);
       const version = isFree ? { path: to, content: contentOf(merge.store, after), mode: modeOf(after) } : undefined;
-      addConflict(merge, { path: to, kind: "deleted", theirs: version });
+      addConflict(merge, { path: to, kind: isFree ? "deleted" : "other", theirs: version });
     }
     for (const path of [from, to, ownTo ?? to]) merge.done.add(path);
   }

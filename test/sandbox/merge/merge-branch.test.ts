@@ -348,6 +348,12 @@ const conflicting: Record<string, Sides & { conflicts: string[] }> = {
     theirs: { "a.txt": null, "new.txt": lines("a", [4]) },
     conflicts: ["deleted new.txt"],
   },
+  "a file that they renamed to the name of our new one, and that we removed": {
+    base: renamed,
+    ours: { "a.txt": null, "new.txt": "ours\n" },
+    theirs: { "a.txt": null, "new.txt": lines("a", [4]) },
+    conflicts: ["other new.txt"],
+  },
   "a file that we renamed and they removed": {
     base: renamed,
     ours: { "a.txt": null, "new.txt": lines("a", [4]) },
