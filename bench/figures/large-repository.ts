@@ -181,9 +181,10 @@ async function memory(folder: string, { repository }: LargeRepository): Promise<
   ];
 }
 
-function countsOf(result: ToolResult | undefined): number[] {
-  const value = z.object({ data: z.array(z.object({ count: z.number() })) }).parse(result?.value);
-  return value.data.map(({ count }) => count);
+/** Returns the number of lines that the `grep` tool counted. */
+function lineCountOf(result: ToolResult | undefined): number {
+  const { summary } = z.object({ summary: z.string() }).parse(result?.value);
+  return Number(/^([\d,]+) match/.exec(summary)?.[1]?.replaceAll(",", "") ?? 0);
 }
 
 async function searching(folder: string, large: LargeRepository): Promise<(Figure | Missing)[]> {
@@ -206,7 +207,7 @@ async function searching(folder: string, large: LargeRepository): Promise<(Figur
         { pattern, case_insensitive: ignoreCase, output_mode: "count", limit: 1_000 },
         context,
       );
-      counts.ours = countsOf(result).reduce((sum, count) => sum + count, 0);
+      counts.ours = lineCountOf(result);
     };
     const rg = async () => {
       const options = [

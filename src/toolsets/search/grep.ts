@@ -220,14 +220,13 @@ function fileResult({ files, notes }: GrepResult, args: GrepInput, limit: number
 
 /** Shows the number of matching lines of each file. */
 function countResult({ files, notes }: GrepResult, args: GrepInput, limit: number): ToolResult {
-  const counts = files.map(({ path, count }) => ({ path, count }));
-  const shown = counts.slice(0, limit);
-  const more = counts.length > limit ? [`… and ${pluralize(counts.length - limit, "more file")}.`] : [];
+  const shown = files.slice(0, limit).map(({ path, count }) => ({ path, count }));
+  const more = files.length > limit ? [`… and ${pluralize(files.length - limit, "more file")}.`] : [];
   const summary = `${pluralize(countOf(files), "match", "matches")} in ${describeFiles(files.length)}`;
   const lines = shown.map(({ path, count }) => `${path}:${count}`);
   return {
     llmContent: files.length === 0 ? nothing(args, notes) : [`${summary}:`, ...lines, ...more, ...notes].join("\n"),
-    value: { kind: "search.counts", data: counts, summary, display: { preferredView: "table" } },
+    value: { kind: "search.counts", data: shown, summary, display: { preferredView: "table" } },
   };
 }
 

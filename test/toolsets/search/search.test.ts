@@ -60,6 +60,9 @@ describe("grep", () => {
     expect(llmContent.split("\n")).toHaveLength(44);
     expect(llmContent).toContain("60 matches in 2 files:");
     expect(llmContent).toContain("… and 20 more");
+    const counted = await call("grep", { pattern: "x", output_mode: "count", limit: 1 });
+    expect(counted.llmContent).toBe("60 matches in 2 files:\na.txt:30\n… and 1 more file.");
+    expect(counted.value).toMatchObject({ data: [{ path: "a.txt", count: 30 }], summary: "60 matches in 2 files" });
   });
 
   test.each(["(?=a)b", "(a)\\1", "(?<!x)a", "(?>a)"])("explains that %s is not supported", async (pattern) => {
