@@ -42,13 +42,14 @@ export async function findThreadPause(
   );
   const startedAt = Math.max(0, ...roots.map(({ spec }) => (spec.origin.trigger === undefined ? spec.createdAt : 0)));
   for (const { id, spec } of roots.filter((run) => paused.includes(run))) {
-    const events = [...(await store.log(id)), ...(await store.inbox(id))];
-    const stop = events.findLast(({ event: { type } }) => type === "run.stop");
+    // Read before the log, so that an event that is applied meanwhile is found in one of them.
+    const inbox = await store.inbox(id);
+    const stop = [...(await store.log(id)), ...inbox].findLast(({ event: { type } }) => type === "run.stop");
     if (stop?.event.type !== "run.stop" || stop.event.reason !== undefined || stop.at < startedAt) continue;
     const { name } = spec.worker;
     return {
       key: `paused/${id}/${stop.id}`,
-      text: `@${stop.event.by} paused ${name} in this thread, so no event or schedule starts a worker here until then: \`/resume\` continues ${name}, \`/cancel\` ends it, and \`/run\` starts a worker.`,
+      text: `@${stop.event.by} paused ${name} in this thread, so events and schedules start no worker here. \`/resume\` continues ${name}, \`/cancel\` ends it, and \`/run\` starts another worker; after any of these, events start workers again.`,
     };
   }
   return undefined;
