@@ -5,8 +5,9 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 /** Files that start many processes first, while the workers are small: a process that has grown takes ten times as long to
  * start another. Then long files, so that no worker is alone with one at the end. */
 const order = [
-  ...["/system/replicas", "/system/crash", "/system/", "/terminal/golem", "/toolsets/code/", "/executors/"],
-  ...["/terminal/", "/sandbox/checkout/", "/toolsets/shell/", "/sandbox/git/blame"],
+  ...["/system/package", "/system/github-action", "/system/replicas", "/system/crash", "/system/"],
+  ...["/terminal/golem", "/toolsets/code/", "/executors/", "/terminal/"],
+  ...["/sandbox/checkout/", "/toolsets/shell/", "/sandbox/git/blame"],
   ...["/e2e/pull-request-conversation", "/runtime/runs", "/bot/deliveries/handle-comment", "/e2e/", "/bot/"],
   ...["/toolsets/", "/playground/", "/web/", "/sandbox/", "/runtime/"],
 ];

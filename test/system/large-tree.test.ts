@@ -39,7 +39,7 @@ beforeAll(async () => {
     "large.txt": large,
     "edited.txt": editedLines.map((text) => `${text}\n`).join(""),
   });
-}, 60_000);
+});
 afterAll(() => world.close());
 
 test("opening, reading, grep and search_code of a large tree leave the event loop free", {

@@ -136,7 +136,7 @@ describe.skipIf(!hasBubblewrap)("the container image, put together without a con
     await run("cp", ["--archive", "--link", "--parents", ...production, tree]);
     const [removal] = /(?<=^RUN )find \. .* -delete$/m.exec(readFileSync("Dockerfile", "utf8")) ?? [""];
     await run("sh", ["-c", removal], { cwd: tree });
-  }, 120_000);
+  });
 
   test("starts as an ordinary user on a read-only file system, passes its health check, and stops when it is asked to", async () => {
     const data = join(folder, "data");
@@ -188,7 +188,7 @@ describe.skipIf(!hasBubblewrap)("the container image, put together without a con
       "exit 0",
     ]);
     expect(readdirSync(data)).toContain("golem-forge.db");
-  }, 120_000);
+  });
 
   test("contains only what the app needs to run: no sources, tests, documents or development packages", async () => {
     const files = readdirSync(tree, { recursive: true, withFileTypes: true }).filter((file) => file.isFile());

@@ -879,7 +879,7 @@ test("every example payload that GitHub publishes is handled without a failure",
   expect([...statuses]).toEqual([200]);
   expect(runs.startRun).not.toHaveBeenCalled();
   expect(runs.deliverMessage).not.toHaveBeenCalled();
-}, 60_000);
+});
 
 describe("mentions of the app", () => {
   test("start the default worker in a thread without a run", async () => {

@@ -243,12 +243,12 @@ describe.skipIf(!postgresPrograms)("replicas over one database", () => {
       runsPerRepository: 1,
     });
     const performed = () => replica.driver.process.mock.calls.map(([runId, isCounted]) => `${runId} ${isCounted}`);
-    const isPerformed = (...runs: string[]) => vi.waitUntil(() => performed().join() === runs.join(), 10_000);
+    const isPerformed = (...runs: string[]) => vi.waitUntil(() => performed().join() === runs.join(), 60_000);
     for (const id of ["w1", "w2"]) await replica.store.ingest({ run: sampleRun(id), events: [] });
     replica.dispatch.wake("w1");
     await isPerformed("w1 true");
     replica.dispatch.wake("w2");
-    await vi.waitUntil(async () => (await sql.query("select 1 from golem_forge_queue.job")).rowCount === 2, 10_000);
+    await vi.waitUntil(async () => (await sql.query("select 1 from golem_forge_queue.job")).rowCount === 2, 60_000);
 
     const events = [said("\u0000, half an emoji: \ud83d, and \\u0000"), { type: "run.cancel" as const, by: "ada" }];
     await replica.store.ingest({ events: events.map((event) => ({ runId: "w2", event })) });
@@ -261,7 +261,7 @@ describe.skipIf(!postgresPrograms)("replicas over one database", () => {
         "select 1 from golem_forge_queue.job where singleton_key = 'w2' and group_id is not null",
       );
       return rows.length === 1;
-    }, 10_000);
+    }, 60_000);
     open.get("w1")?.("finished");
     await isPerformed("w1 true", "w2 false", "w2 true");
     open.get("w2")?.("finished");
