@@ -32,7 +32,7 @@ async function allTools(): Promise<NamedTool[]> {
 describe("every tool of the built-in toolsets", async () => {
   const tools = await allTools();
 
-  test("has a unique name and unique aliases", () => {
+  test("every tool of the built-in toolsets has a unique name and unique aliases", () => {
     const names = tools.flatMap(({ name, aliases = [] }) => [name, ...aliases]);
 
     expect(new Set(names).size).toBe(names.length);

@@ -89,7 +89,7 @@ describe("an invalid call is refused with the problem and an example", () => {
     expect(strict.llmContent).toContain("Did you mean 'limit' instead of 'limmit'?");
   });
 
-  test("at most five problems are listed", async () => {
+  test("at most five problems of an invalid call are listed", async () => {
     const many = z.object(Object.fromEntries("abcdefg".split("").map((name) => [name, z.string()])));
     const { message } = (await refused({}, many)).error ?? {};
     expect(message?.split("\n")).toHaveLength(6);
@@ -254,7 +254,7 @@ test("no example is given where none is known to be valid", async () => {
   expect(await exampleCall("t", await compileSchema(even))).toBeUndefined();
 });
 
-describe("a parameter that the tool does not know", () => {
+describe("unknown parameters", () => {
   const write = z.object({ path: z.string(), content: z.string() });
 
   test.each<[string, unknown, string]>([
@@ -273,7 +273,7 @@ describe("a parameter that the tool does not know", () => {
       { path: "a", content: "b", file: "c" },
       "Unknown parameter 'file' for read_file.",
     ],
-  ])("is named and not ignored: %s", async (_, args, message) => {
+  ])("a parameter that the tool does not know is named and not ignored: %s", async (_, args, message) => {
     const { error, llmContent } = await refused(args, write);
 
     expect(error?.message).toBe(message);
@@ -281,7 +281,7 @@ describe("a parameter that the tool does not know", () => {
     expect(llmContent).toContain('Example: read_file(path="src/main.ts", content="value")');
   });
 
-  test("is accepted if the tool receives it or its value is null", async () => {
+  test("a parameter that the tool does not know is accepted if the tool receives it or its value is null", async () => {
     const given = { path: "a", content: "b" };
 
     expect(await check({ ...given, extra: 1 }, write.loose())).toEqual({ ...given, extra: 1 });

@@ -26,12 +26,12 @@ function openAll(chosen: readonly Toolset[] = toolsets) {
 }
 
 describe("the built-in toolsets", () => {
-  test("have unique names and aliases", () => {
+  test("the built-in toolsets have unique names and aliases", () => {
     const names = toolsets.flatMap(({ name, aliases = [] }) => [name, ...aliases]);
     expect(new Set(names).size).toBe(names.length);
   });
 
-  test("can all be used by one worker: tool names are unique and every schema can be offered", async () => {
+  test("the built-in toolsets can all be used by one worker: tool names are unique and every schema can be offered", async () => {
     const toolbox = await openAll();
 
     expect(toolbox.tools.length).toBeGreaterThan(withoutSettings.length);

@@ -344,13 +344,16 @@ describe("a call that cannot be shown to a person unchanged", () => {
     ["an argument", undefined, { to: token }],
     ["the name of an argument", undefined, { deep: [{ [token]: 1 }] }],
     ["an argument behind a character that JSON escapes", undefined, { to: `\u000fsk-${"a".repeat(30)}` }],
-  ])("is refused when %s looks like a secret, which would be posted without it", async (_, preview, args) => {
-    const { review } = await toolboxWorld([asking(preview)]);
+  ])(
+    "a call that cannot be shown to a person unchanged is refused when %s looks like a secret, which would be posted without it",
+    async (_, preview, args) => {
+      const { review } = await toolboxWorld([asking(preview)]);
 
-    expect(refusalOf(await review("read_file", args)).message).toContain("looks like a secret");
-  });
+      expect(refusalOf(await review("read_file", args)).message).toContain("looks like a secret");
+    },
+  );
 
-  test("is refused when it is longer than any front end shows", async () => {
+  test("a call that cannot be shown to a person unchanged is refused when it is longer than any front end shows", async () => {
     const { review } = await toolboxWorld([asking(textPreview("a".repeat(700_000)))]);
 
     expect(refusalOf(await review("read_file", {})).code).toBe("TOO_LARGE");

@@ -239,8 +239,8 @@ test("arguments changed by a person are validated again and reach the tool as it
   expect(refused.error?.code).toBe("INVALID_ARGUMENTS");
 });
 
-describe("the sandbox of a call", () => {
-  test("becomes read-only when the call ends", async () => {
+describe("sandbox of a call", () => {
+  test("the sandbox of a call becomes read-only when the call ends", async () => {
     const workspace = memoryWorkspace();
     let late: Workspace | undefined;
     const keep = (_: unknown, { sandbox }: ToolContext) => {
@@ -259,7 +259,7 @@ describe("the sandbox of a call", () => {
     expect(await workspace.changes()).toEqual([{ path: "in-time.txt", status: "added" }]);
   });
 
-  test("becomes read-only when the call is abandoned", async () => {
+  test("the sandbox of a call becomes read-only when the call is abandoned", async () => {
     const workspace = memoryWorkspace();
     const stop = new AbortController();
     const goOn = Promise.withResolvers<void>();
@@ -279,7 +279,7 @@ describe("the sandbox of a call", () => {
     expect(await workspace.changes()).toEqual([]);
   });
 
-  test("is read-only for approval rules and previews", async () => {
+  test("the sandbox of a call is read-only for approval rules and previews", async () => {
     const workspace = memoryWorkspace();
     const sly = async (_: unknown, { sandbox }: ToolContext) => {
       await sandbox.write("sly.txt", "x").catch(() => {});

@@ -34,7 +34,7 @@ describe("the list of runs", () => {
     expect(text).toContain("/runs/-/sign-in?to=%2Fruns");
   });
 
-  test("shows the runs of repositories that the person can read, newest first, each with a link to its page", async () => {
+  test("the list of runs shows the runs of repositories that the person can read, newest first, each with a link to its page", async () => {
     const made = await world();
     await startRuns(made);
 
@@ -44,7 +44,7 @@ describe("the list of runs", () => {
     expect(text).toContain(`href="${made.pathOf("abc2")}"`);
   });
 
-  test("is limited to 120 requests of a person per minute", async () => {
+  test("the list of runs is limited to 120 requests of a person per minute", async () => {
     const { get, signedIn } = await world();
     const { cookie } = signedIn("tom");
     const statuses: number[] = [];
@@ -75,7 +75,7 @@ describe("the list of runs", () => {
     ["text=abc1", ["fix the sum"]],
     ["worker=nobody", []],
     ["state=nonsense&worker=fix", ["upgrade vitest", "write the docs", "fix the sum"]],
-  ])("is filtered by %s", async (query, expected) => {
+  ])("the list of runs is filtered by %s", async (query, expected) => {
     const made = await world();
     await startRuns(made);
 
@@ -84,7 +84,7 @@ describe("the list of runs", () => {
     expect(titlesIn(text)).toEqual(expected);
   });
 
-  test("has pages, and a filter holds for the next one", async () => {
+  test("the list of runs has pages, and a filter holds for the next one", async () => {
     const made = await world();
     for (let number = 1; number <= 32; number += 1) {
       await made.startRun(`abc${number}`, { spec: { task: `task ${number}`, createdAt: number } });

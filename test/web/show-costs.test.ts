@@ -35,7 +35,7 @@ describe("the page of costs", () => {
     }
   });
 
-  test("adds up the costs of the days by repository and worker", async () => {
+  test("the page of costs adds up the costs of the days by repository and worker", async () => {
     const made = await world();
     await spend(made);
 
@@ -49,7 +49,7 @@ describe("the page of costs", () => {
     expect(text).toContain(`href="/costs.csv?from=${day}&amp;to=${day}"`);
   });
 
-  test("is CSV that no spreadsheet executes", async () => {
+  test("the page of costs is CSV that no spreadsheet executes", async () => {
     const made = await world();
     await spend(made);
 
@@ -65,7 +65,7 @@ describe("the page of costs", () => {
     ]);
   });
 
-  test("shows a person nothing of private repositories that they cannot read", async () => {
+  test("the page of costs shows a person nothing of private repositories that they cannot read", async () => {
     const made = await world({ github: { private: true } });
     await spend(made);
     const costsOf = async (login: string) => {
@@ -79,7 +79,7 @@ describe("the page of costs", () => {
     expect(seen).not.toContain("octo");
   });
 
-  test("asks GitHub for the permission, and shows nothing while GitHub does not answer", async () => {
+  test("the page of costs asks GitHub for the permission, and shows nothing while GitHub does not answer", async () => {
     const made = await world({ github: { private: true } });
     await spend(made);
     made.outage.active = true;
@@ -94,7 +94,7 @@ describe("the page of costs", () => {
     ["from=2026-02-30", "is not a valid date"],
     ["from=2026-11-24&to=2026-11-23", "is empty"],
     ["from=2020-01-01&to=2026-11-23", "longer than 366 days"],
-  ])("refuses %s", async (asked, message) => {
+  ])("the page of costs refuses %s", async (asked, message) => {
     const made = await world();
 
     const { status, text } = await made.get(`/costs?${asked}`, { cookie: made.signedIn("tom").cookie });

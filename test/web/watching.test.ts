@@ -129,7 +129,7 @@ describe("a link", () => {
     expect((await get(pathOf("abc1"))).text).toMatch(/id="run-child1"[\s\S]*fixer -&gt; tester[\s\S]*test it/);
   });
 
-  test("shows the workers of the run as a tree, each with what it has used of its limits", async () => {
+  test("the page shows the workers of the run as a tree, each with what it has used of its limits", async () => {
     const { startRun, get, pathOf } = await world();
     await startRun("abc1", { spec: { workerPath: "fixer" }, context: { steps: 4 } });
     const child = { rootId: "abc1", parentCallId: "c1", workerPath: "fixer -> tester" };
@@ -143,7 +143,7 @@ describe("a link", () => {
     );
   });
 
-  test.each(["PUT", "DELETE", "PATCH", "OPTIONS", "POST"])("rejects the method %s", async (method) => {
+  test.each(["PUT", "DELETE", "PATCH", "OPTIONS", "POST"])("a link rejects the method %s", async (method) => {
     const { startRun, url, pathOf } = await world();
     await startRun("abc1");
 
@@ -198,7 +198,7 @@ describe("a private repository", () => {
     expect((await as("tom")).status).toBe(403);
   });
 
-  test("is what a repository counts as while GitHub does not say", async () => {
+  test("a repository counts as private while GitHub does not say", async () => {
     const { startRun, get, pathOf, outage, clock } = await world();
     await startRun("abc1");
 
@@ -211,7 +211,7 @@ describe("a private repository", () => {
     expect([during.status, after.status]).toEqual([401, 200]);
   });
 
-  test("cannot be read while GitHub does not answer, and can be again two seconds later", async () => {
+  test("a private repository cannot be read while GitHub does not answer, and can be again two seconds later", async () => {
     const { startRun, get, pathOf, signedIn, outage, clock } = await world({ github });
     await startRun("abc1");
     const { cookie } = signedIn("tom");
@@ -227,7 +227,7 @@ describe("a private repository", () => {
     expect(during.text).toContain("GitHub did not answer");
   });
 
-  test("is neither shown nor linked to if sign-in is not set up", async () => {
+  test("a private repository is neither shown nor linked to if sign-in is not set up", async () => {
     const { startRun, get, pathOf, pages } = await world({ github, signIn: false });
     const spec = await startRun("abc1");
 

@@ -172,7 +172,7 @@ describe.skipIf(!available)("a package manager", () => {
     expect(llmContent).toContain("stderr: (nothing)");
   });
 
-  test("keeps nothing of a failed installation", async () => {
+  test("a package manager keeps nothing of a failed installation", async () => {
     const { call, sandbox } = await world({
       files: { "package.json": "{}", "package-lock.json": '{"lockfileVersion":1}' },
       config: { install: "preApproved", registries: ["127.0.0.1"] },

@@ -70,12 +70,12 @@ async function run({
 }
 const read = "cat node_modules/dep/index.js packages/a/node_modules/own/index.js ~/.local/lib/local; ls built";
 
-describe.skipIf(!available)("the setup commands of a project", () => {
+describe.skipIf(!available)("setup commands of a project", () => {
   test.each([
     ["in an overlay", overlays],
     ["read-only", readOnly],
   ])(
-    "run once for the lockfiles of the default branch; other runs read what they installed and cannot change it, %s",
+    "the setup commands of a project run once for the lockfiles of the default branch; other runs read what they installed and cannot change it, %s",
     async (_, executors) => {
       const first = await run({ executors, changes: { marker: "changed by the run\n", "hook.sh": "echo hostile\n" } });
       expect(await first.bash(read)).toContain("No such file");
@@ -117,7 +117,7 @@ describe.skipIf(!available)("the setup commands of a project", () => {
     },
   );
 
-  test("with lockfiles of a branch they are asked for each time, and what they install stays in the run", async () => {
+  test("setup commands with a branch's lockfiles are asked for each time, and what they install stays in the run", async () => {
     const lockfile = { "package-lock.json": "v2 " };
     const changed = await run({ changes: { ...lockfile, "hook.sh": "exit\n" } });
     expect(await changed.asks("install_package", {})).toBe(true);
@@ -136,7 +136,7 @@ describe.skipIf(!available)("the setup commands of a project", () => {
   test.each([
     ["yarn.lock", "async"],
     ["other.lock", ""],
-  ])("make Yarn 4 use less memory if there is a %s: %j", async (lockfile, mode) => {
+  ])("the setup commands of a project make Yarn 4 use less memory if there is a %s: %j", async (lockfile, mode) => {
     const commands = ['mkdir node_modules; echo "mode: $YARN_TASK_POOL_MODE." > node_modules/seen'];
     const world = await run({ commands, branch: "feature", changes: { [lockfile]: "" } });
 
@@ -145,7 +145,7 @@ describe.skipIf(!available)("the setup commands of a project", () => {
     expect(await world.bash("cat node_modules/seen")).toContain(`mode: ${mode}.`);
   });
 
-  test("find the repository's links, and share nothing with other runs once a merge has changed one", async () => {
+  test("the setup commands of a project find the repository's links, and share nothing with other runs once a merge has changed one", async () => {
     const git = await startSandboxWorld();
     onTestFinished(() => git.close());
     const repository = await git.repositoryWith({});

@@ -45,7 +45,7 @@ describe("a toolset from an npm package", () => {
     ["Kit", ["classy"]],
     ["factory", ["made"]],
     ["single", ["single"]],
-  ])("is read from %s", async (name, tools) => {
+  ])("a toolset from an npm package is read from %s", async (name, tools) => {
     const { toolbox, run } = await external(from(name));
 
     expect(toolbox.offered.map((tool) => tool.name)).toEqual(tools);
@@ -53,7 +53,7 @@ describe("a toolset from an npm package", () => {
     expect(toolbox.tools[0]?.afterCrash).toBe("report");
   });
 
-  test("needs approval by default; the tool's own rule takes precedence over the settings, except for blocked tools", async () => {
+  test("a toolset from an npm package needs approval by default; the tool's own rule takes precedence over the settings, except for blocked tools", async () => {
     const kinds = async (approval?: unknown) => {
       const { review } = await external(from("record", approval ? { approval } : {}));
       return [(await review("web_search", { q: "a" })).kind, (await review("quick_look", { q: "a" })).kind];
@@ -64,7 +64,7 @@ describe("a toolset from an npm package", () => {
     expect(await kinds({ default: "preApproved", tools: { quick_look: "blocked" } })).toEqual(["allow", "refuse"]);
   });
 
-  test("can use several packages", async () => {
+  test("a toolset from an npm package can use several packages", async () => {
     const { toolbox } = await external([from("list"), from("factory")]);
 
     expect(toolbox.offered.map((tool) => tool.name)).toEqual(["listed", "made"]);
@@ -103,7 +103,7 @@ describe("a toolset from an npm package", () => {
     await expect(external(config)).rejects.toThrow(message);
   });
 
-  test("is refused to workers of a repository because packages are not sandboxed", async () => {
+  test("a toolset from an npm package is refused to workers of a repository because packages are not sandboxed", async () => {
     await expect(toolboxWorld(externalToolset, from("record"))).rejects.toThrow(
       /comes from octo\/sums and uses npm packages\. Only the deployment's own workers may/,
     );

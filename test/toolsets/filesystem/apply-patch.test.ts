@@ -18,8 +18,8 @@ async function world(files: Record<string, string>, options: WorldOptions = {}) 
 
 const marked = (...lines: string[]) => ["*** Begin Patch", ...lines, "*** End Patch"].join("\n");
 
-describe("a unified diff", () => {
-  test("applies where its lines are, although its line numbers are stale", async () => {
+describe("unified diff", () => {
+  test("a unified diff applies where its lines are, although its line numbers are stale", async () => {
     const { call, sandbox } = await world({ "a.txt": "one\ntwo\nthree\nfour\n" });
 
     const { llmContent, value } = await call("apply_patch", {
@@ -31,7 +31,7 @@ describe("a unified diff", () => {
     expect(value).toMatchObject({ kind: "diff", stats: { additions: 1, deletions: 1, changes: 2 } });
   });
 
-  test("is refused if it matches two places, and both are listed", async () => {
+  test("a unified diff is refused if it matches two places, and both are listed", async () => {
     const { call, sandbox } = await world({ "a.txt": "x\ny\nx\ny\n" });
     const patch = (start: number) => `--- a/a.txt\n+++ b/a.txt\n@@ -${start},2 +${start},2 @@\n x\n-y\n+z\n`;
 
@@ -43,7 +43,7 @@ describe("a unified diff", () => {
     expect(sandbox.text("a.txt")).toBe("x\ny\nx\nz\n");
   });
 
-  test("may have wrong counts, no numbers, or no file name if a path is given", async () => {
+  test("a unified diff may have wrong counts, no numbers, or no file name if a path is given", async () => {
     const { call, sandbox } = await world({ "a.txt": "one\ntwo\n" });
 
     await call("apply_patch", { path: "a.txt", patch: "@@ -1,9 +1,7 @@\n one\n-two\n+2\n" });
@@ -53,7 +53,7 @@ describe("a unified diff", () => {
     expect(sandbox.text("a.txt")).toBe("1\n2\n");
   });
 
-  test("creates, deletes and renames files, all in one patch", async () => {
+  test("a unified diff creates, deletes and renames files, all in one patch", async () => {
     const { call, sandbox } = await world({ "old.txt": "old\n", "name.txt": "name\n" });
 
     const { value } = await call("apply_patch", {
@@ -83,7 +83,7 @@ describe("a unified diff", () => {
     expect(value).toMatchObject({ kind: "filesystem.patch" });
   });
 
-  test("keeps CRLF, the byte order mark and a missing last line ending", async () => {
+  test("a unified diff keeps CRLF, the byte order mark and a missing last line ending", async () => {
     const { call, sandbox } = await world({ "a.cs": "\uFEFFone\r\ntwo\r\nthree" });
 
     await call("apply_patch", { patch: "--- a/a.cs\n+++ b/a.cs\n@@ -1,2 +1,3 @@\n one\n-two\n+2\n+2b\n" });
@@ -91,7 +91,7 @@ describe("a unified diff", () => {
     expect(sandbox.text("a.cs")).toBe("\uFEFFone\r\n2\r\n2b\r\nthree");
   });
 
-  test("does not change the trailing space of a context line", async () => {
+  test("a unified diff does not change the trailing space of a context line", async () => {
     const { call, sandbox } = await world({ "a.txt": "one  \ntwo\n" });
 
     await call("apply_patch", { patch: "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n" });
@@ -99,7 +99,7 @@ describe("a unified diff", () => {
     expect(sandbox.text("a.txt")).toBe("one  \n2\n");
   });
 
-  test("removes and adds lines that look like file headers", async () => {
+  test("a unified diff removes and adds lines that look like file headers", async () => {
     const { call, sandbox } = await world({ "a.sql": "-- old\nselect 1\n" });
 
     await call("apply_patch", {
@@ -119,7 +119,7 @@ describe("a diff of git", () => {
     return { ...opened, text, sandbox: sandbox as GitSandbox };
   }
 
-  test("keeps the line endings of new files and lines, unless the patch has the same in every line", async () => {
+  test("a diff of git keeps the line endings of new files and lines, unless the patch has the same in every line", async () => {
     const { call, text } = await gitWorld({ "a.txt": "one\ntwo\n" });
     const lines = [
       "diff --git a/a.txt b/a.txt",
@@ -180,7 +180,7 @@ describe("a diff of git", () => {
     expect(await text("sub/b.txt")).toBe("one\n2\n");
   });
 
-  test("changes the mode of a file, with or without its content", async () => {
+  test("a diff of git changes the mode of a file, with or without its content", async () => {
     const { call, preview, sandbox } = await gitWorld({ "a.sh": "a\n", "b.sh": "b\n" });
     const patch = [
       "diff --git a/a.sh b/a.sh",
@@ -208,7 +208,7 @@ describe("a diff of git", () => {
     for (const path of ["a.sh", "b.sh", "c.sh"]) expect((await sandbox.stat(path)).executable).toBe(true);
   });
 
-  test("creates and deletes empty files", async () => {
+  test("a diff of git creates and deletes empty files", async () => {
     const { call, sandbox } = await gitWorld({ "old.txt": "", "keep.txt": "k" });
 
     await call("apply_patch", {
@@ -219,7 +219,7 @@ describe("a diff of git", () => {
     expect(await sandbox.paths()).toEqual(["keep.txt", "new.txt"]);
   });
 
-  test("may be the mails of git format-patch", async () => {
+  test("a diff of git may be the mails of git format-patch", async () => {
     const { call, text } = await gitWorld({ "a.txt": "one\n", "b.txt": "two\n" });
     const mail = (path: string, old: string, next: string) =>
       [
@@ -261,7 +261,7 @@ describe("a diff of git", () => {
     ],
     ["a merge", "diff --cc a.txt\n--- a/a.txt\n+++ b/a.txt\n@@@ -1,1 -1,1 +1,1 @@@\n- a\n -b\n++c\n"],
     ["a file without a change", "diff --git a/a.txt b/a.txt\nindex 1..2 100644\n--- a/a.txt\n+++ b/a.txt\n"],
-  ])("is refused by name if it has %s", async (_, patch) => {
+  ])("a diff of git is refused by name if it has %s", async (_, patch) => {
     const { call } = await gitWorld({ "a.txt": "a\n" });
     await expect(call("apply_patch", { patch })).rejects.toMatchObject({ code: "INVALID_ARGUMENTS" });
   });
@@ -287,7 +287,7 @@ describe("wrong counts in a hunk's heading", () => {
 });
 
 describe("a *** Begin Patch patch", () => {
-  test("adds, updates, moves and deletes files", async () => {
+  test("a *** Begin Patch patch adds, updates, moves and deletes files", async () => {
     const { call, sandbox } = await world({ "a.py": "def a():\n  return 1\n", "b.py": "b\n", "c.py": "c\n" });
 
     await call("apply_patch", {

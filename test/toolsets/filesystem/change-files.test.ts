@@ -181,7 +181,7 @@ describe("edit_file", () => {
   });
 });
 
-describe("a file's encoding", () => {
+describe("encoding of a file", () => {
   const latin1 = Buffer.from("// Gr\u00fc\u00dfe\nlet a = 1;\n", "latin1");
   const utf16 = Buffer.concat([Buffer.from([0xff, 0xfe]), Buffer.from("Gr\u00fc\u00dfe\r\nlet a = 1;\r\n", "utf16le")]);
   const utf16be = Buffer.from(utf16).swap16();
@@ -191,7 +191,7 @@ describe("a file's encoding", () => {
     ["UTF-16", utf16, "Gr\u00fc\u00dfe"],
     ["UTF-16, big-endian", utf16be, "Gr\u00fc\u00dfe"],
     ["UTF-16 without a byte order mark", utf16.subarray(2), "let a = 1;"],
-  ])("is kept by edit_file, apply_patch and write_file: %s", async (_, content, shown) => {
+  ])("a file's encoding is kept by edit_file, apply_patch and write_file: %s", async (_, content, shown) => {
     const { call, sandbox } = await world({ "a.txt": new Uint8Array(content) });
     const replaced = (from: string, to: string) => {
       const encodings = { latin1: () => Buffer.from(content.toString("latin1").replace(from, to), "latin1") };
@@ -216,7 +216,7 @@ describe("a file's encoding", () => {
     expect(Buffer.from(await sandbox.readBytes("a.txt"))).toEqual(content);
   });
 
-  test("refuses a character that it does not have", async () => {
+  test("a file's encoding refuses a character that it does not have", async () => {
     const { call, sandbox } = await world({ "a.txt": new Uint8Array(latin1) });
     await call("read_file", { path: "a.txt" });
 
@@ -230,8 +230,8 @@ describe("a file's encoding", () => {
   });
 });
 
-describe("a file that someone else changed since it was read", () => {
-  test("is not overwritten", async () => {
+describe("files that someone else changed", () => {
+  test("a file that someone else changed since it was read is not overwritten", async () => {
     const { call, sandbox } = await world({ "a.txt": "a\n" });
     await call("read_file", { path: "a.txt" });
     await sandbox.write("a.txt", "someone else\n");
@@ -244,7 +244,7 @@ describe("a file that someone else changed since it was read", () => {
     expect(sandbox.text("a.txt")).toBe("mine\n");
   });
 
-  test("is not overwritten after the run wrote it, either", async () => {
+  test("a file that someone else changed since it was read is not overwritten after the run wrote it, either", async () => {
     const { call, sandbox } = await world({});
     await call("write_file", { path: "a.txt", content: "mine\n" });
     await call("write_file", { path: "a.txt", content: "mine again\n" });

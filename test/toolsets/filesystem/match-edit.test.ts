@@ -114,7 +114,7 @@ const text = fc
   .tuple(fc.constantFrom("", "\uFEFF"), fc.array(fc.tuple(line, ending), { maxLength: 12 }), line)
   .map(([mark, lines, last]) => mark + lines.map((pair) => pair.join("")).join("") + last);
 
-describe("the indentation of new lines", () => {
+describe("indentation of new lines", () => {
   const file = "function f() {\n    if (x) {\n        return 1\n    }\n}\n";
   const withBody = (...lines: string[]) => file.replace("        return 1", lines.join("\n"));
 
@@ -137,7 +137,7 @@ describe("the indentation of new lines", () => {
       "for (;;) {\n    y()\n}\nreturn 1",
       ["        for (;;) {", "            y()", "        }", "        return 1"],
     ],
-  ])("is that of their place for %s", (_, oldText, newText, expected) => {
+  ])("the indentation of new lines is that of their place for %s", (_, oldText, newText, expected) => {
     expect(edited(file, oldText, newText)).toBe(withBody(...expected));
   });
 
@@ -163,7 +163,7 @@ describe("the indentation of new lines", () => {
     ],
     ["a part of a line", "1", "[\n1,\n]", ["        return [", "1,", "]"]],
     ["an old text of several lines", "if (x) {\n        return 1", "if (y) {\n        return 2", []],
-  ])("stays as given for %s", (_, oldText, newText, expected) => {
+  ])("the indentation of new lines stays as given for %s", (_, oldText, newText, expected) => {
     const wanted = expected.length > 0 ? withBody(...expected) : file.replace(oldText, newText);
     expect(edited(file, oldText, newText)).toBe(wanted);
   });

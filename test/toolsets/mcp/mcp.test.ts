@@ -35,7 +35,7 @@ describe("an MCP server over HTTP", () => {
     await expect(mcp({ servers: unset })).rejects.toThrow("needs the variable GOLEM_FORGE_NOT_SET, which is not set");
   });
 
-  test("is filtered by name, needs approval by default and can be blocked", async () => {
+  test("an MCP server over HTTP is filtered by name, needs approval by default and can be blocked", async () => {
     const { toolbox, review } = await mcp({
       servers: { remote: { url: server.url } },
       tools: ["remote_e*", "*_fail"],
@@ -72,7 +72,7 @@ describe("an MCP server over HTTP", () => {
     expect((await accepted.run("remote_echo", { text: "hi" })).error).toBeUndefined();
   });
 
-  test("cannot hide text in the description of an argument", async () => {
+  test("an MCP server over HTTP cannot hide text in the description of an argument", async () => {
     server.options.input = z.string().describe("The text\u{e0069}\u{e0067}\u202e");
 
     const { toolbox } = await mcp(remote());
@@ -128,7 +128,7 @@ describe("an MCP server over HTTP", () => {
     expect((await run("remote_echo", { text: "hi" })).error).toBeUndefined();
   });
 
-  test("is not waited for when a call is interrupted, and a call that takes too long is a timeout", async () => {
+  test("an MCP server over HTTP is not waited for when a call is interrupted, and a call that takes too long is a timeout", async () => {
     const arrived = Promise.withResolvers<void>();
     server.options.onCall = (what) => {
       if (what === "wait") arrived.resolve();

@@ -25,7 +25,7 @@ const rules = [
 ];
 
 describe("the shell tool", () => {
-  test("runs a command, keeps the files it wrote, and returns stdout, stderr and the exit code separately", async () => {
+  test("the shell tool runs a command, keeps the files it wrote, and returns stdout, stderr and the exit code separately", async () => {
     const { call, sandbox } = await world();
 
     const result = await call("bash", {
@@ -42,7 +42,7 @@ describe("the shell tool", () => {
     expect(await sandbox.exists("src/a.ts")).toBe(false);
   });
 
-  test("runs in a folder, and a folder that does not exist is an error", async () => {
+  test("the shell tool runs in a folder, and a folder that does not exist is an error", async () => {
     const { call } = await world();
 
     expect((await call("shell", { command: "pwd", working_dir: "src" })).llmContent).toContain("/workspace/src");
@@ -86,7 +86,7 @@ describe("the shell tool", () => {
     expect(sandbox.text("README.md")).toBe("# Sums\n");
   });
 
-  test("asks, runs and blocks by its rules", async () => {
+  test("the shell tool asks, runs and blocks by its rules", async () => {
     const { asks, tool, call } = await world({ config: { rules } });
 
     expect(await asks("shell", { command: "ls -la" })).toBe(false);
@@ -133,13 +133,13 @@ describe("the shell tool", () => {
     expect(await asks("shell", { command: "cd src; ./check.sh" })).toBe(true);
   });
 
-  test("refuses a command that waits for a keyboard before anyone is asked", async () => {
+  test("the shell tool refuses a command that waits for a keyboard before anyone is asked", async () => {
     const { asks } = await world();
 
     await expect(asks("shell", { command: "vim README.md" })).rejects.toMatchObject({ code: "INVALID_ARGUMENTS" });
   });
 
-  test("shows the person the whole command", async () => {
+  test("the shell tool shows the person the whole command", async () => {
     const { preview } = await world();
 
     expect(await preview("shell", { command: "sed -i s/a/b/ x", working_dir: "src" })).toBe("cd src\nsed -i s/a/b/ x");
