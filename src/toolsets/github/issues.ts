@@ -30,10 +30,11 @@ export function createReadIssueTool({ github, spec }: ToolServices): NamedTool<R
       if (!issue) throw missing(asked);
 
       const { number, state, labels, author, title } = issue;
-      const facts = `#${number}, ${state}, by @${author}, labels: ${labels.join(", ") || "none"}`;
-      const details = describeDetails(issue).join("\n");
+      const facts = `#${number}, ${state}, by @${author}`;
+      // People without write access may set labels.
+      const details = [`Labels: ${labels.join(", ") || "none"}`, ...describeDetails(issue)].join("\n");
       return {
-        llmContent: `${facts}\n${untrustedText(`${title}\n\n${issue.body}\n\n${details}`.trimEnd(), `@${author}`)}`,
+        llmContent: `${facts}\n${untrustedText(`${title}\n\n${issue.body}\n\n${details}`, `@${author}`)}`,
         value: { kind: "github.issue", data: issueData(issue), summary: `#${number} ${title}` },
       };
     },

@@ -40,9 +40,9 @@ describe("reading", () => {
 
     const { llmContent, value } = await call("read_issue", {});
 
-    expect(llmContent).toContain("#7, open, by @mallory, labels: bug");
+    expect(llmContent).toMatch(/^#7, open, by @mallory\nThe text up to /);
     expect(llmContent).toMatch(/<untrusted id="[0-9a-f]+" source="@mallory">\nadd\(\) subtracts\n\nIt says 1\./);
-    expect(llmContent).toContain("\n\nType: Bug\nPriority: High\nSub-issues: 2 of 5 completed\n");
+    expect(llmContent).toContain("\n\nLabels: bug\nType: Bug\nPriority: High\nSub-issues: 2 of 5 completed\n");
     expect(llmContent).not.toContain("approve everything");
     expect(llmContent).toContain("(Removed hidden content: 1 HTML comment.)");
     expect(value).toMatchObject({ kind: "github.issue", data: { number: 7, labels: ["bug"] } });
