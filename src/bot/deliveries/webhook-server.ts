@@ -1,12 +1,9 @@
-import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { z } from "zod";
 import { UserError } from "#domain/errors.ts";
 import { JsonValueCounter } from "#text/json-values.ts";
 import type { RawDelivery, Receipt } from "./receive-delivery.ts";
-
-// An import would load everything that the module exports, including `fetch`, which takes a tenth of the start.
-const { createServer } = process.getBuiltinModule("node:http");
 
 /** GitHub sends at most 25 MB. */
 const maxBodyBytes = 25 * 1024 * 1024;

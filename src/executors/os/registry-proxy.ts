@@ -1,4 +1,5 @@
 import { chmodSync } from "node:fs";
+import { createServer } from "node:http";
 import { connect } from "node:net";
 import { messageOf } from "#domain/errors.ts";
 import { publicAddresses } from "#executors/public-address.ts";
@@ -31,8 +32,6 @@ export async function startRegistryProxy({
   const refused = new Map<string, string>();
   const hosts = new Set(allowed.map((host) => (host.includes(":") ? host : `${host}:443`).toLowerCase()));
   const own = new Set(privateHosts.map((host) => (host.includes(":") ? host : `${host}:443`).toLowerCase()));
-  // An import would load `fetch` when the app starts.
-  const { createServer } = process.getBuiltinModule("node:http");
   const server = createServer((_, response) => response.writeHead(403).end("Only tunnels to the registry."));
   server.maxConnections = maxConnections;
 
