@@ -69,7 +69,7 @@ test("an approval does not count when the approver has lost write access before 
 
   await ended();
   expect(await github.pulls()).toEqual([]);
-  expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("does not confirm write access");
+  expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("no longer confirms write access");
 });
 
 test("when the tools of a worker cannot be opened, neither the log nor the result blames the model", async () => {
@@ -825,7 +825,7 @@ test("an approval for the session ends with the write access of the person who g
   github.setPermission("ada", "read");
 
   await ended();
-  expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("does not confirm write access");
+  expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("no longer confirms write access");
 });
 
 describe("the policy of the deployment", () => {
