@@ -151,7 +151,7 @@ export function differingPart(before: Uint8Array, after: Uint8Array): DifferingP
   };
 }
 
-function asBuffer({ buffer, byteOffset, length }: Uint8Array): Buffer {
+export function asBuffer({ buffer, byteOffset, length }: Uint8Array): Buffer {
   return Buffer.from(buffer, byteOffset, length);
 }
 

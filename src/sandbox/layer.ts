@@ -1,5 +1,6 @@
 import { Volume } from "memfs";
 import type { FileMode } from "#domain/preview.ts";
+import { asBuffer } from "./diff-file.ts";
 import { type Base, type BaseEntry, readEntry } from "./git/base.ts";
 import { hashObject } from "./git/git-objects.ts";
 import { foldersAbove, foldPath } from "./paths.ts";
@@ -49,10 +50,6 @@ interface WriteOptions {
 }
 
 const maxVolumeFileBytes = 256 * 1024;
-
-function bufferOf({ buffer, byteOffset, length }: Uint8Array): Buffer {
-  return Buffer.from(buffer, byteOffset, length);
-}
 
 /** The size that a file is shown with. A submodule has none. */
 function sizeOf({ content, mode }: { content: Uint8Array; mode: FileMode }): number {
@@ -265,7 +262,7 @@ export class Layer {
     if (this.#base?.entries.has(path)) this.#deleted.add(path);
     const own = { size: sizeOf({ content, mode }), modified: new Date(), mode };
     if (isShared || content.length > maxVolumeFileBytes) {
-      this.#written.set(path, { ...own, content: isShared ? bufferOf(content) : copyOf(content) });
+      this.#written.set(path, { ...own, content: isShared ? asBuffer(content) : copyOf(content) });
     } else {
       // memfs keeps the buffer it is given, and a Buffer from the pool would keep its whole slab in memory.
       this.#volume.writeFileSync(fileFor(path), copyOf(content));

@@ -70,7 +70,7 @@ class BaseContents {
 const entryBytes = 400;
 
 /** How the entries of a base differ from those of another one. */
-export interface TreeChanges {
+export interface BaseChanges {
   from: Base;
   /** The paths of new entries, and of entries with another type. */
   added: string[];
@@ -83,7 +83,7 @@ export interface TreeChanges {
 export type BaseParts = Pick<Base, "commit" | "tree" | "date" | "store" | "folders"> & {
   entries: ReadonlyMap<string, BaseEntry>;
   /** Undefined if everything is new. */
-  changes?: TreeChanges | undefined;
+  changes?: BaseChanges | undefined;
   isLoaded?: boolean;
   previous?: string | undefined;
 };
@@ -122,7 +122,7 @@ export function* assembleSteps({ isLoaded, previous, changes, ...parts }: BasePa
 
 function* listFiles(
   entries: ReadonlyMap<string, BaseEntry>,
-  changes: TreeChanges | undefined,
+  changes: BaseChanges | undefined,
 ): Steps<readonly string[]> {
   const files: string[] = [];
   if (changes) {

@@ -3,6 +3,7 @@ import { packObjects, writeCommit } from "isomorphic-git";
 import { EventLoopYielder, runInTurns, type Steps, withRetries } from "#domain/async-work.ts";
 import { UserError } from "#domain/errors.ts";
 import type { NewCommit } from "#domain/github.ts";
+import { asBuffer } from "#sandbox/diff-file.ts";
 import type { Layer } from "#sandbox/layer.ts";
 import type { PushRequest, PushResult, SandboxSource } from "#sandbox/sandbox.ts";
 import type { Base } from "./base.ts";
@@ -206,7 +207,7 @@ function changedFile(layer: Layer, path: string): ChangedFile {
 
 function treeItem(add: AddObject, { path, mode, content }: ChangedFile): TreeItem | undefined {
   if (!content) return undefined;
-  const data = Buffer.from(content.buffer, content.byteOffset, content.length);
+  const data = asBuffer(content);
   const oid = mode === "160000" ? data.toString() : add({ type: "blob", data });
   return { mode, oid, name: Buffer.from(path.slice(path.lastIndexOf("/") + 1)) };
 }

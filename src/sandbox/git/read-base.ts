@@ -4,11 +4,11 @@ import { folderOf, isGitName } from "#sandbox/paths.ts";
 import {
   assembleSteps,
   type Base,
+  type BaseChanges,
   type BaseEntry,
   type BaseParts,
   pathsPerStep,
   TreeBudget,
-  type TreeChanges,
 } from "./base.ts";
 import { isFolder, parseCommitLinks, parseTree, type TreeItem } from "./git-objects.ts";
 import type { ObjectStore } from "./object-store.ts";
@@ -77,7 +77,7 @@ class TreeReader {
   /** The names in each folder that was read. Parents come before their children. */
   readonly #read = new Map<string, string[]>();
   readonly #stack: FolderChange[] = [];
-  #changes: TreeChanges | undefined;
+  #changes: BaseChanges | undefined;
 
   constructor(store: ObjectStore) {
     this.#store = store;
