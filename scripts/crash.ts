@@ -5,15 +5,18 @@
  * usage: npm run crash -- [--schedules N] [--seed S] [--database sqlite|postgres|git] [--parallel N] [--clocks]
  *        [--previous <folder>]
  *
- * --parallel N         plays N schedules at the same time, each with a separate database server
+ * --parallel N         plays N schedules at the same time, each with a separate database server. Default: two per core,
+ *                      since a schedule mostly waits
  * --clocks             also sets the clocks of processes forward and back, by five minutes or an hour
  * --previous <folder>  starts with the version that is installed in that folder, and upgrades the processes one by one
  *
  * The schedules have the seeds S, S+1, …: `--schedules 1 --seed S` replays one.
  */
+import { existsSync } from "node:fs";
 import { chmod, mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { availableParallelism, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
 import pg from "pg";
 import {
@@ -25,6 +28,7 @@ import {
   playUndisturbed,
   scheduleOf,
 } from "../test/support/crash-schedule.ts";
+import { bundlePrograms, memoryFolder } from "../test/support/global-setup.ts";
 import { postgresPrograms, startPostgresServer, stopPostgresServer } from "../test/support/postgres-server.ts";
 
 const { values } = parseArgs({
@@ -38,8 +42,7 @@ const { values } = parseArgs({
   },
 });
 const count = Number(values.schedules ?? 10);
-const parallel = Number(values.parallel ?? 1);
-const previousProgram = values.previous === undefined ? undefined : resolve(values.previous, "src/main.ts");
+const parallel = Number(values.parallel ?? 2 * availableParallelism());
 const firstSeed = Number(values.seed ?? Math.floor(Math.random() * 1_000_000));
 const available: CrashSchedule["database"][] = postgresPrograms ? ["sqlite", "postgres", "git"] : ["sqlite", "git"];
 const databases = available.filter((database) => values.database === undefined || database === values.database);
@@ -75,6 +78,7 @@ interrupted.catch(() => undefined);
 
 let nextSeed = firstSeed;
 let failed = 0;
+let injected = 0;
 
 /** Plays schedules until all of them have been started, by this worker or another one. */
 async function playSchedules(folder: string, expected: Expected): Promise<void> {
@@ -94,13 +98,14 @@ async function playSchedules(folder: string, expected: Expected): Promise<void> 
 async function playSeed(seed: number, server: CrashServer | undefined, expected: Expected): Promise<void> {
   const schedule = scheduleOf(seed, databases, {
     clocks: values.clocks ?? false,
-    upgrades: previousProgram !== undefined,
+    upgrades: expected.previous !== undefined,
   });
   const database = await databaseOf(schedule, server, expected.previous);
-  const problem = await Promise.race([
+  const { problem, ...played } = await Promise.race([
     interrupted,
     playSchedule(schedule, expected.of.get(schedule.database), database),
   ]);
+  injected += played.injected;
   process.stdout.write(`${problem === undefined ? "ok" : "FAILED"} ${JSON.stringify(schedule)}\n`);
   if (problem === undefined) return;
   failed += 1;
@@ -119,18 +124,28 @@ interface Expected {
   previous: PreviousVersion | undefined;
 }
 
-async function playWithoutFaults(): Promise<Expected> {
+async function playWithoutFaults(previousProgram: string | undefined): Promise<Expected> {
   const of = new Map<CrashSchedule["database"], unknown>();
   for (const database of databases) of.set(database, await playUndisturbed(database));
   if (previousProgram === undefined) return { of, previous: undefined };
   return { of, previous: { program: previousProgram, expected: await playUndisturbed("sqlite", previousProgram) } };
 }
 
+/** Returns the program of a version that is installed in a folder: its bundle, which starts in half the time, if it has one. */
+async function programIn(folder: string): Promise<string | undefined> {
+  if (!existsSync(join(folder, "test/support/bundle-app.ts"))) return resolve(folder, "src/main.ts");
+  return (await bundlePrograms(pathToFileURL(`${resolve(folder)}/`))).GOLEM_FORGE_TEST_APP;
+}
+
+// Processes wait for a disk at each commit, but not for a file system in memory.
+process.env.TMPDIR = memoryFolder() ?? tmpdir();
+Object.assign(process.env, await bundlePrograms());
+const previousProgram = values.previous === undefined ? undefined : await programIn(values.previous);
 const folder = await mkdtemp(join(tmpdir(), "golem-crash-"));
 // The server may run as another user, who needs access to the folder.
 await chmod(folder, 0o755);
 try {
-  const expected = await Promise.race([interrupted, playWithoutFaults()]);
+  const expected = await Promise.race([interrupted, playWithoutFaults(previousProgram)]);
   const workers = Array.from({ length: parallel }, (_, index) =>
     playSchedules(join(folder, `postgres-${index}`), expected),
   );
@@ -140,6 +155,6 @@ try {
   await rm(folder, { recursive: true, force: true });
 }
 process.stdout.write(
-  `${count - failed} of ${count} schedules ended as a run without faults (seeds from ${firstSeed}).\n`,
+  `${count - failed} of ${count} schedules ended as a run without faults (seeds from ${firstSeed}; ${injected} faults happened).\n`,
 );
 process.exit(failed === 0 ? 0 : 1);

@@ -66,6 +66,8 @@ export interface ActionRunnerOptions {
   environment?: Record<string, string>;
   /** The maximum number of concurrent jobs. Default: one, as the workflow's concurrency group allows. */
   parallel?: number;
+  /** The program that jobs run instead of the npm package. Default: `golem` of this checkout. */
+  golem?: string | undefined;
 }
 
 interface RunningJob {
@@ -85,7 +87,6 @@ export interface FinishedJob {
 }
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
-const golem = join(root, "src/terminal/golem.ts");
 
 /**
  * Runs the workflow of the GitHub Action for the webhooks of a local GitHub, as GitHub's runner does. Each job is a process
@@ -187,7 +188,7 @@ export class ActionRunner {
   }
 
   async #run(job: RunningJob, payload: unknown): Promise<FinishedJob> {
-    const { github, environment = {}, secrets } = this.#options;
+    const { github, environment = {}, secrets, golem = join(root, "src/terminal/golem.ts") } = this.#options;
     const { number, event } = job;
     const { full_name: name, id, owner, default_branch: branch } = Event.parse(payload).repository;
     const workflow = await this.#readWorkflow(name, branch);
@@ -207,7 +208,7 @@ export class ActionRunner {
         eventPath,
         JSON.stringify(payload, (key, value) => (key === "installation" ? undefined : value)),
       );
-      const child = spawn(...(await commandOf(step)), {
+      const child = spawn(...(await commandOf(step, golem)), {
         cwd: folder,
         stdio: ["ignore", "pipe", "pipe"],
         env: {
@@ -254,8 +255,8 @@ export class ActionRunner {
   }
 }
 
-/** Returns the command of the step: this checkout instead of the npm package, or what its `action.yml` runs. */
-async function commandOf(step: { uses?: string | undefined } | undefined): Promise<[string, string[]]> {
+/** Returns the command of the step: this program instead of the npm package, or what its `action.yml` runs. */
+async function commandOf(step: { uses?: string | undefined } | undefined, golem: string): Promise<[string, string[]]> {
   if (!step?.uses) return [process.execPath, [golem, "action"]];
   const { runs } = CompositeAction.parse(parse(await readFile(join(root, "action.yml"), "utf8")));
   const scripts = runs.steps.flatMap(({ run = "" }) => (run === "" || run.startsWith("npm ci ") ? [] : [run]));

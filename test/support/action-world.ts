@@ -36,6 +36,7 @@ export async function startActionWorld({
     repositories: [{ ...forgeRepository, commits, ...repository }],
   });
   const runner = await ActionRunner.start({
+    golem: process.env.GOLEM_FORGE_TEST_GOLEM,
     ...options,
     github,
     secrets: { OPENAI_API_KEY: "sk-not-a-real-key-of-anyone" },

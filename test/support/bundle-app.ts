@@ -1,6 +1,6 @@
 /**
- * Bundles the app for the tests, which start it about a hundred times, as `npm run build` does. But Zod does not compile its
- * schemas in this bundle: that takes a tenth of the CPU of an app that plays one story. Prints its path and that of the folder
+ * Bundles the app and `golem` for the tests, which start them about a hundred times, as `npm run build` does. But Zod does not compile its
+ * schemas in this bundle: that takes a tenth of the CPU of an app that plays one story. Prints their paths and that of the folder
  * for what Node compiles. Rebuilds it only if a module has changed.
  */
 import { createHash } from "node:crypto";
@@ -28,14 +28,18 @@ for (const used of [bundle, compileCache]) utimesSync(used, new Date(), new Date
 for (const name of readdirSync(folder)) {
   if (Date.now() - statSync(`${folder}/${name}`).mtimeMs > unusedMs) rmSync(`${folder}/${name}`, { recursive: true });
 }
-process.stdout.write(JSON.stringify({ app: `${bundle}/main.cjs`, compileCache }));
+process.stdout.write(JSON.stringify({ app: `${bundle}/main.cjs`, golem: `${bundle}/golem.cjs`, compileCache }));
 
 async function bundleApp(): Promise<void> {
   const { writeBundle } = await import("../../scripts/bundle.ts");
   const draft = `${folder}/draft-${process.pid}`;
   // Runs before Zod is loaded: the entry imports almost everything dynamically.
   const banner = "globalThis.__zod_globalConfig = { jitless: true };";
-  await writeBundle({ entries: { main: `${root}src/main.ts` }, folder: draft, banner });
+  await writeBundle({
+    entries: { main: `${root}src/main.ts`, golem: `${root}src/terminal/golem.ts` },
+    folder: draft,
+    banner,
+  });
   try {
     renameSync(draft, bundle);
   } catch (error) {

@@ -6,15 +6,34 @@ import { fixScript, playFix, whatGitHubHolds } from "./fix-story.ts";
 import { type Forge, type Replica, startForge } from "./forge-world.ts";
 import { type PostgresServer, restartPostgresServer } from "./postgres-server.ts";
 
-/** A fault injected while the story is played. Times are in milliseconds after the previous fault. */
-export type Fault =
-  | { kind: "kill"; afterMs: number; replica: number }
-  | { kind: "freeze"; afterMs: number; replica: number; forMs: number }
-  /** The clock of a process is set forward; the next time, it is set back to before the correct time. */
-  | { kind: "clock"; afterMs: number; replica: number }
-  /** A process that runs the previous version is replaced by one of this version. */
-  | { kind: "upgrade"; afterMs: number; replica: number; signal: "SIGTERM" | "SIGKILL" }
-  | { kind: "restart"; afterMs: number; mode: "fast" | "immediate"; forMs: number };
+/**
+ * The moment of a fault: milliseconds after the app has sent GitHub that many requests since the fault before. Requests rather
+ * than a time alone, so that faults hit the story however fast the machine is.
+ */
+interface Moment {
+  afterRequests: number;
+  afterMs: number;
+}
+
+/** A fault injected while the story is played. */
+export type Fault = Moment &
+  (
+    | { kind: "kill"; replica: number }
+    | { kind: "freeze"; replica: number; forMs: number }
+    /** The clock of a process is set forward; the next time, it is set back to before the correct time. */
+    | { kind: "clock"; replica: number }
+    /** A process that runs the previous version is replaced by one of this version. */
+    | { kind: "upgrade"; replica: number; signal: "SIGTERM" | "SIGKILL" }
+    | { kind: "restart"; mode: "fast" | "immediate"; forMs: number }
+  );
+
+/** The result of a schedule. */
+export interface Played {
+  /** How the content of GitHub differs from that after a run without faults; undefined if it does not. */
+  problem: string | undefined;
+  /** The number of faults that happened before the story ended. */
+  injected: number;
+}
 
 export interface CrashSchedule {
   seed: number;
@@ -52,6 +71,10 @@ const databaseSignals = { fast: "SIGINT", immediate: "SIGQUIT" } as const;
 const storyTimeoutMs = 90_000;
 /** The time after the last fault within which GitHub must have the same content as after a run without faults. */
 const settleMs = 15_000;
+/** The story takes about 40 requests. */
+const maxRequests = 25;
+/** A request is often followed by a commit and a model call. */
+const maxDelayMs = 150;
 
 /** Returns the schedule of a seed. The same seed and options always give the same schedule. */
 export function scheduleOf(
@@ -68,11 +91,15 @@ export function scheduleOf(
   if (upgrades && database !== "git") {
     for (let replica = 0; replica < replicas; replica += 1) {
       const signal = random() < 0.5 ? "SIGTERM" : "SIGKILL";
-      const upgrade = { kind: "upgrade", afterMs: upTo(2_500), replica, signal } as const;
+      const upgrade = { kind: "upgrade", ...momentOf(upTo), replica, signal } as const;
       faults.splice(upTo(faults.length + 1), 0, upgrade);
     }
   }
   return { seed, database, replicas, clockJumpMs, faults };
+}
+
+function momentOf(upTo: (max: number) => number): Moment {
+  return { afterRequests: upTo(maxRequests), afterMs: upTo(maxDelayMs) };
 }
 
 function faultOf({
@@ -86,25 +113,25 @@ function faultOf({
   if (database === "postgres") kinds.push("restart");
   if (clocks && database !== "git") kinds.push("clock");
   const kind = kinds[upTo(kinds.length)] ?? "kill";
-  const afterMs = upTo(2_500);
+  const moment = momentOf(upTo);
   const replica = upTo(replicas);
   // When a replica sends no heartbeat for ten seconds, another one takes over its runs.
   const isLong = random() < 0.3;
   switch (kind) {
     case "kill":
     case "clock":
-      return { kind, afterMs, replica };
+      return { kind, ...moment, replica };
     case "freeze":
       return {
         kind,
-        afterMs,
+        ...moment,
         replica,
         forMs: isLong && database !== "sqlite" ? 12_000 + upTo(16_000) : upTo(3_000),
       };
     case "restart":
       return {
         kind,
-        afterMs,
+        ...moment,
         mode: random() < 0.5 ? "fast" : "immediate",
         forMs: isLong ? upTo(8_000) : upTo(1_000),
       };
@@ -131,15 +158,12 @@ export async function playUndisturbed(database: CrashSchedule["database"], progr
   }
 }
 
-/**
- * Plays the story from /run to the answer while injecting the faults. Killed processes are restarted. Returns undefined if
- * GitHub ends up as expected, and otherwise a description of the difference.
- */
+/** Plays the story from /run to the answer while injecting the faults. Killed processes are restarted. */
 export async function playSchedule(
   schedule: CrashSchedule,
   expected: unknown,
   { url, server, previous }: CrashDatabase = {},
-): Promise<string | undefined> {
+): Promise<Played> {
   if (schedule.database === "git") return playJobs(schedule, expected);
   const environment: Record<string, string> = {
     GOLEM_FORGE_STOP_SECONDS: "0",
@@ -149,17 +173,21 @@ export async function playSchedule(
   const nodeOptions = schedule.faults.some(({ kind }) => kind === "clock") ? ["--import", shiftClock] : [];
   const forge = await startForge({ script: fixScript, timeoutMs: storyTimeoutMs, environment, nodeOptions });
   const cluster = new Cluster(forge, server);
+  const story = new StoryProgress(forge.github);
   try {
     await cluster.start(schedule.replicas, previous?.program);
-    const faults = cluster.inject(schedule.faults);
+    const faults = cluster.inject(schedule.faults, story);
     await playFix(forge).catch((error: Error) => {
       throw new Error(`${error.message}\nThe app printed:\n${forge.printed().slice(-4_000)}`);
     });
+    story.end();
     await faults;
-    return cluster.findEnded() ?? (await findDifference(forge, expected, previous));
+    const problem = cluster.findEnded() ?? (await findDifference(forge, expected, previous));
+    return { problem, injected: story.injected };
   } catch (error) {
-    return String(error);
+    return { problem: String(error), injected: story.injected };
   } finally {
+    story.end();
     await cluster.close();
   }
 }
@@ -168,7 +196,7 @@ export async function playSchedule(
  * Plays the story with jobs of the GitHub Action. GitHub does not restart a killed job, so a scheduled job has to
  * continue its work.
  */
-async function playJobs({ faults, replicas }: CrashSchedule, expected: unknown): Promise<string | undefined> {
+async function playJobs({ faults, replicas }: CrashSchedule, expected: unknown): Promise<Played> {
   const environment = { GOLEM_FORGE_LEASE_SECONDS: "6", GOLEM_FORGE_STOP_SECONDS: "0" };
   const world = await startActionWorld({
     script: fixScript,
@@ -177,15 +205,13 @@ async function playJobs({ faults, replicas }: CrashSchedule, expected: unknown):
     timeoutMs: storyTimeoutMs,
   });
   const { runner } = world;
-  let hasEnded = false;
+  const story = new StoryProgress(world.github);
   const inject = async () => {
-    for (const { kind, afterMs, ...fault } of faults) {
-      await pause(afterMs);
-      const job = await runner.nextStarted(() => hasEnded);
+    for (const fault of faults) {
+      if (!(await story.reaches(fault))) return;
+      const job = await runner.nextStarted(() => story.hasEnded);
       if (!job) return;
-      // A job does most of its work at its beginning and end.
-      await pause(afterMs % 1_500);
-      if (kind === "freeze" && "forMs" in fault) {
+      if (fault.kind === "freeze") {
         job.kill("SIGSTOP");
         await pause(fault.forMs);
         job.kill("SIGCONT");
@@ -198,14 +224,58 @@ async function playJobs({ faults, replicas }: CrashSchedule, expected: unknown):
     await playFix(world).catch((error: Error) => {
       throw new Error(`${error.message}\nThe jobs printed:\n${world.printed().slice(-8_000)}`);
     });
-    hasEnded = true;
+    story.end();
     await injecting;
-    return await findDifference(world, expected);
+    return { problem: await findDifference(world, expected), injected: story.injected };
   } catch (error) {
-    return String(error);
+    return { problem: String(error), injected: story.injected };
   } finally {
-    hasEnded = true;
+    story.end();
     await world.close();
+  }
+}
+
+/** Follows a story by the requests of the app to GitHub. */
+class StoryProgress {
+  readonly #github: Forge["github"];
+  readonly #ended = Promise.withResolvers<void>();
+  #hasEnded = false;
+  #injected = 0;
+
+  constructor(github: Forge["github"]) {
+    this.#github = github;
+  }
+
+  get hasEnded(): boolean {
+    return this.#hasEnded;
+  }
+
+  /** The number of moments that were reached. */
+  get injected(): number {
+    return this.#injected;
+  }
+
+  end(): void {
+    this.#hasEnded = true;
+    this.#ended.resolve();
+  }
+
+  /** Resolves to true at this moment, counted from now, and to false if the story ends before. */
+  async reaches({ afterRequests, afterMs }: Moment): Promise<boolean> {
+    const { promise: reached, resolve } = Promise.withResolvers<void>();
+    let requests = 0;
+    const stop = this.#github.onRequest(() => {
+      requests += 1;
+      if (requests > afterRequests) resolve();
+      return undefined;
+    });
+    await Promise.race([reached, this.#ended.promise]);
+    stop();
+    if (this.#hasEnded) return false;
+    await pause(afterMs);
+    if (this.#hasEnded) return false;
+    this.#injected += 1;
+    return true;
   }
 }
 
@@ -280,10 +350,10 @@ class Cluster {
     };
   }
 
-  /** Resolves when all faults have happened and all processes run again. */
-  async inject(faults: readonly Fault[]): Promise<void> {
+  /** Resolves when all faults have happened, or the story has ended, and all processes run again. */
+  async inject(faults: readonly Fault[], story: StoryProgress): Promise<void> {
     for (const fault of faults) {
-      await pause(fault.afterMs);
+      if (!(await story.reaches(fault))) break;
       const injected = this.#inject(fault);
       // The error is reported once all faults have ended.
       injected.catch(() => undefined);

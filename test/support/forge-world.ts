@@ -47,8 +47,8 @@ export const forgeRepository = {
   ],
 };
 
-/** The program of the app: the bundle that the global set-up wrote, which starts in half the time. */
-export const appProgram =
+/** Returns the program of the app: the bundle that the global set-up wrote, which starts in half the time. */
+export const appProgram = () =>
   process.env.GOLEM_FORGE_TEST_APP ?? fileURLToPath(new URL("../../src/main.ts", import.meta.url));
 const webhookSecret = "a secret of the webhook";
 const oauth = { clientId: "Iv1.forge", clientSecret: "a secret of the OAuth client" };
@@ -110,7 +110,7 @@ export async function startForge(options: ForgeOptions) {
   }
 
   /** Starts the app in its own process, which can be killed, and waits until it is ready or has exited. */
-  async function startProcess(more: Record<string, string> = {}, program = appProgram): Promise<ChildProcess> {
+  async function startProcess(more: Record<string, string> = {}, program = appProgram()): Promise<ChildProcess> {
     child = spawnApp(more, program);
     await untilReady(child, port);
     return child;
@@ -129,7 +129,7 @@ export async function startForge(options: ForgeOptions) {
   }
 
   /** Starts another process of the app on its own port, and waits until it is ready. */
-  async function startReplica(more: Record<string, string> = {}, program = appProgram): Promise<Replica> {
+  async function startReplica(more: Record<string, string> = {}, program = appProgram()): Promise<Replica> {
     const own = await freePort();
     const child = spawnApp({ ...more, PORT: String(own) }, program);
     const replica: Replica = {
@@ -143,7 +143,7 @@ export async function startForge(options: ForgeOptions) {
     return replica;
   }
 
-  function spawnApp(more: Record<string, string>, program = appProgram): ChildProcess {
+  function spawnApp(more: Record<string, string>, program = appProgram()): ChildProcess {
     const env = { ...environment, ...more };
     const child = spawn(process.execPath, [...(options.nodeOptions ?? []), program], {
       env,

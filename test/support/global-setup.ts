@@ -9,8 +9,8 @@ import type { TestProject } from "vitest/node";
 import { stopPostgresServer } from "./postgres-server.ts";
 
 /**
- * Bundles the app. Keeps temporary files in memory if possible. Provides a folder for one PostgreSQL server that all test
- * files share, and stops it in the end.
+ * Bundles the programs. Keeps temporary files in memory if possible. Provides a folder for one PostgreSQL server that all
+ * test files share, and stops it in the end.
  */
 export default async function setUp(project: TestProject): Promise<() => Promise<void>> {
   const temporary = await mkdtemp(join(memoryFolder() ?? tmpdir(), "golem-tests-"));
@@ -21,13 +21,9 @@ export default async function setUp(project: TestProject): Promise<() => Promise
   const folder = join(temporary, "postgres");
   await mkdir(folder);
   project.provide("postgresFolder", folder);
-  const bundler = fileURLToPath(new URL("./bundle-app.ts", import.meta.url));
-  const { stdout } = await promisify(execFile)(process.execPath, [bundler]);
-  const { app, compileCache } = JSON.parse(stdout) as { app: string; compileCache: string };
-  // Vitest's workers inherit both. Many tests start Node programs: what Node compiled the first time serves the others, and
+  // Vitest's workers inherit these. Many tests start Node programs: what Node compiled the first time serves the others, and
   // the next test runs, since a changed file replaces its own entry only.
-  process.env.GOLEM_FORGE_TEST_APP = app;
-  process.env.NODE_COMPILE_CACHE = compileCache;
+  Object.assign(process.env, await bundlePrograms());
   return async () => {
     const pid = await readFile(join(folder, "pid"), "utf8").catch(() => undefined);
     if (pid && !(await stopPostgresServer(Number(pid)))) {
@@ -38,11 +34,19 @@ export default async function setUp(project: TestProject): Promise<() => Promise
   };
 }
 
+/** Bundles the app and `golem`, and returns the variables that make tests start the bundles. */
+export async function bundlePrograms(root = new URL("../../", import.meta.url)): Promise<Record<string, string>> {
+  const bundler = fileURLToPath(new URL("test/support/bundle-app.ts", root));
+  const { stdout } = await promisify(execFile)(process.execPath, [bundler]);
+  const { app, golem, compileCache } = JSON.parse(stdout) as Record<"app" | "golem" | "compileCache", string>;
+  return { GOLEM_FORGE_TEST_APP: app, GOLEM_FORGE_TEST_GOLEM: golem, NODE_COMPILE_CACHE: compileCache };
+}
+
 /**
  * Returns the folder of a file system in memory from which programs may be started, if this machine has one with enough
  * space. On a disk, each commit of a database waits for milliseconds.
  */
-function memoryFolder(): string | undefined {
+export function memoryFolder(): string | undefined {
   const folder = "/dev/shm";
   try {
     const mounts = readFileSync("/proc/mounts", "utf8").split("\n");

@@ -230,7 +230,7 @@ test("a Node that is too old is reported", async () => {
 async function start(environment: Record<string, string>): Promise<{ code: number | null; printed: string }> {
   const directory = await mkdtemp(join(tmpdir(), "golem-forge-start-"));
   onTestFinished(() => rm(directory, { recursive: true }));
-  const child = spawn(process.execPath, [appProgram], {
+  const child = spawn(process.execPath, [appProgram()], {
     env: { PATH: process.env.PATH ?? "", ...environment },
     cwd: directory,
     stdio: ["ignore", "pipe", "pipe"],

@@ -117,7 +117,10 @@ describe("kill -9 loses no work and never posts twice", { timeout: 60 * 60_000 }
     const schedule = scheduleOf(seed, [database]);
     const url = database === "postgres" ? await newDatabase() : undefined;
 
-    expect(await playSchedule(schedule, undisturbed.fix, url === undefined ? {} : { url })).toBeUndefined();
+    const { problem, injected } = await playSchedule(schedule, undisturbed.fix, url === undefined ? {} : { url });
+
+    expect(problem).toBeUndefined();
+    expect(injected).toBeGreaterThan(0);
   });
 
   test.skipIf(!postgresPrograms)("kill -9 with PostgreSQL loses nothing", async () => {
