@@ -71,11 +71,13 @@ const acceptJumpAfterMs = 10 * 60_000;
 /**
  * Returns a clock for what cannot be undone. When the clock of the machine is set forward, this one continues as before for
  * ten minutes, since that may have been a mistake. The minutes count from the next call, so call it at least once a minute.
+ * `since`: a time that has passed, such as the newest one stored. That the clock was ahead of it at the start may be a
+ * mistake, too, so this one continues from there.
  */
-export function cautiousClock(): () => number {
+export function cautiousClock(since = Number.POSITIVE_INFINITY): () => number {
   let [wall, monotonic] = [Date.now(), performance.now()];
-  let aheadMs = 0;
-  let acceptAt = 0;
+  let aheadMs = Math.max(0, wall - since);
+  let acceptAt = monotonic + acceptJumpAfterMs;
   return () => {
     const sinceMs = performance.now() - monotonic;
     const jumpMs = Date.now() - wall - sinceMs;

@@ -61,7 +61,8 @@ export function createRunHost(options: RunHostOptions): RunHost {
   const { store, models, environment, frontEnd, approvalMs, statusIntervalMs, policy, onError } = options;
   const dispatch = options.dispatch ?? localDispatch();
   const now = Date.now;
-  const cautiousNow = cautiousClock();
+  let cautious = cautiousClock();
+  const cautiousNow = () => cautious();
   const observer = combineObservers(options.observers ?? []);
   const live = options.live ?? createLiveOutput();
   const { catalog } = environment;
@@ -104,6 +105,7 @@ export function createRunHost(options: RunHostOptions): RunHost {
   }
 
   async function start(): Promise<void> {
+    cautious = cautiousClock(await store.latestTime());
     await dispatch.attach({
       process: (runId, isCounted) => scheduler.process(runId, isCounted),
       notify: (runId) => scheduler.notify(runId),

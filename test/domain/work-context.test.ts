@@ -37,3 +37,24 @@ test("a cautious clock accepts that the clock was set forward only after ten min
   expect(pass(1)).toBe(16 + 60);
   expect(pass(1, -2 * hourMs)).toBe(17 - 60);
 });
+
+test("a cautious clock that starts far ahead of a time that has passed accepts that only after ten minutes", () => {
+  onTestFinished(() => void vi.restoreAllMocks());
+  const time = { wall: 90 * 24 * 3_600_000, monotonic: 50 };
+  vi.spyOn(Date, "now").mockImplementation(() => time.wall);
+  vi.spyOn(performance, "now").mockImplementation(() => time.monotonic);
+  const clock = cautiousClock(1_000_000);
+  const corrected = cautiousClock(1_000_000);
+  const pass = (minutes: number) => {
+    time.monotonic += minutes * 60_000;
+    time.wall += minutes * 60_000;
+  };
+
+  expect(clock()).toBe(1_000_000);
+  pass(9);
+  expect(clock()).toBe(1_000_000 + 9 * 60_000);
+  pass(1);
+  expect(clock()).toBe(time.wall);
+  time.wall = 1_000_000 + 10 * 60_000;
+  expect(corrected()).toBe(time.wall);
+});

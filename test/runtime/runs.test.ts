@@ -1,4 +1,4 @@
-import { describe, expect, test, vi } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import type { ModelReply } from "#playground/model/model-server.ts";
 import { questionName } from "#runtime/read-log.ts";
 import { readView } from "#runtime/views/read-view.ts";
@@ -268,6 +268,24 @@ test("an approval that nobody decides expires, and the worker is told", async ()
   expect(await github.pulls()).toEqual([]);
   expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain("expired");
   await waitUntilShown(({ approval }) => approval?.status === "expired");
+});
+
+test("an approval does not expire because a process starts with a clock that is ahead", async () => {
+  const { runs, store, runtime, approvalRequested } = await world({
+    script: turns(write, openPull),
+    approvalMs: 60_000,
+  });
+  await runs.startRun({ origin, worker: "fixer", text: "do it" });
+  const { id } = await approvalRequested();
+  await runtime.idle();
+  onTestFinished(() => void vi.restoreAllMocks());
+  const now = Date.now();
+  vi.spyOn(Date, "now").mockReturnValue(now + 30 * 24 * 3_600_000);
+
+  const { runtime: restarted } = await world({ store, script: turns() });
+  await restarted.idle();
+
+  expect(await store.findApproval(id)).toMatchObject({ status: "pending" });
 });
 
 test("an approval cannot be decided in another thread", async () => {

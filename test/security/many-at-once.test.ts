@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { origin, runtimeWorlds, turns } from "../support/runtime-world.ts";
 
 const world = runtimeWorlds();
@@ -7,6 +7,8 @@ const fifty = Array.from({ length: 50 }, (_, index) => `delivery-${index}`);
 
 test("fifty commands of one person at once start as many runs as the limit allows", async () => {
   const { runs, store } = await world({ script: turns(), runsPerHour: { person: 3, repository: 100 } });
+  // The hour may move on after a run was refused, so what counts is the number that refused it.
+  const counted = vi.spyOn(store, "countRuns").mockResolvedValue(0);
 
   const outcomes = await Promise.allSettled(
     fifty.map((deliveryId) => runs.startRun({ origin, worker: "reviewer", text: "look", deliveryId })),
@@ -16,6 +18,7 @@ test("fifty commands of one person at once start as many runs as the limit allow
   expect(outcomes.find(({ status }) => status === "rejected")).toMatchObject({
     reason: { name: "UserError", message: expect.stringContaining("@ada has started 3 runs in the last hour") },
   });
+  counted.mockRestore();
   expect(await store.countRuns({ since: 0 })).toBe(3);
 });
 

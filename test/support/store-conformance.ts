@@ -62,6 +62,17 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     describe("dueRuns", dueRunTests);
     describe("removeExpired", expiryTests);
 
+    test("knows a time that has passed, which is that of the newest event if the database has no clock", async () => {
+      const before = Date.now();
+      await store.ingest({ run: sampleRun("r1"), events: [{ runId: "r1", event: said("hello") }] });
+
+      expect(await store.latestTime()).toBeGreaterThanOrEqual(before - 1_000);
+      vi.spyOn(Date, "now").mockReturnValue(before + 30 * 24 * 3_600_000);
+      const latest = await store.latestTime();
+      vi.restoreAllMocks();
+      expect(latest).toBeLessThan(before + 3_600_000);
+    });
+
     test("answers a ping until it is closed, and rejects every call afterwards", async () => {
       await store.ping();
       await startRun();
@@ -308,7 +319,7 @@ function runTests(): void {
         limits,
         events: [],
       });
-    await expect(start("r5", "ada")).rejects.toThrow(RunLimitError);
+    await expect(start("r5", "ada")).rejects.toEqual(new RunLimitError({ requestedBy: "ada", since: 0, max: 3 }, 3));
     expect(await start("r6", "grace")).toBe(true);
     await expect(start("r7", "grace")).rejects.toThrow(RunLimitError);
     expect([await store.findRun("r5"), await store.hasDelivery("r5")]).toEqual([undefined, false]);

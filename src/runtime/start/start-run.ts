@@ -86,7 +86,7 @@ export class RunStarter {
     try {
       await store.ingest({ deliveryId, run, limits: this.#limitsOf(origin), events });
     } catch (error) {
-      if (error instanceof RunLimitError) await this.#checkRate(origin);
+      if (error instanceof RunLimitError) throw limitReached(origin, error);
       throw error;
     }
     scheduler.wake(id);
@@ -112,15 +112,9 @@ export class RunStarter {
 
   /** Throws a UserError if no more runs may be started in this hour. */
   async #checkRate(origin: RunOrigin): Promise<void> {
-    const { requestedBy, owner, repo } = origin;
-    for (const { max, ...query } of this.#limitsOf(origin)) {
-      const count = await this.#options.store.countRuns(query);
-      if (count < max) continue;
-      const exceeded =
-        query.requestedBy === undefined
-          ? `${pluralize(count, "run was", "runs were")} started in ${owner}/${repo}`
-          : `@${requestedBy} has started ${pluralize(count, "run")}`;
-      throw new UserError(`${exceeded} in the last hour, which is the limit. Try again later.`);
+    for (const limit of this.#limitsOf(origin)) {
+      const count = await this.#options.store.countRuns(limit);
+      if (count >= limit.max) throw limitReached(origin, { limit, count });
     }
   }
 
@@ -134,6 +128,17 @@ export class RunStarter {
       { ...place, since, max: runsPerHour.repository },
     ];
   }
+}
+
+function limitReached(
+  { requestedBy, owner, repo }: RunOrigin,
+  { limit, count }: Pick<RunLimitError, "limit" | "count">,
+): UserError {
+  const exceeded =
+    limit.requestedBy === undefined
+      ? `${pluralize(count, "run was", "runs were")} started in ${owner}/${repo}`
+      : `@${requestedBy} has started ${pluralize(count, "run")}`;
+  return new UserError(`${exceeded} in the last hour, which is the limit. Try again later.`);
 }
 
 export function runIdOf(deliveryId: string): string {

@@ -71,6 +71,15 @@ export interface RunLimit extends RunsQuery {
 /** A run was not stored, because as many others as a limit allows have been started. */
 export class RunLimitError extends Error {
   override readonly name = "RunLimitError";
+  readonly limit: RunLimit;
+  /** The number of runs that were started. */
+  readonly count: number;
+
+  constructor(limit: RunLimit, count: number) {
+    super("Too many runs were started.");
+    this.limit = limit;
+    this.count = count;
+  }
 }
 
 export type TimerName = "retry" | "deadline";
@@ -422,6 +431,12 @@ export interface Store extends DeliveryStore {
    * left to remove.
    */
   removeExpired(expired: ExpiredData): Promise<boolean>;
+
+  /**
+   * Returns a time that has passed, without the clock of this process: that of the database's clock or, without one, of the
+   * newest delivery or event. Undefined if there is none.
+   */
+  latestTime(): Promise<number | undefined>;
 
   /** Resolves if the database responds. */
   ping(): Promise<void>;

@@ -20,7 +20,14 @@ import {
 } from "./effects.ts";
 import { bringForward, fireTimers } from "./fire-timers.ts";
 import { openJobQueue } from "./job-queue.ts";
-import { claimDeliveries, ingest, nextDeliveryInMs, postponeDelivery, saveDeliveries } from "./pending-deliveries.ts";
+import {
+  claimDeliveries,
+  ingest,
+  latestTime,
+  nextDeliveryInMs,
+  postponeDelivery,
+  saveDeliveries,
+} from "./pending-deliveries.ts";
 import { type Outcome, openPostgresConnection, type PostgresConnection, type Sql } from "./postgres-connection.ts";
 import { PostgresDispatch } from "./postgres-dispatch.ts";
 import { removeExpired } from "./remove-expired.ts";
@@ -102,6 +109,7 @@ export function openPostgresStore(
     changesOf: (runId, upTo) => read([runId], (sql) => readChanges(sql, runId, upTo)),
     findPost: (name) => read(undefined, (sql) => findPost(sql, name)),
     removeExpired: (expired) => write([], (sql) => removeExpired(sql, expired)),
+    latestTime: () => read([], latestTime),
     ping: () => read([], (sql) => sql.ping()),
     close: () => operations.close(),
   };

@@ -37,8 +37,16 @@ export async function saveDeliveries(sql: Pick<Sql, "query">, deliveries: readon
   return deliveries.map(({ key }) => keys.has(key));
 }
 
+const Clock = z.object({ now: z.number() });
+
 /** The clock of the database, since those of replicas differ; milliseconds since 1970. */
 const clock = "(extract(epoch from now()) * 1000)::bigint";
+
+/** Returns the time of the database's clock. */
+export async function latestTime(sql: Pick<Sql, "query">): Promise<number | undefined> {
+  const [row] = await sql.query(Clock, `select ${clock} as now`);
+  return row?.now;
+}
 
 /** Claims deliveries that are due and the oldest of their queues. Only one of several replicas gets each. */
 export async function claimDeliveries(
@@ -96,8 +104,9 @@ export async function ingest(sql: Sql, delivery: Parameters<Store["ingest"]>[0])
   // Each run that is counted is committed before the next one.
   if (limits.length > 0) await sql.run("select pg_advisory_xact_lock(hashtext('golem_forge run limits'))");
   if (run && (await addRun(sql, run))) {
-    for (const { max, ...query } of limits) {
-      if ((await countRuns(sql, query)) > max) throw new RunLimitError("Too many runs were started.");
+    for (const limit of limits) {
+      const others = (await countRuns(sql, limit)) - 1;
+      if (others >= limit.max) throw new RunLimitError(limit, others);
     }
   }
   await lockRuns(

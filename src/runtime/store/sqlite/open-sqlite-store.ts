@@ -155,6 +155,7 @@ function storeOver(sql: SqliteConnection, tables = new Tables(sql)): Store {
     },
     findPost: (name) => commits.read(() => tables.findPost(name)),
     removeExpired: (expired) => commits.write(() => tables.removeExpired(expired)),
+    latestTime: () => commits.read(() => tables.latestTime()),
     ping: () => commits.read(() => sql.ping()),
     close: () => commits.close(),
   };
@@ -167,6 +168,7 @@ const Id = z.object({ id: z.string() });
 const Due = z.object({ due: z.number() });
 
 // Timers of a newer release are left unchanged.
+const Latest = z.object({ latest: z.number().nullable() });
 const isKnownTimer = `timer in (${TimerColumns.shape.timer.options.map((name) => `'${name}'`).join(", ")})`;
 
 /** The tables of the database, and the transactions that touch several of them. */
@@ -189,8 +191,11 @@ class Tables extends Table {
       if (!this.deliveries.add({ ...delivery, result: null, now })) return false;
     }
 
-    if (run && this.#addRun(run) && limits.some(({ max, ...query }) => this.runs.count(query) > max)) {
-      throw new RunLimitError("Too many runs were started.");
+    if (run && this.#addRun(run)) {
+      for (const limit of limits) {
+        const others = this.runs.count(limit) - 1;
+        if (others >= limit.max) throw new RunLimitError(limit, others);
+      }
     }
     for (const event of events) this.events.append(event, now);
     for (const effect of effects) this.effects.insert(effect);
@@ -302,6 +307,18 @@ class Tables extends Table {
     this.sql.run(`update effects set due_at = :now where claimed = 0 and ${ofRunAhead}`, values);
     this.sql.run(`update timers set due_at = :now where ${ofRunAhead}`, values);
     this.pendingDeliveries.bringForward();
+  }
+
+  latestTime(): number | undefined {
+    const { latest } =
+      this.sql.get(
+        Latest,
+        `select max(at) as latest from (
+          select max(received_at) as at from deliveries
+          union all select at from (select at from events order by id desc limit 1))`,
+        {},
+      ) ?? {};
+    return latest ?? undefined;
   }
 
   fireTimers(now: number, expiredBy: number): string[] {
