@@ -68,7 +68,8 @@ export interface CrashServer {
 
 const shiftClock = new URL("./shift-clock.ts", import.meta.url).href;
 const databaseSignals = { fast: "SIGINT", immediate: "SIGQUIT" } as const;
-const storyTimeoutMs = 90_000;
+/** Longer than a story takes on a busy machine. */
+const storyTimeoutMs = 300_000;
 /** The time after the last fault within which GitHub must have the same content as after a run without faults. */
 const settleMs = 15_000;
 /** The story takes about 40 requests. */
