@@ -24,6 +24,7 @@ import { actionsLogin, type GitHub, type RepositoryRef } from "#domain/github.ts
 import { LeaseLostError, withLease } from "#domain/work-context.ts";
 import { createExecutors } from "#executors/create-executors.ts";
 import { createModels } from "#models/create-models.ts";
+import { statusEffect } from "#runtime/apply-events.ts";
 import { createRuntime, type Runtime, runtimeOptionsOf } from "#runtime/create-runtime.ts";
 import type { Runs } from "#runtime/runs.ts";
 import { openWorkerCatalog } from "#runtime/start/worker-catalog.ts";
@@ -56,6 +57,8 @@ const workflowsNote = "workflows of #";
 interface JobOptions {
   log: JobLog;
   signal: AbortSignal;
+  /** The runs that this process performed when another job took over. */
+  lostRuns: readonly string[];
 }
 
 interface Parts extends JobOptions {
@@ -76,7 +79,7 @@ export class Job {
   readonly #parts: Parts;
   #readAt = 0;
 
-  static async open(config: ActionConfig, { log, signal }: JobOptions): Promise<Job> {
+  static async open(config: ActionConfig, { log, signal, lostRuns }: JobOptions): Promise<Job> {
     const { job, github } = config;
     const models = createModels(config.models);
     const modelProblem = models.defaultModel && models.findModelProblem(models.defaultModel);
@@ -155,6 +158,7 @@ export class Job {
       config,
       log,
       signal,
+      lostRuns,
       repository,
       state,
       rest,
@@ -180,6 +184,7 @@ export class Job {
       await runtime.runs.reportLocation({ ...repository, repositoryId, ownerId, owner, repo, at: Date.now() });
       await this.#store(await readEvent(config.job, repository));
       await this.#findMissed();
+      await this.#showLostRuns();
       await runtime.start();
       threads.processor.start();
       if (["schedule", "workflow_dispatch"].includes(config.job.eventName)) {
@@ -197,6 +202,18 @@ export class Job {
       state.lost.then((): JobOutcome => "lost"),
       cancelled.then((): JobOutcome => "interrupted"),
     ]);
+  }
+
+  get lostRuns(): readonly string[] {
+    return this.#parts.state.lostRuns;
+  }
+
+  /** A status that this process was sending when another job took over may have replaced a newer one of that job. */
+  async #showLostRuns(): Promise<void> {
+    const { lostRuns, state } = this.#parts;
+    const runs = await Promise.all(lostRuns.map((id) => state.store.findRun(id)));
+    const roots = new Set(runs.flatMap((run) => (run ? [run.rootId] : [])));
+    await state.store.ingest({ events: [], effects: [...roots].map(statusEffect) });
   }
 
   /** Stops all work in progress, saves the state and releases the lease for the next job. */

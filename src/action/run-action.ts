@@ -3,7 +3,7 @@ import { type ActionConfig, readActionConfig } from "#config/config.ts";
 import { describeUnknownSettings, secretsIn } from "#config/environment.ts";
 import { UserError } from "#domain/errors.ts";
 import { createRedactor } from "#text/redact.ts";
-import { createJobLog, Job, type JobLog, type JobOutcome } from "./job.ts";
+import { createJobLog, Job, type JobLog } from "./job.ts";
 
 /** Runs one job: delivers its event and continues all runs until they wait or have ended. Resolves to the exit code. */
 export async function runAction(
@@ -25,8 +25,11 @@ export async function runAction(
 async function runJobs(config: ActionConfig, log: JobLog): Promise<number> {
   const interruption = new AbortController();
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => interruption.abort());
+  let lostRuns: readonly string[] = [];
   for (;;) {
-    const outcome = await runJob(config, { log, signal: interruption.signal });
+    const job = await Job.open(config, { log, signal: interruption.signal, lostRuns });
+    const outcome = await job.run().finally(() => job.close());
+    lostRuns = job.lostRuns;
     switch (outcome) {
       case "waiting":
         return 0;
@@ -36,14 +39,5 @@ async function runJobs(config: ActionConfig, log: JobLog): Promise<number> {
       case "lost":
         log.info("Another job has taken over. This job starts again from the state that the other one saved.");
     }
-  }
-}
-
-async function runJob(config: ActionConfig, options: { log: JobLog; signal: AbortSignal }): Promise<JobOutcome> {
-  const job = await Job.open(config, options);
-  try {
-    return await job.run();
-  } finally {
-    await job.close();
   }
 }

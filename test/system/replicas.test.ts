@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import type { SnapshotThread } from "#playground/github/snapshot.ts";
 import { type Stories, startStories } from "../support/forge-stories.ts";
 import type { Replica } from "../support/forge-world.ts";
 import {
@@ -19,7 +20,8 @@ if (!postgresPrograms) test.skip(`needs PostgreSQL: ${whyNoPostgres}`, () => und
 
 describe.skipIf(!postgresPrograms)("a replica that was suspended", () => {
   let stories: Stories;
-  let survivor: Replica | undefined;
+  /** Those that still run after a test. */
+  let replicas: Replica[] = [];
 
   beforeAll(async () => {
     const environment = { DATABASE_URL: await newDatabase(), GOLEM_FORGE_STOP_SECONDS: "0" };
@@ -57,11 +59,11 @@ describe.skipIf(!postgresPrograms)("a replica that was suspended", () => {
 
     expect((await story.comments()).filter((body) => outcome.test(body))).toHaveLength(1);
     expect([slow, other].map((replica) => replica.hasEnded())).toEqual([false, false]);
-    survivor = other;
+    replicas = [other];
   });
 
   test("takes back a comment that another one has posted before it", async () => {
-    const first = survivor ?? (await stories.startReplica());
+    const first = replicas[0] ?? (await stories.startReplica());
     const { promise: released, resolve: release } = Promise.withResolvers<void>();
     let isHeld = false;
     const restore = stories.github.onRequest(async ({ method, path, body }) => {
@@ -84,7 +86,7 @@ describe.skipIf(!postgresPrograms)("a replica that was suspended", () => {
     story.comment("/run fixer");
     await expect.poll(() => isHeld).toBe(true);
 
-    await stories.startReplica();
+    replicas = [first, await stories.startReplica()];
     const posted = await story.botComment(outcome);
     release();
     await story.until(
@@ -98,6 +100,46 @@ describe.skipIf(!postgresPrograms)("a replica that was suspended", () => {
       return found.length === 1 ? found : undefined;
     }, "one comment");
     expect(left.map(({ id }) => id)).toEqual([posted.id]);
+  });
+
+  test("a status that reached GitHub after a newer one of another replica is replaced by the newest", async () => {
+    await Promise.all(replicas.map((replica) => replica.end("SIGKILL")));
+    const first = await stories.startReplica();
+    deliverTo(first);
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    let isHeld = false;
+    const restore = stories.github.onRequest(async ({ method, body }) => {
+      if (isHeld || method !== "PATCH" || !/is working.*status%2F/.test(JSON.stringify(body))) return;
+      isHeld = true;
+      first.send("SIGSTOP");
+      await released;
+    });
+    onTestFinished(() => {
+      restore();
+      release();
+      void first.end("SIGKILL");
+    });
+    const story = stories.open({
+      title: "Suspended while it shows its status",
+      script: ({ messages }) =>
+        messages.some(({ role }) => role === "tool")
+          ? { text: "Done." }
+          : { calls: [{ name: "read_file", args: { path: "README.md" } }] },
+    });
+    const shown =
+      (pattern: RegExp) =>
+      ({ comments }: Pick<SnapshotThread, "comments">) =>
+        comments.find(({ body }) => body.includes("status%2F") && pattern.test(body));
+    story.comment("/run fixer");
+    await expect.poll(() => isHeld, { timeout: 60_000 }).toBe(true);
+
+    await stories.startReplica();
+    await story.until(shown(/is done/), "the newest status");
+    release();
+    await story.until(shown(/is working/), "the late status");
+    first.send("SIGCONT");
+
+    await story.until(shown(/is done/), "the newest status again");
   });
 });
 

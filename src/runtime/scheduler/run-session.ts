@@ -5,7 +5,7 @@ import { GitHubRefusalError } from "#domain/github.ts";
 import type { RunSpec } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import { LeaseLostError, logFieldsOf, withLease, withLogContext } from "#domain/work-context.ts";
-import { type AppliedEvents, applyEvents, hasWork, isInterruptible } from "#runtime/apply-events.ts";
+import { type AppliedEvents, applyEvents, hasWork, isInterruptible, statusEffect } from "#runtime/apply-events.ts";
 import { type EffectHandler, type EffectHandlers, PostponedError } from "#runtime/effects/effect-handler.ts";
 import type { EffectResult } from "#runtime/run-environment.ts";
 import {
@@ -300,6 +300,7 @@ export class RunSession {
       if (signal.aborted) {
         // Work that ignores its signal may still write to this sandbox, so it must not be used again.
         await active.discardWorkspace();
+        if (mayHaveHappened && this.#leaseRevoked) await this.#showStatusAgain(effect);
         return undefined;
       }
       if (error instanceof PostponedError) {
@@ -347,6 +348,7 @@ export class RunSession {
     });
     if (!completed) {
       given.afterCancel?.();
+      await this.#showStatusAgain(effect);
       return undefined;
     }
     result.afterCommit?.();
@@ -399,6 +401,14 @@ export class RunSession {
       if (applied) await this.#dropOutdated(applied);
       throw error;
     }
+  }
+
+  /** Another process, which performs the run now, may have shown a newer status before this one reached GitHub. */
+  async #showStatusAgain({ queue }: Effect): Promise<void> {
+    if (queue !== "status") return;
+    this.revokeLease();
+    await this.#host.store.ingest({ events: [], effects: [statusEffect(this.runId)] });
+    this.#host.wake(this.runId);
   }
 
   /** Releases a claimed effect without counting an attempt, if this process will not perform it. */

@@ -147,6 +147,7 @@ export class GitStore {
   /** True if the database has changes that are not in the ref yet. */
   #isUnpublished = false;
   #isLost = false;
+  #lostRuns: string[] = [];
   #isClosing = false;
   #publishes = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -182,6 +183,11 @@ export class GitStore {
       confirmLease: () => this.confirmLease(),
       detach: (finish) => finish(),
     };
+  }
+
+  /** The runs that this process performed when another one took over. What it sent last may have arrived late. */
+  get lostRuns(): readonly string[] {
+    return this.#lostRuns;
   }
 
   /** The number of pushes so far. */
@@ -282,7 +288,8 @@ export class GitStore {
 
   #onLost(): void {
     this.#isLost = true;
-    for (const runId of this.#active) this.#target?.revokeLease(runId);
+    this.#lostRuns = [...this.#active];
+    for (const runId of this.#lostRuns) this.#target?.revokeLease(runId);
     this.#losing.resolve();
   }
 
