@@ -118,6 +118,9 @@ export const fails = { ...base,
 export const blocked = { ...base, execute: () => "never",
   needsApproval: () => { throw new BlockedError("blocked", "not on Fridays"); } };
 
+export const reading = { ...base, readOnly: true, execute: () => 1 };
+export const repeated = { ...base, afterCrash: "repeat", execute: () => 1 };
+
 export const plain = () => 1;
 export const plainSchema = nothingNeeded;
 export const asked = () => 1;
@@ -135,6 +138,13 @@ test("a module may import the package under the names that other programs have f
   const { run } = shared();
 
   expect((await run("foreign", {})).error).toMatchObject({ code: "TIMEOUT", message: "no way" });
+});
+
+test("a call that a crash interrupts is repeated only if the tool says that it may be, or only reads", () => {
+  const { toolbox } = shared();
+  const afterCrash = (name: string) => toolbox.tools.find((tool) => tool.name === name)?.afterCrash;
+
+  expect(["plain", "reading", "repeated"].map(afterCrash)).toEqual(["report", "repeat", "repeat"]);
 });
 
 describe("a function with a schema", () => {

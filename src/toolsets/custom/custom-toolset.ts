@@ -171,7 +171,8 @@ function toNamedTool(described: ToolDescription, ask: Ask): NamedTool {
     ...(manualExecution && { manualExecution: withoutUndefined(manualExecution) }),
     ...(aliases && { aliases }),
     ...(readOnly !== undefined && { readOnly }),
-    ...(afterCrash && { afterCrash }),
+    // A tool that says nothing may have effects outside the sandbox, which must not happen twice.
+    afterCrash: afterCrash ?? (readOnly ? "repeat" : "report"),
   };
 }
 
