@@ -16,7 +16,6 @@ import { existsSync } from "node:fs";
 import { chmod, mkdtemp, rm } from "node:fs/promises";
 import { availableParallelism, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
 import pg from "pg";
 import {
@@ -133,8 +132,9 @@ async function playWithoutFaults(previousProgram: string | undefined): Promise<E
 
 /** Returns the program of a version that is installed in a folder: its bundle, which starts in half the time, if it has one. */
 async function programIn(folder: string): Promise<string | undefined> {
-  if (!existsSync(join(folder, "test/support/bundle-app.ts"))) return resolve(folder, "src/main.ts");
-  return (await bundlePrograms(pathToFileURL(`${resolve(folder)}/`))).GOLEM_FORGE_TEST_APP;
+  const bundler = resolve(folder, "test/support/bundle-app.ts");
+  if (!existsSync(bundler)) return resolve(folder, "src/main.ts");
+  return (await bundlePrograms(bundler)).GOLEM_FORGE_TEST_APP;
 }
 
 // Processes wait for a disk at each commit, but not for a file system in memory.

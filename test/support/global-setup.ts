@@ -35,8 +35,9 @@ export default async function setUp(project: TestProject): Promise<() => Promise
 }
 
 /** Bundles the app and `golem`, and returns the variables that make tests start the bundles. */
-export async function bundlePrograms(root = new URL("../../", import.meta.url)): Promise<Record<string, string>> {
-  const bundler = fileURLToPath(new URL("test/support/bundle-app.ts", root));
+export async function bundlePrograms(
+  bundler = fileURLToPath(new URL("./bundle-app.ts", import.meta.url)),
+): Promise<Record<string, string>> {
   const { stdout } = await promisify(execFile)(process.execPath, [bundler]);
   const { app, golem, compileCache } = JSON.parse(stdout) as Record<"app" | "golem" | "compileCache", string>;
   return { GOLEM_FORGE_TEST_APP: app, GOLEM_FORGE_TEST_GOLEM: golem, NODE_COMPILE_CACHE: compileCache };
