@@ -35,7 +35,7 @@ describe("modes", () => {
   );
 
   test("an unknown mode is refused by the constructor", () => {
-    expect(() => new ApprovalController({ mode: "yolo" as never })).toThrow('no approval mode "yolo"');
+    expect(() => new ApprovalController({ mode: "yolo" as never })).toThrow('Unknown approval mode "yolo"');
   });
 
   test("interactive asks the callback with the request", async () => {
