@@ -27,7 +27,11 @@ async function folderSandbox(): Promise<RemoteSandbox & { root: string }> {
       await writeFile(join(root, path), content);
     },
     readBinaryFile: ({ path }: { path: string }) => readFile(join(root, path)),
-    deleteFile: ({ path }: { path: string }) => rm(join(root, path)).then(() => true),
+    deleteFile: ({ path }: { path: string }) =>
+      rm(join(root, path)).then(
+        () => true,
+        () => false,
+      ),
     async run({ command }: { command: string }) {
       const child = start(command);
       const [stdout, stderr] = await Promise.all([child.stdout.toArray(), child.stderr.toArray()]);
@@ -177,6 +181,39 @@ test("a remote command ends at its deadline and when it is interrupted", async (
   const running = run("echo up; sleep 60", { signal: stop.signal, onOutput: () => stop.abort() });
 
   await expect(running).rejects.toMatchObject({ code: "INTERRUPTED" });
+  await executor.close();
+});
+
+test("what an interrupted remote command left behind is dropped before the next one", async () => {
+  const { executor, run } = await opened();
+  const stop = new AbortController();
+  const script = "echo half > a.txt; rm b.txt; mkdir b.txt; ln -s / link; echo new > new.txt; echo up; sleep 60";
+
+  const running = run(script, { signal: stop.signal, onOutput: () => stop.abort() });
+  await expect(running).rejects.toMatchObject({ code: "INTERRUPTED" });
+  const { stdout, changes } = await run("cat a.txt b.txt; ls");
+
+  expect(stdout).toBe("a\nb\na.txt\nb.txt\n");
+  expect(changes).toMatchObject({ written: [], deleted: [] });
+  await executor.close();
+});
+
+test.each([
+  ["has no sha1sum with these options", "sha1sum", { exitCode: 1, stdout: "", stderr: "usage" }],
+  ["cannot list a folder", "find", { exitCode: 1, stdout: "", stderr: "Permission denied" }],
+  ["cuts off long output", "find", { exitCode: 0, stdout: "./a.t", stderr: "" }],
+])("files count as deleted only if the remote sandbox has listed all, and not if it %s", async (_, part, answer) => {
+  const { executor, run, sandbox } = await opened();
+  const own = sandbox.run;
+  const failing: Pick<RemoteSandbox, "run"> = {
+    run: async (options) => (options.command.includes(part) ? answer : own(options)),
+  };
+  Object.assign(sandbox, failing);
+
+  const { changes } = await run("true");
+
+  expect(changes.deleted).toEqual([]);
+  expect(changes.rejected.length).toBeGreaterThan(0);
   await executor.close();
 });
 

@@ -67,13 +67,27 @@ export function createRemoteExecutor({
 function remoteSession(sandbox: RemoteSandbox, onClose: () => void): ExecSession {
   const mirror = createTreeMirror(treeLimits, { digests: "all" });
   const queue = new SerialQueue();
+  const surveyChanges = () => remoteChanges(sandbox, { known: mirror.paths, digest: mirror.digest });
+  /** True from the start of a command until its changes are known. */
+  let hasUnknownChanges = false;
 
   async function bring(tree: TreeSource): Promise<void> {
+    if (hasUnknownChanges) await dropChanges();
+    hasUnknownChanges = true;
     const { write, remove } = await mirror.nextDelta(tree);
     for (const path of remove) await sandbox.deleteFile({ path });
     for (const { path, content } of write) await sandbox.writeBinaryFile({ path, content });
     const executable = write.filter((file) => file.executable).map(({ path }) => path);
-    if (executable.length > 0) await sandbox.run({ command: shellWords(["chmod", "+x", "--", ...executable]) });
+    await runOnPaths(sandbox, ["chmod", "+x"], executable);
+  }
+
+  /** Drops the partial changes of a failed command: the next one starts from the workspace again. */
+  async function dropChanges(): Promise<void> {
+    await sandbox.run({ command: "chmod -R u+rwX ." });
+    const left = (await surveyChanges()).map(({ path }) => path);
+    mirror.markStale(left);
+    // A folder may be in the place of a file.
+    await runOnPaths(sandbox, ["rm", "-rf"], left);
   }
 
   async function exec(tree: TreeSource, request: ExecRequest): Promise<ExecResult> {
@@ -85,8 +99,9 @@ function remoteSession(sandbox: RemoteSandbox, onClose: () => void): ExecSession
     await bring(tree);
     const known = new Set(mirror.paths);
     const ran = await runCommand(sandbox, request);
-    const found = await remoteChanges(sandbox, { known, digest: mirror.digest });
+    const found = await surveyChanges();
     mirror.markStale(found.map(({ path }) => path));
+    hasUnknownChanges = false;
     const resolve = (path: string) => tree.resolve(path);
     const changes = await validateChanges(found, { resolve, known, isIgnored: mirror.isIgnored });
     return { tier: "remote", ...ran, changes };
@@ -173,6 +188,20 @@ function shellWords(words: readonly string[]): string {
   return words.map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(" ");
 }
 
+/** The kernel limits a single argument, such as a whole command, to 128 KiB. */
+const maxPathsLength = 60_000;
+
+/** Runs a program on paths, as often as their number requires. */
+async function runOnPaths(sandbox: RemoteSandbox, program: readonly string[], paths: readonly string[]): Promise<void> {
+  let [start, length] = [0, 0];
+  for (const [index, path] of paths.entries()) {
+    length += shellWords([path]).length + 1;
+    if (length < maxPathsLength && index < paths.length - 1) continue;
+    await sandbox.run({ command: shellWords([...program, "--", ...paths.slice(start, index + 1)]) });
+    [start, length] = [index + 1, 0];
+  }
+}
+
 /** A sandbox session of the AI SDK, optionally with a method to stop it. */
 export type RemoteSandbox = Experimental_SandboxSession & { stop?(): PromiseLike<void> };
 
@@ -180,49 +209,59 @@ const maxKilobytes = 10_240;
 const skipped = [".git", "node_modules", "__pycache__", ".venv"];
 const find = `find . \\( ${skipped.map((name) => `-name ${name}`).join(" -o ")} \\) -prune -o`;
 const survey = {
-  files: `${find} -type f -size -${maxKilobytes + 1}k -exec sha1sum -z -- {} +`,
+  present: `${find} -type f -print0`,
+  digests: `${find} -type f -size -${maxKilobytes + 1}k -exec sha1sum -z -- {} +`,
   programs: `${find} -type f -perm -u+x -print0`,
   large: `${find} -type f -size +${maxKilobytes}k -print0`,
   special: `${find} ! -type f ! -type d -print0`,
 };
 
-/** Lists the differences between a remote sandbox and the files copied to it, using standard Linux programs. */
+/**
+ * Lists the differences between a remote sandbox and the files copied to it, using standard Linux programs. A file that
+ * they could not list or read counts as rejected, not as deleted.
+ */
 async function remoteChanges(
   sandbox: RemoteSandbox,
   { known, digest }: { known: ReadonlySet<string>; digest(path: string): string | undefined },
 ): Promise<ProposedChange[]> {
-  const [files, programs, large, special] = await Promise.all([
-    list(sandbox, survey.files),
+  const [files, digests, programs, large, special] = await Promise.all([
+    list(sandbox, survey.present),
+    list(sandbox, survey.digests),
     list(sandbox, survey.programs),
     list(sandbox, survey.large),
     list(sandbox, survey.special),
   ]);
-  const executable = new Set(programs.map(relative));
-  const changes: ProposedChange[] = [
-    ...large.map((path): ProposedChange => ({ kind: "special", path: relative(path), what: "file larger than 10 MB" })),
-    ...special.map(
-      (path): ProposedChange => ({ kind: "special", path: relative(path), what: "link, device, socket or pipe" }),
-    ),
+  const executable = new Set(programs.records.map(relative));
+  const reject = (path: string, what: string): ProposedChange => ({ kind: "special", path, what });
+  const changes = [
+    ...large.records.map((path) => reject(relative(path), "file larger than 10 MB")),
+    ...special.records.map((path) => reject(relative(path), "link, device, socket or pipe")),
   ];
-  const present = new Set(changes.map(({ path }) => path));
-  for (const line of files) {
+  const seen = new Set(changes.map(({ path }) => path));
+  for (const record of digests.records) {
     // A digest, two characters for how it was read, and the path.
-    const path = relative(line.slice(42));
-    present.add(path);
-    if (digest(path) === line.slice(0, 40)) continue;
+    const path = relative(record.slice(42));
+    seen.add(path);
+    if (digest(path) === record.slice(0, 40)) continue;
     // The size comes from `find`; the validator checks that of the content.
     changes.push({ kind: "file", path, size: 0, executable: executable.has(path), read: () => read(sandbox, path) });
   }
-  for (const path of known) {
-    if (!present.has(path) && !path.split("/").some((name) => skipped.includes(name)))
-      changes.push({ kind: "gone", path });
+  const unread = files.records.map(relative).filter((path) => !seen.has(path));
+  for (const path of unread) changes.push(reject(path, "file that could not be read"));
+  const isListed = [files, large, special].every(({ isComplete }) => isComplete);
+  const missing = new Set(known).difference(seen).difference(new Set(unread));
+  for (const path of missing) {
+    if (path.split("/").some((name) => skipped.includes(name))) continue;
+    changes.push(isListed ? { kind: "gone", path } : reject(path, "file that the sandbox did not list"));
   }
   return changes;
 }
 
-async function list(sandbox: RemoteSandbox, command: string): Promise<string[]> {
-  const { stdout } = await sandbox.run({ command });
-  return stdout.split("\0").filter((record) => record !== "");
+/** Returns the records that a command printed, each ended by a NUL. Not complete if it failed, or its output was cut off. */
+async function list(sandbox: RemoteSandbox, command: string): Promise<{ records: string[]; isComplete: boolean }> {
+  const { stdout, exitCode } = await sandbox.run({ command });
+  const isComplete = exitCode === 0 && /(^|\0)$/.test(stdout);
+  return { records: stdout.split("\0").filter((record) => record !== ""), isComplete };
 }
 
 async function read(sandbox: RemoteSandbox, path: string): Promise<Uint8Array> {
