@@ -111,11 +111,17 @@ export interface Runs {
   /**
    * Delivers a plain comment: as the answer to the oldest open question of the thread's live runs, or as a message to the
    * newest live run. With `mayAnswer: false` it is always a message, and a comment answers only questions that were posted
-   * before it. Returns false when no run is live.
+   * before it. With `question`, the name of a question's post, it answers only that one, or throws a UserError. Returns
+   * false when no run is live.
    */
   deliverMessage(
     thread: ThreadRef,
-    message: RunRequest & { text: string; mayAnswer?: boolean; commentId?: number | undefined },
+    message: RunRequest & {
+      text: string;
+      mayAnswer?: boolean;
+      commentId?: number | undefined;
+      question?: string | undefined;
+    },
   ): Promise<boolean>;
   /** Passes a task to this worker's newest live run with a pull request here. Returns false without one. */
   continueRun(thread: ThreadRef, request: PersonRequest & { worker: string; text: string }): Promise<boolean>;

@@ -111,7 +111,10 @@ export async function executePageCommand(
       return "Resumed.";
     case "say":
       if (text === "") throw new UserError("The message is empty.");
-      if (!(await runs.deliverMessage(spec.origin, { ...request, text }))) {
+      // A form of a question answers that one, and no other that is open or has been asked since.
+      if (
+        !(await runs.deliverMessage(spec.origin, { ...request, text, question: fields.get("question") ?? undefined }))
+      ) {
         throw new UserError("This run has already ended.");
       }
       return "Message sent.";

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { type Approval, approvalStats, describeApprovalStats, isRevocable } from "#domain/approval.ts";
 import { branchOf, isOpenQuestion, type RunSpec } from "#domain/run.ts";
+import { questionName } from "#runtime/read-log.ts";
 import type { RunNode, RunTree, WritingCall } from "#runtime/views/run-view-reader.ts";
 import { type Html, html, markupOf } from "#text/html.ts";
 import { formKeyField, type PageContext } from "./page-context.ts";
@@ -230,21 +231,21 @@ function renderRetry(formKey: string, path: string): Html {
 }
 
 /** Renders the open questions of a run, with buttons for the suggested answers. */
-function renderQuestions({ openCalls, calls, spec, outcome }: RunNode, context: PageContext): Html[] {
+function renderQuestions({ openCalls, calls, spec, steps, outcome }: RunNode, context: PageContext): Html[] {
   if (outcome) return [];
   const open = openCalls.filter(isOpenQuestion);
   return open.map(({ callId }) => {
     const call = calls.get(callId);
     const { question = call?.args ?? "", options = [] } = call?.question ?? {};
-    return html`<article class="card question" aria-label="Question"><h2>💬 ${spec.workerPath} asks</h2>${renderMarkdownText(question, context.repositoryUrl)}${renderAnswerForms(callId, options, context)}</article>`;
+    return html`<article class="card question" aria-label="Question"><h2>💬 ${spec.workerPath} asks</h2>${renderMarkdownText(question, context.repositoryUrl)}${renderAnswerForms(questionName(spec.id, steps, callId), options, context)}</article>`;
   });
 }
 
-function renderAnswerForms(callId: string, options: readonly string[], { viewer, path, threadUrl }: PageContext): Html {
+function renderAnswerForms(name: string, options: readonly string[], { viewer, path, threadUrl }: PageContext): Html {
   if (viewer.kind !== "signed-in" || !viewer.canCommand) {
     return html`${options.length > 0 && html`<ul>${options.map((option) => html`<li>${option}</li>`)}</ul>`}<p class="small">Answer with a comment in the <a href="${threadUrl}">thread</a>.</p>`;
   }
-  const key = formKeyField(viewer.formKey);
+  const key = html`${formKeyField(viewer.formKey)}<input type="hidden" name="question" value="${name}">`;
   return html`${options.length > 0 && html`<form method="post" action="${path}/say" class="options">${key}${options.map((option) => html`<button name="text" value="${option}">${option}</button>`)}</form>`}
-<form method="post" action="${path}/say" class="answer">${key}<label for="answer-${callId}">Your answer</label><input id="answer-${callId}" name="text" maxlength="20000" autocomplete="off" required><button class="primary">Answer</button></form>`;
+<form method="post" action="${path}/say" class="answer">${key}<label for="${name}">Your answer</label><input id="${name}" name="text" maxlength="20000" autocomplete="off" required><button class="primary">Answer</button></form>`;
 }

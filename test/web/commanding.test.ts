@@ -306,17 +306,21 @@ test("without JavaScript a form leads back to the run page and an error is shown
   expect(refused.text).toContain(`href="${path}">Back to the run`);
 });
 
-test("a question is shown with a button for each suggested answer", async () => {
+test("a question is shown with a button for each suggested answer, and its form answers that question only", async () => {
   const { startRun, get, post, pathOf, signedIn, eventsOf } = await world();
-  const question = { question: "Which **color**?", options: ["Red", "Green"] };
+  const questions = [{ question: "Delete it?" }, { question: "Which **color**?", options: ["Red", "Green"] }];
+  const calls = questions.map((args, index) => ({ callId: `c${index}`, tool: "ask_user", args }));
   await startRun("abc1", {
     value: { handlingCalls: "awaitingAnswer" },
-    context: { openCalls: [{ callId: "c1", tool: "ask_user", answeredBy: "person", status: "running" }] },
+    context: {
+      steps: 1,
+      openCalls: calls.map(({ callId, tool }) => ({ callId, tool, answeredBy: "person", status: "running" })),
+    },
     events: [
       {
         type: "model.answered",
         text: "",
-        calls: [{ callId: "c1", tool: "ask_user", args: question }],
+        calls,
         messages: [],
         usage: { inputTokens: 1, outputTokens: 1 },
         finishReason: "tool-calls",
@@ -324,13 +328,21 @@ test("a question is shown with a button for each suggested answer", async () => 
       },
     ],
   });
+  const path = pathOf("abc1");
 
-  const page = await get(pathOf("abc1"), { cookie: signedIn("mia").cookie });
-  await post(`${pathOf("abc1")}/say`, { as: "mia", fields: { text: "Red" } });
+  const page = await get(path, { cookie: signedIn("mia").cookie });
+  const [, question = ""] = /name="question" value="([^"]+)"><button name="text" value="Red"/.exec(page.text) ?? [];
+  await post(`${path}/say`, { as: "mia", fields: { text: "Red", question } });
+  const late = await post(`${path}/say`, { as: "mia", fields: { text: "Green", question } });
+  await post(`${path}/say`, { as: "mia", fields: { text: "Keep it" } });
 
   expect(page.text).toContain("Which <strong>color</strong>?");
   expect(page.text).toMatch(/<button name="text" value="Red">Red<\/button><button name="text" value="Green">/);
-  expect((await eventsOf("abc1")).at(-1)).toMatchObject({ type: "question.answered", text: "Red", by: "mia" });
+  expect(late).toMatchObject({ status: 409, text: expect.stringContaining("This question was answered already") });
+  expect((await eventsOf("abc1")).slice(-2)).toMatchObject([
+    { type: "question.answered", callId: "c1", text: "Red", by: "mia" },
+    { type: "question.answered", callId: "c0", text: "Keep it" },
+  ]);
 });
 
 test("the cost limit is raised from the page of a run that has used it up", async () => {

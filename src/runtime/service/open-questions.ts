@@ -13,15 +13,19 @@ interface OpenQuestion {
   askedId: number;
 }
 
-/** Returns the oldest unanswered question of these trees. With a comment, only questions posted before it count. */
+/**
+ * Returns the oldest unanswered question of these trees, or the one with this name. With a comment, only questions posted
+ * before it count.
+ */
 export async function findQuestion(
   store: Store,
   roots: readonly RunRow[],
-  commentId: number | undefined,
+  { commentId, name }: { commentId: number | undefined; name: string | undefined },
 ): Promise<OpenQuestion | undefined> {
   const runs = (await Promise.all(roots.map((root) => readableTree(store, root)))).flat();
   const questions = (await Promise.all(runs.map((run) => questionsOf(store, run)))).flat();
-  for (const question of questions.sort((a, b) => a.askedId - b.askedId)) {
+  const wanted = name === undefined ? questions : questions.filter((question) => question.name === name);
+  for (const question of wanted.sort((a, b) => a.askedId - b.askedId)) {
     if (commentId === undefined) return question;
     const post = await store.findPost(question.name);
     if (!post) throw new OutageError("A question of this thread is still being posted.");

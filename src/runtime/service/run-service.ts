@@ -70,13 +70,15 @@ export class RunService implements Runs {
   }
 
   async deliverMessage(thread: ThreadRef, message: Parameters<Runs["deliverMessage"]>[1]): Promise<boolean> {
-    const { by, byId, via, text, deliveryId, runId, commentId, mayAnswer = true } = message;
+    const { by, byId, via, text, deliveryId, runId, commentId, mayAnswer = true, question: name } = message;
     const live = await this.#liveRuns(thread, runId);
     const newest = live[0] ?? (await this.#runsOfPullRequest(thread)).find(({ id }) => id === (runId ?? id));
     if (!newest) return false;
 
     const readableRuns = live.filter((run) => !run.unreadable);
-    const question = mayAnswer ? await findQuestion(this.#options.store, readableRuns, commentId) : undefined;
+    const { store } = this.#options;
+    const question = mayAnswer ? await findQuestion(store, readableRuns, { commentId, name }) : undefined;
+    if (name !== undefined && !question) throw new UserError(questionClosed);
     const event: RunEvent = question
       ? { type: "question.answered", callId: question.callId, text: cleanText(text).text, by, byId, via }
       : await this.#composeMessage(newest, { thread, by, byId, via, text });
@@ -407,6 +409,9 @@ export class RunService implements Runs {
     for (const { runId } of events) scheduler.wake(runId);
   }
 }
+
+const questionClosed =
+  "This question was answered already, or its worker was paused or has ended. Nothing was sent. Reload the page to see what it asks now.";
 
 /** True while a call that pushes to the run's branch is being executed. */
 function isPushing({ context }: RunRow["snapshot"]): boolean {
