@@ -121,18 +121,36 @@ async function askModel(
   const events: ModelCallEvent[] = [];
   try {
     const available = maxTokens - sizeOfInstructions(request.instructions) - (await estimateToolTokens(request.tools));
-    const summary = await compactConversation(models, log, { maxTokens: available, call: announced });
+    const compacted = await compactConversation(models, log, { maxTokens: available, call: announced });
+    const summary = compacted?.summary.trim() === "" ? undefined : compacted;
     if (summary) events.push(summary);
     const event = summary && { id: lastSeenId + 1, runId: "", at: 0, event: summary };
     const messages = fitTranscript(buildTranscript(event ? [...log, event] : log), available);
     if (!messages) return [...events, { type: "model.failed", reason: describeTooLong(maxTokens), retryable: false }];
-    const answer = await models.call(announced(messages));
-    return [...events, { type: "model.answered", ...checked(answer, outputSchema), lastSeenId }];
+    const answer = checked(await models.call(announced(messages)), outputSchema);
+    return [...events, { type: "model.answered", ...(summary ? answer : withCostOf(answer, compacted)), lastSeenId }];
   } catch (error) {
     if (!(error instanceof ModelFailureError) || request.signal.aborted) throw error;
     const { message: reason, retryable, retryAfterMs } = error;
     return [...events, { type: "model.failed", reason, retryable, retryAfterMs }];
   }
+}
+
+/** Adds the cost of a call whose summary was empty, such as one that only called tools. */
+function withCostOf<Answer extends ModelAnswer>(answer: Answer, unused: Compacted | undefined): Answer {
+  if (!unused) return answer;
+  const sum = (a: number | undefined, b: number | undefined) => (a === undefined ? b : a + (b ?? 0));
+  const { inputTokens, outputTokens, cachedInputTokens } = unused.usage;
+  const cached = sum(answer.usage.cachedInputTokens, cachedInputTokens);
+  return {
+    ...answer,
+    usage: {
+      inputTokens: answer.usage.inputTokens + inputTokens,
+      outputTokens: answer.usage.outputTokens + outputTokens,
+      ...(cached !== undefined && { cachedInputTokens: cached }),
+    },
+    cost: sum(answer.cost, unused.cost),
+  };
 }
 
 /** The estimated tokens of instructions, which are the same in every step of a run. */
@@ -231,7 +249,7 @@ type Compacted = Extract<RunEvent, { type: "conversation.compacted" }>;
 
 /**
  * Asks the model to summarize all but the latest steps of a long conversation. Returns undefined if the conversation is
- * short, if little would be saved, or if the model returned no summary. Throws ModelFailureError.
+ * short, or if little would be saved. The summary is empty if the model only called tools. Throws ModelFailureError.
  */
 async function compactConversation(
   models: Models,
@@ -249,7 +267,7 @@ async function compactConversation(
   const fitted = fitTranscript(messages, maxTokens - sizeOf(summaryRequest));
   if (!fitted) return undefined;
   const { text, usage, cost } = await models.call(call([...fitted, summaryRequest]));
-  return text.trim() === "" ? undefined : { type: "conversation.compacted", throughId, summary: text, usage, cost };
+  return { type: "conversation.compacted", throughId, summary: text, usage, cost };
 }
 
 const noSummary = {

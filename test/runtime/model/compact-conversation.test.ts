@@ -88,3 +88,24 @@ test("what the summaries cost counts towards the run", async () => {
   );
   expect(view.usage.inputTokens).toBe(usages.reduce((sum, { inputTokens }) => sum + inputTokens, 0));
 });
+
+test("a model that calls tools instead of writing a summary is paid for that call, too", async () => {
+  let next = 0;
+  const price = { inputTokens: 100, outputTokens: 1 };
+  const { model, ended, runs } = await world({
+    script: (request) => {
+      if (isSummaryRequest(request))
+        return { calls: [{ name: "read_file", args: { path: "notes/0.md" } }], usage: price };
+      if (next === 14) return { text: "All are read.", usage: price };
+      return { calls: [{ name: "read_file", args: { path: `notes/${next++}.md` } }], usage: price };
+    },
+    github: { files: { ".github/workers/reader.worker": reader, ...Object.fromEntries(notes) } },
+  });
+  await runs.startRun({ origin, worker: "reader", text: "Count the notes about totals." });
+
+  const view = await ended();
+
+  expect(model.requests.some(isSummaryRequest)).toBe(true);
+  expect(view).toMatchObject({ steps: 15, outcome: { kind: "answered", text: "All are read." } });
+  expect(view.usage).toMatchObject({ inputTokens: 100 * model.requests.length, outputTokens: model.requests.length });
+});
