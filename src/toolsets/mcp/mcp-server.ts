@@ -154,8 +154,37 @@ function describeServerError(error: unknown): string {
   return message.replace(/\s+/g, " ").replace(/\.$/, "").slice(0, 600);
 }
 
-/** A server's tools as this process first saw them, by the server's names for them. */
-export type Pins = Map<string, ToolDefinition>;
+/** The maximum of all tools that a server lists over time, under any names: some full lists. */
+const maxPins = { tools: 1_000, characters: 8_000_000 };
+
+/** A server's tools as this process first saw them, by the server's names for them. None is ever evicted. */
+export class Pins {
+  readonly #definitions = new Map<string, ToolDefinition>();
+  #characters = 0;
+
+  get size(): number {
+    return this.#definitions.size;
+  }
+
+  values(): ToolDefinition[] {
+    return [...this.#definitions.values()];
+  }
+
+  get(tool: string): ToolDefinition | undefined {
+    return this.#definitions.get(tool);
+  }
+
+  /** Adds or replaces a tool. Returns false if there is no room for one more. */
+  set(definition: ToolDefinition): boolean {
+    const known = this.#definitions.get(definition.name);
+    const added = JSON.stringify(definition).length - (known ? JSON.stringify(known).length : 0);
+    const isFull = this.size >= maxPins.tools || this.#characters + added > maxPins.characters;
+    if (!known && isFull) return false;
+    this.#characters += added;
+    this.#definitions.set(definition.name, definition);
+    return true;
+  }
+}
 
 const maxServers = 1_000;
 const pinsByServer = new LRUCache<string, Pins>({ max: maxServers });
@@ -163,7 +192,7 @@ const pinsByServer = new LRUCache<string, Pins>({ max: maxServers });
 /** Returns the pins of a server. They are kept as long as the process runs. */
 export function pinsOf(server: string, settings: ServerSettings): Pins {
   const key = createHash("sha256").update(canonicalJson({ server, settings })).digest("hex");
-  const pins = pinsByServer.get(key) ?? new Map();
+  const pins = pinsByServer.get(key) ?? new Pins();
   pinsByServer.set(key, pins);
   return pins;
 }

@@ -79,7 +79,7 @@ async function listTools({ pins, server }: OpenServer): Promise<ListedTools> {
     return { definitions: await server.definitions() };
   } catch (error) {
     // A run continues without a server that is down. Calls to the tools it had report the reason.
-    return pins.size === 0 ? { error } : { definitions: [...pins.values()] };
+    return pins.size === 0 ? { error } : { definitions: pins.values() };
   }
 }
 
@@ -127,9 +127,12 @@ function offer(
   const wanted = Object.hasOwn(fingerprints, toolName) ? fingerprints[toolName] : undefined;
   const current = fingerprint(definition);
   // A tool that matches the fingerprint in the worker's settings replaces the one that was seen first.
-  if (!pins.has(definition.name) || wanted === current) pins.set(definition.name, definition);
-  const pinned = pins.get(definition.name) ?? definition;
-  const expected = wanted ?? fingerprint(pinned);
+  const isNew = pins.get(definition.name) === undefined;
+  if ((isNew || wanted === current) && !pins.set(definition)) {
+    const description = `Not available: the MCP server ${name} has listed too many tools with different names.`;
+    return refusedTool({ name: toolName, description }, new ToolError(description, { code: "BLOCKED" }));
+  }
+  const expected = wanted ?? fingerprint(pins.get(definition.name) ?? definition);
   if (expected !== current) {
     // The new description never reaches the model.
     const why = `Not available: the MCP server ${name} changed this tool since it was first seen.`;

@@ -193,6 +193,27 @@ describe("an MCP server of either era of the protocol", () => {
     expect(endless.methods.filter((method) => method === "tools/list")).toHaveLength(20);
   });
 
+  test("an MCP server that renames its tools at each listing fills no memory, and tools that were seen stay as they were", async () => {
+    const named = (round: number) => Array.from({ length: 199 }, (_, index) => `t${round}_${index}`);
+    const options = { tools: ["first", ...named(0)], descriptionLength: 0 };
+    const server = await startStatelessMcpServer(options);
+    onTestFinished(() => server.close());
+
+    for (let round = 0; round < 6; round += 1) {
+      options.tools = ["first", ...named(round)];
+      await mcp(over(server.url));
+    }
+    options.tools = ["first", "t5_198", "t0_0"];
+    const { run } = await mcp(over(server.url));
+    options.descriptionLength = 10;
+    const changed = await mcp(over(server.url));
+
+    expect((await run("era_first", { text: "hi" })).value).toMatchObject({ content: "first: hi" });
+    expect((await run("era_t0_0", { text: "hi" })).value).toMatchObject({ content: "t0_0: hi" });
+    expect((await run("era_t5_198")).error?.message).toContain("too many tools with different names");
+    expect((await changed.run("era_first")).error?.message).toContain("changed its tool first since it was first seen");
+  });
+
   test("an MCP server whose list of tools has expired is asked for it again before a call", async () => {
     const server = await startStatelessMcpServer({ ttlMs: 0, tools: ["echo", "other"] });
     onTestFinished(() => server.close());
