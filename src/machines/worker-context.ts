@@ -167,9 +167,15 @@ export function canRetry(failures: number, { retryable, retryAfterMs = 0 }: Mode
   return retryable && failures + 1 < maxConsecutiveFailures && retryAfterMs <= maxRetryDelayMs;
 }
 
+/** Of the retries of a model call, these wait as briefly as the provider asks. */
+const maxBriefRetries = 2;
+
 /** Returns the delay before the next model call. `failures`: how many came right before this one. */
 export function retryDelay(failures: number, { retryAfterMs }: Pick<ModelFailed, "retryAfterMs">): number {
-  return retryAfterMs ?? firstRetryMs * 2 ** failures;
+  const backoffMs = firstRetryMs * 2 ** failures;
+  if (retryAfterMs === undefined) return backoffMs;
+  // A provider may ask for no delay at all, or until a time that has passed on this clock: the run would fail within a second.
+  return failures < maxBriefRetries ? retryAfterMs : Math.max(retryAfterMs, backoffMs);
 }
 
 /** Never lowers the limit: two people may raise it at once, and the lower amount may arrive last. */

@@ -527,15 +527,22 @@ describe("limit", () => {
 
 describe("model that fails", () => {
   const failed = (changes: object = {}): RunEvent => ({ ...event["model failed"], ...changes }) as RunEvent;
-  const delayAfter = (failures: number) => {
+  const delayAfter = (failures: number, changes = {}) => {
     const retries = Array.from({ length: failures }, () => ["model failed", "retry timer"] as const).flat();
-    return timers(transition(workerMachine, play(["opened", ...retries]), failed())[1]);
+    return timers(transition(workerMachine, play(["opened", ...retries]), failed(changes))[1]);
   };
 
   test("a model that fails is called again after two seconds, then four, and so on", () => {
-    expect([0, 1, 2, 3].map(delayAfter)).toEqual(
+    expect([0, 1, 2, 3].map((failures) => delayAfter(failures))).toEqual(
       [2_000, 4_000, 8_000, 16_000].map((afterMs) => [{ timer: "retry", afterMs }]),
     );
+  });
+
+  test("a model whose provider asks for no delay is not called five times within a second", () => {
+    expect([0, 1, 2, 3].map((failures) => delayAfter(failures, { retryAfterMs: 0 }))).toEqual(
+      [0, 0, 8_000, 16_000].map((afterMs) => [{ timer: "retry", afterMs }]),
+    );
+    expect(delayAfter(3, { retryAfterMs: 30_000 })).toEqual([{ timer: "retry", afterMs: 30_000 }]);
   });
 
   test("a model that fails is not called a sixth time", () => {
