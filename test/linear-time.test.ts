@@ -26,7 +26,10 @@ import { truncateToTokens } from "#toolsets/tool-result.ts";
 import { parseToolCommand } from "#ui/run-commands.ts";
 import { testLinearTime } from "./support/linear-time.ts";
 
-const reports: TestReport[] = ["tap", "vitest", "jest", "mocha", "pytest", "unittest", "go", "cargo", "plain"];
+const reports: TestReport[] = [
+  ...(["tap", "vitest", "jest", "mocha", "pytest", "unittest", "go", "cargo", "rspec", "minitest"] as const),
+  ...(["maven", "gradle", "ctest", "plain"] as const),
+];
 /** Longer reports are read in a process that is killed when it takes too long. */
 const maxReport = 100_000;
 
@@ -73,6 +76,8 @@ const fragments = [
   "___ a ___\n",
   "---- a stdout ----\n",
   "test result: ",
+  "Tests run: 1, Failures: 0, Errors: 0, Skipped: 0\n",
+  "1/1 Test #1: a ..",
 ];
 fragments.push(
   "--- a\n+++ b\n",

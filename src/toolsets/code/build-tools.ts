@@ -43,7 +43,8 @@ export async function mavenRunner(workspace: Workspace, folder: string): Promise
 
 /** Returns the paths of the modules that a pom.xml lists. */
 function modulesOf(pom: string): string[] {
-  const text = pom.replace(/<!--.*?-->/gs, "");
+  const [first = "", ...rest] = pom.split("<!--");
+  const text = first + rest.map((part) => part.split("-->").slice(1).join("-->")).join("");
   return [...text.matchAll(/<module>([^<]+)<\/module>/g)].map(([, path = ""]) =>
     path.trim().replace(/(?:\/pom\.xml|\/)$/, ""),
   );
@@ -81,7 +82,7 @@ const buildAndTest = [
 export async function cmakeRunner(workspace: Workspace, folder: string): Promise<BuildToolRunner | undefined> {
   const path = posix.join(folder, "CMakeLists.txt");
   const text = (await workspace.exists(path)) ? await workspace.read(path) : "";
-  if (!/^\s*project\s*\(/im.test(text) || !/^\s*(?:enable_testing|add_test|include\s*\(\s*CTest)\b/im.test(text))
+  if (!/^[ \t]*project\s*\(/im.test(text) || !/^[ \t]*(?:enable_testing|add_test|include\s*\(\s*CTest)\b/im.test(text))
     return undefined;
   return {
     name: "ctest",
@@ -92,7 +93,7 @@ export async function cmakeRunner(workspace: Workspace, folder: string): Promise
   };
 }
 
-/** Starts the project's own version of a tool if its wrapper has been downloaded, which needs the network, and else the installed one. */
+/** Starts the version that the project's wrapper has downloaded, if it is there, and otherwise the installed one. */
 function startWrapper({ wrapper, downloads, name }: Record<"wrapper" | "downloads" | "name", string>): string[] {
   return [
     "folder=$PWD",
@@ -132,10 +133,10 @@ export function readMaven(text: string): PrintedResults | undefined {
   const sum = (group: number) => counted.reduce((total, match) => total + Number(match[group]), 0);
   const [failed, skipped] = [sum(2) + sum(3), sum(4)];
   const failures = lines.flatMap((line, at) => {
-    const name = /^(?!Tests run:)(\S.*?) (?:-- )? *Time elapsed: [\d.,]+ s(?:ec)? +<<< (?:FAILURE|ERROR)!$/.exec(
-      line,
-    )?.[1];
-    return name === undefined ? [] : [{ name, error: textUntil(lines, at + 1, (next) => next.trim() === "") }];
+    const [, title] = /^(?!Tests run:)(\S.* )Time elapsed: [\d.,]+ s(?:ec)? +<<< (?:FAILURE|ERROR)!$/.exec(line) ?? [];
+    if (title === undefined) return [];
+    const name = title.trimEnd().replace(/ --$/, "").trimEnd();
+    return [{ name, error: textUntil(lines, at + 1, (next) => next.trim() === "") }];
   });
   return { passed: Math.max(0, sum(1) - failed - skipped), failed, skipped, failures };
 }
@@ -159,8 +160,8 @@ export function readGradle(text: string): PrintedResults | undefined {
 export function readCtest(text: string): PrintedResults | undefined {
   const lines = text.split("\n");
   const results = lines.flatMap((line, at) => {
-    const [, name, result = ""] = /^ *\d+\/\d+ Test +#\d+: (.*?) \.{2,}(.*)$/.exec(line) ?? [];
-    return name === undefined ? [] : [{ name, result: result.replace(/ +[\d.]+ sec *$/, "").trim(), at }];
+    const [, name, result = ""] = /^ *\d+\/\d+ Test +#\d+: (.*?) \.{2,}(.*)$/s.exec(line) ?? [];
+    return name === undefined ? [] : [{ name, result: withoutDuration(result), at }];
   });
   if (results.length === 0) {
     return /^No tests were found!!!$/m.test(text) ? { passed: 0, failed: 0, skipped: 0, failures: [] } : undefined;
@@ -171,10 +172,19 @@ export function readCtest(text: string): PrintedResults | undefined {
   const failures = failed.map(({ name, result, at }) => {
     const output = textUntil(lines, at + 1, (next) => isStart(next) || /^\d+% tests passed, /.test(next));
     // What keeps a test from being run is printed before its line.
-    const reason = result.startsWith("***Not Run") ? lines[lines.slice(0, at).findLastIndex(isStart) + 1] : "";
+    const before = lines.slice(Math.max(0, at - maxErrorLines), at);
+    const start = result.startsWith("***Not Run") ? before.findLastIndex(isStart) : -1;
+    const reason = start === -1 ? "" : before[start + 1];
     return { name, error: [result.replace("***", " ").trim(), reason, output].filter(Boolean).join("\n") };
   });
   return { passed, failed: failed.length, skipped: results.length - passed - failed.length, failures };
+}
+
+/** Returns the result of a test without the seconds after it: `***Failed    0.01 sec`. */
+function withoutDuration(result: string): string {
+  const text = result.trim();
+  const words = text.split(/ +/);
+  return words.at(-1) === "sec" ? words.slice(0, -2).join(" ") : text;
 }
 
 /** Returns the lines from `start` until one ends them. */

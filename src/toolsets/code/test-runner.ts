@@ -30,7 +30,7 @@ export interface TestRunner {
   furtherCommands?: string[][];
   /** The options with which it runs only the tests in the folders that follow; undefined if it cannot. */
   folderOptions?: string[];
-  /** Returns the options that select the named tests, if their names are none by themselves. */
+  /** Returns the options that select the named tests, for a runner that does not take their names as they are. */
   select?(names: readonly string[]): string[];
   env?: Record<string, string>;
   report: TestReport;

@@ -627,6 +627,22 @@ describe("the test runner and the formatter of a project", () => {
     expect(await commandOf("app", "src/test/kotlin/ATest.kt")).toMatch(/ test --tests ATest$/);
   });
 
+  test("the build files of a hostile repository are read in linear time", async () => {
+    const files = {
+      "pom.xml": "<!--".repeat(100_000),
+      "app/pom.xml": "",
+      "native/CMakeLists.txt": `project(a)${"\n".repeat(200_000)}`,
+    };
+    const workspace = memoryWorkspace(files);
+    const before = process.threadCpuUsage();
+
+    const found = [await findTestRunner(workspace, "app"), await findTestRunner(workspace, "native")];
+
+    const { user, system } = process.threadCpuUsage(before);
+    expect(found.map((runner) => runner?.name)).toEqual(["mvn test", undefined]);
+    expect((user + system) / 1_000).toBeLessThan(5_000);
+  });
+
   test("the commands of a script that starts its runner several times each get a report", async () => {
     const test = "eslint . && vitest run && vitest run --config 'vitest.server.config.mjs'";
     const files = { "package.json": JSON.stringify({ scripts: { test } }) };
