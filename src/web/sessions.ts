@@ -43,7 +43,8 @@ export function createSessions({ cookies, key, keys, now }: SessionsOptions): Se
   const isEnded = async (recorded: string) => {
     const cached = known.get(recorded);
     if (cached && cached.until > now()) return cached.isEnded;
-    const found = await keys().hasRecorded(recorded);
+    // The session may have been ended here meanwhile.
+    const found = (await keys().hasRecorded(recorded)) || known.get(recorded)?.isEnded === true;
     known.set(recorded, { isEnded: found, until: found ? Number.POSITIVE_INFINITY : now() + recheckMs });
     return found;
   };

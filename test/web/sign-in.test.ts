@@ -182,6 +182,31 @@ test("signing out ends the session and links back to the run, and to no other si
   expect([other.status, (await other.text()).includes("evil.example")]).toEqual([200, false]);
 });
 
+test("a session that ends while another request looks it up does not count again", async () => {
+  const key = Buffer.from("a key");
+  const cookies = createSealedCookies({ key, secure: false, now: Date.now });
+  const asked = Promise.withResolvers<void>();
+  const answer = Promise.withResolvers<boolean>();
+  const hasRecorded = () => {
+    asked.resolve();
+    return answer.promise;
+  };
+  const keys = () => ({ hasRecorded, recordKey: async () => {} });
+  const { current, end } = createSessions({ cookies, key, keys, now: Date.now });
+  const app = new Hono()
+    .get("/", async (c) => c.text((await current(c))?.login ?? "nobody"))
+    .post("/", async (c) => c.text(String(await end(c))));
+  const cookie = `golem-forge-session=${cookies.seal(sessionCookie, { login: "mia", id: 3, nonce: "n" })}`;
+  const request = async (method: string) => (await app.request("/", { method, headers: { cookie } })).text();
+  const looking = request("GET");
+  await asked.promise;
+
+  await request("POST");
+  answer.resolve(false);
+
+  expect([await looking, await request("GET")]).toEqual(["nobody", "nobody"]);
+});
+
 test("a cookie counts only as its own kind, and a form only in its own session", async () => {
   const key = Buffer.from("a key");
   const cookies = createSealedCookies({ key, secure: false, now: Date.now });
