@@ -58,8 +58,10 @@ export const installationRevoked = defineHandler(InstallationPayload, {
 export const installationRestored = defineHandler(InstallationPayload, {
   queue: ({ installation }) => `${installation.id}`,
   handle: async ({ action, installation, repositories }, context) => {
-    if (action === "unsuspend") await context.runs().refreshReachable({ installationId: installation.id }, []);
-    else await refreshRepositories(installation, repositories, context);
+    if (action !== "unsuspend") return refreshRepositories(installation, repositories, context);
+    // All of its repositories were out of reach, even those that GitHub does not list here.
+    await context.runs().refreshReachable({ installationId: installation.id }, []);
+    await refreshTriggers(scopeAndLocations(installation, repositories)[1], context);
   },
 });
 
@@ -78,7 +80,7 @@ export const repositoriesRemoved = defineHandler(InstallationRepositoriesPayload
     ),
 });
 
-/** Shows pending requests in repositories that the app can reach now, and reads their triggers. */
+/** Shows pending requests in repositories that the app can reach now, and reads their triggers again. */
 async function refreshRepositories(
   installation: InstallationPayload["installation"],
   listed: ListedRepositories,
@@ -86,11 +88,14 @@ async function refreshRepositories(
 ): Promise<void> {
   const [scope, locations] = scopeAndLocations(installation, listed);
   await context.runs().refreshReachable(scope, locations);
-  for (const { repositoryId, owner, repo } of locations.filter(context.serves)) {
+  await refreshTriggers(locations, context);
+}
+
+/** Reads the triggers of repositories again, since the app received no push while it could not reach them. */
+async function refreshTriggers(locations: readonly ReportedLocation[], context: DeliveryContext): Promise<void> {
+  for (const { installationId, repositoryId, owner, repo } of locations.filter(context.serves)) {
     try {
-      // The app received no push while it could not reach the repository.
-      const repository = { installationId: installation.id, repositoryId, owner, repo };
-      await updateTriggers(repository, context, { isChanged: true });
+      await updateTriggers({ installationId, repositoryId, owner, repo }, context, { isChanged: true });
     } catch (error) {
       // It no longer exists.
       if (!(error instanceof UserError)) throw error;

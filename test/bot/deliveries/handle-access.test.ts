@@ -109,6 +109,7 @@ test.each([
 
 test.each([
   ["installation", "created", { repositories: [{ id: 11, name: "shop" }] }],
+  ["installation", "unsuspend", { repositories: [{ id: 11, name: "shop" }] }],
   ["installation_repositories", "added", { repositories_added: [{ id: 11, name: "shop" }] }],
 ])("%s.%s stores the schedules that the repositories have", async (name, action, more) => {
   await send(name, { action, installation, ...more });
