@@ -141,7 +141,7 @@ export async function serve(): Promise<void> {
   try {
     await (isConfigured(process.env) ? runApp() : setUp());
   } catch (error) {
-    if (!(error instanceof UserError)) throw error;
+    if (!(error instanceof UserError || error instanceof DatabaseError)) throw error;
     process.stderr.write(`${error.message}\n`);
     process.exit(1);
   }
@@ -169,7 +169,7 @@ async function runApp(): Promise<void> {
   await app.start();
   // This blocks the event loop for longer than those who wait until the app is ready should have to wait.
   await delay(prepareDelayMs);
-  await app.prepare();
+  await app.prepare().catch(app.onError);
 }
 
 /** Returns true for what the operating system reports of streams, connections and child processes. */

@@ -34,7 +34,7 @@ export interface WebhookServerOptions {
   receive: (delivery: RawDelivery) => Promise<Receipt>;
   /** Answers requests for pages. Returns false for any other request. */
   pages?: ((request: IncomingMessage, response: ServerResponse) => boolean) | undefined;
-  /** Resolves to the response of /readyz. Rejects while deliveries cannot be stored, with a UserError that says why. */
+  /** Resolves to the response of /readyz. Rejects while deliveries cannot be stored; the message of a UserError is shown. */
   ready: () => Promise<string>;
   /** Default: 10 seconds for the headers, 30 in all. */
   timeouts?: Timeouts;
