@@ -4,6 +4,7 @@ import { UserError } from "#domain/errors.ts";
 import type { RunEvent } from "#domain/events.ts";
 import type { RepositoryRef } from "#domain/github.ts";
 import { type RunSpec, shortId } from "#domain/run.ts";
+import { UnreadableDataError } from "#domain/stored-data.ts";
 import { modelMatches } from "#models/models.ts";
 import { pricedModels } from "#models/prices.ts";
 import { stateName } from "#runtime/apply-events.ts";
@@ -13,7 +14,7 @@ import type { Runs, ThreadRef } from "#runtime/runs.ts";
 import type { RunsOptions } from "#runtime/runs-options.ts";
 import { modelFor } from "#runtime/start/admit-worker.ts";
 import { type RunStarter, runIdOf } from "#runtime/start/start-run.ts";
-import { type NewEffect, type RunRow, readable, type StoredRun } from "#runtime/store/store.ts";
+import { type NewEffect, type RunRow, readable, type Store, type StoredRun } from "#runtime/store/store.ts";
 import { noWorkerRunning } from "#ui/run-commands.ts";
 import { checkApprover } from "./decide-approvals.ts";
 
@@ -244,4 +245,27 @@ export async function requestBaseMerge(
   const event: RunEvent = { type: "message.received", kind: "prompt", text, by: "golem-forge", thread: replyThread };
   await store.ingest({ deliveryId, events: own.map(({ id }) => ({ runId: id, event })) });
   for (const { id } of own) scheduler.wake(id);
+}
+
+/** Divides live runs into those that are or will be paused when they have applied their inbox, and the others. */
+export async function dividePaused(
+  store: Store,
+  live: readonly StoredRun[],
+): Promise<{ paused: StoredRun[]; running: StoredRun[] }> {
+  const paused = new Set<string>();
+  for (const { id } of live.filter((run) => !run.unreadable)) {
+    // Read before the state, so that a stop is found in one of them. A run whose inbox is unreadable applies none of it.
+    const inbox = await store.inbox(id).catch((error: unknown) => {
+      if (error instanceof UnreadableDataError) return [];
+      throw error;
+    });
+    const pending = inbox.findLast(({ event: { type } }) => type === "run.stop" || type === "run.resume");
+    const run = pending ? undefined : await store.findRun(id);
+    const isInterrupted = run && !run.unreadable && stateName(run.snapshot) === "interrupted";
+    if (pending ? pending.event.type === "run.stop" : isInterrupted) paused.add(id);
+  }
+  return {
+    paused: live.filter(({ id }) => paused.has(id)),
+    running: live.filter(({ id }) => !paused.has(id)),
+  };
 }

@@ -5,7 +5,6 @@ import type { ReportedLocation } from "#domain/github.ts";
 import { branchOf, isPushingTool, type RunState, type RunView, shortId } from "#domain/run.ts";
 import { redisplayEffects, stateName, statusEffect } from "#runtime/apply-events.ts";
 import type { ToolReply } from "#runtime/front-end.ts";
-import { dividePaused } from "#runtime/paused-runs.ts";
 import { pushedCommits, reportedDigests } from "#runtime/read-log.ts";
 import type { InstallationScope, Runs, ThreadRef } from "#runtime/runs.ts";
 import type { RunsOptions } from "#runtime/runs-options.ts";
@@ -23,6 +22,7 @@ import {
   changeModel,
   clearConversation,
   continuesWhenReopened,
+  dividePaused,
   listClosedPullRequests,
   listModels,
   listOpenPullRequests,

@@ -6,10 +6,10 @@ import { scheduleTrigger } from "#domain/run.ts";
 import { matchesEvent, matchesPaths } from "#domain/trigger.ts";
 import { hourMs } from "#domain/work-context.ts";
 import { stateName } from "#runtime/apply-events.ts";
-import { findThreadPause } from "#runtime/paused-runs.ts";
 import { readSettings } from "#runtime/run-environment.ts";
-import type { Runs } from "#runtime/runs.ts";
+import type { Runs, ThreadPause, ThreadRef } from "#runtime/runs.ts";
 import type { RunsOptions } from "#runtime/runs-options.ts";
+import { dividePaused } from "#runtime/service/run-requests.ts";
 import { matchesPattern } from "#text/path-pattern.ts";
 import { pluralize } from "#text/pluralize.ts";
 import type { RunStarter } from "./start-run.ts";
@@ -175,4 +175,32 @@ async function readTriggers(
 
 function isAllowed(worker: string, { workers }: RepositorySettings): boolean {
   return !workers || workers.some((allowed) => allowed.toLowerCase() === worker.toLowerCase());
+}
+
+/**
+ * Finds a run of the thread that a person has paused. It keeps events and schedules from starting workers in this thread,
+ * until the run is resumed or cancelled, or a person starts another one.
+ */
+async function findThreadPause(
+  { store }: Pick<RunsOptions, "store">,
+  thread: ThreadRef,
+): Promise<ThreadPause | undefined> {
+  const roots = (await store.runsOfThread(thread)).flatMap((run) => (run.unreadable ? [] : [run]));
+  const { paused } = await dividePaused(
+    store,
+    roots.filter(({ status }) => status !== "done"),
+  );
+  const startedAt = Math.max(0, ...roots.map(({ spec }) => (spec.origin.trigger === undefined ? spec.createdAt : 0)));
+  for (const { id, spec } of roots.filter((run) => paused.includes(run))) {
+    // Read before the log, so that an event that is applied meanwhile is found in one of them.
+    const inbox = await store.inbox(id);
+    const stop = [...(await store.log(id)), ...inbox].findLast(({ event: { type } }) => type === "run.stop");
+    if (stop?.event.type !== "run.stop" || stop.event.reason !== undefined || stop.at < startedAt) continue;
+    const { name } = spec.worker;
+    return {
+      key: `paused/${id}/${stop.id}`,
+      text: `@${stop.event.by} paused ${name} in this thread, so events and schedules start no worker here. \`/resume\` continues ${name}, \`/cancel\` ends it, and \`/run\` starts another worker; after any of these, events start workers again.`,
+    };
+  }
+  return undefined;
 }
