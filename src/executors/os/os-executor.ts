@@ -157,7 +157,7 @@ function canMountOverlays(directory: string, user: SandboxUser): boolean {
   return status === 0;
 }
 
-/** Opens the prepared dependencies, beside the copies of trees, so that files can be moved between the two. */
+/** Opens the prepared dependencies, next to the copies of trees, so that files can be moved between the two. */
 export function setupCacheFor(options: Pick<OsExecutorOptions, "directory">): SetupCache {
   return new SetupCache(join(options.directory ?? tmpdir(), `golem-setups-${process.getuid?.() ?? "user"}`));
 }
