@@ -119,6 +119,10 @@ export const RunEvent = z.discriminatedUnion("type", [
     reason: z.string(),
     retryable: z.boolean(),
     retryAfterMs: z.number().optional(),
+    /** The usage of an answer that could not be used, such as an empty one. */
+    usage: TokenUsage.optional(),
+    /** US dollars; undefined if the price is unknown. */
+    cost: z.number().optional(),
   }),
   z.object({ type: z.literal("calls.reviewed"), verdicts: z.array(Verdict) }),
   z.object({

@@ -72,9 +72,10 @@ export function endWithoutWork({ event }: { event: { merged: boolean } }): Parti
 
 export function addUsage(
   context: WorkerContext,
-  { usage, cost = 0 }: Pick<ModelAnswered, "usage" | "cost">,
+  { usage, cost = 0 }: Pick<ModelFailed, "usage" | "cost">,
 ): Pick<WorkerContext, "tokens" | "cost"> {
-  return { tokens: context.tokens + usage.inputTokens + usage.outputTokens, cost: context.cost + cost };
+  const { inputTokens = 0, outputTokens = 0 } = usage ?? {};
+  return { tokens: context.tokens + inputTokens + outputTokens, cost: context.cost + cost };
 }
 
 export function countRepair({ context }: { context: WorkerContext }): Partial<WorkerContext> {

@@ -240,12 +240,24 @@ export const workerMachine = machineSetup.createMachine({
                   afterMs: retryDelay(context.consecutiveFailures, event),
                 }),
               },
-              { type: "update", params: ({ context }) => ({ consecutiveFailures: context.consecutiveFailures + 1 }) },
+              {
+                type: "update",
+                params: ({ context, event }) => ({
+                  ...addUsage(context, event),
+                  consecutiveFailures: context.consecutiveFailures + 1,
+                }),
+              },
             ],
           },
           {
             target: "ended",
-            actions: { type: "update", params: ({ event }) => ({ outcome: { kind: "failed", reason: event.reason } }) },
+            actions: {
+              type: "update",
+              params: ({ context, event }) => ({
+                ...addUsage(context, event),
+                outcome: { kind: "failed", reason: event.reason },
+              }),
+            },
           },
         ],
       },

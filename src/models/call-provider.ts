@@ -257,19 +257,7 @@ function incompleteAnswer({ label }: Provider, reason: string | undefined): Mode
 
 function toAnswer(response: ProviderResponse, request: ModelRequest, provider: Provider): ModelAnswer {
   const { finishReason, parts } = response;
-  if (finishReason === "content-filter") {
-    throw new ModelFailureError(
-      `${provider.label} withheld the answer: its content filter refused this conversation.`,
-      {
-        retryable: false,
-      },
-    );
-  }
   const { text, calls, messages, searches } = readAnswer(parts, request.messages);
-  if (text.trim() === "" && calls.length === 0) {
-    const why = finishReason === "length" ? ": it reached its output limit before it wrote any text" : "";
-    throw new ModelFailureError(`${provider.label} gave an empty answer${why}.`, { retryable: true });
-  }
   const usage = toUsage(response.usage, request, messages);
   const billed = {
     input: usage.inputTokens,
@@ -278,7 +266,18 @@ function toAnswer(response: ProviderResponse, request: ModelRequest, provider: P
     output: usage.outputTokens,
     searches: searches.length,
   };
-  return { text, calls, messages, searches, usage, cost: costOf(request.model, billed), finishReason };
+  const used = { usage, cost: costOf(request.model, billed) };
+  if (finishReason === "content-filter") {
+    throw new ModelFailureError(
+      `${provider.label} withheld the answer: its content filter refused this conversation.`,
+      { retryable: false, used },
+    );
+  }
+  if (text.trim() === "" && calls.length === 0) {
+    const why = finishReason === "length" ? ": it reached its output limit before it wrote any text" : "";
+    throw new ModelFailureError(`${provider.label} gave an empty answer${why}.`, { retryable: true, used });
+  }
+  return { text, calls, messages, searches, ...used, finishReason };
 }
 
 /** Converts the reported usage. Estimates it for the many local servers that report none, since limits also need it. */

@@ -29,7 +29,7 @@ export interface InputPiece {
   delta: string;
 }
 
-export interface ModelAnswer {
+export interface ModelAnswer extends ModelUsage {
   /** Includes the sources of the provider's own web searches. */
   text: string;
   /** All tool calls, including those of unknown tools and those with invalid JSON. */
@@ -38,10 +38,14 @@ export interface ModelAnswer {
   messages: ModelMessage[];
   /** The provider's own web searches: a query or a URL each. */
   searches: string[];
+  finishReason: string;
+}
+
+/** The price of a model call. */
+export interface ModelUsage {
   usage: TokenUsage;
   /** US dollars; undefined if the price is unknown. */
   cost: number | undefined;
-  finishReason: string;
 }
 
 /** A model call failed. The message is written for people. */
@@ -50,14 +54,22 @@ export class ModelFailureError extends Error {
   readonly retryable: boolean;
   /** The delay that the provider asked for. */
   readonly retryAfterMs: number | undefined;
+  /** The usage of an answer that could not be used; undefined if it is unknown. */
+  readonly used: ModelUsage | undefined;
 
   constructor(
     message: string,
-    { retryable, retryAfterMs, cause }: { retryable: boolean; retryAfterMs?: number; cause?: unknown },
+    {
+      retryable,
+      retryAfterMs,
+      used,
+      cause,
+    }: { retryable: boolean; retryAfterMs?: number; used?: ModelUsage; cause?: unknown },
   ) {
     super(message, { cause });
     this.retryable = retryable;
     this.retryAfterMs = retryAfterMs;
+    this.used = used;
   }
 }
 

@@ -117,9 +117,11 @@ export function hasWork(row: RunRow, inbox: readonly LoggedEvent[]): boolean {
 
 /** Adds up the model calls among these events. */
 function usageOf({ rootId, worker, origin }: RunSpec, events: LoggedEvent[], now: number): Pick<Advance, "usage"> {
-  const calls = events.flatMap(({ event }) =>
-    event.type === "model.answered" || event.type === "conversation.compacted" ? [event] : [],
-  );
+  const calls = events.flatMap(({ event }) => {
+    const isCall =
+      event.type === "model.answered" || event.type === "model.failed" || event.type === "conversation.compacted";
+    return isCall && event.usage ? [{ usage: event.usage, cost: event.cost }] : [];
+  });
   if (calls.length === 0) return {};
   const sum = (of: (call: (typeof calls)[number]) => number | undefined) =>
     calls.reduce((total, call) => total + (of(call) ?? 0), 0);

@@ -78,6 +78,7 @@ export class RunMetrics implements RunObserver {
     // A step may fail before its model is called, because the worker's tools cannot be opened.
     if (event.type === "model.failed" && this.#calling.delete(spec.id)) {
       instruments.add("golem_forge_model_requests", { model: this.#modelOf(spec), outcome: "failed" });
+      if (event.usage) this.#countUsage(spec, { usage: event.usage, cost: event.cost });
     }
     if (event.type === "calls.reviewed") {
       for (const verdict of event.verdicts) {
@@ -102,11 +103,15 @@ export class RunMetrics implements RunObserver {
     }
   }
 
-  #countAnswer(spec: RunSpec, { usage, cost }: ModelResponseEvent): void {
+  #countAnswer(spec: RunSpec, answer: ModelResponseEvent): void {
+    this.#calling.delete(spec.id);
+    this.#instruments.add("golem_forge_model_requests", { model: this.#modelOf(spec), outcome: "answered" });
+    this.#countUsage(spec, answer);
+  }
+
+  #countUsage(spec: RunSpec, { usage, cost }: Pick<ModelResponseEvent, "usage" | "cost">): void {
     const model = this.#modelOf(spec);
     const instruments = this.#instruments;
-    this.#calling.delete(spec.id);
-    instruments.add("golem_forge_model_requests", { model, outcome: "answered" });
     instruments.add("golem_forge_model_tokens", { model, type: "input" }, usage.inputTokens);
     instruments.add("golem_forge_model_tokens", { model, type: "output" }, usage.outputTokens);
     instruments.add("golem_forge_model_tokens", { model, type: "cached_input" }, usage.cachedInputTokens ?? 0);

@@ -545,6 +545,13 @@ describe("model that fails", () => {
     expect(delayAfter(3, { retryAfterMs: 30_000 })).toEqual([{ timer: "retry", afterMs: 30_000 }]);
   });
 
+  test("a model that fails with an answer that cannot be used has it counted", () => {
+    const used = { usage: { inputTokens: 100, outputTokens: 10 }, cost: 2 };
+    const retrying = playOn(play(["opened"]), failed(used));
+
+    expect(retrying.context).toMatchObject({ tokens: 110, cost: 2 });
+  });
+
   test("a model that fails is not called a sixth time", () => {
     const four = Array.from({ length: 4 }, () => ["model failed", "retry timer"] as const).flat();
     const state = play(["opened", ...four]);

@@ -427,9 +427,13 @@ describe("a failure", () => {
   });
 
   test("an empty answer is retryable", async () => {
-    const { failure } = await world({ text: " \n" });
+    const { failure } = await world({ text: " \n", usage: { inputTokens: 100, outputTokens: 7 } });
 
-    expect(await failure()).toMatchObject({ message: "The model server gave an empty answer.", retryable: true });
+    expect(await failure()).toMatchObject({
+      message: "The model server gave an empty answer.",
+      retryable: true,
+      used: { usage: { inputTokens: 100, outputTokens: 7 } },
+    });
   });
 
   test("an answer that the content filter ended is not retryable", async () => {

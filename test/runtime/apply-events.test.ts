@@ -239,13 +239,22 @@ test("the usage of all model calls among the events is counted in the hour in wh
     usage: { inputTokens: 7, outputTokens: 3 },
   };
 
+  const empty: RunEvent = {
+    type: "model.failed",
+    ...{ reason: "The answer was empty.", retryable: false, cost: 0.5 },
+    usage: { inputTokens: 1_000, outputTokens: 500 },
+  };
+
   const applied = applyEvents(row, inboxOf(compacted, answered), { now: 2.5 * 60 * minute, elapsedMs: 0 });
+  const failed = applyEvents(row, inboxOf(empty), { now: 2.5 * 60 * minute, elapsedMs: 0 });
 
   expect(applied?.advance.usage).toEqual({
     ...{ rootId: "root", worker: "fixer", hour: 2, modelCalls: 2 },
     ...{ inputTokens: 107, outputTokens: 13, cachedInputTokens: 50, cost: 0.25 },
     origin: { repositoryId: 11, installationId: 1, owner: "ada", repo: "engine" },
   });
+  expect(failed?.advance.usage).toMatchObject({ modelCalls: 1, inputTokens: 1_000, outputTokens: 500, cost: 0.5 });
+  expect(failed?.advance.snapshot.context).toMatchObject({ tokens: 1_500, cost: 0.5 });
   expect(apply(rowOf(sampleSnapshot("idle")), comment)).not.toHaveProperty("usage");
 });
 

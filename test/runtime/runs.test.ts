@@ -89,6 +89,17 @@ test("when the tools of a worker cannot be opened, neither the log nor the resul
   expect(model.requests).toEqual([]);
 });
 
+test("an answer that cannot be used counts toward the run's usage", async () => {
+  const usage = { inputTokens: 100, outputTokens: 7 };
+  const { runs, ended } = await world({ script: turns({ text: "I would", finishReason: "content_filter", usage }) });
+
+  await runs.startRun({ origin, worker: "fixer", text: "please" });
+
+  const view = await ended();
+  expect(view.outcome).toMatchObject({ kind: "failed", reason: expect.stringContaining("content filter") });
+  expect(view.usage).toMatchObject(usage);
+});
+
 test("a run that waits for a person is not in memory", async () => {
   const { runs, runtime, approvalRequested } = await world({ script: turns(write, openPull) });
   await runs.startRun({ origin, worker: "fixer", text: "please" });

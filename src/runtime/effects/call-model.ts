@@ -12,6 +12,7 @@ import {
   ModelFailureError,
   type ModelRequest,
   type Models,
+  type ModelUsage,
 } from "#models/models.ts";
 import { estimateToolTokens } from "#models/offer-tools.ts";
 import { RecentCosts, remainingBudget } from "#runtime/daily-budget.ts";
@@ -60,7 +61,7 @@ export function callModel(
       const answer = await abandonOnAbort(() => askModel(models, options), signal);
       if (answer.abandoned) throw signal.reason;
       const events: RunEvent[] = [...answer.value];
-      for (const event of answer.value) if (event.type !== "model.failed") costs.add(spec.origin, event.cost ?? 0);
+      for (const { cost = 0 } of answer.value) costs.add(spec.origin, cost);
       const last = answer.value.at(-1);
       const calls = last?.type === "model.answered" ? last.calls : [];
       const verdicts = calls.length > 0 ? await reviewWithAnswer(services, run, calls, signal) : undefined;
@@ -119,37 +120,41 @@ async function askModel(
     return { ...request, messages };
   };
   const events: ModelCallEvent[] = [];
+  /** The usage of a summary that was empty, such as an answer that only called tools. */
+  let unused: ModelUsage | undefined;
   try {
     const available = maxTokens - sizeOfInstructions(request.instructions) - (await estimateToolTokens(request.tools));
     const compacted = await compactConversation(models, log, { maxTokens: available, call: announced });
     const summary = compacted?.summary.trim() === "" ? undefined : compacted;
     if (summary) events.push(summary);
+    else unused = compacted && { usage: compacted.usage, cost: compacted.cost };
     const event = summary && { id: lastSeenId + 1, runId: "", at: 0, event: summary };
     const messages = fitTranscript(buildTranscript(event ? [...log, event] : log), available);
-    if (!messages) return [...events, { type: "model.failed", reason: describeTooLong(maxTokens), retryable: false }];
+    if (!messages) {
+      const reason = describeTooLong(maxTokens);
+      return [...events, { type: "model.failed", reason, retryable: false, ...unused }];
+    }
     const answer = checked(await models.call(announced(messages)), outputSchema);
-    return [...events, { type: "model.answered", ...(summary ? answer : withCostOf(answer, compacted)), lastSeenId }];
+    return [...events, { type: "model.answered", ...answer, ...sumUsage(answer, unused), lastSeenId }];
   } catch (error) {
     if (!(error instanceof ModelFailureError) || request.signal.aborted) throw error;
-    const { message: reason, retryable, retryAfterMs } = error;
-    return [...events, { type: "model.failed", reason, retryable, retryAfterMs }];
+    const { message: reason, retryable, retryAfterMs, used } = error;
+    const failed = { type: "model.failed" as const, reason, retryable, retryAfterMs };
+    return [...events, { ...failed, ...(used ? sumUsage(used, unused) : unused) }];
   }
 }
 
-/** Adds the cost of a call whose summary was empty, such as one that only called tools. */
-function withCostOf<Answer extends ModelAnswer>(answer: Answer, unused: Compacted | undefined): Answer {
-  if (!unused) return answer;
+function sumUsage({ usage, cost }: ModelUsage, more: ModelUsage | undefined): ModelUsage {
+  if (!more) return { usage, cost };
   const sum = (a: number | undefined, b: number | undefined) => (a === undefined ? b : a + (b ?? 0));
-  const { inputTokens, outputTokens, cachedInputTokens } = unused.usage;
-  const cached = sum(answer.usage.cachedInputTokens, cachedInputTokens);
+  const cachedInputTokens = sum(usage.cachedInputTokens, more.usage.cachedInputTokens);
   return {
-    ...answer,
     usage: {
-      inputTokens: answer.usage.inputTokens + inputTokens,
-      outputTokens: answer.usage.outputTokens + outputTokens,
-      ...(cached !== undefined && { cachedInputTokens: cached }),
+      inputTokens: usage.inputTokens + more.usage.inputTokens,
+      outputTokens: usage.outputTokens + more.usage.outputTokens,
+      ...(cachedInputTokens !== undefined && { cachedInputTokens }),
     },
-    cost: sum(answer.cost, unused.cost),
+    cost: sum(cost, more.cost),
   };
 }
 

@@ -120,7 +120,11 @@ export function addToSummary(summary: RunSummary, { event, at }: Pick<LoggedEven
     case "child.finished":
       return { ...summary, usage: addTokens(summary.usage, event.usage) };
     case "model.failed":
-      return { ...summary, failure: { reason: event.reason, at, retryAfterMs: event.retryAfterMs } };
+      return {
+        ...summary,
+        usage: event.usage ? addTokens(summary.usage, event.usage) : summary.usage,
+        failure: { reason: event.reason, at, retryAfterMs: event.retryAfterMs },
+      };
     case "run.stop":
       return { ...summary, stopReason: event.reason };
     case "tool.finished":
