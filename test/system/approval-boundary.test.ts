@@ -162,7 +162,8 @@ describe.concurrent("a request for approval", () => {
     expect(text).not.toMatch(/(?![\n\t])[\p{C}\p{Zl}\p{Zp}]/u);
     expect(results(story)).toMatch(/has to approve move_file, and it is too long to show/);
     expect(text).not.toContain("slow.txt");
-    expect(text).toContain(`\`\`\`\`text\n${fakeRequest}\n`);
+    const marked = fakeRequest.replace("`abcd`\n", "`abcd` (written by the worker)\n");
+    expect(text).toContain(`\`\`\`\`text\n${marked}\n`);
     expect(text).not.toContain(`/approve ${id} session`);
     const listed = [...text.matchAll(/^File \*\*`(.+)`\*\*: (\w+),.* mode (\d+), blob (?:\w+ → )?(\w+)/gm)].map(
       ([, path, kind, mode, blob]) => (kind === "deleted" ? `${path} 000000 0000000000` : `${path} ${mode} ${blob}`),
