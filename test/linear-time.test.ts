@@ -18,6 +18,7 @@ import { applyHunks } from "#toolsets/filesystem/apply-hunks.ts";
 import { isProtectedPath, namesPath } from "#toolsets/filesystem/file-changes.ts";
 import { matchEdit } from "#toolsets/filesystem/match-edit.ts";
 import { parsePatch } from "#toolsets/filesystem/parse-patch.ts";
+import { describeReviewComment } from "#toolsets/github/pull-request.ts";
 import { parseHunks } from "#toolsets/reviews/pull-request-diff.ts";
 import { codeTerms, queryTerms } from "#toolsets/search/rank-files.ts";
 import { parseRegex, RegexError } from "#toolsets/search/regex/parse-regex.ts";
@@ -30,6 +31,10 @@ const reports: TestReport[] = [
   ...(["tap", "vitest", "jest", "mocha", "pytest", "unittest", "go", "cargo", "rspec", "minitest"] as const),
   ...(["maven", "gradle", "ctest", "plain"] as const),
 ];
+const reviewComment = {
+  ...{ id: 1, reviewId: 1, path: "a", startLine: null, line: 1, isOutdated: false, side: "RIGHT" as const },
+  ...{ author: "mia", updatedAt: new Date(0), diffHunk: "@@ -0,0 +1 @@\n+total" },
+};
 /** Longer reports are read in a process that is killed when it takes too long. */
 const maxReport = 100_000;
 
@@ -65,6 +70,7 @@ const functions: Record<string, (text: string) => unknown> = {
   namesPath: (text) => namesPath(text, "src/main.ts"),
   // A path has no more bytes.
   isProtectedPath: (text) => isProtectedPath(text.slice(0, 4_096)),
+  describeReviewComment: (body) => describeReviewComment({ ...reviewComment, body }, ""),
   truncateToTokens: (text) => truncateToTokens(text, 1_000),
   summarizeTests: (text) => reports.map((report) => summarizeTests(report, text.slice(0, maxReport), "")),
 };
@@ -90,6 +96,7 @@ fragments.push(
   "(a|",
   "**/",
   "{a,",
+  "```suggestion\n",
 );
 
 describe.each(Object.entries(functions))("%s takes linear time", (_, run) => {

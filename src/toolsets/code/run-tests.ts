@@ -149,7 +149,7 @@ async function pathsFromRoot(workspace: Workspace, folder: string, output: strin
 /** Explains that the files of submodules are missing, if the output names one. */
 async function describeSubmodules(workspace: Workspace, output: string): Promise<string> {
   if (!(await workspace.exists(".gitmodules"))) return "";
-  const paths = [...(await workspace.read(".gitmodules")).matchAll(/^\s*path\s*=\s*(\S+)\s*$/gm)];
+  const paths = [...(await workspace.read(".gitmodules")).matchAll(/^[ \t]*path[ \t]*=[ \t]*(\S+)[ \t\r]*$/gm)];
   const missing = paths.map(([, path = ""]) => path).filter((path) => path !== "" && output.includes(path));
   return missing.length > 0 ? `The files of submodules are not in the sandbox: ${missing.slice(0, 5).join(", ")}.` : "";
 }

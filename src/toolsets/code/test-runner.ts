@@ -330,7 +330,7 @@ async function pythonRunner(
   const read = [...pythonFiles.filter((name) => present.has(name)), ...tests.slice(0, maxTestFilesRead)];
   const texts = await Promise.all(read.map((path) => workspace.read(prefix + path)));
   const needsPytest = texts.some((text) => /\bpytest\b|^(async )?def test_/m.test(text));
-  const isPlain = texts.some((text) => /^\s*(import|from) unittest\b/m.test(text));
+  const isPlain = texts.some((text) => /^[ \t]*(import|from) unittest\b/m.test(text));
   if (needsPytest || !isPlain) return pytest;
   return { ...unittestRunner(present, tests), ...imports };
 }

@@ -189,8 +189,6 @@ export function threadsOf(comments: readonly ReviewComment[]): ReviewComment[][]
   return [...threads.values()];
 }
 
-const suggestion = /^(`{3,}|~{3,})suggestion[^\n]*\n([\s\S]*?)^\1[ \t]*$/gm;
-
 /** Returns the edits of a comment's `suggestion` blocks: each replaces the commented lines. */
 function suggestedEdits(comment: ReviewComment): { path: string; old_text: string; new_text: string }[] {
   const { path, side, body, diffHunk } = comment;
@@ -200,8 +198,23 @@ function suggestedEdits(comment: ReviewComment): { path: string; old_text: strin
     .slice(-lineCount(comment))
     .map((line) => line.slice(1))
     .join("\n");
-  const texts = [...body.replace(/\r\n/g, "\n").matchAll(suggestion)].map(([, , text = ""]) => text.replace(/\n$/, ""));
-  return texts.map((new_text) => ({ path, old_text, new_text }));
+  return suggestionsIn(body).map((new_text) => ({ path, old_text, new_text }));
+}
+
+/** Returns the texts of `suggestion` blocks, in linear time: anyone may have written the comment. */
+function suggestionsIn(body: string): string[] {
+  const texts: string[] = [];
+  let block: { fence: string; lines: string[] } | undefined;
+  for (const line of body.split(/\r?\n/)) {
+    if (!block) {
+      const [, fence] = /^(`{3,}|~{3,})suggestion/.exec(line) ?? [];
+      if (fence) block = { fence, lines: [] };
+    } else if (line.trimEnd() === block.fence) {
+      texts.push(block.lines.join("\n"));
+      block = undefined;
+    } else block.lines.push(line);
+  }
+  return texts;
 }
 
 function lineCount({ startLine, line }: ReviewComment): number {

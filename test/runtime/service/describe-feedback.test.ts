@@ -29,6 +29,19 @@ function describeIt(comments: ReviewComment[], { state = "commented", body = "" 
   return describeReview(github as unknown as GitHub, { by: "mia", number: 7, review: { id: 1, state, body } });
 }
 
+test("the suggestions of a comment become exact edits, and 4,000 that are not closed are read quickly", async () => {
+  const suggested =
+    "~~~suggestion\r\n```\r\none\r\n~~~\r\nAnd:\n````suggestion\n```suggestion\n````  \n```suggestion\n```";
+  const before = process.threadCpuUsage();
+  for (let round = 0; round < 20; round += 1) await describeIt([comment(2, { body: "```suggestion\n".repeat(4_000) })]);
+
+  const { text } = await describeIt([comment(3, { body: suggested })]);
+
+  const edits = [...text.matchAll(/"new_text":("(?:\\.|[^"])*")/g)].map(([, json = ""]) => JSON.parse(json));
+  expect(edits).toEqual(["```\none", "```suggestion", ""]);
+  expect(process.threadCpuUsage(before).user / 1_000).toBeLessThan(2_500);
+});
+
 test.each([
   ["changes_requested", "@mia requests changes on pull request #7."],
   ["approved", "@mia approved pull request #7."],

@@ -333,13 +333,16 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
 
   test("a test that reads a submodule fails with the reason", async () => {
     const script = "require('node:fs').readFileSync('vendor/spec/cases.json')";
-    const gitmodules = '[submodule "spec"]\n\tpath = vendor/spec\n\turl = https://example.com/spec\n';
+    const blank = "\n".repeat(100_000);
+    const gitmodules = `${blank}[submodule "spec"]\n\tpath = vendor/spec\n\turl = https://example.com/spec\n`;
     const files = { "package.json": JSON.stringify({ scripts: { test: `node -e "${script}"` } }) };
     const { call } = await world({ files: { ...files, ".gitmodules": gitmodules } });
+    const before = process.threadCpuUsage();
 
     const { llmContent } = await call("run_tests", {});
 
     expect(llmContent).toContain("The files of submodules are not in the sandbox: vendor/spec.");
+    expect(process.threadCpuUsage(before).user / 1_000).toBeLessThan(10_000);
   });
 
   test("a script's linter, which would fail on unformatted code, does not keep the tests from running", async () => {
@@ -632,14 +635,15 @@ describe("the test runner and the formatter of a project", () => {
       "pom.xml": "<!--".repeat(100_000),
       "app/pom.xml": "",
       "native/CMakeLists.txt": `project(a)${"\n".repeat(200_000)}`,
+      "lib/setup.py": "\n".repeat(200_000),
     };
     const workspace = memoryWorkspace(files);
     const before = process.threadCpuUsage();
 
-    const found = [await findTestRunner(workspace, "app"), await findTestRunner(workspace, "native")];
+    const found = await Promise.all(["app", "native", "lib"].map((folder) => findTestRunner(workspace, folder)));
 
     const { user, system } = process.threadCpuUsage(before);
-    expect(found.map((runner) => runner?.name)).toEqual(["mvn test", undefined]);
+    expect(found.map((runner) => runner?.name)).toEqual(["mvn test", undefined, "pytest"]);
     expect((user + system) / 1_000).toBeLessThan(5_000);
   });
 
