@@ -268,9 +268,10 @@ export const workerMachine = machineSetup.createMachine({
       on: {
         "timer.due": {
           guard: { type: "isDueTimer", params: ({ event }) => ({ due: event.timer, timer: "retry" }) },
-          target: "callingModel",
+          // An answer that could not be used has cost something.
+          target: "checkingLimits",
         },
-        "retry.requested": "callingModel",
+        "retry.requested": "checkingLimits",
       },
       exit: { type: "clearTimer", params: { timer: "retry" } },
     },

@@ -552,6 +552,15 @@ describe("model that fails", () => {
     expect(retrying.context).toMatchObject({ tokens: 110, cost: 2 });
   });
 
+  test("a model that has used up a limit with answers that cannot be used is not called again", () => {
+    const overspent = playOn(play(["opened"]), failed({ usage: { inputTokens: 1, outputTokens: 1 }, cost: 1_000 }));
+
+    for (const name of ["retry timer", "retry"] as const) {
+      const { value, context } = playOn(overspent, event[name]);
+      expect([value, context.outcome?.kind]).toEqual(["ended", "limited"]);
+    }
+  });
+
   test("a model that fails is not called a sixth time", () => {
     const four = Array.from({ length: 4 }, () => ["model failed", "retry timer"] as const).flat();
     const state = play(["opened", ...four]);
