@@ -21,12 +21,29 @@ describe("commands", () => {
       '/approve k7mq\n```json\n{"title": "Better"}\n```',
       { kind: "approve", target: "k7mq", remember: "none", changedArgs: { title: "Better" } },
     ],
+    [
+      '/approve k7mq\n```\n{"title": "Better"}\n```',
+      { kind: "approve", target: "k7mq", remember: "none", changedArgs: { title: "Better" } },
+    ],
+    [
+      '/approve k7mq\n~~~ json \n{"title": "Better"}\n~~~',
+      { kind: "approve", target: "k7mq", remember: "none", changedArgs: { title: "Better" } },
+    ],
     ["/approve +$2", { kind: "approve", target: undefined, remember: "none", budget: 2 }],
     ["/approve 1A2b3c4d +$2", { kind: "approve", target: "1a2b3c4d", remember: "none", budget: 2 }],
+    ["/approve r1  +$2", { kind: "approve", target: "r1", remember: "none", budget: 2 }],
+    ["/approve + $ 12.50 $", { kind: "approve", target: undefined, remember: "none", budget: 12.5 }],
     ["/approve + 2.50$", { kind: "approve", target: undefined, remember: "none", budget: 2.5 }],
     ["/deny", { kind: "deny", target: undefined, reason: "" }],
     ["/deny\u00A0because\u00A0of that\u00A0", { kind: "deny", target: undefined, reason: "because\u00A0of that" }],
     ["/deny k7mq it's wrong", { kind: "deny", target: "k7mq", reason: "it's wrong" }],
+    ["/deny a234567890123456 no", { kind: "deny", target: "a234567890123456", reason: "no" }],
+    ["/deny small mistakes", { kind: "deny", target: undefined, reason: "small mistakes" }],
+    ["/deny allowing it is risky", { kind: "deny", target: undefined, reason: "allowing it is risky" }],
+    ["/deny src/v1.js is wrong", { kind: "deny", target: undefined, reason: "src/v1.js is wrong" }],
+    ["/deny internationalization2 no", { kind: "deny", target: undefined, reason: "internationalization2 no" }],
+    ["/revoke #K7MQ", { kind: "revoke", target: "k7mq", reason: "" }],
+    ["/revoke k7mq  it is late\nand risky", { kind: "revoke", target: "k7mq", reason: "it is late\nand risky" }],
     ["/deny all", { kind: "deny", target: "all", reason: "" }],
     ["/deny because it's wrong\nand ugly", { kind: "deny", target: undefined, reason: "because it's wrong\nand ugly" }],
     ["/stop", { kind: "stop" }],
@@ -36,6 +53,13 @@ describe("commands", () => {
     ["/cancel", { kind: "cancel" }],
     ["/status", { kind: "status" }],
     ["/retry", { kind: "retry" }],
+    ["/clear", { kind: "clear" }],
+    ["/exit", { kind: "exit" }],
+    ["/diff", { kind: "diff" }],
+    ["/cost", { kind: "cost" }],
+    ["/ready", { kind: "ready" }],
+    ["/update", { kind: "update" }],
+    ["/undo", { kind: "undo", line: "/tool undo_push" }],
     ["/model", { kind: "model", model: undefined }],
     ["/model openai:gpt-6", { kind: "model", model: "openai:gpt-6" }],
     ["/log please", { kind: "log" }],
@@ -56,6 +80,13 @@ describe("commands", () => {
     "/run ../../etc/passwd",
     "/run fix;er",
     "/approve not yet",
+    "/approve a_b",
+    "/approve -k7mq",
+    "/approve k7mq!",
+    "/approve not now +$2",
+    "/approve +$2 each",
+    "/revoke",
+    "/revoke k7mq!",
     "/approve k7mq please",
     "/approve k7mq\n\nThank you!",
     "/approve\nbut only once the tests pass",
@@ -86,11 +117,12 @@ describe("commands", () => {
     ["/canel", "cancel"],
     ["/tol git_push", "tool"],
     ["/deni k7mq", "deny"],
+    ["/aprov k7mq", "approve"],
   ])("%j is a likely misspelling of /%s", (body, suggestion) => {
     expect(parseThreadCommand(body)).toMatchObject({ kind: "unknown", suggestion });
   });
 
-  test.each(["/assign @bob", "/lgtm", "/hold", "/close", "/cc @ada", "/test all", "/retest", "/rebase"])(
+  test.each(["/assign @bob", "/lgtm", "/hold", "/close", "/cc @ada", "/test all", "/real", "/retest", "/rebase"])(
     "%j may be another bot's, or the name of a tool",
     (body) => {
       expect(parseThreadCommand(body)).toEqual({ kind: "direct", line: body, mayBeForeign: true });
@@ -120,7 +152,7 @@ describe("commands", () => {
     "**/approve**",
     "<!-- x -->/approve",
   ])("%j is not a command", (body) => {
-    expect(parseThreadCommand(body).kind).toBe("text");
+    expect(parseThreadCommand(body)).toEqual({ kind: "text", text: body.trim() });
   });
 });
 
@@ -170,6 +202,7 @@ describe("mentions", () => {
     ["@golem-forge fix the sum", "fix the sum"],
     ["@Golem-Forge, fix the sum\nand test it", "fix the sum\nand test it"],
     ["@golem-forge[bot]: look", "look"],
+    ["@golem-forge : look", "look"],
     ["@golem-forge", ""],
   ])("%j mentions the app", (body, text) => {
     expect(parseMention(body, "golem-forge")).toBe(text);

@@ -172,6 +172,27 @@ test("a delivery whose process died is processed by another", async () => {
   expect(runs.startRun).toHaveBeenCalledOnce();
 });
 
+test("a processor that is stopped starts nothing more, and waits for the delivery that it is processing", async () => {
+  const starting = Promise.withResolvers<never>();
+  runs.startRun.mockImplementationOnce(() => starting.promise);
+  await save("1");
+  const processor = startProcessor();
+  await pass(0);
+  const onStopped = vi.fn();
+
+  const stopped = processor.stop(60_000).then(onStopped);
+  await save("2", "/stop", 2);
+  await pass(10_000);
+  expect(onStopped).not.toHaveBeenCalled();
+  starting.resolve(undefined as never);
+  await pass(1_000);
+  await stopped;
+
+  expect(runs.startRun).toHaveBeenCalledOnce();
+  expect(runs.requestStop).not.toHaveBeenCalled();
+  expect(await store.nextDeliveryInMs()).toBeLessThanOrEqual(0);
+});
+
 test("a process that was suspended for longer than its claim leaves a delivery to the one that took over", async () => {
   const permission = Promise.withResolvers<"write">();
   const [suspended, other] = [vi.fn(() => permission.promise), vi.fn(async () => "write" as const)];
