@@ -103,7 +103,7 @@ test("events lead to the states and the effects of XState's own transition", () 
 });
 
 describe("events", () => {
-  test("are applied in order, and their effects are named for them", () => {
+  test("events are applied in order, and their effects are named for them", () => {
     const { advance } = apply(rowOf(sampleSnapshot("preparing", { hasBase: false })), opened, comment);
 
     expect(advance).toMatchObject({ runId: "r1", version: 4, consumed: [7, 8], seen: 8, status: "active" });
@@ -176,7 +176,7 @@ describe("events", () => {
 });
 
 describe("a stop", () => {
-  test("cancels the effects that can be interrupted, those of the same inbox as well", () => {
+  test("a stop cancels the effects that can be interrupted, those of the same inbox as well", () => {
     const row = rowOf(sampleSnapshot({ handlingCalls: "executing" }, { openCalls: [toolCall] }));
 
     const stopped = apply(row, finished, stop);
@@ -189,7 +189,7 @@ describe("a stop", () => {
     expect(stopped.kinds).toEqual(["children.stop", "approvals.close", "status.show"]);
   });
 
-  test("closes open questions in the thread, and does not cancel posts", () => {
+  test("a stop closes open questions in the thread, and does not cancel posts", () => {
     const question: OpenCall = { callId: "call-1", tool: "ask_user", answeredBy: "person", status: "running" };
     const row = rowOf(sampleSnapshot({ handlingCalls: "awaitingAnswer" }, { openCalls: [question] }));
 
@@ -200,7 +200,7 @@ describe("a stop", () => {
     expect(cancelEffects?.kinds).not.toContain("approval.post");
   });
 
-  test("before the sandbox was opened is followed by opening it", () => {
+  test("a stop before the sandbox was opened is followed by opening it", () => {
     const row = rowOf(sampleSnapshot("preparing", { hasBase: false }));
 
     const resumed = apply(row, stop, resume);
@@ -271,7 +271,7 @@ describe("the outcome", () => {
 });
 
 describe("limits", () => {
-  test("limits of minutes are a deadline, which counts busy time only", () => {
+  test("a limit of minutes is a deadline, which counts busy time only", () => {
     const spec = limited({ minutes: 10 });
     const busy = {
       ...sampleSnapshot({ handlingCalls: "executing" }, { openCalls: [toolCall] }),
@@ -291,7 +291,7 @@ describe("limits", () => {
     expect(waiting.status).toBe("waiting");
   });
 
-  test("limits of minutes are due at once when they are used up", () => {
+  test("a limit of minutes is due at once when it is used up", () => {
     const used = { ...sampleSnapshot("callingModel"), workedMs: 20 * minute };
 
     expect(apply(rowOf(used, { spec: limited({ minutes: 10 }) }), comment).timers?.set).toEqual([
@@ -301,7 +301,7 @@ describe("limits", () => {
 
   const deadline: RunEvent = { type: "timer.due", timer: "deadline" };
 
-  test("limits of minutes end the run when the deadline is due", () => {
+  test("a limit of minutes ends the run when the deadline is due", () => {
     const used = { ...sampleSnapshot("callingModel"), workedMs: 9 * minute, busySince: 40_000 };
 
     const { snapshot, status } = apply(rowOf(used, { spec: limited({ minutes: 10 }) }), deadline);
@@ -310,7 +310,7 @@ describe("limits", () => {
     expect(snapshot.context.outcome).toMatchObject({ kind: "limited", limit: expect.stringMatching(/^minutes: /) });
   });
 
-  test("limits of minutes do not count the hour by which a clock was set forward", () => {
+  test("a limit of minutes does not count the hour by which a clock was set forward", () => {
     const hourLater = 60 * minute;
     const busy = { ...sampleSnapshot("callingModel"), workedMs: 2 * minute, busySince: 0 };
     const row = rowOf(busy, { spec: limited({ minutes: 10 }) });
@@ -324,13 +324,13 @@ describe("limits", () => {
   test.each([
     [1_001, "active"],
     [1_000, "done"],
-  ])("limits of minutes: a deadline that is due %i ms early leaves the run %s", (earlyMs, status) => {
+  ])("a deadline that is due %i ms early leaves the run %s", (earlyMs, status) => {
     const busy = { ...sampleSnapshot("callingModel"), workedMs: 9 * minute - earlyMs, busySince: 40_000 };
 
     expect(apply(rowOf(busy, { spec: limited({ minutes: 10 }) }), deadline).status).toBe(status);
   });
 
-  test("limits of minutes do not count the time in which the run waited", () => {
+  test("a limit of minutes does not count the time in which the run waited", () => {
     const waiting = { ...sampleSnapshot("idle"), workedMs: 2 * minute };
 
     const { snapshot, timers } = apply(rowOf(waiting, { spec: limited({ minutes: 10 }) }), comment);
@@ -343,7 +343,7 @@ describe("limits", () => {
     ["cost", { cost: 2 }, { cost: 2 }, "cost: $2"],
     ["tokens", { tokens: 100 }, { tokens: 100 }, "tokens: 100"],
     ["steps", { steps: 3 }, { steps: 3 }, "steps: 3"],
-  ])("limits of %s end the run before the next call of the model", (_, limits, spent, limit) => {
+  ])("a limit of %s ends the run before the next call of the model", (_, limits, spent, limit) => {
     const { worker } = limited(limits);
     const context = { ...spent, limits: worker.limits, openCalls: [toolCall] };
 
@@ -353,7 +353,7 @@ describe("limits", () => {
     expect(reached.kinds).not.toContain("model.call");
   });
 
-  test("are not reached below them", () => {
+  test("a run below its limits continues", () => {
     const { worker } = limited({ cost: 2, tokens: 100, steps: 3 });
     const context = { cost: 1.99, tokens: 99, steps: 2, limits: worker.limits, openCalls: [toolCall] };
 

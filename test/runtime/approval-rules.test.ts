@@ -93,7 +93,7 @@ describe("without rules", () => {
   });
 });
 
-describe("a rule applies to calls", () => {
+describe("calls that a rule applies to", () => {
   const rule = (condition: string) => `approvals: [{ ${condition}, people: [mia] }]`;
 
   test.each<[string, Partial<World>, boolean]>([
@@ -108,7 +108,7 @@ describe("a rule applies to calls", () => {
     ["paths: ['*.{sql,tf}']", { paths: ["a.js", "db/x.sql"] }, true],
     ["paths: [/src/]", { paths: ["docs/src/a.js"] }, false],
     ["tools: [open_pull_request], paths: [src/]", { paths: ["a.js"] }, false],
-  ])("%s of %j: %s", async (condition, call, applies) => {
+  ])("a rule with %s applies to %j: %s", async (condition, call, applies) => {
     expect((await evaluate({ settings: rule(condition), ...call }, [person("ada")])).isMet).toBe(!applies);
   });
 
@@ -136,7 +136,7 @@ describe("a rule applies to calls", () => {
 describe("several people", () => {
   const settings = "approvals: [{ required: 2 }]";
 
-  test("are different accounts, and neither the requester nor an author", async () => {
+  test("several people are different accounts, and neither the requester nor an author", async () => {
     const [grace, mia] = [person("grace"), person("mia")];
 
     expect((await evaluate({ settings }, [grace])).isMet).toBe(false);
@@ -146,7 +146,7 @@ describe("several people", () => {
     expect((await evaluate({ settings }, [grace, mia])).isMet).toBe(true);
   });
 
-  test("may include the requester where the rule says so", async () => {
+  test("several people may include the requester where the rule says so", async () => {
     const open = "approvals: [{ required: 2, exclude: nobody }]";
 
     expect((await evaluate({ settings: open }, [person("grace"), person("ada")])).isMet).toBe(true);
@@ -186,7 +186,7 @@ describe("people are compared by id", () => {
 describe("teams", () => {
   const settings = "approvals: [{ teams: [acme/security], people: [grace] }]";
 
-  test("count in addition to people", async () => {
+  test("teams count in addition to people", async () => {
     expect((await evaluate({ settings }, [person("mia")])).isMet).toBe(true);
     expect((await evaluate({ settings }, [person("grace")])).isMet).toBe(true);
     expect((await evaluate({ settings }, [person("ada")])).problems).toEqual([
@@ -218,7 +218,7 @@ describe("code owners", () => {
     });
   });
 
-  test("are needed only for files that have owners", async () => {
+  test("code owners are needed only for files that have owners", async () => {
     expect((await evaluate({ ...world, paths: ["open/a.js", "readme.md"] }, [person("ada")])).isMet).toBe(true);
   });
 
@@ -232,7 +232,7 @@ describe("code owners", () => {
     });
   });
 
-  test("named by e-mail address cannot be identified, so nobody can approve", async () => {
+  test("code owners that are named by e-mail address cannot be identified, so nobody can approve", async () => {
     const byMail = { ...world, codeowners: "* help@example.com", paths: ["a"] };
 
     expect(await evaluate(byMail, [person("grace")])).toMatchObject({
@@ -242,7 +242,7 @@ describe("code owners", () => {
   });
 });
 
-describe("a requirement is described", () => {
+describe("descriptions of requirements", () => {
   test.each([
     ["approvers: [ada, 5]", "@ada or account 5"],
     ["approvers: ['@ada']", "@ada"],
@@ -255,7 +255,7 @@ describe("a requirement is described", () => {
       "2 people: Anyone with write access, but not @ada or others who wrote input to this run,",
     ],
     ["second_person: true", "Anyone with write access, but not @ada, who started this run,"],
-  ])("%s: %s", async (settings, described) => {
+  ])("a requirement is described, %s: %s", async (settings, described) => {
     expect((await evaluate({ settings }, [])).described).toEqual([described]);
   });
 });

@@ -28,7 +28,7 @@ async function afterRun(options: Partial<RuntimeWorldOptions> = {}, worker = "fi
 }
 
 describe("a tool that a person calls", () => {
-  test("runs on a run that has ended, gets one reply, and is logged", async () => {
+  test("a tool that a person calls runs on a run that has ended, gets one reply, and is logged", async () => {
     const { id, invokeAndConfirm, invoke, github, runs, runtime, shown, store } = await afterRun();
 
     const reply = await invokeAndConfirm('/tool git_push --message "By hand"', { deliveryId: "d1" });
@@ -45,7 +45,7 @@ describe("a tool that a person calls", () => {
     expect(view?.log.at(-1)).toMatch(/^@ada ran git_push: Pushed [0-9a-f]{7} to golem\/7-/);
   });
 
-  test("runs while the worker waits, and the model sees it when it continues", async () => {
+  test("a tool that a person calls runs while the worker waits, and the model sees it when it continues", async () => {
     const { runs, approvalRequested, ended, toolReply, model, github } = await world({
       script: turns(write, openPull, { text: "Opened." }),
     });
@@ -63,7 +63,7 @@ describe("a tool that a person calls", () => {
     expect(JSON.stringify(last?.[1])).toContain("@ada ran git_status");
   });
 
-  test("changes the files for later calls, and can be undone", async () => {
+  test("a tool that a person calls changes the files for later calls, and can be undone", async () => {
     const { invoke, toolReply, store, id } = await afterRun();
 
     await invoke("/undo");
@@ -77,7 +77,7 @@ describe("a tool that a person calls", () => {
     ]);
   });
 
-  test("is refused before it has to be confirmed, when it cannot work", async () => {
+  test("a tool that cannot work is refused before a person has to confirm it", async () => {
     const { invoke, toolReply, runs, id } = await afterRun();
 
     await invoke("/t git_push --branch main");
@@ -89,7 +89,7 @@ describe("a tool that a person calls", () => {
     expect((await runs.findRunView(id))?.log.at(-1)).not.toContain("git_push");
   });
 
-  test("waits for a thinking model, says so at once, and shows its result in the same comment", async () => {
+  test("a person's call waits until the model has answered, says so at once, and shows its result in the same comment", async () => {
     const answered = Promise.withResolvers<void>();
     const { runs, runtime, waitUntilShown, toolReply, shown } = await world({
       script: async () => {
@@ -110,7 +110,7 @@ describe("a tool that a person calls", () => {
     expect(new Set(shown.filter(({ kind }) => kind === "tool").map(({ options }) => options.name)).size).toBe(1);
   });
 
-  test("runs at once when a person stops the model", async () => {
+  test("a person's call that waits for the model runs at once when a person stops the run", async () => {
     const { runs, waitUntilShown, toolReply } = await world({ script: () => new Promise(() => {}) });
     await runs.startRun({ origin, worker: "fixer", text: "please" });
     await waitUntilShown(({ view }) => view.state === "callingModel");
@@ -122,7 +122,7 @@ describe("a tool that a person calls", () => {
     expect(await toolReply(1)).toMatchObject({ kind: "result", tool: "git_status" });
   });
 
-  test("is not limited in number", async () => {
+  test("calls of people are not limited in number", async () => {
     const { invoke, toolReply } = await afterRun();
 
     await invoke("/git_status");
@@ -153,7 +153,7 @@ describe("a call that has to be confirmed", () => {
       "---\nname: careful\ntoolsets: { filesystem: {}, git: {} }\nsandbox: { approval: { write: preApproved, delete: ask } }\n---\nBe careful.",
   };
 
-  test("is shown first, and runs when the command is repeated with its code", async () => {
+  test("a call that has to be confirmed is shown first, and runs when the command is repeated with its code", async () => {
     const { invoke, toolReply, store, id } = await afterRun({ github: { files: careful } }, "careful");
 
     await invoke("/undo --yes");

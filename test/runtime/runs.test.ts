@@ -398,8 +398,8 @@ test("a command that is delivered again does nothing", async () => {
   expect(await runs.requestStop(origin, { by: "ada", deliveryId: "d2" })).toEqual([]);
 });
 
-describe("stop", () => {
-  test("interrupts a thinking model, and resume passes the person's message to it", async () => {
+describe("stopping", () => {
+  test("a stop interrupts the model's call, and a resume passes the person's message to it", async () => {
     const asked = Promise.withResolvers<void>();
     const replies: ModelReply[] = [{ hang: true }, { text: "Done." }];
     const { runs, waitUntilShown, ended, model } = await world({
@@ -420,7 +420,7 @@ describe("stop", () => {
     expect(last).toContain("be quick");
   });
 
-  test("withdraws requests: a late approval is refused and nothing runs", async () => {
+  test("a stop withdraws requests: a late approval is refused and nothing runs", async () => {
     const { runs, approvalRequested, waitUntilShown, github } = await world({ script: turns(write, openPull) });
     await runs.startRun({ origin, worker: "fixer", text: "please" });
     const { id } = await approvalRequested();
@@ -434,7 +434,7 @@ describe("stop", () => {
     expect(await github.pulls()).toEqual([]);
   });
 
-  test("stop and resume take effect in their order, even if the run has applied neither", async () => {
+  test("a stop and a resume take effect in their order, even if the run has applied neither", async () => {
     const ask = { calls: [{ name: "ask_user", args: { question: "Which sum?" } }] };
     const { runs, runtime, store, waitUntilShown, ended, model } = await world({
       script: turns(ask, { text: "Done." }),
@@ -461,7 +461,7 @@ describe("stop", () => {
     held.mockRestore();
   });
 
-  test("is refused when no worker is running", async () => {
+  test("a stop is refused when no worker is running", async () => {
     const { runs } = await world({ script: turns() });
 
     await expect(runs.requestStop(origin, { by: "ada" })).rejects.toThrow("No worker is running in this thread.");
@@ -478,7 +478,7 @@ describe("a worker called by another one", () => {
     return turn === 0 ? boss : { text: "Found." };
   };
 
-  test("returns its answer as the result of the call, from a run with its own log", async () => {
+  test("a worker called by another one returns its answer as the result of the call, from a run with its own log", async () => {
     const { runs, ended, model, store } = await world({ script });
     const { id } = await runs.startRun({ origin, worker: "fixer", text: "please" });
 
@@ -491,7 +491,7 @@ describe("a worker called by another one", () => {
     expect(await store.childrenOf(id)).toHaveLength(1);
   });
 
-  test("hands its changes to its parent, and is approved in the root's thread", async () => {
+  test("a worker called by another one hands its changes to its parent, and is approved in the root's thread", async () => {
     const files = {
       ".github/workers/boss.worker":
         "---\nname: boss\ntoolsets: { filesystem: {}, workers: { allowed: [writer] } }\n---\nYou are the boss.",
@@ -521,7 +521,7 @@ describe("a worker called by another one", () => {
     expect(JSON.stringify(model.requests.at(-1)?.messages.at(-1))).toMatch(/does not exist/);
   });
 
-  test("gets the attached files that its attachment policy allows", async () => {
+  test("a worker called by another one gets the attached files that its attachment policy allows", async () => {
     const files = {
       ".github/workers/boss.worker":
         "---\nname: boss\ntoolsets: { workers: { allowed: [critic] } }\n---\nYou are the boss.",
@@ -548,7 +548,7 @@ describe("a worker called by another one", () => {
     expect(boss).toContain("missing.md does not exist");
   });
 
-  test("cannot write where its parent may only read", async () => {
+  test("a worker called by another one cannot write where its parent may only read", async () => {
     const files = {
       ".github/workers/reader.worker":
         "---\nname: reader\ntoolsets: { workers: { allowed: [writer] } }\nsandbox: { readonly: true }\n---\nYou are the reader.",
@@ -570,7 +570,7 @@ describe("a worker called by another one", () => {
     expect(model.requests.map(({ messages }) => JSON.stringify(messages.at(-1))).join()).toMatch(/read-only/i);
   });
 
-  test("is cancelled with its parent", async () => {
+  test("a worker called by another one is cancelled with its parent", async () => {
     const hanging: RuntimeWorldOptions["script"] = (request) => {
       const isChild = JSON.stringify(request.messages[0]).includes("You find things in the repository");
       return isChild ? { hang: true } : boss;
@@ -587,7 +587,7 @@ describe("a worker called by another one", () => {
     expect(view?.children[0]?.outcome?.kind).toBe("cancelled");
   });
 
-  test("has cost something for its cancelled parent, also if the process ended before that was counted", async () => {
+  test("the cost of a called worker is added to its cancelled parent, also if the process ended before that", async () => {
     const ask = { calls: [{ name: "ask_user", args: { question: "Which sum?" } }] };
     const { runs, store, runtime, ended, waitUntilShown } = await world({ script: turns(ask) });
     const { id } = await runs.startRun({ origin, worker: "fixer", text: "please" });
@@ -615,13 +615,13 @@ describe("the repository's settings", () => {
     permissions: { bob: "write" as const },
   });
 
-  test("restrict which workers start", async () => {
+  test("the repository's settings restrict which workers start", async () => {
     const { runs } = await world({ script: turns(), github: settings("workers: [triager]") });
 
     await expect(runs.startRun({ origin, worker: "fixer", text: "x" })).rejects.toThrow("fixer may not be run here");
   });
 
-  test("name the worker that starts by default", async () => {
+  test("the repository's settings name the worker that starts by default", async () => {
     const { runs } = await world({ script: turns(), github: settings("default_worker: triager") });
 
     const { worker } = await runs.startRun({ origin, text: "please" });
@@ -629,13 +629,13 @@ describe("the repository's settings", () => {
     expect(worker.name).toBe("triager");
   });
 
-  test("start nothing when they are invalid", async () => {
+  test("nothing starts while the repository's settings are invalid", async () => {
     const { runs } = await world({ script: turns(), github: settings("limit: {}") });
 
     await expect(runs.startRun({ origin, worker: "fixer", text: "x" })).rejects.toThrow("Did you mean limits?");
   });
 
-  test("can require a second person to approve, also for all requests at once", async () => {
+  test("the repository's settings can require a second person to approve, also for all requests at once", async () => {
     const { runs, approvalRequested, ended, github } = await world({
       script: turns(write, openPull, { text: "Opened." }),
       github: settings("second_person: true"),
@@ -654,7 +654,7 @@ describe("the repository's settings", () => {
     expect(await github.pulls()).toHaveLength(1);
   });
 
-  test("add to the instructions and the limits of every worker", async () => {
+  test("the repository's settings add to the instructions and the limits of every worker", async () => {
     const { runs, ended, model } = await world({
       script: turns(write, write, write),
       github: settings("instructions: Tests run with make.\nlimits: { steps: 1 }"),
@@ -666,7 +666,7 @@ describe("the repository's settings", () => {
   });
 });
 
-describe("a run that cannot start is refused at once:", () => {
+describe("runs that cannot start", () => {
   test.each([
     ["an unknown worker, with the nearest one", { worker: "fixr" }, {}, 'Worker "fixr" not found. Did you mean fixer?'],
     [
@@ -685,13 +685,13 @@ describe("a run that cannot start is refused at once:", () => {
       },
       "odd cannot be used: offered_tools: None of the worker's toolsets has a tool git_blme. Did you mean git_blame?",
     ],
-  ])("%s", async (_, request, github, sentence) => {
+  ])("a run that cannot start is refused at once: %s", async (_, request, github, sentence) => {
     const { runs } = await world({ script: turns(), github });
 
     await expect(runs.startRun({ origin, text: "x", ...request })).rejects.toThrow(sentence);
   });
 
-  test("an empty task on an issue whose title has no visible characters", async () => {
+  test("a run with an empty task on an issue whose title has no visible characters is refused", async () => {
     const { runs, github } = await world({ script: turns(), github: { issue: { title: "\u200b", body: "" } } });
 
     await expect(runs.startRun({ origin, worker: "fixer", text: " " })).rejects.toThrow("needs a task");
@@ -705,7 +705,7 @@ describe("a run that cannot start is refused at once:", () => {
     });
   });
 
-  test("too many runs of one person", async () => {
+  test("a run beyond the hourly limit of a person is refused", async () => {
     const { runs } = await world({ script: turns(), runsPerHour: { person: 1, repository: 10 } });
     await runs.startRun({ origin, worker: "fixer", text: "one" });
 
@@ -715,7 +715,7 @@ describe("a run that cannot start is refused at once:", () => {
     await runs.startRun({ origin: { ...origin, requestedBy: "mia" }, worker: "fixer", text: "three" });
   });
 
-  test("a repository without its default branch", async () => {
+  test("a run in a repository without its default branch is refused", async () => {
     const { runs, ended, github } = await world({ script: turns() });
     await github.git("symbolic-ref", "HEAD", "refs/heads/trunk");
     await runs.startRun({ origin, worker: "fixer", text: "x" });
@@ -726,7 +726,7 @@ describe("a run that cannot start is refused at once:", () => {
     });
   });
 
-  test("a server-side tool that the model's provider does not have", async () => {
+  test("a worker with a server-side tool that the model's provider does not have is refused", async () => {
     const searcher = "---\nname: searcher\nserver_side_tools: [{ name: web_search }]\n---\nLook it up.";
     const { runs } = await world({
       script: turns(),
@@ -738,7 +738,7 @@ describe("a run that cannot start is refused at once:", () => {
     );
   });
 
-  test("a worker file that names a toolset that does not exist", async () => {
+  test("a worker file that names a toolset that does not exist is refused", async () => {
     const files = { ".github/workers/odd.worker": "---\nname: odd\ntoolsets: { filesytem: {} }\n---\nHi" };
     const { runs } = await world({ script: turns(), github: { files } });
 
@@ -863,7 +863,7 @@ describe("the policy of the deployment", () => {
       "---\nname: eager\ntoolsets: { filesystem: {}, pull_request: { approval: { default: preApproved } } }\nlimits: { cost: 999999 }\n---\nBe quick.",
   };
 
-  test("bounds the limits of a repository's worker, and requires the approval of its pull request", async () => {
+  test("the deployment's policy bounds the limits of a repository's worker, and requires the approval of its pull request", async () => {
     const { runs, approvalRequested } = await world({
       script: turns(write, openPull, { text: "Done." }),
       github: { files },
@@ -875,7 +875,7 @@ describe("the policy of the deployment", () => {
     expect(await approvalRequested()).toMatchObject({ tool: "open_pull_request" });
   });
 
-  test("starts nothing when the day's budget is used up, and pauses the runs that would go on", async () => {
+  test("no run starts when the day's budget is used up, and those that would go on are paused", async () => {
     const anthropic = await startAnthropic({ query: "node 26", url: "https://nodejs.org/en/blog", text: "It is out." });
     const chat = "---\nname: chat\nmodel: anthropic:claude-haiku-4-5\nmode: chat\n---\nLook it up.";
     const { runs, runtime, waitUntilShown } = await world({

@@ -64,7 +64,7 @@ beforeAll(async () => {
 afterAll(() => new Promise((closed) => server.close(closed)));
 
 describe("a tools.ts", () => {
-  test("cannot access files, network, processes, threads, the environment or paths outside of the sandbox", async () => {
+  test("a tools.ts cannot access files, network, processes, threads, the environment or paths outside of the sandbox", async () => {
     process.env.GOLEM_FORGE_TEST_SECRET = "secret";
     const { run, sandbox } = await customTools(
       source,
@@ -104,7 +104,7 @@ describe("a tools.ts", () => {
     await expect(customTools(source, { tools: ["real"] })).rejects.toThrow(/cannot be loaded/);
   });
 
-  test("cannot read a secret in its folder", async () => {
+  test("a tools.ts cannot read a secret in its folder", async () => {
     const source = `import { z } from "zod";
       export const readSchema = z.object({});
       export async function read() { return import("./key.pem", { with: { type: "json" } }); }`;
@@ -159,7 +159,7 @@ describe("a tool that misbehaves", () => {
     expect(await run("steady")).toMatchObject({ llmContent: "still here" });
   });
 
-  test("achieves nothing with floods, forged messages, hostile objects and late calls", async () => {
+  test("a tool achieves nothing with floods, forged messages, hostile objects and late calls", async () => {
     const { run, printed, sandbox } = unrulyTools();
 
     expect((await run("chatter")).llmContent).toBe("said");
@@ -174,7 +174,7 @@ describe("a tool that misbehaves", () => {
     expect(await sandbox.changes()).toEqual([]);
   });
 
-  test("cannot change anything in its approval rule, and a person decides if the rule fails", async () => {
+  test("a tool cannot change anything in its approval rule, and a person decides if the rule fails", async () => {
     const { review, sandbox } = unrulyTools();
 
     expect(await review("sly")).toMatchObject({ kind: "refuse", result: { error: { code: "PERMISSION_DENIED" } } });
@@ -182,7 +182,7 @@ describe("a tool that misbehaves", () => {
     expect(await sandbox.changes()).toEqual([]);
   });
 
-  test("is aborted, and its process is killed if it does not stop", async () => {
+  test("a tool is aborted, and its process is killed if it does not stop", async () => {
     const source = `import { z } from "zod";
       export const waitSchema = z.object({});
       export const wait = (args, { abortSignal, output }) => new Promise((resolve, reject) => {

@@ -58,7 +58,7 @@ describe("kill -9 loses no work and never posts twice", { timeout: 60 * 60_000 }
     });
   });
 
-  test("between a write on GitHub and the record of it: each comment of a review gets one answer, and there is one push", async () => {
+  test("kill -9 between a write on GitHub and the record of it: each comment of a review gets one answer, and there is one push", async () => {
     const { writes, fixWrites, fix, review } = undisturbed;
     expect(review).toMatchObject({ pushes: 2, requests: 1, changes: "Items count once.\n" });
     expect(JSON.stringify(review).split("Done in ")).toHaveLength(3);
@@ -78,7 +78,7 @@ describe("kill -9 loses no work and never posts twice", { timeout: 60 * 60_000 }
   });
 
   test.runIf(everyMoment)(
-    "while a push is undone and a branch force-pushed, and while its pull request is closed and reopened",
+    "kill -9 loses nothing while a push is undone and a branch force-pushed, and while its pull request is closed and reopened",
     async () => {
       const calm = await playStory(sqlite, { withChanges: true });
       const later = calm.writes.slice(calm.fixWrites);
@@ -93,7 +93,7 @@ describe("kill -9 loses no work and never posts twice", { timeout: 60 * 60_000 }
 
   // The story in github-action.test.ts covers one moment of it.
   test.runIf(everyMoment).each<JobFault["kind"]>(["kill", "race"])(
-    "in jobs of the GitHub Action: %s after each write on GitHub and each push of the saved runs",
+    "jobs of the GitHub Action lose nothing after each write on GitHub and each push of the saved runs: %s",
     async (kind) => {
       const calm = await playJobs();
 
@@ -111,7 +111,7 @@ describe("kill -9 loses no work and never posts twice", { timeout: 60 * 60_000 }
   test.each<[string, CrashSchedule["database"], number]>([
     ["a SQLite database", "sqlite", 8],
     ["two replicas and a PostgreSQL database", "postgres", 17],
-  ])("under random faults over %s", async (_, database, seed) => {
+  ])("random faults over %s lose nothing", async (_, database, seed) => {
     // `npm run crash` plays hundreds over both.
     if (database === "postgres" ? !postgresPrograms : postgresPrograms && !everyMoment) return;
     const schedule = scheduleOf(seed, [database]);

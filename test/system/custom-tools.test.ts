@@ -148,7 +148,7 @@ test("a call that a crash interrupts is repeated only if the tool says that it m
 });
 
 describe("a function with a schema", () => {
-  test("is a tool that needs approval, described by its comment and validated by its schema", async () => {
+  test("a function with a schema is a tool that needs approval, described by its comment and validated by its schema", async () => {
     const { toolbox, run, review } = await customTools(fibonacci, { tools: ["calculateFibonacci"] });
 
     expect(toolbox.offered).toMatchObject([
@@ -165,7 +165,7 @@ describe("a function with a schema", () => {
     });
   });
 
-  test("is described by its schema if it has a description, otherwise by its comment or its name", async () => {
+  test("a function is described by its schema if that has a description, otherwise by its comment or its name", async () => {
     const source = `import { z } from "zod";
       /** Not this one. */
       export const other = 1;
@@ -192,7 +192,7 @@ describe("a function with a schema", () => {
 });
 
 describe("a tool object", () => {
-  test("runs as in the design document, and its own needsApproval takes precedence", async () => {
+  test("a tool object runs as in the design document, and its own needsApproval takes precedence", async () => {
     const { run, review } = await customTools(fibonacciObject, {
       tools: ["calculateFibonacci"],
       approval: { default: "ask", tools: { calculateFibonacci: "ask" } },
@@ -202,7 +202,7 @@ describe("a tool object", () => {
     expect((await run("calculateFibonacci", { n: 5 })).llmContent).toBe("5");
   });
 
-  test("may be a tool of the AI SDK with an approval rule, a preview and a mode", async () => {
+  test("a tool object may be a tool of the AI SDK with an approval rule, a preview and a mode", async () => {
     const { toolbox, run, review } = shared();
 
     expect(toolbox.find("publish")).toMatchObject({ manualExecution: { mode: "both", label: "Publish" } });
@@ -218,7 +218,7 @@ describe("a tool object", () => {
     });
   });
 
-  test("may return a result value, and output that does not match its schema is an error", async () => {
+  test("a tool object may return a result value, and output that does not match its schema is an error", async () => {
     const { run } = shared();
 
     expect((await run("report")).value).toMatchObject({ kind: "file_list" });
@@ -233,7 +233,7 @@ describe("a tool object", () => {
 });
 
 describe("a tool of another shape", () => {
-  test("may return nothing, a function or a symbol", async () => {
+  test("a tool may return nothing, a function or a symbol", async () => {
     const { run } = shared();
 
     for (const tool of ["nothing", "aFunction", "aSymbol"]) {
@@ -243,13 +243,13 @@ describe("a tool of another shape", () => {
     }
   });
 
-  test("may have a preview that returns nothing", async () => {
+  test("a tool may have a preview that returns nothing", async () => {
     const { review } = shared();
 
     expect(await review("quiet")).toMatchObject({ kind: "ask", preview: undefined });
   });
 
-  test("may have a plain JSON Schema", async () => {
+  test("a tool may have a plain JSON Schema", async () => {
     const { run, toolbox } = shared();
 
     expect(toolbox.find("double")?.description).toBe("Doubles");
@@ -259,7 +259,7 @@ describe("a tool of another shape", () => {
     expect(await run("double", { n: -1 })).toMatchObject({ error: { code: "INVALID_ARGUMENTS" } });
   });
 
-  test("is refused by name if its schema is not one", async () => {
+  test("a tool is refused by name if its schema is not one", async () => {
     const source = `export const odd = () => 1; export const oddSchema = { fields: ["n"] };`;
 
     await expect(customTools(source, { tools: ["odd"] })).rejects.toThrow(
@@ -267,7 +267,7 @@ describe("a tool of another shape", () => {
     );
   });
 
-  test("may use requiresApproval instead of needsApproval", async () => {
+  test("a tool may use requiresApproval instead of needsApproval", async () => {
     const { review } = shared();
     const kindOf = async (tool: string, path: string) => (await review(tool, { path })).kind;
 
@@ -275,7 +275,7 @@ describe("a tool of another shape", () => {
     expect([await kindOf("sometimes", "a"), await kindOf("sometimes", "b")]).toEqual(["ask", "allow"]);
   });
 
-  test("may answer with ok, success or llmContent and returnDisplay", async () => {
+  test("a tool may answer with ok, success or llmContent and returnDisplay", async () => {
     const { run } = shared();
 
     expect((await run("ok")).value).toMatchObject({ kind: "json", data: { n: 1 } });
@@ -285,9 +285,9 @@ describe("a tool of another shape", () => {
   });
 
   test.each([
-    ["an object of", "greet_object"],
-    ["", "greet_class"],
-  ])("may be %s a class of golem-forge/compat", async (_, tool) => {
+    ["an object of a class", "greet_object"],
+    ["a class", "greet_class"],
+  ])("a tool may be %s of golem-forge/compat", async (_, tool) => {
     const { run } = shared();
 
     expect((await run(tool, { who: "Ada" })).value).toMatchObject({ data: { result: "Hello Ada" } });
@@ -295,7 +295,7 @@ describe("a tool of another shape", () => {
 });
 
 describe("the second argument of a tool", () => {
-  test("has the names that tools of other programs use for the sandbox", async () => {
+  test("the second argument of a tool has the names that tools of other programs use for the sandbox", async () => {
     const { run } = shared();
 
     expect((await run("tour", {})).value).toMatchObject({
@@ -303,7 +303,7 @@ describe("the second argument of a tool", () => {
     });
   });
 
-  test("has the sandbox with the rules of the run", async () => {
+  test("the second argument of a tool has the sandbox with the rules of the run", async () => {
     const source = `import { z } from "zod";
       export const tourSchema = z.object({});
       export async function tour(_, { sandbox, run, toolCallId, idempotencyKey, output }) {
@@ -354,7 +354,7 @@ describe("the second argument of a tool", () => {
     expect(sandbox.text("c.txt")).toBe("b");
   });
 
-  test("passes errors of the public API in both directions", async () => {
+  test("errors of the public API are passed to a tool and from it", async () => {
     const { run, review } = shared();
 
     expect(await run("fails")).toMatchObject({
@@ -368,7 +368,7 @@ describe("the second argument of a tool", () => {
 });
 
 describe("approval of custom tools", () => {
-  test("is that of a tool's own rule, otherwise that of its name, otherwise the default", async () => {
+  test("approval of a custom tool is that of its own rule, otherwise that of its name, otherwise the default", async () => {
     const { review } = shared();
     const source = `${fibonacci}
       export const own = { description: "x", inputSchema: z.object({}), needsApproval: false, execute: () => 1 };
@@ -403,7 +403,7 @@ describe("a module that does not provide what the worker names", () => {
     export const texted = () => 1;
     export const textedSchema = "n";`;
 
-  test("is refused with the problem of each name and the exports that exist", async () => {
+  test("a module is refused with the problem of each name that it does not provide, and the exports that exist", async () => {
     const tools = ["calculateFibonaci", "toString", "bare", "version", "half", "texted"];
 
     const refused = await customTools(source, { tools }).catch((error: Error) => error.message);
@@ -421,7 +421,7 @@ describe("a module that does not provide what the worker names", () => {
     );
   });
 
-  test("is refused if it fails to load or does not exist", async () => {
+  test("a module is refused if it fails to load or does not exist", async () => {
     await expect(customTools("export const a: = 1;", { tools: ["a"] })).rejects.toThrow(
       /^\.\/tools\.ts cannot be loaded: /,
     );
@@ -437,7 +437,7 @@ describe("a module that does not provide what the worker names", () => {
     await expect(open("./tools.py")).rejects.toThrow("module: ./tools.py is not a module.");
   });
 
-  test("is refused outside of the worker's folder, also through a link", async () => {
+  test("a module is refused outside of the worker's folder, also through a link", async () => {
     const outside = await temporaryFolder({ "tools.ts": fibonacci });
     const folder = await temporaryFolder({});
     await symlink(join(outside, "tools.ts"), join(folder, "linked.ts"));
@@ -448,7 +448,7 @@ describe("a module that does not provide what the worker names", () => {
     }
   });
 
-  test("is refused if approval names an unknown tool, or a setting is invalid", async () => {
+  test("a module is refused if approval names an unknown tool, or a setting is invalid", async () => {
     const approval = { tools: { calculateFibonaci: "blocked" } };
 
     await expect(customTools(fibonacci, { tools: ["calculateFibonacci"], approval })).rejects.toThrow(
@@ -462,7 +462,7 @@ describe("a module that changes", () => {
   const version = (text: string) => `import { z } from "zod"; import { word } from "./word.ts";
     export const say = { description: "Says ${text}", inputSchema: z.object({}), needsApproval: false, execute: () => "${text} " + word };`;
 
-  test("is loaded again when the tools are opened again, with its imports", async () => {
+  test("a module that changes is loaded again when the tools are opened again, with its imports", async () => {
     const folder = await temporaryFolder({ "tools.ts": version("one"), "word.ts": `export const word = "old";` });
     const open = () =>
       toolboxWorld(customToolset, { module: "./tools.ts", tools: ["say"] }, { services: { workerDirectory: folder } });
@@ -483,7 +483,7 @@ describe("a module that changes", () => {
     ]);
   });
 
-  test("is refused if it changed between opening and the first call", async () => {
+  test("a module is refused if it changed between opening and the first call", async () => {
     const files = { "tools.ts": version("one"), "word.ts": `export const word = "old";` };
     const folder = await temporaryFolder(files);
     const open = () =>
@@ -502,7 +502,7 @@ describe("tools of a repository's own worker", () => {
     ({ readFile: async (path: string) => files[path] }) as unknown as ToolServices["github"];
   const config = { module: "./tools.ts", tools: ["calculateFibonacci"] };
 
-  test("are off unless the deployment allows the repository", async () => {
+  test("tools of a repository's own worker are off unless the deployment allows the repository", async () => {
     const services = { github: github({ ".github/workers/tools.ts": fibonacci }) };
 
     await expect(toolboxWorld(customToolset, config, { services })).rejects.toThrow(
@@ -511,7 +511,7 @@ describe("tools of a repository's own worker", () => {
     );
   });
 
-  test("run from the default branch where they are allowed", async () => {
+  test("tools of a repository's own worker run from the default branch where they are allowed", async () => {
     const asked: string[] = [];
     const services: Partial<ToolServices> = {
       github: github({ ".github/workers/tools.ts": fibonacci }),
@@ -534,7 +534,7 @@ describe("tools of a repository's own worker", () => {
     },
   );
 
-  test("are refused if the default branch has no such file", async () => {
+  test("tools of a repository's own worker are refused if the default branch has no such file", async () => {
     const services = { github: github({}), customToolsFrom: () => true };
 
     await expect(toolboxWorld(customToolset, config, { services })).rejects.toThrow(
@@ -547,7 +547,7 @@ describe("loadCustomTools", () => {
   let close: (() => Promise<void>) | undefined;
   afterEach(() => close?.());
 
-  test("loads the tools of a module for a program", async () => {
+  test("loadCustomTools loads the tools of a module for a program", async () => {
     const folder = await temporaryFolder({ "tools.ts": fibonacci });
 
     const tools = await loadCustomTools(join(folder, "tools.ts"), {

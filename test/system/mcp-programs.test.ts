@@ -16,7 +16,7 @@ function mcp(config: object, { services, ...options }: ToolboxWorldOptions = {})
 }
 
 describe("an MCP server that is a program", () => {
-  test("offers its tools under its name, and its answers are data from outside", async () => {
+  test("an MCP server program offers its tools under its name, and its answers are data from outside", async () => {
     const { toolbox, run } = await mcp({ servers: { local: program }, ...free });
 
     expect(toolbox.offered.map(({ name }) => name)).toEqual([
@@ -40,7 +40,7 @@ describe("an MCP server that is a program", () => {
     expect(toolbox.tools.every(({ afterCrash }) => afterCrash === "report")).toBe(true);
   });
 
-  test("sees PATH and the variables it is given, and is ended with the run's tools", async () => {
+  test("an MCP server program sees PATH and the variables it is given, and is ended with the run's tools", async () => {
     process.env.GOLEM_FORGE_TEST_TOKEN = "token-1";
     onTestFinished(() => void delete process.env.GOLEM_FORGE_TEST_TOKEN);
     const server = { command: program.command, args: [...program.args, `--as=\${env:GOLEM_FORGE_TEST_TOKEN}`] };
@@ -74,7 +74,7 @@ describe("an MCP server that is a program", () => {
     expect((await run("local_echo", { text: "here" })).error).toBeUndefined();
   });
 
-  test("an MCP server program of 2026, stateless, over stdio", async () => {
+  test("a stateless MCP server program of 2026 is used over stdio", async () => {
     const { run } = await mcp({
       servers: {
         era: {
@@ -103,7 +103,7 @@ describe("an MCP server that misbehaves", () => {
   });
   afterAll(() => Promise.all(closing.map((close) => close())));
 
-  test("may write a banner to stdout, which is skipped and reported", async () => {
+  test("an MCP server may write a banner to stdout, which is skipped and reported", async () => {
     const { run, printed } = await mcp({ servers: rude("--banner"), ...free });
 
     expect((await run("rude_echo")).value).toMatchObject({ content: "echo" });
@@ -186,7 +186,7 @@ describe("an MCP server that misbehaves", () => {
     );
   });
 
-  test("offers two tools whose names differ only in characters that models do not accept under two names", async () => {
+  test("two tools of an MCP server whose names differ only in characters that models do not accept have two names", async () => {
     const { toolbox, run } = await mcp({ servers: rude(), tools: ["rude_a*"], ...free });
     const names = toolbox.offered.map(({ name }) => name);
 

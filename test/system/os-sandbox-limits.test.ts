@@ -32,8 +32,8 @@ async function run(...command: string[]): Promise<ExecResult> {
 
 if (!availability.available) test.skip(`the OS sandbox is not tested here: ${availability.reason}`, () => undefined);
 
-describe.skipIf(!availability.available)("limits of all processes of a command in the OS sandbox:", () => {
-  test("the memory of all processes together", async () => {
+describe.skipIf(!availability.available)("limits of all processes of a command in the OS sandbox", () => {
+  test("the memory of all processes of a command together is limited", async () => {
     const hold = `python3 -c 'import time; x = bytearray(b"1") * (500 * 1024 * 1024); time.sleep(30)'`;
 
     const { exitCode, stopped } = await run("bash", "-c", `for i in 1 2 3 4; do ${hold} & done; wait`);
@@ -41,7 +41,7 @@ describe.skipIf(!availability.available)("limits of all processes of a command i
     expect(stopped ?? `exit code ${exitCode}`).toMatch(/memory|exit code 1/);
   });
 
-  test.each(["/tmp", "/dev/shm"])("space in %s", async (folder) => {
+  test.each(["/tmp", "/dev/shm"])("the space in %s is limited", async (folder) => {
     const fill = `for i in $(seq 20); do head -c 8M /dev/zero > ${folder}/f$i || echo full; done 2>/dev/null`;
 
     const { stdout } = await run("bash", "-c", `${fill}; du -sm ${folder} | cut -f1`);
@@ -50,13 +50,13 @@ describe.skipIf(!availability.available)("limits of all processes of a command i
     expect(Number(stdout.trim().split("\n").at(-1))).toBeLessThanOrEqual(limits.temporaryMb);
   });
 
-  test("space in the tree and in its home", async () => {
+  test("the space in the tree and in its home is limited", async () => {
     const { stopped } = await run("bash", "-c", "while true; do i=$((i+1)); head -c 20M /dev/zero > ~/f$i; done");
 
     expect(stopped).toMatch(/more than 96 MB/);
   });
 
-  test("the number of files", async () => {
+  test("the number of files is limited", async () => {
     const create = "i = 0\nwhile True:\n    open(f'/home/golem/{i}', 'w').close(); i += 1";
 
     const { stopped } = await run("python3", "-c", create);

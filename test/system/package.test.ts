@@ -33,7 +33,7 @@ beforeAll(async () => {
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 describe("the npm package", () => {
-  test("runs its command, whose bundle finds the included workers and the programs that it starts", async () => {
+  test("the npm package runs its command, whose bundle finds the included workers and the programs that it starts", async () => {
     const { root, env, sent } = await golemWorld({
       turns: [{ calls: [{ name: "shell", args: { command: "echo $((6 * 7))" } }] }, { text: "It printed 42." }],
       files: {
@@ -55,14 +55,14 @@ describe("the npm package", () => {
     expect(sent()).toMatch(/stdout:(\\n)+42\\n/);
   });
 
-  test("contains the licenses of the packages in its bundles", () => {
+  test("the npm package contains the licenses of the packages in its bundles", () => {
     const licenses = readFileSync(join(installed, "bundle/LICENSES.txt"), "utf8");
 
     expect(licenses).toContain("Copyright (c) 2025 Colin McDonnell");
     expect(licenses).toMatch(/^yaml \S+ \(ISC\)$/m);
   });
 
-  test("runs a worker in a program, tools in guarded processes included", async () => {
+  test("the npm package runs a worker in a program, tools in guarded processes included", async () => {
     writeFileSync(join(folder, "program.js"), program);
 
     const { stdout } = await run(process.execPath, ["program.js"], { cwd: folder });
@@ -70,7 +70,7 @@ describe("the npm package", () => {
     expect(JSON.parse(stdout)).toEqual({ success: true, response: "It printed 42." });
   });
 
-  test("runs the examples of docs/compat.md, which print what they say", async () => {
+  test("the npm package runs the examples of docs/compat.md, which print what they say", async () => {
     const files = examples.map((code, index) => {
       const file = join(folder, `example-${index}.js`);
       writeFileSync(file, stripTypeScriptTypes(code));
@@ -87,7 +87,7 @@ describe("the npm package", () => {
     expect(stdout.trim().split("\n").filter(Boolean)).toEqual(expected.map(([, line]) => line));
   });
 
-  test("type-checks in a strict program that also checks libraries, with every example of the five documents", async () => {
+  test("the npm package type-checks in a strict program that also checks libraries, with every example of the five documents", async () => {
     writeFileSync(join(folder, "program.ts"), typed);
     for (const [path, code] of documents) {
       mkdirSync(dirname(join(folder, path)), { recursive: true });
@@ -138,7 +138,7 @@ describe.skipIf(!hasBubblewrap)("the container image, put together without a con
     await run("sh", ["-c", removal], { cwd: tree });
   });
 
-  test("starts as an ordinary user on a read-only file system, passes its health check, and stops when it is asked to", async () => {
+  test("the container image starts as an ordinary user on a read-only file system, passes its health check, and stops when it is asked to", async () => {
     const data = join(folder, "data");
     mkdirSync(data);
     chmodSync(data, 0o777);
@@ -190,7 +190,7 @@ describe.skipIf(!hasBubblewrap)("the container image, put together without a con
     expect(readdirSync(data)).toContain("golem-forge.db");
   });
 
-  test("contains only what the app needs to run: no sources, tests, documents or development packages", async () => {
+  test("the container image contains only what the app needs to run: no sources, tests, documents or development packages", async () => {
     const files = readdirSync(tree, { recursive: true, withFileTypes: true }).filter((file) => file.isFile());
     const { stdout } = await run("du", ["-sm", tree]);
 

@@ -33,7 +33,7 @@ describe.skipIf(!postgresPrograms)("a replica that was suspended", () => {
     (stories.github.webhook = { url: `${url}/api/github/webhooks`, secret: stories.webhookSecret });
   const outcome = /### ✅ \*\*fixer\*\*\n/;
 
-  test("does not post what another one has posted meanwhile", async () => {
+  test("a replica that was suspended does not post what another one has posted meanwhile", async () => {
     // The outcome waits in this process for four seconds after the status.
     const slow = await stories.startReplica({ GOLEM_FORGE_WRITE_INTERVAL_MS: "4000" });
     onTestFinished(() => void slow.end("SIGKILL"));
@@ -62,7 +62,7 @@ describe.skipIf(!postgresPrograms)("a replica that was suspended", () => {
     replicas = [other];
   });
 
-  test("takes back a comment that another one has posted before it", async () => {
+  test("a replica that was suspended takes back a comment that another one has posted before it", async () => {
     const first = replicas[0] ?? (await stories.startReplica());
     const { promise: released, resolve: release } = Promise.withResolvers<void>();
     let isHeld = false;
@@ -173,7 +173,7 @@ describe.skipIf(!postgresPrograms)("a replica with a database of its own", () =>
   test.each([
     ["fast", "SIGINT"],
     ["immediate", "SIGQUIT"],
-  ] as const)("(%s shutdown) a replica waits, joins again, and misses no delivery", async (mode, signal) => {
+  ] as const)("a replica waits (%s shutdown), joins again, and misses no delivery", async (mode, signal) => {
     const readiness = async () => (await fetch(`${replica.url}/readyz`)).text();
     const before = await readiness();
     expect(before).toMatch(/^ready \(replica \d+\)\n$/);

@@ -219,7 +219,7 @@ describe("mentions", () => {
     "@golem-forge/team fix it",
     "@golem fix it",
     "",
-  ])("%j does not", (body) => {
+  ])("%j does not mention the app", (body) => {
     expect(parseMention(body, "golem-forge")).toBeUndefined();
   });
 });

@@ -377,7 +377,7 @@ describe("authorization", () => {
 describe("a comment that another app posted with a person's token", () => {
   const viaSlack = { performed_via_github_app: { id: 99, name: "Slack" } };
 
-  test("carries out no command, and one reply says so", async () => {
+  test("a comment that another app posted with a person's token carries out no command, and one reply says so", async () => {
     for (const body of ["/run fixer", "/approve", "/stop"]) await world.comment({ body, comment: viaSlack });
     await world.comment({ body: "Use the other file.", comment: viaSlack });
 
@@ -385,7 +385,7 @@ describe("a comment that another app posted with a person's token", () => {
     expect(world.replies).toEqual([expect.stringContaining("ada, this comment was posted through Slack")]);
   });
 
-  test("and an issue that it opened trigger no more than those of someone without write access", async () => {
+  test("what another app wrote with a person's token triggers no more than what someone without write access wrote", async () => {
     const payload = world.issuePayload("opened");
     const issue = { ...payload.issue, body: "It breaks.", user: payload.sender };
     await world.send({ ...payload, issue: { ...issue, ...viaSlack } }, { name: "issues" });
@@ -394,19 +394,19 @@ describe("a comment that another app posted with a person's token", () => {
     expect(runs.startTriggered.mock.calls.map(([{ isViaApp }]) => isViaApp)).toEqual([true, false]);
   });
 
-  test("a comment that another app posted with a person's token of someone without write access gets no reply", async () => {
+  test("another app's comment with the token of someone without write access gets no reply", async () => {
     await world.comment({ login: "tom", comment: viaSlack });
 
     expectNothingDone();
     expect(world.replies).toEqual([]);
   });
 
-  describe("where the deployment allows such comments", () => {
+  describe("if the deployment allows them", () => {
     beforeEach(async () => {
       world = await startWorld({ environment: { GOLEM_FORGE_ALLOW_APP_COMMENTS: "true" }, runs });
     });
 
-    test("starts and steers workers", async () => {
+    test("another app's comment starts and steers workers where the deployment allows it", async () => {
       await world.comment({ body: "/run fixer", comment: viaSlack });
       await world.comment({ body: "Use the other file.", comment: viaSlack });
       await world.comment({ body: "@golem-forge Use the third file.", comment: viaSlack });
@@ -418,11 +418,14 @@ describe("a comment that another app posted with a person's token", () => {
       ]);
     });
 
-    test.each(["/approve", "/deny", "/tool git_push", "/git_push"])("%s decides nothing", async (body) => {
-      await world.comment({ body, comment: viaSlack });
+    test.each(["/approve", "/deny", "/tool git_push", "/git_push"])(
+      "%s by another app decides nothing",
+      async (body) => {
+        await world.comment({ body, comment: viaSlack });
 
-      expectNothingDone();
-    });
+        expectNothingDone();
+      },
+    );
   });
 });
 
@@ -442,7 +445,7 @@ describe("repositories", () => {
 });
 
 describe("messages", () => {
-  test("reach the runs of the thread when their author has write access", async () => {
+  test("messages of people with write access reach the runs of the thread", async () => {
     await world.comment({ body: "Use the other file.\nThanks", comment: { id: 77 } });
 
     expect(runs.deliverMessage).toHaveBeenCalledExactlyOnceWith(world.thread, {
@@ -463,7 +466,7 @@ describe("messages", () => {
     expect(world.replies).toEqual([]);
   });
 
-  test("cost no request where nothing runs", async () => {
+  test("messages in a thread without a run cost no request", async () => {
     runs.threadActivity.mockResolvedValue("ended");
 
     await world.comment({ body: "Just talking." });
@@ -496,7 +499,7 @@ describe("tools", () => {
     },
   );
 
-  test("cannot be run by someone without write access", async () => {
+  test("tools cannot be run by someone without write access", async () => {
     await world.comment({ body: "/tool git_push", login: "tom" });
     await world.comment({ body: "/git_push", login: "tom" });
     await world.comment({ body: "/retest", login: "tom" });
@@ -528,7 +531,7 @@ describe("tools", () => {
     expect([...world.reactions, ...world.replies]).toEqual([]);
   });
 
-  test.each(["/tool git_push", "/git_push"])("a refusal of %s is the reply", async (body) => {
+  test.each(["/tool git_push", "/git_push"])("the reason why %s is refused is the reply", async (body) => {
     runs.runToolCommand.mockRejectedValue(new UserError("No worker was started here."));
 
     await world.comment({ body });
@@ -543,7 +546,7 @@ describe("tools", () => {
     expect(world.replies).toEqual([expect.stringContaining("Unclosed double quote")]);
   });
 
-  test("the text of an issue runs none", async () => {
+  test("the text of an issue runs no tool", async () => {
     await world.send(world.issuePayload("opened", { issue: { body: "/git_push" } }), { name: "issues" });
 
     expectNothingDone();
@@ -690,7 +693,7 @@ describe("decisions", () => {
     'Request "zz9" not found in this thread.',
     "k7mq was approved already, by @mia.",
     "k7mq expired before anyone answered. The worker was told.",
-  ])("%j is the reply", async (message) => {
+  ])("the reason why an approval has no effect is the reply: %j", async (message) => {
     runs.decideApprovals.mockRejectedValue(new UserError(message));
 
     expect((await world.comment({ body: "/approve k7mq" })).status).toBe(200);
@@ -700,7 +703,7 @@ describe("decisions", () => {
 });
 
 describe("each command", () => {
-  test("asks the runs for one thing, in the name of the person who commented", async () => {
+  test("each command asks the runs for one thing, in the name of the person who commented", async () => {
     const person = { by: "ada", byId: world.idOf("ada"), deliveryId: commentKey(77) };
     const origin = {
       ...world.thread,
@@ -758,7 +761,7 @@ describe("each command", () => {
     expect(world.replies.at(-1)).toContain("No worker is running in this thread.");
   });
 
-  test("about a pull request concerns the one that the thread's run has opened, and is executed once", async () => {
+  test("a command about a pull request concerns the one that the thread's run has opened, and is executed once", async () => {
     const { hub } = world;
     await hub.push({ branch: "patch", message: "Change", author: "ada", at: new Date(), files: { "sum.js": "2\n" } });
     const pull = await hub.as("ada").openPullRequest({ title: "A change", head: "patch", base: "main", draft: true });
@@ -882,7 +885,7 @@ test("every example payload that GitHub publishes is handled without a failure",
 });
 
 describe("mentions of the app", () => {
-  test("start the default worker in a thread without a run", async () => {
+  test("a mention of the app starts the default worker in a thread without a run", async () => {
     runs.threadActivity.mockResolvedValue("ended");
 
     await world.comment({ body: "@golem-forge the sum is wrong", comment: { id: 77 } });
@@ -901,7 +904,7 @@ describe("mentions of the app", () => {
     });
   });
 
-  test("are a message to the thread's live run, if they say anything", async () => {
+  test("a mention of the app that says something is a message to the thread's live run", async () => {
     await world.comment({ body: "@Golem-Forge use the other file", comment: { id: 78 } });
     await world.comment({ body: "@golem-forge", comment: { id: 79 } });
 
@@ -917,7 +920,7 @@ describe("mentions of the app", () => {
     });
   });
 
-  test("start the default worker if the run has just ended", async () => {
+  test("a mention of the app starts the default worker if the run has just ended", async () => {
     runs.deliverMessage.mockResolvedValueOnce(false);
 
     await world.comment({ body: "@golem-forge the sum is wrong" });
@@ -925,7 +928,7 @@ describe("mentions of the app", () => {
     expect(runs.startRun).toHaveBeenCalledExactlyOnceWith(expect.objectContaining({ text: "the sum is wrong" }));
   });
 
-  test("start no worker in a closed thread", async () => {
+  test("a mention of the app starts no worker in a closed thread", async () => {
     runs.threadActivity.mockResolvedValue("ended");
 
     await world.comment({ body: "@golem-forge fix it", issue: { state: "closed" } });
@@ -935,14 +938,14 @@ describe("mentions of the app", () => {
     expect(world.replies).toEqual([expect.stringContaining("This issue is closed, so no worker starts here.")]);
   });
 
-  test("need write access", async () => {
+  test("a mention of the app by someone without write access is refused", async () => {
     await world.comment({ body: "@golem-forge delete everything", login: "tom" });
 
     expectNothingDone();
     expect(world.replies).toEqual([expect.stringContaining("you need write access")]);
   });
 
-  test("start a worker with the text of a new issue", async () => {
+  test("a mention of the app in a new issue starts a worker with its text", async () => {
     runs.threadActivity.mockResolvedValue("none");
     const payload = world.issuePayload("opened", { login: "mia", issue: { body: "@golem-forge fix it" } });
 
@@ -951,7 +954,7 @@ describe("mentions of the app", () => {
     expect(runs.startRun).toHaveBeenCalledExactlyOnceWith(expect.objectContaining({ text: "fix it" }));
   });
 
-  test("belong to the person who has that login, if there is one", async () => {
+  test("a mention belongs to the person who has the app's login, if there is one", async () => {
     runs.threadActivity.mockResolvedValue("none");
     world.setPermission("golem-forge", "read");
 

@@ -168,7 +168,7 @@ describe("invalid settings", () => {
     runs.listSchedules.mockResolvedValue({ schedules: [], invalidFiles: [{ path, problem }] });
   });
 
-  test("are reported in a comment on the commit that broke them, once for any number of events", async () => {
+  test("invalid settings are reported in a comment on the commit that broke them, once for any number of events", async () => {
     await commit("on: { gardener: { shedule: [] } }\n");
 
     await pushSettings();
@@ -184,7 +184,7 @@ describe("invalid settings", () => {
     expect(world.replies).toEqual([]);
   });
 
-  test("are reported again when a later commit breaks them in the same way", async () => {
+  test("invalid settings are reported again when a later commit breaks them in the same way", async () => {
     await commit("on: { gardener: { shedule: [] } }\n");
     await pushSettings();
 
@@ -194,7 +194,7 @@ describe("invalid settings", () => {
     expect(world.hub.repository().commitComments).toHaveLength(2);
   });
 
-  test("do not keep the app from noticing conflicts with the pushed base", async () => {
+  test("invalid settings do not keep the app from noticing conflicts with the pushed base", async () => {
     runs.listOpenPullRequests.mockResolvedValue([1]);
 
     await push();

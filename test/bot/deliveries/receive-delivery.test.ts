@@ -22,7 +22,7 @@ describe("signatures", () => {
     ["no hex", "sha256=zzzz"],
     ["a short signature", "sha256=00"],
     ["a word", "trust me"],
-  ])("%s: 401, and nothing happens", async (_, signature) => {
+  ])("a delivery with %s is answered 401, and nothing happens", async (_, signature) => {
     const answer = await world.deliver({}, { headers: { "x-hub-signature-256": signature } });
 
     expect(answer.status).toBe(401);
@@ -44,12 +44,12 @@ describe("requests that are not deliveries", () => {
     "x-hub-signature-256": sign(body),
   });
 
-  test("a signed body that is not a JSON object: 400", async () => {
+  test("a signed body that is not a JSON object is answered 400", async () => {
     for (const body of ["{", "null", "7", '"x"'])
       expect((await post({ body, headers: headers(body) })).status).toBe(400);
   });
 
-  test("a form, a GET, another path, no delivery id", async () => {
+  test("a form, a GET, another path and a request without a delivery id are refused", async () => {
     expect(
       (await post({ body: "a=b", headers: { ...headers("a=b"), "content-type": "application/x-www-form-urlencoded" } }))
         .status,
@@ -59,14 +59,14 @@ describe("requests that are not deliveries", () => {
     expect((await post({ body: "{}", headers: { ...headers("{}"), "x-github-delivery": "" } })).status).toBe(400);
   });
 
-  test("an event that is not handled, or of an unexpected shape: 200, and nothing happens", async () => {
+  test("an event that is not handled, or of an unexpected shape, is answered 200, and nothing happens", async () => {
     expect((await world.deliver({}, { name: "ping" })).status).toBe(200);
     expect((await world.deliver({}, { name: "no_such_event" })).status).toBe(200);
     expect((await world.deliver({ action: "created", issue: 7 })).status).toBe(200);
     expect((await world.deliver([])).status).toBe(200);
   });
 
-  test("more than GitHub sends: 413", async () => {
+  test("a body that is longer than GitHub sends is answered 413", async () => {
     const body = " ".repeat(26 * 1024 * 1024);
 
     const answer = await post({ body, headers: headers(body) }).catch(() => ({ status: 413 }));
@@ -116,7 +116,7 @@ describe("each delivery is stored once", () => {
     expect(queues[2]).not.toBe(queues[0]);
   });
 
-  test("replayed after a restart", async () => {
+  test("a delivery that is replayed after a restart is stored once", async () => {
     const comment = payload();
     await world.send(comment, { id: "d1" });
     const restarted = await world.startBot();
@@ -225,7 +225,7 @@ describe("missed deliveries", () => {
     repository_id: 1,
   });
 
-  test("are redelivered at the start, oldest first, although GitHub refuses one; others are not", async () => {
+  test("missed deliveries are redelivered at the start, oldest first, although GitHub refuses one; others are not", async () => {
     await world.bot.stop();
     const redelivered: number[] = [];
     const deliveries = [

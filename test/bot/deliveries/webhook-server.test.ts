@@ -39,21 +39,21 @@ const headers = [
   "X-Hub-Signature-256: sha256=00",
 ].join("\r\n");
 
-describe("closes the connection of a client that", () => {
+describe("clients that are too slow or send too much", () => {
   const timeouts = { headersMs: 100, requestMs: 200 };
 
   test.each([
     ["never ends its headers", "POST /hooks HTTP/1.1\r\nHost: x\r\nX-Slow: "],
     ["never sends its body", `${headers}\r\nContent-Length: 100\r\n\r\n`],
     ["never ends its body", `${headers}\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n`],
-  ])("%s", async (_, sent) => {
+  ])("the connection of a client that %s is closed", async (_, sent) => {
     const socket = connect(await start({ timeouts }), "127.0.0.1");
     socket.write(sent);
 
     expect(await responseOn(socket)).toMatch(/^HTTP\/1\.1 408 /);
   });
 
-  test("sends too many headers", async () => {
+  test("the connection of a client that sends too many headers is closed", async () => {
     const socket = connect(await start(), "127.0.0.1");
     socket.write(`${headers}\r\n${"X-More: x\r\n".repeat(5_000)}\r\n`);
 

@@ -35,7 +35,7 @@ describe("attached files", () => {
     ["https://evil.example/https://github.com/user-attachments/assets/1f2e", []],
     ["https://github.com:8443/user-attachments/assets/1f2e", []],
     ["https://objects.githubusercontent.com/a.png", []],
-  ])("are recognized by GitHub's own hosts: %s", (text, expected) => {
+  ])("attached files are recognized by GitHub's own hosts: %s", (text, expected) => {
     const found = findAttachments(text, dotCom);
 
     expect(found.map(({ name, url }) => ({ name, host: new URL(url).host }))).toEqual(expected);
@@ -70,7 +70,7 @@ async function serverWith(listener: RequestListener) {
 }
 
 describe("a download", () => {
-  test("sends the token to the web host, and not to where it redirects", async () => {
+  test("a download sends the token to the web host, and not to where it redirects", async () => {
     const tokens: (string | undefined)[] = [];
     const { download } = await serverWith((request, response) => {
       tokens.push(request.headers.authorization);
@@ -90,13 +90,13 @@ describe("a download", () => {
     "/api/v3/repos/octo/secret",
     "file:///etc/passwd",
     "https://user-images.githubusercontent.com.evil.example/1.png",
-  ])("does not follow a redirect to %s", async (location) => {
+  ])("a download does not follow a redirect to %s", async (location) => {
     const { download } = await serverWith((_, response) => void response.writeHead(302, { Location: location }).end());
 
     await expect(download()).rejects.toThrow("it is not on GitHub");
   });
 
-  test("stops at its limit, regardless of the announced length", async () => {
+  test("a download stops at its limit, regardless of the announced length", async () => {
     const { download } = await serverWith((_, response) => {
       response.writeHead(200);
       const write = () => {
@@ -109,13 +109,13 @@ describe("a download", () => {
     await expect(download()).rejects.toThrow("it has more than 1000 bytes");
   });
 
-  test("times out when a server sends nothing", async () => {
+  test("a download times out when a server sends nothing", async () => {
     const { download } = await serverWith(() => {});
 
     await expect(download(50)).rejects.toThrow("GitHub did not send it in time");
   });
 
-  test("is refused after too many redirects", async () => {
+  test("a download is refused after too many redirects", async () => {
     const { download } = await serverWith(
       (_, response) => void response.writeHead(302, { Location: "/storage/user/1" }).end(),
     );

@@ -40,7 +40,7 @@ function answer(operation: string, ...responses: (InjectedResponse | "drop" | un
 
 const requestsFor = (operation: string) => hub.requests.filter((request) => request.operation === operation);
 
-describe("a refusal by GitHub is a sentence, and the request is not repeated", () => {
+describe("refusals by GitHub", () => {
   test.each([
     [
       403,
@@ -50,7 +50,7 @@ describe("a refusal by GitHub is a sentence, and the request is not repeated", (
     [403, "Resource not accessible by integration - https://docs.github.com/rest", /not accessible by integration$/],
     [404, "Not Found", /cannot find \/issues\/1\/comments in octo\/sums.*may no longer be installed there/],
     [410, "This issue was deleted", /^\/issues\/1\/comments no longer exists in octo\/sums/],
-  ])("%i, %s", async (status, message, sentence) => {
+  ])("a request that GitHub refuses is not repeated: %i, %s", async (status, message, sentence) => {
     answer(createsComment, { status, body: { message } });
 
     const refusal = await github.createComment(1, "hello").catch((error) => error);
@@ -60,7 +60,7 @@ describe("a refusal by GitHub is a sentence, and the request is not repeated", (
     expect(requestsFor(createsComment)).toHaveLength(1);
   });
 
-  test("but a 403 that asks to wait is repeated", async () => {
+  test("a 403 that asks to wait is repeated", async () => {
     const wait = { status: 403, body: { message: "Slow down." }, headers: { "retry-after": "3600" } };
     answer("GET /repos/{owner}/{repo}/issues/{issue_number}", wait);
 
@@ -127,7 +127,7 @@ describe("permissions", () => {
     expect(await github.getPermission("ada")).toBe(permission);
   });
 
-  test.each([[[{ permission: "admin" }]], [null], ["<html>"]])("%j is no answer", async (body) => {
+  test.each([[[{ permission: "admin" }]], [null], ["<html>"]])("a permission of %j is no answer", async (body) => {
     answer(readsPermission, { status: 200, body });
 
     await expect(github.getPermission("ada")).rejects.toThrow(OutageError);
@@ -141,7 +141,7 @@ describe("permissions", () => {
     );
   });
 
-  test.each([403, 451])("%i refuses the app, not the person", async (status) => {
+  test.each([403, 451])("a %i for a permission refuses the app, not the person", async (status) => {
     answer(readsPermission, { status, body: { message: "No" } });
 
     await expect(github.getPermission("ada")).rejects.toThrow(GitHubRefusalError);
@@ -162,7 +162,7 @@ describe("permissions", () => {
 });
 
 describe("tokens for git", () => {
-  test("are limited to the repository and to the permissions git needs, and reused until they expire", async () => {
+  test("tokens for git are limited to the repository and to the permissions git needs, and reused until they expire", async () => {
     const tokens = [
       await github.createGitToken("read"),
       await github.createGitToken("read"),
@@ -178,7 +178,7 @@ describe("tokens for git", () => {
     ]);
   });
 
-  test("are limited by the repository's name where its id is not known", async () => {
+  test("tokens for git are limited by the repository's name where its id is not known", async () => {
     const { repositoryId: _, ...repository } = world.repository;
 
     await world.openGitHub(repository).createGitToken("read");
@@ -197,7 +197,7 @@ describe("tokens for git", () => {
 });
 
 describe("reading", () => {
-  test("issues, without the pull requests among them", async () => {
+  test("issues are listed without the pull requests among them", async () => {
     hub.repository().threads.clear();
     const issue = hub.as("mallory").openIssue({ title: "A", labels: ["bug", "ui"] });
     issue.locked = true;
@@ -221,7 +221,7 @@ describe("reading", () => {
     expect([await github.getIssue(9), await github.getIssue(3)]).toEqual([undefined, undefined]);
   });
 
-  test("files and folders of the default branch", async () => {
+  test("files and folders of the default branch are read", async () => {
     const big = "b".repeat(1_100_000);
     await commit("main", {
       ".github/workers/a b.worker": "name: fixer\nü",
@@ -350,7 +350,7 @@ describe("reading", () => {
     );
   });
 
-  test("the threads of reviews, with who resolved them, and the comments that people minimized", async () => {
+  test("threads of reviews say who resolved them, and minimized comments are marked", async () => {
     await openPull("golem/1-c");
     const { number } = (await github.findPullRequest("golem/1-c")) ?? { number: 0 };
     const [path] = Object.keys(change("golem/1-c").files);
@@ -421,7 +421,7 @@ describe("reading", () => {
     expect(await github.listComments(1)).toEqual([]);
   });
 
-  test("the one pull request of a branch, never a fork's of the same name", async () => {
+  test("the pull request of a branch is found, and never a fork's of the same name", async () => {
     await hub.fork("mallory", "octo/sums");
     await hub.push({ ...change("golem/1-a"), author: "mallory" }, "mallory/sums");
     const head = "mallory:golem/1-a";
@@ -522,7 +522,7 @@ describe("writing", () => {
     expect(Number((error as OutageError).retryAt) - Date.now()).toBeGreaterThan(3_500_000);
   });
 
-  test("writes keep the configured interval", async () => {
+  test("writes to GitHub keep the configured interval", async () => {
     const paced = await startWorld({ environment: { GOLEM_FORGE_WRITE_INTERVAL_MS: "150" } });
     paced.openIssue(1, { title: "It breaks" });
     const started = performance.now();
@@ -534,7 +534,7 @@ describe("writing", () => {
 });
 
 describe("a repository with an id", () => {
-  test("is reached by its name, with a token that reaches no other repository", async () => {
+  test("a repository is reached by its name, with a token that reaches no other repository", async () => {
     await github.listComments(1);
 
     expect(hub.requests.map(({ path, body }) => [path.split("?")[0], body])).toEqual([
@@ -570,7 +570,7 @@ describe("a repository with an id", () => {
     vi.restoreAllMocks();
   });
 
-  test("does not follow an issue to another repository", async () => {
+  test("an issue is not followed to another repository", async () => {
     const other = await hub.createRepository({ owner: "octo", name: "other" });
     hub.accountChanges.transferIssue(hub.repository(), 1, other);
 
@@ -581,7 +581,7 @@ describe("a repository with an id", () => {
     expect(hub.requests.some(({ path }) => path.includes(`/repositories/${other.id}`))).toBe(false);
   });
 
-  test("is not confused with another whose pull request has the same number", async () => {
+  test("a repository is not confused with another whose pull request has the same number", async () => {
     const { number } = await openPull("work");
     await github.listComments(1);
     hub.accountChanges.rename(hub.repository(), "totals");
@@ -595,12 +595,12 @@ describe("a repository with an id", () => {
     expect(await github.getPullRequest(number)).toBeUndefined();
   });
 
-  describe("whose token was revoked early", () => {
+  describe("tokens that were revoked early", () => {
     function revokeTokens(): void {
       for (const installation of hub.world.installations.values()) hub.credentials.revokeInstallation(installation);
     }
 
-    test("gets a new one", async () => {
+    test("a token that was revoked early is replaced by a new one", async () => {
       await github.listComments(1);
       const token = await github.createGitToken("read");
       revokeTokens();
@@ -609,14 +609,14 @@ describe("a repository with an id", () => {
       expect(await github.createGitToken("read", token)).not.toBe(token);
     });
 
-    test("is refused where the app is no longer installed", async () => {
+    test("no new token is taken where the app is no longer installed, and the refusal says so", async () => {
       await github.listComments(1);
       hub.accountChanges.uninstall();
 
       await expect(github.listComments(1)).rejects.toMatchObject({ name: "GitHubRefusalError", status: 404 });
     });
 
-    test("is tried again later where a new one is not accepted either", async () => {
+    test("a request is tried again later where a new token is not accepted either", async () => {
       answer(listsComments, { status: 401, body: { message: "Bad credentials" } });
 
       await expect(github.listComments(1)).rejects.toMatchObject({ name: "OutageError" });

@@ -23,7 +23,7 @@ test("a reply to a command that has to wait says what it waits for, and how to r
 
 const show = (value: ResultValue) => renderToolReply(resultOf(value));
 
-describe("a result is shown by its kind", () => {
+describe("results by kind", () => {
   test.each<[ResultValue, string]>([
     [{ kind: "text", content: "All *fine*." }, "```text\nAll *fine*.\n```"],
     [
@@ -59,7 +59,7 @@ describe("a result is shown by its kind", () => {
     [{ kind: "text", content: "**bold**", display: { preferredView: "markdown" } }, "> **bold**"],
     [{ kind: "text", content: "x", display: { collapsed: true } }, "<details>\n<summary>Show (1 line)</summary>"],
     [{ kind: "text", content: "1\n2\n3", display: { maxHeight: 2 } }, "```text\n1\n2\n… 1 more line\n```"],
-  ])("%j", (value, shown) => {
+  ])("a result is shown by its kind: %j", (value, shown) => {
     expect(show(value)).toContain(shown);
   });
 

@@ -14,7 +14,7 @@ import { sampleApproval, sampleView } from "../../support/run-view.ts";
 const sanitize = createSanitizer([]);
 
 describe("status", () => {
-  test("shows the activity, the results, the cost, and how to stop the run", () => {
+  test("a status shows the activity, the results, the cost, and how to stop the run", () => {
     const view = sampleView({
       tasks: [
         { content: "Read it", activeForm: "Reading it", status: "completed" },
@@ -54,7 +54,7 @@ describe("status", () => {
     `);
   });
 
-  test("shows children below their parents, with what each costs", () => {
+  test("a status shows children below their parents, with what each costs", () => {
     const grandchild = sampleView({
       spec: { ...sampleView().spec, worker: { ...sampleView().spec.worker, name: "linter" } },
     });
@@ -81,7 +81,7 @@ describe("status", () => {
     expect(status).toContain(way);
   });
 
-  test("most of the cost limit is warned about, until the run waits at it or has ended", () => {
+  test("a status warns when most of the cost limit is used, until the run waits at it or has ended", () => {
     const { spec } = sampleView();
     const limits = { ...spec.worker.limits, cost: 2 };
     const render = (change: Parameters<typeof sampleView>[0]) =>
@@ -103,7 +103,7 @@ describe("status", () => {
 });
 
 describe("approvals", () => {
-  test("show the tool, its arguments, the change, who may answer, the deadline, and what to type", () => {
+  test("an approval request shows the tool, its arguments, the change, who may answer, the deadline, and what to type", () => {
     expect(renderApproval(sampleApproval())).toMatchInlineSnapshot(`
       "### 🔐 **fixer** asks for approval \`k7mq\`
 
@@ -184,7 +184,7 @@ describe("outcomes", () => {
       "`/run fixer`. You can raise the limits under `limits:`",
     ],
     [{ kind: "cancelled" as const, by: "ada" }, "was cancelled by ada"],
-  ])("%j", (outcome, words) => {
+  ])("an outcome is shown as a sentence: %j", (outcome, words) => {
     expect(renderOutcome(sampleView({ outcome }))).toContain(words);
   });
 });
@@ -237,7 +237,7 @@ describe("whatever a model writes", () => {
     );
   });
 
-  test("a status keeps its sections", () => {
+  test("a status keeps its sections, whatever a model writes", () => {
     fc.assert(
       fc.property(hostile, hostile, hostile, (log, activity, content) => {
         const task = { content, activeForm: content, status: "in_progress" as const };
@@ -251,7 +251,7 @@ describe("whatever a model writes", () => {
     );
   });
 
-  test("a question cannot leave its quotation", () => {
+  test("a question of a model cannot leave its quotation", () => {
     fc.assert(
       fc.property(hostile, (text) => {
         const sent = sanitize(renderQuestion({ runId: "run-1", callId: "c", workerPath: "fixer", text }));

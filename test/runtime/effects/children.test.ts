@@ -47,7 +47,7 @@ function childOf(parent: RunRow, nth: number, siblings: RunRow[] = []): RunRow {
 }
 
 describe("the budget of a child", () => {
-  test("is an equal share of what its parent has left, for each open call", () => {
+  test("the budget of a child is an equal share of what its parent has left, for each open call", () => {
     const parent = parentOf({ tokens: 100_000, cost: 1 }, { calls: 4, tokens: 20_000 });
 
     const children: RunRow[] = [];
@@ -57,7 +57,7 @@ describe("the budget of a child", () => {
     expect(children.map(({ spec }) => spec.worker.limits.cost)).toEqual([0.25, 0.25, 0.25, 0.25]);
   });
 
-  test("is its own limit where that is less, and the others share the rest", () => {
+  test("the budget of a child is its own limit where that is less, and the others share the rest", () => {
     const parent = parentOf({ tokens: 100_000, cost: 1 }, { calls: 2 });
     const frugal = childOf(parent, 0);
     frugal.spec = {
@@ -68,14 +68,14 @@ describe("the budget of a child", () => {
     expect(childOf(parent, 1, [frugal]).spec.worker.limits.tokens).toBe(99_000);
   });
 
-  test("is everything that is left when earlier children have ended", () => {
+  test("the budget of a child is everything that is left when earlier children have ended", () => {
     const parent = parentOf({ tokens: 100_000 }, { calls: 1, tokens: 60_000 });
     const ended = { ...parent, spec: { ...parent.spec, parentCallId: "an earlier call" } };
 
     expect(childOf(parent, 0, [ended]).spec.worker.limits.tokens).toBe(40_000);
   });
 
-  test("is refused when it would be too small, so that a tree cannot have a thousand children", () => {
+  test("a child whose budget would be too small is refused, so that a tree cannot have a thousand children", () => {
     expect(() => childOf(parentOf({ tokens: 100_000 }, { calls: 101 }), 0)).toThrow(
       "remaining budget of this run is too small",
     );
@@ -87,7 +87,7 @@ describe("the budget of a child", () => {
     );
   });
 
-  test("is never more than its own limits or those of its parent, and lasts at least a minute", () => {
+  test("the budget of a child is never more than its own limits or those of its parent, and lasts at least a minute", () => {
     const parent = parentOf({ minutes: 10, depth: 2 }, { calls: 1 });
     const generous = { ...worker, limits: Limits.parse({ minutes: 60, depth: 5, steps: 7, children: 3 }) };
     const limitsAfter = (minutes: number, of: WorkerDefinition) =>
@@ -160,7 +160,7 @@ describe("a call of a worker", () => {
     ],
   });
 
-  test("starts a run one level below, with the task as its first message", async () => {
+  test("a call of a worker starts a run one level below, with the task as its first message", async () => {
     const { spawnOnce } = await callWorld({ spec: { workerPath: "planner -> fixer", depth: 1 } });
 
     const { run, events, execution } = await spawnOnce();
@@ -195,7 +195,7 @@ describe("a call of a worker", () => {
     expect(again.run?.spec.id).toBe(first.run?.spec.id);
   });
 
-  test("uses the model that a person chose for the run", async () => {
+  test("a call of a worker uses the model that a person chose for the run", async () => {
     const { spawnOnce, append } = await callWorld();
     await append({ type: "model.changed", model: "scripted:chosen", by: "ada" });
 
@@ -211,13 +211,13 @@ describe("a call of a worker", () => {
     expect(await spawnOnce()).toEqual(refusal(expect.stringContaining(reason)));
   });
 
-  test("is allowed at the deepest level", async () => {
+  test("a call of a worker is allowed at the deepest level", async () => {
     const { spawnOnce } = await callWorld({ spec: { depth: Limits.parse({}).depth - 1 } });
 
     expect(await spawnOnce()).toHaveProperty("run");
   });
 
-  test("is refused once the run has started as many workers as its limit", async () => {
+  test("a call of a worker is refused once the run has started as many workers as its limit", async () => {
     const spec = { worker: { ...sampleSpec("r1").worker, limits: Limits.parse({ children: 2 }) } };
     const { spawnOnce, store } = await callWorld({ spec });
     const child = (id: string) => sampleRun(id, [], { rootId: "r1", parentId: "r1" });
@@ -238,10 +238,10 @@ describe("a call of a worker", () => {
     expect(await unknown.spawnOnce()).toEqual(refusal("Worker nobody not found."));
   });
 
-  describe("that needs approval", () => {
+  describe("calls that need approval", () => {
     const asking = { ...helper, needsApproval: true };
 
-    test("runs under it, with the arguments that the person changed, and is in the ledger", async () => {
+    test("an approved call of a worker runs with the arguments that the person changed, and is in the ledger", async () => {
       const made = await callWorld({ tool: asking });
       const { id: approvalId } = await made.approvedCall("ask_helper", args);
       const approval = await made.store.findApproval(approvalId);
@@ -256,7 +256,7 @@ describe("a call of a worker", () => {
       expect(execution).toEqual({ approvalId, outcome: "executed" });
     });
 
-    test("is refused when it does not hold any more, which is in the ledger, too", async () => {
+    test("a call of a worker whose approval no longer holds is refused, which is in the ledger, too", async () => {
       const made = await callWorld({ tool: asking });
       const { id: approvalId } = await made.approvedCall("ask_helper", args);
       await made.store.revokeApproval({ approvalId, by: "ada", now: 0 });
@@ -268,7 +268,7 @@ describe("a call of a worker", () => {
       });
     });
 
-    test("and is refused for another reason does not say that the approval was", async () => {
+    test("an approved call of a worker that is refused for another reason does not say that the approval was", async () => {
       const made = await callWorld({ tool: { ...asking, answeredBy: { kind: "worker", worker: "nobody" } } });
       const { id: approvalId } = await made.approvedCall("ask_helper", args);
 
@@ -276,11 +276,11 @@ describe("a call of a worker", () => {
     });
   });
 
-  describe("with attached files", () => {
+  describe("attached files", () => {
     const files = { "a.txt": "hello", "b.bin": "\0\x01" };
     const attaching = (attachments: unknown) => ({ callArgs: { ...args, attachments }, files });
 
-    test("hands them over with the task", async () => {
+    test("a call of a worker hands attached files over with the task", async () => {
       const { spawnOnce } = await callWorld(attaching("a.txt"));
 
       expect((await spawnOnce()).events).toMatchObject([
@@ -296,7 +296,7 @@ describe("a call of a worker", () => {
         { attachment_policy: AttachmentPolicy.parse({ max_total_bytes: 4 }) },
         "at most 4 bytes in total",
       ],
-    ])("%s is refused", async (_, attachments, policy, reason) => {
+    ])("a call of a worker with an attached file %s is refused", async (_, attachments, policy, reason) => {
       const { spawnOnce } = await callWorld({ ...attaching(attachments), helper: { ...worker, ...policy } });
 
       expect(await spawnOnce()).toEqual(refusal(expect.stringContaining(reason)));

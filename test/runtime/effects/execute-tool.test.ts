@@ -237,7 +237,7 @@ describe("a call's changes", () => {
     return { ...made, request: made.effect({ kind: "tool.execute" as const, callId: "call-1" }) };
   };
 
-  test("are stored with its result, and marked as stored after the commit", async () => {
+  test("a call's changes are stored with its result, and marked as stored after the commit", async () => {
     const made = await world(() => {
       made.changeFile("a.txt");
       return "done";
@@ -251,7 +251,7 @@ describe("a call's changes", () => {
     expect(made.tracking.markStored).toHaveBeenCalledOnce();
   });
 
-  test("are rolled back when it was cancelled before its result was stored", async () => {
+  test("a call's changes are rolled back when it was cancelled before its result was stored", async () => {
     const made = await world(() => {
       made.changeFile("a.txt");
       return "done";
@@ -274,7 +274,7 @@ describe("a call's changes", () => {
     expect(changes).toBeUndefined();
   });
 
-  test("are rolled back when it fails", async () => {
+  test("a call's changes are rolled back when it fails", async () => {
     const made = await world(() => {
       made.changeFile("a.txt");
       return "done";
@@ -315,7 +315,7 @@ describe("a call's changes", () => {
     expect(await made.perform(executeTool(made.services), made.request)).toMatchObject({ mergedWith: 2 });
   });
 
-  test("are rolled back when it is interrupted", async () => {
+  test("a call's changes are rolled back when it is interrupted", async () => {
     const interrupt = new AbortController();
     const made = await world(() => {
       made.changeFile("a.txt");
@@ -345,7 +345,7 @@ describe("a tool that must not run twice", () => {
     return { execute, attempt };
   };
 
-  test("is not executed again after a crash", async () => {
+  test("a tool that must not run twice is not executed again after a crash", async () => {
     const { execute, attempt } = await world();
 
     await expect(attempt(2)).rejects.toMatchObject({ code: "INTERRUPTED" });
@@ -355,7 +355,7 @@ describe("a tool that must not run twice", () => {
   test.each([
     [{ network: "true" }, 0],
     [{ network: "false" }, 1],
-  ])("may be one whose arguments decide it, after they were repaired (%j)", async (given, runs) => {
+  ])("the repaired arguments decide whether a call may run twice (%j)", async (given, runs) => {
     const execute = vi.fn(() => "done");
     const inputSchema = z.object({ network: z.boolean() });
     const afterCrash = ({ network }: z.infer<typeof inputSchema>) => (network ? "report" : "repeat");
@@ -369,7 +369,7 @@ describe("a tool that must not run twice", () => {
     expect(execute).toHaveBeenCalledTimes(runs);
   });
 
-  test("is executed only while this process has the lease", async () => {
+  test("a tool that must not run twice is executed only while this process has the lease", async () => {
     const { execute, attempt } = await world();
 
     await expect(

@@ -119,7 +119,7 @@ describe("a command for a tool", () => {
     ["a value without its name", "/t git_push main", 'Give "main" with the name of an option'],
     ["a value after the name of the tool itself", "/git_push main", 'Give "main" with the name of an option'],
     ["a name of nothing, like no other bot's", "/make_coffee", 'Unknown tool "make_coffee". You can call'],
-  ])("is refused with the reason: %s", async (_, line, sentence) => {
+  ])("a command for a tool is refused with the reason: %s", async (_, line, sentence) => {
     const { command, handler, effectOf, run, execute } = await personWorld();
 
     const refused = await command(line).catch((error) => handler.onFailure(effectOf(line), run, error));
@@ -129,7 +129,7 @@ describe("a command for a tool", () => {
     expect(execute).not.toHaveBeenCalled();
   });
 
-  test("is refused where people can call nothing", async () => {
+  test("a command for a tool is refused where people can call nothing", async () => {
     const { command } = await personWorld({ push: { manualExecution: { mode: "llm" } } });
 
     expect(replyOf(await command("/make_coffee"))).toMatchObject({
@@ -146,7 +146,7 @@ describe("a command for a tool", () => {
     expect(replyOf(await command("/Git_Push", foreign))).toMatchObject({ kind: "confirm", tool: "git_push" });
   });
 
-  test("lists the tools for people with label and category, and gives their forms", async () => {
+  test("/tools lists the tools for people with label and category, and -i gives their forms", async () => {
     const { command } = await personWorld();
 
     const [list, short, form] = [
@@ -188,7 +188,7 @@ describe("a command for a tool", () => {
 });
 
 describe("a call that has to be confirmed", () => {
-  test("is shown first, and runs once its word is given for exactly this call", async () => {
+  test("a call that has to be confirmed is shown first, and runs once its word is given for exactly this call", async () => {
     const { command, show, execute } = await personWorld();
 
     const shown = await show("/git_push --branch main --yes");
@@ -205,7 +205,7 @@ describe("a call that has to be confirmed", () => {
     expect(events).toMatchObject([{ event: { type: "tool.invoked", tool: "git_push" } }]);
   });
 
-  test("is shown again when it would do something else now", async () => {
+  test("a call that has to be confirmed is shown again when it would do something else now", async () => {
     let target = "staging";
     const { command, show, execute } = await personWorld({ push: { preview: () => `It deploys to ${target}.` } });
     const shown = await show("/git_push");
@@ -231,7 +231,7 @@ describe("a call that has to be confirmed", () => {
     expect(replyOf(result)).toEqual(runs ? undefined : { ...shown, isAltered: true });
   });
 
-  test("waits a second for its comment to be stored, and is then shown again", async () => {
+  test("a confirmed call waits a second for its comment to be stored, and is then shown again", async () => {
     const { command, clock, execute } = await personWorld();
     const shown = replyOf(await command("/git_push"));
     const line = shown?.kind === "confirm" ? shown.command : "";
@@ -249,7 +249,7 @@ describe("a call that has to be confirmed", () => {
     ["approvers: [mia]", "@ada may not approve here. Approvers: @mia."],
     ["second_person: true", "needs the approval of a second person here (Anyone with write access)"],
     ["approvals: [{ required: 2, exclude: nobody }]", "needs the approval of a second person"],
-  ])("cannot be confirmed by someone who may not approve alone: %s", async (settings, refusal) => {
+  ])("a call cannot be confirmed by someone who may not approve alone: %s", async (settings, refusal) => {
     const { command, show, execute } = await personWorld({ settings });
     const shown = await show("/git_push");
 
@@ -257,7 +257,7 @@ describe("a call that has to be confirmed", () => {
     expect(execute).not.toHaveBeenCalled();
   });
 
-  test("is refused when it is too long to be shown", async () => {
+  test("a call that has to be confirmed is refused when it is too long to be shown", async () => {
     const { command, services } = await personWorld();
     services.frontEnd.canShow = () => false;
 
@@ -266,7 +266,7 @@ describe("a call that has to be confirmed", () => {
     });
   });
 
-  test("stays blocked when it is blocked", async () => {
+  test("a blocked call cannot be confirmed", async () => {
     const needsApproval = () => {
       throw new BlockedError("git_push", "It is Friday.");
     };
@@ -288,7 +288,7 @@ describe("a call from a user interface", () => {
     args: { branch: "main" },
   };
 
-  test("is confirmed by its word, without a comment", async () => {
+  test("a call from a user interface is confirmed by its word, without a comment", async () => {
     const { services, perform, effect, execute } = await personWorld();
     const invoke = (agreed?: string) => perform(invokeTool(services), effect({ ...request, agreed }));
 
@@ -301,7 +301,7 @@ describe("a call from a user interface", () => {
     expect(effects?.[0]?.request).not.toHaveProperty("thread");
   });
 
-  test("is refused with the reason", async () => {
+  test("a call from a user interface is refused with the reason", async () => {
     const { services, perform, effect, run } = await personWorld({ permission: async () => "read" });
     const handler = invokeTool(services);
 
@@ -333,7 +333,7 @@ test.each(["command.run", "tool.invoke"])(
 describe("a tool that must not run twice", () => {
   const push = { needsApproval: false, afterCrash: "report" as const };
 
-  test("does not, also after a crash, and is reported", async () => {
+  test("a tool that must not run twice does not, also after a crash, and is reported", async () => {
     const { command, execute } = await personWorld({ push });
 
     const done = await command("/git_push", {}, { attempts: 2 });
@@ -343,7 +343,7 @@ describe("a tool that must not run twice", () => {
     expect(done.events).toMatchObject([{ event: { type: "tool.invoked", result: { error } } }]);
   });
 
-  test("runs only while this process has the lease", async () => {
+  test("a tool that must not run twice runs only while this process has the lease", async () => {
     const { command, execute } = await personWorld({ push });
     const lost = () => Promise.reject(new LeaseLostError());
 
@@ -358,11 +358,11 @@ describe("a command that confirms a call", () => {
     [{ branch: "golem/7-a", b: "x", force: true, f: true }, "/tool git_push --branch golem/7-a -b x --force -f"],
     [{ message: 'say "hi"\\' }, '/tool git_push --message="say \\"hi\\"\\\\"'],
     [{ count: "-1", empty: "" }, '/tool git_push --count="-1" --empty=""'],
-  ])("%j is written as a person would write it", (options, line) => {
+  ])("a command that confirms %j is written as a person would write it", (options, line) => {
     expect(writeToolCommand("git_push", options)).toBe(line);
   });
 
-  test("is parsed to the same options, whatever they are", () => {
+  test("a command that confirms a call is parsed to the same options, whatever they are", () => {
     const name = fc.stringMatching(/^[a-z][a-z_-]{0,10}$/);
     const value = fc.oneof(fc.string(), fc.constant(true), fc.constantFrom("—x", "--", "-", "“", "a=b", "'", "\\"));
     fc.assert(

@@ -31,7 +31,7 @@ describe("an approval request", () => {
   const comment = { id: 1, digest: "digest 1", updatedAt: 1 };
   const request = { kind: "approval.post" as const, approvalId: "a1" };
 
-  test("is posted, and remembered as shown", async () => {
+  test("an approval request is posted, and remembered as shown", async () => {
     const { services, perform, effect, posts } = await withApprovals({ approval: sampleApproval("r1", "a1") });
 
     expect(await perform(postApproval(services), effect(request))).toEqual({
@@ -43,7 +43,7 @@ describe("an approval request", () => {
     ]);
   });
 
-  test("is edited in its comment once it is decided, and does not count as shown again", async () => {
+  test("an approval request is edited in its comment once it is decided, and does not count as shown again", async () => {
     const approval = sampleApproval("r1", "a1", { status: "denied" });
     const { services, perform, effect, posts } = await withApprovals({ approval, commentId: 5 });
 
@@ -121,7 +121,7 @@ describe("the question of a worker", () => {
     return { ...made, questions, handler };
   }
 
-  test("is posted with its choices", async () => {
+  test("the question of a worker is posted with its choices", async () => {
     const { handler, perform, effect, questions } = await withQuestion({ question: "Which?", options: ["One", 2] });
 
     expect(await perform(handler, effect(open))).toEqual({
@@ -130,7 +130,7 @@ describe("the question of a worker", () => {
     expect(questions).toEqual([{ runId: "r1", callId: "call-1", text: "Which?\n- One\n- 2", workerPath: "fixer" }]);
   });
 
-  test.each([[{}], ["Which?"], [{ options: "none" }]])("has a text for any options of the model: %j", async (args) => {
+  test.each([[{}], ["Which?"], [{ options: "none" }]])("a question has a text for any options: %j", async (args) => {
     const { handler, perform, effect, questions } = await withQuestion(args);
 
     await perform(handler, effect(open));
@@ -138,7 +138,7 @@ describe("the question of a worker", () => {
     expect(questions).toMatchObject([{ text: "What should I do?" }]);
   });
 
-  test("shows that it was withdrawn, or who answered what", async () => {
+  test("the question of a worker shows that it was withdrawn, or who answered what", async () => {
     const { handler, perform, effect, questions, append } = await withQuestion({ question: "Which?" });
 
     await perform(handler, effect({ ...open, kind: "question.close" }));

@@ -44,7 +44,7 @@ async function showAfter(sinceEditMs: number): Promise<number | "shown"> {
 }
 
 describe("the status", () => {
-  test("is edited at most once in an interval", async () => {
+  test("a status is edited at most once in an interval", async () => {
     expect(await showAfter(200)).toBe(300);
     expect(await showAfter(500)).toBe("shown");
   });
@@ -53,7 +53,7 @@ describe("the status", () => {
     expect(await showAfter(-300_000)).toBe("shown");
   });
 
-  test("is posted first, and shows the state at the time when it can be posted", async () => {
+  test("a status is posted first, and shows the state at the time when it can be posted", async () => {
     const { store, services, effect, perform } = await threadWorld();
     const states: unknown[] = [];
     const showStatusLater: FrontEnd["showStatus"] = async (view, { latest }) => {
@@ -84,7 +84,7 @@ describe("the status", () => {
 });
 
 describe("the answer of a run that stays idle", () => {
-  test("is posted once for each step", async () => {
+  test("the answer of a run that stays idle is posted once for each step", async () => {
     const { services, effect, perform, posts, append } = await effectWorld();
     const post = () => perform(postAnswer(services), effect({ kind: "answer.post" }));
 
@@ -103,7 +103,7 @@ describe("the answer of a run that stays idle", () => {
     ]);
   });
 
-  test("is that of its step, even if the run has gone on while it waited for GitHub", async () => {
+  test("the answer that is posted is that of its step, even if the run has gone on while it waited for GitHub", async () => {
     const { services, effect, perform, append } = await effectWorld();
     await append(answer("One."), answer("I am looking.", [{ callId: "c1", tool: "read_file", args: {} }]));
     const shown: string[] = [];
@@ -146,7 +146,7 @@ describe("the reply to a person's call", () => {
     return { ...made, shown, post };
   }
 
-  test("is posted where the call was made, and is its result as soon as there is one", async () => {
+  test("the reply to a person's call is posted where the call was made, and is its result as soon as there is one", async () => {
     const { post, shown, posts, append } = await replies();
     const result = { llmContent: "ok", value: { kind: "text" as const, content: "ok" } };
     const invoked = (callId: string, by: string): RunEvent => {
@@ -176,7 +176,7 @@ describe("the changes of a run", () => {
   test.each([
     [true, { kind: "changes", by: "ada", diff: "the diff" }],
     [false, { kind: "refused", by: "ada", message: expect.stringContaining("still being opened") }],
-  ])("are shown as a diff once the repository is open: %s", async (isOpened, reply) => {
+  ])("the changes of a run are shown as a diff once the repository is open: %s", async (isOpened, reply) => {
     const { services, effect, perform, posts } = await effectWorld({ isOpened });
     const showToolReply = vi.fn(services.frontEnd.showToolReply);
     const frontEnd = { ...services.frontEnd, showToolReply };
@@ -258,7 +258,7 @@ describe("the outcome of a child", () => {
     return { ...made, report: () => perform(reportOutcome(services), effect({ kind: "outcome.report" })) };
   }
 
-  test("hands its last change of each file to its parent, except for files that the parent has changed since", async () => {
+  test("the outcome of a child hands its last change of each file to its parent, except for files that the parent has changed since", async () => {
     const { report } = await childWorld({ kind: "answered" });
 
     const { events, parentChanges } = await report();
@@ -281,7 +281,7 @@ describe("the outcome of a child", () => {
     });
   });
 
-  test("hands over no changes if it failed", async () => {
+  test("a child that failed hands over no changes", async () => {
     const { report } = await childWorld({ kind: "failed", reason: "It broke." });
 
     const result = await report();
@@ -290,7 +290,7 @@ describe("the outcome of a child", () => {
     expect(result).not.toHaveProperty("parentChanges");
   });
 
-  test("waits until the costs of its own children are added, but not for long", async () => {
+  test("the outcome of a child waits until the costs of its own children are added, but not for long", async () => {
     const { store, report, clock, append } = await childWorld({ kind: "cancelled", by: "fixer" });
     const cancelled = { kind: "cancelled" as const, by: "fixer" };
     const usage = { inputTokens: 1, outputTokens: 1 };
@@ -311,7 +311,7 @@ describe("the outcome of a child", () => {
     expect((await report()).events).toHaveLength(1);
   });
 
-  test("is not reported before there is one", async () => {
+  test("the outcome of a child is not reported before there is one", async () => {
     const { report } = await childWorld(undefined);
 
     expect(await report()).toEqual({});
@@ -330,7 +330,7 @@ test("what cannot be posted for a long time does not end the run", async () => {
   ]).toEqual([{}, {}, {}]);
 });
 
-describe("a result that cannot be posted is shown in the status", () => {
+describe("results that cannot be posted", () => {
   const error = new Error("GitHub did not accept it.");
 
   /** Fails to post, and shows the status twice: before and after another answer of the model. */
@@ -364,7 +364,7 @@ describe("a result that cannot be posted is shown in the status", () => {
     ["outcome.report", { kind: "answered" }, "Done."],
     ["outcome.report", { kind: "failed", reason: "It broke." }, "It broke."],
     ["outcome.report", { kind: "cancelled", by: "ada" }, undefined],
-  ])("%s of %j, until the run continues", async (kind, outcome, text) => {
+  ])("the status shows a result that cannot be posted: %s of %j", async (kind, outcome, text) => {
     expect(await shownAfter(kind, outcome)).toEqual([text, undefined]);
   });
 

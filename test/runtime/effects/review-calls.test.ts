@@ -127,7 +127,7 @@ describe("the review of an answer that was not stored yet", () => {
     return events.map(({ event }) => event);
   }
 
-  test("is part of the same result", async () => {
+  test("the review of an answer that was not stored yet is part of the same result", async () => {
     const events = await answerTo([
       ["edit_file", "a.ts"],
       ["unknown_tool", "a.ts"],
@@ -141,7 +141,7 @@ describe("the review of an answer that was not stored yet", () => {
   test.each([
     ["asks", "edit_file", ".env"],
     ["always asks", "write_file", "a.ts"],
-  ])("is left to its own effect if a call %s", async (_, tool, path) => {
+  ])("the review is left to its own effect if a call %s", async (_, tool, path) => {
     const events = await answerTo([
       ["read_file", "b.ts"],
       [tool, path],
@@ -150,7 +150,7 @@ describe("the review of an answer that was not stored yet", () => {
     expect(events).toMatchObject([{ type: "model.answered" }]);
   });
 
-  test("is left to its own effect if the process stops, and the answer is kept", async () => {
+  test("the review is left to its own effect if the process stops, and the answer is kept", async () => {
     const stopping = new AbortController();
     const needsApproval = () => {
       stopping.abort(new Error("The process is stopping."));

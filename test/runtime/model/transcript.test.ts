@@ -115,7 +115,7 @@ test("an answer in a format this release cannot read is reported, and not sent t
 });
 
 describe("a call of a person", () => {
-  test("is shown with its arguments and its result, marked as untrusted, after the results of running calls", () => {
+  test("a call of a person is shown with its arguments and its result, marked as untrusted, after the results of running calls", () => {
     const messages = buildTranscript(
       logOf(message("go"), answered("", ["a"], 1), invoked("Pushed abc1234."), finished("a")),
     );
@@ -125,7 +125,7 @@ describe("a call of a person", () => {
     expect(messages[3]?.content).toMatch(/<untrusted id="\w+" source="the result of git_push">\nPushed abc1234\.\n/);
   });
 
-  test("is shown as failed when it failed, and shortened when it is long", () => {
+  test("a call of a person is shown as failed when it failed, and shortened when it is long", () => {
     const messages = buildTranscript(logOf(message("go"), invoked("x".repeat(100_000), true)));
 
     expect(messages[1]?.content).toContain("It failed");
@@ -151,7 +151,7 @@ describe("any sequence of events", () => {
     "retry",
   );
 
-  test("gives every call exactly one result directly after it, so that a provider accepts the conversation", () => {
+  test("any sequence of events gives every call exactly one result directly after it, so that a provider accepts the conversation", () => {
     fc.assert(
       fc.property(fc.array(eventName, { maxLength: 40 }), (names) => {
         const log = logFrom(names);
@@ -173,7 +173,7 @@ describe("any sequence of events", () => {
     );
   });
 
-  test("is the same whether it grew event by event or was read at once", () => {
+  test("a transcript is the same whether it grew event by event or was read at once", () => {
     fc.assert(
       fc.property(fc.array(eventName, { maxLength: 40 }), fc.nat(), (names, compactedAt) => {
         const log = withSummary(logFrom(names), compactedAt);
@@ -187,7 +187,7 @@ describe("any sequence of events", () => {
     );
   });
 
-  test("is built forward: what was read before is not read again", () => {
+  test("a transcript is built forward: what was read before is not read again", () => {
     const read: number[] = [];
     const steps = Array.from({ length: 50 }, (_, step) => [answered("", [`c${step}`]), finished(`c${step}`)]).flat();
     const log = logOf(message("go"), ...steps).map(({ event, ...logged }) => ({

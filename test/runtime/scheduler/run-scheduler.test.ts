@@ -150,7 +150,7 @@ test("a result is stored, and the runs it concerns are processed", async () => {
 });
 
 describe("a stop", () => {
-  test("aborts an effect that can be interrupted, and drops its result", async () => {
+  test("a stop aborts an effect that can be interrupted, and drops its result", async () => {
     const started = Promise.withResolvers<void>();
     const { start, append, store, scheduler, errors, discardWorkspace } = schedulerWorld({
       "model.call": hanging(started),
@@ -167,7 +167,7 @@ describe("a stop", () => {
     expect(errors).toEqual([]);
   });
 
-  test("lets a post finish", async () => {
+  test("a stop lets a post finish", async () => {
     const [started, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     let signal: AbortSignal | undefined;
     const { start, append, store, scheduler } = schedulerWorld({
@@ -199,7 +199,7 @@ describe("an effect that fails", () => {
     throw new Error("Bad gateway.");
   };
 
-  test("is tried again after a growing pause", async () => {
+  test("an effect that fails is tried again after an increasing pause", async () => {
     const { start, store, scheduler, errors } = schedulerWorld({ "model.call": fail });
 
     await start(effect);
@@ -213,7 +213,7 @@ describe("an effect that fails", () => {
     await scheduler.drain(0);
   });
 
-  test("has its failure stored after the last attempt", async () => {
+  test("the failure of an effect is stored after the last attempt", async () => {
     const onFailure = vi.fn<EffectHandler["onFailure"]>(async () => ({ posts: [{ name: "failed", commentId: 1 }] }));
     const { start, store, clock, scheduler } = schedulerWorld({ "model.call": fail }, { onFailure });
 
@@ -234,7 +234,7 @@ describe("an effect that fails", () => {
     await scheduler.drain(0);
   });
 
-  test("is not tried again when a person has to act first", async () => {
+  test("an effect that fails is not tried again when a person has to act first", async () => {
     const onFailure = vi.fn<EffectHandler["onFailure"]>(async () => ({}));
     const { start, scheduler, errors, performed } = schedulerWorld(
       {
@@ -258,7 +258,7 @@ describe("an effect that fails", () => {
     [403, 4, 4],
     [410, 4, 1],
     [404, undefined, 1],
-  ])("is tried again when GitHub answers %i and %j attempts are allowed", async (status, maxRefusals, attempts) => {
+  ])("an effect is retried on a %i where %j attempts are allowed", async (status, maxRefusals, attempts) => {
     const onFailure = vi.fn<EffectHandler["onFailure"]>(async () => ({}));
     const refuse: Perform = async () => {
       throw new GitHubRefusalError("GitHub cannot find it.", { status, cause: undefined });
@@ -282,7 +282,7 @@ describe("an effect that fails", () => {
     await scheduler.drain(0);
   });
 
-  test("does not stop the other queues of its run", async () => {
+  test("an effect that fails does not stop the other queues of its run", async () => {
     const { start, scheduler, performed } = schedulerWorld({ "model.call": fail });
 
     await start(effect, sampleEffect("r1", "t1", { queue: "thread", request: { kind: "approvals.close" } }));
@@ -294,7 +294,7 @@ describe("an effect that fails", () => {
 });
 
 describe("an effect that is postponed", () => {
-  test("does not count as an attempt, and shows the reason once", async () => {
+  test("an effect that is postponed does not count as an attempt, and shows the reason once", async () => {
     const cause = new Error("GitHub is down.");
     const { start, store, clock, scheduler, errors, performed } = schedulerWorld({
       "tool.execute": async () => {
@@ -359,7 +359,7 @@ describe("an effect that cannot be performed now", () => {
     return { problem, dueAt, attempts: again?.attempts, errors: made.errors };
   }
 
-  test("because GitHub's limit is used up waits until it is free, and counts as an attempt", async () => {
+  test("an effect waits while GitHub's limit is used up, and counts as an attempt", async () => {
     const error = new OutageError("The limit is used up until 10:00 UTC.", { retryAt: 90_000 });
 
     expect(await attempt(error)).toEqual({
@@ -370,7 +370,7 @@ describe("an effect that cannot be performed now", () => {
     });
   });
 
-  test("because the database failed is tried again without counting", async () => {
+  test("an effect is tried again without counting if the database failed", async () => {
     const error = new DatabaseError("The disk is full.");
 
     expect(await attempt(error)).toEqual({ problem: undefined, dueAt: 2_000, attempts: 1, errors: [error] });
@@ -379,11 +379,11 @@ describe("an effect that cannot be performed now", () => {
   test.each([
     ["the database failed", new DatabaseError("The disk is full.")],
     ["something has to respond first", new PostponedError(2_000)],
-  ])("because %s counts as an attempt once something was sent", async (_, error) => {
+  ])("an effect counts as an attempt once something was sent, even if %s", async (_, error) => {
     expect(await attempt(error, { sends: true })).toMatchObject({ dueAt: 2_000, attempts: 2 });
   });
 
-  test("because its data is of a newer release waits for that release, and reports it", async () => {
+  test("an effect whose data is of a newer release waits for that release, and reports it", async () => {
     const error = new UnreadableDataError("The run was stored by a newer release.");
 
     const { problem, dueAt, attempts, errors } = await attempt(error);
@@ -424,7 +424,7 @@ test("a run whose repository has another installation now uses it for its next e
 });
 
 describe("when the process stops", () => {
-  test("what is under way may finish, and nothing else starts", async () => {
+  test("when the process stops, what is under way may finish, and nothing else starts", async () => {
     const call = held();
     const { store, start, append, scheduler, performed } = schedulerWorld({ "model.call": call.perform });
     await start(sampleEffect("r1", "k1"), sampleEffect("r1", "k2", { request: { kind: "calls.review" } }));
@@ -442,7 +442,7 @@ describe("when the process stops", () => {
     expect(await requireRun(store, "r1")).toMatchObject({ version });
   });
 
-  test("what is not finished in time is aborted", async () => {
+  test("when the process stops, what is not finished in time is aborted", async () => {
     const started = Promise.withResolvers<void>();
     const { start, scheduler, store } = schedulerWorld({ "model.call": hanging(started) });
     await start(sampleEffect("r1", "k1"));
@@ -585,7 +585,7 @@ test("events that could not be applied, because others were stored first, are ap
 describe("after a commit whose outcome is unknown", () => {
   const lost = new DatabaseError("The connection was lost during a commit.");
 
-  test("the files are opened again, since the changes of the call may have been stored", async () => {
+  test("after a commit whose outcome is unknown, the files are opened again, since the changes of the call may have been stored", async () => {
     const [afterCommit, afterCancel] = [vi.fn(), vi.fn()];
     const { store, start, scheduler, errors, discardWorkspace } = schedulerWorld({
       "model.call": async () => ({ afterCommit, afterCancel }),
@@ -605,7 +605,7 @@ describe("after a commit whose outcome is unknown", () => {
     expect(afterCommit).not.toHaveBeenCalled();
   });
 
-  test("what a stop may have interrupted is aborted", async () => {
+  test("after a commit whose outcome is unknown, what a stop may have interrupted is aborted", async () => {
     const started = Promise.withResolvers<void>();
     const { store, start, append, scheduler, errors } = schedulerWorld({ "model.call": hanging(started) });
     const { advance } = store;
@@ -662,7 +662,7 @@ test("a call is not executed again if a child has handed over changes before its
 });
 
 describe("a run that does not count toward the limit of runs", () => {
-  test("posts, but does not work on what it gets meanwhile before its turn has come", async () => {
+  test("a run that does not count toward the limit of runs posts, but does not work on what it gets meanwhile before its turn has come", async () => {
     const post = held();
     const { store, append, scheduler, performed } = schedulerWorld({ "approvals.close": post.perform });
     const closing = sampleEffect("r1", "k1", { queue: "thread", request: { kind: "approvals.close" } });
@@ -681,7 +681,7 @@ describe("a run that does not count toward the limit of runs", () => {
     expect(performed).toContain("model.call");
   });
 
-  test("is stopped, and does not work", async () => {
+  test("a run that does not count toward the limit of runs is stopped, and does not work", async () => {
     const { store, scheduler, performed } = schedulerWorld();
     const run = { ...sampleRun("r1", [sampleEffect("r1", "k1")]), snapshot: sampleSnapshot("callingModel") };
     await store.ingest({ run, events: [{ runId: "r1", event: { type: "run.stop", by: "ada" } }] });
@@ -743,7 +743,7 @@ describe("the alarm", () => {
     for (let turn = 0; turn < 50; turn += 1) await nextTurn();
   }
 
-  test("performs a postponed effect when it is due, also after a clock that was set back", async () => {
+  test("a postponed effect is performed when it is due, also after the clock was set back", async () => {
     const { store, scheduler, clock, performed } = schedulerWorld();
     const run = { ...sampleRun("r1", [sampleEffect("r1", "k1")]), snapshot: sampleSnapshot("callingModel") };
     await store.ingest({ run, events: [] });
@@ -760,7 +760,7 @@ describe("the alarm", () => {
     expect(performed).toEqual(["model.call"]);
   });
 
-  test("lets no approval expire because the clock was set forward", async () => {
+  test("no approval expires because the clock was set forward", async () => {
     const { store, scheduler, clock } = schedulerWorld();
     await store.ingest({ run: sampleRun("r1", [sampleEffect("r1", "k1")]), events: [] });
     await store.completeEffect({ key: "k1", approvals: [sampleApproval("r1", "a1", { expiresAt: 6_000 })] });
@@ -776,7 +776,7 @@ describe("the alarm", () => {
     }
   });
 
-  test("is set earlier when a run that is active gets an earlier timer", async () => {
+  test("an active run that gets an earlier timer is processed earlier", async () => {
     const post = held();
     const { store, start, append, scheduler, clock, performed } = schedulerWorld({ "approvals.close": post.perform });
     await store.ingest({ run: sampleRun("r2", [sampleEffect("r2", "later")]), events: [] });
@@ -814,7 +814,7 @@ describe("a run that waits for its turn", () => {
     return { ...made, shown, problem, dueAt };
   }
 
-  test("says so in its status, and nothing of it is performed or counted", async () => {
+  test("a run that waits for its turn says so in its status, and nothing of it is performed or counted", async () => {
     const { performed, store, shown, problem, close } = await showWaiting();
 
     expect(shown).toBe(true);
@@ -829,7 +829,7 @@ describe("a run that waits for its turn", () => {
   });
 
   test.each(["ingest", "claimEffect", "setEffectProblem", "completeEffect", "postponeEffect"] as const)(
-    "has not begun to work when its process ends at %s",
+    "a run that waits for its turn has not begun to work when its process ends at %s",
     async (method) => {
       const { store, scheduler } = schedulerWorld({ "status.show": () => Promise.reject(new Error("Bad gateway.")) });
       await store.ingest({ run: sampleRun("r1", [sampleEffect("r1", "k1")]), events: [] });
@@ -841,7 +841,7 @@ describe("a run that waits for its turn", () => {
     },
   );
 
-  test("says so although it has not applied the event yet that lets it work", async () => {
+  test("a run that waits for its turn says so although it has not applied the event yet that lets it work", async () => {
     const shown: (string | undefined)[] = [];
     const { store, scheduler } = schedulerWorld({
       "status.show": async () => {
@@ -860,7 +860,7 @@ describe("a run that waits for its turn", () => {
     expect(await store.effectProblem("r1")).toMatchObject({ reason: "Two runs are ahead." });
   });
 
-  test("shows its status later if it was shown just now, or could not be", async () => {
+  test("a run that waits for its turn shows its status later if it was shown just now, or could not be", async () => {
     const later = await showWaiting(new PostponedError(1_500));
     const failed = await showWaiting(new Error("Bad gateway."));
 

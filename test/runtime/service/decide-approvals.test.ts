@@ -107,20 +107,20 @@ describe("the target", () => {
     ["changed arguments for several", { target: "all", changedArgs: {} }, "apply to one approval only"],
     ["an id, in a comment older than the request", { target: "a1", commentId: 10 }, "was posted after your comment"],
     ["all, in a comment older than the requests", { target: "all", commentId: 10 }, "was posted after your comment"],
-  ])("%s decides nothing", async (_, decision, message) => {
+  ])("an answer whose target is %s decides nothing", async (_, decision, message) => {
     const { decide, events } = await approvalWorld(["a1", "a2"]);
 
     await expect(decide(decision)).rejects.toThrow(message);
     expect(await events()).toEqual([]);
   });
 
-  test("an id is found in capital letters", async () => {
+  test("an id in capital letters is found", async () => {
     const { decide } = await approvalWorld(["a1", "a2"]);
 
     expect(await decide({ target: "A2" })).toMatchObject([{ id: "a2" }]);
   });
 
-  test("all of a comment between two requests is the first one", async () => {
+  test('"all" in a comment between two requests means the first one', async () => {
     const { decide, options } = await approvalWorld(["a1", "a2"]);
 
     expect(await decide({ target: "all", commentId: 12 })).toMatchObject([{ id: "a1" }]);
@@ -129,14 +129,17 @@ describe("the target", () => {
 });
 
 describe("the repository's settings", () => {
-  test.each([{ target: "a1" }, { target: "all" }, {}])("apply to an approval of $target", async (decision) => {
-    const { decide, events } = await approvalWorld(["a1"], { settings: "second_person: true" });
+  test.each([{ target: "a1" }, { target: "all" }, {}])(
+    "the repository's settings apply to an approval of $target",
+    async (decision) => {
+      const { decide, events } = await approvalWorld(["a1"], { settings: "second_person: true" });
 
-    await expect(decide({ ...decision, by: "ada" })).rejects.toThrow("a second person");
-    expect(await events()).toEqual([]);
-  });
+      await expect(decide({ ...decision, by: "ada" })).rejects.toThrow("a second person");
+      expect(await events()).toEqual([]);
+    },
+  );
 
-  test("do not apply to a denial", async () => {
+  test("the repository's settings do not apply to a denial", async () => {
     const { decide } = await approvalWorld(["a1"], { settings: "second_person: true" });
 
     expect(await decide({ by: "ada", approve: false, note: "no" })).toMatchObject([{ status: "denied", note: "no" }]);
@@ -206,7 +209,7 @@ describe("where two people have to approve", () => {
     expect(await events()).toEqual([]);
   });
 
-  test("the second of them cannot change the arguments that the first one approved", async () => {
+  test("the second of two people cannot change the arguments that the first one approved", async () => {
     const { decide, store } = await approvalWorld(["a1"], { settings });
     await decide({ target: "a1" });
 
@@ -216,7 +219,7 @@ describe("where two people have to approve", () => {
     expect(await store.findApproval("a1")).toMatchObject({ status: "pending" });
   });
 
-  test("simultaneous answers of both of them decide once", async () => {
+  test("simultaneous answers of two people decide once", async () => {
     const { decide, events } = await approvalWorld(["a1"], { settings });
 
     const decided = await Promise.all(["mia", "grace"].map((by) => decide({ target: "a1", by })));
@@ -228,7 +231,7 @@ describe("where two people have to approve", () => {
   test.each([
     [{ changedArgs: { path: "docs.md" } }, "The arguments of a1 cannot be changed here"],
     [{ remember: "session" as const }, "leave out session"],
-  ])("%j is refused", async (decision, message) => {
+  ])("where two people have to approve, %j is refused", async (decision, message) => {
     const { decide, store } = await approvalWorld(["a1"], { settings });
 
     await expect(decide({ target: "a1", ...decision })).rejects.toThrow(message);
@@ -264,7 +267,7 @@ describe("where people who wrote input may not approve", () => {
     expect(await store.findApproval("a1")).toMatchObject({ status: "pending" });
   });
 
-  test("nor does someone who wrote input to a child run", async () => {
+  test("someone who wrote input to a child run does not count", async () => {
     const { decide, store } = await approvalWorld(["a1"], { settings });
     await store.ingest({
       run: sampleRun("r2", [], { rootId: "r1", parentId: "r1", parentCallId: "c1" }),

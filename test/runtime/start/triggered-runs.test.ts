@@ -70,7 +70,7 @@ describe("while a person has paused a worker in the thread", () => {
     return { ...made, runScheduled };
   }
 
-  test("no event and no schedule starts one, until the run is resumed or cancelled", async () => {
+  test("while a person has paused a worker in the thread, no event and no schedule starts one until the run is resumed or cancelled", async () => {
     const { label, started, runs, runScheduled, waitUntilShown } = await pausedWorld();
 
     const first = await label();
@@ -91,7 +91,7 @@ describe("while a person has paused a worker in the thread", () => {
     expect(await started()).toHaveLength(1);
   });
 
-  test("no event starts one, until a person starts a run", async () => {
+  test("while a person has paused a worker in the thread, no event starts one until a person starts a run", async () => {
     const { label, started, runs } = await pausedWorld();
     expect(await label()).toHaveProperty("pause");
 
@@ -101,7 +101,7 @@ describe("while a person has paused a worker in the thread", () => {
     expect(await started()).toHaveLength(1);
   });
 
-  test("by closing it, an event starts one when it is open again", async () => {
+  test("after closing a thread paused its worker, an event starts one when it is open again", async () => {
     const { label, started } = await pausedWorld("@ada closed #7.");
 
     expect(await label()).toEqual({ problems: [] });
@@ -188,7 +188,7 @@ describe("a scheduled run", () => {
     expect(shown).toEqual([]);
   });
 
-  test("posts what it found, once", async () => {
+  test("a scheduled run posts what it found, once", async () => {
     const { run, runtime, shown } = await start({ text: "Two links are dead." });
 
     await run();
@@ -197,7 +197,7 @@ describe("a scheduled run", () => {
     expect(shown.map(({ kind }) => kind)).toEqual(["outcome"]);
   });
 
-  test("has the cost of the deployment's policy, and needs its permission", async () => {
+  test("a scheduled run has the cost of the deployment's policy, and needs its permission", async () => {
     const { run, runs, runtime } = await start({
       text: "Nothing to do.",
       policy: { schedules: { workers: ["explorer"], cost: 0.2 } },
@@ -210,7 +210,7 @@ describe("a scheduled run", () => {
     await expect(run("fixer")).rejects.toThrow("does not allow fixer to run on a schedule");
   });
 
-  test("does not start while its issue is closed", async () => {
+  test("a scheduled run does not start while its issue is closed", async () => {
     const { run, runs, github } = await start({ text: "Two links are dead." });
     github.hub.as("ada").close(7);
 

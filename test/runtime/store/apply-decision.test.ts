@@ -55,7 +55,7 @@ const decide = (approval: Partial<Approval>, changes: Partial<Decision> = {}) =>
   applyDecision(sampleApproval("r1", "a1", approval), { ...decision, ...changes });
 
 describe("an answer", () => {
-  test("is stored with who gave it, where and why, and is appended to the run", () => {
+  test("an answer is stored with who gave it, where and why, and is appended to the run", () => {
     expect(decide({}, { ...full, remember: "session" })).toMatchObject({
       result: { kind: "decided" },
       changed: {
@@ -67,7 +67,7 @@ describe("an answer", () => {
     });
   });
 
-  test("has only the parts that are known", () => {
+  test("an answer has only the parts that are known", () => {
     const { changed, event } = decide({});
 
     expect(changed).toStrictEqual({
@@ -106,12 +106,12 @@ describe("an answer", () => {
     expect(ledger).toMatchObject({ kind: "approved", by: "Mia" });
   });
 
-  test("to an approval that does not exist changes nothing", () => {
+  test("an answer to an approval that does not exist changes nothing", () => {
     expect(applyDecision(undefined, decision)).toEqual({ result: { kind: "unknown" } });
   });
 
   test.each(["approved", "denied", "expired", "withdrawn", "used", "revoked"] as const)(
-    "to a request that is %s changes nothing",
+    "an answer to a request that is %s changes nothing",
     (status) => {
       expect(decide({ status })).toEqual({
         result: { kind: "settled", approval: sampleApproval("r1", "a1", { status }) },

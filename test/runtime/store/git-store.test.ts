@@ -98,7 +98,7 @@ async function contentsOf(store: Store): Promise<unknown> {
 }
 
 describe("the ref", () => {
-  test("has nothing readable in it, and only the secret opens it", async () => {
+  test("the ref has nothing readable in it, and only the secret opens it", async () => {
     const ref = newRef();
     const first = await open(ref);
     await first.store.ingest({
@@ -120,7 +120,7 @@ describe("the ref", () => {
     await second.store.close();
   });
 
-  test("is moved once for all that was stored before a write leaves the process, and not again without need", async () => {
+  test("the ref is moved once for all that was stored before a write leaves the process, and not again without need", async () => {
     const ref = newRef();
     const { store, confirmLease, publishes } = bound(await open(ref));
     expect(publishes()).toBe(1);
@@ -137,7 +137,7 @@ describe("the ref", () => {
     expect(publishes()).toBe(3);
   });
 
-  test("is compacted to an image when the journal is long", async () => {
+  test("the ref is compacted to an image when the journal is long", async () => {
     const ref = newRef();
     const { store, publish } = bound(await open(ref));
     await store.ingest({ run: sampleRun("r1"), events: [] });
@@ -158,7 +158,7 @@ describe("the ref", () => {
 });
 
 describe("two jobs", () => {
-  test("the second waits for the lease of the first, and continues with what it stored", async () => {
+  test("a second job waits for the lease of the first, and continues with what it stored", async () => {
     const ref = newRef();
     const first = await open(ref);
     await first.store.ingest({ deliveryId: "d1", events: [] });

@@ -140,7 +140,7 @@ describe.skipIf(!postgresPrograms)("replicas over one database", () => {
     expect((await sql.query("select 1 from golem_forge_queue.job")).rowCount).toBe(0);
   });
 
-  test("one that loses its lock stops its work, stores nothing more, and joins again", async () => {
+  test("a replica that loses its lock stops its work, stores nothing more, and joins again", async () => {
     const cut = await startHolder();
     await cut.store.ingest({
       run: sampleRun("l1", [sampleEffect("l1", "l1/0"), sampleEffect("l1", "l1/1")]),
@@ -181,7 +181,7 @@ describe.skipIf(!postgresPrograms)("replicas over one database", () => {
     for (const { finish } of [cut, other]) finish("l2");
   });
 
-  test("one that sends no heartbeat loses its jobs to another, and stores nothing from then on", async () => {
+  test("a replica that sends no heartbeat loses its jobs to another, and stores nothing from then on", async () => {
     const silent = await startHolder();
     await silent.store.ingest({ run: sampleRun("q1", [sampleEffect("q1", "q1/0")]), events: [] });
     silent.dispatch.wake("q1");
@@ -311,7 +311,7 @@ describe.skipIf(!postgresPrograms)("replicas over one database", () => {
     expect([...one.errors, ...other.errors]).toEqual([]);
   });
 
-  test("when the server is restarted, they continue as soon as it answers", async () => {
+  test("replicas continue as soon as a restarted database server answers", async () => {
     const folder = await mkdtemp(join(tmpdir(), "golem-restart-"));
     const server = await startPostgresServer(folder);
     const replica = await startHolder(server.url("postgres"));

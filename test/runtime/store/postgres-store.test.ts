@@ -160,7 +160,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
     const textsOf = async (store: Store, runId: string) =>
       (await store.log(runId)).map(({ event }) => ("text" in event ? event.text : event.type));
 
-    test("create the schema once when they open at the same time, and see each other's writes", async () => {
+    test("two stores create the schema once when they open at the same time, and see each other's writes", async () => {
       const { one, other } = await openTwo();
 
       await one.ingest({ run: sampleRun("r1"), events: [{ runId: "r1", event: said("hello") }] });
@@ -168,7 +168,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
       expect(await textsOf(other, "r1")).toEqual(["hello"]);
     });
 
-    test("start no more runs than a limit allows, when both are asked at the same time", async () => {
+    test("two stores start no more runs than a limit allows, when both are asked at the same time", async () => {
       const { one, other } = await openTwo();
       const limits = [{ requestedBy: "ada", since: 0, max: 1 }];
       const start = (store: Store, id: string) => store.ingest({ run: sampleRun(id), limits, events: [] });
@@ -179,7 +179,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
       expect(await one.countRuns({ since: 0 })).toBe(1);
     });
 
-    test("store a delivery once, decide once and fire a timer once, when both are asked at the same time", async () => {
+    test("two stores store a delivery once, decide once and fire a timer once, when both are asked at the same time", async () => {
       const { one, other } = await openTwo();
       const both = <Result>(ask: (store: Store) => Promise<Result>) => Promise.all([ask(one), ask(other)]);
       const runIds = Array.from({ length: 20 }, (_, n) => `r${n}`);
@@ -211,7 +211,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
       for (const id of runIds) expect(await textsOf(other, id)).toEqual(["hi", "timer.due", "approval.granted"]);
     });
 
-    test("keep the log of a run that gets something to do while the other is about to remove it", async () => {
+    test("a store keeps the log of a run that gets something to do while another one is about to remove it", async () => {
       const { one, other, sql } = await openTwo();
       await one.ingest({ run: sampleRun("r1"), events: [{ runId: "r1", event: said("hello") }] });
       await one.advance(sampleStep("r1", { status: "done" }));
@@ -229,7 +229,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
       expect(await textsOf(one, "r1")).toEqual(["hello"]);
     });
 
-    test("number the events of a run in the order of their commits, so that a reader misses none", async () => {
+    test("two stores number the events of a run in the order of their commits, so that a reader misses none", async () => {
       const { one, sql } = await openTwo();
       await one.ingest({ run: sampleRun("r1"), events: [] });
       await sql.query("begin");
@@ -254,7 +254,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
       expect(await textsOf(one, "r1")).toEqual(["first", "later"]);
     });
 
-    test("do not deadlock, in whatever order they touch the same runs", async () => {
+    test("two stores do not deadlock, in whatever order they touch the same runs", async () => {
       const { one, other } = await openTwo();
       for (const id of ["r1", "r2"]) await one.ingest({ run: sampleRun(id), events: [] });
       const events = (n: number) => ["r1", "r2"].map((runId) => ({ runId, event: said(`${n}`) }));
@@ -268,7 +268,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
       expect(await one.log("r1")).toHaveLength(40);
     });
 
-    test("report a full disk until a delivery has space again, although small writes succeed", async () => {
+    test("stores report a full disk until a delivery has space again, although small writes succeed", async () => {
       const { one, sql } = await openTwo();
       const delivery = { key: "full", queue: "q", content: {} };
       await sql.query(`set search_path to golem_forge;
@@ -285,7 +285,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
       expect(await one.saveDelivery(delivery)).toBe(true);
     });
 
-    test("continue when the server drops their connections", async () => {
+    test("stores continue when the server drops their connections", async () => {
       const { one, sql } = await openTwo();
       await one.ingest({ run: sampleRun("r1"), events: [] });
 
@@ -298,7 +298,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
     });
   });
 
-  describe("a database", () => {
+  describe("databases", () => {
     const opening = async (prepare: (sql: pg.Client) => Promise<unknown>) => {
       const database = await newDatabase();
       const sql = new pg.Client({ connectionString: database });
@@ -366,7 +366,7 @@ describe.skipIf(!postgresPrograms)("PostgreSQL", () => {
       expect(inspect(refused)).not.toContain("hunter2");
     });
 
-    test("with an unreadable row says which", async () => {
+    test("an unreadable row of a database is named", async () => {
       const store = await openEmpty();
       await store.ingest({ run: sampleRun("r1"), events: [{ runId: "r1", event: said("hello") }] });
       await connection?.raw('update events set event = \'{"type":"nonsense"}\'');

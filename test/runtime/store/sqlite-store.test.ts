@@ -112,7 +112,7 @@ async function commitsInLog(path: string): Promise<number> {
 }
 
 describe("the file", () => {
-  test("keeps everything when it is closed and reopened", async () => {
+  test("the file keeps everything when it is closed and reopened", async () => {
     const path = newPath();
     const first = await openSqliteStore(path);
     await first.ingest({
@@ -136,7 +136,7 @@ describe("the file", () => {
     await second.close();
   });
 
-  test("has everything requested in the same turn as the close", async () => {
+  test("the file has everything requested in the same turn as the close", async () => {
     const path = newPath();
     const first = await openSqliteStore(path);
     const asked = first.ingest({ run: sampleRun("r1"), events: [] });
@@ -158,7 +158,7 @@ describe("the file", () => {
     await store.close();
   });
 
-  test("can be read by another process, such as a backup, while the store is open", async () => {
+  test("the file can be read by another process, such as a backup, while the store is open", async () => {
     const path = newPath();
     const store = await openSqliteStore(path);
     await store.ingest({ run: sampleRun("r1"), events: [] });
@@ -169,7 +169,7 @@ describe("the file", () => {
     await store.close();
   });
 
-  test("cannot be opened by a second process, under another name either", async () => {
+  test("the file cannot be opened by a second process, under another name either", async () => {
     const path = newPath();
     const store = await openSqliteStore(path);
     const alias = join(folder, "alias.db");
@@ -288,7 +288,7 @@ describe("group commit", () => {
     await store.close();
   });
 
-  test("calls that change nothing do not write", async () => {
+  test("calls that change nothing do not write to the file", async () => {
     const path = newPath();
     const store = await openSqliteStore(path);
     await store.ingest({ deliveryId: "d1", run: sampleRun("r1"), events: [] });

@@ -85,7 +85,7 @@ describe("a damaged file", () => {
     await store.close();
   }
 
-  test("is refused with what to do when its beginning is damaged", async () => {
+  test("a file whose beginning is damaged is refused with what to do", async () => {
     await fill();
     await damage(0, 100);
 
@@ -97,7 +97,7 @@ describe("a damaged file", () => {
     );
   });
 
-  test("is reported by what reads the damaged part, and by every ping from then on", async () => {
+  test("a damaged file is reported by what reads the damaged part, and by every ping from then on", async () => {
     await fill();
     const { size } = await stat(path);
     await damage(size - 180_000, 170_000);
