@@ -17,7 +17,7 @@ const greedy = parseWorker(
 );
 
 describe("policy of a deployment", () => {
-  test("bounds every limit of a worker", () => {
+  test("the policy of a deployment bounds every limit of a worker", () => {
     expect(applyPolicy(defaultPolicy, greedy, "repository").limits).toMatchObject({
       cost: 20,
       steps: 200,

@@ -20,7 +20,7 @@ beforeAll(async () => {
 afterAll(() => forge.close());
 
 describe.concurrent("a model that", () => {
-  test("is rate limited is called again after the requested pause, and the status says why", async () => {
+  test("a model that is rate limited is called again after the requested pause, and the status says why", async () => {
     const at: number[] = [];
     const script = timed(
       at,
@@ -35,7 +35,7 @@ describe.concurrent("a model that", () => {
     expect((at[1] ?? 0) - (at[0] ?? 0)).toBeGreaterThanOrEqual(3_000);
   });
 
-  test("asks for a pause of a day ends the run at once", async () => {
+  test("a model that asks for a pause of a day ends the run at once", async () => {
     const script = inSequence({ status: 429, message: "Come back tomorrow.", retryAfter: 86_400 });
     const { comment, botComment, requests } = forge.open({ title: "Come back tomorrow", script });
 
@@ -72,7 +72,7 @@ describe.concurrent("a model that", () => {
     expect(JSON.stringify([await comments(), requests.at(-1)?.messages])).not.toContain("Half a sentence");
   });
 
-  test("sends an empty reply is called again", async () => {
+  test("a model that sends an empty reply is called again", async () => {
     const { comment, botComment } = forge.open({
       title: "Empty reply",
       script: inSequence({ text: "" }, { text: "Here I am." }),
@@ -88,7 +88,7 @@ describe.concurrent("a model that", () => {
     ["calls an unknown tool", call("read_fil", { path: "README.md" }), /Did you mean read_file\?/],
     ["gives arguments of wrong types", call("grep", { pattern: { not: "text" } }), /pattern/],
     ["reads outside the repository", call("read_file", { path: "../../etc/passwd" }), /outside|leaves|repository/],
-  ])("%s is told what is wrong, and the run continues", async (what, reply, complaint) => {
+  ])("a model that %s is told what is wrong, and the run continues", async (what, reply, complaint) => {
     const script = byTurn(reply, { text: "Never mind." });
     const { comment, botComment, requests } = forge.open({ title: `The model ${what}`, script });
 
@@ -125,7 +125,7 @@ describe.concurrent("a model that", () => {
       { status: 400, message: "Invalid value for 'tools'." },
       "> OpenAI rejected the request (HTTP 400): Invalid value for 'tools'.",
     ],
-  ])("%s ends the run with an explanation after one call", async (what, reply, sentence) => {
+  ])("a model that %s ends the run with an explanation after one call", async (what, reply, sentence) => {
     const { comment, botComment, requests } = forge.open({
       title: `The model that ${what}`,
       script: inSequence(reply),

@@ -83,7 +83,7 @@ const commentIn = (repository: string, number: number, text: string) =>
   forge.github.as("maintainer", repository).comment(number, text);
 
 describe.concurrent("a waiting run", () => {
-  test("follows its repository to a new name, and a new repository of the old name cannot reach it", async () => {
+  test("a waiting run follows its repository to a new name, and a new repository of the old name cannot reach it", async () => {
     const name = await createRepository("renamed");
     const [before, after] = [`playground/${name}`, `playground/${name}-anew`];
     const { issue, asked } = await waitForApproval("Renamed", before);
@@ -103,7 +103,7 @@ describe.concurrent("a waiting run", () => {
     expect(snapshot[before]?.issues[0]?.comments).toHaveLength(2);
   });
 
-  test("is stopped when its repository is transferred, and its requests are withdrawn", async () => {
+  test("a waiting run is stopped when its repository is transferred, and its requests are withdrawn", async () => {
     const name = await createRepository("transferred");
     const { issue, asked } = await waitForApproval("Transferred", `playground/${name}`);
     const { number } = issue;
@@ -130,7 +130,7 @@ describe.concurrent("a waiting run", () => {
     expect((await forge.github.snapshot())[there]?.pulls).toHaveLength(1);
   });
 
-  test("finds the default branch by its new name", async () => {
+  test("a waiting run finds the default branch by its new name", async () => {
     const repository = `playground/${await createRepository("branched")}`;
     const { botComment, comment } = await waitForApproval("Branched", repository);
 
@@ -142,25 +142,28 @@ describe.concurrent("a waiting run", () => {
     expect(pull?.pull?.base).toBe("trunk");
   });
 
-  test.each(["deleted", "transferred"])("ends when its issue is %s, without a comment anywhere", async (what) => {
-    const { issue } = await waitForAnswer(`Gone: ${what}`, "playground/emptied");
-    const { accountChanges, requests } = forge.github;
-    const [from, to] = [forge.github.repository("playground/emptied"), forge.github.repository("playground/target")];
+  test.each(["deleted", "transferred"])(
+    "a waiting run ends when its issue is %s, without a comment anywhere",
+    async (what) => {
+      const { issue } = await waitForAnswer(`Gone: ${what}`, "playground/emptied");
+      const { accountChanges, requests } = forge.github;
+      const [from, to] = [forge.github.repository("playground/emptied"), forge.github.repository("playground/target")];
 
-    const number =
-      what === "deleted"
-        ? accountChanges.deleteIssue(from, issue.number)
-        : accountChanges.transferIssue(from, issue.number, to);
+      const number =
+        what === "deleted"
+          ? accountChanges.deleteIssue(from, issue.number)
+          : accountChanges.transferIssue(from, issue.number, to);
 
-    // The app tries to post its end where the issue was, and nowhere else.
-    const ended = what === "deleted" ? 410 : 301;
-    const statuses = () =>
-      requests.filter(({ path }) => path.includes(`/issues/${issue.number}/comments`)).map(({ status }) => status);
-    await expect.poll(statuses).toContain(ended);
-    await forge.github.deliveriesSettled();
-    const moved = (await forge.github.snapshot())["playground/target"]?.issues.find((one) => one.number === number);
-    expect(moved?.comments.filter(({ body }) => /cancelled|is done/.test(body)) ?? []).toEqual([]);
-  });
+      // The app tries to post its end where the issue was, and nowhere else.
+      const ended = what === "deleted" ? 410 : 301;
+      const statuses = () =>
+        requests.filter(({ path }) => path.includes(`/issues/${issue.number}/comments`)).map(({ status }) => status);
+      await expect.poll(statuses).toContain(ended);
+      await forge.github.deliveriesSettled();
+      const moved = (await forge.github.snapshot())["playground/target"]?.issues.find((one) => one.number === number);
+      expect(moved?.comments.filter(({ body }) => /cancelled|is done/.test(body)) ?? []).toEqual([]);
+    },
+  );
 });
 
 test.each([

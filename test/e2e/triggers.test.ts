@@ -34,7 +34,7 @@ const bug = { title: "The total is one too high", body: "Two items give 3." };
 describe("an event of an issue", () => {
   const files = { ".github/workers/sorter.worker": worker("sorter", "  issues: { types: [labeled], labels: [bug] }") };
 
-  test("starts the worker whose file names it, once, and no other event does", async () => {
+  test("an event of an issue starts the worker whose file names it, once, and no other event does", async () => {
     const { maintainer, botComment, model } = await openTriggers({ files });
     const issue = maintainer.openIssue(bug);
     maintainer.label(issue.number, "question");
@@ -45,7 +45,7 @@ describe("an event of an issue", () => {
     expect(model.requests).toHaveLength(1);
   });
 
-  test("starts nothing when a person without write access caused it", async () => {
+  test("an event of an issue starts nothing when a person without write access caused it", async () => {
     const { github, maintainer, botComment, model } = await openTriggers({
       files: { ".github/workers/sorter.worker": worker("sorter", "  issues: { types: [opened] }") },
     });
@@ -77,7 +77,7 @@ describe("an event of a pull request", () => {
     ),
   };
 
-  test("starts a worker if a changed file matches", async () => {
+  test("an event of a pull request starts a worker if a changed file matches", async () => {
     const { github, maintainer, botComment, model } = await openTriggers({ files });
     await github.push({
       branch: "docs",

@@ -152,7 +152,7 @@ describe("worker that calls another", () => {
     expect(resultsIn(models.requests[2])[0]).toContain("outside the part of the tree");
   });
 
-  test("shares its approval controller with the other, which is named by its path", async () => {
+  test("a worker that calls another shares its approval controller with it, and is named by its path", async () => {
     const approvalCallback = vi.fn<ApprovalCallback>(() => ({ approved: true }));
     const { runtime } = await embedded(
       byWorker({

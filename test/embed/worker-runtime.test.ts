@@ -170,7 +170,7 @@ describe("chat", () => {
 });
 
 describe("interrupt", () => {
-  test("before a run prevents it until the signal is reset", async () => {
+  test("an interrupt before a run prevents it until the signal is reset", async () => {
     const interruptSignal = createInterruptSignal();
     const { runtime, models } = await embedded(["Back."], { interruptSignal });
     interruptSignal.interrupt();
@@ -181,7 +181,7 @@ describe("interrupt", () => {
     expect(await runtime.run("Go")).toMatchObject({ response: "Back." });
   });
 
-  test("aborts the model call", async () => {
+  test("an interrupt aborts the model call", async () => {
     const interruptSignal = createInterruptSignal();
     const { runtime, models } = await embedded(
       ({ signal }) =>
@@ -339,7 +339,7 @@ describe("attachments", () => {
   const png = { name: "a.png", mimeType: "image/png", data: new Uint8Array([1, 2, 3]) };
   const note = { name: "note.TXT", mimeType: "text/plain", data: "remember" };
 
-  test("reach the model as files and text", async () => {
+  test("attachments reach the model as files and text", async () => {
     const { runtime, models } = await embedded(["Seen."]);
 
     await runtime.run({ content: "Look", attachments: [png, note] });

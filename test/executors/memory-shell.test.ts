@@ -42,7 +42,7 @@ describe("command in the in-memory shell", () => {
     expect(result.changes).toEqual({ written: [], deleted: [], rejected: [], ignoredFiles: 0 });
   });
 
-  test("streams its output after each statement", async () => {
+  test("a command in the in-memory shell streams its output after each statement", async () => {
     const parts: string[] = [];
     const stop = new AbortController();
     const running = sh("echo first; for i in 1 2; do echo $i; done; echo oops >&2; sleep 3600", {
@@ -108,7 +108,7 @@ describe("command in the in-memory shell", () => {
     await session.close();
   });
 
-  test("receives its arguments and standard input unchanged", async () => {
+  test("a command in the in-memory shell receives its arguments and standard input unchanged", async () => {
     const args = ["a b", "$(id)", "it's", "-n", "new\nline"];
 
     const { stdout } = await sh('for x in "$@"; do echo "[$x]"; done; cat', {

@@ -111,7 +111,7 @@ describe.skipIf(!availability.available)("command in the OS sandbox", () => {
     });
   });
 
-  test("streams its output", async () => {
+  test("a command in the OS sandbox streams its output", async () => {
     const chunks: string[] = [];
 
     await sh("echo one; echo two >&2", { onOutput: (stream, chunk) => chunks.push(`${stream}: ${chunk}`) });
@@ -119,7 +119,7 @@ describe.skipIf(!availability.available)("command in the OS sandbox", () => {
     expect(chunks.sort()).toEqual(["stderr: two\n", "stdout: one\n"]);
   });
 
-  test("receives its arguments, environment and input unchanged", async () => {
+  test("a command in the OS sandbox receives its arguments, environment and input unchanged", async () => {
     const args = ["-c", "a b", "$(id)", "new\nline", "--"];
 
     const { stdout } = await run(["bash", "-c", 'printf "[%s]" "$@" "$LD_X"; cat', "bash", ...args], {

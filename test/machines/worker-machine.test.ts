@@ -102,7 +102,7 @@ describe.each(["single", "chat"] as const)("every state a %s worker can reach", 
     expect(names.has("idle")).toBe(mode === "chat");
   });
 
-  test("can be stored and restored in less than 2 KB", () => {
+  test("every state can be stored and restored in less than 2 KB", () => {
     for (const state of states) {
       const { value, context } = state;
       const snapshot = { version: snapshotVersion, value, context, workedMs: 0 };
@@ -116,14 +116,14 @@ describe.each(["single", "chat"] as const)("every state a %s worker can reach", 
     }
   });
 
-  test("have an outcome and no open calls once they are final", () => {
+  test("final states have an outcome and no open calls", () => {
     for (const state of states.filter((state) => state.status === "done")) {
       expect(state.context.outcome).toBeDefined();
       expect(state.context.openCalls).toEqual([]);
     }
   });
 
-  test("can be stopped and cancelled until the run has ended", () => {
+  test("a run can be stopped and cancelled until it has ended", () => {
     for (const state of states.filter((state) => state.status !== "done")) {
       const [stopped] = transition(workerMachine, state, { type: "run.stop", by: "ada" });
       const [cancelled] = transition(workerMachine, state, { type: "run.cancel", by: "ada" });
@@ -139,7 +139,7 @@ describe.each(["single", "chat"] as const)("every state a %s worker can reach", 
     expect(first?.can({ type: "run.stop", by: "ada" })).toBe(true);
   });
 
-  test("never lose a message from a person", () => {
+  test("no state loses a message from a person", () => {
     for (const state of states.filter((state) => state.status !== "done")) {
       const [after, actions] = transition(workerMachine, state, message);
 
@@ -150,7 +150,7 @@ describe.each(["single", "chat"] as const)("every state a %s worker can reach", 
     }
   });
 
-  test("do not change when a person runs a tool", () => {
+  test("no state changes when a person runs a tool", () => {
     for (const state of states.filter((state) => state.status !== "done")) {
       const [after, actions] = transition(workerMachine, state, invoked);
 
@@ -350,7 +350,7 @@ describe("a run whose pull request", () => {
       transition(workerMachine, state, { type: "pull_request.reopened", number, by: "ada" })[0],
     );
 
-  test("was closed continues when it is reopened", () => {
+  test("a run whose pull request was closed continues when it is reopened", () => {
     expect(nameOf(closed(false))).toBe("ended");
 
     const reopened = reopen(closed(false));
@@ -384,12 +384,12 @@ describe("a run whose pull request", () => {
       [{ type: "run.stop", by: "ada" }, close, review(true)],
       "interrupted",
     ],
-  ])("was closed continues with %s", (_, events, expected) => {
+  ])("a run whose pull request was closed continues with %s", (_, events, expected) => {
     expect(nameOf(proposedAnd(...events))).toBe("ended");
     expect(nameOf(reopen(proposedAnd(...events)))).toBe(expected);
   });
 
-  test("was closed requests the model call when it continues its work", () => {
+  test("a run whose pull request was closed requests the model call when it continues its work", () => {
     const [, actions] = transition(workerMachine, proposedAnd(message, close), {
       type: "pull_request.reopened",
       number: 8,
@@ -399,7 +399,7 @@ describe("a run whose pull request", () => {
     expect(requests(actions)).toEqual([{ kind: "model.call" }]);
   });
 
-  test("was merged stays ended, and so does one that was cancelled", () => {
+  test("a run whose pull request was merged stays ended, and so does one that was cancelled", () => {
     expect(nameOf(reopen(closed(true)))).toBe("ended");
     expect(nameOf(reopen(closed(false), 9))).toBe("ended");
     expect(nameOf(reopen(transition(workerMachine, proposed, { type: "run.cancel", by: "ada" })[0]))).toBe("ended");

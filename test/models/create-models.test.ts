@@ -78,7 +78,7 @@ const chunk = (content: string, finish: string | null) =>
   `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content }, finish_reason: finish }] })}\n\n`;
 
 describe("answer", () => {
-  test("streams its text and reports its usage", async () => {
+  test("an answer streams its text and reports its usage", async () => {
     const { ask, server } = await world({
       text: "A sentence that arrives in several pieces.",
       usage: { inputTokens: 120, outputTokens: 8, cachedInputTokens: 100 },
@@ -115,7 +115,7 @@ describe("answer", () => {
     expect(server.requests[0]?.messages.at(-1)?.content).toBe("👍 and \\ud83d, cut off: \ufffd");
   });
 
-  test("streams the arguments of its tool calls, each with the call's id and tool", async () => {
+  test("an answer streams the arguments of its tool calls, each with the call's id and tool", async () => {
     const { ask } = await world({
       calls: [
         { name: "read_file", args: { path: "a" } },
@@ -498,7 +498,7 @@ describe("an interruption", () => {
     await expect(answer).rejects.toBe(reason);
   });
 
-  test("before the call sends no request", async () => {
+  test("an interruption before the call sends no request", async () => {
     const { ask, server } = await world({ text: "never" });
 
     await expect(ask({ signal: AbortSignal.abort("no") })).rejects.toBe("no");

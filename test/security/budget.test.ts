@@ -47,7 +47,7 @@ describe("a model that is stuck", () => {
   const failing = { calls: [{ name: "read_file", args: { path: "nowhere.js" } }] };
   const reading = { calls: [{ name: "read_file", args: { path: "sum.js" } }] };
 
-  test("is stopped when the same call has failed the same way four times, even if it read something in between", async () => {
+  test("a model is stopped when the same call has failed the same way four times, even if it read something in between", async () => {
     const { runs, ended, model } = await world({
       script: turns(failing, reading, failing, reading, failing, failing, failing, failing),
     });
@@ -60,7 +60,7 @@ describe("a model that is stuck", () => {
     expect(model.requests).toHaveLength(6);
   });
 
-  test("is not stopped when it changed something in between, or tries something else each time", async () => {
+  test("a model is not stopped when it changed something in between, or tries something else each time", async () => {
     const change = (n: number) => ({ calls: [{ name: "write_file", args: { path: `new-${n}.js`, content: "x" } }] });
     const other = (n: number) => ({ calls: [{ name: "read_file", args: { path: `nowhere-${n}.js` } }] });
     const { runs, ended } = await world({

@@ -33,7 +33,7 @@ function runTests(): void {
     return opened.execute(`update ${table} set spec = '${spec}' where ${id} = 'r1'`);
   };
 
-  test("returns a run whose state it cannot read as unreadable, with its spec", async () => {
+  test("a run whose state cannot be read is returned as unreadable, with its spec", async () => {
     const { store, execute } = opened;
     await execute(`update runs set snapshot = '{"version":99}' where id = 'r1'`);
 
@@ -44,7 +44,7 @@ function runTests(): void {
     expect(run?.unreadable?.message).toContain("was stored by a newer release of Golem Forge (format 99");
   });
 
-  test("returns the parts of a spec that can be shown", async () => {
+  test("the parts of a spec that can be shown are returned", async () => {
     const { worker: _, ...spec } = sampleSpec("r1");
     await setSpec(JSON.stringify({ ...spec, version: 99, worker: { name: "fixer", personality: "grumpy" } }));
 
@@ -54,13 +54,13 @@ function runTests(): void {
     expect(run?.unreadable?.message).toContain("The definition of run r1 was stored by a newer release");
   });
 
-  test("returns a run of which nothing can be shown", async () => {
+  test("a run of which nothing can be shown is returned", async () => {
     await setSpec("[]");
 
     expect(await opened.store.findRun("r1")).toMatchObject({ id: "r1", displaySpec: undefined });
   });
 
-  test("lists such a run with the others", async () => {
+  test("an unreadable run is listed with the others", async () => {
     const { store, execute } = opened;
     await store.ingest({ run: sampleRun("r2"), events: [] });
     await store.ingest({ run: sampleRun("c1", [], { parentId: "r1", rootId: "r1" }), events: [] });
@@ -78,7 +78,7 @@ function runTests(): void {
 }
 
 function otherTests(): void {
-  test("rejects a log and an inbox with an event it cannot read", async () => {
+  test("a log and an inbox with an unreadable event are rejected", async () => {
     const { store, execute } = opened;
     await store.ingest({ events: [{ runId: "r1", event: said("hello") }] });
     await execute(`update events set event = '{"version":99,"type":"message.received"}'`);
@@ -91,7 +91,7 @@ function otherTests(): void {
     ["of a newer format", `update effects set input = '{"version":99}'`, "was stored by a newer release"],
     ["of an unknown kind", "update effects set kind = 'model.dream'", "cannot be read"],
     ["with unknown fields", `update effects set input = '{"version":1,"mood":"good"}'`, "cannot be read"],
-  ])("does not claim an effect %s, and says why", async (_, sql, reason) => {
+  ])("an effect %s is not claimed, and the reason is stored", async (_, sql, reason) => {
     const { store, execute } = opened;
     await store.advance(sampleStep("r1", { effects: [sampleEffect("r1", "t1", { queue: "thread" })] }));
     await execute(`${sql} where key = 'k1'`);
@@ -104,7 +104,7 @@ function otherTests(): void {
     expect(await store.claimEffect("r1", "work", 0)).toMatchObject({ key: "k1", attempts: 1 });
   });
 
-  test("lets other approvals expire, and one it cannot read later", async () => {
+  test("other approvals expire in time, and an unreadable one later", async () => {
     const { store, execute } = opened;
     const approvals = [sampleApproval("r1", "a1"), sampleApproval("r1", "a2")];
     await store.completeEffect({ key: "k1", approvals });
@@ -119,7 +119,7 @@ function otherTests(): void {
     await expect(store.findApproval("a1")).rejects.toThrow("Approval a1 was stored by a newer release");
   });
 
-  test("leaves a timer it does not know where it is", async () => {
+  test("a timer of an unknown kind stays where it is", async () => {
     const { store, execute } = opened;
     await store.completeEffect({ key: "k1" });
     await store.advance(
@@ -141,7 +141,7 @@ function otherTests(): void {
     expect(await store.nextDueAt()).toBeUndefined();
   });
 
-  test("rejects changes of a mode it does not know", async () => {
+  test("changes with an unknown mode are rejected", async () => {
     const { store, execute } = opened;
     const changes = [{ path: "a", content: new Uint8Array(1), mode: "100644" as const }];
     await store.completeEffect({ key: "k1", changes: { step: "c", changes } });

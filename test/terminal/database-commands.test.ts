@@ -121,7 +121,7 @@ async function contentsOf(store: Store) {
 }
 
 describe("golem db backup and restore", () => {
-  test("copy a database in use, and restore it unchanged", async () => {
+  test("golem db backup copies a database in use, and restore restores it unchanged", async () => {
     const store = await openSqliteStore(path);
     await fill(store);
 
@@ -258,7 +258,7 @@ test("golem db copy knows every table", async () => {
 });
 
 describe.skipIf(!hasSharedServer)("over PostgreSQL, golem db", () => {
-  test("copies everything from SQLite to an empty database, once", async () => {
+  test("golem db copy copies everything from SQLite to an empty PostgreSQL database, once", async () => {
     const url = await newDatabase();
     const store = await openSqliteStore(path);
     await fill(store);
@@ -294,7 +294,7 @@ describe.skipIf(!hasSharedServer)("over PostgreSQL, golem db", () => {
     await Promise.all([source.close(), target.close()]);
   });
 
-  test("does not copy while a replica uses the target", async () => {
+  test("golem db copy refuses a target that a replica uses", async () => {
     const url = await newDatabase();
     await (await openSqliteStore(path)).close();
     const target: DispatchTarget = {
@@ -322,7 +322,7 @@ describe.skipIf(!hasSharedServer)("over PostgreSQL, golem db", () => {
     }
   });
 
-  test("backs up and restores with pg_dump, and shows no password", async () => {
+  test("golem db backs up and restores PostgreSQL with pg_dump, and shows no password", async () => {
     const url = await newDatabase();
     const store = openPostgresStore(await openPostgresConnection(url));
     await fill(store);
@@ -353,7 +353,7 @@ describe.skipIf(!hasSharedServer)("over PostgreSQL, golem db", () => {
 });
 
 describe("golem costs", () => {
-  test("shows what models have cost, also as CSV, while the server uses the database", async () => {
+  test("golem costs shows what models have cost, also as CSV, while the server uses the database", async () => {
     const store = await openSqliteStore(path);
     await fill(store);
     const days = ["--from", "1970-01-01", "--to", "1970-01-02"];

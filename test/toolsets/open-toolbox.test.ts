@@ -30,7 +30,7 @@ const git = aToolset("git", [
 ]);
 
 describe("opening a toolbox", () => {
-  test("opens the toolsets that a worker names, in the worker's order, by name or alias", async () => {
+  test("a toolbox has the toolsets that a worker names, in the worker's order, by name or alias", async () => {
     const toolbox = await open({ git: null, files: {} }, [files, git]);
 
     expect(toolbox.tools.map(({ name }) => name)).toEqual(["git_status", "git_push", "read_file", "write_file"]);
@@ -71,7 +71,7 @@ describe("opening a toolbox", () => {
       { git: { remte: 1 } },
       "The toolset git of the worker fixer has invalid settings: Unknown field remte.",
     ],
-  ])("refuses %s", async (_, names, message) => {
+  ])("a toolbox with %s is refused", async (_, names, message) => {
     await expect(open(names, [files, git])).rejects.toThrow(UserError);
     await expect(open(names, [files, git])).rejects.toThrow(message);
   });
@@ -139,7 +139,7 @@ test("a tool without an approval setting needs approval", async () => {
 });
 
 describe("schemas", () => {
-  test("are converted to JSON Schema once and offered unchanged at every step", async () => {
+  test("schemas are converted to JSON Schema once and offered unchanged at every step", async () => {
     let conversions = 0;
     const inputSchema = () => {
       conversions++;

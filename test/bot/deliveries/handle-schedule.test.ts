@@ -48,7 +48,7 @@ test("a schedule that was pushed starts its run when it is due, every time and o
   expect(runs.startScheduled).toHaveBeenCalledTimes(2);
 });
 
-test("several replicas start it once", async () => {
+test("several replicas start a scheduled run once", async () => {
   await push();
   const { bot } = await world.startBot();
   vi.setSystemTime(Date.now() + 10 * minute);

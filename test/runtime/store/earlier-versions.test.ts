@@ -45,9 +45,9 @@ const readableVersions = [
   ["PostgreSQL", "schema-5", openPostgres],
 ] as const;
 
-describe.each(readableVersions)("a database of an earlier version, %s %s,", (kind, version, openFixture) => {
+describe.each(readableVersions)("a database of an earlier version, %s %s", (kind, version, openFixture) => {
   test.skipIf(kind === "PostgreSQL" && !postgresPrograms)(
-    "is migrated; its runs are shown as they were, and the waiting one continues",
+    "the database is migrated; its runs are shown as they were, and the waiting one continues",
     async () => {
       const store = await openFixture(version);
       const [waiting, answered] = (await store.latestRuns({ limit: 10 })).map(readable);

@@ -540,7 +540,7 @@ describe("installing packages", () => {
     });
   });
 
-  test("asks unless the worker's settings allow it, and shows the command", async () => {
+  test("installing packages asks unless the worker's settings allow it, and shows the command", async () => {
     const { asks, preview } = await world({ files: { "package.json": "{}" } });
 
     expect(await asks("install_package", { packages: ["left-pad"] })).toBe(true);

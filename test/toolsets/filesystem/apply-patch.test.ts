@@ -276,7 +276,7 @@ describe("wrong counts in a hunk's heading", () => {
     ["too large in the last", "@@ -1,3 +1,3 @@", "@@ -7,30 +7,30 @@"],
     ["too small in the first", "@@ -1,1 +1,1 @@", "@@ -7,3 +7,3 @@"],
     ["too small in both", "@@ -1 +1 @@", "@@ -7 +7 @@"],
-  ])("are repaired: %s", async (_, first, last) => {
+  ])("wrong counts in a hunk's heading are repaired: %s", async (_, first, last) => {
     const { call, sandbox } = await world({ "a.txt": before, "b.txt": before });
     const hunks = `${first}\n 1\n-2\n+two\n 3\n${last}\n 7\n-8\n+eight\n 9\n`;
 

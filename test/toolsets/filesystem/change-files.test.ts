@@ -13,7 +13,7 @@ const world = (files: WorldOptions["files"], options: WorldOptions = {}) =>
   toolsetWorld(filesystemToolset, { files, ...options });
 
 describe("write_file", () => {
-  test("creates a file and reports it as a new file with its diff", async () => {
+  test("write_file creates a file and reports it as a new file with its diff", async () => {
     const { call, sandbox } = await world({});
 
     const { llmContent, value } = await call("write_file", { path: "docs/a.md", content: "hello\n" });
@@ -31,7 +31,7 @@ describe("write_file", () => {
     });
   });
 
-  test("overwrites a file and keeps its old text for people", async () => {
+  test("write_file overwrites a file and keeps its old text for people", async () => {
     const { call } = await world({ "a.txt": "one\n" });
 
     const { value } = await call("write_file", { path: "a.txt", content: "two\n" });
@@ -40,7 +40,7 @@ describe("write_file", () => {
     expect(value).toMatchObject({ diff: "--- a/a.txt\n+++ b/a.txt\n@@ -1,1 +1,1 @@\n-one\n+two\n" });
   });
 
-  test("writes bytes given as base64 and refuses invalid base64", async () => {
+  test("write_file writes bytes given as base64 and refuses invalid base64", async () => {
     const { call, sandbox } = await world({});
 
     await call("write_file", { path: "a.bin", content: "AAEC", encoding: "base64" });
@@ -51,7 +51,7 @@ describe("write_file", () => {
     });
   });
 
-  test("creates no directory with createDirs: false", async () => {
+  test("write_file creates no directory with createDirs: false", async () => {
     const { call } = await world({});
 
     await expect(call("write_file", { path: "new/a", content: "", createDirs: false })).rejects.toThrow(
@@ -59,7 +59,7 @@ describe("write_file", () => {
     );
   });
 
-  test("does not change Git LFS pointers", async () => {
+  test("write_file does not change Git LFS pointers", async () => {
     const { call } = await world({ "model.bin": lfsPointer });
 
     await expect(call("write_file", { path: "model.bin", content: "x" })).rejects.toThrow("Git LFS pointer");
@@ -70,7 +70,7 @@ describe("write_file", () => {
 });
 
 describe("edit_file", () => {
-  test("shows a small change of a large file", async () => {
+  test("edit_file shows a small change of a large file", async () => {
     const lines = Array.from({ length: 50_000 }, (_, index) => `line ${index} of many\n`);
     const { call } = await world({ "large.txt": lines.join("") });
     await call("read_file", { path: "large.txt", offset: 40_000, limit: 5 });
@@ -114,7 +114,7 @@ describe("edit_file", () => {
     expect(value).toMatchObject({ kind: "diff", stats: { additions: 1, deletions: 1, changes: 2 } });
   });
 
-  test("makes several edits in one call, all or none", async () => {
+  test("edit_file makes several edits in one call, all or none", async () => {
     const { call, sandbox } = await world({ "a.ts": "a\nb\nc\n" });
     await call("read_file", { path: "a.ts" });
     const edits = [
@@ -134,7 +134,7 @@ describe("edit_file", () => {
     expect(sandbox.text("a.ts")).toBe("x\ny\nb\nz\n");
   });
 
-  test("refuses several matches and lists their lines", async () => {
+  test("edit_file refuses several matches and lists their lines", async () => {
     const { call, sandbox } = await world({ "a.ts": "x\na\nx\n" });
     await call("read_file", { path: "a.ts" });
 
@@ -147,7 +147,7 @@ describe("edit_file", () => {
     expect(sandbox.text("a.ts")).toBe("y\na\ny\n");
   });
 
-  test("keeps CRLF and the byte order mark", async () => {
+  test("edit_file keeps CRLF and the byte order mark", async () => {
     const { call, sandbox } = await world({ "a.cs": "\uFEFFusing A;\r\nusing B;\r\n" });
     await call("read_file", { path: "a.cs" });
 
@@ -156,7 +156,7 @@ describe("edit_file", () => {
     expect(sandbox.text("a.cs")).toBe("\uFEFFusing A;\r\nusing C;\r\nusing D;\r\n");
   });
 
-  test("names the difference where text did not match exactly", async () => {
+  test("edit_file names the difference where text did not match exactly", async () => {
     const { call } = await world({ "a.txt": "say “hi”\n" });
     await call("read_file", { path: "a.txt" });
 
@@ -173,7 +173,7 @@ describe("edit_file", () => {
     [{ path: "a.bin", old_text: "a", new_text: "b" }, "BINARY_FILE"],
     [{ path: "nope", old_text: "a", new_text: "b" }, "FILE_NOT_FOUND"],
     [{ path: "large.txt", old_text: "a", new_text: "b" }, "TOO_LARGE"],
-  ])("refuses %j with %s", async (args, code) => {
+  ])("edit_file refuses %j with %s", async (args, code) => {
     const { call } = await world({ "a.txt": "a", "a.bin": new Uint8Array([0]), "large.txt": "a".repeat(1_000_001) });
     await call("read_file", { path: "a.txt" });
 
@@ -335,7 +335,7 @@ describe("reading before editing", () => {
 describe("delete, move, exists, info, list", () => {
   const files = { "a.txt": "a\n", "src/b.ts": "b\n", "src/deep/c.ts": "c\n", ".env": "X=1" };
 
-  test("deletes a file, and a directory only with recursive", async () => {
+  test("delete_file deletes a file, and a directory only with recursive", async () => {
     const { call, sandbox } = await world(files);
 
     expect((await call("delete_file", { path: "a.txt" })).value).toMatchObject({ data: { deleted: ["a.txt"] } });
@@ -346,7 +346,7 @@ describe("delete, move, exists, info, list", () => {
     expect(await sandbox.paths()).toEqual([".env"]);
   });
 
-  test("moves a file, and onto another only with overwrite", async () => {
+  test("move_file moves a file, and onto another only with overwrite", async () => {
     const { call, sandbox } = await world(files);
 
     await expect(call("move_file", { from: "a.txt", to: "src/b.ts" })).rejects.toMatchObject({ code: "FILE_EXISTS" });
@@ -356,7 +356,7 @@ describe("delete, move, exists, info, list", () => {
     await expect(call("move_file", { from: "src", to: "src/inside" })).rejects.toThrow("into itself");
   });
 
-  test("reports whether a path exists", async () => {
+  test("file_exists reports whether a path exists", async () => {
     const { call } = await world(files);
 
     expect((await call("file_exists", { path: "/src/b.ts" })).value).toMatchObject({
@@ -365,7 +365,7 @@ describe("delete, move, exists, info, list", () => {
     expect((await call("file_exists", { path: "nope" })).llmContent).toBe("nope does not exist.");
   });
 
-  test("describes a file", async () => {
+  test("file_info describes a file", async () => {
     const { call } = await world({ ...files, "model.bin": lfsPointer });
 
     expect((await call("file_info", { path: "src/b.ts" })).value).toMatchObject({
@@ -375,7 +375,7 @@ describe("delete, move, exists, info, list", () => {
     expect((await call("file_info", { path: ".env" })).llmContent).toContain("size: 3");
   });
 
-  test("lists a directory with types, sizes and times, hidden names on request", async () => {
+  test("list_files lists a directory with types, sizes and times, hidden names on request", async () => {
     const { call } = await world(files);
 
     const { llmContent, value } = await call("list_directory", {});

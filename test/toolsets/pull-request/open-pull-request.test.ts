@@ -216,7 +216,7 @@ test("no changes, too many files or too many bytes are refused before anything i
   expect([...empty.pushes, ...many.pushes, ...large.pushes]).toEqual([]);
 });
 
-test("opens no pull request above the repository's limit, and requests no approval for it", async () => {
+test("above the repository's limit, no pull request is opened and no approval is requested", async () => {
   const first = await world();
   await first.sandbox.write("src/add.ts", "a + b\n");
   await first.call("open_pull_request", { title: "Add" });

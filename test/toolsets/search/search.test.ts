@@ -16,7 +16,7 @@ const files = {
 };
 
 describe("grep", () => {
-  test("shows path, line and text of each match and skips binary files", async () => {
+  test("grep shows path, line and text of each match and skips binary files", async () => {
     const { call } = await world(files);
 
     const { llmContent, value } = await call("grep", { pattern: "add" });
@@ -36,7 +36,7 @@ describe("grep", () => {
     [{ pattern: "b;\\r?$", output_mode: "files" }, "src/add.ts\nsrc/sub.ts"],
     [{ pattern: "add(a", literal: true, output_mode: "files" }, "src/add.ts"],
     [{ pattern: "^# Sums$", path: "README.md" }, "README.md\n1:# Sums"],
-  ])("%j finds %s", async (args, expected) => {
+  ])("grep with %j finds %s", async (args, expected) => {
     const { call } = await world(files);
 
     const { llmContent } = await call("grep", args);
@@ -44,7 +44,7 @@ describe("grep", () => {
     expect(llmContent.split("\n").slice(1).join("\n")).toBe(expected);
   });
 
-  test("shows lines around a match, with separators between groups", async () => {
+  test("grep shows lines around a match, with separators between groups", async () => {
     const { call } = await world({ "a.txt": "1\n2\nx\n4\n5\n6\n7\nx\n" });
 
     const { llmContent } = await call("grep", { pattern: "x", context: 1 });
@@ -52,7 +52,7 @@ describe("grep", () => {
     expect(llmContent).toBe("2 matches in 1 file:\na.txt\n2-2\n3:x\n4-4\n--\n7-7\n8:x");
   });
 
-  test("reports how many matches are not shown", async () => {
+  test("grep reports how many matches are not shown", async () => {
     const { call } = await world({ "a.txt": "x\n".repeat(30), "b.txt": "x\n".repeat(30) });
 
     const { llmContent } = await call("grep", { pattern: "x", limit: 40 });
@@ -65,13 +65,13 @@ describe("grep", () => {
     expect(counted.value).toMatchObject({ data: [{ path: "a.txt", count: 30 }], summary: "60 matches in 2 files" });
   });
 
-  test.each(["(?=a)b", "(a)\\1", "(?<!x)a", "(?>a)"])("explains that %s is not supported", async (pattern) => {
+  test.each(["(?=a)b", "(a)\\1", "(?<!x)a", "(?>a)"])("grep explains that %s is not supported", async (pattern) => {
     const { call } = await world(files);
 
     await expect(call("grep", { pattern })).rejects.toThrow("lookaround, atomic groups or backreferences");
   });
 
-  test("explains that a pattern cannot match across lines", async () => {
+  test("grep explains that a pattern cannot match across lines", async () => {
     const { call } = await world(files);
 
     for (const args of [{ pattern: "\\{\\n  return" }, { pattern: "a\nb", literal: true }]) {
@@ -79,7 +79,7 @@ describe("grep", () => {
     }
   });
 
-  test("reports that a requested binary file was not searched", async () => {
+  test("grep reports that a requested binary file was not searched", async () => {
     const { call } = await world(files);
 
     const { llmContent } = await call("grep", { pattern: "add", path: "logo.png" });
@@ -87,7 +87,7 @@ describe("grep", () => {
     expect(llmContent).toBe("Nothing matches add in logo.png.\nlogo.png is a binary file and was not searched.");
   });
 
-  test("explains an invalid pattern and a missing path", async () => {
+  test("grep explains an invalid pattern and a missing path", async () => {
     const { call } = await world(files);
 
     await expect(call("grep", { pattern: "add(" })).rejects.toMatchObject({ code: "INVALID_ARGUMENTS" });
@@ -118,13 +118,13 @@ describe("glob", () => {
     [{ pattern: "**/add*", exclude: ["*.test.ts"] }, ["src/add.ts"]],
     [{ pattern: "{README,LICENSE}.*" }, ["README.md"]],
     [{ pattern: "src/[!s]??.ts" }, ["src/add.ts"]],
-  ])("%j finds %j", async (args, expected) => {
+  ])("glob with %j finds %j", async (args, expected) => {
     const { call } = await world(files);
 
     expect((await call("glob", args)).value).toMatchObject({ kind: "file_list", files: expected });
   });
 
-  test("reports how many paths are not shown, and suggests ** when nothing matches", async () => {
+  test("glob reports how many paths are not shown, and suggests ** when nothing matches", async () => {
     const { call } = await world(files);
 
     expect((await call("glob", { pattern: "**", limit: 2 })).llmContent).toContain("… and 3 more");
@@ -133,7 +133,7 @@ describe("glob", () => {
     await expect(call("glob", { pattern: "*".repeat(501) })).rejects.toMatchObject({ code: "INVALID_ARGUMENTS" });
   });
 
-  test("finds a file by its name, whatever characters it has", async () => {
+  test("glob finds a file by its name, whatever characters it has", async () => {
     const { call } = await world({ "app/[slug]/page (1).ts": "", "app/s/page 1.ts": "" });
 
     const { llmContent } = await call("glob", { pattern: "[slug]/page (1).ts", path: "app" });
@@ -141,7 +141,7 @@ describe("glob", () => {
     expect(llmContent).toBe("1 file matches [slug]/page (1).ts:\napp/[slug]/page (1).ts");
   });
 
-  test("agrees with picomatch on ordinary patterns", () => {
+  test("glob agrees with picomatch on ordinary patterns", () => {
     const part = fc.constantFrom("a", "b", "*", "?", "/", "**/", ".b", "[ab]", "{a,b}");
     const path = fc
       .array(fc.constantFrom("a", "b", "ab", ".b", "aab"), { minLength: 1, maxLength: 4 })
