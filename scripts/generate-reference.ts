@@ -254,18 +254,21 @@ interface Declaration {
   file: string;
   name: string;
   text: string;
+  /** Matches a use of the name. */
+  use: RegExp;
 }
+
+let declarations: readonly Declaration[] | undefined;
 
 /** Finds the kinds of a tool's results, in its source and in the functions that it calls: those of its file and any `…Result`. */
 function resultsOf(tool: NamedTool): string[] {
-  const all = readDeclarations();
-  const isUsedIn = ({ name }: Declaration, text: string) =>
-    new RegExp(`(?<![\\w.])${name.replace("$", "\\$")}\\b`).test(text);
+  declarations ??= readDeclarations();
+  const all = declarations;
   const first = declarationOf(tool, all);
   const reached = new Set(first && [first]);
   for (const { file, text } of reached) {
     const called = all.filter((other) => other.file === file || other.name.endsWith("Result"));
-    for (const other of called) if (isUsedIn(other, text)) reached.add(other);
+    for (const other of called) if (other.use.test(text)) reached.add(other);
   }
   const kinds = [...reached].flatMap(({ text }) => [...text.matchAll(/\bkind: "([\w.]+)"/g)].map(([, kind]) => kind));
   const known = [...new Set(kinds)].filter((kind) => kind !== undefined && isResultKind(kind));
@@ -277,7 +280,10 @@ function readDeclarations(): Declaration[] {
     readFileSync(file, "utf8")
       .split(/^(?=(?:export )?(?:async )?(?:function|const|class) )/m)
       .slice(1)
-      .map((text) => ({ file, text, name: /(?:function|const|class) ([\w$]+)/.exec(text)?.[1] ?? "" })),
+      .map((text) => {
+        const name = /(?:function|const|class) ([\w$]+)/.exec(text)?.[1] ?? "";
+        return { file, text, name, use: new RegExp(`(?<![\\w.])${name.replace("$", "\\$")}\\b`) };
+      }),
   );
 }
 
