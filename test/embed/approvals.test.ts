@@ -138,7 +138,7 @@ describe("call that needs approval", () => {
     ["arguments that are not JSON", { approved: true, modifiedArgs: circular }, "The approval could not be requested"],
     ["nothing", undefined, "The approval could not be requested"],
     ["a word instead of true", { approved: "yes" }, "@user denied this call"],
-  ])("the run goes on when the answer of a callback has %s", async (_, answer, expected) => {
+  ])("the run continues when a callback returns %s", async (_, answer, expected) => {
     const approvalCallback = (() => answer) as ApprovalCallback;
     const { runtime, models } = await embedded([deploy(), "Done."], { tools: [asking()], approvalCallback });
 

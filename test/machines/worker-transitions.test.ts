@@ -575,7 +575,7 @@ describe("model that fails", () => {
     expect(state.context.consecutiveFailures).toBe(0);
   });
 
-  test("a model that fails may ask for ten minutes, and no more", () => {
+  test("a failed model call may request a delay of at most ten minutes", () => {
     expect(nameOf(playOn(play(["opened"]), failed({ retryAfterMs: 600_000 })))).toBe("retrying");
     expect(nameOf(playOn(play(["opened"]), failed({ retryAfterMs: 600_001 })))).toBe("ended");
   });

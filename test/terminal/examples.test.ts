@@ -239,7 +239,7 @@ describe("program", () => {
     expect(sent()).toContain("Worker translator, which toolsets.workers.allowed names, was not found.");
   });
 
-  test("a program finds workers in subfolders of its folders for workers, and * stands for all but the caller", async () => {
+  test("a program finds workers in subfolders of its worker folders, and * means all workers but the caller", async () => {
     const { golem, folder, model } = await examples({ "You are main": [{ text: "Hello!" }] });
     const worker = (path: string, name: string, more = "") => {
       mkdirSync(dirname(join(folder, path)), { recursive: true });

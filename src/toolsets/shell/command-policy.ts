@@ -102,7 +102,7 @@ interface RulePart {
   /** All names of the option, such as `-f` and `--force`. */
   names: readonly string[];
   syntax: ProgramSyntax | undefined;
-  /** Returns the options that a word of the command stands for. */
+  /** Returns the options that a word of the command implies, such as `--force` for `+main`. */
   impliedBy: (word: string) => readonly string[];
 }
 

@@ -385,7 +385,7 @@ describe("a comment that another app posted with a person's token", () => {
     expect(world.replies).toEqual([expect.stringContaining("ada, this comment was posted through Slack")]);
   });
 
-  test("what another app wrote with a person's token triggers no more than what someone without write access wrote", async () => {
+  test("an issue that another app opens with a person's token triggers no more than one by someone without write access", async () => {
     const payload = world.issuePayload("opened");
     const issue = { ...payload.issue, body: "It breaks.", user: payload.sender };
     await world.send({ ...payload, issue: { ...issue, ...viaSlack } }, { name: "issues" });
