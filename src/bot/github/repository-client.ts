@@ -374,7 +374,7 @@ export class RepositoryClient implements GitHub {
     const found = await readCommitChecks(this.#api, { ref, isOwn: this.#identity.isOwnCheck }).catch((cause) => {
       if (httpStatusOf(cause) !== 422) throw cause;
       const name = ref.replace(/^heads\//, "");
-      throw new GitHubRefusalError(`There is no commit or branch ${name} in ${owner}/${repo} (422).`, {
+      throw new GitHubRefusalError(`Commit or branch ${name} not found in ${owner}/${repo} (422).`, {
         status: 422,
         cause,
       });
