@@ -233,7 +233,7 @@ export class LocalGitHub {
     return () => this.#watchers.delete(listener);
   }
 
-  /** Resolves to the first result of `find` that is not undefined. It is called again after every change. */
+  /** Resolves to the first result of `find` that is not undefined. It is called again after every change of GitHub's state, and after nothing else. */
   async until<T>(
     find: (snapshot: GitHubSnapshot) => T | undefined,
     {
@@ -250,9 +250,9 @@ export class LocalGitHub {
     try {
       for (;;) {
         changed = Promise.withResolvers<void>();
+        if (timeout.aborted) throw onTimeout();
         const found = find(await snapshot);
         if (found !== undefined) return found;
-        if (timeout.aborted) throw onTimeout();
         await changed.promise;
         this.#afterChange ??= this.snapshot();
         snapshot = this.#afterChange;

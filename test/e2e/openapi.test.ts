@@ -46,7 +46,7 @@ test("every request has a path, a query and a body as GitHub describes them", as
   const [pull] = Object.values(await github.snapshot()).flatMap(({ pulls }) => pulls);
   const checks = await github.checks(pull?.pull?.head ?? "");
   checks.report("lint", { conclusion: "success" });
-  await github.until(() => asked().has("GET /repos/{owner}/{repo}/rules/branches/{branch}") || undefined);
+  await expect.poll(asked).toContain("GET /repos/{owner}/{repo}/rules/branches/{branch}");
   const annotation = { path: "src/total.js", start_line: 1, end_line: 1, message: "Expected 2" };
   const workflow = checks.startWorkflow("CI");
   checks.report("unit", {
@@ -55,13 +55,13 @@ test("every request has a path, a query and a body as GitHub describes them", as
     annotations: [{ ...annotation, annotation_level: "failure" }],
   });
   checks.completeWorkflow(workflow);
-  await github.until(() => asked().has("GET /repos/{owner}/{repo}/actions/jobs/{job_id}/logs") || undefined);
+  await expect.poll(asked).toContain("GET /repos/{owner}/{repo}/actions/jobs/{job_id}/logs");
   maintainer.comment(number, `@${github.botLogin.replace("[bot]", "")} thank you`);
-  await github.until(() => (asked().has("GET /users/{username}") ? true : undefined));
+  await expect.poll(asked).toContain("GET /users/{username}");
   // A page of a run asks whether its repository is public.
   const page = /http[^)\s]+\/runs\/[^)\s]+/.exec((await botComment(issue.number, /\/runs\//)).body)?.[0] ?? "";
   await fetch(page);
-  await github.until(() => (asked().has("POST /app/hook/deliveries/{delivery_id}/attempts") ? true : undefined));
+  await expect.poll(asked).toContain("POST /app/hook/deliveries/{delivery_id}/attempts");
   // A push makes the settings invalid.
   const files = { ".github/golem-forge.yml": "on: { fixer: { isues: {} } }" };
   await github.push({ branch: "main", message: "Settings", author: "maintainer", at: new Date(), files });
@@ -100,6 +100,7 @@ function restRequests() {
     .map((request) => ({ ...request, path: request.path.replace(/^\/repositories\/\d+/, "/repos/playground/shop") }));
 }
 
+/** The endpoints that were requested. */
 function asked(): Set<string | undefined> {
   return new Set(restRequests().map((request) => checkRequest(request).operation));
 }
