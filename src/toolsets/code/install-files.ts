@@ -190,7 +190,7 @@ function npmrcSettings(text: string): string {
 }
 
 /** Returns the pnpm settings that affect the lockfile. The others configure registries, hooks, programs and pnpm versions. */
-function lockfileSettings(path: string, text: string): string {
+function lockfileSettings(text: string, path: string): string {
   const settings = readYaml(text, path);
   const entries = typeof settings === "object" && settings !== null ? Object.entries(settings) : [];
   return JSON.stringify(Object.fromEntries(entries.filter(([name]) => settingsOfLockfile.has(name))));

@@ -473,6 +473,20 @@ describe("installing packages", () => {
     expect(await received("yarn")).toBeUndefined();
   });
 
+  test("of a pnpm-workspace.yaml, pnpm receives the settings that a lockfile depends on", async () => {
+    const settings =
+      "packages: [packages/*]\ncatalog:\n  left-pad: 1.0.0\npnpmfile: evil.cjs\nregistry: https://evil.example\n";
+    const workspace = memoryWorkspace({ "package.json": "{}", "pnpm-workspace.yaml": settings });
+
+    const { isolated } = await installFiles(workspace, "pnpm", "");
+
+    const file = isolated.files.find(({ path }) => path === "pnpm-workspace.yaml");
+    expect(JSON.parse(Buffer.from(file?.content ?? "").toString())).toEqual({
+      packages: ["packages/*"],
+      catalog: { "left-pad": "1.0.0" },
+    });
+  });
+
   test("the approval is bound to the manifests and lockfiles", async () => {
     const { tool, sandbox } = await world({ files: { "package.json": "{}" } });
     const bindings = async () => {
