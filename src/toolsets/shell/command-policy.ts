@@ -60,12 +60,15 @@ type Match = "exact" | "similar" | "possible" | "none";
  * program with a folder, after options, with its options in any order and spelling, and where a word is unknown.
  */
 export function matchOf(command: SimpleCommand, { pattern, approval }: CommandRule): Match {
-  const { words } = command;
   const wanted = wordsOf(pattern);
-  const isExact = wanted.every((text, at) => words[at]?.kind === "literal" && words[at].text === text);
+  const isExact = wanted.every((text, at) => {
+    const word = command.words[at];
+    return word?.kind === "literal" && word.text === text;
+  });
   if (isExact) return "exact";
   if (approval === "preApproved" || programNameOf(pattern) !== programName(command)) return "none";
-  const { subcommands, others } = partsOf(pattern);
+  const { subcommands, others, expand } = partsOf(pattern);
+  const words = expand(command.words);
   const matches = [matchSubcommands(words, subcommands), ...others.map((part) => matchPart(words.slice(1), part))];
   return (["none", "possible"] as const).find((match) => matches.includes(match)) ?? "similar";
 }
@@ -83,48 +86,72 @@ const subcommandNames: Readonly<Record<string, string>> = {
   cargo: "build=b run=r test=t check=c remove=rm",
 };
 
-/** Words of a command that stand for options: `git branch -D` is `git branch -d -f`. */
-const impliedOptions: Readonly<Record<string, readonly [word: RegExp, options: readonly string[]][]>> = {
-  "git branch": [
-    [/^-\w*D/, ["-d", "-f"]],
-    [/^-\w*M/, ["-m", "-f"]],
-    [/^-\w*C/, ["-c", "-f"]],
-  ],
-  "git push": [
-    [/^\+/, ["--force"]],
-    [/^:.|^-\w*d/, ["--delete"]],
-    [/^--mirror$/, ["--force", "--delete"]],
-  ],
+/** Returns the words that a word of a rule or command stands for, or the word itself. */
+type Meaning = (word: string) => readonly string[];
+
+const meanings: Readonly<Record<string, Meaning>> = {
+  // `-D` is `-d -f`.
+  "git branch": (word) => {
+    const [, letter] = /^-\w*([DMC])/.exec(word) ?? [];
+    return letter ? [`-${letter.toLowerCase()}`, "-f"] : [word];
+  },
+  "git push": (word) => {
+    if (word === "--mirror") return ["--force", "--delete"];
+    if (/^-\w*d/.test(word)) return ["--delete"];
+    return word.startsWith("-") ? [word] : readRefspec(word);
+  },
 };
+
+/** Returns the branch that a refspec pushes to, after options: `+HEAD:refs/heads/main` is `--force main`, and `:main` is `--delete main`. */
+function readRefspec(word: string): string[] {
+  const [, plus, source, name = ""] = /^(\+?)(?:([^:]*):)?(?:refs\/heads\/)?(.+)$/.exec(word) ?? [];
+  if (name === "") return [word];
+  return [...(plus ? ["--force"] : []), ...(source === "" ? ["--delete"] : []), name];
+}
 
 /** A part of a rule, such as `-f` of the rule `rm -rf`, or the value of an option. */
 interface RulePart {
   /** All names of the option, such as `-f` and `--force`. */
   names: readonly string[];
   syntax: ProgramSyntax | undefined;
-  /** Returns the options that a word of the command implies, such as `--force` for `+main`. */
-  impliedBy: (word: string) => readonly string[];
 }
 
-/** Returns the subcommands that a rule names, each with all its names, and its options with what follows them. */
-function partsOf(pattern: string): { subcommands: string[][]; others: RulePart[] } {
-  const [program = "", ...rest] = wordsOf(pattern);
+interface RuleParts {
+  /** Each with all its names. */
+  subcommands: string[][];
+  /** The options, with what follows them. */
+  others: RulePart[];
+  /** Adds to the words of a command what they stand for. */
+  expand: (words: readonly CommandWord[]) => CommandWord[];
+}
+
+function partsOf(pattern: string): RuleParts {
+  const [program = "", ...words] = wordsOf(pattern);
+  const meaning = meanings[`${programNameOf(program)} ${words[0]}`] ?? ((word) => [word]);
+  const rest = words.flatMap((word) => (word.startsWith("-") ? [word] : meaning(word)));
   const firstOption = rest.findIndex((text) => text.startsWith("-"));
   const subcommands = firstOption === -1 ? rest : rest.slice(0, firstOption);
   const syntax = findKnownProgram([program, ...subcommands].map(literal))?.program;
-  const implied = impliedOptions[`${programNameOf(program)} ${subcommands[0]}`] ?? [];
-  const impliedBy = (word: string) => implied.flatMap(([meant, options]) => (meant.test(word) ? options : []));
   const others = rest.slice(subcommands.length).flatMap((text) => {
     const isCluster = /^-[A-Za-z0-9]+$/.test(text) && !syntax?.separateOptions;
     const options = isCluster ? [...text.slice(1)].map((letter) => `-${letter}`) : [text];
-    return options.flatMap((option) => (impliedBy(option).length > 0 ? impliedBy(option) : [option]));
+    return options.flatMap((option) => (option.startsWith("-") ? meaning(option) : [option]));
   });
   const namesOf = (option: string) => syntax?.spellings.find((names) => names.includes(option)) ?? [option];
   const groups = (subcommandNames[programNameOf(program)] ?? "").split(/\s+/).map((group) => group.split("="));
   return {
     subcommands: subcommands.map((text) => groups.find((names) => names.includes(text)) ?? [text]),
-    others: others.map((option) => ({ names: namesOf(option), syntax, impliedBy })),
+    others: others.map((option) => ({ names: namesOf(option), syntax })),
+    expand: (found) => found.flatMap((word) => expandWord(word, meaning)),
   };
+}
+
+/** Options are kept, because other letters of a cluster have meanings of their own. */
+function expandWord(word: CommandWord, meaning: Meaning): CommandWord[] {
+  const meant = meaning(word.text);
+  if (meant.length === 1 && meant[0] === word.text) return [word];
+  const words = meant.map((text) => (text.startsWith("-") ? literal(text) : { ...word, text }));
+  return word.text.startsWith("-") ? [word, ...words] : words;
 }
 
 function matchSubcommands(words: readonly CommandWord[], wanted: readonly (readonly string[])[]): Match {
@@ -147,8 +174,8 @@ function matchSubcommands(words: readonly CommandWord[], wanted: readonly (reado
 }
 
 /** Without the program's syntax, letters that are found in an option may be the end of a longer name. */
-function matchPart(words: readonly CommandWord[], { names, syntax, impliedBy }: RulePart): Match {
-  const texts = words.flatMap(({ kind, text }) => (kind === "literal" ? [text, ...impliedBy(text)] : []));
+function matchPart(words: readonly CommandWord[], { names, syntax }: RulePart): Match {
+  const texts = words.flatMap(({ kind, text }) => (kind === "literal" ? [text] : []));
   if (texts.some((text) => names.includes(optionIn(text)))) return "similar";
   if (names.some((name) => texts.some((text) => isSpelling(text, name, syntax))))
     return syntax ? "similar" : "possible";
@@ -175,18 +202,18 @@ function optionIn(word: string): string {
 function mentions(line: string, pattern: string): boolean {
   const plain = line.replace(/["'\\]/g, "");
   const named = new RegExp(`(^|[^\\w.-])${RegExp.escape(programNameOf(pattern))}($|[^\\w.-])`);
-  const { subcommands, others } = partsOf(pattern);
+  const { subcommands, others, expand } = partsOf(pattern);
   // Checks each command separately. The words must appear in order, with anything between them.
   return plain.split(/[;&|\n(){}`]/).some((part) => {
     const found = named.exec(part);
     if (!found) return false;
-    const words = part.slice(found.index).split(/\s+/);
-    return areInOrder(subcommands, words) && others.every((other) => matchPart(words.map(literal), other) !== "none");
+    const words = expand(part.slice(found.index).split(/\s+/).map(literal));
+    return areInOrder(subcommands, words) && others.every((other) => matchPart(words, other) !== "none");
   });
 }
 
-function areInOrder(wanted: readonly (readonly string[])[], words: readonly string[]): boolean {
+function areInOrder(wanted: readonly (readonly string[])[], words: readonly CommandWord[]): boolean {
   let at = 0;
-  for (const word of words) if (wanted[at]?.includes(word)) at += 1;
+  for (const { text } of words) if (wanted[at]?.includes(text)) at += 1;
   return at >= wanted.length;
 }
