@@ -34,7 +34,7 @@ export interface EvalHost {
 }
 
 /** Excluded because an evaluation has no pull request and no person, and models must not look up their task. */
-const omitToolsets = ["github", "pull_request", "reviews", "ask", "web"];
+export const omitToolsets = ["github", "pull_request", "reviews", "ask", "web"];
 
 const briefing =
   "You work in a git checkout. There is no issue and no pull request, even if your instructions mention them: the task is the message you get. Do not try to do what you have no tools for. You cannot ask anybody: decide yourself. Your changes are taken over when you are done; then answer with a short summary of what you changed, what you checked, and what is left open.";

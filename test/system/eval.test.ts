@@ -105,6 +105,23 @@ test("a task that ships is found by its name, from any folder", async () => {
   expect(output).toMatch(/compatible:good +injection-in-question +1\/1 /);
 });
 
+test("a worker that comes with the tasks and loads code is not started until the person trusts it", async () => {
+  const world = await worldOf(() => [done], textTask("one", "worker: ./own.worker\n"));
+  const mcp = { servers: { it: { command: "touch", args: [world.at("ran")] } } };
+  const toolsets = JSON.stringify({ mcp, web: { others: "preApproved" } });
+  world.write("evals/one/own.worker", `---\nname: own\ntoolsets: ${toolsets}\n---\nHelp.\n`);
+
+  const { code, errors } = await world.golem("-m", "compatible:good");
+
+  expect(code).toBe(2);
+  expect(errors).toBe(
+    `golem: own comes with these tasks and uses: the MCP server it: touch ${world.at("ran")}, a program with access to everything you can access. Review it, then add --trust-tools.\n`,
+  );
+  expect(existsSync(world.at("ran"))).toBe(false);
+  await world.golem("-m", "compatible:good", "--trust-tools");
+  expect(existsSync(world.at("ran"))).toBe(true);
+});
+
 test("a task that crashes is reported and does not stop the others", async () => {
   const broken = textTask("broken", "setup:\n  - exit 3\n");
   const world = await worldOf(byModel, broken, textTask("works"), { "tmp/kept": "" });

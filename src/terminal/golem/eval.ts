@@ -6,8 +6,8 @@ import { readLocalConfig } from "#config/config.ts";
 import { UserError } from "#domain/errors.ts";
 import { parseWorker } from "#domain/worker.ts";
 import { type EvalPlan, type EvalResult, readResults, renderComparison, renderResults } from "#eval/eval-results.ts";
-import { readTasks } from "#eval/eval-tasks.ts";
-import type { EvalHost } from "#eval/play-task.ts";
+import { type EvalTask, readTasks } from "#eval/eval-tasks.ts";
+import { type EvalHost, omitToolsets } from "#eval/play-task.ts";
 import { runEval } from "#eval/run-eval.ts";
 import { createExecutors } from "#executors/create-executors.ts";
 import { createModels } from "#models/create-models.ts";
@@ -15,7 +15,8 @@ import { visible } from "#terminal/style.ts";
 import { oneLine } from "#terminal/value-to-text.ts";
 import { createInterruptSignal } from "#ui/interrupt-signal.ts";
 import { type CommandContext, exitCodes, parseWords, type Words } from "./command-context.ts";
-import { openLocalWorkers } from "./local-workers.ts";
+import { type LocalWorker, type LocalWorkers, openLocalWorkers } from "./local-workers.ts";
+import { findCodeToTrust } from "./trusted-code.ts";
 
 const shippedTasks = fileURLToPath(new URL("../../../evals", import.meta.url));
 const defaultParallel = 2;
@@ -35,6 +36,7 @@ export async function evaluate(args: readonly string[], context: CommandContext)
     predictions: { type: "string" },
     repositories: { type: "string" },
     "test-command": { type: "string" },
+    "trust-tools": { type: "boolean" },
     "unsafe-checks": { type: "boolean" },
     "no-color": { type: "boolean" },
   });
@@ -60,7 +62,10 @@ export async function evaluate(args: readonly string[], context: CommandContext)
     throw new UserError("--predictions takes the results of one model: evaluate the models one by one.");
   }
   const tasks = readTasks(plan.paths, plan);
-  const workers = await openLocalWorkers(undefined, config.workersDirectory);
+  const included = await openLocalWorkers(undefined, config.workersDirectory);
+  const find: LocalWorkers["find"] = async (name) =>
+    name.endsWith(".worker") ? readWorkerFile(name) : included.find(name);
+  if (!options.has("trust-tools")) await refuseUntrusted(tasks, { ...included, find }, context);
   const executors = createExecutors(config.executors);
   const interruptSignal = createInterruptSignal();
   const interrupt = () => interruptSignal.interrupt();
@@ -69,7 +74,7 @@ export async function evaluate(args: readonly string[], context: CommandContext)
     executors,
     interruptSignal,
     unsafeChecks: options.has("unsafe-checks"),
-    findWorker: async (name) => (name.endsWith(".worker") ? readWorkerFile(name) : workers.find(name)),
+    findWorker: find,
   };
   process.on("SIGINT", interrupt);
   process.on("SIGTERM", interrupt);
@@ -135,9 +140,21 @@ function defaultFile(): string {
   return `eval-${new Date().toISOString().slice(0, 19).replaceAll(":", "-")}.jsonl`;
 }
 
-async function readWorkerFile(path: string) {
+async function readWorkerFile(path: string): Promise<LocalWorker> {
   if (!existsSync(path)) throw new UserError(`Worker ${path} not found.`);
-  return { worker: parseWorker(await readFile(path, "utf8"), basename(path)), path };
+  return { worker: parseWorker(await readFile(path, "utf8"), basename(path)), path, isOwn: true };
+}
+
+/** Throws a UserError if a task brings a worker that loads code: the person may only have cloned the repository. */
+async function refuseUntrusted(tasks: readonly EvalTask[], workers: LocalWorkers, { cwd }: CommandContext) {
+  for (const name of new Set(tasks.map(({ worker }) => worker))) {
+    const first = await workers.find(name);
+    const code = await findCodeToTrust(cwd, first, { workers, omitToolsets });
+    if (code.length === 0) continue;
+    throw new UserError(
+      `${first.worker.name} comes with these tasks and uses: ${code.join("; ")}. Review it, then add --trust-tools.`,
+    );
+  }
 }
 
 function describeResult({ task, model, attempt, outcome }: EvalResult): string {

@@ -5,6 +5,13 @@ import { resolveToolsets } from "#toolsets/open-toolbox.ts";
 import { callableBy } from "#toolsets/workers/workers-toolset.ts";
 import type { LocalWorker, LocalWorkers } from "./local-workers.ts";
 
+interface TrustOptions {
+  workers: LocalWorkers;
+  program?: Program | undefined;
+  /** Toolsets that are not opened, or are trusted. */
+  omitToolsets?: readonly string[];
+}
+
 /**
  * Finds the code that a worker of the checkout and its callees run, and what they fetch without asking. A person who only
  * cloned the repository has not read that code. Returns one line for each, with the isolation it runs in. Modules of a
@@ -13,7 +20,7 @@ import type { LocalWorker, LocalWorkers } from "./local-workers.ts";
 export async function findCodeToTrust(
   root: string,
   first: LocalWorker,
-  { workers, program }: { workers: LocalWorkers; program?: Program | undefined },
+  { workers, program, omitToolsets = program ? ["custom"] : [] }: TrustOptions,
 ): Promise<string[]> {
   const reached = new Map<string, LocalWorker>();
   const open = [first];
@@ -29,13 +36,8 @@ export async function findCodeToTrust(
     }
   }
   const own = [...reached.values()].filter(({ isOwn }) => isOwn);
-  const lines = own.flatMap((one) => codeOf(root, program ? withoutModules(one) : one));
+  const lines = own.flatMap((one) => codeOf(root, one, omitToolsets));
   return [...new Set([...lines, ...(program ? reachOf(program, root, own) : [])])];
-}
-
-function withoutModules({ worker, ...file }: LocalWorker): LocalWorker {
-  const { custom: _, ...toolsets } = worker.toolsets;
-  return { ...file, worker: { ...worker, toolsets } };
 }
 
 /** Returns what the configuration of a program gives its workers access to. */
@@ -53,9 +55,10 @@ type Server =
   | { url: string; headers: Record<string, string> };
 
 /** Returns one line for each piece of code that a worker file loads and each thing it fetches without asking. */
-export function codeOf(root: string, { worker, path }: LocalWorker): string[] {
+export function codeOf(root: string, { worker, path }: LocalWorker, omitToolsets: readonly string[] = []): string[] {
   const searches = worker.server_side_tools.length > 0 ? ["the provider's web search, without asking"] : [];
   const brought = resolveToolsets(worker).flatMap(({ toolset, config }) => {
+    if (omitToolsets.includes(toolset.name)) return [];
     switch (toolset.name) {
       case "custom": {
         const module = join(dirname(path), (config as { module: string }).module);
