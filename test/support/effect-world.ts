@@ -11,7 +11,7 @@ import type { RuntimeEffect } from "#runtime/runtime-effect.ts";
 import { ActiveRun } from "#runtime/scheduler/active-run.ts";
 import { createLiveOutput } from "#runtime/scheduler/live-output.ts";
 import { openMemoryStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
-import type { Effect } from "#runtime/store/store.ts";
+import type { Decision, Effect } from "#runtime/store/store.ts";
 import { childStep, type StepChanges } from "#sandbox/sandbox.ts";
 import { createToolbox } from "#toolsets/toolbox.ts";
 import { memoryWorkspace } from "./memory-workspace.ts";
@@ -110,11 +110,11 @@ export async function effectWorld({
 
   const append = (...events: RunEvent[]) => store.ingest({ events: events.map((event) => ({ runId: "r1", event })) });
   /** Plays an answer of the model that calls a tool. */
-  const answer = (tool: string, args: unknown) =>
+  const answer = (tool: string, args: unknown, callId = "call-1") =>
     append({
       type: "model.answered",
       text: "",
-      calls: [{ callId: "call-1", tool, args }],
+      calls: [{ callId, tool, args }],
       messages: [],
       usage: { inputTokens: 1, outputTokens: 1 },
       finishReason: "tool-calls",
@@ -157,7 +157,7 @@ export async function effectWorld({
     perform: <Request extends RuntimeEffect>(handler: EffectHandler<Request>, performed: Effect<Request>) =>
       handler.perform(performed, run, new AbortController().signal),
     /** Plays a tool call that needs approval and is approved by a person. */
-    async approvedCall(tool: string, args: unknown, decision: { by?: string } = {}): Promise<Approval> {
+    async approvedCall(tool: string, args: unknown, decision: Partial<Decision> = {}): Promise<Approval> {
       await answer(tool, args);
       const reviewed = await reviewCalls(services).perform(
         effect({ kind: "calls.review" }),
@@ -171,8 +171,8 @@ export async function effectWorld({
         effects: [{ key: "review", runId: "r1", queue: "work", request: { kind: "calls.review" } }],
       });
       await store.completeEffect({ key: "review", ...reviewed });
-      const { by = "ada" } = decision;
-      await store.decideApproval({ approvalId: approval.id, decision: "approved", by, now: clock.now });
+      const decided = { approvalId: approval.id, decision: "approved" as const, by: "ada", now: clock.now };
+      await store.decideApproval({ ...decided, ...decision });
       return approval;
     },
   };

@@ -1,13 +1,14 @@
 import { describe, expect, test, vi } from "vitest";
 import { z } from "zod";
 import { approvalDigest } from "#domain/approval.ts";
-import { BlockedError, OutageError, ToolError } from "#domain/errors.ts";
+import { BlockedError, OutageError, ToolError, UserError } from "#domain/errors.ts";
+import type { RunEvent } from "#domain/events.ts";
 import { GitHubRefusalError } from "#domain/github.ts";
 import { LeaseLostError, withLease } from "#domain/work-context.ts";
 import { NotRunError } from "#runtime/effects/check-approval.ts";
 import { PostponedError } from "#runtime/effects/effect-handler.ts";
 import { executeTool } from "#runtime/effects/tool-calls.ts";
-import { OutdatedMergeError } from "#runtime/store/store.ts";
+import { type Decision, OutdatedMergeError } from "#runtime/store/store.ts";
 import { type EffectWorldOptions, effectWorld } from "../../support/effect-world.ts";
 import { sampleEffect } from "../../support/store-samples.ts";
 import { aTool } from "../../support/toolbox-world.ts";
@@ -15,11 +16,11 @@ import { aTool } from "../../support/toolbox-world.ts";
 const args = { path: "a.txt" };
 
 /** A run with one approved call of a tool that needs approval. */
-async function approved(options: EffectWorldOptions = {}) {
+async function approved(options: EffectWorldOptions = {}, decision: Partial<Decision> = {}) {
   const execute = vi.fn(() => "done");
   const deploy = aTool({ name: "deploy", needsApproval: true, execute });
   const made = await effectWorld({ tools: [deploy], ...options });
-  const { id: approvalId } = await made.approvedCall("deploy", args);
+  const { id: approvalId } = await made.approvedCall("deploy", args, decision);
   const request = { kind: "tool.execute" as const, callId: "call-1", approvalId };
   return {
     ...made,
@@ -133,6 +134,97 @@ test("settings that are added after an approval apply to it", async () => {
   expect(made.execute).not.toHaveBeenCalled();
 });
 
+/** An approved call to which these settings apply only since it was approved. */
+async function approvedBefore(settings: string, ...options: Parameters<typeof approved>) {
+  const made = await approved(...options);
+  vi.spyOn(made.run.repository, "readFile").mockImplementation(async () => settings);
+  return made;
+}
+
+test.each([
+  ["approvals: [{ codeowners: true }]", "@ada may not approve here. Approvers: @mia as owner of a.txt"],
+  ["approvals: [{ required: 2, exclude: nobody }]", "it has 1 of 2 approvals by Anyone with write access"],
+])(
+  "the refusal of a call says whose approval it lacks under settings that were added: %s",
+  async (settings, reason) => {
+    const change = { path: "a.txt", kind: "added" as const, size: 1 };
+    const preview = () => ({ sections: [{ kind: "file" as const, change, diff: "+a" }] });
+    const tools = [aTool({ name: "deploy", needsApproval: true, preview })];
+    const made = await approved({ tools });
+    vi.spyOn(made.run.repository, "readFile").mockImplementation(async (path) =>
+      path.includes("CODEOWNERS") ? "* @mia" : settings,
+    );
+
+    await expect(made.executeOnce()).rejects.toThrow(`This was not run: ${reason}.`);
+  },
+);
+
+test.each([
+  ["its login, which GitHub says whose it is", "approvals: [{ people: [Ada] }]"],
+  ["a team", "approvals: [{ teams: [acme/core] }]"],
+])("an approval counts under settings that were added and name the approver by %s", async (_, settings) => {
+  const { executeOnce, execute, run } = await approvedBefore(settings, {}, { byId: 7 });
+  vi.spyOn(run.repository, "findAccount").mockImplementation(async (login) => ({ login, id: login === "ada" ? 7 : 8 }));
+  vi.spyOn(run.repository, "isTeamMember").mockImplementation(async (team, { id }) => team === "acme/core" && id === 7);
+
+  await executeOnce();
+
+  expect(execute).toHaveBeenCalledOnce();
+});
+
+test("while GitHub does not say who is in a team, the call is postponed with the reason", async () => {
+  const { executeOnce, execute, run } = await approvedBefore("approvals: [{ teams: [acme/core] }]");
+  vi.spyOn(run.repository, "isTeamMember").mockRejectedValue(new OutageError("GitHub did not answer."));
+
+  const postponed = await executeOnce().catch((error) => error);
+
+  expect(postponed).toBeInstanceOf(PostponedError);
+  expect(postponed).toMatchObject({ reason: "GitHub did not answer who may approve this. Asking again." });
+  expect(execute).not.toHaveBeenCalled();
+});
+
+test("a call whose approvers cannot be checked is not postponed if asking again would not help", async () => {
+  const cause = undefined;
+  const gone = new GitHubRefusalError("GitHub does not know this repository.", { status: 404, cause });
+  const { executeOnce, execute } = await approved({ permission: () => Promise.reject(gone) });
+  const invalid = await approvedBefore("approvals: everyone");
+
+  await expect(executeOnce()).rejects.toBe(gone);
+  await expect(invalid.executeOnce()).rejects.toThrow(UserError);
+  expect(execute).not.toHaveBeenCalled();
+  expect(invalid.execute).not.toHaveBeenCalled();
+});
+
+test("a call that policy allows by now runs although its preview is not made again", async () => {
+  let isAllowed = false;
+  const execute = vi.fn(() => "done");
+  const preview = vi.fn(() => "It deploys.");
+  const tools = [aTool({ name: "deploy", needsApproval: () => !isAllowed, preview, execute })];
+  const { executeOnce } = await approved({ tools });
+  isAllowed = true;
+
+  const result = await executeOnce();
+
+  expect(execute).toHaveBeenCalledOnce();
+  expect(preview).toHaveBeenCalledOnce();
+  expect(result.events).toMatchObject([{ event: { result: { llmContent: "done" } } }]);
+});
+
+test("an approval for the session lets later calls run, with the approved arguments alone", async () => {
+  const execute = vi.fn(() => "done");
+  const tools = [aTool({ name: "deploy", needsApproval: true, preview: ({ path }: typeof args) => path, execute })];
+  const session = { remember: "session" as const };
+  const { executeOnce, perform, services, effect, answer, approvalId } = await approved({ tools }, session);
+  await executeOnce();
+
+  for (const [callId, given] of Object.entries({ "call-2": args, "call-3": { path: "b.txt" } })) {
+    await answer("deploy", given, callId);
+    await perform(executeTool(services), effect({ kind: "tool.execute", callId, approvalId }, { key: callId }));
+  }
+
+  expect(execute.mock.calls).toEqual(Array(3).fill([args, expect.anything()]));
+});
+
 test("a request names the repository and the tool's own name", async () => {
   const { store, approvalId } = await approved();
   const child = await effectWorld({ tools: [aTool({ name: "deploy", needsApproval: true })], repositoryId: 11 });
@@ -193,41 +285,68 @@ describe("an approved call does not run", () => {
     });
     isForbidden = true;
 
-    await expect(executeOnce()).rejects.toThrow("This was not run: it is refused: ");
+    await expect(executeOnce()).rejects.toThrow(
+      "This was not run: it is refused: deploy is blocked by policy: It is Friday.",
+    );
     expect(execute).not.toHaveBeenCalled();
   });
 });
 
-test("a call that was allowed does not run once an earlier call of the same answer has made it need approval", async () => {
-  let isRisky = false;
-  const execute = vi.fn(() => "done");
-  const deploy = aTool({ name: "deploy", needsApproval: () => isRisky, execute });
-  const tools = [deploy, aTool({ name: "write" }), aTool({ name: "read", readOnly: true })];
-  const { append, perform, effect, services } = await effectWorld({ tools });
-  const calls = ["read", "write", "deploy"].map((tool, index) => ({ callId: `call-${index}`, tool, args }));
+describe("a call whose need of approval depends on state", () => {
+  const result = { llmContent: "", value: { kind: "text" as const, content: "" } };
   const usage = { inputTokens: 1, outputTokens: 1 };
-  await append({
-    type: "model.answered",
-    text: "",
-    calls,
-    messages: [],
-    usage,
-    finishReason: "tool-calls",
-    lastSeenId: 0,
+  const finished = (tool: string): RunEvent => ({ type: "tool.finished", callId: tool, tool, result });
+  const invoked = (tool: string): RunEvent => ({
+    ...{ type: "tool.invoked", callId: tool, tool },
+    args,
+    by: "mia",
+    result,
   });
-  const finish = (index: number) => {
-    const result = { llmContent: "", value: { kind: "text" as const, content: "" } };
-    return append({ type: "tool.finished", callId: `call-${index}`, tool: calls[index]?.tool ?? "", result });
+  const outcome = { kind: "answered" as const, text: "" };
+
+  test.each<[string, RunEvent, boolean]>([
+    ["an earlier call of the same answer", finished("write"), true],
+    ["a call by a person", invoked("write"), true],
+    ["a worker that it called", { type: "child.finished", callId: "work", childId: "r2", outcome, usage }, true],
+    ["a call that only reads", finished("read"), false],
+    ["a call by a person that only reads", invoked("read"), false],
+    ["a message", { type: "message.received", kind: "comment", text: "", by: "mia" }, false],
+  ])("is reviewed again before it runs, after %s: %s", async (_, event, isReviewed) => {
+    let isRisky = false;
+    const needsApproval = vi.fn(() => isRisky);
+    const execute = vi.fn(() => "done");
+    const deploy = aTool({ name: "deploy", needsApproval, execute });
+    const tools = [deploy, aTool({ name: "write" }), aTool({ name: "read", readOnly: true })];
+    const { append, answer, perform, effect, services } = await effectWorld({ tools });
+    await append(finished("write"));
+    await answer("deploy", args);
+    const executeOnce = () => perform(executeTool(services), effect({ kind: "tool.execute", callId: "call-1" }));
+
+    await append(event);
+    await executeOnce();
+    isRisky = true;
+    const executed = executeOnce();
+
+    const stale = { code: "STALE", message: expect.stringMatching(/^deploy needs/) };
+    await (isReviewed ? expect(executed).rejects.toMatchObject(stale) : executed);
+    expect(execute).toHaveBeenCalledTimes(isReviewed ? 1 : 2);
+  });
+});
+
+test("a push is in the ledger with its commit, and its pull request belongs to the run", async () => {
+  const data = { number: 8, pushed: { commit: "d".repeat(40) } };
+  const value = {
+    kind: "pull_request" as const,
+    data: { ...data, url: "https://github.com/ada/engine/pull/8", title: "Fix" },
   };
-  const executeOnce = () => perform(executeTool(services), effect({ kind: "tool.execute", callId: "call-2" }));
+  const open = aTool({ name: "open_pull_request", needsApproval: true, execute: () => ({ llmContent: "", value }) });
+  const { approvedCall, perform, effect, services } = await effectWorld({ tools: [open] });
+  const { id: approvalId } = await approvedCall("open_pull_request", args);
 
-  await finish(0);
-  await finish(1);
-  await executeOnce();
-  isRisky = true;
+  const pushed = await perform(executeTool(services), effect({ kind: "tool.execute", callId: "call-1", approvalId }));
 
-  await expect(executeOnce()).rejects.toMatchObject({ code: "STALE", message: expect.stringMatching(/^deploy needs/) });
-  expect(execute).toHaveBeenCalledOnce();
+  expect(pushed.execution).toEqual({ approvalId, outcome: "executed", commit: data.pushed.commit });
+  expect(pushed.pullRequest).toBe(8);
 });
 
 describe("a call's changes", () => {

@@ -82,6 +82,24 @@ test("a request gets a longer id where the short one is in use", async () => {
   expect((await review()).approvals).toMatchObject([{ id: shortId("r1/1/call-1", 5) }]);
 });
 
+test("a request has the tool's own name and its aliases, which rules may use, and the name that the model used", async () => {
+  const tools = [{ ...write, aliases: ["create_file"] }];
+  const { review } = await asked([{ ...call, tool: "create_file" }], { tools });
+
+  const { approvals } = await review();
+
+  expect(approvals).toMatchObject([{ tool: "create_file", toolName: "write_file", toolAliases: ["create_file"] }]);
+});
+
+test("a call gets no request without a free id, and a run without an answer has nothing to review", async () => {
+  const { review, store } = await asked();
+  const { perform, services, effect } = await effectWorld();
+  vi.spyOn(store, "findApproval").mockResolvedValue(sampleApproval("r1", "a1"));
+
+  await expect(review()).rejects.toThrow("No short id is free");
+  await expect(perform(reviewCalls(services), effect({ kind: "calls.review" }))).rejects.toThrow("no answer to review");
+});
+
 test.each<[string, Partial<Approval>, Partial<RunSpec>, string]>([
   ["covers an equal call", {}, {}, "allow"],
   ["covers nothing once it has expired", { expiresAt: 10_000 }, {}, "ask"],

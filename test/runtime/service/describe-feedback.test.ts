@@ -266,3 +266,38 @@ test("open feedback is the latest review of each person that asks for changes, i
     { author: "mia", kind: "review", text: "Not yet." },
   ]);
 });
+
+test("open feedback is also each thread without an answer of the app, unless it was resolved or hidden", async () => {
+  const at = new Date(1);
+  const app = "forge[bot]";
+  const comments = [
+    comment(1),
+    comment(2, { inReplyTo: 1, author: app, body: "Done." }),
+    comment(3, { inReplyTo: 1, author: "ada", body: "Not quite." }),
+    comment(4),
+    comment(5, { inReplyTo: 4, author: app, body: "Done." }),
+    comment(6, { author: app, body: "By the app itself." }),
+    comment(7, { body: "Resolved." }),
+    comment(8, { body: "Spam." }),
+    comment(9, { body: "Too late.", updatedAt: at }),
+  ];
+  const thread = { id: "t", isResolved: false, minimized: [] as number[] };
+  const github = {
+    listReviews: async () => [],
+    listReviewComments: async () => comments,
+    listReviewThreads: async () => [
+      { ...thread, firstCommentId: 1, minimized: [8] },
+      { ...thread, firstCommentId: 7, isResolved: true },
+    ],
+    ownLogin: async () => app,
+  };
+
+  const open = await listOpenFeedback(github as unknown as GitHub, 7, at);
+
+  expect(open).toEqual([
+    { author: "mia", kind: "review comment", text: expect.stringMatching(/^Review comment 3 on .*Remark 1\.$/s) },
+    { author: app, kind: "reply", text: "Done." },
+    { author: "ada", kind: "reply", text: "Not quite." },
+    { author: app, kind: "review comment", text: expect.stringMatching(/^Review comment 6 .*By the app itself\.$/s) },
+  ]);
+});
