@@ -22,18 +22,23 @@ function heldBytes(): number {
   return heapUsed + external;
 }
 
-const bareMb = process.memoryUsage.rss() / megabyte;
-const held = [await open()];
-const peakMb = ownPeakMb();
-collectGarbage();
-const openMb = process.memoryUsage.rss() / megabyte;
-const paths = await held[0]?.paths();
-const before = heldBytes();
-for (let index = 0; index < further; index++) {
-  const sandbox = await open();
-  for (const path of paths?.slice(0, 5) ?? []) await sandbox.write(path, Buffer.alloc(4_096, 65 + (index % 20)));
-  held.push(sandbox);
-}
-const eachKb = (heldBytes() - before) / 1_024 / further;
+/** In a function, because the bundle is CommonJS. */
+async function measure(): Promise<void> {
+  const bareMb = process.memoryUsage.rss() / megabyte;
+  const held = [await open()];
+  const peakMb = ownPeakMb();
+  collectGarbage();
+  const openMb = process.memoryUsage.rss() / megabyte;
+  const paths = await held[0]?.paths();
+  const before = heldBytes();
+  for (let index = 0; index < further; index++) {
+    const sandbox = await open();
+    for (const path of paths?.slice(0, 5) ?? []) await sandbox.write(path, Buffer.alloc(4_096, 65 + (index % 20)));
+    held.push(sandbox);
+  }
+  const eachKb = (heldBytes() - before) / 1_024 / further;
 
-process.stdout.write(JSON.stringify({ bareMb, peakMb, openMb, eachKb, held: held.length }));
+  process.stdout.write(JSON.stringify({ bareMb, peakMb, openMb, eachKb, held: held.length }));
+}
+
+void measure();

@@ -153,7 +153,7 @@ async function memory(folder: string, { repository }: LargeRepository): Promise<
   await writeBundle({ entries: { "open-memory": script }, folder });
   // The app sets the second flag at its start.
   const flags = ["--expose-gc", "--heap-growing-percent=50"];
-  const printed = await runProgram(process.execPath, [...flags, "open-memory.mjs", repository.url], { cwd: folder });
+  const printed = await runProgram(process.execPath, [...flags, "open-memory.cjs", repository.url], { cwd: folder });
   const { bareMb, peakMb, openMb, eachKb } = JSON.parse(printed);
   const bare = { what: "Node with our modules loaded", median: bareMb };
   return [
