@@ -194,8 +194,11 @@ async function findThreadPause(
   for (const { id, spec } of roots.filter((run) => paused.includes(run))) {
     // Read before the log, so that an event that is applied meanwhile is found in one of them.
     const inbox = await store.inbox(id);
-    const stop = [...(await store.log(id)), ...inbox].findLast(({ event: { type } }) => type === "run.stop");
-    if (stop?.event.type !== "run.stop" || stop.event.reason !== undefined || stop.at < startedAt) continue;
+    // With a reason, the app has stopped it, perhaps after a person.
+    const stop = [...(await store.log(id)), ...inbox].findLast(
+      ({ event }) => event.type === "run.resume" || (event.type === "run.stop" && event.reason === undefined),
+    );
+    if (stop?.event.type !== "run.stop" || stop.at < startedAt) continue;
     const { name } = spec.worker;
     return {
       key: `paused/${id}/${stop.id}`,

@@ -101,6 +101,19 @@ describe("while a person has paused a worker in the thread", () => {
     expect(await started()).toHaveLength(1);
   });
 
+  test("a pause of the app after a person's /stop, such as for a question that cannot be posted, does not let events start workers", async () => {
+    const { label, started, store } = await pausedWorld();
+    const [run] = await store.runsOfThread(origin);
+    const reason = "The question could not be posted.";
+
+    await store.ingest({
+      events: [{ runId: run?.id ?? "", event: { type: "run.stop", by: "golem-forge", reason } }],
+    });
+
+    expect(await label()).toMatchObject({ pause: { text: expect.stringContaining("@ada paused fixer") } });
+    expect(await started()).toEqual([]);
+  });
+
   test("after closing a thread paused its worker, an event starts one when it is open again", async () => {
     const { label, started } = await pausedWorld("@ada closed #7.");
 
