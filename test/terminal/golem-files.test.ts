@@ -290,6 +290,14 @@ test("golem doctor and golem setup do not use an .env that came with the reposit
   writeFileSync(join(world.root, ".env"), variables);
   await world.give(["doctor"], { isTTY: false }).code;
   expect(requests).toEqual([]);
+  // This folder has another index, in which .env is not committed.
+  const nested = join(world.root, "nested");
+  execFileSync("git", ["init", "-q", "--bare", nested]);
+  writeFileSync(join(nested, ".env"), variables);
+  execFileSync("git", ["add", "nested/.env"], { cwd: world.root });
+  const inside = world.give(["doctor"], { isTTY: false, cwd: nested });
+  expect(await inside.code).toBe(2);
+  expect(inside.errors()).toContain("It cannot be told whether .env is committed to this repository: git ls-files: ");
   writeFileSync(join(world.root, ".git", "index"), "damaged");
   const unknown = world.give(["doctor"], { isTTY: false });
   expect(await unknown.code).toBe(2);

@@ -414,6 +414,32 @@ test("code that comes with the checkout is not loaded until the person trusts it
   expect(world.exists("ran")).toBe(false);
 });
 
+test("git is not started in a folder of the checkout that looks like a repository, whose settings name programs", async () => {
+  const world = await golemWorld({
+    turns: [done],
+    files: {
+      "tool/main.worker": aWorkerFile,
+      "tool/golem-forge.config.yaml": "sandbox: { root: git/files }\n",
+      "tool/git/files/a.txt": "a\n",
+      "tool/git/HEAD": "ref: refs/heads/main\n",
+      "tool/git/refs/heads/main": `${"1".repeat(40)}\n`,
+      "tool/git/objects/info/packs": "",
+    },
+  });
+  // Git asks this remote for the commit of the branch, which is missing.
+  const remote = `[remote "origin"]\n\tpromisor = true\n\turl = "ext::touch ${world.at("ran")}"\n`;
+  world.write(
+    "tool/git/config",
+    `[core]\n\trepositoryformatversion = 1\n\tworktree = files\n[extensions]\n\tpartialClone = origin\n[protocol "ext"]\n\tallow = always\n${remote}`,
+  );
+
+  const run = world.give(["run", "./tool", "--dry-run"]);
+
+  expect(await run.code).toBe(0);
+  expect(world.exists("ran")).toBe(false);
+  expect(run.text()).toContain("careful · compatible:scripted · files · 1 file\n");
+});
+
 test("a tool of the checkout works once it is trusted", async () => {
   const custom = "  custom: { module: ./tools.ts, tools: [count], approval: { default: preApproved } }";
   const files = {

@@ -253,10 +253,14 @@ export async function findRoot(folder: string): Promise<string> {
     const output = await runGit(["rev-parse", "--show-toplevel"], { cwd: folder });
     return await realpath(output.toString("utf8").replace(/\n$/, ""));
   } catch (error) {
-    if (!(error instanceof GitError) || !isOutsideRepository(error)) throw error;
-    const sentence = error.message.includes("work tree")
-      ? `${folder} is in a git repository, but not in its working tree. Change to a checkout of it.`
-      : `${folder} is not in a git repository. Change to one, or create one with git init.`;
-    throw new UserError(sentence, { cause: error });
+    if (!(error instanceof GitError)) throw error;
+    const refuse = (sentence: string) => {
+      throw new UserError(sentence, { cause: error });
+    };
+    if (isOutsideRepository(error))
+      refuse(`${folder} is not in a git repository. Change to one, or create one with git init.`);
+    if (/work tree|bare repository/.test(error.message))
+      refuse(`${folder} is in a git repository, but not in its working tree. Change to a checkout of it.`);
+    throw error;
   }
 }

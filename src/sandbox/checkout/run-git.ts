@@ -12,9 +12,9 @@ export class GitError extends UserError {
   override readonly name = "GitError";
 }
 
-/** True for the error of a command that was not started in the working tree of a repository. */
+/** True for the error of a command that was started in a folder without a repository. */
 export function isOutsideRepository({ message }: GitError): boolean {
-  return /not a git repository|must be run in a work tree/.test(message);
+  return message.includes("not a git repository");
 }
 
 // Git sets these in hooks and aliases, where they would make our commands use another repository.
@@ -27,6 +27,9 @@ const globalArgs = [
   "core.fsmonitor=false",
   "-c",
   "core.quotePath=false",
+  // A clone may bring a folder that looks like a bare repository, whose settings name programs.
+  "-c",
+  "safe.bareRepository=explicit",
 ];
 
 /** Runs the installed git and resolves to its standard output. Rejects with a GitError with the first line of its errors. */
