@@ -93,17 +93,28 @@ async function startScheduled(
   }
 }
 
-/** Posts once in the thread why no event starts a worker there. */
+const PauseNotice = z.object({ repository: StoredRepositoryRef, thread: z.number(), text: z.string() });
+
+/** The event of the deliveries that the app saves for itself to say in a thread why no event starts a worker there. */
+export const pauseEvent = "thread.paused";
+
+/** Saves the notice, so that events that arrive at the same time post it once. */
 async function reportPause(
   { key, text }: ThreadPause,
   { thread, ...repository }: ThreadRef,
-  { runs, openGitHub, sanitize, log }: HandlerServices,
+  { saveDelivery, log }: HandlerServices,
 ): Promise<void> {
   log.info(`No worker is started in ${repository.owner}/${repository.repo}#${thread}: ${text}`);
-  if (await runs().hasRecorded(key)) return;
-  await postComment(openGitHub(repository), { thread, name: key, body: sanitize(text) });
-  await runs().recordKey(key);
+  const payload: z.infer<typeof PauseNotice> = { repository, thread, text };
+  await saveDelivery({ key, queue: queueIn(repository, thread), content: { id: key, event: pauseEvent, payload } });
 }
+
+export const threadPaused = defineHandler(PauseNotice, {
+  queue: ({ repository, thread }) => queueIn(repository, thread),
+  handle: async ({ repository, thread, text }, { deliveryId: name, openGitHub, sanitize }) => {
+    await postComment(openGitHub(repository), { thread, name, body: sanitize(text) });
+  },
+});
 
 /**
  * Makes sure that the next time of each schedule of a repository is stored, and that its maintainers know of invalid files.

@@ -13,7 +13,14 @@ import {
 } from "./handle-repository.ts";
 import { requestEdited } from "./handle-request-edit.ts";
 import { issueClosed, issueRemoved, pullRequestClosed, pullRequestReopened } from "./handle-thread-end.ts";
-import { issueTriggered, pullRequestTriggered, scheduleDue, scheduleEvent } from "./handle-triggers.ts";
+import {
+  issueTriggered,
+  pauseEvent,
+  pullRequestTriggered,
+  scheduleDue,
+  scheduleEvent,
+  threadPaused,
+} from "./handle-triggers.ts";
 import type { Handler } from "./handler.ts";
 
 /** An event's name and its action, such as `issue_comment.created`; a push and a status have no action. */
@@ -60,6 +67,7 @@ export const handlers = {
 const ownHandlers: Readonly<Record<string, Handler>> = {
   [scheduleEvent]: scheduleDue,
   [mergeCheckEvent]: mergeCheckDue,
+  [pauseEvent]: threadPaused,
 };
 
 /** Returns the handler of a stored delivery: a webhook's, or that of a delivery the app saved for itself. */

@@ -140,6 +140,18 @@ test("the pause of a worker that keeps events and schedules from starting one is
   expect(world.replies).toEqual([expect.stringContaining("ada paused fixer in this thread.")]);
 });
 
+test("two schedules of an issue that are due at the same time report the pause of its worker once", async () => {
+  const schedules = ["gardener", "librarian"].map((worker) => ({ worker, schedule }));
+  runs.listSchedules.mockResolvedValue({ schedules, invalidFiles: [] });
+  await push();
+  runs.startScheduled.mockResolvedValue({ key: "paused/r1/4", text: "@ada paused fixer in this thread." });
+
+  await pass(10);
+
+  expect(runs.startScheduled).toHaveBeenCalledTimes(2);
+  expect(world.replies).toEqual([expect.stringContaining("ada paused fixer in this thread.")]);
+});
+
 test("a schedule continues after a time when the app was suspended, and one when it could not say why nothing started", async () => {
   const refused = { status: 403, body: { message: "This installation has been suspended" } };
   await push();
