@@ -237,8 +237,7 @@ async function authorsOf(store: Store, runId: string): Promise<Account[]> {
   const [log, children] = await Promise.all([store.log(runId), store.childrenOf(runId)]);
   const own = log.flatMap(({ event }) => writersOf(event));
   const below = await Promise.all(children.map((child) => authorsOf(store, readable(child).id)));
-  const all = [...own, ...below.flat()];
-  return all.filter((one, index) => all.findIndex((two) => isSameAccount(one, two)) === index);
+  return [...own, ...below.flat()];
 }
 
 /** Returns the people who wrote the parts of an event that the model reads. */

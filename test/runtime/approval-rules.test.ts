@@ -79,7 +79,7 @@ test("the ids of the people in the rules are looked up once each, in any case of
     return login in accounts ? { login, id: accounts[login] ?? 0 } : undefined;
   };
 
-  expect(await resolveAccounts(requirements, { findAccount })).toEqual({ grace: 2, mia: 3 });
+  expect(await resolveAccounts(requirements, { findAccount })).toStrictEqual({ grace: 2, mia: 3 });
   expect(asked.sort()).toEqual(["grace", "mia", "nobody"]);
 });
 
@@ -171,6 +171,14 @@ describe("people are compared by id", () => {
     const [problem] = (await evaluate({ settings: "second_person: true" }, [{ login: "lovelace", id: 1 }])).problems;
 
     expect(problem).toContain("requires approval by a second person");
+  });
+
+  test("someone who took over the requester's login is another person", async () => {
+    const settings = "second_person: true";
+
+    expect(await evaluate({ settings, requester: { login: "grace", id: 9 } }, [person("grace")])).toMatchObject({
+      isMet: true,
+    });
   });
 
   test("a requester stored without an id is looked up; when the account is gone, nobody counts", async () => {
