@@ -36,10 +36,13 @@ const areas: Record<string, Area> = {
       "src/runtime/{approval-rules,service/decide-approvals,service/describe-feedback}.ts",
       "src/runtime/effects/{check-approval,tool-calls,post-requests}.ts",
       "src/runtime/store/apply-decision.ts",
+      "src/toolsets/shell/{command-policy,judge-command}.ts",
     ],
     tests: [
       "test/runtime/{approval-rules,service/decide-approvals,service/describe-feedback}.test.ts",
-      "test/runtime/{effects/execute-tool,effects/post-requests,effects/review-calls,store/apply-decision}.test.ts",
+      "test/runtime/{effects/execute-tool,effects/person-calls,effects/post-requests,effects/review-calls}.test.ts",
+      "test/runtime/store/apply-decision.test.ts",
+      "test/toolsets/shell/judge-command.test.ts",
     ],
   },
   runtime: {
@@ -57,11 +60,11 @@ const areas: Record<string, Area> = {
     code: [
       "src/bot/deliveries/{incoming-comment,handle-comment,handler}.ts",
       "src/bot/commands/{execute-command,thread-command}.ts",
-      "src/bot/github/{read-responses,conversation}.ts",
+      "src/bot/github/{accounts,read-responses,conversation}.ts",
     ],
     tests: [
       "test/bot/commands/thread-command.test.ts",
-      "test/bot/deliveries/{handle-comment,handle-access,handle-review,process-deliveries,receive-delivery}.test.ts",
+      "test/bot/deliveries/{handle-comment,handle-access,handle-review,incoming-comment,process-deliveries,receive-delivery}.test.ts",
       "test/bot/github/{conversation,open-github}.test.ts",
     ],
   },
@@ -70,7 +73,7 @@ const areas: Record<string, Area> = {
     tests: ["test/text/{redact,sanitize,untrusted,visible-text}.test.ts"],
   },
   sandbox: {
-    code: ["src/sandbox/{git/push-changes,merge/merge-base,merge/merge-branch,merge/merge-file,zones}.ts"],
+    code: ["src/sandbox/{git/push-changes,merge/*,zones}.ts"],
     tests: [
       "test/sandbox/{git/git-sandbox,git/push,merge/find-renames,merge/merge-branch,merge/merge-file,zones,workspace,paths}.test.ts",
     ],
