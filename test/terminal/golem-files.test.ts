@@ -371,20 +371,22 @@ test.each(["bash", "zsh", "fish"])("golem completion prints a script for %s that
 });
 
 test("the completion script of bash completes commands, workers and options", async () => {
-  const world = await golemWorld({ turns: [] });
-  const script = world.give(["completion", "bash"]);
-  await script.code;
+  // An invalid file is listed with its name, which bash would expand as a list of words.
+  const world = await golemWorld({ turns: [], files: { ".github/workers/$({touch,ran}).worker": "" } });
+  const [script, workers] = [world.give(["completion", "bash"]), world.give(["workers"])];
+  await Promise.all([script.code, workers.code]);
+  expect(workers.output()).toContain("$({touch,ran})  cannot be used");
   const complete = (...words: string[]) =>
     execFileSync(
       "bash",
       [
         "-c",
-        `golem() { printf 'fixer  Fixes\\nfinder  Finds\\n'; }\n${script.output()}
+        `golem() { cat <<'END'\n${workers.output()}END\n}\n${script.output()}
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _golem; echo "\${COMPREPLY[@]}"`,
         "bash",
         ...words,
       ],
-      { encoding: "utf8" },
+      { encoding: "utf8", cwd: world.root },
     );
 
   expect([complete("golem", "do"), complete("golem", "run", "fix"), complete("golem", "resume", "--q")]).toEqual([
@@ -392,5 +394,6 @@ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _golem; echo "\${COMPREPLY[@]}"`,
     "fixer\n",
     "--quiet\n",
   ]);
+  expect(world.exists("ran")).toBe(false);
   expect(complete("golem", "resume", "--dry")).toBe("\n");
 });

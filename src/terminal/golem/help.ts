@@ -191,8 +191,9 @@ ${runOptions}`;
 
 const commands = Object.keys(commandHelp).join(" ");
 
-// Each line of `golem workers` begins with the name of a worker, and each of `golem log` with the id of a run.
-const listWorkers = "golem workers --no-color 2>/dev/null | cut -d ' ' -f 1";
+// Each line of `golem workers` begins with the name of a worker, and each of `golem log` with the id of a run. The file of a
+// worker may have any name, and bash runs the commands in a list of words.
+const listWorkers = "golem workers --no-color 2>/dev/null | cut -d ' ' -f 1 | grep -x '[A-Za-z0-9][A-Za-z0-9_-]*'";
 const listRuns = "golem log --no-color 2>/dev/null | cut -d ' ' -f 1";
 
 /** The long options that the help of a command lists. */
