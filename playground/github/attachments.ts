@@ -22,17 +22,20 @@ export function answerAttachment(
   { url: path = "", headers: { authorization } }: IncomingMessage,
   response: ServerResponse,
 ): boolean {
-  const [, place, id = ""] = /^\/(user-attachments\/(?:assets|files)|storage\/user)\/([\w-]+)/.exec(path) ?? [];
+  const [, folder, id = ""] = /^\/(user-attachments\/(?:assets|files)|storage\/user)\/([\w-]+)/.exec(path) ?? [];
+  if (!folder) return false;
   const file = world.attachments.get(id);
-  if (!place) return false;
-  if (place === "storage/user") {
-    const isSigned = file?.signature === undefined || path.endsWith(`?jwt=${file.signature}`);
-    if (!file || !isSigned) response.writeHead(404).end();
-    else if (authorization !== undefined && file.signature === undefined) response.writeHead(400).end();
-    else response.writeHead(200, { "Content-Type": "application/octet-stream" }).end(file.content);
-  } else if (!file || file.signature !== undefined || !credentials.accepts(authorization))
+  const isPublic = file !== undefined && file.signature === undefined;
+  if (folder !== "storage/user") {
+    if (!isPublic || !credentials.accepts(authorization)) response.writeHead(404).end();
+    else response.writeHead(302, { Location: `${world.url}/storage/user/${id}` }).end();
+  } else if (!file || (!isPublic && !path.endsWith(`?jwt=${file.signature}`))) {
     response.writeHead(404).end();
-  else response.writeHead(302, { Location: `${world.url}/storage/user/${id}` }).end();
+  } else if (isPublic && authorization !== undefined) {
+    response.writeHead(400).end();
+  } else {
+    response.writeHead(200, { "Content-Type": "application/octet-stream" }).end(file.content);
+  }
   return true;
 }
 

@@ -105,10 +105,10 @@ export class Person {
     updateThread(this.#context, this.#mayChange(this.#thread(number)), { state: "open" });
   }
 
-  /** Locks or unlocks a conversation. */
-  lock(number: number, locked = true): void {
+  /** Locks a conversation. */
+  lock(number: number): void {
     this.#requireWrite();
-    lockThread(this.#context, this.#thread(number), locked);
+    lockThread(this.#context, this.#thread(number));
   }
 
   label(number: number, ...names: string[]): void {

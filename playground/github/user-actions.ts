@@ -32,6 +32,14 @@ export function emit(
   world.notify();
 }
 
+function emitOfThread(
+  context: ActionContext,
+  thread: Thread,
+  event: Pick<WebhookEvent, "action" | "label" | "assignee" | "changes">,
+): void {
+  emit(context, { event: thread.pull ? "pull_request" : "issues", thread, ...event });
+}
+
 type Resource = "Issue" | "PullRequest" | "IssueComment" | "PullRequestReviewComment" | "PullRequestReview";
 
 function checkLength(resource: Resource, body: string): void {
@@ -129,22 +137,21 @@ export function updateThread(
     changes[field] = { from: thread[field] };
     thread[field] = value;
   }
-  const event = thread.pull ? "pull_request" : "issues";
   thread.updatedAt = new Date();
-  if (Object.keys(changes).length > 0) emit(context, { event, action: "edited", thread, changes });
+  if (Object.keys(changes).length > 0) emitOfThread(context, thread, { action: "edited", changes });
   if (change.state === undefined || change.state === thread.state) return;
 
   thread.state = change.state;
   thread.closedAt = change.state === "closed" ? thread.updatedAt : undefined;
   thread.stateChanges.push({ state: change.state, by: context.actor, at: thread.updatedAt });
-  emit(context, { event, action: change.state === "closed" ? "closed" : "reopened", thread });
+  emitOfThread(context, thread, { action: change.state === "closed" ? "closed" : "reopened" });
 }
 
-export function lockThread(context: ActionContext, thread: Thread, locked: boolean): void {
-  if (thread.locked === locked) return;
-  thread.locked = locked;
+export function lockThread(context: ActionContext, thread: Thread): void {
+  if (thread.locked) return;
+  thread.locked = true;
   thread.updatedAt = new Date();
-  emit(context, { event: thread.pull ? "pull_request" : "issues", action: locked ? "locked" : "unlocked", thread });
+  emitOfThread(context, thread, { action: "locked" });
 }
 
 /** Throws GitHub's refusal to reopen a pull request whose branch was deleted. */
@@ -223,7 +230,7 @@ export function addLabels(context: ActionContext, thread: Thread, names: string[
     const label = findOrCreateLabel(context, name);
     if (thread.labels.includes(label)) continue;
     thread.labels.push(label);
-    emit(context, { event: thread.pull ? "pull_request" : "issues", action: "labeled", thread, label });
+    emitOfThread(context, thread, { action: "labeled", label });
   }
 }
 
@@ -231,7 +238,7 @@ export function assign(context: ActionContext, thread: Thread, assignee: User): 
   if (thread.assignees.includes(assignee)) return;
   thread.assignees.push(assignee);
   thread.updatedAt = new Date();
-  emit(context, { event: thread.pull ? "pull_request" : "issues", action: "assigned", thread, assignee });
+  emitOfThread(context, thread, { action: "assigned", assignee });
 }
 
 export function removeLabel(context: ActionContext, thread: Thread, name: string): void {
@@ -239,7 +246,7 @@ export function removeLabel(context: ActionContext, thread: Thread, name: string
   if (!label) throw new ApiError(404, "Label does not exist");
 
   thread.labels = thread.labels.filter((candidate) => candidate !== label);
-  emit(context, { event: thread.pull ? "pull_request" : "issues", action: "unlabeled", thread, label });
+  emitOfThread(context, thread, { action: "unlabeled", label });
 }
 
 function findOrCreateLabel({ world, repository }: ActionContext, name: string): Label {

@@ -79,8 +79,8 @@ function conversationOf(messages: readonly ChatMessage[], task: string): Convers
   return { task, results, result: (tool) => results(tool).at(-1) ?? "" };
 }
 
-/** Returns the place of the first line of the library that contains this text, as grep reported it. */
-function placeOf(matches: string, text: string): string {
+/** Returns the location of the first line of the library that contains this text, as grep reported it. */
+function locationOf(matches: string, text: string): string {
   const lines = matches.split("\n");
   const ofLibrary = lines.includes(library) ? lines.slice(lines.indexOf(library)) : [];
   const [, number] = /^(\d+):/.exec(ofLibrary.find((line) => line.includes(text)) ?? "") ?? [];
@@ -98,7 +98,7 @@ function triager({ result }: Conversation): Turn[] {
           {
             text: joinParagraphs(
               "**Bug.** The number of pages is one too high when the items fill all pages exactly.",
-              `- Cause: ${placeOf(found, bug)} adds one to the rounded-down number, even when nothing remains.`,
+              `- Cause: ${locationOf(found, bug)} adds one to the rounded-down number, even when nothing remains.`,
               "- Who notices it: everyone whose last page is full. They see an enabled *next* button and an empty page. No data is lost.",
               `- Nothing is missing to act on it: \`${tests}\` has a test that fails for this reason. Start in \`pageCount\`.`,
             ),
@@ -106,8 +106,8 @@ function triager({ result }: Conversation): Turn[] {
           },
           {
             text: denied
-              ? `This is a bug in ${placeOf(found, bug)}. I did not add the label, because that was denied.`
-              : `This is a bug in ${placeOf(found, bug)}. ${labeled}`,
+              ? `This is a bug in ${locationOf(found, bug)}. I did not add the label, because that was denied.`
+              : `This is a bug in ${locationOf(found, bug)}. ${labeled}`,
           },
         ]
       : [{ text: alreadyFixed }]),
@@ -128,7 +128,7 @@ function planner({ result }: Conversation): Turn[] {
           { calls: [{ name: "write_tasks", args: { tasks: steps.map((step) => ({ ...step, status: "pending" })) } }] },
           {
             text: [
-              `1. Change ${placeOf(found, bug)} to round up: \`Math.max(1, Math.ceil(total / perPage))\`. \`hasNext\` (${placeOf(found, "hasNext")}) follows from it. What could go wrong: without \`Math.max\`, an empty list would have no page.`,
+              `1. Change ${locationOf(found, bug)} to round up: \`Math.max(1, Math.ceil(total / perPage))\`. \`hasNext\` (${locationOf(found, "hasNext")}) follows from it. What could go wrong: without \`Math.max\`, an empty list would have no page.`,
               `2. Run \`npm test\`. The test *a full last page is not followed by an empty one* fails now and has to pass; the other two have to stay green.`,
               "3. Add a line to `CHANGELOG.md`, which the CI requires.",
               "",
@@ -150,9 +150,9 @@ function explainer({ result }: Conversation): Turn[] {
           ? [
               "The third page exists because `pageCount` always adds one, even when the second page is full.",
               "",
-              `1. \`paginate\` asks for the number of pages (${placeOf(found, "const pages")}).`,
-              `2. ${placeOf(found, bug)} computes \`${bug}\`: for 20 items with 10 per page that is 2 + 1 = 3. For 19 it is 1 + 1 = 2, and for 21 it is 2 + 1 = 3, which are right.`,
-              `3. ${placeOf(found, "hasNext")} compares the page with that number: \`2 < 3\`, so the *next* button stays enabled.`,
+              `1. \`paginate\` asks for the number of pages (${locationOf(found, "const pages")}).`,
+              `2. ${locationOf(found, bug)} computes \`${bug}\`: for 20 items with 10 per page that is 2 + 1 = 3. For 19 it is 1 + 1 = 2, and for 21 it is 2 + 1 = 3, which are right.`,
+              `3. ${locationOf(found, "hasNext")} compares the page with that number: \`2 < 3\`, so the *next* button stays enabled.`,
             ].join("\n")
           : alreadyFixed,
     },

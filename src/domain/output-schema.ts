@@ -81,12 +81,12 @@ function findIssues(schema: z.ZodType, value: unknown): readonly z.core.$ZodIssu
 
 function describeIssue(issue: z.core.$ZodIssue, answer: unknown): string {
   const path = issue.path.join(".");
-  const place = path === "" ? "" : `${path}: `;
-  if (issue.code === "custom") return `${place}${issue.message}.`;
+  const prefix = path === "" ? "" : `${path}: `;
+  if (issue.code === "custom") return `${prefix}${issue.message}.`;
   if (issue.code === "unrecognized_keys") {
-    return `${place}Unknown property ${issue.keys.map((key) => JSON.stringify(key)).join(", ")}.`;
+    return `${prefix}Unknown property ${issue.keys.map((key) => JSON.stringify(key)).join(", ")}.`;
   }
   const value = valueAt(answer, issue.path);
   if (value === undefined && path !== "") return `${path} is missing.`;
-  return `${place}${describeMismatch(issue as Parameters<typeof describeMismatch>[0], value)}.`;
+  return `${prefix}${describeMismatch(issue as Parameters<typeof describeMismatch>[0], value)}.`;
 }

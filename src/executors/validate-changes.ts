@@ -91,8 +91,8 @@ function problemOf(change: ProposedChange, progress: Progress): string | undefin
   if (bytes + change.size > limits.totalBytes) return "comes after too many bytes of other changes";
   if (count >= limits.files) return `comes after ${limits.files} other changed files`;
   const spelling = change.path.normalize("NFC");
-  const twin = spelled().get(spelling) ?? (known.has(spelling) ? spelling : undefined);
-  return twin !== undefined && twin !== change.path
+  const existing = spelled().get(spelling) ?? (known.has(spelling) ? spelling : undefined);
+  return existing !== undefined && existing !== change.path
     ? "has the same name as another file, spelled otherwise"
     : undefined;
 }

@@ -210,10 +210,10 @@ export class Layer {
 
       const key = foldPath(level);
       const candidates = [...(this.#writtenByFoldedPath.get(key) ?? []), this.#base?.pathsByFoldedPath().get(key)];
-      const twin = candidates.find(
+      const existing = candidates.find(
         (candidate) => candidate !== undefined && candidate !== level && this.node(candidate) !== undefined,
       );
-      if (twin !== undefined) return twin + path.slice(level.length);
+      if (existing !== undefined) return existing + path.slice(level.length);
     }
     return undefined;
   }

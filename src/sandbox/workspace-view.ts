@@ -334,14 +334,14 @@ function assertAllowed(rule: ZoneRule, path: string, what: "write" | "delete"): 
 }
 
 function assertNoCollision(view: View, path: string, leaving?: string): void {
-  const twin = view.overlay.layers[view.zones.spaceOf(path)].findCollision(path);
-  if (twin === undefined || (leaving !== undefined && isWithin(twin, leaving))) return;
+  const existing = view.overlay.layers[view.zones.spaceOf(path)].findCollision(path);
+  if (existing === undefined || (leaving !== undefined && isWithin(existing, leaving))) return;
   // The name of a file that this worker cannot see must not be revealed.
-  const name = view.zones.canSee(twin) ? twin : "a file that this worker cannot see";
+  const name = view.zones.canSee(existing) ? existing : "a file that this worker cannot see";
   throw toolError(
     "FILE_EXISTS",
     `${path} and ${name} would be the same file on some operating systems.`,
-    view.zones.canSee(twin) ? `Use ${twin}.` : undefined,
+    view.zones.canSee(existing) ? `Use ${existing}.` : undefined,
   );
 }
 

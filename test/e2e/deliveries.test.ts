@@ -74,9 +74,9 @@ async function playInTurn({ open }: Stories): Promise<void> {
 
   second.comment("/run fixer");
   try {
-    await second.botComment(/Waiting for its turn: place 1 in the queue of this repository/);
+    await second.botComment(/Waiting for its turn: position 1 in the queue of this repository/);
     answered.comment("The second.");
-    await answered.botComment(/Waiting for its turn: place 2 in the queue of this repository/);
+    await answered.botComment(/Waiting for its turn: position 2 in the queue of this repository/);
     third.comment("/run fixer");
     third.comment("/cancel");
     await third.botComment(/was cancelled by maintainer/);

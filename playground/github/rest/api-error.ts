@@ -1,6 +1,6 @@
 export interface FieldError {
   resource: string;
-  code: "missing" | "missing_field" | "invalid" | "already_exists" | "unprocessable" | "custom";
+  code: "missing" | "missing_field" | "invalid" | "unprocessable" | "custom";
   field?: string;
   message?: string;
 }

@@ -104,7 +104,7 @@ export function minimalRepository(world: World, repository: Repository): Schemas
 export async function showWorkflowRun(world: World, repository: Repository, run: WorkflowRun) {
   const url = `${apiUrl(world, repository)}/actions/runs/${run.id}`;
   const actor = showUser(world, run.actor);
-  const place = minimalRepository(world, repository);
+  const shownRepository = minimalRepository(world, repository);
   return {
     id: run.id,
     name: run.name,
@@ -138,8 +138,8 @@ export async function showWorkflowRun(world: World, repository: Repository, run:
     previous_attempt_url: null,
     workflow_url: `${apiUrl(world, repository)}/actions/workflows/1`,
     head_commit: await simpleCommit(repository, run.suite.commit),
-    repository: place,
-    head_repository: place,
+    repository: shownRepository,
+    head_repository: shownRepository,
     display_title: run.name,
   } satisfies Schemas["workflow-run"];
 }

@@ -234,14 +234,14 @@ export class DeliveryProcessor {
 
 /**
  * Selects what to claim in addition to the deliveries that are being processed. No installation gets more than its equal share of
- * the places, and no repository more than its share of its installation's, counting one share for the next that has a
- * delivery. So a burst of one keeps no other waiting. Returns undefined if every place is taken.
+ * the slots, and no repository more than its share of its installation's, counting one share for the next that has a
+ * delivery. So a burst of one keeps no other waiting. Returns undefined if every slot is taken.
  */
 function selectDeliveries(
   running: readonly ReturnType<typeof tenantsOf>[],
 ): Required<Pick<DeliveryQuery, "limit" | "except">> | undefined {
-  const places = maxConcurrent - running.length;
-  if (places <= 0) return undefined;
+  const slots = maxConcurrent - running.length;
+  if (slots <= 0) return undefined;
   const byInstallation = Map.groupBy(running, ({ installation }) => installation);
   const installations = divide(maxConcurrent, byInstallation);
   const repositories = [[], ...byInstallation.values()].map((deliveries) =>
@@ -251,17 +251,17 @@ function selectDeliveries(
     ),
   );
   return {
-    limit: Math.min(places, installations.left, ...repositories.map(({ left }) => left)),
+    limit: Math.min(slots, installations.left, ...repositories.map(({ left }) => left)),
     except: { installations: installations.full, repositories: repositories.flatMap(({ full }) => full) },
   };
 }
 
-/** Divides places. Returns the names that have used up their share, and the places that each of the others has left. */
+/** Divides slots. Returns the names that have used up their share, and the slots that each of the others has left. */
 function divide(
-  places: number,
+  slots: number,
   taken: ReadonlyMap<string, readonly unknown[]>,
 ): { share: number; full: string[]; left: number } {
-  const share = Math.ceil(places / (Math.max(1, taken.size) + 1));
+  const share = Math.ceil(slots / (Math.max(1, taken.size) + 1));
   const full = [...taken].filter(([, { length }]) => length >= share).map(([name]) => name);
   const others = [...taken.values()].map(({ length }) => length).filter((length) => length < share);
   return { share, full, left: share - Math.max(0, ...others) };

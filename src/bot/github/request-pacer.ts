@@ -147,8 +147,8 @@ export class RequestPacer {
     if (fitsAt - now > maxWaitMs) {
       const retryAt = Date.now() + fitsAt - now;
       const time = new Date(retryAt).toISOString().slice(11, 16);
-      const place = this.#placeOfFailed(fitsAt, now);
-      const queue = place > 1 ? ` This request is number ${place} in the queue.` : "";
+      const position = this.#recordFailed(fitsAt, now);
+      const queue = position > 1 ? ` This request is number ${position} in the queue.` : "";
       throw new OutageError(`GitHub's rate limit for this installation is used up until ${time} UTC.${queue}`, {
         retryAt,
       });
@@ -166,7 +166,8 @@ export class RequestPacer {
     });
   }
 
-  #placeOfFailed(until: number, now: number): number {
+  /** Records a failed request. Returns how many failed requests still have to wait, including this one. */
+  #recordFailed(until: number, now: number): number {
     this.#failedUntil = this.#failedUntil.filter((time) => time > now);
     return this.#failedUntil.push(until);
   }

@@ -87,7 +87,7 @@ class LimitedDispatch implements Dispatch {
   readonly #store: RepositoryLimit["store"];
   readonly #runsPerRepository: number;
   readonly #onError: RepositoryLimit["onError"];
-  readonly #places: QueuePlaces;
+  readonly #positions: QueuePositions;
   readonly #active = new Map<string, { wakeRequested: boolean }>();
   readonly #repositories = new Map<string, RepositoryRuns>();
   #target: DispatchTarget | undefined;
@@ -97,7 +97,7 @@ class LimitedDispatch implements Dispatch {
     this.#store = store;
     this.#runsPerRepository = runsPerRepository;
     this.#onError = onError;
-    this.#places = new QueuePlaces({
+    this.#positions = new QueuePositions({
       runsPerRepository,
       findWaiting: async () => this.#findWaiting(),
       show: (runId, reason) => this.#showWaiting(runId, reason),
@@ -107,7 +107,7 @@ class LimitedDispatch implements Dispatch {
 
   async attach(target: DispatchTarget): Promise<void> {
     this.#target = target;
-    this.#places.start();
+    this.#positions.start();
   }
 
   wake(runId: string): void {
@@ -118,7 +118,7 @@ class LimitedDispatch implements Dispatch {
 
   async detach(finish: () => Promise<void>): Promise<void> {
     this.#isDetaching = true;
-    await this.#places.stop();
+    await this.#positions.stop();
     await finish();
   }
 
@@ -171,7 +171,7 @@ class LimitedDispatch implements Dispatch {
     this.#active.set(runId, active);
     let processed: Processed | undefined;
     try {
-      await this.#places.settled(runId);
+      await this.#positions.settled(runId);
       do {
         active.wakeRequested = false;
         processed = await this.#target?.process(runId, onEnd !== undefined);
@@ -183,9 +183,9 @@ class LimitedDispatch implements Dispatch {
     if (processed === "awaitsTurn") await this.#enqueue(runId);
   }
 
-  #findWaiting(): { runId: string; place: number }[] {
+  #findWaiting(): { runId: string; position: number }[] {
     return [...this.#repositories.values()]
-      .flatMap(({ waiting }) => [...waiting].map(([runId, run], index) => ({ runId, place: index + 1, ...run })))
+      .flatMap(({ waiting }) => [...waiting].map(([runId, run], index) => ({ runId, position: index + 1, ...run })))
       .filter(({ isRoot, since }) => isRoot && performance.now() - since >= minWaitMs)
       .sort((a, b) => a.since - b.since);
   }
@@ -196,30 +196,30 @@ class LimitedDispatch implements Dispatch {
   }
 }
 
-interface QueuePlacesOptions {
+interface QueuePositionsOptions {
   /** The maximum number of active runs per repository. */
   runsPerRepository: number;
-  /** Returns the root runs to show, with their places among the waiting runs of their repositories, counted from 1. */
-  findWaiting(): Promise<readonly { runId: string; place: number }[]>;
+  /** Returns the root runs to show, with their positions among the waiting runs of their repositories, counted from 1. */
+  findWaiting(): Promise<readonly { runId: string; position: number }[]>;
   /** Shows the reason in the status of a waiting run. Returns false if it could not be shown yet, or the run no longer waits. */
   show(runId: string, reason: string): Promise<boolean>;
   onError(error: unknown): void;
 }
 
 const intervalMs = 2_000;
-/** Later places are shown as the queue moves up. */
+/** Later positions are shown as the queue moves up. */
 const maxShown = 50;
 
-/** Shows the place in the queue in the status of each run that waits for other runs of its repository. */
-export class QueuePlaces {
-  readonly #options: QueuePlacesOptions;
+/** Shows the position in the queue in the status of each run that waits for other runs of its repository. */
+export class QueuePositions {
+  readonly #options: QueuePositionsOptions;
   readonly #shown = new Map<string, number>();
   #showingAll: Promise<void> | undefined;
   #showing: { runId: string; done: Promise<unknown> } | undefined;
   #timer: NodeJS.Timeout | undefined;
   #isStopped = false;
 
-  constructor(options: QueuePlacesOptions) {
+  constructor(options: QueuePositionsOptions) {
     this.#options = options;
   }
 
@@ -250,25 +250,25 @@ export class QueuePlaces {
     for (const runId of this.#shown.keys()) {
       if (!waiting.some((run) => run.runId === runId)) this.#shown.delete(runId);
     }
-    for (const { runId, place } of waiting) {
+    for (const { runId, position } of waiting) {
       if (this.#isStopped) return;
-      if (this.#shown.get(runId) === place) continue;
-      await this.#show(runId, place).catch((error: unknown) => {
-        // Others must not wait for it, and GitHub is not asked again before the place changes.
-        this.#shown.set(runId, place);
+      if (this.#shown.get(runId) === position) continue;
+      await this.#show(runId, position).catch((error: unknown) => {
+        // Others must not wait for it, and GitHub is not asked again before the position changes.
+        this.#shown.set(runId, position);
         this.#options.onError(error);
       });
     }
   }
 
-  async #show(runId: string, place: number): Promise<void> {
+  async #show(runId: string, position: number): Promise<void> {
     const { runsPerRepository: most, show } = this.#options;
     const active = most === 1 ? "one run is active at a time" : `${most} runs are active at a time`;
-    const reason = `Waiting for its turn: place ${place} in the queue of this repository, where ${active}.`;
+    const reason = `Waiting for its turn: position ${position} in the queue of this repository, where ${active}.`;
     const shown = show(runId, reason);
     this.#showing = { runId, done: shown.catch(() => undefined) };
     try {
-      if (await shown) this.#shown.set(runId, place);
+      if (await shown) this.#shown.set(runId, position);
     } finally {
       this.#showing = undefined;
     }

@@ -141,11 +141,11 @@ export async function describeChecks(
   if (failed.length === 0 && !(await hasRequired(github, base, checks))) return undefined;
 
   const onBase = failed.length === 0 ? [] : await listFailuresOf(github, base);
-  const twinOf = (check: Check) => onBase.find(({ name, app }) => name === check.name && app === check.app);
-  const own = failed.filter((check) => !twinOf(check));
+  const sameOnBase = (check: Check) => onBase.find(({ name, app }) => name === check.name && app === check.app);
+  const own = failed.filter((check) => !sameOnBase(check));
   const baseFailures = failed.flatMap((check) => {
-    const twin = twinOf(check);
-    return twin ? [{ name: check.name, url: twin.url }] : [];
+    const onBaseToo = sameOnBase(check);
+    return onBaseToo ? [{ name: check.name, url: onBaseToo.url }] : [];
   });
   const details = await describeFailedChecks(github, own);
   return {

@@ -122,10 +122,10 @@ export class RunStarter {
     const { requestedBy, repositoryId, owner, repo } = origin;
     const { now, runsPerHour } = this.#options;
     const since = now() - hourMs;
-    const place = repositoryId === undefined ? { owner, repo } : { repositoryId };
+    const where = repositoryId === undefined ? { owner, repo } : { repositoryId };
     return [
       ...(isScheduled(origin) ? [] : [{ requestedBy, since, max: runsPerHour.person }]),
-      { ...place, since, max: runsPerHour.repository },
+      { ...where, since, max: runsPerHour.repository },
     ];
   }
 }

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test, vi } from "vitest";
-import { type DispatchTarget, localDispatch, type Processed, QueuePlaces } from "#runtime/scheduler/dispatch.ts";
+import { type DispatchTarget, localDispatch, type Processed, QueuePositions } from "#runtime/scheduler/dispatch.ts";
 import { openMemoryStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import type { RunStatus } from "#runtime/store/store.ts";
 import { said, sampleRun, sampleStep } from "../../support/store-samples.ts";
@@ -119,7 +119,7 @@ test("a run that is stopped while it waits for its turn is performed at once, an
   await dispatch.detach(async () => undefined);
 });
 
-test("a place in the queue that cannot be shown keeps no other from being shown, and is tried again when it changes", async () => {
+test("a position in the queue that cannot be shown keeps no other from being shown, and is tried again when it changes", async () => {
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
   onTestFinished(() => void vi.useRealTimers());
   const failure = new Error("Bad gateway.");
@@ -128,23 +128,23 @@ test("a place in the queue that cannot be shown keeps no other from being shown,
     return true;
   });
   const onError = vi.fn();
-  let place = 2;
-  const findWaiting = async () => ["a1", "b1"].map((runId) => ({ runId, place }));
-  const places = new QueuePlaces({ runsPerRepository: 1, findWaiting, show, onError });
+  let position = 2;
+  const findWaiting = async () => ["a1", "b1"].map((runId) => ({ runId, position }));
+  const positions = new QueuePositions({ runsPerRepository: 1, findWaiting, show, onError });
   const pass = async (calls: number) => {
     vi.advanceTimersByTime(2_000);
     await vi.waitFor(() => expect(show).toHaveBeenCalledTimes(calls), { timeout: 60_000 });
   };
 
-  places.start();
+  positions.start();
   await pass(2);
   await pass(2);
-  place = 1;
+  position = 1;
   await pass(4);
 
   expect(show.mock.calls.map(([runId]) => runId)).toEqual(["a1", "b1", "a1", "b1"]);
   expect(onError.mock.calls).toEqual([[failure], [failure]]);
-  await places.stop();
+  await positions.stop();
 });
 
 test("no waiting run starts while the process stops", async () => {

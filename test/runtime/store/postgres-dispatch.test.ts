@@ -268,7 +268,7 @@ describe.skipIf(!postgresPrograms)("replicas over one database", () => {
     expect(replica.errors).toEqual([]);
   });
 
-  test("runs that wait for others of their repository are shown with their places, which follow the queue", async () => {
+  test("runs that wait for others of their repository are shown with their positions, which follow the queue", async () => {
     const closing = new Map<string, () => void>();
     const open = (runId: string) => new Promise<void>((resolve) => closing.set(runId, resolve));
     const [one, other] = [
@@ -297,14 +297,14 @@ describe.skipIf(!postgresPrograms)("replicas over one database", () => {
 
     await vi.waitUntil(() => shown.length === 2, { timeout: 60_000 });
     expect(shown).toEqual([
-      ["q2", "Waiting for its turn: place 1 in the queue of this repository, where one run is active at a time."],
-      ["q3", "Waiting for its turn: place 2 in the queue of this repository, where one run is active at a time."],
+      ["q2", "Waiting for its turn: position 1 in the queue of this repository, where one run is active at a time."],
+      ["q3", "Waiting for its turn: position 2 in the queue of this repository, where one run is active at a time."],
     ]);
     closing.get("q1")?.();
 
     await vi.waitUntil(() => closing.has("q2"), { timeout: 60_000 });
     await vi.waitUntil(() => shown.length === 3, { timeout: 60_000 });
-    expect(shown.at(-1)).toEqual(["q3", expect.stringContaining("place 1 in the queue")]);
+    expect(shown.at(-1)).toEqual(["q3", expect.stringContaining("position 1 in the queue")]);
     closing.get("q2")?.();
     await vi.waitUntil(() => closing.has("q3"), { timeout: 60_000 });
     closing.get("q3")?.();

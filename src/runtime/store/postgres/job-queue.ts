@@ -35,7 +35,7 @@ export interface JobQueue {
 const WaitingRun = z.object({
   runId: z.string(),
   /** Its position in the queue of its repository, from 1. */
-  place: z.number(),
+  position: z.number(),
 });
 export type WaitingRun = z.infer<typeof WaitingRun>;
 
@@ -76,13 +76,13 @@ export async function openJobQueue(
         ? Promise.resolve([])
         : connection.query(
             WaitingRun,
-            `select run_id as "runId", place from (
+            `select run_id as "runId", position from (
                 select singleton_key as run_id, created_on,
-                  row_number() over (partition by group_id order by id) as place
+                  row_number() over (partition by group_id order by id) as position
                 from ${schema}.job where name = $1 and state < 'active' and group_id is not null) as waiting
               join runs on runs.id = run_id
               where parent_id is null and holder is null and created_on < now() - $2 * interval '1 second'
-              order by place, created_on`,
+              order by position, created_on`,
             [name, minWaitSeconds],
           ),
     put: async (runs, sql) => {

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { LeaseLostError, startStopwatch } from "#domain/work-context.ts";
-import { type Dispatch, type DispatchTarget, type Processed, QueuePlaces } from "#runtime/scheduler/dispatch.ts";
+import { type Dispatch, type DispatchTarget, type Processed, QueuePositions } from "#runtime/scheduler/dispatch.ts";
 import type { JobQueue, QueueJob, WaitingRun } from "./job-queue.ts";
 import type { PostgresConnection } from "./postgres-connection.ts";
 import { joinReplicas, type Release, type Replica, RunLeases } from "./replicas.ts";
@@ -35,7 +35,7 @@ export class PostgresDispatch implements Dispatch {
   #mayHaveJobs = false;
   #flushing: Promise<void> | undefined;
   /** Undefined if there is no limit of runs per repository. */
-  readonly #places: QueuePlaces | undefined;
+  readonly #positions: QueuePositions | undefined;
   #isDetaching = false;
   #isDetached = false;
   readonly #timers: NodeJS.Timeout[] = [];
@@ -51,7 +51,7 @@ export class PostgresDispatch implements Dispatch {
     this.#onError = onError;
     const { runsPerRepository } = queue;
     if (runsPerRepository === undefined) return;
-    this.#places = new QueuePlaces({
+    this.#positions = new QueuePositions({
       runsPerRepository,
       findWaiting: () => this.#findWaiting(),
       show: (runId, reason) => this.#showWaiting(runId, reason),
@@ -73,7 +73,7 @@ export class PostgresDispatch implements Dispatch {
     await this.#join();
     this.#timers.push(setInterval(() => void this.#poll().catch(this.#onError), pollMs));
     this.#timers.push(setInterval(() => void this.#renew([...this.#held.values()]).catch(this.#onError), heartbeatMs));
-    this.#places?.start();
+    this.#positions?.start();
     await this.#reclaimAndAcquire([]);
   }
 
@@ -101,7 +101,7 @@ export class PostgresDispatch implements Dispatch {
     await this.#acquiring;
     await drain();
     await Promise.all(this.#releasing);
-    await this.#places?.stop();
+    await this.#positions?.stop();
     await this.#flushing;
     this.#isDetached = true;
     for (const timer of this.#timers) clearInterval(timer);
@@ -199,7 +199,7 @@ export class PostgresDispatch implements Dispatch {
   async #process(replicaId: number, job: QueueJob): Promise<void> {
     const { runId } = job;
     this.#held.set(runId, job);
-    await this.#places?.settled(runId);
+    await this.#positions?.settled(runId);
     let processed: Processed | undefined;
     do processed = await this.#target?.process(runId, job.isCounted);
     while ((await this.#release(replicaId, job, processed)) === "renewed");
@@ -237,7 +237,7 @@ export class PostgresDispatch implements Dispatch {
     await this.#target?.sweep();
   }
 
-  /** Only one replica shows the places. */
+  /** Only one replica shows the positions. */
   async #findWaiting(): Promise<WaitingRun[]> {
     if (this.#isDetaching || !this.#replica || !(await this.#leases.isFirst(this.#replica.id))) return [];
     return this.#queue.findWaiting();

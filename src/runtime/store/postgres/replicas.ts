@@ -153,7 +153,7 @@ export class RunLeases {
     });
   }
 
-  /** True for the replica that joined first, which shows the places of waiting runs. */
+  /** True for the replica that joined first, which shows the positions of waiting runs. */
   async isFirst(holder: number): Promise<boolean> {
     return (await this.#connection.run("select 1 from replicas having min(id) = $1", [holder])) > 0;
   }
