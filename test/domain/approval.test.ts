@@ -69,7 +69,7 @@ describe("digest of an approval", () => {
     ["a file's mode", { preview: { ...subject.preview, ...file({ newMode: "100755" }) } }],
     ["a binding", { preview: { ...file(), bindings: { "commit of main": "2f00" } } }],
     ["the preview as a whole", { preview: undefined }],
-  ])("binds %s", (_, changes) => {
+  ])("the digest of an approval binds %s", (_, changes) => {
     expect(digest(changes)).not.toBe(digest());
   });
 
@@ -77,7 +77,7 @@ describe("digest of an approval", () => {
     expect(digest({ preview: { ...subject.preview, ...file({}, "another layout") } })).toBe(digest());
   });
 
-  test("binds the texts of a preview", () => {
+  test("the digest of an approval binds the texts of a preview", () => {
     expect(digest({ preview: textPreview("It writes.") })).not.toBe(digest({ preview: textPreview("It deletes.") }));
   });
 

@@ -65,7 +65,7 @@ test.each<[string, unknown, number]>([
   expect(await countCalls(error)).toBe(calls);
 });
 
-test("returns the result of the first successful call", async () => {
+test("the result of the first successful call is returned", async () => {
   const results = [() => Promise.reject(new OutageError("down")), async () => "up"];
 
   expect(await withRetries(async () => results.shift()?.(), { delaysMs: [0] })).toBe("up");
@@ -84,7 +84,7 @@ test("a call that fails because it was aborted fails with the signal's reason, a
   expect(calls).toBe(1);
 });
 
-test("stops waiting when the signal is aborted", async () => {
+test("waiting ends when the signal is aborted", async () => {
   const controller = new AbortController();
   const operation = async () => {
     setImmediate(() => controller.abort(new Error("stopped")));

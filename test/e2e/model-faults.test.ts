@@ -47,7 +47,7 @@ describe.concurrent("a model that", () => {
     expect(requests).toHaveLength(1);
   });
 
-  test("fails twice is called a third time", async () => {
+  test("a model that fails twice is called a third time", async () => {
     const failure: ModelReply = { status: 500, message: "<html>Internal</html>", retryAfter: 0 };
     const { comment, botComment } = forge.open({
       title: "Fails twice",
@@ -59,7 +59,7 @@ describe.concurrent("a model that", () => {
     await botComment(/At last\./);
   });
 
-  test("drops the connection is called again, and its partial reply is discarded", async () => {
+  test("a model that drops the connection is called again, and its partial reply is discarded", async () => {
     const script = inSequence(
       { dropAfterBytes: 600, text: "Half a sentence that ends in the mid" },
       { text: "A whole one." },
@@ -137,7 +137,7 @@ describe.concurrent("a model that", () => {
     expect(requests).toHaveLength(1);
   });
 
-  test("hangs can be stopped by a person, and the run continues when it is resumed", async () => {
+  test("a run whose model hangs can be stopped by a person, and continues when it is resumed", async () => {
     const script = inSequence({ hang: true, text: "Let me th" }, { text: "Finished thinking." });
     const { comment, botComment, asked } = forge.open({ title: "Hangs", script });
     comment("/run fixer");

@@ -100,7 +100,7 @@ describe("worker that calls another", () => {
     expect(await runtime.run("Go")).toMatchObject({ success: true, response: "Ok." });
   });
 
-  test("narrows the sandbox for the other, and sees its changes", async () => {
+  test("a worker that calls another narrows the sandbox for it, and sees its changes", async () => {
     const sandbox = createMemoryWorkspace({ "docs/a.md": "a", "src/b.ts": "b" });
     const read = (path: string) => ({ name: "read_file", args: { path } });
     const write = { name: "write_file", args: { path: "docs/new.md", content: "by b" } };
@@ -174,7 +174,7 @@ describe("worker that calls another", () => {
     );
   });
 
-  test("lets the called worker use what its own file pre-approves, where its own policy does not cover the path", async () => {
+  test("a called worker can use what its own file pre-approves, where its caller's policy does not cover the path", async () => {
     const approvalCallback = vi.fn<ApprovalCallback>(() => ({ approved: true }));
     const writing = (sandbox?: { restrict: string }) =>
       embedded(
@@ -218,7 +218,7 @@ describe("worker that calls another", () => {
     expect(models.requests).toHaveLength(2);
   });
 
-  test("continues when the other is not compatible with the model", async () => {
+  test("a worker continues when the one it calls is not compatible with the model", async () => {
     const { runtime, models } = await embedded(byWorker({ a: [call("b"), "Ok."] }), {
       worker: calling("a", "b"),
       workers: { b: { name: "b", instructions: "You are b.", compatible_models: ["anthropic:*"] } },

@@ -131,7 +131,7 @@ describe("user interface on the bus", () => {
     });
   });
 
-  test("receives nothing after the runtime was disposed of", async () => {
+  test("a user interface receives nothing after the runtime was disposed of", async () => {
     const { bus, names } = recordedBus();
     const { runtime } = await embedded([], { tools: [aTool({ manualExecution: { mode: "both" } })], bus });
     await runtime.dispose();

@@ -93,7 +93,7 @@ describe("run", () => {
     expect(models.requests).toHaveLength(3);
   });
 
-  test("continues after an unknown tool and after a failed one", async () => {
+  test("a run continues after an unknown tool and after a failed one", async () => {
     const script: Line[] = [{ calls: [{ name: "deplyo", args: {} }] }, deploy(), "Sorry."];
     const tools = [
       aTool({

@@ -47,7 +47,7 @@ const validate = (proposed: Awaited<ReturnType<GuestFolder["collect"]>>) =>
 
 // It holds folders open by their descriptors, as Linux shows them.
 describe.skipIf(process.platform !== "linux")("reading the changes of a command", () => {
-  test("does not enter a folder that becomes a link meanwhile", async () => {
+  test("a folder that becomes a link meanwhile is not entered", async () => {
     const guest = await brought();
     mkdirSync(join(tree, "made"));
     writeFileSync(join(tree, "made/secret"), "harmless");
@@ -67,7 +67,7 @@ describe.skipIf(process.platform !== "linux")("reading the changes of a command"
     expect(proposed?.map(({ path }) => path)).not.toContain("made/secret");
   });
 
-  test("does not read a file whose folder became a link after it was listed", async () => {
+  test("a file whose folder became a link after it was listed is not read", async () => {
     const guest = await brought();
     writeFileSync(join(tree, "src/a.ts"), "changed\n");
     const proposed = await guest.collect({ known, isIgnored: () => false });
@@ -77,7 +77,7 @@ describe.skipIf(process.platform !== "linux")("reading the changes of a command"
     await expect(validate(proposed)).rejects.toThrow("no longer the plain file it was");
   });
 
-  test("stops at its limits before any file is read, and returns nothing", async () => {
+  test("reading the changes stops at its limits before any file is read, and returns nothing", async () => {
     const guest = await brought({ entries: 100, folders: 100, changes: 1_000 });
     for (let at = 0; at < 300; at += 1) writeFileSync(join(tree, `f${at}`), "");
     let asked = 0;
@@ -101,7 +101,7 @@ describe.skipIf(process.platform !== "linux")("reading the changes of a command"
       { entries: 1_000, folders: 100, changes: 10 },
       (at: number) => writeFileSync(join(tree, `f${at}`), ""),
     ],
-  ])("stops at too many %s", async (_, limits, make) => {
+  ])("reading the changes stops at too many %s", async (_, limits, make) => {
     const guest = await brought(limits);
     expect(await guest.collect({ known, isIgnored: () => false })).toEqual([]);
 
@@ -136,7 +136,7 @@ describe.skipIf(process.platform !== "linux")("reading the changes of a command"
       ["file src/a.ts", "gone src/deep/b.ts"],
       () => renameSync(join(tree, "src/deep/b.ts"), join(tree, "src/a.ts")),
     ],
-  ])("finds %s in folders that it has visited before", async (_, expected, change) => {
+  ])("%s is found in folders that were visited before", async (_, expected, change) => {
     const guest = await brought();
     await guest.write({
       write: [{ path: "src/deep/b.ts", content: Buffer.from("src/deep/b.ts\n"), executable: false }],
@@ -153,7 +153,7 @@ describe.skipIf(process.platform !== "linux")("reading the changes of a command"
     expect(found?.sort()).toEqual(expected);
   });
 
-  test("detects a change with the same size and an old time, and reads nothing of a huge file", async () => {
+  test("a change with the same size and an old time is detected, and nothing of a huge file is read", async () => {
     const guest = await brought();
     writeFileSync(join(tree, "src/a.ts"), "SRC/a.ts\n");
     utimesSync(join(tree, "src/a.ts"), new Date(0), new Date(0));

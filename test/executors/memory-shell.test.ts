@@ -35,7 +35,7 @@ function sh(script: string, request: Partial<ExecRequest> = {}, place: Place = {
 }
 
 describe("command in the in-memory shell", () => {
-  test("sees the tree and returns stdout, stderr and the exit code", async () => {
+  test("a command sees the tree and returns stdout, stderr and the exit code", async () => {
     const result = await sh("cat src/add.ts; echo oops >&2; exit 3");
 
     expect(result).toMatchObject({ tier: "memory", exitCode: 3, stdout: files["src/add.ts"], stderr: "oops\n" });
@@ -96,7 +96,7 @@ describe("command in the in-memory shell", () => {
     expect(changes.deleted.sort()).toEqual(["README.md", "src/deep/mul.ts"]);
   });
 
-  test("sees what a tool has written since, and not the changes of a command that were discarded", async () => {
+  test("a command sees what a tool has written since, and not the discarded changes of another command", async () => {
     const session = await executor.open();
     const workspace = memoryWorkspace(files);
     await sh("echo lost > README.md; echo lost > new.txt; rm src/add.ts", {}, { session, workspace });

@@ -180,7 +180,7 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
 });
 
 describe.skipIf(!availability.available)("changes from the OS sandbox", () => {
-  test("include nothing from outside, while a folder is replaced by a link a thousand times a second", async () => {
+  test("changes include nothing from outside, while a folder is replaced by a link a thousand times a second", async () => {
     const outside = join(directory, "outside");
     mkdirSync(outside);
     writeFileSync(join(outside, "a.ts"), "a secret of this machine");
@@ -194,7 +194,7 @@ describe.skipIf(!availability.available)("changes from the OS sandbox", () => {
     expect(came).not.toContain("a secret of this machine");
   });
 
-  test("are dropped when there are too many to review, and the next command starts from the tree", async () => {
+  test("changes are dropped when there are too many to review, and the next command starts from the tree", async () => {
     const place = await session();
     const many = await python(["import os", "os.mkdir('m')", "for at in range(102): os.mknod(f'm/{at}')"], {}, place);
 
@@ -207,7 +207,7 @@ describe.skipIf(!availability.available)("changes from the OS sandbox", () => {
     expect(next.stdout).toBe("README.md\nsrc\n# Sums\n");
   });
 
-  test("include no huge sparse file, no name with NUL, no path of 5,000 bytes, no unreadable file, and one of two equivalent names", async () => {
+  test("changes include no huge sparse file, no name with NUL, no path of 5,000 bytes, no unreadable file, and one of two equivalent names", async () => {
     const { stdout, changes } = await python([
       "import ctypes, os",
       "try: open('nul\\0name', 'w')",

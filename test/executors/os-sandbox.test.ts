@@ -375,8 +375,8 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
   });
 });
 
-describe.skipIf(!availability.available)("limits of a command in the OS sandbox:", () => {
-  test("processes", async () => {
+describe.skipIf(!availability.available)("limits of a command in the OS sandbox", () => {
+  test("the number of processes is limited", async () => {
     const { exitCode, stderr } = await python(
       "import os, time\nfor i in range(200):\n    if os.fork() == 0: time.sleep(20)",
     );
@@ -389,7 +389,7 @@ describe.skipIf(!availability.available)("limits of a command in the OS sandbox:
     [3_000, hasControlGroup ? 0 : 1],
     [5_000, 1],
   ])(
-    "the memory of one process, which may reserve more than it uses under a control group: %i MB",
+    "the memory of one process is limited, which may reserve more than it uses under a control group: %i MB",
     async (megabytes, expected) => {
       const reserve = `import mmap; mmap.mmap(-1, ${megabytes} << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)`;
 
@@ -397,7 +397,7 @@ describe.skipIf(!availability.available)("limits of a command in the OS sandbox:
     },
   );
 
-  test("output, of which the beginning and the end are kept", async () => {
+  test("output is limited to its beginning and its end", async () => {
     const { stopped, stdout, truncated } = await sh("yes 0123456789", { outputBytes: 1_000 });
 
     expect(stopped).toMatch(/too much output/);
@@ -418,7 +418,7 @@ describe.skipIf(!availability.available)("limits of a command in the OS sandbox:
     ["deafness to signals", `trap '' TERM INT HUP; sleep ${long}2; sleep ${long}2`],
     ["a daemon", `setsid sh -c 'trap "" TERM; sleep ${long}2' </dev/null >/dev/null 2>&1 & disown; sleep ${long}2`],
     ["a daemon that holds the output", `(setsid sh -c 'sleep ${long}2; sleep ${long}2' &) ; sleep ${long}2`],
-  ])("time: %s", async (_, script) => {
+  ])("the time is limited: %s", async (_, script) => {
     const result = await sh(script, { timeoutMs: 400 });
 
     expect(result).toMatchObject({ timedOut: true, exitCode: null });
@@ -436,7 +436,7 @@ describe.skipIf(!availability.available)("limits of a command in the OS sandbox:
 });
 
 describe.skipIf(!availability.available)("reading the changes of the OS sandbox", () => {
-  test("follows no link and waits for no pipe", async () => {
+  test("reading the changes follows no link and waits for no pipe", async () => {
     const { changes } = await sh(
       "rm README.md; ln -s /etc/shadow README.md; ln -s /root/.npmrc leak; ln -s /root sub; ln -s src alias; mkfifo pipe; python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"sock\")'; echo x > a; ln a b; cp /bin/true s; chmod u+s s",
     );
@@ -456,7 +456,7 @@ describe.skipIf(!availability.available)("reading the changes of the OS sandbox"
     });
   });
 
-  test("contains the repository's own links, and follows none of them when it reads the changes", async () => {
+  test("the sandbox contains the repository's own links, and reading the changes follows none of them", async () => {
     const server = await startGitServer();
     onTestFinished(() => server.close());
     const repository = await server.repository();
@@ -514,7 +514,7 @@ describe.skipIf(!availability.available)("reading the changes of the OS sandbox"
     expect(existsSync(outside)).toBe(false);
   });
 
-  test("returns nothing of .git, in any spelling", async () => {
+  test("nothing of .git is returned, in any spelling", async () => {
     const { changes } = await sh(
       "mkdir -p .git/hooks .GIT src/.git; echo x | tee .git/hooks/pre-commit .GIT/config src/.git/config .gitmodules git~1 >/dev/null",
     );
@@ -638,7 +638,7 @@ describe.skipIf(!availability.available)("reading the changes of the OS sandbox"
     expect((await exec(second, "cat src/8.txt; stat -c %i run.sh", session)).stdout).toBe(`8\n${inode}\n`);
   });
 
-  test("refuses names that another file system would understand differently", async () => {
+  test("names that another file system would understand differently are refused", async () => {
     const { changes } = await python(
       [
         "import os, unicodedata",
@@ -662,14 +662,14 @@ describe.skipIf(!availability.available)("reading the changes of the OS sandbox"
     );
   });
 
-  test("checks the size of a file before reading it", async () => {
+  test("the size of a file is checked before it is read", async () => {
     const { changes } = await sh("truncate -s 20M sparse; echo small > small");
 
     expect(changes.written.map(({ path }) => path)).toEqual(["small"]);
     expect(changes.rejected).toEqual([{ path: "sparse", reason: "is larger than 10 MB" }]);
   });
 
-  test("detects a change whose time was set back", async () => {
+  test("a change whose time was set back is detected", async () => {
     const { changes } = await sh(
       "touch -r README.md stamp; printf '# Mums\\n' > README.md; touch -r stamp README.md; rm stamp",
     );
@@ -679,7 +679,7 @@ describe.skipIf(!availability.available)("reading the changes of the OS sandbox"
     ]);
   });
 
-  test("runs programs of a folder below /tmp, and shows nothing else of it", async () => {
+  test("programs of a folder below /tmp can be run, and nothing else of /tmp is visible", async () => {
     const tools = mkdtempSync("/tmp/golem-tools-");
     onTestFinished(() => rmSync(tools, { recursive: true }));
     mkdirSync(join(tools, "bin"));
@@ -693,7 +693,7 @@ describe.skipIf(!availability.available)("reading the changes of the OS sandbox"
     expect(stdout.split("\n").filter(Boolean)).toEqual(["hello", basename(tools), "own"]);
   });
 
-  test("skips folders that cannot be read", async () => {
+  test("folders that cannot be read are skipped", async () => {
     const session = await open();
     await sh("mkdir -p closed/in; echo x > closed/in/f; chmod 0 closed/in closed", {}, { session });
 

@@ -38,7 +38,7 @@ async function open() {
 }
 
 describe.skipIf(!available)("command with network", () => {
-  test("reaches only the allowed registry, and nothing once it has ended", async () => {
+  test("a command reaches only the allowed registry, and nothing once it has ended", async () => {
     const { session, ask } = await open();
 
     expect((await ask(allowed, [allowed])).stdout).toContain("hello from the registry");

@@ -385,9 +385,9 @@ describe("run that has answered", () => {
   });
 });
 
-describe("what arrives while the run is busy", () => {
+describe("events while the run is busy", () => {
   test.each(["message", "changes requested", "review without a request", "checks failed"] as const)(
-    "is read before the run ends: %s",
+    "an event that arrives while the run is busy is read before the run ends: %s",
     (name) => {
       const state = play(["opened", name, "answered"]);
 
@@ -397,11 +397,11 @@ describe("what arrives while the run is busy", () => {
     },
   );
 
-  test("is counted", () => {
+  test("events that arrive while the run is busy are counted", () => {
     expect(play(["opened", "message", "message", "changes requested"]).context.unreadMessages).toBe(3);
   });
 
-  test("wakes an idle run once", () => {
+  test("events that arrive while the run is busy continue an idle run once", () => {
     const state = play([...pathTo.idle, "message", "answered"]);
 
     expect(nameOf(state)).toBe("idle");

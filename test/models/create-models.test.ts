@@ -238,7 +238,7 @@ describe("answer", () => {
     expect(calls).toMatchObject([{ args: {}, parseError: expect.stringContaining("too many values, or are nested") }]);
   });
 
-  test("treats missing arguments as an empty object", async () => {
+  test("missing arguments are an empty object", async () => {
     const { ask } = await world({
       rawCalls: [
         { name: "read_file", arguments: "" },

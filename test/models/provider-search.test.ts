@@ -145,7 +145,7 @@ describe("Anthropic's web search", () => {
     ]);
   });
 
-  test("continues a paused answer, which becomes one answer", async () => {
+  test("a paused answer is continued, and becomes one answer", async () => {
     const seen = streaming(
       url,
       [start, ...says(0, "I look it up. "), ...search(1, found), ...end("pause_turn")],

@@ -88,7 +88,7 @@ describe("running the tests", () => {
     };
   }
 
-  test("happens before and after the edit, and the pull request reports both results", async () => {
+  test("the tests are run before and after the edit, and the pull request reports both results", async () => {
     const { order, texts, body, text } = await withTests(red, green);
 
     expect(order).toEqual(["run_tests", "edit_file", "run_tests", "open_pull_request"]);
@@ -113,7 +113,7 @@ describe("running the tests", () => {
       "node --test: 2 passed, 0 failed. Killed after 60 s: it did not end within its timeout.",
       "node --test: 2 passed, 0 failed. Killed after 60 s: it did not end within its timeout",
     ],
-  ])("is tried once where it is impossible, and the reason is reported: %s", async (answer, why) => {
+  ])("running the tests is tried once where it is impossible, and the reason is reported: %s", async (answer, why) => {
     const { order, texts, body, text, plan } = await withTests(answer);
 
     expect(order).toEqual(["run_tests", "edit_file", "open_pull_request"]);
@@ -122,7 +122,7 @@ describe("running the tests", () => {
     expect(plan).not.toMatch(/Run the tests/);
   });
 
-  test("ends the run when tests still fail after the edit", async () => {
+  test("the run ends when tests still fail after the edit", async () => {
     const { order, text } = await withTests(red);
 
     expect(order).toEqual(["run_tests", "edit_file", "run_tests"]);

@@ -62,7 +62,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
     describe("dueRuns", dueRunTests);
     describe("removeExpired", expiryTests);
 
-    test("knows a time that has passed, which is that of the newest event if the database has no clock", async () => {
+    test("the store knows a time that has passed, which is that of the newest event if the database has no clock", async () => {
       const before = Date.now();
       await store.ingest({ run: sampleRun("r1"), events: [{ runId: "r1", event: said("hello") }] });
 
@@ -73,7 +73,7 @@ export function storeConformance(name: string, open: () => Promise<Store>): void
       expect(latest).toBeLessThan(before + 3_600_000);
     });
 
-    test("answers a ping until it is closed, and rejects every call afterwards", async () => {
+    test("the store answers a ping until it is closed, and rejects every call afterwards", async () => {
       await store.ping();
       await startRun();
 
@@ -120,7 +120,7 @@ function bytes(text: string): Uint8Array {
 }
 
 function ingestTests(): void {
-  test("creates a run together with its effects and events", async () => {
+  test("a run is created together with its effects and events", async () => {
     const taken = await store.ingest({
       deliveryId: "d1",
       run: sampleRun("r1", [sampleEffect("r1", "k1")]),
@@ -139,14 +139,14 @@ function ingestTests(): void {
     expect(await store.claimEffect("r1", "work", 0)).toMatchObject({ key: "k1" });
   });
 
-  test("stores nothing when one of its effects is for an unknown run", async () => {
+  test("a call with an effect for an unknown run stores nothing", async () => {
     const delivery = { deliveryId: "d1", events: [], effects: [sampleEffect("unknown", "k1")] };
 
     await expect(store.ingest(delivery)).rejects.toThrow();
     expect(await store.hasDelivery("d1")).toBe(false);
   });
 
-  test("does not change an existing run, and appends its events", async () => {
+  test("an existing run is not changed, and its events are appended", async () => {
     await startRun();
     await store.advance(sampleStep("r1"));
 
@@ -158,7 +158,7 @@ function ingestTests(): void {
     expect(await textsInInbox("r1")).toEqual(["more"]);
   });
 
-  test("appends an event with a dedupe key once, even after it was consumed", async () => {
+  test("an event with a dedupe key is appended once, even after it was consumed", async () => {
     await startRun();
     const events = [{ runId: "r1", event: said("once"), dedupe: "e1" }];
 
@@ -171,7 +171,7 @@ function ingestTests(): void {
     expect(await store.log("r1")).toHaveLength(1);
   });
 
-  test("appends events without a dedupe key each time", async () => {
+  test("events without a dedupe key are appended each time", async () => {
     await startRun();
 
     await receive("again", "again");
@@ -180,7 +180,7 @@ function ingestTests(): void {
     expect(await textsInInbox("r1")).toEqual(["again", "again", "again"]);
   });
 
-  test("stores nothing when one of its events is for an unknown run", async () => {
+  test("a call with an event for an unknown run stores nothing", async () => {
     await startRun();
     const events = [
       { runId: "r1", event: said("hello") },
@@ -205,7 +205,7 @@ function ingestTests(): void {
 }
 
 function deliveryTests(): void {
-  test("is stored once", async () => {
+  test("a delivery is stored once", async () => {
     await startRun();
     const delivery = { deliveryId: "d1", events: [{ runId: "r1", event: said("hello") }] };
 
@@ -214,7 +214,7 @@ function deliveryTests(): void {
     expect(await textsInInbox("r1")).toEqual(["hello"]);
   });
 
-  test("stores the effects it requests once, and makes their run due", async () => {
+  test("the effects that a delivery requests are stored once and make their run due", async () => {
     await store.ingest({ run: sampleRun("r1"), events: [] });
     const delivery = { deliveryId: "d1", events: [], effects: [sampleEffect("r1", "k1")] };
     expect(await store.dueRuns(later)).toEqual([]);
@@ -228,13 +228,13 @@ function deliveryTests(): void {
     expect(await store.claimEffect("r1", "work", 0)).toBeUndefined();
   });
 
-  test("is known afterwards, even without events", async () => {
+  test("a delivery without events is known afterwards", async () => {
     expect(await store.hasDelivery("d1")).toBe(false);
     await store.ingest({ deliveryId: "d1", events: [] });
     expect(await store.hasDelivery("d1")).toBe(true);
   });
 
-  test("is stored once when it arrives twice in the same turn", async () => {
+  test("a delivery that arrives twice in the same turn is stored once", async () => {
     await startRun();
     const delivery = { deliveryId: "d1", events: [{ runId: "r1", event: said("hello") }] };
 
@@ -276,7 +276,7 @@ function runTests(): void {
     expect(await store.childrenOf("c2")).toEqual([]);
   });
 
-  test("lists all root runs page by page, newest first", async () => {
+  test("all root runs are listed page by page, newest first", async () => {
     const created = { r1: 1_000, r2: 3_000, r3: 2_000, r4: 2_000 };
     for (const [id, createdAt] of Object.entries(created)) {
       await store.ingest({ run: sampleRun(id, [], { createdAt }), events: [] });
@@ -290,7 +290,7 @@ function runTests(): void {
     expect(await ids({ limit: 2, before: { id: "r4", createdAt: 2_000 } })).toEqual(["r3", "r1"]);
   });
 
-  test("counts root runs by person, repository and time", async () => {
+  test("root runs are counted by person, repository and time", async () => {
     const runs = [
       sampleRun("r1", [], { createdAt: 1_000 }),
       sampleRun("r2", [], { createdAt: 2_000 }),
@@ -328,7 +328,7 @@ function runTests(): void {
 }
 
 function costTests(): void {
-  test("of one worker are those of its latest ended runs in the repository, newest first", async () => {
+  test("the costs of a worker are those of its latest ended runs in the repository, newest first", async () => {
     const ended = (id: string, cost: number, createdAt: number) => {
       const { spec, ...run } = sampleRun(id);
       const origin = { ...spec.origin, repositoryId: 11 };
@@ -360,7 +360,7 @@ function dailyCostTests(): void {
   const usage = (hour: number, changes: Partial<HourlyUsage> = {}) => sampleUsage({ hour, ...changes });
   const hourOf = (time: string) => Date.parse(time) / (60 * 60_000);
 
-  test("add up the model calls by day, repository and worker, with the repository's current name", async () => {
+  test("daily costs add up the model calls by day, repository and worker, with the repository's current name", async () => {
     for (const id of ["r1", "c1", "r2"]) await store.ingest({ run: sampleRun(id), events: [] });
     const other = { installationId: 2, owner: "Ada", repo: "Loom" };
     const steps: [string, HourlyUsage][] = [
@@ -399,7 +399,7 @@ function dailyCostTests(): void {
     expect(await store.costSince({ repositoryId: 12, since: 0 })).toBe(0);
   });
 
-  test("count no call of a step that was not stored", async () => {
+  test("daily costs include no call of a step that was not stored", async () => {
     await startRun();
 
     await store.advance(sampleStep("r1", { version: 7, usage: usage(0) }));
@@ -409,7 +409,7 @@ function dailyCostTests(): void {
 }
 
 function backlogTests(): void {
-  test("counts runs by state, effects by queue, deliveries and pending approvals", async () => {
+  test("the backlog counts runs by state, effects by queue, deliveries and pending approvals", async () => {
     const before = Date.now();
     await store.ingest({ run: sampleRun("working"), events: [] });
     for (const [id, status, value] of [
@@ -447,7 +447,7 @@ function backlogTests(): void {
     expect(backlog.pendingApprovals).toBe(1);
   });
 
-  test("is empty in a new store", async () => {
+  test("the backlog of a new store is empty", async () => {
     expect(await store.readBacklog(Date.now())).toEqual({
       runs: [],
       effects: [],
@@ -458,7 +458,7 @@ function backlogTests(): void {
 }
 
 function logTests(): void {
-  test("keep the order across runs, and the log can be read from any event on", async () => {
+  test("events keep their order across runs, and the log can be read from any event on", async () => {
     await startRun();
     await store.ingest({ run: sampleRun("r2"), events: [] });
     await receive("one");
@@ -474,7 +474,7 @@ function logTests(): void {
     expect(await store.log("unknown")).toEqual([]);
   });
 
-  test("return any text unchanged", async () => {
+  test("events with any text are returned unchanged", async () => {
     await startRun();
     const odd = `"quotes" \u0000 \ud83d\ude00 \u2028 ${"long ".repeat(5_000)}`;
 
@@ -484,7 +484,7 @@ function logTests(): void {
 }
 
 function advanceTests(): void {
-  test("removes the consumed events from the inbox, and none from the log", async () => {
+  test("consumed events leave the inbox and stay in the log", async () => {
     await startRun();
     await receive("one", "two", "three");
     const [one, two, three] = await store.inbox("r1");
@@ -496,7 +496,7 @@ function advanceTests(): void {
     expect(await store.findRun("r1")).toMatchObject({ version: 1, snapshot: { value: "callingModel" } });
   });
 
-  test("stores nothing at another version", async () => {
+  test("an advance from another version stores nothing", async () => {
     await startRun();
     await receive("one");
     const [one] = await store.inbox("r1");
@@ -517,7 +517,7 @@ function advanceTests(): void {
     expect(await store.completeEffect({ key: "k2" })).toBe(false);
   });
 
-  test("lets the first of two with the same version win, in the same turn as well", async () => {
+  test("the first of two advances from the same version is stored, in the same turn as well", async () => {
     await startRun();
 
     const states = ["reviewing", "idle"] as const;
@@ -526,7 +526,7 @@ function advanceTests(): void {
     expect(await store.findRun("r1")).toMatchObject({ snapshot: { value: "reviewing" } });
   });
 
-  test("consumes an event only once", async () => {
+  test("an event is consumed only once", async () => {
     await startRun();
     await receive("one");
     const consumed = (await store.inbox("r1")).map(({ id }) => id);
@@ -536,11 +536,11 @@ function advanceTests(): void {
     expect(await store.findRun("r1")).toMatchObject({ version: 1 });
   });
 
-  test("rejects for an unknown run", async () => {
+  test("an advance of an unknown run is rejected", async () => {
     await expect(store.advance(sampleStep("unknown"))).rejects.toThrow("Run unknown not found.");
   });
 
-  test("does not change an effect whose key is known", async () => {
+  test("an effect whose key is known is not changed", async () => {
     await startRun();
     await store.advance(
       sampleStep("r1", { effects: [sampleEffect("r1", "k1", { request: { kind: "outcome.report" } })] }),
@@ -551,7 +551,7 @@ function advanceTests(): void {
     expect(await store.claimEffect("r1", "work", 0)).toBeUndefined();
   });
 
-  test("repeats an effect that was requested again while it was performed", async () => {
+  test("an effect that was requested again while it was performed is repeated", async () => {
     await startRun();
     expect(await store.claimEffect("r1", "work", 0)).toMatchObject({ key: "k1", attempts: 1 });
     await store.advance(sampleStep("r1", { effects: [sampleEffect("r1", "k1")] }));
@@ -563,7 +563,7 @@ function advanceTests(): void {
     expect(await store.claimEffect("r1", "work", 0)).toBeUndefined();
   });
 
-  test("removes effects of the cancelled kinds, claimed or not, of this run only", async () => {
+  test("effects of the cancelled kinds are removed, claimed or not, for this run only", async () => {
     await startRun();
     await store.ingest({ run: sampleRun("r2", [sampleEffect("r2", "other")]), events: [] });
     await store.claimEffect("r1", "work", 0);
@@ -586,7 +586,7 @@ function advanceTests(): void {
     expect(await store.claimEffect("r2", "work", 0)).toMatchObject({ key: "other" });
   });
 
-  test("withdraws the run's pending approvals, and no decided ones", async () => {
+  test("the run's pending approvals are withdrawn, and no decided ones", async () => {
     await startRun();
     await store.ingest({ run: sampleRun("r2", [sampleEffect("r2", "k2")]), events: [] });
     await store.completeEffect({ key: "k1", approvals: [sampleApproval("r1", "a1"), sampleApproval("r1", "a2")] });
@@ -616,7 +616,7 @@ function effectTests(): void {
       events: [],
     });
 
-  test("are claimed one at a time, the oldest first, in each queue", async () => {
+  test("effects are claimed one at a time in each queue, the oldest first", async () => {
     await queue(["r1", "w1"], ["r1", "t1", { queue: "thread" }], ["r1", "w2"], ["r1", "t2", { queue: "thread" }]);
 
     expect(await store.claimEffect("r1", "work", 0)).toEqual({
@@ -634,14 +634,14 @@ function effectTests(): void {
     expect(await store.claimEffect("unknown", "work", 0)).toBeUndefined();
   });
 
-  test("that were claimed and not completed are returned again with another attempt", async () => {
+  test("an effect that was claimed and not completed is returned again with another attempt", async () => {
     await queue(["r1", "w1"], ["r1", "w2"]);
     await store.claimEffect("r1", "work", 0);
 
     expect(await store.claimEffect("r1", "work", 0)).toMatchObject({ key: "w1", attempts: 2 });
   });
 
-  test("that are not due yet block their own queue only", async () => {
+  test("an effect that is not due yet blocks its own queue only", async () => {
     await queue(["r1", "w1", { dueAt: 500 }], ["r1", "w2"], ["r1", "t1", { queue: "thread" }]);
 
     expect(await store.claimEffect("r1", "work", 499)).toBeUndefined();
@@ -649,7 +649,7 @@ function effectTests(): void {
     expect(await store.claimEffect("r1", "work", 500)).toMatchObject({ key: "w1", dueAt: 500 });
   });
 
-  test("stay first in their queue when they are postponed, and keep their attempts", async () => {
+  test("a postponed effect stays first in its queue and keeps its attempts", async () => {
     await queue(["r1", "w1"], ["r1", "w2"]);
     await store.claimEffect("r1", "work", 0);
     await store.postponeEffect("w1", 900.5);
@@ -659,7 +659,7 @@ function effectTests(): void {
     expect(await store.claimEffect("r1", "work", 901)).toMatchObject({ key: "w1", attempts: 2, dueAt: 900.5 });
   });
 
-  test("do not count an attempt that was postponed before it did anything", async () => {
+  test("an attempt that was postponed before it did anything does not count", async () => {
     await queue(["r1", "w1"]);
     await store.claimEffect("r1", "work", 0);
     await store.postponeEffect("w1", 900, { isUncounted: true });
@@ -667,7 +667,7 @@ function effectTests(): void {
     expect(await store.claimEffect("r1", "work", 900)).toMatchObject({ key: "w1", attempts: 1 });
   });
 
-  test("have a problem, which says why the next one is postponed, until that one is claimed again", async () => {
+  test("a queue has the problem of its postponed effect until that effect is claimed again", async () => {
     await queue(["r1", "w1"], ["r1", "w2"]);
     const problem = { kind: "postponed" as const, reason: "GitHub did not answer." };
     expect(await store.effectProblem("r1")).toBeUndefined();
@@ -681,7 +681,7 @@ function effectTests(): void {
     expect(await store.effectProblem("r1")).toBeUndefined();
   });
 
-  test("have the problem that is set while they are due, as long as they are not claimed", async () => {
+  test("an effect keeps the problem that was set while it was due until it is claimed", async () => {
     await queue(["r1", "w1"], ["r1", "w2"]);
     const problem = { kind: "postponed" as const, reason: "Two runs are ahead." };
 
@@ -705,7 +705,7 @@ function completeStepTests(): void {
     advance,
   });
 
-  test("stores the result, advances the run over its inbox and claims the next effect", async () => {
+  test("a step stores its result, advances the run over its inbox and claims the next effect", async () => {
     await startRun();
     await store.claimEffect("r1", "work", 0);
 
@@ -727,7 +727,7 @@ function completeStepTests(): void {
     expect(await store.completeEffect({ key: "k1" })).toBe(false);
   });
 
-  test("claims the next effect when there is nothing to advance", async () => {
+  test("a step claims the next effect when there is nothing to advance", async () => {
     await startRun();
     await store.ingest({ events: [], effects: [sampleEffect("r1", "k2")] });
     await store.claimEffect("r1", "work", 0);
@@ -740,7 +740,7 @@ function completeStepTests(): void {
     expect(result).toMatchObject({ advanced: false, claimed: { key: "k2" } });
   });
 
-  test("of steps of many runs at the same time, a cancelled one and one that fails affect no other", async () => {
+  test("a step that is cancelled or fails does not affect simultaneous steps of other runs", async () => {
     const runIds = Array.from({ length: 12 }, (_, index) => `m${index}`);
     const [cancelled, failing, ...others] = runIds;
     await Promise.all(
@@ -782,7 +782,7 @@ function completeStepTests(): void {
     expect(await store.log(cancelled ?? "")).toEqual([]);
   });
 
-  test("stores nothing for an effect that was cancelled", async () => {
+  test("a cancelled effect stores nothing", async () => {
     await startRun();
     const advance = vi.fn();
 
@@ -797,7 +797,7 @@ function completeStepTests(): void {
 }
 
 function completeEffectTests(): void {
-  test("stores every part of the result", async () => {
+  test("every part of an effect's result is stored", async () => {
     await startRun();
     await store.ingest({ run: sampleRun("p1", [], {}), events: [] });
     await store.claimEffect("r1", "work", 0);
@@ -831,7 +831,7 @@ function completeEffectTests(): void {
     expect((await store.childrenOf("r1")).map(({ id }) => id)).toEqual(["c1"]);
   });
 
-  test("stores a result once", async () => {
+  test("the result of an effect is stored once", async () => {
     await startRun();
     const finished = { key: "k1", events: [{ runId: "r1", event: said("done") }] };
 
@@ -839,7 +839,7 @@ function completeEffectTests(): void {
     expect(await textsInInbox("r1")).toEqual(["done"]);
   });
 
-  test("stores nothing when one part cannot be stored", async () => {
+  test("nothing is stored when one part of the result cannot be stored", async () => {
     await startRunWithApproval();
     await store.ingest({ run: sampleRun("r2", [sampleEffect("r2", "k2")]), events: [] });
 
@@ -850,7 +850,7 @@ function completeEffectTests(): void {
     expect(await store.completeEffect(taken)).toBe(true);
   });
 
-  test("stores no changes that were merged with fewer than their run has", async () => {
+  test("changes that were merged with fewer than their run has are not stored", async () => {
     await startRun();
     const children = ["c1", "c2"].map((id) => sampleRun(id, [sampleEffect(id, `${id}/report`)], { rootId: "r1" }));
     for (const run of children) await store.ingest({ run, events: [] });
@@ -879,7 +879,7 @@ function completeEffectTests(): void {
     expect(await store.changesOf("r1")).toMatchObject([{ step: "c1" }, { step: "c2" }, { step: "own" }]);
   });
 
-  test("does not change an existing child run", async () => {
+  test("an existing child run is not changed", async () => {
     await startRun();
     await store.ingest({ run: sampleRun("c1"), events: [] });
     await store.advance(sampleStep("c1"));
@@ -889,7 +889,7 @@ function completeEffectTests(): void {
     expect(await store.completeEffect({ key: "again" })).toBe(false);
   });
 
-  test("replaces a post of the same name", async () => {
+  test("a post replaces one of the same name", async () => {
     const effects = ["k1", "k2", "k3"].map((key) => sampleEffect("r1", key));
     await store.ingest({ run: sampleRun("r1", effects), events: [] });
 
@@ -904,7 +904,7 @@ function completeEffectTests(): void {
     expect(await store.findPost("status")).toEqual({ commentId: 3, updatedAt: expect.any(Number) });
   });
 
-  test("stores the question of a call with a very long id, as some model servers put data into it", async () => {
+  test("the question of a call with a very long id is stored, since some model servers put data into it", async () => {
     await store.ingest({ run: sampleRun("r1", [sampleEffect("r1", "k1")]), events: [] });
     const name = questionName("r1", 1, `call_1__thought__${randomBytes(6_000).toString("base64")}`);
 
@@ -915,7 +915,7 @@ function completeEffectTests(): void {
 }
 
 function changeTests(): void {
-  test("are returned in order, byte for byte", async () => {
+  test("changes are returned in order, byte for byte", async () => {
     const keys = ["k1", "k2", "k3"];
     await store.ingest({
       run: sampleRun(
@@ -962,7 +962,7 @@ async function ledger(): Promise<LedgerEntry[]> {
 function decideTests(): void {
   const approve = { approvalId: "a1", decision: "approved" as const, by: "ada", now: 2_000 };
 
-  test("stores who decided, when and why, and appends the event to the run", async () => {
+  test("a decision is stored with its author, time and reason, and its event is appended to the run", async () => {
     await startRunWithApproval({ preview: textPreview("hello") });
 
     const result = await store.decideApproval({ ...approve, note: "go on", remember: "session" });
@@ -982,7 +982,7 @@ function decideTests(): void {
     ]);
   });
 
-  test("appends the reason of a denial", async () => {
+  test("the reason of a denial is appended", async () => {
     await startRunWithApproval();
 
     await store.decideApproval({ ...approve, decision: "denied", note: "not on a Friday" });
@@ -991,7 +991,7 @@ function decideTests(): void {
     ]);
   });
 
-  test("stores changed arguments with their own digest, and appends them", async () => {
+  test("changed arguments are stored with their own digest, and appended", async () => {
     await startRunWithApproval();
 
     await store.decideApproval({ ...approve, changed: { args: { path: "docs.md" }, digest: "e".repeat(64) } });
@@ -1003,7 +1003,7 @@ function decideTests(): void {
     expect((await store.inbox("r1"))[0]?.event).toMatchObject({ args: { path: "docs.md" } });
   });
 
-  test("accepts the first decision only, in the same turn as well", async () => {
+  test("only the first decision is accepted, in the same turn as well", async () => {
     await startRunWithApproval();
 
     const [first, second] = await Promise.all([
@@ -1015,7 +1015,7 @@ function decideTests(): void {
     expect(await store.inbox("r1")).toHaveLength(1);
   });
 
-  test("decides no approval too late, and leaves its expiry to its timer, since this process's clock may be ahead", async () => {
+  test("a late decision is refused, and the approval expires by its timer, since this process's clock may be ahead", async () => {
     await startRunWithApproval({ expiresAt: 2_000 });
 
     expect(await store.decideApproval(approve)).toMatchObject({ kind: "settled", approval: { status: "expired" } });
@@ -1023,11 +1023,11 @@ function decideTests(): void {
     expect(await store.decideApproval({ ...approve, now: 1_999 })).toMatchObject({ kind: "decided" });
   });
 
-  test("returns that there is no such approval", async () => {
+  test("a decision about an unknown approval returns that there is none", async () => {
     expect(await store.decideApproval({ ...approve, deliveryId: "d1" })).toEqual({ kind: "unknown" });
   });
 
-  test("returns the first result for a repeated delivery, even if the run has changed since", async () => {
+  test("a repeated delivery returns the first result, even if the run has changed since", async () => {
     await startRun();
     await store.completeEffect({
       key: "k1",
@@ -1047,7 +1047,7 @@ function decideTests(): void {
     expect(await store.inbox("r1")).toHaveLength(1);
   });
 
-  test("accepts several decisions of one delivery, which may be stored as well", async () => {
+  test("one delivery may decide several approvals, and may be stored as well", async () => {
     await startRun();
     await store.completeEffect({ key: "k1", approvals: [sampleApproval("r1", "a1"), sampleApproval("r1", "a2")] });
     await store.ingest({ deliveryId: "d1", events: [] });
@@ -1058,7 +1058,7 @@ function decideTests(): void {
     expect((await Promise.all(results)).map(({ kind }) => kind)).toEqual(["decided", "decided"]);
   });
 
-  test("records answers until the last one decides", async () => {
+  test("answers are recorded until the last one decides", async () => {
     await startRunWithApproval();
     const quorums = [{ who: "Anyone with write access", required: 2, by: ["ada"] }];
 
@@ -1088,7 +1088,7 @@ function decideTests(): void {
     expect(await store.decideApproval({ ...late, revision: 1 })).toMatchObject({ kind: "decided" });
   });
 
-  test("adds effects with an answer", async () => {
+  test("an answer adds its effects", async () => {
     await startRunWithApproval();
 
     await store.decideApproval({ ...approve, isPartial: true, effects: [sampleEffect("r1", "show")] });
@@ -1096,11 +1096,11 @@ function decideTests(): void {
     expect(await store.claimEffect("r1", "work", 0)).toMatchObject({ key: "show" });
   });
 
-  describe("revokes", () => {
+  describe("revocation", () => {
     const revoke = { approvalId: "a1", by: "mia", byId: 6, now: 3_000 };
     const execution = { approvalId: "a1", callId: "call-a1", runId: "r1", effectKey: "k9", now: 3_000 };
 
-    test("an approval until its call begins, and not after", async () => {
+    test("an approval can be revoked until its call begins, and not after", async () => {
       await startRunWithApproval();
       await store.decideApproval(approve);
 
@@ -1111,7 +1111,7 @@ function decideTests(): void {
       expect(await store.beginExecution(execution)).toBeUndefined();
     });
 
-    test("nothing once the call has begun; the call may begin again after a crash", async () => {
+    test("nothing can be revoked once the call has begun, which may begin again after a crash", async () => {
       await startRunWithApproval();
       await store.decideApproval(approve);
       expect(await store.beginExecution(execution)).toMatchObject({ status: "used" });
@@ -1121,7 +1121,7 @@ function decideTests(): void {
       expect(await store.beginExecution({ ...execution, effectKey: "k10" })).toBeUndefined();
     });
 
-    test("one person's answer to a pending request", async () => {
+    test("one person's answer to a pending request can be revoked", async () => {
       await startRunWithApproval();
       await store.decideApproval({ ...approve, by: "Mia", byId: 6, isPartial: true });
       await store.decideApproval({ ...approve, by: "mia", byId: 7, isPartial: true });
@@ -1133,7 +1133,7 @@ function decideTests(): void {
       expect(await store.revokeApproval(revoke)).toMatchObject({ kind: "settled", approval: { status: "pending" } });
     });
 
-    test("what is remembered of an approval for the session", async () => {
+    test("an approval for the session can be revoked after its call", async () => {
       await startRunWithApproval();
       await store.decideApproval({ ...approve, remember: "session" });
       await store.beginExecution(execution);
@@ -1146,7 +1146,7 @@ function decideTests(): void {
       expect(await store.findApproval("a1")).toMatchObject({ status: "used", remember: "none" });
     });
 
-    test("once per delivery", async () => {
+    test("a repeated delivery revokes once", async () => {
       await startRunWithApproval();
       await store.decideApproval(approve);
 
@@ -1155,10 +1155,10 @@ function decideTests(): void {
     });
   });
 
-  describe("simultaneous actions have one result:", () => {
+  describe("simultaneous actions", () => {
     const ids = [...Array(12).keys()];
 
-    test("many approvals and denials", async () => {
+    test("of many approvals and denials, one decides", async () => {
       await startRunWithApproval();
 
       const results = await Promise.all(
@@ -1172,7 +1172,7 @@ function decideTests(): void {
       expect((await ledger()).map(({ kind }) => kind).filter((kind) => kind !== "requested")).toHaveLength(1);
     });
 
-    test("two people whose approvals each complete the other's", async () => {
+    test("two people whose approvals each complete the other's approve once", async () => {
       await startRunWithApproval();
       const partial = { ...approve, isPartial: true, revision: 0 };
 
@@ -1184,7 +1184,7 @@ function decideTests(): void {
       expect(results.map(({ kind }) => kind).sort()).toEqual(["changed", "recorded"]);
     });
 
-    test("a revocation and the beginning of the call", async () => {
+    test("either a revocation or the beginning of the call succeeds", async () => {
       await startRunWithApproval();
       await store.decideApproval(approve);
 
@@ -1197,7 +1197,7 @@ function decideTests(): void {
     });
   });
 
-  test("keeps a ledger in which every entry is chained to the one before", async () => {
+  test("every entry of the ledger is chained to the one before", async () => {
     await startRun();
     await store.completeEffect({
       key: "k1",
@@ -1231,7 +1231,7 @@ function decideTests(): void {
     expect(await store.readLedger(after, 3)).toMatchObject(numbers);
   });
 
-  test("keeps when a request was shown first", async () => {
+  test("the time at which a request was shown first is kept", async () => {
     await startRunWithApproval();
     await store.ingest({ events: [], effects: [sampleEffect("r1", "k2"), sampleEffect("r1", "k3")] });
 
@@ -1243,7 +1243,7 @@ function decideTests(): void {
     expect(await store.findApproval("a1")).toMatchObject({ shownAt });
   });
 
-  test("lists the approvals of a tree, the oldest first", async () => {
+  test("the approvals of a tree are listed, the oldest first", async () => {
     await startRun();
     await store.ingest({ run: sampleRun("c1", [sampleEffect("c1", "c1-k1")], child), events: [] });
     await store.completeEffect({ key: "c1-k1", approvals: [sampleApproval("c1", "z1", { rootId: "r1" })] });
@@ -1255,7 +1255,7 @@ function decideTests(): void {
 }
 
 function timerTests(): void {
-  test("fire once, in the order they became due", async () => {
+  test("timers fire once, in the order in which they became due", async () => {
     await startRun();
     await store.ingest({ run: sampleRun("r2"), events: [] });
     const set = [
@@ -1275,7 +1275,7 @@ function timerTests(): void {
     expect(await store.fireTimers(later)).toEqual(["r2"]);
   });
 
-  test("can be changed and cleared", async () => {
+  test("timers can be changed and cleared", async () => {
     await startRun();
     const set = [
       { timer: "retry" as const, dueAt: 100 },
@@ -1291,7 +1291,7 @@ function timerTests(): void {
     expect(await store.inbox("r1")).toHaveLength(1);
   });
 
-  test("expire an approval that nobody decided, and make its run due", async () => {
+  test("an approval that nobody decided expires, and its run is due", async () => {
     await startRunWithApproval({ expiresAt: 3_000 });
 
     expect(await store.fireTimers(2_999)).toEqual([]);
@@ -1304,7 +1304,7 @@ function timerTests(): void {
     ]);
   });
 
-  test("have a next due time: that of the first timer, approval or postponed effect", async () => {
+  test("the next due time is that of the first timer, approval or postponed effect", async () => {
     await startRun();
     expect(await store.nextDueAt()).toBeUndefined();
 
@@ -1350,7 +1350,7 @@ function dueRunTests(): void {
     );
   };
 
-  test("includes a run with a due effect, claimed or not, until it is completed", async () => {
+  test("a run with a due effect is due until the effect is completed, claimed or not", async () => {
     await startRun();
     expect(await store.dueRuns(0)).toEqual(["r1"]);
 
@@ -1363,7 +1363,7 @@ function dueRunTests(): void {
     expect(await store.dueRuns(later)).toEqual([]);
   });
 
-  test("does not include a run as postponed whose effect is new, not due, or being performed", async () => {
+  test("a run is not postponed while its effect is new, not due or being performed", async () => {
     await startRun();
     expect(await store.postponedRuns(later)).toEqual([]);
 
@@ -1375,7 +1375,7 @@ function dueRunTests(): void {
     expect(await store.postponedRuns(100)).toEqual([]);
   });
 
-  test("includes a run whose effect and timer a clock that was ahead has postponed, once they are brought forward", async () => {
+  test("a run that a clock which was ahead has postponed is due once its effect and timer are brought forward", async () => {
     await startRun();
     const [hourAgo, minuteLater] = [Date.now() - 3_600_000, Date.now() + 60_000];
     await store.advance(sampleStep("r1", { timers: { set: [{ timer: "retry", dueAt: minuteLater }] } }));
@@ -1390,14 +1390,14 @@ function dueRunTests(): void {
     expect([await store.dueRuns(hourAgo), await store.fireTimers(hourAgo)]).toEqual([["r1"], ["r1"]]);
   });
 
-  test("does not include a run for an effect that waits behind another", async () => {
+  test("an effect that waits behind another does not make its run due", async () => {
     const effects = [sampleEffect("r1", "k1", { dueAt: 100 }), sampleEffect("r1", "k2")];
     await store.ingest({ run: sampleRun("r1", effects), events: [] });
 
     expect(await store.dueRuns(99)).toEqual([]);
   });
 
-  test("includes a run with a new event until an advance has seen it, consumed or not", async () => {
+  test("a run with a new event is due until an advance has seen the event, consumed or not", async () => {
     await store.ingest({ run: sampleRun("r1"), events: [] });
     expect(await store.dueRuns(0)).toEqual([]);
 
@@ -1411,7 +1411,7 @@ function dueRunTests(): void {
     expect(await store.dueRuns(0)).toEqual(["r1"]);
   });
 
-  test("includes a run whose event arrived while the events before it were applied", async () => {
+  test("a run whose event arrived while earlier events were applied is due", async () => {
     await store.ingest({ run: sampleRun("r1"), events: [] });
     await receive("one");
     const [one] = await store.inbox("r1");
@@ -1421,7 +1421,7 @@ function dueRunTests(): void {
     expect(await store.dueRuns(0)).toEqual(["r1"]);
   });
 
-  test("includes a run that has ended for its last effects, and for events that arrive afterwards", async () => {
+  test("a run that has ended is due for its last effects and for events that arrive afterwards", async () => {
     await store.ingest({ run: sampleRun("r1"), events: [] });
     await advance("r1", { status: "done", effects: [sampleEffect("r1", "outcome", { queue: "thread" })] });
     expect(await store.dueRuns(0)).toEqual(["r1"]);
@@ -1458,7 +1458,7 @@ function expiryTests(): void {
   const end = (id: string, version = 0) =>
     store.advance(sampleStep(id, { version, status: "done", withdrawApprovals: true }));
 
-  test("removes the logs, files and approvals of a tree that has ended, one run at a time, and keeps the ledger", async () => {
+  test("the logs, files and approvals of a tree that has ended are removed one run at a time, and the ledger is kept", async () => {
     await fillRun("r1");
     await fillRun("c1", child);
     await fillRun("other");
@@ -1488,7 +1488,7 @@ function expiryTests(): void {
     expect(await store.findRun("other")).not.toHaveProperty("logRemovedAt");
   });
 
-  test("waits for the last effects of a run", async () => {
+  test("a run is removed only after its last effects", async () => {
     await fillRun("r1");
     await store.advance(
       sampleStep("r1", { status: "done", effects: [sampleEffect("r1", "outcome", { queue: "thread" })] }),
@@ -1500,7 +1500,7 @@ function expiryTests(): void {
     expect(await store.removeExpired(expired)).toBe(true);
   });
 
-  test("forgets deliveries, after which a repeated one is new", async () => {
+  test("deliveries are removed, after which a repeated one is new", async () => {
     await store.ingest({ deliveryId: "d1", events: [] });
     expect(await store.removeExpired({ runsEndedBefore: undefined, deliveriesBefore: 0 })).toBe(false);
     expect(await store.hasDelivery("d1")).toBe(true);
@@ -1516,7 +1516,7 @@ function pendingDeliveryTests(): void {
   const leaseMs = 60_000;
   const claim = async (lease = leaseMs) => (await store.claimDeliveries({ leaseMs: lease, limit: 1 }))[0];
 
-  test("are stored once, even when they come again after they were processed", async () => {
+  test("a pending delivery is stored once, even when it comes again after it was processed", async () => {
     expect(await store.saveDelivery(delivery("d1"))).toBe(true);
     expect(await store.saveDelivery(delivery("d1"))).toBe(false);
     await claim();
@@ -1525,7 +1525,7 @@ function pendingDeliveryTests(): void {
     expect(await claim()).toBeUndefined();
   });
 
-  test("are claimed by one process each, with their content and the number of claims", async () => {
+  test("each pending delivery is claimed by one process, with its content and the number of claims", async () => {
     await store.saveDelivery(delivery("d1"));
 
     const claims = await Promise.all([claim(), claim()]);
@@ -1535,7 +1535,7 @@ function pendingDeliveryTests(): void {
     ]);
   });
 
-  test("count the failures that are reported", async () => {
+  test("the reported failures of a delivery are counted", async () => {
     await store.saveDelivery(delivery("d1"));
     await claim();
     await store.postponeDelivery("d1", 0, { hasFailed: true });
@@ -1545,7 +1545,7 @@ function pendingDeliveryTests(): void {
     expect(await claim()).toMatchObject({ attempts: 3, failures: 1 });
   });
 
-  test("that a clock which was ahead has postponed become due, except for those that wait for a time", async () => {
+  test("deliveries that a clock which was ahead has postponed become due, except for those that wait for a time", async () => {
     await store.saveDelivery(delivery("d1"));
     await store.saveDelivery({ ...delivery("d2", "q2"), content: { notBefore: 1 } });
     for (const key of ["d1", "d2"]) await store.postponeDelivery(key, 24 * 3_600_000);
@@ -1557,7 +1557,7 @@ function pendingDeliveryTests(): void {
     expect([await claim(), await claim()]).toMatchObject([{ key: "d1" }, undefined]);
   });
 
-  test("are claimed in order within a queue, and other queues do not wait", async () => {
+  test("deliveries are claimed in order within a queue, and other queues do not wait", async () => {
     for (const [key, queue] of Object.entries({ d1: "q1", d2: "q1", d3: "q2" })) {
       await store.saveDelivery(delivery(key, queue));
     }
@@ -1567,7 +1567,7 @@ function pendingDeliveryTests(): void {
     expect((await claim())?.key).toBe("d2");
   });
 
-  test("are claimed several at a time, apart from those of the installations and repositories that are excepted", async () => {
+  test("several deliveries are claimed at a time, apart from those of excepted installations and repositories", async () => {
     const queues = { d1: "1 10#3", d2: "1 10#3", d3: "1 11#3", d4: "2 20#3", d5: "2", d6: "3 30#3 checks" };
     for (const [key, queue] of Object.entries(queues)) await store.saveDelivery(delivery(key, queue));
     const keysOf = async (except: DeliveryQuery["except"] & {}, limit = 10) =>
@@ -1579,7 +1579,7 @@ function pendingDeliveryTests(): void {
     expect(await keysOf({ installations: [], repositories: [] })).toEqual([]);
   });
 
-  test("are claimed again when they were not completed in time, and when a postponed one is due", async () => {
+  test("deliveries are claimed again when they were not completed in time, and when a postponed one is due", async () => {
     await store.saveDelivery(delivery("d1"));
 
     expect(await store.nextDeliveryInMs()).toBeLessThanOrEqual(0);
@@ -1602,7 +1602,7 @@ function locationTests(): void {
   const there = { repositoryId: 11, installationId: 1, ownerId: 5, owner: "ada", repo: "engine", at: 2_000 };
   const thread = { repositoryId: 11, owner: "ada", repo: "engine", thread: 7 };
 
-  test("keeps its runs, whose origins, and those of their children, have its current location", async () => {
+  test("a repository keeps its runs, whose origins, and those of their children, have its current location", async () => {
     await store.saveLocation(there);
     await store.ingest({ run: numbered("r1"), events: [] });
     await store.ingest({ run: numbered("c1", { parentId: "r1", rootId: "r1", depth: 1 }), events: [] });
@@ -1630,7 +1630,7 @@ function locationTests(): void {
     expect(await store.findLocation(12)).toBeUndefined();
   });
 
-  test("does not lose its runs to a repository that takes its name", async () => {
+  test("a repository does not lose its runs to one that takes its name", async () => {
     await store.saveLocation(there);
     await store.ingest({ run: numbered("r1"), events: [] });
     await store.saveLocation({ ...there, repo: "loom", at: 3_000 });
@@ -1642,7 +1642,7 @@ function locationTests(): void {
     expect(idsOf(await store.runsOfThread(thread))).toEqual(["r1"]);
   });
 
-  test("gets the runs that were stored under its name without an id", async () => {
+  test("a repository gets the runs that were stored under its name without an id", async () => {
     for (const [id, more] of [
       ["r1", {}],
       ["c1", child],
@@ -1660,7 +1660,7 @@ function locationTests(): void {
     expect(originOf((await store.childrenOf("r1"))[0])).toEqual({ ...origin, repositoryId: 11, owner: "Ada" });
   });
 
-  test("gets the runs that were stored under its previous name, when the first report is its renaming", async () => {
+  test("a repository whose first report is its renaming gets the runs stored under its previous name", async () => {
     await store.ingest({ run: sampleRun("r1"), events: [] });
     await store.ingest({ run: sampleRun("r2", [], { origin: { ...origin, repo: "loom" } }), events: [] });
 
@@ -1672,7 +1672,7 @@ function locationTests(): void {
     expect(idsOf(await store.runsOfThread({ owner: "ada", repo: "loom", thread: 7 }))).toEqual(["r2"]);
   });
 
-  test("does not get runs that are older than itself", async () => {
+  test("a repository does not get runs that are older than itself", async () => {
     await store.ingest({ run: sampleRun("r1"), events: [] });
 
     await store.saveLocation({ ...there, createdAt: 1_001 });
@@ -1681,7 +1681,7 @@ function locationTests(): void {
     expect(idsOf(await store.runsOfThread({ owner: "ada", repo: "engine", thread: 7 }))).toEqual(["r1"]);
   });
 
-  test("keeps its location when an older report arrives late", async () => {
+  test("a repository keeps its location when an older report arrives late", async () => {
     await store.saveLocation(there);
     await store.ingest({ run: numbered("r1"), events: [] });
     await store.saveLocation({ ...there, repo: "loom", at: 3_000 });
@@ -1691,7 +1691,7 @@ function locationTests(): void {
     expect(originOf(await store.findRun("r1"))?.repo).toBe("loom");
   });
 
-  test("counts its runs under all its names", async () => {
+  test("a repository's runs are counted under all its names", async () => {
     await store.saveLocation(there);
     await store.ingest({ run: numbered("r1"), events: [] });
     await store.saveLocation({ ...there, repo: "loom", at: 3_000 });
@@ -1701,7 +1701,7 @@ function locationTests(): void {
     expect(await store.countRuns({ repositoryId: 12, since: 0 })).toBe(0);
   });
 
-  test("has its live runs listed for its current installation", async () => {
+  test("a repository's live runs are listed for its current installation", async () => {
     await store.saveLocation(there);
     await store.saveLocation({ ...there, repositoryId: 12, repo: "loom" });
     await store.ingest({ run: numbered("r1"), events: [] });

@@ -146,11 +146,11 @@ test("Ctrl+C at a request interrupts, denies and says so", async () => {
   await sees("Interrupting the worker…");
 });
 
-describe("a request shows", () => {
+describe("a request", () => {
   const hidden = "a\u001b[2Kb\u202ec\u200bd\re\u2028f\u009b31mg\u00a0h";
   const shown = "a⟨ESC⟩[2Kb⟨U+202E⟩c⟨U+200B⟩d⟨CR⟩e⟨U+2028⟩f⟨U+009B⟩31mg⟨U+00A0⟩h";
 
-  test("every control, escape, bidirectional and invisible character", async () => {
+  test("a request shows every control, escape, bidirectional and invisible character", async () => {
     const { bus, type, sees, text } = await terminalWorld();
     const details = { toolName: hidden, toolArgs: { [hidden]: hidden, list: [hidden] }, preview: `+${hidden}` };
 
@@ -175,7 +175,7 @@ describe("a request shows", () => {
     expect(text()).not.toMatch(/[\u001b\u202e\u200b\r\u2028\u009b]/);
   });
 
-  test("all of its arguments and of what it would do", async () => {
+  test("a request shows all of its arguments and of what it would do", async () => {
     const { bus, type, sees, text } = await terminalWorld();
     const long = Array.from({ length: 300 }, (_, index) => `line ${index}`).join("\n");
 
@@ -193,7 +193,7 @@ describe("a request shows", () => {
     expect(text().match(/│ line 299/g)).toHaveLength(2);
   });
 
-  test("no text that imitates the request itself", async () => {
+  test("a request shows no text that imitates the request itself", async () => {
     const { bus, type, sees, text } = await terminalWorld();
     const preview = `harmless\n${"─".repeat(60)}\nApprove? [y]es / [n]o: `;
 
@@ -229,7 +229,7 @@ describe("a request shows", () => {
     expect(await answer).toEqual({ approved: true });
   });
 
-  test("nothing when it is longer than a person would read, and is denied", async () => {
+  test("a request that is longer than a person would read is not shown, and denied", async () => {
     const { bus, sees } = await terminalWorld();
     const preview = "x\n".repeat(3_000);
 

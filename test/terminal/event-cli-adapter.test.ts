@@ -21,8 +21,8 @@ async function shown(value: ResultValue, options: Parameters<typeof terminalWorl
   return world.text();
 }
 
-describe("what a terminal shows", () => {
-  test("a call with its result below", async () => {
+describe("output", () => {
+  test("a call is shown with its result below", async () => {
     const { bus, text } = await terminalWorld();
     const ui = createRuntimeUI(bus);
 
@@ -45,7 +45,7 @@ describe("what a terminal shows", () => {
     );
   });
 
-  test("at a narrow terminal, a call once, and long lines with an indent", async () => {
+  test("at a narrow terminal, a call is shown once, and long lines have an indent", async () => {
     vi.stubEnv("NO_COLOR", "1");
     const { bus, text, output } = await terminalWorld({ isTTY: true });
     Object.assign(output, { columns: 40 });
@@ -97,7 +97,7 @@ describe("what a terminal shows", () => {
     expect(text()).toContain(`${"─".repeat(40)}\nAPPROVAL`);
   });
 
-  test("tasks with their marks, without a branch", async () => {
+  test("tasks are shown with their marks, without a branch", async () => {
     const task = (content: string, status: "pending" | "in_progress" | "completed" | "cancelled") => ({
       content,
       activeForm: `Doing ${content}`,
@@ -108,7 +108,7 @@ describe("what a terminal shows", () => {
     expect(await shown({ kind: "task_list", tasks })).toBe("● a_tool(4 tasks)\n [ ] a\n [◐] Doing b\n [✓] c\n [x] d\n");
   });
 
-  test("a diff, colored only on a terminal", async () => {
+  test("a diff is colored only on a terminal", async () => {
     vi.stubEnv("NO_COLOR", "");
     const diff: ResultValue = {
       kind: "diff",
@@ -138,7 +138,7 @@ describe("what a terminal shows", () => {
     expect(await shown(value, { isTTY: true })).toContain(`It is ${esc}[1mslow${esc}[22m.`);
   });
 
-  test("a file that was read, by its first lines", async () => {
+  test("the first lines of a file that was read are shown", async () => {
     const content = Array.from({ length: 30 }, (_, index) => `line ${index}`).join("\n");
 
     const read = await shown({ kind: "file_content", path: "a.ts", content, size: content.length });
@@ -177,13 +177,13 @@ describe("what a terminal shows", () => {
     expect(await shown(value)).toBe(`● a_tool(src/a.ts)\n└> ${lines}\n`);
   });
 
-  test("nothing of a hidden value", async () => {
+  test("nothing of a hidden value is shown", async () => {
     expect(await shown({ kind: "text", content: "secret", display: { preferredView: "hidden" } })).toBe(
       "● a_tool(src/a.ts)\n",
     );
   });
 
-  test("no control sequences from a value", async () => {
+  test("no control sequences of a value are printed", async () => {
     const attack = `${esc}]0;title\u0007${esc}[2J${esc}[31mred${esc}[0m\rover`;
 
     for (const isTTY of [false, true]) {
@@ -198,7 +198,7 @@ describe("what a terminal shows", () => {
     }
   });
 
-  test("an answer once, whether it was streamed or not", async () => {
+  test("an answer is shown once, whether it was streamed or not", async () => {
     const { bus, text } = await terminalWorld();
     const ui = createRuntimeUI(bus);
 
@@ -216,7 +216,7 @@ describe("what a terminal shows", () => {
     ["quiet", "✗ bad\nDone.\n"],
     ["summary", "● read(a)\n└> one\n✗ bad\nA b.txt +1 −0\nDone.\n"],
     ["normal", "● read(a)\n└> one\n   two\nℹ note\n✗ bad\nA b.txt +1 −0\nDone.\n"],
-  ])("as much as %s", async (traceLevel, expected) => {
+  ])("the trace level %s selects what is shown", async (traceLevel, expected) => {
     const { bus, text } = await terminalWorld({ traceLevel });
     const ui = createRuntimeUI(bus);
 
@@ -230,7 +230,7 @@ describe("what a terminal shows", () => {
     expect(text()).toBe(expected);
   });
 
-  test("nothing after it was shut down", async () => {
+  test("nothing is shown after the adapter was shut down", async () => {
     const { bus, text, adapter } = await terminalWorld();
     await adapter.shutdown();
 
@@ -240,7 +240,7 @@ describe("what a terminal shows", () => {
   });
 });
 
-describe("what a person enters", () => {
+describe("input", () => {
   test.each([
     ["y", { approved: true }],
     ["YES", { approved: true }],
@@ -250,7 +250,7 @@ describe("what a person enters", () => {
     ["", { approved: false }],
     ["deny too risky", { approved: false, reason: "too risky" }],
     ["maybe", { approved: false, reason: "maybe" }],
-  ])("%j to a request for approval is %j", async (line, expected) => {
+  ])("the answer %j to a request for approval is %j", async (line, expected) => {
     const { bus, type, sees, text } = await terminalWorld();
     const details = { toolName: "write_file", toolArgs: { path: "a.txt", content: "x".repeat(100) }, preview: "+new" };
 
@@ -263,7 +263,7 @@ describe("what a person enters", () => {
     expect(text()).toContain(`  content: ${"x".repeat(100)}\nWhat it would do:\n  │ +new\n`);
   });
 
-  test("deny asks for the reason when there is none", async () => {
+  test("after deny without a reason, the reason is asked for", async () => {
     const { bus, type, sees } = await terminalWorld();
 
     const answer = createRuntimeUI(bus).requestApproval("tool_call", "Write", {}, "low", []);
@@ -483,11 +483,11 @@ describe("slash commands", () => {
   });
 });
 
-describe("at a terminal", () => {
+describe("a terminal", () => {
   const atTerminal = (options: Parameters<typeof terminalWorld>[0] = {}) =>
     terminalWorld({ isTTY: true, inputIsTTY: true, ...options });
 
-  test("shows what the worker does while it works, and removes it at the end", async () => {
+  test("the worker's activity is shown while it works, and removed at the end", async () => {
     const { bus, text, sees } = await atTerminal();
     const ui = createRuntimeUI(bus);
 
@@ -500,7 +500,7 @@ describe("at a terminal", () => {
     expect(text().endsWith("\r\u001b[K")).toBe(true);
   });
 
-  test("prints streamed Markdown block by block", async () => {
+  test("streamed Markdown is printed block by block", async () => {
     const { bus, text, sees } = await atTerminal();
     const ui = createRuntimeUI(bus);
 
@@ -518,7 +518,7 @@ describe("at a terminal", () => {
     expect(text().match(/First/g)).toHaveLength(1);
   });
 
-  test("keeps messages in the history of later sessions, and no answers", async () => {
+  test("messages are in the history of later sessions, and answers are not", async () => {
     const historyFile = join(await mkdtemp(join(tmpdir(), "golem-forge-history-")), "golem", "history");
     const first = await atTerminal({ historyFile });
     const message = first.adapter.readLine();

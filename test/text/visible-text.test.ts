@@ -131,7 +131,7 @@ test("the first letter of a block does not turn its direction", () => {
 });
 
 describe("long lines", () => {
-  test("are wrapped and marked", () => {
+  test("long lines are wrapped and marked", () => {
     const text = `short\n${" ".repeat(2_600)}evil()`;
 
     const lines = visibleText(text).split("\n");
@@ -231,7 +231,7 @@ describe("text for people", () => {
     ["a cursor key", "\u001B7a\u001B=", "a"],
     ["an unfinished window title", "a\u001B]0;title", "a"],
     ["a lone surrogate", "a\uD800", "a\uFFFD"],
-  ])("has no %s", (_, text, normalized) => {
+  ])("text for people has no %s", (_, text, normalized) => {
     expect(normalizeText(text)).toBe(normalized);
   });
 
@@ -243,7 +243,7 @@ describe("text for people", () => {
     ["a\tb\n", "a\tb\n"],
     ["👩\u200D👩 ❤\uFE0F 1\uFE0F\u20E3 👍🏽\u200D♂", "👩\u200D👩 ❤\uFE0F 1\uFE0F\u20E3 👍🏽\u200D♂"],
     ["a\u200D👩 👩\u200Da a\uFE0F 1\uFE0F", "a⟨U+200D⟩👩 👩⟨U+200D⟩a a⟨U+FE0F⟩ 1⟨U+FE0F⟩"],
-  ])("shows hidden characters but keeps emoji: %j", (text, shown) => {
+  ])("text for people shows hidden characters but keeps emoji: %j", (text, shown) => {
     expect(showHidden(text)).toBe(shown);
   });
 });

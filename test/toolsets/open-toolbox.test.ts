@@ -39,7 +39,7 @@ describe("opening a toolbox", () => {
     expect(toolbox.find("nothing")).toBeUndefined();
   });
 
-  test("offers only the tools that a worker lists, and people can use the others", async () => {
+  test("only the tools that a worker lists are offered, and people can use the others", async () => {
     const worker = { name: "fixer", instructions: "Fix it.", toolsets: { files: {} }, offered_tools: ["read_file"] };
     const sandbox = memoryWorkspace();
     const services = { spec: runSpec, workspace: sandbox, sandbox, history: () => [] } as unknown as ToolServices;
@@ -83,7 +83,7 @@ describe("opening a toolbox", () => {
     await expect(open({ git: { depth: "x" } }, [set])).rejects.toThrow(/depth: .*Expected number/);
   });
 
-  test("passes a toolset its settings and the runtime's services", async () => {
+  test("a toolset receives its settings and the runtime's services", async () => {
     const create = vi.fn(() => []);
     const config = z.strictObject({ depth: z.number().default(3) });
     await open({ git: {} }, [aToolset("git", [], { config, create })]);

@@ -47,7 +47,7 @@ describe("finding a tool", () => {
     expect(refusalOf(await review("read_file", { path: "a" }, { context })).code).toBe("PERMISSION_DENIED");
   });
 
-  test.each(["read_file", "read", "READ_FILE", "read-file"])("finds read_file as %s", async (name) => {
+  test.each(["read_file", "read", "READ_FILE", "read-file"])("read_file is found as %s", async (name) => {
     const { review } = await toolboxWorld([aTool({ aliases: ["read"] })]);
     expect(await review(name, { path: "a" })).toEqual({ kind: "allow", answeredBy: "tool", args: { path: "a" } });
   });

@@ -89,7 +89,7 @@ describe("session memory", () => {
     expect(controller.isSessionApproved(request)).toBe(false);
   });
 
-  test("can be cleared", async () => {
+  test("session memory can be cleared", async () => {
     const { controller } = interactive({ approved: true, remember: "session" });
     await controller.requestApproval(request);
     expect(controller.isSessionApproved(request)).toBe(true);
@@ -99,7 +99,7 @@ describe("session memory", () => {
     expect(controller.isSessionApproved(request)).toBe(false);
   });
 
-  test("copies the arguments", () => {
+  test("session memory copies the arguments", () => {
     const memory = new ApprovalMemory();
     const args = { path: "a" };
     memory.store("write_file", args, { approved: true, remember: "session" });
@@ -117,7 +117,7 @@ describe("session memory", () => {
     expect(memory.size).toBe(0);
   });
 
-  test("distinguishes dates and maps, which JSON does not", () => {
+  test("session memory distinguishes dates and maps, which JSON does not", () => {
     const memory = new ApprovalMemory();
     memory.store("t", { at: new Date(1), map: new Map([["a", 1]]) }, { approved: true, remember: "session" });
     expect(memory.lookup("t", { at: new Date(2), map: new Map([["a", 1]]) })).toBeUndefined();

@@ -57,7 +57,7 @@ describe("parseCommand", () => {
     ["/x  a\tb\nc\u00a0d ", "x", ["a", "b", "c", "d"], {}],
     ["/x —branch main", "x", [], { branch: "main" }],
     ["/x --message “hello world”", "x", [], { message: "hello world" }],
-  ])("parses %j", (input, name, args, options) => {
+  ])("parseCommand parses %j", (input, name, args, options) => {
     expect(parseCommand(input)).toEqual({ name, args, options, raw: input });
   });
 
@@ -81,7 +81,7 @@ describe("parseCommand", () => {
     expect(Object.getPrototypeOf(options)).toBe(Object.prototype);
   });
 
-  test("throws nothing but CommandParseError", () => {
+  test("parseCommand throws nothing but CommandParseError", () => {
     const texts = fc.oneof(anyText(), fc.string({ unit: fc.constantFrom(..."/ \\\"'-=ab1.“”—") }));
     fc.assert(
       fc.property(texts, (text) => {
@@ -121,7 +121,7 @@ describe("parseCommand", () => {
     );
   });
 
-  test("parses a long run of digits and hyphens quickly", () => {
+  test("a long run of digits and hyphens is parsed quickly", () => {
     const started = performance.now();
     parseCommand(`/x -${"1".repeat(60_000)}x ${"-".repeat(60_000)} --a ${"—".repeat(1_000)}`);
     expect(performance.now() - started).toBeLessThan(20_000);
@@ -148,7 +148,7 @@ describe("classifyCommand", () => {
     expect(classifyCommand(command, tools)).toEqual({ ...expected, parsed: command });
   });
 
-  test("accepts tools and tool names", () => {
+  test("tools and tool names are both accepted", () => {
     const command = parsed("/git_push");
     expect(classifyCommand(command, [{ name: "git_push" }])).toEqual({
       type: "tool",

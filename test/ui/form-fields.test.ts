@@ -20,7 +20,7 @@ const pushSchema = z.object({
 });
 
 describe("deriveFieldsFromSchema", () => {
-  test("derives the form of git_push", () => {
+  test("the form of git_push is derived", () => {
     expect(deriveFieldsFromSchema(pushSchema)).toEqual([
       { name: "branch", description: "Target branch", type: "text", required: true },
       {
@@ -67,13 +67,13 @@ describe("deriveFieldsFromSchema", () => {
     ["something lazy", z.lazy(() => z.boolean()), { type: "boolean", required: true }],
     ["a date", z.date().optional(), { type: "text", required: false }],
     ["a schema with an id", z.number().meta({ id: "count-of-things" }), { type: "number", required: true }],
-  ])("derives a field from %s", (_, schema, expected) => {
+  ])("a field is derived from %s", (_, schema, expected) => {
     expect(deriveFieldsFromSchema(z.object({ field: schema }))).toEqual([
       expect.objectContaining({ name: "field", ...expected }),
     ]);
   });
 
-  test("keeps the description of a wrapped schema", () => {
+  test("the description of a wrapped schema is kept", () => {
     const schema = z.object({ a: z.string().describe("inner").optional(), b: z.string().optional().describe("outer") });
     expect(deriveFieldsFromSchema(schema).map(({ description }) => description)).toEqual(["inner", "outer"]);
   });
@@ -83,7 +83,7 @@ describe("deriveFieldsFromSchema", () => {
     ["a transformed object", z.object({ a: z.string() }).transform((value) => value)],
     ["a preprocessed object", z.preprocess((value) => value, z.object({ a: z.string() }))],
     ["JSON Schema", jsonSchema({ type: "object", properties: { a: { type: "string" } }, required: ["a"] })],
-  ])("derives fields from %s", (_, schema) => {
+  ])("fields are derived from %s", (_, schema) => {
     expect(deriveFieldsFromSchema(schema)).toEqual([{ name: "a", description: "", type: "text", required: true }]);
   });
 
@@ -93,11 +93,11 @@ describe("deriveFieldsFromSchema", () => {
     ["no schema", {}],
     ["null", null],
     ["a number", 5],
-  ])("derives no fields from %s", (_, schema) => {
+  ])("no fields are derived from %s", (_, schema) => {
     expect(deriveFieldsFromSchema(schema)).toEqual([]);
   });
 
-  test("derives a field for each property, and knows which are optional", () => {
+  test("a field is derived for each property, with whether it is optional", () => {
     const leaf = fc.constantFrom<z.ZodType>(
       z.string(),
       z.number(),

@@ -24,7 +24,7 @@ async function startRuns({ startRun }: WebWorld): Promise<void> {
 }
 
 describe("the list of runs", () => {
-  test("requires signing in", async () => {
+  test("the list of runs requires signing in", async () => {
     const made = await world();
     await startRuns(made);
 
@@ -55,7 +55,7 @@ describe("the list of runs", () => {
     expect((await get("/runs", { cookie: signedIn("mia").cookie })).status).toBe(200);
   });
 
-  test("hides runs of private repositories from people who cannot read them", async () => {
+  test("the list hides runs of private repositories from people who cannot read them", async () => {
     const made = await world({ github: { private: true } });
     await startRuns(made);
     const titles = async (login: string) =>

@@ -24,7 +24,7 @@ async function spend({ store, startRun }: WebWorld): Promise<void> {
 }
 
 describe("the page of costs", () => {
-  test("requires signing in", async () => {
+  test("the page of costs requires signing in", async () => {
     const made = await world();
     await spend(made);
 

@@ -119,7 +119,7 @@ describe("sign-in fails", () => {
     expect(answer).toMatchObject({ status: 400, text: expect.stringContaining("Only user accounts can sign in.") });
   });
 
-  test("while eight others wait for GitHub, and not after that", async () => {
+  test("sign-in fails while eight others wait for GitHub, and not after that", async () => {
     const { begin, comeBack } = await beginSignIn();
     const signIn = async () => {
       const { back, cookie } = await begin();
@@ -139,7 +139,7 @@ describe("sign-in fails", () => {
     expect((await signIn()).status).toBe(303);
   });
 
-  test("ten minutes later", async () => {
+  test("sign-in fails ten minutes later", async () => {
     const { back, cookie, comeBack, clock } = await beginSignIn();
     clock.offset = 10 * 60_000 + 1;
 

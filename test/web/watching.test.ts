@@ -117,7 +117,7 @@ describe("a link", () => {
     expect(text).not.toContain("octo");
   });
 
-  test("to a child run shows nothing: it is shown on its parent's page", async () => {
+  test("a link to a child run shows nothing: it is shown on its parent's page", async () => {
     const { startRun, get, pathOf } = await world();
     await startRun("abc1");
     await startRun("child1", {
@@ -179,7 +179,7 @@ test("a run of a repository that the deployment no longer serves is not shown", 
 describe("a private repository", () => {
   const github = { private: true };
 
-  test("requires signing in as someone who can read it, even with a valid link", async () => {
+  test("a private repository requires signing in as someone who can read it, even with a valid link", async () => {
     const { startRun, get, pathOf, signedIn, clock, permissions } = await world({ github });
     await startRun("abc1");
     const as = (login: string) => get(pathOf("abc1"), { cookie: signedIn(login).cookie });

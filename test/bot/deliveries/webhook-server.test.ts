@@ -61,7 +61,7 @@ describe("clients that are too slow or send too much", () => {
   });
 });
 
-test("refuses a body that is too long by its Content-Length before reading it", async () => {
+test("a body that is too long by its Content-Length is refused before it is read", async () => {
   const socket = connect(await start(), "127.0.0.1");
   socket.write(`${headers}\r\nContent-Length: 99999999\r\n\r\n`);
 

@@ -371,7 +371,7 @@ test.each([
   },
 );
 
-test("without open requests are answered with a comment that says so", async () => {
+test("a decision without an open request is answered with a comment that says so", async () => {
   const { decide } = await approvalWorld([]);
 
   await expect(decide({})).rejects.toThrow("Nothing in this thread is waiting for approval.");

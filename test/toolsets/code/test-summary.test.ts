@@ -116,7 +116,7 @@ const mocha = JSON.stringify({
 });
 
 describe("a runner's output becomes counts, names and first error lines", () => {
-  test("jest and vitest, with a file that did not load", () => {
+  test("the output of jest and vitest names a file that did not load", () => {
     expect(summarizeTests("jest", `> test\n> jest {}\n\n${jest}\n`, "")).toEqual({
       passed: 3,
       failed: 2,
@@ -128,7 +128,7 @@ describe("a runner's output becomes counts, names and first error lines", () => 
     });
   });
 
-  test("node --test: the test itself, not the suite around it", () => {
+  test("the summary of node --test names the test itself, not the suite around it", () => {
     expect(summarizeTests("tap", tap, "")).toEqual({
       passed: 1,
       failed: 1,
@@ -168,7 +168,7 @@ describe("a runner's output becomes counts, names and first error lines", () => 
       ["Values differ", "Difference (- actual, + expected):", "  - 1", "  + 2", "test.js:3:4"],
     ],
     ["another program", ["reason: broken", "code: 7"], ["reason: broken", "code: 7"]],
-  ])("TAP of %s: the difference and the place come first", (_, details, shown) => {
+  ])("in TAP of %s, the difference and the location come first", (_, details, shown) => {
     const lines = [
       "TAP version 13",
       "not ok 1 - adds",
@@ -181,7 +181,7 @@ describe("a runner's output becomes counts, names and first error lines", () => 
     expect(summarizeTests("tap", lines.join("\n"), "")?.failures).toEqual([{ name: "adds", error: shown.join("\n") }]);
   });
 
-  test("pytest", () => {
+  test("the output of pytest becomes counts, names and first error lines", () => {
     expect(summarizeTests("pytest", pytest, "")).toEqual({
       passed: 2,
       failed: 1,
@@ -190,7 +190,7 @@ describe("a runner's output becomes counts, names and first error lines", () => 
     });
   });
 
-  test("go test: the innermost failure, and a package that does not build", () => {
+  test("the output of go test shows the innermost failure, and a package that does not build", () => {
     expect(summarizeTests("go", go, "")).toEqual({
       passed: 1,
       failed: 2,
@@ -202,7 +202,7 @@ describe("a runner's output becomes counts, names and first error lines", () => 
     });
   });
 
-  test("cargo test, over all its binaries", () => {
+  test("the output of cargo test is summed over all its binaries", () => {
     expect(summarizeTests("cargo", cargo, "")).toMatchObject({
       passed: 3,
       failed: 1,
@@ -211,7 +211,7 @@ describe("a runner's output becomes counts, names and first error lines", () => 
     });
   });
 
-  test("mocha", () => {
+  test("the output of mocha becomes counts, names and first error lines", () => {
     expect(summarizeTests("mocha", mocha, "")).toMatchObject({
       passed: 2,
       failed: 1,
@@ -220,7 +220,7 @@ describe("a runner's output becomes counts, names and first error lines", () => 
     });
   });
 
-  test("rspec", () => {
+  test("the output of rspec becomes counts, names and first error lines", () => {
     const examples = [
       { full_description: "Sum adds", status: "passed" },
       {
@@ -239,7 +239,7 @@ describe("a runner's output becomes counts, names and first error lines", () => 
     });
   });
 
-  test("an unknown runner, by common patterns of output", () => {
+  test("an unknown runner is summarized by common patterns of output", () => {
     expect(summarizeTests("plain", "\u001b[32m  7 passing\u001b[0m (3ms)\n  2 failing\n", "")).toMatchObject({
       passed: 7,
       failed: 2,
@@ -271,7 +271,7 @@ test("jest with --bail prints text instead of JSON, which is read as well, also 
   expect(summarizeTests("plain", turbo.join("\n"), "")).toEqual({ passed: 75, failed: 1, skipped: 1, failures });
 });
 
-test("minitest", () => {
+test("the output of minitest becomes counts, names and first error lines", () => {
   const stdout = [
     "F.",
     "  1) Failure:",

@@ -146,7 +146,7 @@ describe("a diff of git", () => {
     expect(await text("other.txt")).toBe("first\n");
   });
 
-  test("copies a file and keeps its source", async () => {
+  test("a diff of git can copy a file and keep its source", async () => {
     const { call, text } = await gitWorld({ "a.txt": "one\ntwo\n" });
 
     await call("apply_patch", {
@@ -168,7 +168,7 @@ describe("a diff of git", () => {
     expect([await text("a.txt"), await text("b.txt")]).toEqual(["one\ntwo\n", "one\n2\n"]);
   });
 
-  test("renames and changes a file in one", async () => {
+  test("a diff of git can rename and change a file in one", async () => {
     const { call, sandbox, text } = await gitWorld({ "a.txt": "one\ntwo\n" });
 
     await call("apply_patch", {

@@ -87,7 +87,7 @@ describe("edit_file", () => {
     expect(value).toMatchObject({ diff: expect.stringContaining("@@ -39998,7 +39998,7 @@"), stats: { changes: 2 } });
   });
 
-  test("answers briefly beside very long lines", async () => {
+  test("edit_file answers briefly beside very long lines", async () => {
     const long = Array.from({ length: 11 }, (_, index) => `${index} ${"x".repeat(80_000)}`).join("\n");
     const { call } = await world({ "bundle.js": `${long}\n` });
 
@@ -102,7 +102,7 @@ describe("edit_file", () => {
     expect(several.llmContent).toContain("Read bundle.js again");
   });
 
-  test("replaces the text and shows the new lines", async () => {
+  test("edit_file replaces the text and shows the new lines", async () => {
     const { call, sandbox } = await world({ "a.ts": "let a = 1;\nlet b = 2;\n" });
     await call("read_file", { path: "a.ts" });
 

@@ -71,7 +71,7 @@ describe("where an edit lands", () => {
       "function add(a, b) {\n  return a + b;\n}",
       "function add(a, b) {\n  return a + b;\n}\nnext();\n",
     ],
-  ])("finds %s", (_, content, oldText, newText, expected) => {
+  ])("an edit finds %s", (_, content, oldText, newText, expected) => {
     expect(edited(content, oldText, newText)).toBe(expected);
   });
 
@@ -94,7 +94,7 @@ describe("where an edit lands", () => {
     ["a word whose trailing space is inside a line", "returned\n", "return ", "none "],
     ["part of a folded ellipsis", "a…b", "a..", "none "],
     ["blank old text", "a\n\tb\n", "  \n", "none "],
-  ])("refuses %s", (_, content, oldText, expected) => {
+  ])("an edit is refused for %s", (_, content, oldText, expected) => {
     expect(edited(content, oldText, "new")).toBe(expected);
   });
 

@@ -22,7 +22,7 @@ describe("an MCP server over HTTP", () => {
   afterEach(() => server.close());
   const remote = (more: object = {}) => ({ servers: { remote: { url: server.url } }, ...free, ...more });
 
-  test("receives its headers with the deployment's variables", async () => {
+  test("an MCP server receives its headers with the deployment's variables", async () => {
     process.env.GOLEM_FORGE_TEST_TOKEN = "token-2";
     onTestFinished(() => void delete process.env.GOLEM_FORGE_TEST_TOKEN);
     const headers = { Authorization: `Bearer \${env:GOLEM_FORGE_TEST_TOKEN}` };

@@ -201,7 +201,7 @@ describe("the shell tool", () => {
     expect(performance.now() - started).toBeLessThan(20_000);
   });
 
-  test("cuts long output in the middle", async () => {
+  test("long output is cut in the middle", async () => {
     const { call } = await world({ config: { output_bytes: 400 } });
 
     const { llmContent } = await call("shell", { command: "for i in {1..200}; do echo line $i; done", timeout: 60 });

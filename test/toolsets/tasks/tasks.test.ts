@@ -19,7 +19,7 @@ test("a task list is counted by status and shown with a mark for each task", asy
 });
 
 test.each([{ tasks: [{ content: "a", activeForm: "a", status: "done" }] }, { tasks: "a" }, {}])(
-  "refuses %j",
+  "the list %j is refused",
   async (args) => {
     const { call } = await toolsetWorld(tasksToolset);
 

@@ -42,7 +42,7 @@ const send =
 const world = (config: object = {}, web: WebAccess = own, more: WorldOptions = {}) =>
   toolsetWorld(webToolset, { config, ...more, services: { web, ...more.services } });
 
-describe("URLs that are never fetched:", () => {
+describe("URLs", () => {
   const safeFetch = createSafeFetch({ resolve: async () => [{ address: "10.1.2.3", family: 4 }] });
   const get = (url: string) => safeFetch({ url, method: "GET", timeoutMs: 60_000, allowHttp: true });
 
@@ -80,20 +80,20 @@ describe("URLs that are never fetched:", () => {
     "not a url",
     "//example.com",
     `https://example.com/${"a".repeat(2_100)}`,
-  ])("%j", async (url) => {
+  ])("the URL %j is never fetched", async (url) => {
     const error = await get(url).catch((caught: Error) => caught);
 
     expect(error).toMatchObject({ name: "ToolError" });
     expect(String(error)).not.toMatch(/ECONN|ENOTFOUND|did not respond/);
   });
 
-  test("plain http, unless the worker allows it", async () => {
+  test("plain http is fetched only if the worker allows it", async () => {
     await expect(createSafeFetch()({ url: "http://example.com/", method: "GET", timeoutMs: 60_000 })).rejects.toThrow(
       "Only https URLs are fetched",
     );
   });
 
-  test("a host name with a private address among public ones", async () => {
+  test("a host name with a private address among public ones is never fetched", async () => {
     const mixed = createSafeFetch({
       resolve: async () => [
         { address: "93.184.215.14", family: 4 },
@@ -130,7 +130,7 @@ describe("URLs that are never fetched:", () => {
     "proxy-authorization",
     "bad name",
     "te",
-  ])("the header %j", async (name) => {
+  ])("the header %j cannot be set", async (name) => {
     await expect(
       createSafeFetch(own)({ url: here, method: "GET", headers: { [name]: "x" }, timeoutMs: 60_000 }),
     ).rejects.toMatchObject({ code: "INVALID_ARGUMENTS" });
@@ -140,11 +140,11 @@ describe("URLs that are never fetched:", () => {
   });
 });
 
-describe("limits for responses:", () => {
+describe("limits for responses", () => {
   const fetchHere = (path: string, timeoutMs = 60_000) =>
     createSafeFetch(own)({ url: here + path, method: "GET", timeoutMs });
 
-  test("an endless body", async () => {
+  test("an endless body is refused at the limit", async () => {
     answers["/endless"] = (_, response) => {
       response.writeHead(200, { "content-type": "text/plain" });
       const more = () => {
@@ -157,7 +157,7 @@ describe("limits for responses:", () => {
     await expect(fetchHere("/endless")).rejects.toMatchObject({ code: "TOO_LARGE" });
   });
 
-  test("a decompression bomb and an unknown content encoding", async () => {
+  test("a decompression bomb and an unknown content encoding are refused", async () => {
     answers["/bomb"] = send("text/plain", gzipSync(Buffer.alloc(60_000_000)), { "content-encoding": "gzip" });
     const quickly = { params: { [constants.BROTLI_PARAM_QUALITY]: 1 } };
     const brotli = brotliCompressSync(Buffer.alloc(20_000_000), quickly);
@@ -169,7 +169,7 @@ describe("limits for responses:", () => {
     await expect(fetchHere("/odd")).rejects.toThrow("unsupported content encoding");
   });
 
-  test("a slow and a silent server", async () => {
+  test("a slow and a silent server time out", async () => {
     answers["/drip"] = (_, response) => {
       response.writeHead(200);
       const drip = setInterval(() => response.write("x"), 20);
@@ -181,7 +181,7 @@ describe("limits for responses:", () => {
     await expect(fetchHere("/silent", 200)).rejects.toMatchObject({ code: "TIMEOUT" });
   });
 
-  test("too many headers", async () => {
+  test("too many headers are refused", async () => {
     answers["/headers"] = (_, response) => {
       response
         .writeHead(200, Object.fromEntries(Array.from({ length: 500 }, (__, at) => [`x-${at}`, "y".repeat(100)])))
@@ -197,7 +197,7 @@ describe("limits for responses:", () => {
     "https://rebound.example/",
     "http://127.0.0.1:1/",
     "https://a@example.com/",
-  ])("a redirect to %s", async (location) => {
+  ])("a redirect to %s is not followed", async (location) => {
     answers["/away"] = (_, response) => void response.writeHead(302, { location }).end();
     const safeFetch = createSafeFetch({ ...own, resolve: async () => [{ address: "10.0.0.1", family: 4 }] });
 
@@ -206,14 +206,14 @@ describe("limits for responses:", () => {
     });
   });
 
-  test("a redirect loop", async () => {
+  test("a redirect loop ends", async () => {
     answers["/round"] = (_, response) => void response.writeHead(302, { location: "/round" }).end();
 
     await expect(fetchHere("/round")).rejects.toThrow("redirects more than 5 times");
     expect(seen).toHaveLength(6);
   });
 
-  test("an interrupted run", async () => {
+  test("an interrupted run ends its requests", async () => {
     answers["/slow"] = () => stop.abort();
     const stop = new AbortController();
 
@@ -436,7 +436,7 @@ describe("a hostile page", () => {
 });
 
 describe("a list of hosts", () => {
-  test("compares host names as DNS does", () => {
+  test("host names are compared as by DNS", () => {
     const isListed = hostList(["bücher.example", "*.Straße.example"]);
 
     expect(isListed("xn--bcher-kva.example")).toBe(true);
