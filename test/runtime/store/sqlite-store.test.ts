@@ -341,6 +341,17 @@ describe("group commit", () => {
     await store.close();
   });
 
+  test("the first call of a turn stores nothing if it fails, and the calls after it are stored", async () => {
+    const { store, say, texts } = await openWatched();
+    failNext("insert into inbox");
+
+    const outcomes = await Promise.allSettled([say("one"), say("two"), say("three")]);
+
+    expect(outcomes.map(({ status }) => status)).toEqual(["rejected", "fulfilled", "fulfilled"]);
+    expect(await texts()).toEqual(["two", "three"]);
+    await store.close();
+  });
+
   test("a failure that rolls the whole transaction back rejects the calls before it, and not those after it", async () => {
     const { store, say, texts } = await openWatched();
 

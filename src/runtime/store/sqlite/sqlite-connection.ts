@@ -201,10 +201,12 @@ export class GroupCommits {
   write<Result>(work: () => Result): Promise<Result> {
     return new Promise((resolve, reject) => {
       const group = this.#open();
-      this.#sql.run("savepoint call");
+      // Under a savepoint, SQLite copies each page before its first change. The first call of a group needs none.
+      const isFirst = group.length === 0;
+      if (!isFirst) this.#sql.run("savepoint call");
       try {
         const result = work();
-        this.#sql.run("release call");
+        if (!isFirst) this.#sql.run("release call");
         group.push({ resolve: () => resolve(result), reject });
       } catch (error) {
         this.#undo(error);
@@ -261,14 +263,15 @@ export class GroupCommits {
   }
 
   #undo(error: unknown): void {
-    if (this.#sql.inTransaction()) {
+    const group = this.#group ?? [];
+    if (group.length > 0 && this.#sql.inTransaction()) {
       this.#sql.run("rollback to call");
       this.#sql.run("release call");
       return;
     }
-    // SQLite rolls back the whole transaction if the disk is full or fails.
-    const group = this.#group ?? [];
+    // Either the first call has failed, or SQLite has rolled back the whole transaction: the disk is full or fails.
     this.#group = undefined;
+    if (this.#sql.inTransaction()) this.#sql.run("rollback");
     for (const member of group) member.reject(error);
   }
 }
