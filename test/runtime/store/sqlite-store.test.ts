@@ -352,6 +352,17 @@ describe("group commit", () => {
     await store.close();
   });
 
+  test("a run that could not be stored has the spec with which it is stored later", async () => {
+    const store = await openSqliteStore(newPath());
+    const failed = store.ingest({ run: sampleRun("r1"), events: [{ runId: "unknown", event: said("hello") }] });
+    await expect(failed).rejects.toThrow("Run unknown not found.");
+
+    await store.ingest({ run: sampleRun("r1", [], { workerPath: "other" }), events: [] });
+
+    expect(await store.findRun("r1")).toMatchObject({ spec: { workerPath: "other" } });
+    await store.close();
+  });
+
   test("a failure that rolls the whole transaction back rejects the calls before it, and not those after it", async () => {
     const { store, say, texts } = await openWatched();
 

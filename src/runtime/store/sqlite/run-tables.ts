@@ -68,7 +68,10 @@ export class RunsTable extends Table {
     );
     if (inserted === 0) return false;
 
-    this.sql.run("insert into specs (run_id, spec) values (:id, :spec)", { id: spec.id, spec: serializeRecord(spec) });
+    const text = serializeRecord(spec);
+    this.sql.run("insert into specs (run_id, spec) values (:id, :spec)", { id: spec.id, spec: text });
+    // Replaces the spec of an insertion that was rolled back.
+    this.#specs.set(spec.id, text);
     return true;
   }
 
@@ -78,8 +81,7 @@ export class RunsTable extends Table {
     const row = this.sql.get(RunColumns, `${select} where runs.id = :id`, { id });
     if (!row) return undefined;
     const spec = known ?? row.spec;
-    // What a transaction has inserted may be rolled back, and inserted again with other contents.
-    if (!this.sql.inTransaction()) this.#specs.set(id, spec);
+    this.#specs.set(id, spec);
     return readRun({ ...row, spec });
   }
 
