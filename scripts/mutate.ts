@@ -47,12 +47,12 @@ const areas: Record<string, Area> = {
   },
   runtime: {
     code: [
-      "src/runtime/{apply-events,read-log}.ts",
+      "src/runtime/{apply-events,read-log,service/run-requests}.ts",
       "src/runtime/scheduler/{run-session,run-scheduler,run-observer}.ts",
       "src/runtime/effects/{person-calls,children,post-to-thread,effect-handler}.ts",
     ],
     tests: [
-      "test/runtime/{apply-events,cost-watch,read-log,scheduler/run-scheduler}.test.ts",
+      "test/runtime/{apply-events,cost-watch,read-log,scheduler/run-scheduler,service/run-requests}.test.ts",
       "test/runtime/effects/{children,execute-tool,person-calls,post-requests,post-to-thread}.test.ts",
     ],
   },
