@@ -4,7 +4,7 @@ import type { LoggedEvent, RunEvent } from "#domain/events.ts";
 import type { OpenCall } from "#domain/run.ts";
 import type { EffectRequest } from "#machines/effects.ts";
 import { workerMachine } from "#machines/worker-machine.ts";
-import { applyEvents, initialRun, stateName } from "#runtime/apply-events.ts";
+import { applyEvents, initialRun, redisplayEffects, stateName } from "#runtime/apply-events.ts";
 import type { RunRow } from "#runtime/store/store.ts";
 import { sampleSnapshot, sampleSpec } from "../support/store-samples.ts";
 
@@ -73,6 +73,17 @@ test("a new run opens its sandbox and shows its status", () => {
   expect(snapshot).toMatchObject({ workedMs: 0, busySince: 1_000 });
   expect(effects).toEqual([
     { key: "r1/0/0", runId: "r1", queue: "work", request: { kind: "sandbox.open" } },
+    { key: "r1/status", runId: "r1", queue: "status", request: { kind: "status.show" } },
+  ]);
+});
+
+test("a run that handles calls is in the state of these calls", () => {
+  expect(stateName(sampleSnapshot({ handlingCalls: "awaitingApproval" }))).toBe("awaitingApproval");
+});
+
+test("a run that can be shown again updates its requests, and the status of its root", () => {
+  expect(redisplayEffects(sampleSpec("r1-a", { rootId: "r1" }))).toEqual([
+    { key: "r1-a/redisplay", runId: "r1-a", queue: "thread", request: { kind: "approvals.close" } },
     { key: "r1/status", runId: "r1", queue: "status", request: { kind: "status.show" } },
   ]);
 });

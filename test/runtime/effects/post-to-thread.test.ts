@@ -234,7 +234,7 @@ describe("the outcome of a run", () => {
 });
 
 describe("the outcome of a child", () => {
-  const child = { spec: { rootId: "p", parentId: "p", parentCallId: "c1", parentChanges: 1 } };
+  const child = { rootId: "p", parentId: "p", parentCallId: "c1" };
   const file = (path: string, content: string) => ({
     path,
     content: new TextEncoder().encode(content),
@@ -242,8 +242,8 @@ describe("the outcome of a child", () => {
   });
 
   /** A child with this outcome, and the changes of its parent before and after the spawn. */
-  async function childWorld(outcome: WorkerContext["outcome"]) {
-    const made = await threadWorld({ outcome, cost: 0.5 }, child);
+  async function childWorld(outcome: WorkerContext["outcome"], { parentChanges = 1 } = {}) {
+    const made = await threadWorld({ outcome, cost: 0.5 }, { spec: { ...child, parentChanges } });
     const { store, effect, perform, services } = made;
     await store.ingest({ run: sampleRun("p"), events: [] });
     const change = async (runId: string, ...changes: ReturnType<typeof file>[]) => {
@@ -279,6 +279,15 @@ describe("the outcome of a child", () => {
       changes: { step: "child/r1", changes: [file("a.txt", "second")] },
       mergedWith: 2,
     });
+  });
+
+  test("the outcome of a child hands over all changes, and its text as it is, if its parent has changed nothing since", async () => {
+    const { report } = await childWorld({ kind: "answered" }, { parentChanges: 2 });
+
+    const { events, parentChanges } = await report();
+
+    expect(events).toMatchObject([{ event: { outcome: { kind: "answered", text: "All done." } } }]);
+    expect(parentChanges?.changes.changes.map(({ path }) => path)).toEqual(["a.txt", "b.txt"]);
   });
 
   test("a child that failed hands over no changes", async () => {
