@@ -68,10 +68,9 @@ export class RunsTable extends Table {
     );
     if (inserted === 0) return false;
 
-    const text = serializeRecord(spec);
-    this.sql.run("insert into specs (run_id, spec) values (:id, :spec)", { id: spec.id, spec: text });
-    // Replaces the spec of an insertion that was rolled back.
-    this.#specs.set(spec.id, text);
+    this.sql.run("insert into specs (run_id, spec) values (:id, :spec)", { id: spec.id, spec: serializeRecord(spec) });
+    // An insertion that was rolled back had another one.
+    this.#specs.delete(spec.id);
     return true;
   }
 
