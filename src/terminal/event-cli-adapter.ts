@@ -5,7 +5,7 @@ import { askApproval, type PromptedCall } from "./ask-approval.ts";
 import { completableCommands, handleLine, type Screen } from "./handle-line.ts";
 import { markdownToAnsi } from "./markdown-to-ansi.ts";
 import { openPrompter, type Prompter } from "./prompter.ts";
-import { columnsOf, createStyle, isTerminal, type Style } from "./style.ts";
+import { columnsOf, createStyle, isTerminal, type Style, visible } from "./style.ts";
 import { describeCall, oneLine, printableLines, renderCall, styleDiffLine } from "./value-to-text.ts";
 
 /** The level of output: answers and errors only; plus one line per tool call; plus tool results; everything. */
@@ -107,7 +107,8 @@ class TerminalAdapter implements EventCLIAdapter {
       interrupt: () => this.#interrupt("User interrupted"),
       complete: async (line) => [
         ...(line.startsWith("/") ? completableCommands(this.#screen.tools) : []),
-        ...(await this.#files()).map((path) => `@${path}`),
+        // Readline would write the others to the terminal as they are.
+        ...(await this.#files()).filter((path) => visible(path) === path).map((path) => `@${path}`),
       ],
     });
     this.#subscriptions = [...this.#subscribe(), stopListening];

@@ -109,7 +109,9 @@ class MarkdownRenderer {
     if (token.tag === "strong" || token.tag === "em") open[token.tag] += token.nesting;
     switch (token.type) {
       case "text": {
-        const text = open.strong > 0 ? this.#style("bold", token.content) : token.content;
+        // Markdown has replaced entities such as `&#13;` by their characters.
+        const shown = visible(token.content).replaceAll("\n", " ");
+        const text = open.strong > 0 ? this.#style("bold", shown) : shown;
         return open.em > 0 ? this.#style("italic", text) : text;
       }
       case "code_inline":

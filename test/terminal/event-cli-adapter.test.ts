@@ -548,9 +548,11 @@ describe("a terminal", () => {
   });
 
   test("Tab completes commands and the paths of files", async () => {
-    const { adapter, input, sees } = await atTerminal({ files: async () => ["src/total.ts", "README.md"] });
+    const files = async () => ["src/total.ts", "src/t\u001b]0;title\u0007.ts", "README.md"];
+    const { adapter, input, sees } = await atTerminal({ files });
     const message = adapter.readLine();
 
+    // A path with characters that the terminal would obey is not offered.
     input.write("look at @src/t\t");
     await sees("@src/total.ts");
     input.write("\r");

@@ -64,6 +64,10 @@ test("text cannot control the terminal, and prose fits its width", () => {
     "word ",
     "\u001b[2J",
     "\u202e",
+    "&#13;",
+    "&#10;",
+    "&#x202e;",
+    "&#x9b;2J",
     "|a|\n|-|\n",
     "<b>",
     "[a](b)",
@@ -72,11 +76,13 @@ test("text cannot control the terminal, and prose fits its width", () => {
     fc.property(fc.array(part, { maxLength: 40 }), (parts) => {
       for (const line of markdownToAnsi(parts.join(""), { style: colored, columns: 60 })) {
         // biome-ignore lint/suspicious/noControlCharactersInRegex: what must not be left
-        expect(stripVTControlCharacters(line)).not.toMatch(/[\u0000-\u0008\u000b-\u001f\u202e]/);
+        expect(stripVTControlCharacters(line)).not.toMatch(/[\u0000-\u0008\u000a-\u001f\u0080-\u009f\u202e]/);
         // biome-ignore lint/suspicious/noControlCharactersInRegex: colors only
         expect(line.replaceAll(/\u001b\[\d+m/g, "")).not.toContain("\u001b");
       }
     }),
   );
+  // What Markdown writes as a number does not overwrite the line, or begin another one.
+  expect(render("safe&#13;bad&#10;&#x202e;| x |")).toEqual(["safe⟨U+000D⟩bad ⟨U+202E⟩| x |"]);
   expect(render("word ".repeat(100), 30).every((line) => line.length <= 30)).toBe(true);
 });
