@@ -19,8 +19,9 @@ import type { ToolServices } from "#toolsets/toolset.ts";
 import type { CodeConfig } from "./code-config.ts";
 import { type FoundTests, findTests, namedTests } from "./find-tests.ts";
 import { describeMissingProgram, type FailedCommand, lastInstallation } from "./install-command.ts";
+import { summarizeTests } from "./test-output/summarize-tests.ts";
+import { isForeignFrame, TestSummary } from "./test-output/test-summary.ts";
 import { type TestReport, type TestRunner, updatesSnapshots, withProjectTools } from "./test-runner.ts";
-import { isForeignFrame, summarizeTests, TestSummary } from "./test-summary.ts";
 
 const inputSchema = z.object({
   path: z.string().optional().describe("Its folder; default: the changed packages, otherwise the root"),
@@ -279,7 +280,7 @@ export async function readReport(
   if (stdout.length + stderr.length <= (report === "go" ? maxInlineEvents : maxInlineLength))
     return summarizeTests(report, stdout, stderr);
 
-  const handler = new URL("./test-summary.ts", import.meta.url);
+  const handler = new URL("./test-output/summarize-tests.ts", import.meta.url);
   const child = new GuardedChild({ handler, memoryMb: 512, messageBytes: 1_000_000, cpuSeconds: 30 });
   try {
     return TestSummary.nullable().parse(await child.call(output, { killAfterMs, signal })) ?? undefined;

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { ToolError } from "#domain/errors.ts";
 import type { Workspace } from "#domain/workspace.ts";
 import { parseJsonObject } from "#text/json-values.ts";
-import { buildToolScripts, cmakeRunner, gradleRunner, mavenRunner } from "./build-tools.ts";
+import { buildToolScripts, cmakeRunner, gradleRunner, mavenRunner } from "./build-tool-runners.ts";
 
 export type TestReport =
   | "tap"

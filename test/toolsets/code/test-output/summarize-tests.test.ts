@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { readReport } from "#toolsets/code/run-tests.ts";
+import { summarizeTests } from "#toolsets/code/test-output/summarize-tests.ts";
 import type { TestReport } from "#toolsets/code/test-runner.ts";
-import { summarizeTests } from "#toolsets/code/test-summary.ts";
-import { anyText } from "../../support/hostile-text.ts";
+import { anyText } from "../../../support/hostile-text.ts";
 
 const jest = JSON.stringify({
   numPassedTests: 3,
