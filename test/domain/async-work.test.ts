@@ -1,5 +1,13 @@
-import { expect, test } from "vitest";
-import { SerialQueue, withRetries } from "#domain/async-work.ts";
+import { expect, test, vi } from "vitest";
+import {
+  abandonOnAbort,
+  EventLoopYielder,
+  runAtOnce,
+  runInTurns,
+  SerialQueue,
+  unlessAborted,
+  withRetries,
+} from "#domain/async-work.ts";
 import { OutageError, UserError } from "#domain/errors.ts";
 
 test("a task starts when the one before it has ended", async () => {
@@ -92,4 +100,58 @@ test("waiting ends when the signal is aborted", async () => {
   };
 
   await expect(withRetries(operation, { signal: controller.signal, delaysMs: [600_000] })).rejects.toThrow("stopped");
+});
+
+test("work is abandoned shortly after its signal was aborted, and reports what it has done until then", async () => {
+  const stopping = new AbortController();
+  const slow = Promise.withResolvers<string>();
+  const work = vi.fn();
+
+  const reported = abandonOnAbort(() => slow.promise, stopping.signal);
+  const abandoned = abandonOnAbort(() => new Promise(() => {}), stopping.signal);
+  stopping.abort();
+  slow.resolve("half done");
+
+  expect(await reported).toEqual({ abandoned: false, value: "half done" });
+  expect(await abandoned).toEqual({ abandoned: true });
+  expect(await abandonOnAbort(work, stopping.signal)).toEqual({ abandoned: true });
+  expect(work).not.toHaveBeenCalled();
+  expect(await abandonOnAbort(() => "done", new AbortController().signal)).toEqual({ abandoned: false, value: "done" });
+  await expect(abandonOnAbort(() => Promise.reject(new Error("no")), new AbortController().signal)).rejects.toThrow(
+    "no",
+  );
+});
+
+test("a promise rejects as soon as its signal is aborted, and otherwise settles as the work does", async () => {
+  const controller = new AbortController();
+  const { signal } = controller;
+  const remove = vi.spyOn(signal, "removeEventListener");
+
+  expect(await unlessAborted(Promise.resolve(1), undefined)).toBe(1);
+  expect(await unlessAborted(Promise.resolve(1), signal)).toBe(1);
+  await expect(unlessAborted(Promise.reject(new Error("no")), signal)).rejects.toThrow("no");
+  expect(remove).toHaveBeenCalledTimes(2);
+  const waiting = unlessAborted(new Promise(() => {}), signal);
+  controller.abort(new Error("stopped"));
+  await expect(waiting).rejects.toThrow("stopped");
+});
+
+test("a computation gives the same result in turns as at once, and ends at the next turn once its signal is aborted", async () => {
+  function* sum() {
+    let total = 0;
+    for (let step = 1; step <= 10; step++) {
+      total += step;
+      yield;
+    }
+    return total;
+  }
+  const loop = new EventLoopYielder({ everyMs: -1 });
+  const turn = vi.spyOn(loop, "turn");
+
+  expect(runAtOnce(sum())).toBe(55);
+  expect(await runInTurns(sum(), loop)).toBe(55);
+  expect(turn).toHaveBeenCalledTimes(10);
+  const stopped = new EventLoopYielder({ everyMs: -1, signal: AbortSignal.abort(new Error("stopped")) });
+  await expect(runInTurns(sum(), stopped)).rejects.toThrow("stopped");
+  expect(new EventLoopYielder({ everyMs: 60_000 }).isDue).toBe(false);
 });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { parseTrailers, withApprovalsSection, withTrailers } from "#domain/commit-trailers.ts";
+import { parseTrailers, withApprovalsSection, withSection, withTrailers } from "#domain/commit-trailers.ts";
 import { sampleApproval } from "../support/store-samples.ts";
 
 const digest = "d".repeat(64);
@@ -65,4 +65,19 @@ test("the section about approvals is added once and replaced from then on", () =
   expect(second).toContain("`b3`");
   expect(second).toContain("Added by a person.");
   expect(withApprovalsSection("Text", [pending])).toBe("Text");
+});
+
+test("a section of the app is replaced and removed alone, and text that only begins or ends like one stays", () => {
+  const both = withSection(withSection("Text.  ", "approvals", "one"), "evidence", "two");
+
+  expect(both).toBe(
+    "Text.\n\n<!-- golem-forge: approvals -->\none\n<!-- /golem-forge: approvals -->\n\n<!-- golem-forge: evidence -->\ntwo\n<!-- /golem-forge: evidence -->",
+  );
+  expect(withSection(both, "approvals", "new")).toBe(both.replace("one", "new"));
+  expect(withSection(both, "approvals", undefined)).toBe(withSection("Text.", "evidence", "two"));
+  expect(withSection("", "evidence", "two")).toMatch(/^<!-- golem-forge: evidence/);
+  for (const half of ["<!-- golem-forge: evidence -->", "<!-- /golem-forge: evidence -->"]) {
+    expect(withSection(`${half} Text.`, "evidence", undefined)).toBe(`${half} Text.`);
+    expect(withSection(half, "evidence", "two")).toBe(`${half}\n\n${withSection("", "evidence", "two")}`);
+  }
 });

@@ -1,13 +1,18 @@
 import { describe, expect, test } from "vitest";
+import type { ToolResult } from "#domain/result.ts";
 import {
   branchOf,
+  isOpenQuestion,
   isRunBranch,
   isScheduled,
+  openedPullRequest,
   phaseOf,
+  pushedCommit,
   RunOutcome,
   type RunPhase,
   type RunState,
   SnapshotOutcome,
+  shortId,
 } from "#domain/run.ts";
 import { logContext, logFieldsOf, withLogContext } from "#domain/work-context.ts";
 import { sampleSpec } from "../support/store-samples.ts";
@@ -95,4 +100,61 @@ describe("fields of a log line", () => {
     ]);
     expect(logContext()).toEqual({});
   });
+});
+
+describe("a push", () => {
+  const data = { number: 8, pushed: { commit: "c".repeat(40) } };
+  const pull = { kind: "pull_request", data } as unknown as ToolResult["value"];
+  const text = { kind: "text" as const, content: "" };
+  const error = { type: "system_error" as const, code: "UNAVAILABLE" as const, message: "GitHub did not answer." };
+
+  test.each<[string, string, Partial<ToolResult>, number | undefined, string | undefined]>([
+    ["is that of a tool that pushes", "open_pull_request", { value: pull }, 8, data.pushed.commit],
+    [
+      "is that of a tool that pushes, in another spelling",
+      "Update-Pull-Request",
+      { value: pull },
+      8,
+      data.pushed.commit,
+    ],
+    ["is not what another tool says", "deploy", { value: pull }, undefined, undefined],
+    ["is not what a result without it says", "git_push", { value: text }, undefined, undefined],
+    [
+      "is what a failed call says that pushed before it failed",
+      "git_push",
+      { value: text, error: { ...error, details: data } },
+      undefined,
+      data.pushed.commit,
+    ],
+    ["opens no pull request if it failed", "git_push", { value: pull, error }, undefined, data.pushed.commit],
+    [
+      "has no commit if its data has another form",
+      "git_push",
+      { value: { ...pull, data: { number: "8" } } as never },
+      undefined,
+      undefined,
+    ],
+  ])("%s", (_, tool, result, number, commit) => {
+    const given = { llmContent: "", value: text, ...result };
+
+    expect(openedPullRequest(tool, given)).toBe(number);
+    expect(pushedCommit(tool, given)).toBe(commit);
+  });
+});
+
+test("a question is open while a person has to answer it", () => {
+  const call = { callId: "c1", tool: "ask", answeredBy: "person" as const, status: "running" as const };
+
+  expect(isOpenQuestion(call)).toBe(true);
+  expect(isOpenQuestion({ ...call, status: "awaitingApproval" })).toBe(false);
+  expect(isOpenQuestion({ ...call, answeredBy: "tool" })).toBe(false);
+});
+
+test("a short id is the same for the same seed, and has only characters that are easy to read aloud", () => {
+  const ids = Array.from({ length: 200 }, (_, seed) => shortId(`${seed}`, 8));
+
+  expect(shortId("1", 8)).toBe(ids[1]);
+  expect(new Set(ids).size).toBe(200);
+  expect(ids.filter((id) => !/^[abcdefghjkmnpqrstvwxyz0-9]{8}$/.test(id))).toEqual([]);
+  expect(shortId("1", 4)).toBe(ids[1]?.slice(0, 4));
 });

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test, vi } from "vitest";
-import { cautiousClock, startStopwatch } from "#domain/work-context.ts";
+import { cautiousClock, confirmLease, LeaseLostError, startStopwatch, withLease } from "#domain/work-context.ts";
 
 test.each([
   ["the machine was suspended, which stops the monotonic clock", { wall: 20_000, monotonic: 5 }],
@@ -60,4 +60,14 @@ test("a cautious clock that starts far ahead of a time that has passed accepts t
   expect(clock()).toBe(time.wall);
   time.wall = 1_000_000 + 10 * 60_000;
   expect(corrected()).toBe(time.wall);
+});
+
+test("a write is sent only while the lease of its work is confirmed, and always outside of leased work", async () => {
+  const confirm = vi.fn(async () => {});
+  const lost = async () => Promise.reject(new LeaseLostError());
+
+  await confirmLease();
+  expect(await withLease(confirm, async () => confirmLease().then(() => "sent"))).toBe("sent");
+  await expect(withLease(lost, confirmLease)).rejects.toThrow("Another process has taken over");
+  expect(confirm).toHaveBeenCalledOnce();
 });
