@@ -31,8 +31,9 @@ const PullRequestTrigger = z.strictObject({
 /** GitHub Actions has the same limit. */
 const minIntervalMs = 5 * 60_000;
 
-/** The intervals of an expression are compared over this time. */
-const comparedMs = 2 * 60 * 60_000;
+const dayMs = 24 * 60 * 60_000;
+/** Every pair of dates that follow each other occurs in this time, a 29 February included. */
+const leapCycleMs = (4 * 365 + 1) * dayMs;
 
 /** Returns when a cron expression is next due, in UTC; undefined when it never is again. */
 export function nextCronTime(cron: string, after: number): number | undefined {
@@ -48,19 +49,35 @@ function findCronProblem(cron: string): string | undefined {
     const opened = openCron(cron);
     // The library also takes a date, which would make the file invalid as soon as it has passed.
     if (/\dT\d/.test(cron)) throw new Error("A date is not a cron expression.");
-    // Always compared from the same time: a file must not be valid at one time of day and invalid at another.
-    const first = opened.nextRun(new Date(0));
+    // Always compared from the same midnight: a file must not be valid at one time of day and invalid at another.
+    const first = opened.nextRun(new Date(-1_000));
     if (!first) return "is never due";
-    for (let due = first; due.getTime() < first.getTime() + comparedMs; ) {
-      const next = opened.nextRun(due);
-      if (!next) break;
-      if (next.getTime() - due.getTime() < minIntervalMs) return describeInterval(due, next);
-      due = next;
+    let last = first;
+    for (let next = opened.nextRun(last); next && startOfDay(next) === startOfDay(last); next = opened.nextRun(last)) {
+      if (next.getTime() - last.getTime() < minIntervalMs) return describeInterval(last, next);
+      last = next;
     }
+    // The times are the same on each day, so only the night between two of its days is left to compare.
+    const isNightShort = first.getTime() + dayMs - last.getTime() < minIntervalMs;
+    if (isNightShort && hasConsecutiveDays(opened, first)) return describeInterval(last, first);
     return undefined;
   } catch {
     return 'must be five fields in UTC, such as "0 6 * * 1"';
   }
+}
+
+function startOfDay(date: Date): number {
+  return date.getTime() - (date.getTime() % dayMs);
+}
+
+function hasConsecutiveDays(cron: Cron, first: Date): boolean {
+  for (let day = startOfDay(first); day < leapCycleMs; ) {
+    const next = cron.nextRun(new Date(day + dayMs - 1_000));
+    if (!next) return false;
+    if (startOfDay(next) === day + dayMs) return true;
+    day = startOfDay(next);
+  }
+  return false;
 }
 
 function describeInterval(...dates: [Date, Date]): string {

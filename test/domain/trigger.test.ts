@@ -53,6 +53,10 @@ describe("schedules", () => {
     ["2100-01-01T00:00:00", "five fields"],
     ["*/7 * * * *", "once every five minutes at most, but this one is due at 00:56 and at 01:00"],
     ["0,1 6 * * *", "but this one is due at 06:00 and at 06:01"],
+    ["0,59 3,9,10 * * *", "but this one is due at 09:59 and at 10:00"],
+    ["0,59 0,23 * * *", "but this one is due at 23:59 and at 00:00"],
+    ["0,59 0,23 * * 0,1", "but this one is due at 23:59 and at 00:00"],
+    ["0,59 0,23 29,1 2,3 *", "but this one is due at 23:59 and at 00:00"],
   ])("%j is not valid at any time of day", (cron, message) => {
     onTestFinished(() => void vi.useRealTimers());
     for (const time of ["06:00:30", "12:10:00", "12:51:00"]) {
@@ -64,7 +68,15 @@ describe("schedules", () => {
     expect(Triggers.parse({ schedule: [{ cron, issue: 1, task: "Look." }] }).schedule).toHaveLength(1);
   });
 
-  test.each(["*/5 * * * *", "0 6 * * 1", "0 0 29 2 *", "55 23 * * *"])("%j is valid", (cron) => {
+  test.each([
+    "*/5 * * * *",
+    "0 6 * * 1",
+    "0 0 29 2 *",
+    "55 23 * * *",
+    "0,59 3,5 * * *",
+    "0,59 0,23 * * 1",
+    "0,59 0,23 29 2,3 *",
+  ])("%j is valid", (cron) => {
     expect(TriggersOfFile.parse({ schedule: [{ cron, issue: 1, task: "Look." }] }).schedule).toHaveLength(1);
   });
 });
