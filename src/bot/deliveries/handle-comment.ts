@@ -6,6 +6,7 @@ import { httpStatusOf } from "#bot/github/refusals.ts";
 import { inline } from "#bot/render/markdown.ts";
 import { OutageError, UserError } from "#domain/errors.ts";
 import { canWrite, type GitHub, GitHubRefusalError, type ReactionContent } from "#domain/github.ts";
+import type { ThreadRef } from "#runtime/runs.ts";
 import { needsRun, parseToolCommand } from "#ui/run-commands.ts";
 import { startTriggered } from "./handle-triggers.ts";
 import {
@@ -43,7 +44,13 @@ export const commentCreated = defineHandler(CommentPayload, {
     const location = locationOf(payload.repository, payload.installation.id, payload.comment.created_at);
     if (location) await context.runs().reportLocation(location);
     const comment = readCommentPayload(payload, context.deliveryId);
-    if (!(await wasDeleted(payload.comment, comment, context))) await handleComment(comment, context);
+    const { thread, text } = comment;
+    // Most comments are not for a worker.
+    const isForWorker = async () =>
+      /^[/@]/.test(text) || (await context.runs().threadActivity(thread, { isOpen: true })) === "live";
+    const { id, created_at: at } = payload.comment;
+    const exists = async (github: GitHub) => !(await isForWorker()) || (await github.getComment(id)) !== undefined;
+    if (!(await wasDeleted({ thread, at, exists }, context))) await handleComment(comment, context);
   },
   report: (payload, context, problem) =>
     reportProblem(readCommentPayload(payload, context.deliveryId), context, problem),
@@ -75,6 +82,9 @@ export const reviewCommentCreated = defineHandler(ReviewCommentPayload, {
     const comment = readIncomingReviewComment(payload, context.deliveryId);
     const { thread: number, ...repository } = comment.thread;
     if ((await context.runs().listOpenPullRequests(repository)).includes(number)) return;
+    const { id, created_at: at } = payload.comment;
+    const exists = async (github: GitHub) => (await github.listReviewComments(number)).some((one) => one.id === id);
+    if (await wasDeleted({ thread: comment.thread, at, exists }, context)) return;
     await handleMention(comment, payload.comment.pull_request_review_id ?? undefined, context);
   },
 });
@@ -103,17 +113,13 @@ export function mentionKey(reviewId: number): string {
   return `mention in review ${reviewId}`;
 }
 
-/** True if a comment that arrives late, or waited until GitHub answered, is no longer in its thread. */
-async function wasDeleted(
-  { id, created_at }: CommentPayload["comment"],
-  { thread, text }: IncomingComment,
-  { openGitHub, runs, deliveryId, log }: DeliveryContext,
+/** True if a comment or review that arrives late, or waited until GitHub answered, no longer exists. */
+export async function wasDeleted(
+  { thread, at, exists }: { thread: ThreadRef; at: Date | undefined; exists: (github: GitHub) => Promise<boolean> },
+  { openGitHub, deliveryId, log }: DeliveryContext,
 ): Promise<boolean> {
-  if (!created_at || Date.now() - created_at.getTime() < lateMs) return false;
-  // Most comments are not for a worker.
-  if (!/^[/@]/.test(text) && (await runs().threadActivity(thread, { isOpen: true })) !== "live") return false;
-  if (await openGitHub(thread).getComment(id)) return false;
-  log.info(`Delivery ${deliveryId} has no effect: its comment was deleted.`);
+  if (!at || Date.now() - at.getTime() < lateMs || (await exists(openGitHub(thread)))) return false;
+  log.info(`Delivery ${deliveryId} has no effect: its comment or review was deleted.`);
   return true;
 }
 

@@ -1,8 +1,8 @@
 import { postComment } from "#bot/github/post-comment.ts";
 import { inline } from "#bot/render/markdown.ts";
-import { canWrite } from "#domain/github.ts";
+import { canWrite, type GitHub } from "#domain/github.ts";
 import { reportMissingPermission } from "#runtime/missing-permission.ts";
-import { handleMention, mentionKey } from "./handle-comment.ts";
+import { handleMention, mentionKey, wasDeleted } from "./handle-comment.ts";
 import {
   type DeliveryContext,
   defineHandler,
@@ -86,6 +86,9 @@ export const reviewSubmitted = defineHandler(ReviewPayload, {
     // Its author may not have seen a review that another app submitted with their token. It never decides anything.
     if (review.performed_via_github_app && !allowAppComments) return;
     const thread = threadOf(payload, pull_request.number);
+    const exists = async (github: GitHub) =>
+      (await github.listReviews(thread.thread)).some(({ id }) => id === review.id);
+    if (await wasDeleted({ thread, at: review.submitted_at, exists }, context)) return;
     const by = review.user?.login ?? "ghost";
     const mention = () => handleMention(readReviewSummary(payload), review.id, context);
     const isOpen = pull_request.state === "open";

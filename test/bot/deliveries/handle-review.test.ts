@@ -98,7 +98,7 @@ test("a review through another app is passed on where the deployment allows such
 });
 
 /** A comment on a line of the pull request, which is a part of review 5. */
-function lineComment(world: BotWorld) {
+function lineComment(world: BotWorld, change: object = {}) {
   const { installation, repository, sender } = world.commentPayload();
   const body = "@golem-forge shorter, please";
   const comment = {
@@ -109,6 +109,7 @@ function lineComment(world: BotWorld) {
     path: "a.js",
     line: 1,
     pull_request_review_id: 5,
+    ...change,
   };
   const payload = { action: "created", installation, repository, sender, pull_request: { number: 1 }, comment };
   return world.send(payload, { name: "pull_request_review_comment" });
@@ -168,4 +169,35 @@ test("a mention in a summary is a message where the pull request is not the run'
   await review(world, { state: "commented", body: "@golem-forge what is this for?" });
 
   expect(world.runs.deliverMessage.mock.calls[0]?.[1]).toMatchObject({ by: "ada", text: "what is this for?" });
+});
+
+test.each([false, true])("a late review or line comment counts only if it still exists: %s", async (exists) => {
+  const world = await startWorld();
+  world.runs.threadActivity.mockResolvedValue("none");
+  const late = new Date(Date.now() - 60 * 60_000);
+  world.hub.onRequest(({ operation }) => {
+    const id = {
+      "GET /repos/{owner}/{repo}/pulls/{pull_number}/comments": 9,
+      "GET /repos/{owner}/{repo}/pulls/{pull_number}/reviews": 5,
+    }[operation ?? ""];
+    const found = {
+      id,
+      path: "a.js",
+      user: null,
+      state: "COMMENTED",
+      body: "",
+      updated_at: late,
+      diff_hunk: "",
+      side: "RIGHT",
+      commit_id: "a".repeat(40),
+    };
+    return id === undefined ? undefined : { status: 200, body: exists ? [found] : [] };
+  });
+
+  await lineComment(world, { created_at: late });
+  expect(world.runs.startRun).toHaveBeenCalledTimes(exists ? 1 : 0);
+  world.runs.threadActivity.mockResolvedValue("live");
+  await review(world, { id: 5, submitted_at: late, body: "@golem-forge and this" });
+
+  expect(world.runs.deliverReview.mock.calls.length + world.runs.deliverMessage.mock.calls.length).toBe(exists ? 1 : 0);
 });
