@@ -3,6 +3,8 @@ import type { RequestPriority } from "#domain/github.ts";
 
 /** Requests beyond a limit wait this long at most; where it takes longer, they fail and are retried later. */
 export const maxWaitMs = 120_000;
+/** A status that waits longer is made again at the time when it can be sent, or is no longer needed then. */
+const maxWaits: Record<RequestPriority, number> = { high: maxWaitMs, normal: maxWaitMs, low: 5_000, optional: 0 };
 
 /** The longest window of GitHub's limits. */
 export const maxWindowMs = 61 * 60_000;
@@ -97,7 +99,7 @@ export class RequestPacer {
 
   /**
    * Calls `send` when the limits allow it. Throws an OutageError that says when to try again if that takes more than two
-   * minutes, or if an optional request would have to wait.
+   * minutes, or seconds for a request of low priority, or if an optional request would have to wait.
    */
   async run<Result>(request: PacedRequest, send: () => Promise<Result>): Promise<Result> {
     await this.#admit(request);
@@ -144,10 +146,10 @@ export class RequestPacer {
     if (request.priority === "optional" && (fitsAt > now || isBehind)) {
       throw new OutageError("It was skipped because many requests are waiting.");
     }
-    if (fitsAt - now > maxWaitMs) {
+    if (fitsAt - now > maxWaits[request.priority]) {
       const retryAt = Date.now() + fitsAt - now;
       const time = new Date(retryAt).toISOString().slice(11, 16);
-      const position = this.#recordFailed(fitsAt, now);
+      const position = request.priority === "low" ? 0 : this.#recordFailed(fitsAt, now);
       const queue = position > 1 ? ` This request is number ${position} in the queue.` : "";
       throw new OutageError(`GitHub's rate limit for this installation is used up until ${time} UTC.${queue}`, {
         retryAt,

@@ -1,4 +1,4 @@
-import { UserError } from "#domain/errors.ts";
+import { OutageError, UserError } from "#domain/errors.ts";
 import type { LoggedEvent } from "#domain/events.ts";
 import { isScheduled, type RunOutcome, type RunSpec, type RunView } from "#domain/run.ts";
 import { statusEffect } from "#runtime/apply-events.ts";
@@ -35,14 +35,23 @@ export function showStatus({
 
       const view = await readStatus(store, runId, run);
       if (!view) return {};
-      // A scheduled run is shown once it asks people or has opened a pull request. Its outcome is a comment anyway.
-      if (!known && (isQuiet(view) || (view.outcome && isScheduled(view.spec.origin)))) return {};
+      // A scheduled run is shown once it asks people or has opened a pull request.
+      if (!known && (isQuiet(view) || (isOvertaken(view) && attempts === 1))) return {};
       // The comment may have to wait for GitHub's rate limits, and should show the run's state at that time.
       const latest = async () => (await readStatus(store, runId, run)) ?? view;
-      return post(store, { name, attempts }, (options) => showStatus(view, { ...options, latest }));
+      return post(store, { name, attempts }, (options) => showStatus(view, { ...options, latest })).catch((error) => {
+        const isLimited = error instanceof OutageError && error.retryAt !== undefined;
+        throw isLimited ? new PostponedError(error.retryAt, { cause: error }) : error;
+      });
     },
     onFailure: async () => ({}),
   };
+}
+
+/** True if a comment that asks people, or that reports the outcome, says all that a first status would say after it. */
+function isOvertaken({ state, outcome, unposted }: RunView): boolean {
+  if (unposted !== undefined) return false;
+  return outcome !== undefined || ["awaitingApproval", "awaitingAnswer", "awaitingBudget"].includes(state);
 }
 
 /** Reads the view of a run for its status, with the run's last result if that could not be posted. */

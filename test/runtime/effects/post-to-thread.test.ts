@@ -1,7 +1,8 @@
 import { describe, expect, test, vi } from "vitest";
-import { UserError } from "#domain/errors.ts";
+import { OutageError, UserError } from "#domain/errors.ts";
 import type { ModelCall, RunEvent } from "#domain/events.ts";
 import type { WorkerContext } from "#machines/worker-context.ts";
+import type { WorkerSnapshot } from "#machines/worker-snapshot.ts";
 import { PostponedError } from "#runtime/effects/effect-handler.ts";
 import {
   postAnswer,
@@ -80,6 +81,68 @@ describe("the status", () => {
     await perform(showStatus(services), effect({ kind: "status.show" }));
 
     expect(posts).toHaveLength(shown);
+  });
+});
+
+describe("a status that is not posted yet", () => {
+  const failed: WorkerContext["outcome"] = { kind: "failed", reason: "It broke." };
+
+  /** Returns the number of comments that showing the status of a run in this state posts. */
+  async function postedIn(
+    state: WorkerSnapshot["value"],
+    { attempts = 1, context = {} as Partial<WorkerContext> } = {},
+  ) {
+    const { store, services, effect, perform, posts } = await effectWorld();
+    const status = state === "ended" ? "done" : "waiting";
+    await store.advance(sampleStep("r1", { snapshot: sampleSnapshot(state, context), status }));
+    await perform(showStatus(services), { ...effect({ kind: "status.show" }), attempts });
+    return posts.length;
+  }
+
+  test.each<[WorkerSnapshot["value"], number]>([
+    ["callingModel", 1],
+    [{ handlingCalls: "awaitingApproval" }, 0],
+    [{ handlingCalls: "awaitingAnswer" }, 0],
+    ["awaitingBudget", 0],
+    ["idle", 1],
+    ["interrupted", 1],
+  ])(
+    "the first status of a run in the state %j makes %i comments: a request says all that it would",
+    async (state, count) => {
+      expect(await postedIn(state)).toBe(count);
+    },
+  );
+
+  test("no first status is posted below the outcome", async () => {
+    expect(await postedIn("ended", { context: { outcome: failed } })).toBe(0);
+  });
+
+  test("a status that a crash may have interrupted is posted in any case, so that the comment does not stay as it was", async () => {
+    expect(await postedIn({ handlingCalls: "awaitingApproval" }, { attempts: 2 })).toBe(1);
+  });
+
+  test("an outcome that cannot be posted is shown in a first status", async () => {
+    const { store, services, effect, perform, posts, run } = await threadWorld({ outcome: failed });
+    const result = await reportOutcome(services).onFailure(effect({ kind: "outcome.report" }), run, new Error("403"));
+    await store.ingest({ events: [], effects: [sampleEffect("r1", "post")] });
+    await store.completeEffect({ key: "post", ...result });
+
+    await perform(showStatus(services), effect({ kind: "status.show" }));
+
+    expect(posts).toHaveLength(1);
+  });
+
+  test("a status that has to wait for GitHub's rate limit is made again then, and is no problem of the run", async () => {
+    const { services, effect, perform } = await threadWorld();
+    const limited = async () => {
+      throw new OutageError("The rate limit is used up.", { retryAt: 60_000 });
+    };
+    const frontEnd = { ...services.frontEnd, showStatus: limited };
+
+    const error = await perform(showStatus({ ...services, frontEnd }), effect({ kind: "status.show" })).catch((e) => e);
+
+    expect(error).toBeInstanceOf(PostponedError);
+    expect(error).toMatchObject({ until: 60_000, reason: undefined });
   });
 });
 
@@ -345,6 +408,7 @@ describe("results that cannot be posted", () => {
   /** Fails to post, and shows the status twice: before and after another answer of the model. */
   async function shownAfter(kind: "answer.post" | "outcome.report", outcome?: WorkerContext["outcome"]) {
     const { store, services, clock, effect, perform, append, run } = await threadWorld({ outcome });
+    const statusPosts = [{ name: "status/r1", commentId: 7 }];
     const shown: unknown[] = [];
     const showView: FrontEnd["showStatus"] = async (view, { latest }) => {
       expect((await latest?.())?.unposted).toBe(view.unposted);
@@ -360,7 +424,8 @@ describe("results that cannot be posted", () => {
         : await reportOutcome(services).onFailure(effect({ kind }), run, error);
     expect(failed.effects).toEqual([{ key: "r1/status", runId: "r1", queue: "status", request: status.request }]);
     await store.ingest({ events: [], effects: [sampleEffect("r1", "post")] });
-    await store.completeEffect({ key: "post", ...failed });
+    await store.completeEffect({ key: "post", ...failed, posts: [...(failed.posts ?? []), ...statusPosts] });
+    clock.now += 1_000;
     await perform(handler, status);
     await append(answer("Done again."));
     clock.now += 1_000;
