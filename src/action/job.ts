@@ -57,8 +57,8 @@ const workflowsNote = "workflows of #";
 interface JobOptions {
   log: JobLog;
   signal: AbortSignal;
-  /** The runs that this process performed when another job took over. */
-  lostRuns: readonly string[];
+  /** The runs that this process had performed when other jobs took over. */
+  lostRuns: ReadonlySet<string>;
 }
 
 interface Parts extends JobOptions {
@@ -174,8 +174,14 @@ export class Job {
     this.#parts = parts;
   }
 
-  /** Resolves when this job has no more work. */
+  /** Resolves when this job has no more work, its state is saved and its lease released. */
   async run(): Promise<JobOutcome> {
+    const outcome = await this.#work().finally(() => this.#close());
+    // It may notice only now that its event was not saved, and that what it sent last may have arrived late.
+    return outcome === "waiting" && this.#parts.state.isLost ? "lost" : outcome;
+  }
+
+  async #work(): Promise<JobOutcome> {
     const { config, state, signal, runtime, threads, repository } = this.#parts;
     if (signal.aborted) return "interrupted";
     const cancelled = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
@@ -204,20 +210,20 @@ export class Job {
     ]);
   }
 
-  get lostRuns(): readonly string[] {
+  get lostRuns(): ReadonlySet<string> {
     return this.#parts.state.lostRuns;
   }
 
   /** A status that this process was sending when another job took over may have replaced a newer one of that job. */
   async #showLostRuns(): Promise<void> {
     const { lostRuns, state } = this.#parts;
-    const runs = await Promise.all(lostRuns.map((id) => state.store.findRun(id)));
+    const runs = await Promise.all([...lostRuns].map((id) => state.store.findRun(id)));
     const roots = new Set(runs.flatMap((run) => (run ? [run.rootId] : [])));
     await state.store.ingest({ events: [], effects: [...roots].map(statusEffect) });
   }
 
   /** Stops all work in progress, saves the state and releases the lease for the next job. */
-  async close(): Promise<void> {
+  async #close(): Promise<void> {
     const { config, state, threads, runtime, executors, rest, log } = this.#parts;
     await threads.stop();
     await runtime.shutDown(Math.min(cancelGraceMs, config.shutdownGraceMs));

@@ -25,11 +25,11 @@ export async function runAction(
 async function runJobs(config: ActionConfig, log: JobLog): Promise<number> {
   const interruption = new AbortController();
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => interruption.abort());
-  let lostRuns: readonly string[] = [];
+  const lostRuns = new Set<string>();
   for (;;) {
     const job = await Job.open(config, { log, signal: interruption.signal, lostRuns });
-    const outcome = await job.run().finally(() => job.close());
-    lostRuns = job.lostRuns;
+    const outcome = await job.run();
+    for (const runId of job.lostRuns) lostRuns.add(runId);
     switch (outcome) {
       case "waiting":
         return 0;

@@ -73,6 +73,41 @@ test("from /run to the merge, jobs that end when everything waits do the work, a
   expect(Object.keys(Object.values(await github.snapshot())[0]?.branches ?? {})).not.toContain("state");
 });
 
+test("a status that a suspended job sent last, after another job had shown a newer one, is replaced by the newest", async () => {
+  const { github, runner, botComment, inThread } = await start({
+    environment: { GOLEM_FORGE_LEASE_SECONDS: "3" },
+    parallel: 2,
+  });
+  const { promise: released, resolve: release } = Promise.withResolvers<void>();
+  let isHeld = false;
+  let isRequested = false;
+  github.onRequest(async ({ method, body }) => {
+    const text = JSON.stringify(body) ?? "";
+    isRequested ||= method === "POST" && text.includes("asks for approval");
+    if (isHeld || !isRequested || method !== "PATCH" || !/Waiting for approval.*status%2F/.test(text)) return;
+    isHeld = true;
+    runner.kill("SIGSTOP");
+    await released;
+  });
+  const maintainer = github.as("maintainer");
+  const issue = maintainer.openIssue({ title: "The total is one too high", body: "/run fixer" });
+  const shown = (pattern: RegExp) =>
+    inThread(
+      issue.number,
+      ({ comments }) => comments.find(({ body }) => body.includes("status%2F") && pattern.test(body)),
+      `a status like ${pattern}`,
+    );
+  const request = await botComment(issue.number, /asks for approval/);
+  await expect.poll(() => isHeld, { timeout: 60_000 }).toBe(true);
+  maintainer.comment(issue.number, `/approve ${approvalIdIn(request)}`);
+  const { body: newest } = await shown(/waits for|review/);
+  release();
+  await shown(/Waiting for approval/);
+  runner.kill("SIGCONT");
+
+  await inThread(issue.number, ({ comments }) => comments.find(({ body }) => body === newest), "the newest status");
+});
+
 test("a job that may not open pull requests names the setting, in the thread as well as in its log", async () => {
   const { github, runner, botComment } = await start({
     repository: { actionsOpenPullRequests: false },

@@ -135,7 +135,8 @@ export class GitStore {
   readonly #commits: Store;
   readonly #publishing = new SerialQueue();
   readonly #losing = Promise.withResolvers<void>();
-  readonly #active = new Set<string>();
+  /** The runs that this process has performed, even if they wait now. */
+  readonly #performed = new Set<string>();
   #queued: Promise<void> | undefined;
   #header: Header;
   #seal: Seal | undefined;
@@ -147,7 +148,6 @@ export class GitStore {
   /** True if the database has changes that are not in the ref yet. */
   #isUnpublished = false;
   #isLost = false;
-  #lostRuns: string[] = [];
   #isClosing = false;
   #publishes = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -185,9 +185,14 @@ export class GitStore {
     };
   }
 
-  /** The runs that this process performed when another one took over. What it sent last may have arrived late. */
-  get lostRuns(): readonly string[] {
-    return this.#lostRuns;
+  /** The runs that this process has performed, if another one has taken over. What it sent last may have arrived late. */
+  get lostRuns(): ReadonlySet<string> {
+    return this.#isLost ? this.#performed : new Set();
+  }
+
+  /** True if another process has taken over, as far as this one knows. */
+  get isLost(): boolean {
+    return this.#isLost;
   }
 
   /** The number of pushes so far. */
@@ -288,14 +293,13 @@ export class GitStore {
 
   #onLost(): void {
     this.#isLost = true;
-    this.#lostRuns = [...this.#active];
-    for (const runId of this.#lostRuns) this.#target?.revokeLease(runId);
+    for (const runId of this.#performed) this.#target?.revokeLease(runId);
     this.#losing.resolve();
   }
 
   #wake(runId: string): void {
     if (this.#isLost) return;
-    this.#active.add(runId);
-    void this.#target?.process(runId, true).finally(() => this.#active.delete(runId));
+    this.#performed.add(runId);
+    void this.#target?.process(runId, true);
   }
 }
