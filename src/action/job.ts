@@ -176,7 +176,12 @@ export class Job {
 
   /** Resolves when this job has no more work, its state is saved and its lease released. */
   async run(): Promise<JobOutcome> {
-    const outcome = await this.#work().finally(() => this.#close());
+    let outcome: JobOutcome;
+    try {
+      outcome = await this.#work();
+    } finally {
+      await this.#close();
+    }
     // It may notice only now that its event was not saved, and that what it sent last may have arrived late.
     return outcome === "waiting" && this.#parts.state.isLost ? "lost" : outcome;
   }
