@@ -371,7 +371,7 @@ async function reportWaitingWorkflows({
     });
     if (waiting.length === 0) continue;
     const names = [...new Set(waiting.map(({ name }) => inline(name ?? "a workflow")))].sort();
-    const body = `### ⏸️ Checks wait for you\n\nGitHub does not automatically start workflows for pull requests from GitHub Actions. Someone with write access has to click **Approve and run** on this pull request. These are waiting: ${names.map((name) => `**${name}**`).join(", ")}.`;
+    const body = `### ⏸️ Checks are waiting for approval\n\nGitHub does not automatically start workflows for pull requests from GitHub Actions. Someone with write access has to click **Approve and run** on this pull request. These are waiting: ${names.map((name) => `**${name}**`).join(", ")}.`;
     await postComment(github, { thread: number, name: `workflows/${pull.head.commit}`, body });
     notes.set(note, pull.head.commit);
   }

@@ -86,7 +86,7 @@ export function verifyEntry(head: LedgerHead, { number, hash, entry }: StoredLed
   if (createHash("sha256").update(entry).digest("hex") !== hash) return `Entry ${number} does not match its hash.`;
   const parsed = LedgerEntry.safeParse(parseJson(entry));
   if (!parsed.success) return `Entry ${number} cannot be read.`;
-  if (parsed.data.number !== number) return `Entry ${number} carries the number ${parsed.data.number}.`;
+  if (parsed.data.number !== number) return `Entry ${number} has the number ${parsed.data.number}.`;
   if (parsed.data.previous !== head.hash) return `Entry ${number} does not follow entry ${head.number}.`;
   return parsed.data;
 }

@@ -93,7 +93,7 @@ function problemOf(change: ProposedChange, progress: Progress): string | undefin
   const spelling = change.path.normalize("NFC");
   const existing = spelled().get(spelling) ?? (known.has(spelling) ? spelling : undefined);
   return existing !== undefined && existing !== change.path
-    ? "has the same name as another file, spelled otherwise"
+    ? "has the same name as another file, in another spelling"
     : undefined;
 }
 

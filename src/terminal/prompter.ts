@@ -230,7 +230,7 @@ class LinePrompter implements Prompter {
       this.#lines.write(null, { ctrl: true, name: "e" });
       this.#lines.write(null, { ctrl: true, name: "u" });
     }
-    if (ignored) this.#output.write("What was typed before this question is ignored.\n");
+    if (ignored) this.#output.write("Input from before this question is ignored.\n");
   }
 
   get columns(): number {

@@ -53,7 +53,7 @@ export function groupReads(entries: readonly string[]): Html[] {
   return groups.map((group) =>
     group.length < minGroupLength
       ? html`${group.map(trusted)}`
-      : html`<li class="reads"><details><summary class="count">📄 ${group.length} calls that only read</summary><ol class="transcript">${group.map(trusted)}</ol></details></li>`,
+      : html`<li class="reads"><details><summary class="count">📄 ${group.length} read-only calls</summary><ol class="transcript">${group.map(trusted)}</ol></details></li>`,
   );
 }
 

@@ -218,10 +218,10 @@ ${!isPaused && html`<form method="post" action="${path}/stop">${key}<button>Stop
 ${
   pullRequest !== undefined &&
   html`<form method="post" action="${path}/update">${key}<button>Merge the base branch</button> <span class="small">Asks the worker to merge it into #${pullRequest}.</span></form>
-<form method="post" action="${path}/ready">${key}<button>Ready for review</button> <span class="small">Turns the draft #${pullRequest} into an ordinary pull request.</span></form>
-<form method="post" action="${path}/undo">${key}<button>Undo the last push</button> <span class="small">Shows in the thread what a new commit would take back, and asks you to confirm it there.</span></form>`
+<form method="post" action="${path}/ready">${key}<button>Ready for review</button> <span class="small">Marks the draft #${pullRequest} as ready for review.</span></form>
+<form method="post" action="${path}/undo">${key}<button>Undo the last push</button> <span class="small">Shows in the thread what a new commit would undo, and asks you to confirm it there.</span></form>`
 }
-<details><summary>Model</summary><form method="post" action="${path}/model">${key}<label for="model">Model for the next calls (empty: list those it may use)</label><input id="model" name="model" maxlength="200" autocomplete="off"><button>Switch</button></form></details>
+<details><summary>Model</summary><form method="post" action="${path}/model">${key}<label for="model">Model for the next calls (leave empty to list the available ones)</label><input id="model" name="model" maxlength="200" autocomplete="off"><button>Switch</button></form></details>
 <details><summary>End</summary><form method="post" action="${path}/exit">${key}<button>End this run</button> <span class="small">Keeps what it has done as its result.</span></form></details>
 <details><summary>Cancel</summary><form method="post" action="${path}/cancel">${key}<button class="bad">Cancel all workers</button> <span class="small">Ends all workers in this thread for good.</span></form></details>`;
 }

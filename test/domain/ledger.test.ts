@@ -63,7 +63,7 @@ test.each([
   ["something else than JSON", forged("no"), "Entry 2 cannot be read."],
   ["another format", forged({ ...stored, version: 2 }), "Entry 2 cannot be read."],
   ["an unknown kind", forged({ ...stored, kind: "forged" }), "Entry 2 cannot be read."],
-  ["another number inside", forged({ ...stored, number: 7 }), "Entry 2 carries the number 7."],
+  ["another number inside", forged({ ...stored, number: 7 }), "Entry 2 has the number 7."],
   ["a fork of the chain", forged({ ...stored, previous: "f".repeat(64) }), "Entry 2 does not follow entry 1."],
 ])("verification finds %s", (_, entry, problem) => {
   expect(verifyEntry(first, entry)).toBe(problem);

@@ -161,7 +161,7 @@ describe("changes from the in-memory shell", () => {
         "has a name that is too long",
         "has a path that is too long",
         "has control characters in its name",
-        "has the same name as another file, spelled otherwise",
+        "has the same name as another file, in another spelling",
         "is in .git",
         "would change the submodules",
       ]),

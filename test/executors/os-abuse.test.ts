@@ -235,6 +235,6 @@ describe.skipIf(!availability.available)("changes from the OS sandbox", () => {
       "x\\.git": "is in .git",
       ".GITMODULES": "would change the submodules",
     });
-    expect(Object.values(reasons)).toContain("has the same name as another file, spelled otherwise");
+    expect(Object.values(reasons)).toContain("has the same name as another file, in another spelling");
   });
 });

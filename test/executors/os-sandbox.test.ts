@@ -657,7 +657,7 @@ describe.skipIf(!availability.available)("reading the changes of the OS sandbox"
       expect.arrayContaining([
         "has a name that is not UTF-8",
         "has control characters in its name",
-        "has the same name as another file, spelled otherwise",
+        "has the same name as another file, in another spelling",
       ]),
     );
   });

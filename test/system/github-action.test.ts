@@ -44,7 +44,7 @@ test("from /run to the merge, jobs that end when everything waits do the work, a
   const checks = await github.checks(pull?.pull?.head ?? "");
   checks.completeWorkflow(checks.startWorkflow("CI", "pull_request"), "action_required");
   await runner.triggerSchedule(actionRepository);
-  await botComment(pull?.number ?? 0, /Checks wait for you[\s\S]*\*\*CI\*\*/);
+  await botComment(pull?.number ?? 0, /Checks are waiting for approval[\s\S]*\*\*CI\*\*/);
 
   const ci = checks.startWorkflow("CI", "pull_request");
   checks.report("test", { conclusion: "failure", title: "1 test fails" });

@@ -52,7 +52,7 @@ test("lines that arrived before a request was shown do not answer it", async () 
   type("n");
 
   expect(await answer).toMatchObject({ approved: false });
-  expect(text()).toContain("What was typed before this question is ignored.");
+  expect(text()).toContain("Input from before this question is ignored.");
 });
 
 test("it shares the input with an adapter, and each line is read once", async () => {

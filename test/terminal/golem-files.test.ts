@@ -297,11 +297,11 @@ test("golem doctor and golem setup do not use an .env that came with the reposit
   execFileSync("git", ["add", "nested/.env"], { cwd: world.root });
   const inside = world.give(["doctor"], { isTTY: false, cwd: nested });
   expect(await inside.code).toBe(2);
-  expect(inside.errors()).toContain("It cannot be told whether .env is committed to this repository: git ls-files: ");
+  expect(inside.errors()).toContain("Could not check whether .env is committed to this repository: git ls-files: ");
   writeFileSync(join(world.root, ".git", "index"), "damaged");
   const unknown = world.give(["doctor"], { isTTY: false });
   expect(await unknown.code).toBe(2);
-  expect(unknown.errors()).toContain("It cannot be told whether .env is committed to this repository: git ls-files: ");
+  expect(unknown.errors()).toContain("Could not check whether .env is committed to this repository: git ls-files: ");
   expect(requests).toEqual([]);
 });
 

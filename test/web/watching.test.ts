@@ -79,7 +79,7 @@ test("a tool call is one row, and calls that only read are grouped", async () =>
   const { text } = await get(pathOf("abc1"));
 
   expect(text.match(/<li class="entry/g)).toHaveLength(5);
-  expect(text).toContain("3 calls that only read</summary>");
+  expect(text).toContain("3 read-only calls</summary>");
   expect(text).toMatch(/<code>shell<\/code> <span class="arguments">d\.js<\/span> <span class="result">done · 1\.2 s/);
 });
 

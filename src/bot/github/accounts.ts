@@ -27,7 +27,7 @@ export async function readPermissionOf(
       throw new GitHubRefusalError(message, { status: error.status, cause: error });
     }
     if (!isOutage(error) && !(error instanceof ZodError)) throw error;
-    throw new OutageError(`Could not find out from GitHub ${question}.`, {
+    throw new OutageError(`GitHub did not say ${question}.`, {
       cause: error,
       ...(error instanceof OutageError && { retryAt: error.retryAt }),
     });
@@ -79,6 +79,6 @@ async function askPermission(api: RepositoryApi, account: Account): Promise<Perm
 /** Turns an outage into an OutageError that names the open question. */
 function asOutage<T>(response: Promise<T>, question: string): Promise<T> {
   return response.catch((error) => {
-    throw isOutage(error) ? new OutageError(`Could not find out from GitHub ${question}.`, { cause: error }) : error;
+    throw isOutage(error) ? new OutageError(`GitHub did not say ${question}.`, { cause: error }) : error;
   });
 }

@@ -59,7 +59,7 @@ function createLayout(asked: RequestContent): RequestLayout {
   const above = pack(texts.flatMap(breakUp));
   const characters = texts.reduce((sum, { text = "" }) => sum + text.length, 0).toLocaleString("en-US");
   const where = above.length === 1 ? "the comment" : `the ${above.length} comments`;
-  const notice = `**Beginning only.** The full request (${characters} characters) is in ${where} above: read it there before you approve.`;
+  const notice = `**Only the beginning is shown.** The full request (${characters} characters) is in ${where} above: read it there before you approve.`;
   return { body: paragraphs(notice, ...beginningsOf(texts)), precedingComments: above };
 }
 

@@ -266,7 +266,7 @@ async function list(sandbox: RemoteSandbox, command: string): Promise<{ records:
 
 async function read(sandbox: RemoteSandbox, path: string): Promise<Uint8Array> {
   const content = await sandbox.readBinaryFile({ path });
-  if (!content) throw new Error(`${path} is gone from the remote sandbox`);
+  if (!content) throw new Error(`${path} no longer exists in the remote sandbox`);
   return content;
 }
 

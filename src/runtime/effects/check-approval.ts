@@ -148,7 +148,7 @@ async function answered<T>(
     // GitHub refuses the app and not the person: it has not answered the question.
     const isRefused = cause instanceof GitHubRefusalError && cause.status === 403;
     if (signal.aborted || (cause instanceof UserError && !isRefused)) throw cause;
-    const reason = isRefused ? `${cause.message} Asking again.` : `GitHub did not answer ${about}. Asking again.`;
+    const reason = isRefused ? `${cause.message} Asking again.` : `GitHub did not say ${about}. Asking again.`;
     throw new PostponedError(now() + askAgainMs, { reason, cause });
   }
 }

@@ -147,7 +147,7 @@ function findProblem(
   { attachment_policy: policy }: Pick<WorkerDefinition, "attachment_policy">,
 ) {
   const total = files.reduce((sum, { bytes }) => sum + bytes.length, 0);
-  if (total > maxTotalBytes) return `files have more than ${maxTotalBytes} bytes together`;
+  if (total > maxTotalBytes) return `files have more than ${maxTotalBytes} bytes in total`;
   return policy && findPolicyProblem(policy, files);
 }
 

@@ -147,7 +147,7 @@ class PackIndexer {
   #readPackHeader(): boolean {
     const header = this.#buffer;
     if (header.length < packHeaderBytes) return false;
-    if (header.toString("latin1", 0, 4) !== "PACK") throw damaged("it does not start like a pack");
+    if (header.toString("latin1", 0, 4) !== "PACK") throw damaged("it has no pack header");
     if (![2, 3].includes(header.readUInt32BE(4))) throw damaged("it has an unknown version");
     this.#objectsLeft = header.readUInt32BE(8);
     if (this.#objectsLeft > this.#options.limits.objects) {
@@ -296,7 +296,7 @@ function readObjectHeader(buffer: Buffer, offset: number): ObjectHeader | undefi
     if (byte === undefined) return undefined;
     distance = (distance + 1) * 128 + (byte & 127);
   }
-  if (distance === 0 || distance > offset) throw damaged("a delta is based on nothing");
+  if (distance === 0 || distance > offset) throw damaged("a delta has no base");
   return { type: "delta", size, start: at, base: offset - distance };
 }
 

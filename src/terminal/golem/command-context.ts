@@ -49,7 +49,7 @@ export async function hasCommittedEnvFile(folder: string): Promise<boolean> {
   const listed = await runGit(["ls-files", "--", ...names], { cwd: folder }).catch((error: unknown) => {
     // Without git, or outside of a repository, the file did not come with one.
     if (!(error instanceof GitError) || isOutsideRepository(error)) return "";
-    const sentence = `It cannot be told whether .env is committed to this repository: ${error.message}.`;
+    const sentence = `Could not check whether .env is committed to this repository: ${error.message}.`;
     throw new UserError(sentence, { cause: error });
   });
   return listed.length > 0;

@@ -73,7 +73,7 @@ function groupReads(list) {
     reads[0].before(group);
   }
   group.querySelector("ol").append(...reads);
-  group.querySelector("summary").textContent = `📄 ${group.querySelectorAll(".read").length} calls that only read`;
+  group.querySelector("summary").textContent = `📄 ${group.querySelectorAll(".read").length} read-only calls`;
 }
 
 const units = [

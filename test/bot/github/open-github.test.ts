@@ -137,7 +137,7 @@ describe("permissions", () => {
     answer(readsPermission, "drop");
 
     await expect(github.getPermission("ada")).rejects.toThrow(
-      "Could not find out from GitHub whether ada has write access to octo/sums.",
+      "GitHub did not say whether ada has write access to octo/sums.",
     );
   });
 

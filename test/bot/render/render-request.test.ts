@@ -82,7 +82,7 @@ test("a long request is short on a phone: it shows the beginning and links the c
   expect(more).toEqual([]);
   expect(first).toMatch(/^### 🔐 Approval `k7mq` of \*\*fixer\*\*, digest `0123456789ab`, part 1 of 2\n/);
   expect(second).toMatch(/, part 2 of 2\n[\s\S]*sum\.js[\s\S]*, 2 of 2[\s\S]*The approval request follows below\.$/);
-  expect(request).toMatch(/Beginning only[\s\S]*80,\d{3} characters\) is in the 2 comments above: read/);
+  expect(request).toMatch(/Only the beginning is shown[\s\S]*80,\d{3} characters\) is in the 2 comments above: read/);
   expect(request.length).toBeLessThan(4_000);
 });
 

@@ -99,7 +99,7 @@ test("an approval by someone who has lost write access does not count", async ()
 const refusal = new GitHubRefusalError("GitHub does not let this app look that up.", { status: 403, cause: undefined });
 
 test.each([
-  [new OutageError("GitHub did not answer."), "GitHub did not answer whether @ada has write access. Asking again."],
+  [new OutageError("GitHub did not answer."), "GitHub did not say whether @ada has write access. Asking again."],
   [refusal, "GitHub does not let this app look that up. Asking again."],
 ])(
   "while GitHub does not say who may approve, the call is postponed and neither runs nor is denied: %s",
@@ -179,7 +179,7 @@ test("while GitHub does not say who is in a team, the call is postponed with the
   const postponed = await executeOnce().catch((error) => error);
 
   expect(postponed).toBeInstanceOf(PostponedError);
-  expect(postponed).toMatchObject({ reason: "GitHub did not answer who may approve this. Asking again." });
+  expect(postponed).toMatchObject({ reason: "GitHub did not say who may approve this. Asking again." });
   expect(execute).not.toHaveBeenCalled();
 });
 

@@ -325,7 +325,7 @@ test.each(["command.run", "tool.invoke"])(
     expect(postponed).toBeInstanceOf(PostponedError);
     expect(postponed).toMatchObject({
       until: clock.now + 30_000,
-      reason: "GitHub did not answer whether @ada has write access. Asking again.",
+      reason: "GitHub did not say whether @ada has write access. Asking again.",
     });
   },
 );

@@ -129,7 +129,8 @@ export class StateRef {
     if ("error" in answer) throw answer.error;
     const reason = "reason" in answer ? answer.reason : "";
     // Another push held the lock of the ref, or the server refuses this ref.
-    if (/lock|busy|try again/i.test(reason)) throw new OutageError(`${ref} is being moved by another push: ${reason}`);
+    if (/lock|busy|try again/i.test(reason))
+      throw new OutageError(`${ref} is being updated by another push: ${reason}`);
     throw new UserError(`${remote.name} refused to update ${ref}: ${reason}`);
   }
 

@@ -96,7 +96,7 @@ export function openRecordedDatabase(saved?: {
 }): RecordedDatabase {
   const database = createMemoryDatabase(saved?.image);
   for (const changeset of saved?.changesets ?? []) {
-    if (!database.applyChangeset(changeset)) throw new Error("The saved changes do not fit the saved database.");
+    if (!database.applyChangeset(changeset)) throw new Error("The saved changes do not match the saved database.");
   }
   assertOwnDatabase(database, "in the repository");
   const isMigrated = !saved || readPragma(database, "user_version") < sqliteMigrations.length;
