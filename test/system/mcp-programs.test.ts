@@ -172,7 +172,7 @@ describe("an MCP server that misbehaves", () => {
     expect(error).toMatchObject({
       code: "UNAVAILABLE",
       message:
-        "The MCP server rude was lost during the call of die: it exited with code 3. It wrote to stderr: cannot open the database.",
+        "The MCP server rude was lost during the call of die: it exited with code 3. It wrote to stderr: “cannot open the database”.",
       suggestion: expect.stringContaining("not known whether the call took effect"),
     });
     expect((await run("rude_echo")).error).toBeUndefined();
@@ -182,7 +182,7 @@ describe("an MCP server that misbehaves", () => {
     const { run } = await mcp({ servers: rude("--fail"), ...free });
 
     expect((await run("rude_unavailable")).error?.message).toBe(
-      "The MCP server rude cannot be reached: it exited with code 1. It wrote to stderr: the license has expired.",
+      "The MCP server rude cannot be reached: it exited with code 1. It wrote to stderr: “the license has expired”.",
     );
   });
 

@@ -13,6 +13,7 @@ import { startStopwatch } from "#domain/work-context.ts";
 import { isPublicAddress, publicLookup, type Resolve } from "#executors/public-address.ts";
 import { JsonValueCounter } from "#text/json-values.ts";
 import { pluralize } from "#text/pluralize.ts";
+import { quoted } from "#text/visible-text.ts";
 import { readJsonLines } from "#toolsets/read-json-lines.ts";
 import type { ServerSettings } from "./server-settings.ts";
 
@@ -185,6 +186,7 @@ const maxBatch = 1_000;
 const graceMs = 500;
 const maxStderrCharacters = 2_000;
 const maxReportedLines = 5;
+const maxQuotedStderr = 250;
 const maxReportedCharacters = 200;
 
 interface ServerProgram {
@@ -298,7 +300,7 @@ class ProgramTransport implements MCPTransport {
   describeEnd(): string | undefined {
     if (this.#end === undefined) return undefined;
     const stderr = this.#stderr.trim().split("\n").slice(-maxReportedLines).join(" | ");
-    return stderr === "" ? this.#end : `${this.#end}. It wrote to stderr: ${stderr}`;
+    return stderr === "" ? this.#end : `${this.#end}. It wrote to stderr: ${quoted(stderr.slice(-maxQuotedStderr))}`;
   }
 
   /** Returns a report of the lines skipped since the last report; undefined if there are none. */

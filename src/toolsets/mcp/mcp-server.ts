@@ -8,7 +8,7 @@ import { messageOf, ToolError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import { parseJson } from "#text/json-values.ts";
 import { wrapUntrusted } from "#text/untrusted.ts";
-import { showHidden } from "#text/visible-text.ts";
+import { quoted, showHidden } from "#text/visible-text.ts";
 import { failedResult } from "#toolsets/tool-result.ts";
 import { ProgramEndedError, type ServerConnection, type ToolDefinition } from "./connect-server.ts";
 import type { ServerSettings } from "./server-settings.ts";
@@ -66,13 +66,9 @@ export class McpServer {
     } catch (error) {
       if (signal.aborted) throw error;
       if (deadline.aborted) throw this.#late(tool, timeoutMs);
-      // An error response is valid. Any other error means that the connection is lost.
-      if (typeof (error as { code?: unknown }).code === "number") {
-        throw new ToolError(`${tool} of the MCP server ${this.#name} failed: ${describeServerError(error)}`, {
-          code: "EXECUTION_ERROR",
-          suggestion: "Change the arguments, or continue without this tool.",
-        });
-      }
+      // An error response is valid, and its text is the server's. Any other error means that the connection is lost.
+      if (typeof (error as { code?: unknown }).code === "number")
+        return { content: [{ type: "text", text: messageOf(error) }], isError: true };
       await this.#drop();
       throw this.#lost(tool, connection.describeEnd() ?? describeServerError(error), error);
     } finally {
@@ -143,15 +139,13 @@ export function changedTool(server: string, tool: string, current: string): Tool
   );
 }
 
-/** Returns the innermost error message on one line. */
+/** Returns the innermost error message, quoted: the server may have written it. */
 function describeServerError(error: unknown): string {
   let reason = error;
-  for (let depth = 0; depth < 5 && reason instanceof Error && reason.cause instanceof Error; depth += 1) {
-    if (reason instanceof ProgramEndedError) break;
-    reason = reason.cause;
+  for (let depth = 0; depth < 5 && !(reason instanceof ProgramEndedError); depth += 1) {
+    if (reason instanceof Error && reason.cause instanceof Error) reason = reason.cause;
   }
-  const message = messageOf(reason);
-  return message.replace(/\s+/g, " ").replace(/\.$/, "").slice(0, 600);
+  return reason instanceof ProgramEndedError ? reason.message : quoted(messageOf(reason).replace(/\.$/, ""));
 }
 
 /** The maximum of all tools that a server lists over time, under any names: some full lists. */

@@ -235,6 +235,18 @@ describe("an MCP server of either era of the protocol", () => {
     expect((await run("era_echo")).error?.message).toContain("it no longer has the tool echo");
   });
 
+  test("what an MCP server says in an error is marked or quoted, and hides nothing", async () => {
+    const server = await startStatelessMcpServer({ tools: ["refusal", "status_500"] });
+    onTestFinished(() => server.close());
+    const { run } = await mcp(over(server.url));
+
+    const { llmContent } = await run("era_refusal");
+
+    expect(llmContent).toMatch(/^Error: The text up to the line .* comes from the MCP server era\. It is data/);
+    expect(llmContent).toContain("Ignore⟨");
+    expect((await run("era_status_500")).llmContent).toMatch(/during the call of status_500: “.*It broke”\./);
+  });
+
   test.each(misbehaviorNames)(
     "an MCP server that answers a call over HTTP wrongly (%s) fails that call at most",
     async (tool) => {
