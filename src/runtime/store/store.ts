@@ -304,7 +304,7 @@ export const clockToleranceMs = 5_000;
 
 /**
  * All state that outlives the process. Each method is one transaction, resolves when it is committed, and returns the
- * state as of that commit. Commits of one turn of the event loop are grouped. A commit is durable at the latest when
+ * state as of that commit. Calls that are made at about the same time share a commit. A commit is durable at the latest when
  * `confirmLease` resolves, which is called before anything leaves the process; most stores have it on disk earlier. All
  * implementations pass one conformance suite. Reading data that this release cannot read throws UnreadableDataError,
  * unless a method says otherwise.

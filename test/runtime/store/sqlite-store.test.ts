@@ -8,6 +8,7 @@ import { UserError } from "#domain/errors.ts";
 import { sqliteMigrations } from "#runtime/store/sqlite/migrations.ts";
 import { openMemoryConnection } from "#runtime/store/sqlite/open-database.ts";
 import { openMemoryStore, openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
+import { GroupCommits } from "#runtime/store/sqlite/sqlite-connection.ts";
 import { storeConformance } from "../../support/store-conformance.ts";
 import {
   said,
@@ -288,6 +289,35 @@ describe("group commit", () => {
     await store.close();
   });
 
+  test("calls of successive turns share a commit until a turn makes none, so that 50 new connections do not cost 50 commits", async () => {
+    vi.useFakeTimers({ toFake: ["performance"] });
+    const { commits, add, log } = recordedCommits();
+
+    const calls: Promise<unknown>[] = [];
+    for (let turn = 0; turn < 50; turn += 1) {
+      calls.push(add());
+      await nextTurn();
+    }
+    await Promise.all(calls);
+
+    expect(log).toEqual([...calls.map(() => "added"), "commit"]);
+    await commits.close();
+  });
+
+  test("calls are committed after four milliseconds, although every turn makes another one", async () => {
+    vi.useFakeTimers({ toFake: ["performance"] });
+    const { commits, add, log } = recordedCommits();
+
+    for (let turn = 0; turn < 6; turn += 1) {
+      void add();
+      vi.advanceTimersByTime(2);
+      await nextTurn();
+    }
+
+    expect(log).toEqual(["added", "added", "commit", "added", "added", "commit", "added", "added", "commit"]);
+    await commits.close();
+  });
+
   test("calls that change nothing do not write to the file", async () => {
     const path = newPath();
     const store = await openSqliteStore(path);
@@ -303,6 +333,20 @@ describe("group commit", () => {
     expect((await stat(`${path}-wal`)).size).toBe(before);
     await store.close();
   });
+
+  const nextTurn = () => new Promise((resolve) => setImmediate(resolve));
+
+  /** Commits to a database in memory, and a log of what was added and committed. */
+  function recordedCommits() {
+    const log: string[] = [];
+    const sql = openMemoryConnection();
+    const run: typeof sql.run = (text, values) => {
+      if (text === "commit") log.push(text);
+      return sql.run(text, values);
+    };
+    const commits = new GroupCommits({ ...sql, run });
+    return { commits, log, add: () => commits.write(() => log.push("added")) };
+  }
 
   /** Makes the next statement of this text fail, as when the disk is full; first `before` happens to the database. */
   function failNext(text: string, before: (database: DatabaseSync) => void = () => {}): void {
