@@ -681,6 +681,22 @@ describe("a run that does not count toward the limit of runs", () => {
     expect(performed).toContain("model.call");
   });
 
+  test("a run that does not count toward the limit of runs posts, and leaves the work that it has for its turn", async () => {
+    const { store, scheduler, performed } = schedulerWorld();
+    const closing = sampleEffect("r1", "k2", { queue: "thread", request: { kind: "approvals.close" } });
+    const effects = [sampleEffect("r1", "k1"), closing];
+    await store.ingest({
+      run: { ...sampleRun("r1", effects), snapshot: sampleSnapshot("callingModel") },
+      events: [],
+    });
+
+    expect(await scheduler.process("r1", false)).toBe("awaitsTurn");
+
+    expect(performed).toEqual(["approvals.close"]);
+    expect(await scheduler.process("r1", true)).toBe("finished");
+    expect(performed).toEqual(["approvals.close", "model.call"]);
+  });
+
   test("a run that does not count toward the limit of runs is stopped, and does not work", async () => {
     const { store, scheduler, performed } = schedulerWorld();
     const run = { ...sampleRun("r1", [sampleEffect("r1", "k1")]), snapshot: sampleSnapshot("callingModel") };
@@ -691,6 +707,24 @@ describe("a run that does not count toward the limit of runs", () => {
     expect(performed).not.toContain("model.call");
     expect(await requireRun(store, "r1")).toMatchObject({ status: "waiting", snapshot: { value: "interrupted" } });
   });
+});
+
+test("only the status of a run that cannot be read is shown, until it can be read", async () => {
+  const { store, scheduler, errors, performed } = schedulerWorld();
+  const status = sampleEffect("r1", "k3", { queue: "status", request: { kind: "status.show" } });
+  const closing = sampleEffect("r1", "k2", { queue: "thread", request: { kind: "approvals.close" } });
+  const effects = [sampleEffect("r1", "k1"), closing, status];
+  await store.ingest({ run: { ...sampleRun("r1", effects), snapshot: sampleSnapshot("callingModel") }, events: [] });
+  const unreadable = new UnreadableDataError("An event was stored by a newer release.");
+  const inbox = vi.spyOn(store, "inbox").mockRejectedValue(unreadable);
+
+  await scheduler.process("r1", true);
+
+  expect(new Set(performed)).toEqual(new Set(["status.show"]));
+  expect(new Set(errors)).toEqual(new Set([unreadable]));
+  inbox.mockRestore();
+  await scheduler.process("r1", true);
+  expect(performed).toEqual(expect.arrayContaining(["approvals.close", "model.call"]));
 });
 
 test("files that are open are opened again when a child has handed over its changes", async () => {
