@@ -3,7 +3,7 @@ import { OutageError, UserError } from "#domain/errors.ts";
 import type { RunEvent } from "#domain/events.ts";
 import type { ReportedLocation } from "#domain/github.ts";
 import { branchOf, isPushingTool, type RunState, type RunView, shortId } from "#domain/run.ts";
-import { redisplayEffects, stateName, statusEffect } from "#runtime/apply-events.ts";
+import { redisplayEffects, stateName } from "#runtime/apply-events.ts";
 import type { ToolReply } from "#runtime/front-end.ts";
 import { pushedCommits, reportedDigests } from "#runtime/read-log.ts";
 import type { InstallationScope, Runs, ThreadRef } from "#runtime/runs.ts";
@@ -83,7 +83,7 @@ export class RunService implements Runs {
       ? { type: "question.answered", callId: question.callId, text: cleanText(text).text, by, byId, via }
       : await this.#composeMessage(newest, { thread, by, byId, via, text });
     if (await this.#hasEndedSince(newest)) return this.deliverMessage(thread, message);
-    await this.#append([{ runId: question?.runId ?? newest.id, event }], deliveryId, [newest]);
+    await this.#append([{ runId: question?.runId ?? newest.id, event }], deliveryId);
     return true;
   }
 
@@ -142,7 +142,7 @@ export class RunService implements Runs {
     const { text, wakes } = await describeReview(github, { by, number: thread.thread, review });
     if (await this.#hasEndedSince(newest)) return this.deliverReview(thread, { by, byId, review, deliveryId });
     const event: RunEvent = { type: "pull_request.reviewed", by, byId, requestsChanges: wakes, text };
-    await this.#append([{ runId: newest.id, event }], deliveryId, [newest]);
+    await this.#append([{ runId: newest.id, event }], deliveryId);
     return true;
   }
 
@@ -396,16 +396,13 @@ export class RunService implements Runs {
     await this.#append(
       runIds.flatMap((runId) => events.map((event) => ({ runId, event }))),
       deliveryId,
-      runs,
     );
     return runIds;
   }
 
-  async #append(events: NewEvent[], deliveryId: string | undefined, runs: readonly StoredRun[] = []): Promise<void> {
+  async #append(events: NewEvent[], deliveryId: string | undefined): Promise<void> {
     const { store, scheduler } = this.#options;
-    // Unlike an event, an effect makes a run that has ended due again after a crash.
-    const effects = runs.filter(({ status }) => status === "done").map(({ id }) => statusEffect(id));
-    await store.ingest({ deliveryId, events, effects });
+    await store.ingest({ deliveryId, events });
     for (const { runId } of events) scheduler.wake(runId);
   }
 }
