@@ -118,47 +118,32 @@ async function sizeOfFiles({ entries }: Base): Promise<number> {
   return sum;
 }
 
-/** More than this is fetched in two steps: the folders first, so that the tree is soon complete, and then the contents. */
-const maxDifferenceBytes = 2 * 1024 ** 2;
-
-/** Fetches only what differs from a previous base of the repository; undefined if that is not possible. */
+/** Fetches only the folders that differ from a previous base of the repository; undefined if that is not possible. */
 async function advance(remote: Remote, base: Base, at: BaseCommit, signal: AbortSignal): Promise<Base | undefined> {
   const { store } = base;
   const previous = await commitToAdvanceFrom(base);
   if (previous === undefined) return undefined;
 
-  const request: FetchRequest = { wants: [at.commit], haves: [previous], depth: 1 };
-  const isAdded =
-    (await addDifferences(remote, store, request, { signal, maxBytes: maxDifferenceBytes })) ||
-    (await addDifferences(remote, store, { ...request, without: "blobs" }, { signal }));
+  const request: FetchRequest = { wants: [at.commit], haves: [previous], depth: 1, without: "blobs" };
+  const isAdded = await addDifferences(remote, store, request, signal);
   return isAdded && store.has(at.commit) ? readBase(store, at.commit, { from: base, previous }) : undefined;
 }
 
-/** Adds what differs from commits that the store has; false if the server does not know these, or sends more than `maxBytes`. */
+/** Adds what differs from commits that the store has; false if the server does not know these. */
 async function addDifferences(
   remote: Remote,
   store: ObjectStore,
   request: FetchRequest,
-  { signal, maxBytes = Number.POSITIVE_INFINITY }: { signal?: AbortSignal; maxBytes?: number } = {},
+  signal?: AbortSignal,
 ): Promise<boolean> {
   const result = await remote.fetch(request, signal);
   if (result.kind === "refused") return false;
   try {
-    await store.addPack(upTo(maxBytes, result.pack), signal);
+    await store.addPack(result.pack, signal);
     return true;
   } catch (error) {
     if (signal?.aborted || error instanceof UserError || error instanceof OutageError) throw error;
     return false;
-  }
-}
-
-/** Throws after `maxBytes`, which closes the connection. */
-async function* upTo(maxBytes: number, pack: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-  let bytes = 0;
-  for await (const chunk of pack) {
-    bytes += chunk.length;
-    if (bytes > maxBytes) throw new Error(`The pack has more than ${maxBytes} bytes.`);
-    yield chunk;
   }
 }
 
