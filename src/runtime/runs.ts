@@ -200,7 +200,8 @@ export interface Runs {
   ): Promise<void>;
   /**
    * Stops the thread's live runs and their children, which can be resumed. Without a reason, a person asked for it: then no
-   * event starts a worker in the thread until a person continues. Returns the ids of the runs.
+   * event starts a worker in the thread until a person continues, even if its runs were paused already. Returns the ids of the
+   * runs.
    */
   requestStop(thread: ThreadRef, request: RunRequest & { reason?: string }): Promise<string[]>;
   /** Resumes the thread's paused runs, with a message if there is one. Returns the ids of the runs. */

@@ -220,9 +220,11 @@ export class RunService implements Runs {
     { by, via, reason, deliveryId, runId }: Parameters<Runs["requestStop"]>[1],
   ): Promise<string[]> {
     if (await this.#isKnown(deliveryId)) return [];
-    const { running } = await dividePaused(this.#options.store, await this.#liveRuns(thread, runId));
-    if (running.length === 0) throw new UserError(noWorkerRunning);
-    return this.#appendToEach(running, [{ type: "run.stop", by, via, reason }], deliveryId);
+    const live = await this.#liveRuns(thread, runId);
+    // What has paused a run before, such as closing the thread, does not keep events from starting workers. A person's stop does.
+    const stopping = reason === undefined ? live : (await dividePaused(this.#options.store, live)).running;
+    if (stopping.length === 0) throw new UserError(noWorkerRunning);
+    return this.#appendToEach(stopping, [{ type: "run.stop", by, via, reason }], deliveryId);
   }
 
   async requestResume(

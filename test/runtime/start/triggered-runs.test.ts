@@ -114,6 +114,15 @@ describe("while a person has paused a worker in the thread", () => {
     expect(await started()).toEqual([]);
   });
 
+  test("a /stop counts for events even if closing the thread had paused its worker before", async () => {
+    const { label, started, runs } = await pausedWorld("@ada closed #7.");
+
+    expect(await runs.requestStop(origin, { by: "ada" })).toHaveLength(1);
+
+    expect(await label()).toMatchObject({ pause: { text: expect.stringContaining("@ada paused fixer") } });
+    expect(await started()).toEqual([]);
+  });
+
   test("after closing a thread paused its worker, an event starts one when it is open again", async () => {
     const { label, started } = await pausedWorld("@ada closed #7.");
 
