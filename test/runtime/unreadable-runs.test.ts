@@ -12,12 +12,15 @@ const folder = await mkdtemp(join(tmpdir(), "golem-unreadable-"));
 afterAll(() => rm(folder, { recursive: true, force: true }));
 let files = 0;
 
+const sorter = "---\nname: sorter\non: { issues: { types: [opened] } }\n---\nHi.";
+
 /** A run that waits for the answer to a question, over a database that a newer release can have written to. */
-async function waitingRun() {
+async function waitingRun(workers: Record<string, string> = {}) {
   files += 1;
   const path = join(folder, `${files}.db`);
   const ask = { calls: [{ name: "ask_user", args: { question: "Which sum?" } }] };
-  const made = await world({ store: await openSqliteStore(path), script: turns(ask, { text: "Thanks." }) });
+  const script = turns(ask, { text: "Thanks." });
+  const made = await world({ store: await openSqliteStore(path), script, github: { files: workers } });
   const { id } = await made.runs.startRun({ origin, worker: "fixer", text: "please" });
   await made.waitUntilShown(({ kind }) => kind === "question");
   await made.runtime.idle();
@@ -125,3 +128,32 @@ async function openQuestion(store: Awaited<ReturnType<typeof waitingRun>>["store
   const run = await store.findRun(id);
   return run?.unreadable ? undefined : run?.snapshot.context.openCalls[0]?.callId;
 }
+
+test.each([
+  ["state", "update runs set snapshot = json_set(snapshot, '$.version', 99)"],
+  ["log", `update events set event = json_set(event, '$.version', 99)`],
+])(
+  "while the %s of a run cannot be read, no event and no schedule starts a worker in its thread, but a person does",
+  async (_, change) => {
+    const { id, execute, runs } = await waitingRun({ ".github/workers/sorter.worker": sorter });
+    execute(change);
+    const schedule = { cron: "0 6 * * *", issue: origin.thread, task: "Look." };
+    const started = async () => (await runs.listRunViews(origin)).map(({ spec }) => spec.worker.name);
+
+    const labels: string[] = [];
+    const event = { type: "opened", labels, author: "ada", origin, deliveryId: "e1" };
+    const { pause, problems } = await runs.startTriggered({ event: "issues", ...event });
+
+    expect(problems).toEqual([]);
+    expect(pause?.key).toBe(`unreadable/${id}`);
+    expect(pause?.text).toMatch(
+      /newer release.* Somebody may have paused this run, so events and schedules start no worker/,
+    );
+    expect(await runs.startScheduled({ repository: origin, worker: "explorer", schedule, deliveryId: "s1" })).toEqual(
+      pause,
+    );
+    expect(await started()).toEqual(["fixer"]);
+    await runs.startRun({ origin, worker: "explorer", text: "Look." });
+    expect(await started()).toContain("explorer");
+  },
+);

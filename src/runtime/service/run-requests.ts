@@ -269,3 +269,19 @@ export async function dividePaused(
     running: live.filter(({ id }) => !paused.has(id)),
   };
 }
+
+/**
+ * Returns the stop with which a person has paused a run; undefined if it was resumed since. With a reason, the app has
+ * stopped it, perhaps after a person. Throws an UnreadableDataError.
+ */
+export async function findStopByPerson(
+  store: Store,
+  runId: string,
+): Promise<{ id: number; at: number; event: Extract<RunEvent, { type: "run.stop" }> } | undefined> {
+  // Read before the log, so that an event that is applied meanwhile is found in one of them.
+  const inbox = await store.inbox(runId);
+  const last = [...(await store.log(runId)), ...inbox].findLast(
+    ({ event }) => event.type === "run.resume" || (event.type === "run.stop" && event.reason === undefined),
+  );
+  return last?.event.type === "run.stop" ? { id: last.id, at: last.at, event: last.event } : undefined;
+}

@@ -3,13 +3,15 @@ import { type RepositorySettings, settingsPath } from "#config/repository-settin
 import { UserError } from "#domain/errors.ts";
 import { canWrite, type GitHub } from "#domain/github.ts";
 import { scheduleTrigger } from "#domain/run.ts";
+import { UnreadableDataError } from "#domain/stored-data.ts";
 import { matchesEvent, matchesPaths } from "#domain/trigger.ts";
 import { hourMs } from "#domain/work-context.ts";
 import { stateName } from "#runtime/apply-events.ts";
 import { readSettings } from "#runtime/run-environment.ts";
 import type { Runs, ThreadPause, ThreadRef } from "#runtime/runs.ts";
 import type { RunsOptions } from "#runtime/runs-options.ts";
-import { dividePaused } from "#runtime/service/run-requests.ts";
+import { dividePaused, findStopByPerson } from "#runtime/service/run-requests.ts";
+import { type RunRow, readable, type Store, type StoredRun } from "#runtime/store/store.ts";
 import { matchesPattern } from "#text/path-pattern.ts";
 import { pluralize } from "#text/pluralize.ts";
 import type { RunStarter } from "./start-run.ts";
@@ -178,32 +180,45 @@ function isAllowed(worker: string, { workers }: RepositorySettings): boolean {
 }
 
 /**
- * Finds a run of the thread that a person has paused. It keeps events and schedules from starting workers in this thread,
- * until the run is resumed or cancelled, or a person starts another one.
+ * Finds a run of the thread that a person has paused, or may have paused if this release cannot read it. It keeps events and
+ * schedules from starting workers in this thread, until the run is resumed or cancelled, or a person starts another one.
  */
 async function findThreadPause(
   { store }: Pick<RunsOptions, "store">,
   thread: ThreadRef,
 ): Promise<ThreadPause | undefined> {
-  const roots = (await store.runsOfThread(thread)).flatMap((run) => (run.unreadable ? [] : [run]));
-  const { paused } = await dividePaused(
-    store,
-    roots.filter(({ status }) => status !== "done"),
-  );
-  const startedAt = Math.max(0, ...roots.map(({ spec }) => (spec.origin.trigger === undefined ? spec.createdAt : 0)));
-  for (const { id, spec } of roots.filter((run) => paused.includes(run))) {
-    // Read before the log, so that an event that is applied meanwhile is found in one of them.
-    const inbox = await store.inbox(id);
-    // With a reason, the app has stopped it, perhaps after a person.
-    const stop = [...(await store.log(id)), ...inbox].findLast(
-      ({ event }) => event.type === "run.resume" || (event.type === "run.stop" && event.reason === undefined),
-    );
-    if (stop?.event.type !== "run.stop" || stop.at < startedAt) continue;
-    const { name } = spec.worker;
-    return {
-      key: `paused/${id}/${stop.id}`,
-      text: `@${stop.event.by} paused ${name} in this thread, so events and schedules start no worker here. \`/resume\` continues ${name}, \`/cancel\` ends it, and \`/run\` starts another worker; after any of these, events start workers again.`,
-    };
+  const roots = await store.runsOfThread(thread);
+  const startedAt = Math.max(0, ...roots.map((run) => (run.unreadable ? 0 : startedByPersonAt(run))));
+  for (const run of roots.filter(({ status }) => status !== "done")) {
+    const pause = await findPause(store, run, startedAt).catch((error: unknown) => {
+      if (error instanceof UnreadableDataError) return unreadablePause(run, error);
+      throw error;
+    });
+    if (pause) return pause;
   }
   return undefined;
+}
+
+function startedByPersonAt({ spec }: RunRow): number {
+  return spec.origin.trigger === undefined ? spec.createdAt : 0;
+}
+
+async function findPause(store: Store, run: StoredRun, startedAt: number): Promise<ThreadPause | undefined> {
+  const { id, spec } = readable(run);
+  const stop = await findStopByPerson(store, id);
+  if (!stop || stop.at < startedAt) return undefined;
+  const { paused } = await dividePaused(store, [run]);
+  if (paused.length === 0) return undefined;
+  const { name } = spec.worker;
+  return {
+    key: `paused/${id}/${stop.id}`,
+    text: `@${stop.event.by} paused ${name} in this thread, so events and schedules start no worker here. \`/resume\` continues ${name}, \`/cancel\` ends it, and \`/run\` starts another worker; after any of these, events start workers again.`,
+  };
+}
+
+function unreadablePause({ id }: StoredRun, { message }: UnreadableDataError): ThreadPause {
+  return {
+    key: `unreadable/${id}`,
+    text: `${message} Somebody may have paused this run, so events and schedules start no worker in this thread until it can be read. \`/run\` starts one now.`,
+  };
 }
