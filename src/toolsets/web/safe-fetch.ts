@@ -5,6 +5,7 @@ import type { Agent } from "undici";
 import { messageOf, ToolError } from "#domain/errors.ts";
 import { isPublicAddress, publicLookup, type Resolve } from "#executors/public-address.ts";
 import { createRedactor } from "#text/redact.ts";
+import { quoted } from "#text/visible-text.ts";
 
 export interface SafeFetchOptions {
   /** Addresses (`host:port`) in the deployment's own network that may be fetched, even over http. */
@@ -241,7 +242,7 @@ function decoderFor(encoding: string | undefined) {
     case "deflate":
       return createInflate();
     default:
-      throw refused(`The response uses an unsupported content encoding, ${encoding}: fetch another page.`);
+      throw refused(`The response uses an unsupported content encoding, ${quoted(encoding ?? "")}: fetch another page.`);
   }
 }
 

@@ -5,6 +5,7 @@ import { BlockedError, ToolError, UserError } from "#domain/errors.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
 import { cleanText, wrapCleaned } from "#text/untrusted.ts";
+import { quoted } from "#text/visible-text.ts";
 import type { ToolServices, Toolset } from "#toolsets/toolset.ts";
 import { htmlToMarkdown } from "./html-to-markdown.ts";
 import {
@@ -153,7 +154,7 @@ async function toText({ url, headers, body }: SafeResponse, signal: AbortSignal)
     .map((part) => part.trim().toLowerCase());
   if (body.length === 0) return "";
   if (type !== "application/xhtml+xml" && !textTypes.test(type)) {
-    throw new ToolError(`${url} is not text: its type is ${type || "unknown"}.`, {
+    throw new ToolError(`${url} is not text: its type is ${type ? quoted(type) : "unknown"}.`, {
       code: "BINARY_FILE",
       suggestion: "Fetch a page or a file with text instead.",
     });
