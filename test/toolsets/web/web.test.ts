@@ -241,6 +241,16 @@ describe("web_fetch", () => {
     expect(value).toMatchObject({ kind: "web.page", data: { status: 200, url: `${here}/page` } });
   });
 
+  test("web_fetch cuts a long page before it is cleaned, and says how much was left out", async () => {
+    answers["/long"] = send("text/plain", `Start.${"<!--a-->".repeat(20_000)}`);
+    const { call } = await world({ allow: ["127.0.0.1"], max_chars: 500 });
+
+    const { llmContent } = await call("web_fetch", { url: `${here}/long` });
+
+    expect(llmContent).toContain("\nStart.\n… 157,506 characters were left out.\n");
+    expect(llmContent).toContain("312 HTML comments");
+  });
+
   test("web_fetch sends POST requests and headers, and returns other text types unchanged", async () => {
     answers["/api"] = (_, response, body) =>
       void response.writeHead(201, { "content-type": "application/json" }).end(`{"got":${body}}`);
