@@ -242,7 +242,9 @@ function decoderFor(encoding: string | undefined) {
     case "deflate":
       return createInflate();
     default:
-      throw refused(`The response uses an unsupported content encoding, ${quoted(encoding ?? "")}: fetch another page.`);
+      throw refused(
+        `The response uses an unsupported content encoding, ${quoted(encoding ?? "")}: fetch another page.`,
+      );
   }
 }
 
