@@ -1,7 +1,7 @@
 import { LRUCache } from "lru-cache";
 import { type RepositorySettings, settingsPath } from "#config/repository-settings.ts";
 import { UserError } from "#domain/errors.ts";
-import { canWrite, type GitHub } from "#domain/github.ts";
+import { canWrite, type GitHub, GitHubRefusalError } from "#domain/github.ts";
 import { scheduleTrigger } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import { matchesEvent, matchesPaths } from "#domain/trigger.ts";
@@ -120,7 +120,8 @@ export class TriggeredRuns {
       });
       return undefined;
     } catch (error) {
-      if (!(error instanceof UserError)) throw error;
+      // What GitHub refuses with 403 is asked again when the delivery is processed again.
+      if (!(error instanceof UserError) || (error instanceof GitHubRefusalError && error.status === 403)) throw error;
       return `${worker} was not started by \`${trigger}\`: ${error.message}`;
     }
   }

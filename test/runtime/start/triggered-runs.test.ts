@@ -241,3 +241,16 @@ describe("a scheduled run", () => {
     expect(await runs.listRunViews(origin)).toEqual([]);
   });
 });
+
+test("a worker whose start GitHub refuses with 403 starts when the event is processed again, and nothing is posted", async () => {
+  const { label, started, github } = await sorterWorld();
+  const restore = github.hub.onRequest(({ operation }) =>
+    operation === "GET /repos/{owner}/{repo}/issues/{issue_number}" ? { status: 403, body: {} } : undefined,
+  );
+
+  await expect(label()).rejects.toMatchObject({ status: 403 });
+  restore();
+
+  expect(await label()).toEqual({ problems: [] });
+  expect(await started()).toHaveLength(1);
+});
