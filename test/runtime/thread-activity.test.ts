@@ -1,4 +1,5 @@
 import { expect, test, vi } from "vitest";
+import { noWorkerRunning } from "#ui/run-commands.ts";
 import { origin, runtimeWorlds, turns } from "../support/runtime-world.ts";
 
 const world = runtimeWorlds();
@@ -20,23 +21,27 @@ test("whether a thread has a live run takes one read of the store, however long 
   expect(await runs.threadActivity(origin)).toBe("ended");
 });
 
-test("a review and a comment reach the run right after a pull request was closed and reopened, but not one that has just ended", async () => {
+/** A run that has opened a pull request and waits for its review. */
+async function withPullRequest(...further: { text: string }[]) {
   const made = await world({
     script: turns(
       { calls: [{ name: "write_file", args: { path: "CHANGES.md", content: "New.\n" } }] },
       { calls: [{ name: "open_pull_request", args: { title: "Add a changelog", body: "New." } }] },
       { text: "Opened." },
-      { text: "I see what you say." },
-      { text: "And the rest." },
+      ...further,
     ),
   });
-  const { runs, model } = made;
   const issue = { ...origin, ...made.github.repository };
-  await runs.startRun({ origin: issue, worker: "fixer", text: "please" });
+  await made.runs.startRun({ origin: issue, worker: "fixer", text: "please" });
   const { id } = await made.approvalRequested();
-  await runs.decideApprovals(issue, { by: "ada", target: id, approve: true });
+  await made.runs.decideApprovals(issue, { by: "ada", target: id, approve: true });
   const opened = await made.waitUntilShown(({ view: { state } }) => state === "idle");
-  const pull = { ...issue, thread: opened.view.pullRequest ?? 0 };
+  return { ...made, issue, opened, pull: { ...issue, thread: opened.view.pullRequest ?? 0 } };
+}
+
+test("a review and a comment reach the run right after a pull request was closed and reopened, but not one that has just ended", async () => {
+  const made = await withPullRequest({ text: "I see what you say." }, { text: "And the rest." });
+  const { runs, model, issue, opened, pull } = made;
   const review = { id: 1, state: "changes_requested", body: "Say more." };
 
   await runs.pullRequestClosed(pull, { by: "ada", merged: false, commit: undefined });
@@ -68,4 +73,27 @@ test("a review and a comment reach the run right after a pull request was closed
   expect(await runs.continueRun(pull, { by: "ada", worker: "fixer", text: "Too late." })).toBe(false);
   stored.mockResolvedValueOnce(whileLive);
   expect(await runs.deliverReview(pull, { by: "ada", review })).toBe(false);
+});
+
+test.each([
+  ["before the run has read that it was closed", true],
+  ["while the run reads that it was closed", false],
+])("closing a pull request does not pause its run when it is reopened: the thread is closed %s", async (_, isLate) => {
+  const { runs, runtime, store, pull, waitUntilShown } = await withPullRequest();
+  await runtime.scheduler.idle();
+  const whileLive = await store.runsOfThread(pull);
+  const wake = vi.spyOn(runtime.scheduler, "wake");
+  if (isLate) wake.mockReturnValueOnce();
+  await runs.pullRequestClosed(pull, { by: "ada", merged: false, commit: undefined });
+  if (!isLate) {
+    await waitUntilShown(({ kind, view: { state } }) => kind === "outcome" && state === "ended");
+    vi.spyOn(store, "runsOfThread").mockResolvedValueOnce(whileLive);
+  }
+
+  const stopped = runs.requestStop(pull, { by: "ada", reason: "@ada closed it." });
+
+  await expect(stopped).rejects.toThrow(noWorkerRunning);
+  await runs.pullRequestReopened(pull, { by: "ada" });
+  await runtime.scheduler.idle();
+  expect(await runs.listRunViews(pull)).toMatchObject([{ state: "idle" }]);
 });

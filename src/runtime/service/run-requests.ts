@@ -247,27 +247,35 @@ export async function requestBaseMerge(
   for (const { id } of own) scheduler.wake(id);
 }
 
-/** Divides live runs into those that are or will be paused when they have applied their inbox, and the others. */
+/**
+ * Divides live runs into those that are or will be paused when they have applied their inbox, and the others. Leaves out
+ * those that have ended meanwhile, or will: left in their inbox, a stop would pause them when their pull request is reopened.
+ */
 export async function dividePaused(
   store: Store,
   live: readonly StoredRun[],
 ): Promise<{ paused: StoredRun[]; running: StoredRun[] }> {
-  const paused = new Set<string>();
-  for (const { id } of live.filter((run) => !run.unreadable)) {
-    // Read before the state, so that a stop is found in one of them. A run whose inbox is unreadable applies none of it.
-    const inbox = await store.inbox(id).catch((error: unknown) => {
-      if (error instanceof UnreadableDataError) return [];
-      throw error;
-    });
-    const pending = inbox.findLast(({ event: { type } }) => type === "run.stop" || type === "run.resume");
-    const run = pending ? undefined : await store.findRun(id);
-    const isInterrupted = run && !run.unreadable && stateName(run.snapshot) === "interrupted";
-    if (pending ? pending.event.type === "run.stop" : isInterrupted) paused.add(id);
+  const divided: Record<"paused" | "running", StoredRun[]> = { paused: [], running: [] };
+  for (const run of live) {
+    const activity = run.unreadable ? "running" : await activityOf(store, run.id);
+    if (activity !== "ended") divided[activity].push(run);
   }
-  return {
-    paused: live.filter(({ id }) => paused.has(id)),
-    running: live.filter(({ id }) => !paused.has(id)),
-  };
+  return divided;
+}
+
+async function activityOf(store: Store, id: string): Promise<"paused" | "running" | "ended"> {
+  // Read before the state, so that an event is found in one of them. A run whose inbox is unreadable applies none of it.
+  const inbox = await store.inbox(id).catch((error: unknown) => {
+    if (error instanceof UnreadableDataError) return [];
+    throw error;
+  });
+  const last = (...types: RunEvent["type"][]) => inbox.findLast(({ event }) => types.includes(event.type))?.event.type;
+  if (last("pull_request.closed", "pull_request.reopened") === "pull_request.closed") return "ended";
+  const pending = last("run.stop", "run.resume");
+  if (pending) return pending === "run.stop" ? "paused" : "running";
+  const run = await store.findRun(id);
+  if (run?.status === "done") return "ended";
+  return run && !run.unreadable && stateName(run.snapshot) === "interrupted" ? "paused" : "running";
 }
 
 /**
