@@ -74,6 +74,15 @@ test.each<[string, Record<string, string>, Record<string, string>, Record<string
   ["is half the same", { a: whole }, { b: edited(14) }, { a: "b" }],
   ["is not less than half the same", { a: whole }, { b: edited(18) }, {}],
   ["is not more than twice as long", { a: whole }, { b: `${whole}${"x\n".repeat(900)}` }, {}],
+  [
+    "has the name of several that were deleted",
+    { "a/x": whole, "b/x": edited(3) },
+    { "c/x": edited(4) },
+    { "b/x": "c/x" },
+  ],
+  ["has other ends of lines", { a: whole.replaceAll("\n", "\r\n") }, { b: whole }, { a: "b" }],
+  ["is no binary with other ends of lines", { a: `\0${whole.replaceAll("\n", "\r\n")}` }, { b: `\0${whole}` }, {}],
+  ["is not larger than 8 MiB", { a: "x".repeat(2 ** 23 + 1) }, { b: "x".repeat(2 ** 23 + 2) }, {}],
   ["is similar to only one that was deleted", { a: whole, b: edited(1) }, { c: edited(2) }, { b: "c" }],
 ])("the new path of a renamed file is one that %s", async (_, before, after, renames) => {
   expect(Object.fromEntries(await renamesOf(before, after))).toEqual(renames);
@@ -91,6 +100,7 @@ test("only files for which it matters are found by similar contents, and none am
 
 test.each<[string, Record<string, string>, Record<string, string>]>([
   ["to where most of its files moved", { "a/1": "b/1", "a/2": "b/2", "a/3": "c/3" }, { a: "b" }],
+  ["to where most of its files moved, whichever moved first", { "a/1": "c/1", "a/2": "b/2", "a/3": "b/3" }, { a: "b" }],
   ["nowhere if as many files moved to another one", { "a/1": "b/1", "a/2": "c/2" }, {}],
   ["with the folder that it is in", { "a/x/1": "b/x/1" }, { "a/x": "b/x", a: "b" }],
   ["without the folder that it is in, if it has another name there", { "a/x/1": "b/y/1" }, { "a/x": "b/y" }],
