@@ -386,7 +386,9 @@ describe("a run whose pull request", () => {
     ],
   ])("a run whose pull request was closed continues with %s", (_, events, expected) => {
     expect(nameOf(proposedAnd(...events))).toBe("ended");
-    expect(nameOf(reopen(proposedAnd(...events)))).toBe(expected);
+    const reopened = reopen(proposedAnd(...events));
+    expect(nameOf(reopened)).toBe(expected);
+    expect(reopened.context).toMatchObject({ outcome: undefined, isPullRequestClosed: false, wasPaused: false });
   });
 
   test("a run whose pull request was closed requests the model call when it continues its work", () => {

@@ -150,6 +150,8 @@ describe("prose", () => {
     ["_@ada a@b @ @_x", "_@ada a@b @ @_x"],
     ["*@ada ~@ada", "*@\u200Bada ~@\u200Bada"],
     ["Fix [skip ci] [Actions skip] [no-ci]", "Fix [\u200Bskip ci] [\u200BActions skip] [\u200Bno-ci]"],
+    ["[skip  ci] [ skip ci ] [ci -_skip]", "[\u200Bskip  ci] [\u200B skip ci ] [\u200Bci -_skip]"],
+    ["<div><b> <img <br> <a <https://a.b>", "&lt;div><b> &lt;img <br> &lt;a <https://a.b>"],
     ["***NO_CI*** [skip] [x]", "***\u200BNO_CI*** [skip] [x]"],
     ["/merge", "\\/merge"],
     ["Done.\n  /deploy production\n/LGTM", "Done.\n  \\/deploy production\n\\/LGTM"],

@@ -120,6 +120,7 @@ describe("invisible characters are shown as escapes", () => {
 
   test("a name stays on one line", () => {
     expect(visibleName(" a\nb\tc ")).toBe("⟨space⟩a⟨U+000A⟩b⟨TAB⟩c⟨space⟩");
+    expect(visibleName("  a  ")).toBe("⟨2 spaces⟩a⟨2 spaces⟩");
     expect(visibleName("a b  c")).toBe("a b⟨2 spaces⟩c");
   });
 });
