@@ -331,6 +331,25 @@ describe("a call whose need of approval depends on state", () => {
     await (isReviewed ? expect(executed).rejects.toMatchObject(stale) : executed);
     expect(execute).toHaveBeenCalledTimes(isReviewed ? 1 : 2);
   });
+
+  test("does not run if policy forbids it by then", async () => {
+    let isForbidden = false;
+    const execute = vi.fn();
+    const needsApproval = () => {
+      if (isForbidden) throw new BlockedError("deploy", "It is Friday.");
+      return false;
+    };
+    const tools = [aTool({ name: "deploy", needsApproval, execute }), aTool({ name: "write" })];
+    const { append, answer, perform, effect, services } = await effectWorld({ tools });
+    await answer("deploy", args);
+    await append(finished("write"));
+    isForbidden = true;
+
+    const { events } = await perform(executeTool(services), effect({ kind: "tool.execute", callId: "call-1" }));
+
+    expect(events).toMatchObject([{ event: { type: "tool.finished", result: { error: { code: "BLOCKED" } } } }]);
+    expect(execute).not.toHaveBeenCalled();
+  });
 });
 
 test("a push is in the ledger with its commit, and its pull request belongs to the run", async () => {
