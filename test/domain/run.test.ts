@@ -134,7 +134,7 @@ describe("a push", () => {
       undefined,
       undefined,
     ],
-  ])("%s", (_, tool, result, number, commit) => {
+  ])("a push %s", (_, tool, result, number, commit) => {
     const given = { llmContent: "", value: text, ...result };
 
     expect(openedPullRequest(tool, given)).toBe(number);

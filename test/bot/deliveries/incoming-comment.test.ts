@@ -47,13 +47,13 @@ describe("a text is ignored", () => {
     ["if the ghost wrote it", { user: { ...mia, login: "Ghost" } }, mia, "its author is not a human"],
     ["if another account sent it", {}, { ...mia, id: 33 }, "its sender is not its author"],
     ["if another login sent it", {}, { ...mia, login: "mia2" }, "its sender is not its author"],
-  ])("%s", (_, changes, sender, reason) => {
+  ])("a text is ignored %s", (_, changes, sender, reason) => {
     const parsed = CommentPayload.parse({ ...payload, sender, issue, comment: { ...comment, ...changes } });
 
     expect(ignoreAuthor(parsed.comment, parsed.sender, 2)).toBe(reason);
   });
 
-  test("if its repository is not served, or if it is more than a week old", () => {
+  test("a text is ignored if its repository is not served, or if it is more than a week old", () => {
     const daysAgo = (days: number) => new Date(Date.now() - days * 24 * 60 * 60_000);
     const ignore = (time: Date | undefined, served: string) =>
       ignoreThread(payload, time, { appId: 2, serves: ({ owner, repo }) => `${owner}/${repo}` === served });

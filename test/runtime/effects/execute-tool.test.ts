@@ -311,28 +311,31 @@ describe("a call whose need of approval depends on state", () => {
     ["a call that only reads", finished("read"), false],
     ["a call by a person that only reads", invoked("read"), false],
     ["a message", { type: "message.received", kind: "comment", text: "", by: "mia" }, false],
-  ])("is reviewed again before it runs, after %s: %s", async (_, event, isReviewed) => {
-    let isRisky = false;
-    const needsApproval = vi.fn(() => isRisky);
-    const execute = vi.fn(() => "done");
-    const deploy = aTool({ name: "deploy", needsApproval, execute });
-    const tools = [deploy, aTool({ name: "write" }), aTool({ name: "read", readOnly: true })];
-    const { append, answer, perform, effect, services } = await effectWorld({ tools });
-    await append(finished("write"));
-    await answer("deploy", args);
-    const executeOnce = () => perform(executeTool(services), effect({ kind: "tool.execute", callId: "call-1" }));
+  ])(
+    "a call whose need of approval depends on state is reviewed again before it runs, after %s: %s",
+    async (_, event, isReviewed) => {
+      let isRisky = false;
+      const needsApproval = vi.fn(() => isRisky);
+      const execute = vi.fn(() => "done");
+      const deploy = aTool({ name: "deploy", needsApproval, execute });
+      const tools = [deploy, aTool({ name: "write" }), aTool({ name: "read", readOnly: true })];
+      const { append, answer, perform, effect, services } = await effectWorld({ tools });
+      await append(finished("write"));
+      await answer("deploy", args);
+      const executeOnce = () => perform(executeTool(services), effect({ kind: "tool.execute", callId: "call-1" }));
 
-    await append(event);
-    await executeOnce();
-    isRisky = true;
-    const executed = executeOnce();
+      await append(event);
+      await executeOnce();
+      isRisky = true;
+      const executed = executeOnce();
 
-    const stale = { code: "STALE", message: expect.stringMatching(/^deploy needs/) };
-    await (isReviewed ? expect(executed).rejects.toMatchObject(stale) : executed);
-    expect(execute).toHaveBeenCalledTimes(isReviewed ? 1 : 2);
-  });
+      const stale = { code: "STALE", message: expect.stringMatching(/^deploy needs/) };
+      await (isReviewed ? expect(executed).rejects.toMatchObject(stale) : executed);
+      expect(execute).toHaveBeenCalledTimes(isReviewed ? 1 : 2);
+    },
+  );
 
-  test("does not run if policy forbids it by then", async () => {
+  test("a call whose need of approval depends on state does not run if policy forbids it by then", async () => {
     let isForbidden = false;
     const execute = vi.fn();
     const needsApproval = () => {

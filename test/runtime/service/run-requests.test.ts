@@ -78,7 +78,7 @@ function asUnreadable(run: StoredRun): StoredRun {
 describe("a request about the newest live run", () => {
   const by = "mia";
 
-  test("reaches that run once for each delivery, and an older one if it is named", async () => {
+  test("a request about the newest live run reaches that run once for each delivery, and an older one if it is named", async () => {
     const { options, inboxOf, wake } = await threadWith({ r1: {}, r2: {}, r3: { hasEnded: true } });
 
     await requestExit(options, origin, { by, deliveryId: "d1" });
@@ -90,7 +90,7 @@ describe("a request about the newest live run", () => {
     expect(wake.mock.calls).toEqual([["r2"], ["r1"]]);
   });
 
-  test("is refused without one, and for one that cannot be read", async () => {
+  test("a request about the newest live run is refused without one, and for one that cannot be read", async () => {
     const ended = await threadWith({ r1: { hasEnded: true } });
     const unreadable = await threadWith({ r1: {} }, { isUnreadable: true });
 
@@ -104,18 +104,21 @@ describe("a request about the newest live run", () => {
     ["awaitingBudget", true],
     ["callingModel", false],
     ["retrying", false],
-  ])("to clear its conversation is accepted only while it waits: %s", async (state, isAccepted) => {
-    const { options, inboxOf } = await threadWith({ r1: { state } });
+  ])(
+    "a request about the newest live run to clear its conversation is accepted only while it waits: %s",
+    async (state, isAccepted) => {
+      const { options, inboxOf } = await threadWith({ r1: { state } });
 
-    const cleared = clearConversation(options, origin, { by });
+      const cleared = clearConversation(options, origin, { by });
 
-    await (isAccepted ? cleared : expect(cleared).rejects.toThrow("fixer is still working."));
-    expect(await inboxOf("r1")).toEqual(isAccepted ? [{ type: "conversation.cleared", by }] : []);
-  });
+      await (isAccepted ? cleared : expect(cleared).rejects.toThrow("fixer is still working."));
+      expect(await inboxOf("r1")).toEqual(isAccepted ? [{ type: "conversation.cleared", by }] : []);
+    },
+  );
 });
 
 describe("the model of a run", () => {
-  test("is listed with those that it may use, first the one that was chosen last", async () => {
+  test("the model of a run is listed with those that it may use, first the one that was chosen last", async () => {
     const { options, store } = await threadWith({ r1: { spec: { worker, model: "anthropic:a" } } });
 
     const { current, available } = await listModels(options, origin);
@@ -136,21 +139,24 @@ describe("the model of a run", () => {
     ["google:c", "The policy of this deployment does not allow the model google:c."],
     ["openai:c", "fixer works with anthropic:*, and not with openai:c."],
     ["anthropic:x", "No key."],
-  ])("is changed to %s only if the policy, the worker and the keys allow it", async (model, problem) => {
-    const { options, inboxOf } = await threadWith({ r1: { spec: { worker } } });
+  ])(
+    "the model of a run is changed to %s only if the policy, the worker and the keys allow it",
+    async (model, problem) => {
+      const { options, inboxOf } = await threadWith({ r1: { spec: { worker } } });
 
-    const changed = changeModel(options, origin, { by: "mia", model });
+      const changed = changeModel(options, origin, { by: "mia", model });
 
-    await (problem ? expect(changed).rejects.toThrow(problem) : changed);
-    expect(await inboxOf("r1")).toEqual(problem ? [] : [{ type: "model.changed", model, by: "mia" }]);
-  });
+      await (problem ? expect(changed).rejects.toThrow(problem) : changed);
+      expect(await inboxOf("r1")).toEqual(problem ? [] : [{ type: "model.changed", model, by: "mia" }]);
+    },
+  );
 });
 
 describe("a retry", () => {
   const by = "mia";
   const starter = () => ({ start: vi.fn() });
 
-  test("starts the task of a run that has ended again, but not when its delivery is processed again", async () => {
+  test("a retry starts the task of a run that has ended again, but not when its delivery is processed again", async () => {
     const known = runIdOf("d1");
     const { options } = await threadWith({ r1: { hasEnded: true, spec: { task: "Fix #7." } }, [known]: {} });
     const { start } = starter();
@@ -167,7 +173,7 @@ describe("a retry", () => {
     ["retrying", undefined],
     ["interrupted", "fixer is paused. Continue it with `/resume`."],
     ["callingModel", "fixer has not failed, so there is nothing to try again."],
-  ])("of a live run is possible only while it waits to call the model again: %s", async (state, problem) => {
+  ])("a retry of a live run is possible only while it waits to call the model again: %s", async (state, problem) => {
     const { options, inboxOf, wake } = await threadWith({ r1: { state } });
 
     const retried = requestRetry(options, starter() as never, origin, { by, origin });
@@ -177,7 +183,7 @@ describe("a retry", () => {
     expect(wake).toHaveBeenCalledTimes(problem ? 0 : 1);
   });
 
-  test("is refused without a run, and for one that cannot be read", async () => {
+  test("a retry is refused without a run, and for one that cannot be read", async () => {
     const none = await threadWith({});
     const unreadable = await threadWith({ r1: {} }, { isUnreadable: true });
 
@@ -191,7 +197,7 @@ describe("the cost limit of a run", () => {
   const state = "awaitingBudget" as const;
   const limits = { ...worker.limits, cost: 5 };
 
-  test("is raised once for each delivery", async () => {
+  test("the cost limit of a run is raised once for each delivery", async () => {
     const { options, inboxOf, wake } = await threadWith({ r1: { state, context: { limits } }, r2: {} });
 
     expect(await raiseCostLimit(options, origin, { by: "mia", amount: 2, deliveryId: "d1" })).toBe(7);
@@ -209,14 +215,14 @@ describe("the cost limit of a run", () => {
       { by: "mia", amount: 1, runId: "r2" },
       "No run in this thread waits for a higher",
     ],
-  ])("is not raised %s", async (_, request, problem) => {
+  ])("the cost limit of a run is not raised %s", async (_, request, problem) => {
     const { options, inboxOf } = await threadWith({ r1: { state, context: { limits } }, r2: {} });
 
     await expect(raiseCostLimit(options, origin, request)).rejects.toThrow(problem);
     expect(await inboxOf("r1")).toEqual([]);
   });
 
-  test("is raised up to the policy's, and by no more than what is left of the day's budget", async () => {
+  test("the cost limit of a run is raised up to the policy's, and by no more than what is left of the day's budget", async () => {
     const { options } = await threadWith({ r1: { state, context: { limits } } });
     const policy = { ...options.policy, cost_per_day: { repository: 50, total: 14 } };
 
@@ -226,7 +232,7 @@ describe("the cost limit of a run", () => {
     expect(await raiseCostLimit(options, origin, { by: "mia", amount: 15 })).toBe(20);
   });
 
-  test("is raised only for the named one if several runs wait", async () => {
+  test("the cost limit of a run is raised only for the named one if several runs wait", async () => {
     const { options, inboxOf } = await threadWith({ r1: { state }, r2: { state } });
 
     await expect(raiseCostLimit(options, origin, { by: "mia", amount: 2 })).rejects.toThrow(
@@ -237,7 +243,7 @@ describe("the cost limit of a run", () => {
     expect(await inboxOf("r2")).toEqual([]);
   });
 
-  test("is raised although another run of the thread cannot be read", async () => {
+  test("the cost limit of a run is raised although another run of the thread cannot be read", async () => {
     const { options, store } = await threadWith({ r1: { state }, r2: { state } });
     const [unreadable, run] = await store.runsOfThread(origin);
     if (!unreadable || !run) throw new Error("The runs were just stored.");
@@ -281,7 +287,7 @@ describe("the pull requests of a repository", () => {
     return made;
   }
 
-  test("are open while a live run has them, each listed once", async () => {
+  test("the pull requests of a repository are open while a live run has them, each listed once", async () => {
     const { options } = await repositoryWith({
       r1: { spec: here, context: { pullRequest: 8 } },
       r2: { spec: here, context: { pullRequest: 8 } },
@@ -294,7 +300,7 @@ describe("the pull requests of a repository", () => {
     expect(await listOpenPullRequests(options, { ...repository, repositoryId: undefined })).toEqual([]);
   });
 
-  test("were closed if their run ended with them", async () => {
+  test("the pull requests of a repository were closed if their run ended with them", async () => {
     const closed = { isPullRequestClosed: true };
     const { options } = await repositoryWith({
       r1: { spec: here, context: { ...closed, pullRequest: 8 }, hasEnded: true },
@@ -339,20 +345,23 @@ describe("a run counts as paused", () => {
     ["is paused and has a message to read", "interrupted", [said], true],
     ["is paused and about to continue", "interrupted", [resume, said], false],
     ["is about to be paused and to continue", "idle", [stop, resume], false],
-  ])("by what it is about to read, or by its state: one that %s", async (_, state, inbox, isPaused) => {
-    const store = openMemoryStore();
-    await store.ingest({ run: { ...sampleRun("r1"), snapshot: sampleSnapshot(state) }, events: [] });
-    await store.ingest({ run: { ...sampleRun("r2"), snapshot: sampleSnapshot("idle") }, events: [] });
-    await store.ingest({ events: inbox.map((event) => ({ runId: "r1", event })) });
-    const live = await store.runsOfThread(sampleSpec("r1").origin);
+  ])(
+    "a run counts as paused by what it is about to read, or by its state: one that %s",
+    async (_, state, inbox, isPaused) => {
+      const store = openMemoryStore();
+      await store.ingest({ run: { ...sampleRun("r1"), snapshot: sampleSnapshot(state) }, events: [] });
+      await store.ingest({ run: { ...sampleRun("r2"), snapshot: sampleSnapshot("idle") }, events: [] });
+      await store.ingest({ events: inbox.map((event) => ({ runId: "r1", event })) });
+      const live = await store.runsOfThread(sampleSpec("r1").origin);
 
-    const { paused, running } = await dividePaused(store, live);
+      const { paused, running } = await dividePaused(store, live);
 
-    expect(paused.map(({ id }) => id)).toEqual(isPaused ? ["r1"] : []);
-    expect(running.map(({ id }) => id).sort()).toEqual(isPaused ? ["r2"] : ["r1", "r2"]);
-  });
+      expect(paused.map(({ id }) => id)).toEqual(isPaused ? ["r1"] : []);
+      expect(running.map(({ id }) => id).sort()).toEqual(isPaused ? ["r2"] : ["r1", "r2"]);
+    },
+  );
 
-  test("by its state if its inbox cannot be read, and never if the run cannot be read", async () => {
+  test("a run counts as paused by its state if its inbox cannot be read, and never if the run cannot be read", async () => {
     const store = openMemoryStore();
     await store.ingest({ run: { ...sampleRun("r1"), snapshot: sampleSnapshot("interrupted") }, events: [] });
     const [run] = await store.runsOfThread(sampleSpec("r1").origin);
