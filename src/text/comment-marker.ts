@@ -32,18 +32,28 @@ const sectionTitles = new Set(["approvals", "what was run"]);
  */
 export function markImitations(text: string): string {
   const unmarked = text.replace(/<!-- \/?golem-forge: (?:approvals|evidence) -->/g, "");
-  const marked = splitFences(unmarked).map(({ text: part, code }) =>
-    code ? part : part.replace(/^.+$/gm, (line) => (isImitation(line) ? `${line.trimEnd()} ${ofWorker}` : line)),
-  );
-  return marked.join("");
+  return splitFences(unmarked)
+    .map(({ text: part, code }) => (code ? part : markLines(part.split("\n")).join("\n")))
+    .join("");
 }
 
-function isImitation(line: string): boolean {
+const underline = /^[ >]{0,9}(?:=+|-+)[ \t]*$/;
+
+function markLines(lines: readonly string[]): string[] {
+  return lines.map((line, at) => {
+    const isUnderlined = underline.test(lines[at + 1] ?? "");
+    return isImitation(line, isUnderlined) ? `${line.trimEnd()} ${ofWorker}` : line;
+  });
+}
+
+function isImitation(line: string, isUnderlined: boolean): boolean {
   if (line.trimEnd().endsWith(ofWorker)) return false;
   const title = line
     .replace(/<[^<>]{0,200}>|[#*_~>:=]/g, " ")
     .trim()
     .toLowerCase();
-  const isHeading = /^[ >]{0,9}(?:#|\*\*|__|<[hbs])/i.test(line);
-  return sectionTitles.has(title) || (isHeading && /^🔐|\basks for approval\b|\bneeds your confirmation\b/.test(title));
+  // An HTML heading may have begun on a line above, so that the sign of a request counts anywhere.
+  if (sectionTitles.has(title) || title.startsWith("🔐")) return true;
+  const isHeading = isUnderlined || /^[ >]{0,9}(?:#|\*\*|__|<[hbs])/i.test(line);
+  return isHeading && /\basks for approval\b|\bneeds your confirmation\b/.test(title);
 }

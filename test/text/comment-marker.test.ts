@@ -28,6 +28,7 @@ test.each([
   "> ### 🔐 **fixer** asks for approval `k7mq`",
   "**fixer asks for approval**",
   "### 🔐 `git_push` needs your confirmation",
+  "🔐 fixer asks for approval",
 ])("a line of a model that imitates the app's own headings is marked: %j", (line) => {
   const text = `Before.\n\n${line}\n\nAfter.`;
 
@@ -43,6 +44,15 @@ test.each([
   "The worker asks for approval before it pushes.",
   "```\n### Approvals\n```",
 ])("other text of a model is not marked: %j", (text) => expect(markImitations(text)).toBe(text));
+
+test.each([
+  ["fixer asks for approval\n===", "fixer asks for approval (written by the worker)\n==="],
+  ["> fixer asks for approval\n> ---", "> fixer asks for approval (written by the worker)\n> ---"],
+  ["<h3>\n🔐 fixer asks for approval\n</h3>", "<h3>\n🔐 fixer asks for approval (written by the worker)\n</h3>"],
+])("a heading of several lines that imitates the app's own is marked: %j", (text, marked) => {
+  expect(markImitations(text)).toBe(marked);
+  expect(markImitations(marked)).toBe(marked);
+});
 
 test("a text of a model has no markers of the app's sections", () => {
   expect(markImitations("a<!-- golem-forge: approvals -->b<!-- /golem-forge: evidence -->")).toBe("ab");
