@@ -67,9 +67,8 @@ export function applyEvents(
   const consumed = early.map(({ id }) => id);
   const changes: Pick<Advance, "timers" | "withdrawApprovals"> = {};
 
-  for (let next = nextEvent(state, remaining); next; next = nextEvent(state, remaining)) {
-    const { id, event } = next;
-    const [after, actions] = transitionOf(state, event);
+  for (let next = nextTransition(state, remaining); next; next = nextTransition(state, remaining)) {
+    const { id, event, after, actions } = next;
     effects = effects.filter(({ request: { kind } }) => !answeringEvents[kind]?.includes(event.type));
     if (actions.some(({ type }) => type === "cancelEffects")) {
       interrupted = true;
@@ -188,10 +187,14 @@ const inertScope = {
   emit: nothing,
 };
 
-function nextEvent(state: State, events: LoggedEvent[]): LoggedEvent | undefined {
-  // Events of a run that has ended are consumed without effect.
-  if (state.status === "done") return events[0];
-  return events.find(({ event }) => state.can(event));
+/** Applies the first event that the machine can handle in this state. One that it cannot handle leaves the state as it is. */
+function nextTransition(state: State, events: LoggedEvent[]) {
+  for (const { id, event } of events) {
+    const [after, actions] = transitionOf(state, event);
+    // Events of a run that has ended are consumed without effect.
+    if (after !== state || actions.length > 0 || state.status === "done") return { id, event, after, actions };
+  }
+  return undefined;
 }
 
 // XState does not type the parameters of a transition's actions.

@@ -136,6 +136,18 @@ const spawn = { kind: "child.spawn", callId: "a", approvalId: undefined };
 const closeAll = [{ kind: "children.stop" }, { kind: "approvals.close" }];
 const end = [...closeAll, { kind: "outcome.report" }];
 
+test.each(Object.keys(pathTo) as StateName[])(
+  "%s: an event is handled if it gives a new state or requests an effect, and only then",
+  (name) => {
+    const state = play(pathTo[name]);
+
+    for (const [sent, next] of Object.entries(event)) {
+      const [after, actions] = transition(workerMachine, state, next);
+      expect([sent, after !== state || actions.length > 0]).toEqual([sent, state.can(next)]);
+    }
+  },
+);
+
 test.each<[StateName, EventName, string, object[]]>([
   ["preparing", "opened", "callingModel", [model]],
   ["preparing", "could not open", "ended", end],
