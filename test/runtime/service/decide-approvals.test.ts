@@ -327,8 +327,9 @@ test("requests that this version cannot read are not decided, and other failures
 
   approvalsOf.mockRejectedValueOnce(new UnreadableDataError("A newer version wrote the approval."));
   await expect(decide({ target: "a1" })).rejects.toThrow(new UserError("A newer version wrote the approval."));
-  approvalsOf.mockRejectedValueOnce(new Error("The disk is full."));
-  await expect(pendingApprovals(options, thread)).rejects.toThrow("The disk is full.");
+  const failure = new Error("The disk is full.");
+  approvalsOf.mockRejectedValueOnce(failure);
+  await expect(pendingApprovals(options, thread)).rejects.toBe(failure);
 });
 
 test("an answer to a request that has been removed decides nothing", async () => {
