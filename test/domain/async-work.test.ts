@@ -65,7 +65,9 @@ async function countCalls(error: unknown): Promise<number> {
 
 test.each<[string, unknown, number]>([
   ["an unreachable server", new OutageError("reset"), 4],
+  ["status 500", Object.assign(new Error("Broken"), { status: 500 }), 4],
   ["status 503", Object.assign(new Error("Unavailable"), { status: 503 }), 4],
+  ["a text as status", Object.assign(new Error("Odd"), { status: "500" }), 1],
   ["status 422", Object.assign(new Error("Unprocessable"), { status: 422 }), 1],
   ["a UserError", new UserError("The branch has new commits."), 1],
   ["a bug", new TypeError("undefined is not a function"), 1],

@@ -75,7 +75,9 @@ test("a section of the app is replaced and removed alone, and text that only beg
   );
   expect(withSection(both, "approvals", "new")).toBe(both.replace("one", "new"));
   expect(withSection(both, "approvals", undefined)).toBe(withSection("Text.", "evidence", "two"));
-  expect(withSection("", "evidence", "two")).toMatch(/^<!-- golem-forge: evidence/);
+  const alone = withSection("", "evidence", "two");
+  expect(alone).toMatch(/^<!-- golem-forge: evidence/);
+  expect(withSection(alone, "evidence", "new")).toBe(alone.replace("two", "new"));
   for (const half of ["<!-- golem-forge: evidence -->", "<!-- /golem-forge: evidence -->"]) {
     expect(withSection(`${half} Text.`, "evidence", undefined)).toBe(`${half} Text.`);
     expect(withSection(half, "evidence", "two")).toBe(`${half}\n\n${withSection("", "evidence", "two")}`);

@@ -23,6 +23,29 @@ test("assignments start nothing without a machine user", () => {
   expect(matchesEvent(triggers, { ...event, type: "assigned", assignee: "ada" }, undefined)).toBe(false);
 });
 
+test("a requested review starts a worker if it is asked of the machine user", () => {
+  const triggers = Triggers.parse({
+    pull_request: { types: ["opened", "review_requested"], branches: ["main", "v*"] },
+  });
+  const asked = { ...event, event: "pull_request" as const, type: "review_requested", baseBranch: "v2" };
+
+  expect(matchesEvent(triggers, { ...asked, assignee: "golem-user" }, "Golem-User")).toBe(true);
+  expect(matchesEvent(triggers, { ...asked, assignee: "ada" }, "golem-user")).toBe(false);
+  expect(matchesEvent(triggers, asked, "golem-user")).toBe(false);
+  expect(matchesEvent(triggers, { ...asked, type: "opened", baseBranch: "x" }, "golem-user")).toBe(false);
+});
+
+test("a problem of a schedule names its place in the list, and a task may be short", () => {
+  const [first, second] = ["0 6 * * *", "* * * * *"].map((cron) => ({ cron, issue: 1, task: "Look." }));
+  const types = { issues: { types: ["opened", "labeled"] }, task: "Sort it." };
+
+  const { error } = TriggersOfFile.safeParse({ ...types, schedule: [first, second] });
+
+  expect(error?.issues.map(({ path }) => path)).toEqual([["schedule", 1, "cron"]]);
+  expect(TriggersOfFile.parse({ ...types, schedule: [first] })).toEqual({ ...types, schedule: [first] });
+  expect(Triggers.safeParse({ issues: { types: [] } }).success).toBe(false);
+});
+
 test.each([
   ["src/**", "src/a/b.ts", true],
   ["src/**", "test/a.ts", false],
