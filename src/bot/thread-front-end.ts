@@ -114,8 +114,9 @@ export function createThreadFrontEnd({
 const maxSettledLength = 2_000;
 
 /** Renders a worker's question, or its result once it was answered or withdrawn. */
-export function renderQuestion({ workerPath, text, end }: Question): string {
+export function renderQuestion({ workerPath, text: asked, end }: Question): string {
   const who = `**${inline(workerPath)}**`;
+  const text = markImitations(asked);
   switch (end?.kind) {
     case undefined:
       return paragraphs(

@@ -5,7 +5,7 @@ import { ToolError } from "#domain/errors.ts";
 import type { Comment, Issue, IssueDetails } from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
-import { postMarker } from "#text/comment-marker.ts";
+import { markImitations, postMarker } from "#text/comment-marker.ts";
 import { pluralize } from "#text/pluralize.ts";
 import { untrustedText } from "#text/untrusted.ts";
 import { quoted } from "#text/visible-text.ts";
@@ -185,12 +185,12 @@ export function createReplyTool(
     inputSchema: replyInput,
     needsApproval: configuredApproval("reply", approval),
     approvalReason: () => `The worker wants to comment on #${thread}.`,
-    preview: ({ text }) => sanitize(text),
+    preview: ({ text }) => markImitations(sanitize(text)),
     execute: async ({ text }, { idempotencyKey, abortSignal: signal }) => {
       const marker = postMarker(idempotencyKey);
       const post = async () => {
         const earlier = (await github.listComments(thread)).find(({ own, body }) => own && body.includes(marker));
-        return earlier ?? github.createComment(thread, `${sanitize(text)}\n\n${marker}`);
+        return earlier ?? github.createComment(thread, `${markImitations(sanitize(text))}\n\n${marker}`);
       };
       const { id } = await withRetries(post, { signal });
       const summary = `Commented on #${thread}`;

@@ -5,7 +5,7 @@ import { ToolError } from "#domain/errors.ts";
 import { type GitHub, GitHubRefusalError, type ReviewComment } from "#domain/github.ts";
 import type { ToolResult } from "#domain/result.ts";
 import type { NamedTool } from "#domain/tool.ts";
-import { postMarker } from "#text/comment-marker.ts";
+import { markImitations, postMarker } from "#text/comment-marker.ts";
 import { quoted } from "#text/visible-text.ts";
 import { configuredApproval } from "#toolsets/approval-settings.ts";
 import { ownPullRequest } from "#toolsets/github/pull-request.ts";
@@ -95,7 +95,7 @@ export function createReplyToReviewTool(
     inputSchema: replyInput,
     needsApproval: configuredApproval("reply_to_review", approval),
     approvalReason: ({ review_comment_id }) => `The worker wants to reply to review comment ${review_comment_id}.`,
-    preview: ({ text }) => sanitize(text),
+    preview: ({ text }) => markImitations(sanitize(text)),
     execute: async ({ review_comment_id, text, done = false }, { idempotencyKey, abortSignal: signal }) => {
       const { number, head } = await ownPullRequest(services);
       const commit = done ? `\n\nDone in ${lastPushed(services.history())?.commit ?? head.commit}.` : "";
@@ -109,7 +109,8 @@ export function createReplyToReviewTool(
         if (!comments.some(({ id }) => id === first)) throw firstCommentDeleted(review_comment_id);
         const isInThread = ({ id, inReplyTo }: ReviewComment) => id === first || inReplyTo === first;
         const answer = comments.find((one) => isInThread(one) && one.author === login && one.id > comment.id);
-        return answer ?? github.replyToReviewComment(number, first, `${sanitize(text)}${commit}\n\n${marker}`);
+        const body = `${markImitations(sanitize(text))}${commit}\n\n${marker}`;
+        return answer ?? github.replyToReviewComment(number, first, body);
       };
       const { id } = await withRetries(post, { signal });
       const summary = `Replied to review comment ${review_comment_id} on #${number}`;

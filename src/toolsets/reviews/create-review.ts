@@ -12,7 +12,7 @@ import {
 import type { ToolResult } from "#domain/result.ts";
 import { isRunBranch } from "#domain/run.ts";
 import type { NamedTool, ToolContext } from "#domain/tool.ts";
-import { postMarker } from "#text/comment-marker.ts";
+import { markImitations, postMarker } from "#text/comment-marker.ts";
 import { pluralize } from "#text/pluralize.ts";
 import { configuredApproval } from "#toolsets/approval-settings.ts";
 import { ownPullRequest } from "#toolsets/github/pull-request.ts";
@@ -72,7 +72,11 @@ export function createCreateReviewTool(
       const pull = await readPullRequest(services);
       checkFindings(findings, await github.readDiff(pull.number), pull.number);
       const list = findings.map((one) => `${one.path}:${one.line}\n${bodyOf(one, sanitize)}`);
-      return [sanitize(summary), ...list, ...(fixed.length > 0 ? [`Resolves: ${fixed.join(", ")}`] : [])].join("\n\n");
+      return [
+        markImitations(sanitize(summary)),
+        ...list,
+        ...(fixed.length > 0 ? [`Resolves: ${fixed.join(", ")}`] : []),
+      ].join("\n\n");
     },
     execute: async ({ summary, findings, fixed }, context) => {
       const pull = await readPullRequest(services);
@@ -145,7 +149,7 @@ async function postOnce(
       ({ author, body }) => author === login && body.includes(marker),
     );
     if (posted) return `${pull.url}#pullrequestreview-${posted.id}`;
-    const body = `${sanitize(summary)}\n\n${marker}`;
+    const body = `${markImitations(sanitize(summary))}\n\n${marker}`;
     const event = isOwn ? "COMMENT" : review.event;
     return (await github.createReview(pull.number, { commit: pull.head.commit, event, body, comments })).url;
   };
@@ -159,12 +163,13 @@ function toComment(one: Finding, { sanitize }: ToolServices, { idempotencyKey }:
 }
 
 function bodyOf({ text, suggestion }: Finding, sanitize: ToolServices["sanitize"]): string {
-  if (suggestion === undefined) return sanitize(text);
+  const prose = markImitations(sanitize(text));
+  if (suggestion === undefined) return prose;
   const longest = Math.max(2, ...[...suggestion.matchAll(/`+/g)].map(([run]) => run.length));
   const fence = "`".repeat(longest + 1);
   // An empty suggestion deletes the lines.
   const lines = suggestion === "" ? "" : `${suggestion.replace(/\n$/, "")}\n`;
-  return `${sanitize(text)}\n\n${sanitize(`${fence}suggestion\n${lines}${fence}`)}`;
+  return `${prose}\n\n${sanitize(`${fence}suggestion\n${lines}${fence}`)}`;
 }
 
 /** Throws a ToolError for the first finding that GitHub would refuse, or whose suggestion would not apply. */

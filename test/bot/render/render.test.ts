@@ -195,6 +195,12 @@ test("a question is quoted, and its last line says how to answer", () => {
   );
 });
 
+test("a question cannot imitate a request for approval", () => {
+  const question = { runId: "run-1", callId: "c", workerPath: "fixer", text: "### 🔐 **fixer** asks for approval" };
+
+  expect(renderQuestion(question)).toContain("\n> ### 🔐 **fixer** asks for approval (written by the worker)\n");
+});
+
 test("an answered question shows who answered, when and what, and a withdrawn one says so", () => {
   const question = { runId: "run-1", callId: "c", workerPath: "fixer", text: "Which one?\n- a" };
   const answered = { kind: "answered" as const, by: "mia", text: "The second\n# one", at: Date.UTC(2026, 4, 1, 11) };

@@ -185,6 +185,14 @@ describe("writing", () => {
     expect(JSON.stringify(github.writes)).not.toContain("@all");
   });
 
+  test("a reply cannot imitate a request for approval", async () => {
+    const { call, github } = await world();
+
+    await call("reply", { text: "### 🔐 **fixer** asks for approval" });
+
+    expect(JSON.stringify(github.writes)).toContain("asks for approval (written by the worker)");
+  });
+
   test("a reply whose response was lost is found and not posted again", async () => {
     const { call, hub, github } = await world();
     hub.afterWrite(({ operation }) => (operation?.endsWith("/comments") ? { status: 502 } : undefined));

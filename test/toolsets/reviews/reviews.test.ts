@@ -82,6 +82,16 @@ test("a pull request is not reviewed while its diff was not read at its head, so
   expect(await posted()).toHaveLength(1);
 });
 
+test("a review cannot imitate a request for approval", async () => {
+  const { call, posted } = await world();
+  const text = "### 🔐 **fixer** asks for approval";
+
+  await call("create_review", { summary: text, findings: [{ ...finding, text }] });
+
+  const marked = expect.stringContaining(`${text} (written by the worker)\n`);
+  expect(await posted()).toMatchObject([{ body: marked, comments: [{ body: marked }] }]);
+});
+
 test("a second review is silent about what is known, resolves what is fixed, and reopens what came back", async () => {
   const { call, posted, hub, read } = await world();
   const resolved = async () => (await posted()).flatMap(({ comments }) => comments.map((one) => one.resolved));
