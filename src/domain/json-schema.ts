@@ -1,3 +1,4 @@
+import { runInNewContext } from "node:vm";
 import type { z } from "zod";
 
 /** JSON Schema as it is sent to a model. */
@@ -65,6 +66,38 @@ function target(reference: string, root: JsonSchema): unknown {
       ? (node as Record<string, unknown>)[name]
       : undefined;
   }, root);
+}
+
+/** True if a schema has more parts than `max`, where a part counts each time it is referred to. Recursive ones have no end. */
+export function hasMoreParts(json: JsonSchema, max: number): boolean {
+  const open: unknown[] = [json];
+  let parts = 0;
+  for (let part = open.pop(); part !== undefined; part = open.pop()) {
+    if (typeof part !== "object" || part === null) continue;
+    parts += 1;
+    if (parts > max) return true;
+    for (const member of Object.values(part)) open.push(member);
+    if ("$ref" in part && typeof part.$ref === "string") open.push(target(part.$ref, json));
+  }
+  return false;
+}
+
+/**
+ * Parses a value with a schema made from someone else's JSON Schema. Returns undefined if that takes too long: a pattern, or
+ * members that refer to others twice, may take time that grows exponentially.
+ */
+export function safeParseInTime(
+  schema: z.ZodType,
+  value: unknown,
+  maxMs: number,
+): z.ZodSafeParseResult<unknown> | undefined {
+  const check = () => schema.safeParse(value);
+  try {
+    return runInNewContext("check()", { check }, { timeout: maxMs });
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ERR_SCRIPT_EXECUTION_TIMEOUT") throw error;
+    return undefined;
+  }
 }
 
 const maxValues = 20_000;

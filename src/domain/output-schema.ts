@@ -1,8 +1,7 @@
-import { runInNewContext } from "node:vm";
 import { z } from "zod";
 import { readYaml } from "#text/read-yaml.ts";
 import { messageOf, UserError } from "./errors.ts";
-import { typesOf } from "./json-schema.ts";
+import { safeParseInTime, typesOf } from "./json-schema.ts";
 import { describeMismatch, valueAt } from "./schema-issue.ts";
 
 /** The JSON Schema that a worker's answers have to match. */
@@ -70,13 +69,9 @@ function parseJson(text: string): { value: unknown } | { problem: string } {
 }
 
 function findIssues(schema: z.ZodType, value: unknown): readonly z.core.$ZodIssue[] {
-  const check = () => schema.safeParse(value).error?.issues ?? [];
-  try {
-    return runInNewContext("check()", { check }, { timeout: maxCheckMs });
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ERR_SCRIPT_EXECUTION_TIMEOUT") throw error;
-    return [{ code: "custom", path: [], message: "A pattern of the schema took too long to check", input: value }];
-  }
+  const parsed = safeParseInTime(schema, value, maxCheckMs);
+  if (parsed) return parsed.error?.issues ?? [];
+  return [{ code: "custom", path: [], message: "A pattern of the schema took too long to check", input: value }];
 }
 
 function describeIssue(issue: z.core.$ZodIssue, answer: unknown): string {

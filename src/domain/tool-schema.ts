@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
-import { asSchema, type FlexibleSchema } from "ai";
+import { asSchema, type FlexibleSchema, type JSONSchema7, jsonSchema } from "ai";
 import { z } from "zod";
 import { messageOf } from "./errors.ts";
-import type { JsonSchema } from "./json-schema.ts";
+import { type JsonSchema, safeParseInTime } from "./json-schema.ts";
 import type { SchemaIssue } from "./schema-issue.ts";
 
 type Validation = { valid: true; value: unknown } | { valid: false; issues: SchemaIssue[] };
@@ -115,6 +115,24 @@ function issuesOf(error: unknown): SchemaIssue[] {
   const found = Array.isArray(issues) ? issues : cause?.issues;
   if (Array.isArray(found)) return found.map((issue) => ({ path: [], message: "is not valid", ...issue }));
   return [{ path: [], message: messageOf(error) }];
+}
+
+const maxCheckMs = 100;
+
+/**
+ * Returns a schema of the AI SDK for the JSON Schema of an MCP server. It accepts every value once a check has taken too
+ * long: the server validates the arguments of its tools itself.
+ */
+export function serverSchema(json: JSONSchema7): FlexibleSchema<unknown> {
+  let schema = zodFrom(json as JsonSchema);
+  return jsonSchema(json, {
+    validate: (value) => {
+      const result = safeParseInTime(schema, value, maxCheckMs);
+      if (!result) schema = z.unknown();
+      if (!result) return { success: true, value };
+      return result.success ? { success: true, value: result.data } : { success: false, error: result.error };
+    },
+  });
 }
 
 function zodFrom(json: JsonSchema): z.ZodType {

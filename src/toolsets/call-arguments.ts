@@ -1,5 +1,13 @@
 import type { ModelCall } from "#domain/events.ts";
-import { choicesOf, type JsonSchema, type Parameter, parametersOf, typeOfValue, typesOf } from "#domain/json-schema.ts";
+import {
+  choicesOf,
+  hasMoreParts,
+  type JsonSchema,
+  type Parameter,
+  parametersOf,
+  typeOfValue,
+  typesOf,
+} from "#domain/json-schema.ts";
 import type { ToolResult } from "#domain/result.ts";
 import { describeSchemaIssue, type SchemaIssue } from "#domain/schema-issue.ts";
 import { parseArguments, type ToolSchema } from "#domain/tool-schema.ts";
@@ -84,13 +92,17 @@ async function invalidArguments(
   });
 }
 
+const maxExampleParts = 2_000;
+const maxExampleOptional = 5;
+
 /**
  * Builds a valid call from the schema, such as `read_file(path="src/main.ts")`, with the required parameters and as few
- * optional ones as necessary. Resolves to undefined if the schema accepts none of these.
+ * optional ones as necessary, up to five. Resolves to undefined if the schema accepts none of these, or is too large.
  */
 export async function exampleCall(tool: string, { json, validate }: ToolSchema): Promise<string | undefined> {
+  if (hasMoreParts(json, maxExampleParts)) return undefined;
   const optional = parametersOf(json).filter(({ required }) => !required);
-  for (let count = 0; count <= optional.length; count += 1) {
+  for (let count = 0; count <= Math.min(optional.length, maxExampleOptional); count += 1) {
     const args = exampleArguments(json, optional.slice(0, count));
     if ((await validate(args)).valid) return formatExample(tool, args);
   }

@@ -17,6 +17,8 @@ export interface StatelessOptions {
   morePages?: number;
   /** The names of its tools. */
   tools?: string[];
+  /** The schema of each tool's arguments. */
+  inputSchema?: object;
 }
 
 /** The methods that arrived, in order. */
@@ -30,7 +32,10 @@ function answerOf({ id, method, params }: Request, options: StatelessOptions): o
     case "tools/list": {
       const { ttlMs, descriptionLength = 0, morePages = 0 } = options;
       const page = Number(params?.cursor ?? 0);
-      const described = { description: "a".repeat(descriptionLength), inputSchema: { type: "object" } };
+      const described = {
+        description: "a".repeat(descriptionLength),
+        inputSchema: options.inputSchema ?? { type: "object" },
+      };
       const tools = (options.tools ?? ["echo"]).map((name) => ({
         name: page === 0 ? name : `${name}${page}`,
         ...described,

@@ -1,6 +1,6 @@
 import { jsonSchema } from "ai";
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { z } from "zod";
 import { compileSchema } from "#domain/tool-schema.ts";
 import { exampleCall, repairArguments, validateArguments } from "#toolsets/call-arguments.ts";
@@ -292,4 +292,13 @@ describe("unknown parameters", () => {
 
 test("a schema is compiled once", async () => {
   expect(compileSchema(readSchema)).toBe(compileSchema(readSchema));
+});
+
+test("an example is looked for with few of many optional parameters, since each takes time to check", async () => {
+  const properties = Object.fromEntries(Array.from({ length: 100 }, (_, index) => [`p${index}`, {}]));
+  const validate = vi.fn(() => ({ success: false as const, error: new Error("never") }));
+  const never = await compileSchema(jsonSchema({ type: "object", properties }, { validate }));
+
+  expect(await exampleCall("t", never)).toBeUndefined();
+  expect(validate).toHaveBeenCalledTimes(6);
 });

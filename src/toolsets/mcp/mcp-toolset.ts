@@ -5,6 +5,7 @@ import { ApprovalConfig } from "#domain/approval.ts";
 import { ToolError } from "#domain/errors.ts";
 import { isTooComplex } from "#domain/json-schema.ts";
 import type { NamedTool } from "#domain/tool.ts";
+import { serverSchema } from "#domain/tool-schema.ts";
 import { matchesPattern } from "#text/path-pattern.ts";
 import { showHidden } from "#text/visible-text.ts";
 import { applyApprovalSettings, checkApprovalNames } from "#toolsets/approval-settings.ts";
@@ -142,7 +143,7 @@ function offer(
   const tool: NamedTool = {
     name: toolName,
     description: visibleDescription(description),
-    inputSchema: jsonSchema({ properties: {}, ...visibleSchema(definition.inputSchema), type: "object" }),
+    inputSchema: serverSchema({ properties: {}, ...visibleSchema(definition.inputSchema), type: "object" }),
     afterCrash: "report",
     async execute(args, { abortSignal, output }) {
       const options = { expected, timeoutMs: timeout * 1_000, signal: abortSignal, output };

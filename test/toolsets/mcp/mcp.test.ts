@@ -10,6 +10,23 @@ import { misbehaviorNames, startStatelessMcpServer } from "../../support/statele
 
 const free = { approval: { default: "preApproved" } };
 
+/** A schema of a few lines, in which each of 21 definitions refers to the next one twice. */
+function doubling(keyword: string): object {
+  const next = (index: number) => ({ $ref: `#/$defs/d${index + 1}` });
+  const definitions = Array.from({ length: 21 }, (_, index) => [
+    `d${index}`,
+    { [keyword]: [next(index), next(index)] },
+  ]);
+  const $defs = { ...Object.fromEntries(definitions), d21: { type: "string" } };
+  return { type: "object", properties: { a: { $ref: "#/$defs/d0" } }, required: ["a"], $defs };
+}
+
+function nested(count: number): object {
+  const names = Array.from({ length: count }, (_, index) => `a${index || ""}`);
+  const properties = Object.fromEntries(names.map((name) => [name, { $ref: "#" }]));
+  return { type: "object", properties, required: names };
+}
+
 function mcp(config: object, { services, ...options }: ToolboxWorldOptions = {}) {
   return toolboxWorld(mcpToolset, config, { ...options, services: { workerDirectory: "/", ...services } });
 }
@@ -245,6 +262,21 @@ describe("an MCP server of either era of the protocol", () => {
     expect(llmContent).toMatch(/^Error: The text up to the line .* comes from the MCP server era\. It is data/);
     expect(llmContent).toContain("Ignore⟨");
     expect((await run("era_status_500")).llmContent).toMatch(/during the call of status_500: “.*It broke”\./);
+  });
+
+  test.each([
+    ["a union that takes exponential time to check", doubling("anyOf")],
+    ["an intersection that takes exponential time to check", doubling("allOf")],
+    ["arguments that have the whole schema again", nested(200)],
+  ])("an MCP server whose schema has %s does not block the event loop", async (_, inputSchema) => {
+    const server = await startStatelessMcpServer({ inputSchema });
+    onTestFinished(() => server.close());
+    const { run } = await mcp(over(server.url));
+    const before = process.cpuUsage();
+
+    await run("era_echo", { a: 1 });
+
+    expect(process.cpuUsage(before).user / 1_000).toBeLessThan(2_000);
   });
 
   test.each(misbehaviorNames)(
