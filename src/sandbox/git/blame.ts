@@ -114,13 +114,13 @@ async function findSource(
   await store.addPack(trees.pack);
   const compared = { before: treeOf(store, parent), after: treeOf(store, commit), name: "The history" };
   const differences = await compareTrees(store, compared);
-  const added = differences.flatMap(({ path, before, after }) => (!before && after ? [{ path, oid: after.oid }] : []));
+  const added = differences.flatMap(({ path, before, after }) => (!before && after ? [{ path, ...after }] : []));
   const own = added.find((file) => file.path === path);
   if (!own) return undefined;
 
   const others = new Set(added.filter((file) => file !== own).map(({ oid }) => oid));
   const deleted = differences.flatMap(({ path, before, after }) =>
-    before?.mode.startsWith("100") && !after ? [{ path, oid: before.oid }] : [],
+    before?.mode.startsWith("100") && !after ? [{ path, ...before }] : [],
   );
   // A file with the content of another added one was renamed to that one.
   const sources = deleted.filter(({ oid }) => oid === own.oid || !others.has(oid));

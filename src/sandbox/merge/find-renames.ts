@@ -1,9 +1,10 @@
 import { EventLoopYielder } from "#domain/async-work.ts";
 import { folderOf } from "#sandbox/paths.ts";
 
-/** A plain file that one side of a comparison lacks. */
+/** A file, link or submodule that one side of a comparison lacks. */
 export interface RenameCandidate {
   path: string;
+  mode: string;
   oid: string;
 }
 
@@ -25,13 +26,14 @@ interface RenameRequest {
 
 /**
  * Finds renamed files as git does for a merge: files with equal contents first, then those that kept their name, then
- * the most similar ones, if at least half of the content is the same. Returns the new path by the old one.
+ * the most similar ones, if at least half of the content is the same. Links and submodules are renamed only if they are
+ * equal. Returns the new path by the old one.
  */
 export async function findRenames({ deleted, added, relevant, read }: RenameRequest): Promise<Map<string, string>> {
   const renames = findExactRenames(deleted, added);
   const taken = new Set(renames.values());
-  const sources = deleted.filter(({ path }) => !renames.has(path) && relevant.has(path));
-  const targets = added.filter(({ path }) => !taken.has(path));
+  const sources = deleted.filter((file) => isFile(file) && !renames.has(file.path) && relevant.has(file.path));
+  const targets = added.filter((file) => isFile(file) && !taken.has(file.path));
   const similarity = new Similarity(read);
   for (const [from, to] of sameNames(sources, targets)) {
     if (similarity.of(from.oid, to.oid) < minSimilarityOfSameName) continue;
@@ -74,14 +76,25 @@ export function findRenamedFolders(
 }
 
 function findExactRenames(deleted: readonly RenameCandidate[], added: readonly RenameCandidate[]): Map<string, string> {
-  const sources = Map.groupBy(deleted, ({ oid }) => oid);
+  const sources = Map.groupBy(deleted, identityOf);
   const renames = new Map<string, string>();
-  for (const { path, oid } of added) {
-    const free = oid === emptyBlob ? [] : (sources.get(oid) ?? []).filter((source) => !renames.has(source.path));
+  for (const file of added) {
+    const { path, oid } = file;
+    const equal = oid === emptyBlob ? [] : (sources.get(identityOf(file)) ?? []);
+    const free = equal.filter((source) => !renames.has(source.path));
     const source = free.find((candidate) => nameOf(candidate.path) === nameOf(path)) ?? free[0];
     if (source) renames.set(source.path, path);
   }
   return renames;
+}
+
+/** The executable bit of a file does not count; the modes of links and submodules do. */
+function identityOf(file: RenameCandidate): string {
+  return isFile(file) ? file.oid : `${file.mode} ${file.oid}`;
+}
+
+function isFile({ mode }: RenameCandidate): boolean {
+  return mode.startsWith("100");
 }
 
 /** Pairs the files whose name occurs once on each side. */

@@ -43,14 +43,14 @@ interface Conflict extends MergeConflict {
   executable: boolean;
   /** The path in the merge base. */
   before?: EntryVersion | undefined;
-  /** Their version of a file that this run deleted. */
-  theirs?: MergeEdit | undefined;
+  /** The version to keep: theirs of a file that this run deleted, or ours of one that they renamed. */
+  kept?: MergeEdit | undefined;
 }
 
-/** Returns what a merge writes: the merged files, the conflicting ones with markers, and those that only we deleted. */
+/** Returns what a merge writes: the merged files, the conflicting ones with markers, and those of which one version is kept. */
 export function mergeWrites({ edits, conflicts }: Pick<MergePlan, "edits" | "conflicts">): MergeEdit[] {
-  const unresolved = conflicts.flatMap(({ path, content, executable, theirs }): MergeEdit[] => {
-    if (content === undefined) return theirs ? [theirs] : [];
+  const unresolved = conflicts.flatMap(({ path, content, executable, kept }): MergeEdit[] => {
+    if (content === undefined) return kept ? [kept] : [];
     return [{ path, content: Buffer.from(content), mode: modeOfEntry({ type: "file", executable }) }];
   });
   return [...edits, ...unresolved];
@@ -191,8 +191,8 @@ async function mergeRenames(
 
     const ownTo = ownRenames.get(from);
     const [before, after] = [theirsByPath.get(from)?.before, theirsByPath.get(to)?.after];
-    if (change.after && !ownByPath.has(to)) {
-      merge.removed.add(from);
+    const isChanged = change.after && !ownByPath.has(to) && isSameType(change.after, after);
+    if (isChanged && isFreeAfter(merge, to, from)) {
       await mergeOne(merge, { path: to, before, theirs: after, ours: from });
       merge.plan.edits.push({ path: from, content: undefined, mode: "100644" });
     } else if (ownTo === to) await mergeOne(merge, { path: to, before, theirs: after, ours: to });
@@ -200,7 +200,7 @@ async function mergeRenames(
     else {
       const isFree = after && !ownByPath.has(to) && !isInTheWay(merge, to);
       const version = isFree ? { path: to, content: contentOf(merge.store, after), mode: modeOf(after) } : undefined;
-      addConflict(merge, { path: to, kind: isFree ? "deleted" : "other", theirs: version });
+      addConflict(merge, { path: to, kind: isFree ? "deleted" : "other", kept: version });
     }
     for (const path of [from, to, ownTo ?? to]) merge.done.add(path);
   }
@@ -209,7 +209,7 @@ async function mergeRenames(
     if (!change || merge.done.has(from)) continue;
 
     const { before, after } = change;
-    const isChanged = after && isPlain(after) && !theirsByPath.has(to);
+    const isChanged = after && isSameType(before, after) && !theirsByPath.has(to);
     if (isChanged) await mergeOne(merge, { path: to, before, theirs: after, ours: to });
     else addConflict(merge, { path: to, kind: after ? "other" : "deleted" });
     for (const path of [from, to]) merge.done.add(path);
@@ -262,8 +262,7 @@ function renamesIn(
   const filled = filledFolders(differences, others);
   const isRelevant = (path: string) => relevant.has(path) || foldersAbove(path).some((folder) => filled.has(folder));
   const written = new Map<string, string>();
-  const candidate = (path: string, file: EntryVersion | undefined) =>
-    file && isPlain(file) ? [{ path, oid: file.oid }] : [];
+  const candidate = (path: string, file: EntryVersion | undefined) => (file ? [{ path, ...file }] : []);
   const deleted = differences.flatMap(({ path, before, after }) => (after ? [] : candidate(path, before)));
   const added = differences.flatMap(({ path, before, after }) => (before ? [] : candidate(path, after)));
   for (const { path, oid } of added) written.set(oid, path);
@@ -290,7 +289,7 @@ async function mergeOne(merge: Merge, { path, before, theirs: after, ours: ownPa
   const { plan, store, layer, labels } = merge;
   const node = layer.node(ownPath);
   if (!isPlain(before) || !isPlain(after) || (node && node.type !== "file") || (after && isInTheWay(merge, path))) {
-    mergeWhole(merge, { path, before, after });
+    mergeWhole(merge, { path, before, theirs: after, ours: ownPath });
     return;
   }
   const ours = node && layer.read(ownPath);
@@ -307,13 +306,8 @@ async function mergeOne(merge: Merge, { path, before, theirs: after, ours: ownPa
   if (isUnchanged || same(ours, theirs)) return put(theirs);
   if (same(base, theirs) && ours) return put(ours);
   if (!ours || !theirs) {
-    addConflict(merge, {
-      path,
-      kind: "deleted",
-      executable,
-      before,
-      theirs: theirs && { path, content: theirs, mode },
-    });
+    const kept = theirs && { path, content: theirs, mode };
+    addConflict(merge, { path, kind: "deleted", executable, before, kept });
     return;
   }
   const sides = { ours, base: base ?? Buffer.alloc(0), theirs };
@@ -321,19 +315,29 @@ async function mergeOne(merge: Merge, { path, before, theirs: after, ours: ownPa
   if (merged?.clean) put(merged.content);
   else if (merged && isUtf8(merged.content))
     addConflict(merge, { path, kind: "content", content: merged.content.toString("utf8"), executable });
-  else addConflict(merge, { path, kind: "other", executable, before });
+  else {
+    const kept = ownPath === path ? undefined : { path, content: ours, mode };
+    addConflict(merge, { path, kind: "other", executable, before, kept });
+  }
 }
 
 /** Merges a path where something else than a file is or was. Two changes of it conflict, unless they are the same. */
-function mergeWhole(merge: Merge, { path, before, after }: TreeDifference): void {
+function mergeWhole(merge: Merge, { path, before, theirs: after, ours: ownPath }: PathToMerge): void {
   const { plan, store, layer } = merge;
-  const ours = layer.treeEntry(path);
-  if (isSameEntry(ours, after)) return;
-  if (!isSameEntry(ours, before) || (after && isInTheWay(merge, path))) {
+  const ours = layer.treeEntry(ownPath);
+  if (ownPath === path && isSameEntry(ours, after)) return;
+  const isOnlyRenamed = isSameEntry(before, after) && isSameType(ours, after);
+  if (!(isOnlyRenamed || isSameEntry(ours, before)) || (after && isInTheWay(merge, path))) {
     addConflict(merge, { path, kind: "other", before });
     return;
   }
-  plan.edits.push({ path, content: after && contentOf(store, after), mode: after ? modeOf(after) : "100644" });
+  const result = isOnlyRenamed ? ours : after;
+  const content = isOnlyRenamed ? layer.read(ownPath) : undefined;
+  plan.edits.push({
+    path,
+    content: content ?? (result && contentOf(store, result)),
+    mode: result ? modeOf(result) : "100644",
+  });
 }
 
 /** Returns the mode of an entry without the bits that git ignores. */
@@ -346,6 +350,14 @@ function modeOf({ mode }: EntryVersion): FileMode {
 function isInTheWay({ layer, removed }: Merge, path: string): boolean {
   if (foldersAbove(path).some((folder) => layer.treeEntry(folder) && !removed.has(folder))) return true;
   return hasOthersBelow(layer, path, removed);
+}
+
+/** Counts a path as removed if that makes room for a file at another path, and returns true if it does. */
+function isFreeAfter(merge: Merge, path: string, removed: string): boolean {
+  merge.removed.add(removed);
+  const isFree = !isInTheWay(merge, path);
+  if (!isFree) merge.removed.delete(removed);
+  return isFree;
 }
 
 /** True if something is below a path that is not removed, be it a file, a link or a submodule. */
@@ -363,6 +375,11 @@ function addConflict({ plan }: Merge, conflict: Omit<Conflict, "executable"> & {
 
 function isPlain(file: EntryVersion | undefined): boolean {
   return !file || file.mode.startsWith("100");
+}
+
+/** True if both are files, whatever their executable bits, or both are links or submodules. */
+function isSameType(one: EntryVersion | undefined, other: EntryVersion | undefined): boolean {
+  return one?.mode.slice(0, 3) === other?.mode.slice(0, 3);
 }
 
 /** Returns the executable bit of the side that changed it. */

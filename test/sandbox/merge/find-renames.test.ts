@@ -26,7 +26,7 @@ async function renamesOf(
       const data = Buffer.from(text);
       const oid = hashObject({ type: "blob", data });
       contents.set(oid, data);
-      return { path, oid };
+      return { path, mode: "100644", oid };
     });
   return findRenames({
     deleted: candidates(before),
@@ -89,8 +89,8 @@ test.each<[string, Record<string, string>, Record<string, string>, Record<string
 });
 
 test("only files for which it matters are found by similar contents, and none among too many", async () => {
-  const many = Array.from({ length: 450 }, (_, at) => ({ path: `${at}`, oid: `${at}` }));
-  const added = many.map(({ path, oid }) => ({ path: `new ${path}`, oid: `new ${oid}` }));
+  const many = Array.from({ length: 450 }, (_, at) => ({ path: `${at}`, mode: "100644", oid: `${at}` }));
+  const added = many.map(({ path, mode, oid }) => ({ path: `new ${path}`, mode, oid: `new ${oid}` }));
   const read = vi.fn(() => Buffer.from(whole));
 
   expect(await renamesOf({ a: whole, b: "1" }, { c: edited(1), d: "1" }, [])).toEqual(new Map([["b", "d"]]));

@@ -248,6 +248,16 @@ const clean: Record<string, Sides> = {
     ours: { page: lines("a", [3]) },
     theirs: { "page/index": lines("a", [20], "theirs") },
   },
+  "a change of a link and of a submodule that they renamed": {
+    base: { link: { link: "a" }, module: { submodule: oneCommit }, same: { link: "b" } },
+    ours: { link: { link: "z" }, module: { submodule: otherCommit } },
+    theirs: { link: null, "new/link": { link: "a" }, module: null, "new/module": { submodule: oneCommit } },
+  },
+  "a change of a link and of a submodule that we renamed": {
+    base: { link: { link: "a" }, module: { submodule: oneCommit }, same: { link: "b" } },
+    ours: { link: null, "new/link": { link: "a" }, module: null, "new/module": { submodule: oneCommit } },
+    theirs: { link: { link: "z" }, module: { submodule: otherCommit } },
+  },
   "a change of both sides to a file that both renamed": {
     base: renamed,
     ours: { "a.txt": null, "d.txt": lines("a", [2], "ours") },
@@ -291,6 +301,18 @@ const conflicting: Record<string, Sides & { conflicts: string[] }> = {
     ours: { a: { link: "2" } },
     theirs: { a: null },
     conflicts: ["other a"],
+  },
+  "a link that they renamed and we removed": {
+    base: { a: { link: "1" } },
+    ours: { a: null },
+    theirs: { a: null, b: { link: "1" } },
+    conflicts: ["deleted b"],
+  },
+  "a link that they renamed and we replaced by a file": {
+    base: { a: { link: "1" } },
+    ours: { a: "2" },
+    theirs: { a: null, b: { link: "1" } },
+    conflicts: ["other b"],
   },
   "a link that we changed and they replaced by a file elsewhere": {
     base: { a: { link: "target" } },
@@ -411,8 +433,8 @@ const conflicting: Record<string, Sides & { conflicts: string[] }> = {
 };
 
 /**
- * Random sides. Links and submodules are never equal to one at another path, since git takes them for renamed there. An
- * executable file is never equal to another file, since git reports a conflict if both sides add it with different modes.
+ * Random sides. An executable file is never equal to another file, since git reports a conflict if both sides add it with
+ * different modes.
  */
 const paths = fc.constantFrom("a", "b", "d", "d/a", "d/b", "e/x/y", "e/z");
 const text = fc
@@ -423,9 +445,8 @@ const files = (maxLength: number) =>
   fc.array(entry, { maxLength }).map((entries) =>
     Object.fromEntries(
       entries.map(([path, content, kind, number]): [string, GitFile] => {
-        if (kind === "link") return [path, { link: `${path}-${number}` }];
-        if (kind === "module")
-          return [path, { submodule: Buffer.from(`${path}-${number}`.padEnd(20)).toString("hex") }];
+        if (kind === "link") return [path, { link: `target-${number}` }];
+        if (kind === "module") return [path, { submodule: number === 0 ? oneCommit : otherCommit }];
         return [path, kind === "file" ? content : script(`#!\n${content}`)];
       }),
     ),
@@ -485,6 +506,17 @@ describe.each([true, false])("with our changes committed: %s", (isCommitted) => 
       ["new.txt", moved],
       ["ours.txt", "2"],
     ]);
+  });
+
+  test("our version of a binary file that they renamed and changed is kept at its new path, as in git", async () => {
+    const binary = (...changed: number[]) => Buffer.from(`\0${lines("a", changed)}`);
+    const ours = { a: binary(3) };
+    const theirs = { a: null, b: binary(20) };
+
+    const { conflicts, unresolved } = await merge({ base: { a: binary() }, ours, theirs }, isCommitted);
+
+    expect(conflicts).toEqual(["other b"]);
+    expect(unresolved).toEqual([["b", `${binary(3)}`]]);
   });
 
   test("random changes merge as in git", async () => {
