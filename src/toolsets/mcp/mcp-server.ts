@@ -153,16 +153,10 @@ const maxPins = { tools: 1_000, characters: 8_000_000 };
 
 /** A server's tools as this process first saw them, by the server's names for them. None is ever evicted. */
 export class Pins {
+  /** The tools that the server listed last, which are offered while it is down. */
+  listed: readonly ToolDefinition[] | undefined;
   readonly #definitions = new Map<string, ToolDefinition>();
   #characters = 0;
-
-  get size(): number {
-    return this.#definitions.size;
-  }
-
-  values(): ToolDefinition[] {
-    return [...this.#definitions.values()];
-  }
 
   get(tool: string): ToolDefinition | undefined {
     return this.#definitions.get(tool);
@@ -172,7 +166,7 @@ export class Pins {
   set(definition: ToolDefinition): boolean {
     const known = this.#definitions.get(definition.name);
     const added = JSON.stringify(definition).length - (known ? JSON.stringify(known).length : 0);
-    const isFull = this.size >= maxPins.tools || this.#characters + added > maxPins.characters;
+    const isFull = this.#definitions.size >= maxPins.tools || this.#characters + added > maxPins.characters;
     if (!known && isFull) return false;
     this.#characters += added;
     this.#definitions.set(definition.name, definition);

@@ -77,11 +77,12 @@ type ListedTools = { definitions: readonly ToolDefinition[] } | { error: unknown
 
 async function listTools({ pins, server }: OpenServer): Promise<ListedTools> {
   try {
-    return { definitions: await server.definitions() };
+    pins.listed = await server.definitions();
   } catch (error) {
     // A run continues without a server that is down. Calls to the tools it had report the reason.
-    return pins.size === 0 ? { error } : { definitions: pins.values() };
+    if (!pins.listed) return { error };
   }
+  return { definitions: pins.listed };
 }
 
 function toolsOf(

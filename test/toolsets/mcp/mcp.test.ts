@@ -231,6 +231,18 @@ describe("an MCP server of either era of the protocol", () => {
     expect((await changed.run("era_first")).error?.message).toContain("changed its tool first since it was first seen");
   });
 
+  test("an MCP server that is down offers the tools that it listed last, not all that it ever had", async () => {
+    const server = await startStatelessMcpServer({ tools: ["first", "second"] });
+    await mcp(over(server.url));
+    server.options.tools = ["second", "third"];
+    await mcp(over(server.url));
+    await server.close();
+
+    const { toolbox } = await mcp(over(server.url));
+
+    expect(toolbox.offered.map(({ name }) => name)).toEqual(["era_second", "era_third"]);
+  });
+
   test("an MCP server whose list of tools has expired is asked for it again before a call", async () => {
     const server = await startStatelessMcpServer({ ttlMs: 0, tools: ["echo", "other"] });
     onTestFinished(() => server.close());
