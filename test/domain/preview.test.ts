@@ -5,7 +5,7 @@ import {
   changesIn,
   type FileChange,
   isShownWhole,
-  type Preview,
+  Preview,
   previewLength,
   textPreview,
 } from "#domain/preview.ts";
@@ -66,4 +66,21 @@ describe("an approval is bound to", () => {
     expect(boundState({ ...preview(file), filesFixed: true })).toEqual({ files: [change], bindings: {} });
     expect(boundState(undefined)).toBeUndefined();
   });
+});
+
+test("no field of a preview is lost when it is stored", () => {
+  const change = {
+    ...{ path: "a.txt", kind: "modified" as const, oldMode: "100644" as const, newMode: "100755" as const },
+    ...{ oldBlob: "a".repeat(40), newBlob: "b".repeat(40), size: 5 },
+  };
+  const hidden = (["binary", "too large", "contains a secret"] as const).map((reason) => {
+    return { kind: "hidden-file" as const, change, reason };
+  });
+  const shown = [
+    { kind: "text" as const, title: "Message", text: "Fix" },
+    { kind: "file" as const, change, diff: "+a" },
+  ];
+  const preview = { sections: [...shown, ...hidden], bindings: { "commit of main": "c" }, filesFixed: true };
+
+  expect(Preview.parse(JSON.parse(JSON.stringify(preview)))).toEqual(preview);
 });
