@@ -199,6 +199,7 @@ describe("a command line is allowed only when every command in it is", () => {
     "rm\u00a0x; rm y",
     "git -C . push",
     "git -c a=b --no-pager push",
+    "git --no-pager -C . push",
     "/usr/bin/git push",
     "if true; then git -C . push; fi",
     "env -u HOME rm x",
@@ -287,7 +288,20 @@ describe("a rule that restricts options", () => {
     ["docker run -it", "docker run -ti a"],
     ["docker run --privileged", "docker run --priv a"],
     ["rm -rf", "ls | xargs rm -r"],
+    ["rm -rf", "for f in *; do rm -r a $f b; done"],
   ])("%s asks about %j", (pattern, line) => expect(decideBy(pattern, line)).toBe("ask"));
+
+  test("a rule that restricts options asks about a word that may become one of its words, and says so", () => {
+    const restricting: CommandRule[] = [
+      { pattern: "git push", approval: "blocked" },
+      { pattern: "git", approval: "preApproved" },
+    ];
+
+    expect(judgeCommand("git p?sh", { rules: restricting, otherwise: "preApproved" })).toEqual({
+      decision: "ask",
+      reason: "`git p?sh` may become `git push`",
+    });
+  });
 
   test.each([
     ["rm -rf", "rm -r a"],
@@ -362,6 +376,7 @@ describe("a rule that allows a program that is not in the table", () => {
     ["python3 -m pytest", "python3 -m pytest /etc/x", "`/etc/x` is outside the repository"],
     ["python3 -m pytest", "python3 -m pytest 'a;b'", "the rule does not include `a;b`"],
     ["python3 -m pytest", "python3 -m pytest *", "the rule does not include `*`"],
+    ["tool *", "tool *", "no rule covers `tool *`"],
     ["tox", "tox -e py", "a rule with `tox` alone does not say what `tox -e py` may do"],
     ["tox", "cat a.sh | tox", "the input of `tox` may be code"],
     ["python3 -m", "echo 1 | python3 -m code", "the input of `python3` may be code"],
