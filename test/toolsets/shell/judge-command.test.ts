@@ -289,18 +289,23 @@ describe("a rule that restricts options", () => {
     ["docker run --privileged", "docker run --priv a"],
     ["rm -rf", "ls | xargs rm -r"],
     ["rm -rf", "for f in *; do rm -r a $f b; done"],
+    ["rm -rf", "echo $(rm -r a) $((1))"],
   ])("%s asks about %j", (pattern, line) => expect(decideBy(pattern, line)).toBe("ask"));
 
-  test("a rule that restricts options asks about a word that may become one of its words, and says so", () => {
+  test.each([
+    ["git p?sh", "ask", "`git p?sh` may become `git push`"],
+    ["git -C . push", "blocked", "`git push` is blocked"],
+    ["git -C . pull", "ask", "`git pull` is always asked"],
+    ["git pull", "ask", "`git pull` is always asked"],
+    ["git status", "preApproved", "`git` is allowed"],
+  ])("the reason for the verdict on %j names the rule", (line, decision, reason) => {
     const restricting: CommandRule[] = [
       { pattern: "git push", approval: "blocked" },
+      { pattern: "git pull", approval: "ask" },
       { pattern: "git", approval: "preApproved" },
     ];
 
-    expect(judgeCommand("git p?sh", { rules: restricting, otherwise: "preApproved" })).toEqual({
-      decision: "ask",
-      reason: "`git p?sh` may become `git push`",
-    });
+    expect(judgeCommand(line, { rules: restricting, otherwise: "preApproved" })).toEqual({ decision, reason });
   });
 
   test.each([
