@@ -140,9 +140,10 @@ function renderLog(log: readonly string[]): string | undefined {
   return details(`Log (${pluralize(log.length, "line")})`, codeBlock(all.join("\n"), "text", 15_000));
 }
 
-function renderHints({ outcome, state }: RunView): string | undefined {
-  if (outcome) return undefined;
-  if (state === "interrupted")
+function renderHints(view: RunView): string | undefined {
+  if (view.outcome) return undefined;
+  if (view.state === "interrupted")
     return "`/resume` continues, `/resume and use the other file` continues with your instructions, `/cancel` ends the run.";
-  return "`/stop` pauses the run, `/cancel` ends it, `/status` shows details. Other comments are passed to the worker.";
+  const isAsking = phaseOf(view) === "awaitingApproval";
+  return `\`/stop\` pauses the run, \`/cancel\` ends it, \`/status\` shows details. ${isAsking ? "The worker reads other comments once the request is answered." : "Other comments are passed to the worker."}`;
 }

@@ -14,8 +14,8 @@ export interface RunSummary {
   tasks: Task[];
   /** The model's last failure. */
   failure: { reason: string; at: number; retryAfterMs: number | undefined } | undefined;
-  /** The reason of the last stop, if no person requested it. */
-  stopReason: string | undefined;
+  /** The last stop, with a reason if no person requested it. */
+  stop: { by: string; reason: string | undefined } | undefined;
   /** The text of the model's last answer, or the reason that the run ended. */
   answer: string;
   /** The run was ended from outside, so a model call in progress at that time no longer counts. */
@@ -43,7 +43,7 @@ export const emptySummary: RunSummary = {
   usage: { inputTokens: 0, outputTokens: 0, cachedInputTokens: 0 },
   tasks: [],
   failure: undefined,
-  stopReason: undefined,
+  stop: undefined,
   answer: "",
   isClosed: false,
   conversation: undefined,
@@ -126,7 +126,7 @@ export function addToSummary(summary: RunSummary, { event, at }: Pick<LoggedEven
         failure: { reason: event.reason, at, retryAfterMs: event.retryAfterMs },
       };
     case "run.stop":
-      return { ...summary, stopReason: event.reason };
+      return { ...summary, stop: { by: event.by, reason: event.reason } };
     case "tool.finished":
       return event.result.value.kind === "task_list" && "tasks" in event.result.value
         ? { ...summary, tasks: event.result.value.tasks }
@@ -276,7 +276,7 @@ interface ActiveRun {
 
 function activityOf(
   run: ActiveRun,
-  { failure, stopReason, checks }: Pick<RunSummary, "failure" | "stopReason" | "checks">,
+  { failure, stop, checks }: Pick<RunSummary, "failure" | "stop" | "checks">,
 ): string {
   const phase = phaseOf(run);
   switch (phase) {
@@ -297,9 +297,9 @@ function activityOf(
     case "awaitingMessage":
       return "Waiting for the next message.";
     case "paused":
-      return stopReason
-        ? `Paused. ${stopReason} When this is resolved, continue with /resume.`
-        : "Paused. Continue it with /resume.";
+      return stop?.reason
+        ? `Paused. ${stop.reason} When this is resolved, continue with /resume.`
+        : `Paused${stop ? ` by @${stop.by}` : ""}. Continue it with /resume.`;
     case "working":
       return workOf(run, failure);
     case "answered":

@@ -72,6 +72,8 @@ describe("status", () => {
   test.each<[RunState, string, string]>([
     ["interrupted", "is paused", "`/resume`"],
     ["awaitingApproval", "is waiting for approval", "`/stop`"],
+    ["awaitingApproval", "is waiting for approval", "The worker reads other comments once the request is answered."],
+    ["callingModel", "is working", "Other comments are passed to the worker."],
     ["awaitingAnswer", "is waiting for you", "`/stop`"],
     ["idle", "is waiting for you", "`/stop`"],
   ])("the status of a run in the state %s says %j", (state, words, way) => {

@@ -70,3 +70,13 @@ test("a run whose model cannot be reached says why and when the next try is, als
   expect(activityIn("callingModel", 1)).toBe(`Trying the model again: ${reason}`);
   expect(activityIn("callingModel", 0)).toBe("Thinking.");
 });
+
+test.each([
+  [undefined, "Paused by @ada. Continue it with /resume."],
+  ["@ada closed #7.", "Paused. @ada closed #7. When this is resolved, continue with /resume."],
+])("a paused run says who has paused it, or why: %s", (reason, activity) => {
+  const summary = summarize(emptySummary, { at: 0, event: { type: "run.stop", by: "ada", reason } });
+  const row = { ...sampleRow, snapshot: sampleSnapshot("interrupted") };
+
+  expect(progressOf(row, summary, undefined).activity).toBe(activity);
+});
