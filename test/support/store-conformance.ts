@@ -727,6 +727,37 @@ function completeStepTests(): void {
     expect(await store.completeEffect({ key: "k1" })).toBe(false);
   });
 
+  test("the status and the state of a run follow its steps, whether they change or not", async () => {
+    await startRun();
+    const steps = [
+      { status: "active", snapshot: sampleSnapshot("callingModel") },
+      { status: "waiting", snapshot: sampleSnapshot("idle") },
+      { status: "waiting", snapshot: sampleSnapshot("interrupted") },
+      { status: "active", snapshot: sampleSnapshot("callingModel") },
+    ] as const;
+    const seen: unknown[] = [];
+
+    for (const [index, step] of steps.entries()) {
+      await store.completeStep(
+        { key: `k${index + 1}`, events: [{ runId: "r1", event: said("done") }] },
+        next((run, inbox) => {
+          const consumed = inbox.map(({ id }) => id);
+          const effects = [sampleEffect("r1", `k${index + 2}`)];
+          return sampleStep("r1", { version: readable(run).version, consumed, effects, ...step });
+        }),
+      );
+      const run = await store.findRun("r1");
+      seen.push([run?.status, (await store.readBacklog(0)).runs]);
+    }
+
+    expect(seen).toEqual([
+      ["active", [{ state: "working", count: 1 }]],
+      ["waiting", [{ state: "idle", count: 1 }]],
+      ["waiting", [{ state: "interrupted", count: 1 }]],
+      ["active", [{ state: "working", count: 1 }]],
+    ]);
+  });
+
   test("a step claims the next effect when there is nothing to advance", async () => {
     await startRun();
     await store.ingest({ events: [], effects: [sampleEffect("r1", "k2")] });

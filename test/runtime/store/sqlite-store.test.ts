@@ -103,13 +103,17 @@ function tamper(path: string, sql: string): void {
   database.close();
 }
 
-/** The number of commits in the write-ahead log: the last page of each has the size of the database. */
-async function commitsInLog(path: string): Promise<number> {
+/** The number of commits in the write-ahead log, and of the pages they have written. */
+async function countLog(path: string): Promise<{ commits: number; pages: number }> {
   const log = await readFile(`${path}-wal`);
   const frameBytes = 24 + log.readUInt32BE(8);
-  let commits = 0;
-  for (let frame = 32; frame < log.length; frame += frameBytes) if (log.readUInt32BE(frame + 4) > 0) commits++;
-  return commits;
+  const count = { commits: 0, pages: 0 };
+  for (let frame = 32; frame < log.length; frame += frameBytes) {
+    count.pages += 1;
+    // The last page of each commit has the size of the database.
+    if (log.readUInt32BE(frame + 4) > 0) count.commits += 1;
+  }
+  return count;
 }
 
 describe("the file", () => {
@@ -266,12 +270,31 @@ describe("the file", () => {
   });
 });
 
+test("a step of a run that works writes a page for the run, two for its event and its index, one for their counter, and three for the effects", async () => {
+  const path = newPath();
+  const store = await openSqliteStore(path);
+  await store.ingest({ run: sampleRun("r1", [sampleEffect("r1", "k1")]), events: [] });
+  const before = await countLog(path);
+
+  await store.completeStep(
+    { key: "k1", events: [{ runId: "r1", event: said("hello") }] },
+    {
+      ...{ runId: "r1", rootId: "r1", queue: "work", now: 0 },
+      advance: (_, inbox) =>
+        sampleStep("r1", { consumed: inbox.map(({ id }) => id), effects: [sampleEffect("r1", "k2")] }),
+    },
+  );
+
+  expect((await countLog(path)).pages - before.pages).toBe(7);
+  await store.close();
+});
+
 describe("group commit", () => {
   test("many calls of one turn are one commit, and none resolves before it", async () => {
     const path = newPath();
     const store = await openSqliteStore(path);
     await store.ingest({ run: sampleRun("r1"), events: [] });
-    const before = await commitsInLog(path);
+    const before = await countLog(path);
     const reader = new DatabaseSync(path, { readOnly: true });
     const countEvents = () => reader.prepare("select count(*) as events from events").get()?.events;
 
@@ -284,7 +307,7 @@ describe("group commit", () => {
     await Promise.all(calls);
 
     expect(new Set(seen)).toEqual(new Set([200]));
-    expect((await commitsInLog(path)) - before).toBe(1);
+    expect((await countLog(path)).commits - before.commits).toBe(1);
     reader.close();
     await store.close();
   });

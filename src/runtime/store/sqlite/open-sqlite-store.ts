@@ -31,6 +31,7 @@ import {
   RunLimitError,
   type StepResult,
   type Store,
+  type StoredRun,
 } from "#runtime/store/store.ts";
 import {
   ifReadable,
@@ -217,11 +218,14 @@ class Tables extends Table {
     return true;
   }
 
-  /** Stores a step of a run whose version and inbox were read in this transaction. `added`: the events that it added. */
-  #saveAdvance(step: Advance, added: ReadonlySet<number> = new Set()): void {
+  /**
+   * Stores a step of a run whose version and inbox were read in this transaction. `added`: the events that it added.
+   * `before`: the run that was read.
+   */
+  #saveAdvance(step: Advance, added: ReadonlySet<number> = new Set(), before?: StoredRun): void {
     const { runId } = step;
     for (const eventId of step.consumed) if (!added.has(eventId)) this.events.removeFromInbox(runId, eventId);
-    this.runs.advance({ ...step, seen: Math.max(step.seen, ...step.consumed) }, Date.now());
+    this.runs.advance({ ...step, seen: Math.max(step.seen, ...step.consumed) }, Date.now(), before);
 
     this.effects.removeKinds(runId, step.cancelEffects?.kinds ?? []);
     for (const effect of step.effects) this.effects.insert(effect);
@@ -273,15 +277,13 @@ class Tables extends Table {
     const logged = this.#storeResult(completion);
     if (!logged) return undefined;
     const own = logged.filter((event) => event.runId === runId);
-    const advance = ifReadable(() => {
-      const run = this.runs.find(runId);
-      return run && next.advance(run, [...this.events.inbox(runId), ...own]);
-    });
+    const run = this.runs.find(runId);
+    const advance = ifReadable(() => run && next.advance(run, [...this.events.inbox(runId), ...own]));
     // An event that is consumed at once is never in the inbox.
     for (const event of logged) {
       if (event.runId !== runId || !advance?.consumed.includes(event.id)) this.events.addToInbox(event);
     }
-    if (advance) this.#saveAdvance(advance, new Set(own.map(({ id }) => id)));
+    if (advance) this.#saveAdvance(advance, new Set(own.map(({ id }) => id)), run);
     return { advanced: advance !== undefined, claimed: ifReadable(() => this.effects.claim(runId, queue, now)) };
   }
 

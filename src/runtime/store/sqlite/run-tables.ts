@@ -188,12 +188,16 @@ export class RunsTable extends Table {
     return row.version === version;
   }
 
-  advance({ runId, seen, snapshot, status }: Advance, now: number): void {
+  /** `before`: the run as it is stored, if that is known. */
+  advance({ runId, seen, snapshot, status }: Advance, now: number, before?: StoredRun): void {
+    const state = countedState({ status, snapshot });
+    const isKnown = before && !before.unreadable && before.status === status && countedState(before) === state;
     this.sql.run(
+      // SQLite writes the index of states again for each update that sets them.
       `update runs set version = version + 1, last_event = max(last_event, :seen),
-        last_seen_event = max(last_seen_event, :seen), snapshot = :snapshot, status = :status, state = :state,
+        last_seen_event = max(last_seen_event, :seen), snapshot = :snapshot, ${isKnown ? "" : "status = :status, state = :state,"}
         updated_at = max(updated_at, :now) where id = :runId`,
-      { runId, seen, snapshot: serializeSnapshot(snapshot), status, state: countedState({ status, snapshot }), now },
+      { runId, seen, snapshot: serializeSnapshot(snapshot), status, state, now },
     );
   }
 
