@@ -38,14 +38,17 @@ export function createSessions({ cookies, key, keys, now }: SessionsOptions): Se
   const formKey = ({ nonce, id }: Session) => createHmac("sha256", key).update(`form ${id} ${nonce}`).digest("hex");
   const recordedKey = (session: Session) =>
     `ended session ${createHash("sha256").update(formKey(session)).digest("hex")}`;
-  /** When each session has to be looked up again; never for one that was ended. */
-  const known = createBoundedCache<string, { isEnded: boolean; until: number }>(maxKnownSessions);
+  /** The sessions that were looked up, or ended here, and when. */
+  const known = createBoundedCache<string, { isEnded: boolean; at: number }>(maxKnownSessions);
   const isEnded = async (recorded: string) => {
     const cached = known.get(recorded);
-    if (cached && cached.until > now()) return cached.isEnded;
+    if (cached?.isEnded) return true;
+    // Negative after the clock was set back.
+    const age = cached ? now() - cached.at : recheckMs;
+    if (age >= 0 && age < recheckMs) return false;
     // The session may have been ended here meanwhile.
     const found = (await keys().hasRecorded(recorded)) || known.get(recorded)?.isEnded === true;
-    known.set(recorded, { isEnded: found, until: found ? Number.POSITIVE_INFINITY : now() + recheckMs });
+    known.set(recorded, { isEnded: found, at: now() });
     return found;
   };
   return {
@@ -59,7 +62,7 @@ export function createSessions({ cookies, key, keys, now }: SessionsOptions): Se
       const session = cookies.get(context, sessionCookie);
       if (session) {
         await keys().recordKey(recordedKey(session));
-        known.set(recordedKey(session), { isEnded: true, until: Number.POSITIVE_INFINITY });
+        known.set(recordedKey(session), { isEnded: true, at: now() });
       }
       cookies.delete(context, sessionCookie);
     },

@@ -1,5 +1,5 @@
 import { Hono } from "hono";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { freePort } from "#playground/github/listen.ts";
 import { deriveKey } from "#web/run-links.ts";
 import { createSealedCookies, createSessions, sessionCookie } from "#web/sessions.ts";
@@ -205,6 +205,23 @@ test("a session that ends while another request looks it up does not count again
   answer.resolve(false);
 
   expect([await looking, await request("GET")]).toEqual(["nobody", "nobody"]);
+});
+
+test("a session that another process has ended is looked up again when the clock was set back meanwhile", async () => {
+  const key = Buffer.from("a key");
+  const clock = { now: Date.now() };
+  const now = () => clock.now;
+  const cookies = createSealedCookies({ key, secure: false, now });
+  const hasRecorded = vi.fn(async () => true).mockResolvedValueOnce(false);
+  const { current } = createSessions({ cookies, key, keys: () => ({ hasRecorded, recordKey: async () => {} }), now });
+  const app = new Hono().get("/", async (c) => c.text((await current(c))?.login ?? "nobody"));
+  const cookie = `golem-forge-session=${cookies.seal(sessionCookie, { login: "mia", id: 3, nonce: "n" })}`;
+  const login = async () => (await app.request("/", { headers: { cookie } })).text();
+  expect([await login(), await login()]).toEqual(["mia", "mia"]);
+
+  clock.now -= 60 * 60_000;
+
+  expect(await login()).toBe("nobody");
 });
 
 test("a cookie counts only as its own kind, and a form only in its own session", async () => {
