@@ -83,15 +83,10 @@ export function hasMoreParts(json: JsonSchema, max: number): boolean {
 }
 
 /**
- * Parses a value with a schema made from someone else's JSON Schema. Returns undefined if that takes too long: a pattern, or
- * members that refer to others twice, may take time that grows exponentially.
+ * Runs a check of a value by someone else's JSON Schema. Returns undefined if that takes too long: a pattern, or members that
+ * refer to others twice, may take time that grows exponentially.
  */
-export function safeParseInTime(
-  schema: z.ZodType,
-  value: unknown,
-  maxMs: number,
-): z.ZodSafeParseResult<unknown> | undefined {
-  const check = () => schema.safeParse(value);
+export function checkInTime<Result>(check: () => Result, maxMs: number): Result | undefined {
   try {
     return runInNewContext("check()", { check }, { timeout: maxMs });
   } catch (error) {

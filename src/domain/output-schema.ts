@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { readYaml } from "#text/read-yaml.ts";
 import { messageOf, UserError } from "./errors.ts";
-import { safeParseInTime, typesOf } from "./json-schema.ts";
+import { checkInTime, typesOf } from "./json-schema.ts";
 import { describeMismatch, valueAt } from "./schema-issue.ts";
 
 /** The JSON Schema that a worker's answers have to match. */
@@ -69,7 +69,7 @@ function parseJson(text: string): { value: unknown } | { problem: string } {
 }
 
 function findIssues(schema: z.ZodType, value: unknown): readonly z.core.$ZodIssue[] {
-  const parsed = safeParseInTime(schema, value, maxCheckMs);
+  const parsed = checkInTime(() => schema.safeParse(value), maxCheckMs);
   if (parsed) return parsed.error?.issues ?? [];
   return [{ code: "custom", path: [], message: "A pattern of the schema took too long to check", input: value }];
 }

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { asSchema, type FlexibleSchema, type JSONSchema7, jsonSchema } from "ai";
 import { z } from "zod";
 import { messageOf } from "./errors.ts";
-import { type JsonSchema, safeParseInTime } from "./json-schema.ts";
+import { checkInTime, type JsonSchema } from "./json-schema.ts";
 import type { SchemaIssue } from "./schema-issue.ts";
 
 type Validation = { valid: true; value: unknown } | { valid: false; issues: SchemaIssue[] };
@@ -124,10 +124,14 @@ const maxCheckMs = 100;
  * long: the server validates the arguments of its tools itself.
  */
 export function serverSchema(json: JSONSchema7): FlexibleSchema<unknown> {
-  let schema = zodFrom(json as JsonSchema);
+  let schema: z.ZodType | undefined;
   return jsonSchema(json, {
     validate: (value) => {
-      const result = safeParseInTime(schema, value, maxCheckMs);
+      const result = checkInTime(() => {
+        // A server may list hundreds of large schemas, and few of its tools are called.
+        schema ??= zodFrom(json as JsonSchema);
+        return schema.safeParse(value);
+      }, maxCheckMs);
       if (!result) schema = z.unknown();
       if (!result) return { success: true, value };
       return result.success ? { success: true, value: result.data } : { success: false, error: result.error };

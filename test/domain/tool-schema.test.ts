@@ -1,7 +1,7 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { z } from "zod";
 import { describeMismatch, describeSchemaIssue, valueAt } from "#domain/schema-issue.ts";
-import { compileSchema, isZodSchema, jsonSchemaOf, parseArguments } from "#domain/tool-schema.ts";
+import { compileSchema, isZodSchema, jsonSchemaOf, parseArguments, serverSchema } from "#domain/tool-schema.ts";
 
 const schema = z.strictObject({
   path: z.string(),
@@ -220,4 +220,14 @@ describe("arguments", () => {
 
     expect(await parse(broken, 1)).toEqual({ valid: false, issues: [{ path: [], message: "Broken" }] });
   });
+});
+
+test("the schema of a server's tool is read when a value is checked, and not when the tool is listed", async () => {
+  const properties = vi.fn(() => ({ a: { type: "string" } }));
+  const json = Object.defineProperty({ type: "object" as const }, "properties", { get: properties, enumerable: true });
+
+  const { validate } = await compileSchema(serverSchema(json));
+
+  expect(properties).not.toHaveBeenCalled();
+  expect(await validate({ a: 1 })).toMatchObject({ valid: false, issues: [{ path: ["a"] }] });
 });
