@@ -87,7 +87,7 @@ async function save(
   };
   const content = { id: `delivery ${key}`, event: "issue_comment.created", payload, ...changes };
   const saved = store.saveDelivery({ key, queue: `${repository}#${thread}`, content });
-  await pass(0);
+  await pass(10);
   await saved;
 }
 
@@ -161,7 +161,7 @@ test("a delivery that takes long is not processed by another process at the same
 test("a delivery whose process died is processed by another", async () => {
   await save("1");
   const claimed = store.claimDeliveries({ leaseMs: 15_000, limit: 1 });
-  await pass(0);
+  await pass(10);
   await claimed;
   startProcessor();
 
@@ -177,7 +177,7 @@ test("a processor that is stopped starts nothing more, and waits for the deliver
   runs.startRun.mockImplementationOnce(() => starting.promise);
   await save("1");
   const processor = startProcessor();
-  await pass(0);
+  await pass(10);
   const onStopped = vi.fn();
 
   const stopped = processor.stop(60_000).then(onStopped);
@@ -198,7 +198,7 @@ test("a process that was suspended for longer than its claim leaves a delivery t
   const [suspended, other] = [vi.fn(() => permission.promise), vi.fn(async () => "write" as const)];
   await save("1", "/runn fixer");
   startProcessor(suspended);
-  await pass(0);
+  await pass(10);
 
   vi.setSystemTime(Date.now() + 60_000);
   startProcessor(other);
