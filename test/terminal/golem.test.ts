@@ -62,6 +62,21 @@ test("a person approves a change, sees it, and has it applied", async () => {
   expect(world.sent()).toContain("The person is in the folder .github.");
 });
 
+test("the changes that a person looks at before they are applied are shown to the end of each line", async () => {
+  const world = await golemWorld({ turns: [write("a.txt", `${"x".repeat(5_000)} hidden\n`), done] });
+
+  const run = world.give(["run", "careful", "please"]);
+  await run.sees("Approve?");
+  run.type("y");
+  await run.sees("[a]pply");
+  run.type("d");
+  await run.sees(/\[a\]pply.*\[a\]pply/s);
+  run.type("a");
+
+  expect(await run.code).toBe(0);
+  expect(run.text().split("[a]pply")[1]).toContain("x hidden");
+});
+
 test("a person changes the arguments of a call, sees them, and approves", async () => {
   const world = await golemWorld({ turns: [write(), done] });
 

@@ -6,7 +6,8 @@ import { applyChanges, type FailedFile } from "#sandbox/checkout/apply-changes.t
 import { commitOnBranch, writePatch } from "#sandbox/checkout/export-changes.ts";
 import type { Checkout, CheckoutChange } from "#sandbox/checkout/open-checkout.ts";
 import { isYes } from "#terminal/prompter.ts";
-import { oneLine, printableLines, styleDiffLine } from "#terminal/value-to-text.ts";
+import { visible } from "#terminal/style.ts";
+import { oneLine, styleDiffLine } from "#terminal/value-to-text.ts";
 import { pluralize } from "#text/pluralize.ts";
 import type { CommandContext } from "./command-context.ts";
 import type { ChangesDestination } from "./run-request.ts";
@@ -70,9 +71,12 @@ async function askFor(changes: readonly CheckoutChange[], given: ChangesToHandle
     const [, word = "", rest = ""] = /^\s*(\S*)\s*(.*?)\s*$/s.exec(typed) ?? [];
     switch (word.toLowerCase()) {
       case "d":
-      case "diff":
-        terminal.print(...printableLines(writePatch(changes)).map((line) => styleDiffLine(line, terminal.paint)));
+      case "diff": {
+        // Whole, because this decides what is applied.
+        const lines = visible(writePatch(changes)).replace(/\n$/, "").split("\n");
+        terminal.print(...lines.map((line) => styleDiffLine(line, terminal.paint)));
         continue;
+      }
       case "x":
       case "discard": {
         const sure = await terminal.ask("Discard all changes? [y/N] ");
