@@ -25,15 +25,7 @@ import { fetchCommit } from "./merge/merge-base.ts";
 import { type MergePlan, mergeWrites, planMerge } from "./merge/merge-branch.ts";
 import { createOverlay, type Overlay } from "./overlay.ts";
 import { fileChange } from "./preview-files.ts";
-import type {
-  GitSandbox,
-  MergedCommit,
-  OpenSandbox,
-  PushPlan,
-  PushRequest,
-  PushResult,
-  SandboxSource,
-} from "./sandbox.ts";
+import type { GitSandbox, MergedCommit, OpenSandbox, PushPlan, PushRequest, SandboxSource } from "./sandbox.ts";
 import {
   assertWritable,
   createStaging,
@@ -143,7 +135,7 @@ async function log(
   });
 }
 
-async function push(state: SandboxState, request: PushRequest): Promise<PushResult> {
+async function push(state: SandboxState, request: PushRequest): Promise<string> {
   const { protectedBranches, base, overlay, connect: connectRemote, loadContents } = state;
   assertPushableBranch(request.branch, protectedBranches);
   const paths = request.changes.map(({ path }) => path);
@@ -165,7 +157,7 @@ async function commitAndPush(
   { base, connect: connectRemote, source }: SandboxState,
   built: BuiltTree,
   request: CommitRequest & Pick<PushRequest, "branch" | "expectedTip" | "signal">,
-): Promise<PushResult> {
+): Promise<string> {
   const remote = connectRemote(request.signal);
   const isEqual = async (commit: string) => {
     await fetchCommit(base, remote, commit);

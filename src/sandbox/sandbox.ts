@@ -128,12 +128,6 @@ export interface MergedCommit {
   isBase?: boolean;
 }
 
-export interface PushResult {
-  commit: string;
-  /** False if the branch already pointed to this commit. */
-  moved: boolean;
-}
-
 /** A repository at one base commit, with a run's changes over it. */
 export interface Sandbox extends Workspace {
   readonly base: BaseCommit;
@@ -155,7 +149,7 @@ export interface Sandbox extends Workspace {
    * Commits the run's changes over the base (or over `expectedTip`) and pushes them to the run's own branch. Retries
    * during a short outage. Throws a UserError with the remote's reason when the push is rejected.
    */
-  push(request: PushRequest): Promise<PushResult>;
+  push(request: PushRequest): Promise<string>;
 }
 
 export interface OpenSandbox {
@@ -247,7 +241,7 @@ export interface GitSandbox extends Sandbox {
   /** Pushes a commit with an earlier commit's files, without force. Throws a UserError if `tip` is outdated. */
   restore(
     request: Pick<PushRequest, "branch" | "message" | "author" | "at" | "signal"> & { tip: string; to: string },
-  ): Promise<PushResult>;
+  ): Promise<string>;
   /** Returns the unified diff against the base, of all changes or of those below a path. Empty if nothing changed. */
   diffAgainstBase(path?: string): Promise<string>;
   /**

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { ToolError } from "#domain/errors.ts";
 import type { Entry, Workspace, ZoneRule } from "#domain/workspace.ts";
-import type { GitSandbox, LogEntry, PushRequest, PushResult, StoredChange, StoredStep } from "#sandbox/sandbox.ts";
+import type { GitSandbox, LogEntry, PushRequest, StoredChange, StoredStep } from "#sandbox/sandbox.ts";
 
 export interface MemoryWorkspaceOptions {
   /** The rules of the zones, by the first folder of a path. */
@@ -10,7 +10,7 @@ export interface MemoryWorkspaceOptions {
   log?: LogEntry[];
   /** False when the log has older commits that were not read. */
   isLogComplete?: boolean;
-  push?: (request: PushRequest) => Promise<PushResult>;
+  push?: (request: PushRequest) => Promise<string>;
 }
 
 /** A sandbox of a few files, simple enough to be obviously correct. */

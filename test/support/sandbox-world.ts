@@ -1,6 +1,6 @@
 import { openSandbox } from "#sandbox/open-sandbox.ts";
 import { fileChange } from "#sandbox/preview-files.ts";
-import type { GitSandbox, OpenSandbox, PushRequest, PushResult } from "#sandbox/sandbox.ts";
+import type { GitSandbox, OpenSandbox, PushRequest } from "#sandbox/sandbox.ts";
 import { type GitFile, type GitRepository, type GitServerOptions, startGitServer } from "./git-server.ts";
 
 export type SandboxWorld = Awaited<ReturnType<typeof startSandboxWorld>>;
@@ -33,11 +33,7 @@ export async function startSandboxWorld(options?: GitServerOptions) {
 }
 
 /** Pushes all outgoing changes. */
-export async function pushAll(
-  sandbox: GitSandbox,
-  branch: string,
-  more: Partial<PushRequest> = {},
-): Promise<PushResult> {
+export async function pushAll(sandbox: GitSandbox, branch: string, more: Partial<PushRequest> = {}): Promise<string> {
   const author = { name: "Golem", email: "golem@example.com" };
   const changes = (await sandbox.outgoing()).map(fileChange);
   return sandbox.push({ branch, changes, message: "Work", author, at: new Date(1_750_000_000_000), ...more });

@@ -124,7 +124,6 @@ export function pushTo(hub: TestGitHub, pushes: PushRequest[]): NonNullable<Memo
     const { branch, message, at } = request;
     const files = Object.fromEntries(request.changes.map(({ path }) => [path, `push ${pushes.length}\n`]));
     await hub.push({ branch, message, author: "golem-forge[bot]", at, files });
-    const commit = hub.repository().knownBranches.get(`refs/heads/${branch}`) ?? "";
-    return { commit, moved: true };
+    return hub.repository().knownBranches.get(`refs/heads/${branch}`) ?? "";
   };
 }

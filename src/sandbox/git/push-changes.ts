@@ -5,7 +5,7 @@ import { UserError } from "#domain/errors.ts";
 import type { NewCommit } from "#domain/github.ts";
 import { asBuffer } from "#sandbox/diff-file.ts";
 import type { Layer } from "#sandbox/layer.ts";
-import type { PushRequest, PushResult, SandboxSource } from "#sandbox/sandbox.ts";
+import type { PushRequest, SandboxSource } from "#sandbox/sandbox.ts";
 import type { Base } from "./base.ts";
 import { encodeTree, type GitObject, isFolder, parseCommit, parseTree, type TreeItem } from "./git-objects.ts";
 import { createGitFs, gitdir, ObjectStore } from "./object-store.ts";
@@ -38,12 +38,12 @@ export class BranchMovedError extends UserError {
   override readonly name = "BranchMovedError";
 }
 
-/** Moves the branch from `expectedTip`, without force. Returns an equal commit that an earlier attempt pushed. */
-export function pushCommit(remote: Remote, target: PushTarget, built: BuiltCommit): Promise<PushResult> {
+/** Moves the branch from `expectedTip`, without force. Resolves to its commit: an earlier attempt may have pushed an equal one. */
+export function pushCommit(remote: Remote, target: PushTarget, built: BuiltCommit): Promise<string> {
   return withRetries(() => pushOnce(remote, target, built), { signal: target.signal });
 }
 
-async function pushOnce(remote: Remote, target: PushTarget, { commit, pack }: BuiltCommit): Promise<PushResult> {
+async function pushOnce(remote: Remote, target: PushTarget, { commit, pack }: BuiltCommit): Promise<string> {
   const { branch, expectedTip } = target;
   const response = await remote
     .push({ ref: `refs/heads/${branch}`, from: expectedTip, to: commit, pack })
@@ -54,7 +54,7 @@ async function pushOnce(remote: Remote, target: PushTarget, { commit, pack }: Bu
       if (tip === expectedTip) throw error;
       return { ok: false, reason: "" };
     });
-  if (response.ok) return { commit, moved: true };
+  if (response.ok) return commit;
 
   // The server compares and swaps, so the branch is checked only after a refusal.
   const tip = await tipOf(remote, branch);
@@ -62,7 +62,7 @@ async function pushOnce(remote: Remote, target: PushTarget, { commit, pack }: Bu
     const hint = /signature|signed/i.test(response.reason) ? requireSignatures : "";
     throw new UserError(`${remote.name} refused the push to ${branch}: ${response.reason}${hint}`);
   }
-  if (tip !== undefined && (tip === commit || (await target.isEqual(tip)))) return { commit: tip, moved: false };
+  if (tip !== undefined && (tip === commit || (await target.isEqual(tip)))) return tip;
   throw branchMoved(remote.name, branch, tip, expectedTip);
 }
 

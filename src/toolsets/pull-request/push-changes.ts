@@ -140,7 +140,7 @@ export async function pushChanges({
 
   const { tip: expectedTip, merged } = parents;
   try {
-    const { commit } = await sandbox.push({
+    const commit = await sandbox.push({
       branch,
       changes,
       message: withRunTrailers(message, services, context),

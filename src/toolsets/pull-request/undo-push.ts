@@ -40,7 +40,7 @@ export function createUndoPushTool(services: ToolServices): NamedTool<object, To
     execute: async (_, context) => {
       await assertNotMerged(services);
       const { last, to, changes } = lastPush(services);
-      const { commit } = await sandbox.restore({
+      const commit = await sandbox.restore({
         branch,
         tip: last.commit,
         to,

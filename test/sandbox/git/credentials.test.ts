@@ -16,7 +16,7 @@ test("a valid token can read and push", async () => {
 
   const sandbox = await world.open(repository, { token: good });
   await sandbox.write("b", "2");
-  const { commit } = await pushAll(sandbox, "golem/1");
+  const commit = await pushAll(sandbox, "golem/1");
 
   expect((await repository.git("rev-parse", "golem/1")).trim()).toBe(commit);
 });
@@ -34,7 +34,7 @@ test("a token that was revoked early is replaced once, for a fetch and for a pus
   });
   await sandbox.write("b", "2");
   current = bad;
-  const { commit } = await pushAll(sandbox, "golem/1");
+  const commit = await pushAll(sandbox, "golem/1");
 
   expect((await repository.git("rev-parse", "golem/1")).trim()).toBe(commit);
   expect(replaced).toBe(2);

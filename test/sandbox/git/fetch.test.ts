@@ -153,7 +153,7 @@ test("a commit and its push take one request", async () => {
   await sandbox.write("src/area-1/file-1.txt", "changed\n");
   const before = world.server.requests.length;
 
-  const { commit } = await pushAll(sandbox, "golem/1");
+  const commit = await pushAll(sandbox, "golem/1");
 
   expect(world.server.requests.slice(before).map((line) => line.replace(/octo\/[^/]+/, "octo/demo"))).toEqual([
     "POST /octo/demo/git-receive-pack",

@@ -111,7 +111,7 @@ test("git can apply the diff to the base", async () => {
   execFileSync("git", ["-C", work, "apply", "--index", "-"], { input: diff });
   const tree = execFileSync("git", ["-C", work, "write-tree"], { encoding: "utf8" }).trim();
   rmSync(work, { recursive: true });
-  const { commit } = await pushAll(sandbox, "golem/1");
+  const commit = await pushAll(sandbox, "golem/1");
   expect((await repository.git("rev-parse", `${commit}^{tree}`)).trim()).toBe(tree);
 
   await sandbox.write("logo.png", Uint8Array.from([0, 9]));
@@ -135,7 +135,7 @@ test("a push contains only staged files, also after a restart", async () => {
 
   const stored = sandbox.pendingChanges("call-1");
   const restarted = await world.open(repository, { at: sandbox.base, changes: stored ? [stored] : [] });
-  const { commit } = await pushAll(restarted, "golem/1");
+  const commit = await pushAll(restarted, "golem/1");
 
   expect(await restarted.staged()).toEqual({ staged: ["a", "dir/c"], unstaged: ["b", "dir/d"] });
   expect(await repository.git("diff", "--name-only", "main", commit)).toBe("a\ndir/c\n");
