@@ -3,6 +3,7 @@ import { diffArrays } from "diff";
 import type { Steps } from "#domain/async-work.ts";
 import type { FileMode } from "#domain/preview.ts";
 import type { DiffHunk } from "#domain/result.ts";
+import { quotePath } from "#text/quoted-path.ts";
 
 export interface FileVersion {
   content: Uint8Array;
@@ -61,11 +62,6 @@ export function isBinary(version: FileVersion | undefined): boolean {
 
 function text(version: FileVersion | undefined): string {
   return Buffer.from(version?.content ?? []).toString("utf8");
-}
-
-/** Quotes a path as git does in a diff header. */
-export function quotePath(name: string): string {
-  return /["\\]/.test(name) ? JSON.stringify(name) : name;
 }
 
 function lines(all: readonly string[]): string {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { highlightLines, renderChanges } from "#text/changes/render-changes.ts";
-import { markupOf } from "#text/html.ts";
+import { html, markupOf } from "#text/html.ts";
 
 const count = (text: string, part: string) => text.split(part).length - 1;
 
@@ -30,6 +30,16 @@ test("long code is colored in blocks that end between statements", () => {
 
   expect(count(markup, '<span class="hljs-keyword">const</span> a')).toBe(150);
   expect(count(markup, '<span class="hljs-keyword">const</span> in')).toBe(0);
+});
+
+test.each([
+  ['"b/\\303\\274\\"x.md"', 'b/ü"x.md'],
+  ['"b/ü\\"x.md"', 'b/ü"x.md'],
+  ['"b/\\\\303.md"', "b/\\303.md"],
+])("the quoted name %s is shown as %s", (quoted, shown) => {
+  const markup = markupOf(renderChanges([{ name: shown, lines: [`+++ ${quoted}`] }], "id"));
+
+  expect(markup).toContain(markupOf(html`+++ ${shown}`));
 });
 
 test("files beyond the first tens of thousands of characters are shown without colors, and in full", () => {

@@ -3,8 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { deflateSync } from "node:zlib";
 import { runAtOnce } from "#domain/async-work.ts";
-import { diffFile, type FileVersion, isBinary, modeLines, modeOf, quotePath } from "#sandbox/diff-file.ts";
+import { diffFile, type FileVersion, isBinary, modeLines, modeOf } from "#sandbox/diff-file.ts";
 import { hashObject } from "#sandbox/git/git-objects.ts";
+import { quotePath } from "#text/quoted-path.ts";
 import type { Checkout, CheckoutChange } from "./open-checkout.ts";
 import { runGit } from "./run-git.ts";
 

@@ -22,6 +22,7 @@ import typescript from "highlight.js/lib/languages/typescript";
 import xml from "highlight.js/lib/languages/xml";
 import yaml from "highlight.js/lib/languages/yaml";
 import { type Html, html, trusted } from "#text/html.ts";
+import { unquotePath } from "#text/quoted-path.ts";
 import { showHidden, wrapMark } from "#text/visible-text.ts";
 
 interface DiffLine {
@@ -160,17 +161,7 @@ function splitFiles(lines: readonly string[]): { path: string; lines: string[] }
 function nameIn(line: string): string | undefined {
   if (!/^(?:\+\+\+|---) [^\t]/.test(line)) return undefined;
   const [name = ""] = line.slice(4).split("\t", 1);
-  return name === "/dev/null" ? undefined : unquote(name).replace(/^[ab]\//, "");
-}
-
-/** Returns a name that git put in quotes, with its bytes outside of ASCII as octal escapes. */
-function unquote(name: string): string {
-  if (!/^".*"$/.test(name)) return name;
-  const bytes = name
-    .slice(1, -1)
-    .replace(/\\([0-7]{3})/g, (_, octal) => String.fromCharCode(Number.parseInt(octal, 8)))
-    .replace(/\\(["\\])/g, "$1");
-  return Buffer.from(bytes, "latin1").toString("utf8");
+  return name === "/dev/null" ? undefined : unquotePath(name).replace(/^[ab]\//, "");
 }
 
 /** Renders lines with their numbers as attributes, so that copied text does not contain the numbers. */
@@ -204,7 +195,7 @@ function renderLine({ kind, text, before, after }: DiffLine, colored: Html | und
 }
 
 function readableHeader(text: string): string {
-  return text.replace(/^(\+\+\+|---) (".*")$/, (_, mark: string, name: string) => `${mark} ${unquote(name)}`);
+  return text.replace(/^(\+\+\+|---) (".*")$/, (_, mark: string, name: string) => `${mark} ${unquotePath(name)}`);
 }
 
 /** Colors the old and the new text of each hunk. */

@@ -1,4 +1,5 @@
 import { ToolError } from "#domain/errors.ts";
+import { unquotePath } from "#text/quoted-path.ts";
 
 const maxCharacters = 1_000_000;
 
@@ -238,7 +239,7 @@ class UnifiedDiffParser {
     const extended = extendedHeader.exec(line);
     if (extended) {
       this.#endHunk();
-      this.#drafts.at(-1)?.extended.set(extended[1] ?? "", unquote(extended[2] ?? ""));
+      this.#drafts.at(-1)?.extended.set(extended[1] ?? "", unquotePath(extended[2] ?? ""));
       return;
     }
     // Text before and between files, such as the email of git format-patch, is skipped. Inside a hunk it is an error.
@@ -262,7 +263,7 @@ class UnifiedDiffParser {
 function gitNames(line: string): Draft["git"] {
   const names = line.replace(/^diff (?:--git )?/, "");
   const quoted = /^("(?:[^"\\]|\\.)*"|\S+) ("(?:[^"\\]|\\.)*"|\S+)$/.exec(names);
-  if (quoted) return { old: unquote(quoted[1] ?? ""), new: unquote(quoted[2] ?? "") };
+  if (quoted) return { old: unquotePath(quoted[1] ?? ""), new: unquotePath(quoted[2] ?? "") };
   const half = (names.length - 1) / 2;
   const [old, next] = [names.slice(0, half), names.slice(half + 1)];
   return old.slice(2) === next.slice(2) ? { old, new: next } : { old: "", new: "" };
@@ -310,16 +311,7 @@ function withoutPrefixes({ old, new: next }: { old: string; new: string }): [str
 }
 
 function nameIn(line: string): string {
-  return unquote(line.slice(4).replace(/\t.*$/, "").trim());
-}
-
-/** Decodes a quoted name, in which non-ASCII bytes are octal escapes. */
-function unquote(name: string): string {
-  if (!/^".*"$/.test(name)) return name;
-  const quoted = name.slice(1, -1);
-  const bytes = quoted.replace(/\\([0-7]{3})/g, (_, octal) => String.fromCharCode(Number.parseInt(octal, 8)));
-  const plain = bytes.replace(/\\(["\\])/g, "$1");
-  return bytes === quoted ? plain : Buffer.from(plain, "latin1").toString("utf8");
+  return unquotePath(line.slice(4).replace(/\t.*$/, "").trim());
 }
 
 interface PatchLine {
