@@ -1,5 +1,5 @@
 import type { ApprovalDecisionType } from "#domain/approval.ts";
-import { UserError } from "#domain/errors.ts";
+import { messageOf, UserError } from "#domain/errors.ts";
 import type { SandboxPolicy } from "#domain/worker.ts";
 import type { ZoneRule } from "#domain/workspace.ts";
 import { isWithin, parsePath } from "./paths.ts";
@@ -98,7 +98,7 @@ function policyPath(path: string, what: string): string {
   try {
     return parsePath(path);
   } catch (error) {
-    throw new UserError(`The sandbox policy of this worker is invalid at ${what}: ${(error as Error).message}`, {
+    throw new UserError(`The sandbox policy of this worker is invalid at ${what}: ${messageOf(error)}`, {
       cause: error,
     });
   }

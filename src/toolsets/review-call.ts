@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { type Approval, canonicalJson, coversCall } from "#domain/approval.ts";
 import { abandonOnAbort, EventLoopYielder } from "#domain/async-work.ts";
-import { BlockedError, OutageError, ToolError } from "#domain/errors.ts";
+import { BlockedError, messageOf, OutageError, ToolError } from "#domain/errors.ts";
 import type { ModelCall } from "#domain/events.ts";
 import { type Preview, type PreviewSection, previewLength } from "#domain/preview.ts";
 import type { ToolResult } from "#domain/result.ts";
@@ -256,7 +256,7 @@ async function approvalNeed(
   } catch (error) {
     if (error instanceof BlockedError) return { kind: "refused", result: blocked(tool, error) };
     if (error instanceof ToolError) return { kind: "refused", result: resultOfError(error) };
-    return { kind: "asked", ruleFailure: error instanceof Error ? error.message : String(error) };
+    return { kind: "asked", ruleFailure: messageOf(error) };
   }
 }
 

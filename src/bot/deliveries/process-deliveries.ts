@@ -1,7 +1,7 @@
 import { setTimeout as wait } from "node:timers/promises";
 import { z } from "zod";
 import { isOutage } from "#bot/github/refusals.ts";
-import { DatabaseError, OutageError, UserError } from "#domain/errors.ts";
+import { DatabaseError, messageOf, OutageError, UserError } from "#domain/errors.ts";
 import { GitHubRefusalError } from "#domain/github.ts";
 import { LeaseLostError, startStopwatch, withLease, withLogContext } from "#domain/work-context.ts";
 import { type Delivery, type DeliveryQuery, type DeliveryStore, tenantsOf } from "#runtime/store/delivery-store.ts";
@@ -216,7 +216,7 @@ export class DeliveryProcessor {
       return { delayMs, hasFailed: false };
     }
     if (isOutage(error)) {
-      this.#services.log.info(`Delivery ${content.id} is retried: ${(error as Error).message}`);
+      this.#services.log.info(`Delivery ${content.id} is retried: ${messageOf(error)}`);
       if (Date.now() + delayMs - Math.max(receivedAt, content.notBefore) > maxOutageMs) {
         this.#onError(`Delivery ${content.id} was dropped: GitHub did not answer for a day.`, error);
         await report("outage");

@@ -98,8 +98,7 @@ async function differences({ fs, tree, ask }: GitContext, only: readonly string[
   ]);
   const found: Difference[] = [];
   for (const path of [...candidates].sort()) {
-    if (only.length > 0 && !only.some((prefix) => prefix === "" || path === prefix || path.startsWith(`${prefix}/`)))
-      continue;
+    if (!isSelected(path, only)) continue;
     const before = (await ask({ kind: "base", path } satisfies ShellQuestion)) as Uint8Array | undefined;
     const isThere = await fs.exists(`${root}/${path}`);
     const after = isThere ? await fs.readFileBuffer(`${root}/${path}`) : undefined;
@@ -204,13 +203,17 @@ function revParse(args: readonly string[], head: { commit: string; branch: strin
   throw new Error("rev-parse supports only HEAD, --abbrev-ref HEAD, --short HEAD and --show-toplevel here");
 }
 
+/** True for a path at or below one of these; without any, for every path. */
+function isSelected(path: string, only: readonly string[]): boolean {
+  return only.length === 0 || only.some((other) => other === "" || path === other || path.startsWith(`${other}/`));
+}
+
 async function lsFiles({ fs }: GitContext, only: readonly string[]): Promise<string> {
   const files: string[] = [];
   for (const absolute of fs.getAllPaths()) {
     const path = absolute.slice(root.length + 1);
     if (!absolute.startsWith(`${root}/`) || !(await fs.lstat(absolute)).isFile) continue;
-    if (only.length === 0 || only.some((prefix) => prefix === "" || path === prefix || path.startsWith(`${prefix}/`)))
-      files.push(path);
+    if (isSelected(path, only)) files.push(path);
   }
   return files
     .sort()

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
-import { UserError } from "#domain/errors.ts";
+import { messageOf, UserError } from "#domain/errors.ts";
 import { applyChanges, type FailedFile } from "#sandbox/checkout/apply-changes.ts";
 import { commitOnBranch, writePatch } from "#sandbox/checkout/export-changes.ts";
 import type { Checkout, CheckoutChange } from "#sandbox/checkout/open-checkout.ts";
@@ -131,7 +131,7 @@ async function carryOut(
     // After a git or disk error the person can choose again.
     const isReadable = error instanceof UserError || (error as NodeJS.ErrnoException).code !== undefined;
     if (!isReadable) throw error;
-    complain(given.terminal, (error as Error).message);
+    complain(given.terminal, messageOf(error));
     return undefined;
   }
 }

@@ -1,7 +1,7 @@
 import { link, open, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { UserError } from "#domain/errors.ts";
+import { messageOf, UserError } from "#domain/errors.ts";
 import { assertOwnDatabase, lockDatabase, openSqliteConnection } from "./open-database.ts";
 
 /** Writes a complete, compact copy of a database to a new file, even while another process uses the database. */
@@ -126,5 +126,5 @@ async function exists(path: string): Promise<boolean> {
 }
 
 function explain(error: unknown): string {
-  return error instanceof Error ? error.message.replace(/\.$/, "") : String(error);
+  return messageOf(error).replace(/\.$/, "");
 }

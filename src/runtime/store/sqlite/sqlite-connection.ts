@@ -2,7 +2,7 @@ import { statfsSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementSync } from "node:sqlite";
 import type { z } from "zod";
-import { DatabaseError } from "#domain/errors.ts";
+import { DatabaseError, messageOf } from "#domain/errors.ts";
 
 type Values = Record<string, SQLInputValue>;
 
@@ -150,7 +150,7 @@ export function problemOf(error: unknown, path: string): DatabaseError | undefin
       return explain(`The database ${path} is read-only. Give this process write access to the file and its folder.`);
     case sqliteCodes.ioError:
       return explain(
-        `The database ${path} cannot be read or written: ${(error as Error).message}. Check its disk, and the limits of this process.`,
+        `The database ${path} cannot be read or written: ${messageOf(error)}. Check its disk, and the limits of this process.`,
       );
     case sqliteCodes.cannotOpen:
       return explain(
@@ -162,7 +162,7 @@ export function problemOf(error: unknown, path: string): DatabaseError | undefin
       );
     case sqliteCodes.corrupt:
       return explain(
-        `The database ${path} is damaged: ${(error as Error).message}. Stop the server, and restore a backup with golem db restore.`,
+        `The database ${path} is damaged: ${messageOf(error)}. Stop the server, and restore a backup with golem db restore.`,
       );
     default:
       return undefined;
