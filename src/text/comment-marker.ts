@@ -26,9 +26,29 @@ const ofWorker = "(written by the worker)";
 /** The titles of the app's sections in the description of a pull request. */
 const sectionTitles = new Set(["approvals", "what was run"]);
 
+/** The commands that answer a request. */
+const answer = /(?<![\w./-])\/(?:approve|deny|revoke)\b/;
+
+/** Lowercase letters of other scripts, each followed by the letter that it looks like. */
+const lookalikes = new Map(
+  "аa αa ɑa ԁd еe ɡg һh іi ιi ӏl κk кk мm пn ոn оo οo օo рp ρp ԛq ѕs тt τt υu νv ѵv ԝw хx χx уy γy"
+    .split(" ")
+    .map(([letter = "", plain = ""]) => [letter, plain]),
+);
+
+/** Returns a text as people read it: in lowercase letters, without accents, and plain where letters only look so. */
+function asRead(text: string): string {
+  const letters = text.normalize("NFKD").toLowerCase().replace(/\p{M}/gu, "");
+  return letters.replace(
+    /[\p{Script=Cyrillic}\p{Script=Greek}\p{Script=Armenian}ɑɡ]/gu,
+    (letter) => lookalikes.get(letter) ?? letter,
+  );
+}
+
 /**
- * Removes the app's markers from a text that a model wrote, and marks lines that look like the app's own headings, so that
- * nobody takes them for a request for approval or for a section that is made from the log.
+ * Removes the app's markers from a text that a model wrote, and marks lines that look like the app's own headings or contain
+ * a command that answers a request, so that nobody takes them for a request for approval or for a section that is made from
+ * the log.
  */
 export function markImitations(text: string): string {
   const unmarked = text.replace(/<!-- \/?golem-forge: (?:approvals|evidence) -->/g, "");
@@ -42,18 +62,26 @@ const underline = /^[ >]{0,9}(?:=+|-+)[ \t]*$/;
 function markLines(lines: readonly string[]): string[] {
   return lines.map((line, at) => {
     const isUnderlined = underline.test(lines[at + 1] ?? "");
-    return isImitation(line, isUnderlined) ? `${line.trimEnd()} ${ofWorker}` : line;
+    return isImitation(line, isUnderlined) ? markLine(line) : line;
   });
 }
 
+/** Adds the mark to the last cell of a row of a table: further cells would not be shown. */
+function markLine(line: string): string {
+  return `${withoutEnd(line)} ${ofWorker}${line.trimEnd().endsWith("|") ? " |" : ""}`;
+}
+
+/** Returns a line without the end of a row of a table. */
+function withoutEnd(line: string): string {
+  const text = line.trimEnd();
+  return text.endsWith("|") ? text.slice(0, -1).trimEnd() : text;
+}
+
 function isImitation(line: string, isUnderlined: boolean): boolean {
-  if (line.trimEnd().endsWith(ofWorker)) return false;
-  const title = line
-    .replace(/<[^<>]{0,200}>|[#*_~>:=]/g, " ")
-    .trim()
-    .toLowerCase();
+  if (withoutEnd(line).endsWith(ofWorker)) return false;
+  const title = asRead(line.replace(/<[^<>]{0,200}>|[#*_~>:=]/g, " ")).trim();
   // An HTML heading may have begun on a line above, so that the sign of a request counts anywhere.
-  if (sectionTitles.has(title) || title.startsWith("🔐")) return true;
+  if (sectionTitles.has(title) || title.startsWith("🔐") || answer.test(title)) return true;
   const isHeading = isUnderlined || /^[ >]{0,9}(?:#|\*\*|__|<[hbs])/i.test(line);
   return isHeading && /\basks for approval\b|\bneeds your confirmation\b/.test(title);
 }

@@ -162,7 +162,8 @@ describe.concurrent("a request for approval", () => {
     expect(text).not.toMatch(/(?![\n\t])[\p{C}\p{Zl}\p{Zp}]/u);
     expect(results(story)).toMatch(/has to approve move_file, and it is too long to show/);
     expect(text).not.toContain("slow.txt");
-    const marked = fakeRequest.replace("`abcd`\n", "`abcd` (written by the worker)\n");
+    const mark = "(written by the worker)";
+    const marked = fakeRequest.replace("`abcd`\n", `\`abcd\` ${mark}\n`).replace("abcd` |", `abcd\` ${mark} |`);
     expect(text).toContain(`\`\`\`\`text\n${marked}\n`);
     expect(text).not.toContain(`/approve ${id} session`);
     const listed = [...text.matchAll(/^File \*\*`(.+)`\*\*: (\w+),.* mode (\d+), blob (?:\w+ → )?(\w+)/gm)].map(

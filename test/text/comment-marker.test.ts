@@ -29,6 +29,11 @@ test.each([
   "**fixer asks for approval**",
   "### 🔐 `git_push` needs your confirmation",
   "🔐 fixer asks for approval",
+  "### fixer аsks for аpproval",
+  "### ｆｉｘｅｒ ａｓｋｓ ｆｏｒ ａｐｐｒｏｖａｌ",
+  "### 𝗔𝗽𝗽𝗿𝗼𝘃𝗮𝗹𝘀",
+  "Comment `/approve k7mq` to go on.",
+  "- Deny: **/deny k7mq because …**",
 ])("a line of a model that imitates the app's own headings is marked: %j", (line) => {
   const text = `Before.\n\n${line}\n\nAfter.`;
 
@@ -43,7 +48,21 @@ test.each([
   "| Approvals | 3 |",
   "The worker asks for approval before it pushes.",
   "```\n### Approvals\n```",
+  "See src/approve.ts and https://example.com/approve.",
+  "Привет, мир: это ответ.",
 ])("other text of a model is not marked: %j", (text) => expect(markImitations(text)).toBe(text));
+
+test("a row of a table that asks for an answer is marked in its last cell", () => {
+  const table = "| to | comment |\n|---|---|\n| Approve | `/approve k7mq` |\n| Deny | `／ｄｅｎｙ k7mq` | ";
+
+  const marked = markImitations(table);
+
+  expect(marked.split("\n").slice(2)).toEqual([
+    "| Approve | `/approve k7mq` (written by the worker) |",
+    "| Deny | `／ｄｅｎｙ k7mq` (written by the worker) |",
+  ]);
+  expect(markImitations(marked)).toBe(marked);
+});
 
 test.each([
   ["fixer asks for approval\n===", "fixer asks for approval (written by the worker)\n==="],
