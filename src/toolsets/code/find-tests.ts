@@ -7,7 +7,7 @@ import { findTestRunner, type TestRunner } from "./test-runner.ts";
 export interface FoundTests {
   folder: string;
   runner: TestRunner;
-  /** The subfolders to which the tests are limited. */
+  /** The subfolders, or the file, to which the tests are limited. */
   only: string[];
 }
 
@@ -88,8 +88,13 @@ export async function namedTests(
   args: readonly string[],
 ): Promise<string[]> {
   if (runner.select && args.length > 0 && !args.some((arg) => arg.startsWith("-"))) return runner.select(args);
-  if (only.length > 0 && args.length === 0)
-    return [...(runner.folderOptions ?? []), ...only.map((subfolder) => `${subfolder}/`)];
+  if (only.length > 0 && args.length === 0) {
+    const paths = only.map(async (path) => {
+      const { type } = await workspace.stat(posix.join(folder, path));
+      return type === "directory" ? `${path}/` : path;
+    });
+    return [...(runner.folderOptions ?? []), ...(await Promise.all(paths))];
+  }
   const [subfolder] = only;
   if (subfolder === undefined) return [...args];
   const paths = args.map(async (arg) => {
@@ -104,8 +109,9 @@ async function findNearest(workspace: Workspace, folder: string): Promise<FoundT
   for (let at = folder; ; at = folderOf(at)) {
     const runner = await findTestRunner(workspace, at);
     if (runner) {
-      const only = at !== folder && runner.folderOptions ? [posix.relative(at, folder)] : [];
-      return { folder: at, runner, only };
+      const start = runner.folder ?? at;
+      const only = start !== folder && runner.folderOptions ? [posix.relative(start, folder)] : [];
+      return { folder: start, runner, only };
     }
     if (at === "") return undefined;
   }

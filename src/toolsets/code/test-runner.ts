@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { ToolError } from "#domain/errors.ts";
 import type { Workspace } from "#domain/workspace.ts";
+import { folderOf } from "#sandbox/paths.ts";
 import { parseJsonObject } from "#text/json-values.ts";
 import { buildToolScripts, cmakeRunner, gradleRunner, mavenRunner } from "./build-tool-runners.ts";
 
@@ -32,6 +33,8 @@ export interface TestRunner {
   folderOptions?: string[];
   /** Returns the options that select the named tests, for a runner that does not take their names as they are. */
   select?(names: readonly string[]): string[];
+  /** The folder to start it in, if it is not the one that was asked for. */
+  folder?: string;
   env?: Record<string, string>;
   report: TestReport;
   /** A sentence that explains why this runner was chosen. */
@@ -310,10 +313,11 @@ async function pythonRunner(
     .map((path) => path.slice(prefix.length));
   const present = new Set(inside);
   const tests = inside.filter((path) => /(^|\/)(test_[^/]*|[^/]*_test)\.py$/.test(path));
-  const sign =
-    [...pytestFiles, "tox.ini", ...pythonFiles].find((name) => present.has(name)) ??
-    (byTestFiles ? tests[0] : undefined);
+  const settings = [...pytestFiles, "tox.ini", ...pythonFiles].find((name) => present.has(name));
+  const sign = settings ?? (byTestFiles ? tests[0] : undefined);
   if (sign === undefined) return undefined;
+  const above = settings === undefined ? await pythonRunnerAbove(workspace, folder) : undefined;
+  if (above) return above;
 
   // Makes a package in `src` importable without installing it.
   const imports = inside.some((path) => /^src\/.*\.py$/.test(path)) ? { env: { PYTHONPATH: "src" } } : {};
@@ -333,6 +337,16 @@ async function pythonRunner(
   const isPlain = texts.some((text) => /^[ \t]*(import|from) unittest\b/m.test(text));
   if (needsPytest || !isPlain) return pytest;
   return { ...unittestRunner(present, tests), ...imports };
+}
+
+/** Returns the runner of the nearest Python project above a folder, whose modules the tests import from its root. */
+async function pythonRunnerAbove(workspace: Workspace, folder: string): Promise<TestRunner | undefined> {
+  for (let at = folder; at !== ""; ) {
+    at = folderOf(at);
+    const runner = await pythonRunner(workspace, at, { byTestFiles: false });
+    if (runner) return { ...runner, folder: at };
+  }
+  return undefined;
 }
 
 function unittestRunner(present: ReadonlySet<string>, tests: readonly string[]): TestRunner {

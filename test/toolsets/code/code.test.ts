@@ -331,6 +331,24 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
     expect(result.llmContent).toContain("AssertionError: -1 != 3");
   });
 
+  test("the tests of a folder or file of a Python project start in the project's root, whose modules they import", async () => {
+    const code =
+      "import unittest, sums\nclass T(unittest.TestCase):\n  def test_add(self): self.assertEqual(sums.add(1, 2), 3)\n";
+    const files = {
+      "setup.py": "",
+      "sums.py": "def add(a, b): return a + b\n",
+      "tests/__init__.py": "",
+      "tests/test_sums.py": code,
+    };
+    const { call } = await world({ files });
+
+    const ofFolder = await call("run_tests", { path: "tests" });
+    const ofFile = await call("run_tests", { path: "tests/test_sums.py" });
+
+    for (const result of [ofFolder, ofFile])
+      expect(result.value).toMatchObject({ data: { runner: "unittest", passed: 1, failed: 0 } });
+  });
+
   test("a test that reads a submodule fails with the reason", async () => {
     const script = "require('node:fs').readFileSync('vendor/spec/cases.json')";
     const blank = "\n".repeat(100_000);
@@ -759,6 +777,18 @@ describe("the test runner and the formatter of a project", () => {
       suggestion: `Give the folder of a package in \`path\`: ${names.join(", ")}, libs/f. \`.\` runs all.`,
     });
     expect((await call("run_tests", { path: "." })).llmContent).toContain("npm test:");
+  });
+
+  test("a runner is limited to a folder or to a file", async () => {
+    const files = { "pyproject.toml": "[tool.pytest.ini_options]", "tests/test_a.py": "", "tests/test_b.py": "" };
+    const workspace = memoryWorkspace(files);
+    const named = async (path: string) => {
+      const [found] = await findTests(workspace, { path, args: [], canRunCode: true });
+      return found && [found.folder, ...(await namedTests(workspace, found, []))];
+    };
+
+    expect(await named("tests")).toEqual(["", "tests/"]);
+    expect(await named("tests/test_b.py")).toEqual(["", "tests/test_b.py"]);
   });
 
   test("unittest imports a package in src without installing it", async () => {
