@@ -280,10 +280,12 @@ function rankSymbols(names: readonly string[], weighted: readonly Weighted[], sc
 function scoreOf(name: string, weighted: readonly Weighted[]): number {
   const whole = name.toLowerCase();
   const parts = splitIdentifier(name);
+  // The more parts a name has, the less each of them counts, unless the query has them all.
+  const isWhole = parts.every((part) => weighted.some(({ term }) => term === part));
+  const partWeight = isWhole ? wholeSymbolWeight : partSymbolWeight / Math.sqrt(parts.length);
   return weighted.reduce((sum, { term, weight }) => {
     if (term === whole) return sum + wholeSymbolWeight * weight;
-    // The more parts a name has, the less each of them counts.
-    return parts.includes(term) ? sum + (partSymbolWeight * weight) / Math.sqrt(parts.length) : sum;
+    return parts.includes(term) ? sum + partWeight * weight : sum;
   }, 0);
 }
 

@@ -120,7 +120,7 @@ function matchingText({ text, lineStarts }: FileMatches): Pick<CandidateFile, "t
   return { text: lineStarts.map((start) => bytes.toString("utf8", start, endOf(start))).join("\n") };
 }
 
-/** Adds the lines to show: definitions first, then the lines with the most terms. */
+/** Adds the lines to show: the best definitions first, then the lines with the most terms. */
 async function withLines(
   { path, score, symbols }: RankedFile,
   terms: readonly string[],
@@ -128,17 +128,19 @@ async function withLines(
 ) {
   const text = Buffer.from(match?.text ?? []).toString("utf8");
   const lines = text.split("\n");
-  const names = new Set(symbols.map(({ name }) => name));
+  const ranks = new Map(symbols.map(({ name }, rank) => [name, rank]));
   const counter = new TermCounter(terms);
   const yielder = new EventLoopYielder({ signal });
   const defined: CodeSymbol[] = [];
   const matching: { line: number; terms: number }[] = [];
   for (const [at, line] of lines.entries()) {
     if (yielder.isDue) await yielder.turn();
-    for (const { name } of codeSymbols([line], path)) if (names.has(name)) defined.push({ name, line: at + 1 });
+    for (const { name } of codeSymbols([line], path)) if (ranks.has(name)) defined.push({ name, line: at + 1 });
     const count = counter.count(line).filter(Boolean).length;
     if (count > 0) matching.push({ line: at + 1, terms: count });
   }
+  const rankOf = ({ name }: CodeSymbol) => ranks.get(name) ?? 0;
+  defined.sort((a, b) => rankOf(a) - rankOf(b) || a.line - b.line);
   matching.sort((a, b) => b.terms - a.terms || a.line - b.line);
   const chosen = [...new Set([...defined, ...matching].map(({ line }) => line))];
   return {

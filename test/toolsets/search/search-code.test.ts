@@ -52,6 +52,22 @@ test("matching lines are shown, including the definition", async () => {
   expect(value).toMatchObject({ kind: "search.code", data: { total: 2 } });
 });
 
+test("a name with all words of the query ranks above names with one of them, and is shown before them", async () => {
+  const others = Array.from({ length: 5 }, (_, at) => `def get_header_${at}(name):\n    return name\n`).join("");
+  const uses = "self.parse(header)\n".repeat(20);
+  const { call } = await toolsetWorld(searchToolset, {
+    files: {
+      "server.py": `${others}def parse_range_header(header):\n    return header\n${"other = 1\n".repeat(500)}`,
+      "test_parse.py": `def parse(header):\n    return header\n${uses}`,
+    },
+  });
+
+  const { llmContent } = await call("search_code", { query: "parse range header" });
+
+  expect(llmContent).toMatch(/^2 files match parse range header:\nserver\.py\n/);
+  expect(llmContent).toContain("  11: def parse_range_header(header):");
+});
+
 test("a run finds its own changes, and no other run does", async () => {
   const spec = { ...runSpec, origin: { ...runSpec.origin, repo: "changes" } };
   const mine = await toolsetWorld(searchToolset, { files, services: { spec } });
