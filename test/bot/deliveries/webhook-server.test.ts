@@ -1,26 +1,29 @@
 import { once } from "node:events";
 import { request } from "node:http";
 import { connect, type Socket } from "node:net";
-import { afterEach, describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import { WebhookServer, type WebhookServerOptions } from "#bot/deliveries/webhook-server.ts";
 import { longestTurnMs } from "../../support/longest-turn.ts";
 
 let stop = async () => {};
 afterEach(() => stop());
 
+const defaults: WebhookServerOptions = {
+  host: "127.0.0.1",
+  port: 0,
+  webhookPath: "/hooks",
+  receive: async () => ({ status: 200, message: "ok" }),
+  ready: async () => "ready",
+};
+
 async function start(options: Partial<WebhookServerOptions> = {}) {
-  const server = new WebhookServer({
-    host: "127.0.0.1",
-    port: 0,
-    webhookPath: "/hooks",
-    receive: async () => ({ status: 200, message: "ok" }),
-    ready: async () => "ready",
-    ...options,
-  });
+  const server = new WebhookServer({ ...defaults, ...options });
   const { port } = await server.start();
   stop = () => server.stop();
   return port;
 }
+
+const nextTurn = () => new Promise<false>((resolve) => setImmediate(resolve, false));
 
 /** Reads what the server sends until it closes the connection. */
 async function responseOn(socket: Socket): Promise<string> {
@@ -59,6 +62,48 @@ describe("clients that are too slow or send too much", () => {
 
     expect(await responseOn(socket)).toMatch(/^HTTP\/1\.1 431 /);
   });
+});
+
+test.skipIf(process.platform !== "linux")(
+  "several connections are accepted in each turn of the event loop, so that long turns do not delay deliveries for long",
+  async () => {
+    const port = await start();
+    const sockets = Array.from({ length: 50 }, () => connect(port, "127.0.0.1"));
+    await Promise.all(sockets.map((socket) => once(socket, "connect")));
+    const responses = sockets.map((socket) => once(socket, "data"));
+    for (const socket of sockets) socket.write("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+
+    let turns = 0;
+    const answered = Promise.all(responses).then(() => true);
+    while (!(await Promise.race([answered, nextTurn()]))) turns += 1;
+
+    expect(turns).toBeLessThan(30);
+    for (const socket of sockets) socket.destroy();
+  },
+);
+
+test("at most 256 connections are open at once, and a further one is closed", async () => {
+  const port = await start();
+  const sockets = await Promise.all(
+    Array.from({ length: 256 }, async () => {
+      const socket = connect(port, "127.0.0.1");
+      socket.write("GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+      await once(socket, "data");
+      return socket;
+    }),
+  );
+
+  const further = connect(port, "127.0.0.1");
+  expect(await responseOn(further)).toBe("");
+
+  const [first, ...others] = sockets;
+  first?.destroy();
+  await vi.waitFor(async () => {
+    const next = connect(port, "127.0.0.1");
+    next.write("GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    expect(await responseOn(next)).toMatch(/^HTTP\/1\.1 200 /);
+  });
+  for (const socket of others) socket.destroy();
 });
 
 test("a body that is too long by its Content-Length is refused before it is read", async () => {
