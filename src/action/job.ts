@@ -27,6 +27,7 @@ import { createModels } from "#models/create-models.ts";
 import { statusEffect } from "#runtime/apply-events.ts";
 import { createRuntime, type Runtime, runtimeOptionsOf } from "#runtime/create-runtime.ts";
 import type { Runs } from "#runtime/runs.ts";
+import type { RunObserver } from "#runtime/scheduler/run-observer.ts";
 import { openWorkerCatalog } from "#runtime/start/worker-catalog.ts";
 import { type GitStore, openGitStore } from "#runtime/store/git/open-git-store.ts";
 
@@ -140,16 +141,7 @@ export class Job {
       catalog: await openWorkerCatalog(config.workersDirectory),
       openGitHub,
       frontEnd: threads.frontEnd,
-      observers: [
-        {
-          effectCompleted: ({ runId }, { events = [] }) => {
-            for (const { event } of events) {
-              const problem = event.type === "tool.finished" ? event.result.error?.message : undefined;
-              if (problem?.includes(pullRequestSetting)) runsWithoutPullRequest.add(runId);
-            }
-          },
-        },
-      ],
+      observers: [pullRequestObserver(runsWithoutPullRequest)],
       onError: (error, about) => {
         if (!(error instanceof LeaseLostError)) log.error(`A step of run ${about.runId} failed.`, error);
       },
@@ -375,6 +367,18 @@ async function reportWaitingWorkflows({
     await postComment(github, { thread: number, name: `workflows/${pull.head.commit}`, body });
     notes.set(note, pull.head.commit);
   }
+}
+
+/** Adds the runs that could not open a pull request because the repository's settings forbid it. */
+function pullRequestObserver(runs: Set<string>): RunObserver {
+  return {
+    effectCompleted: ({ runId }, { events = [] }) => {
+      const failures = events.map(({ event }) =>
+        event.type === "tool.finished" ? event.result.error?.message : undefined,
+      );
+      if (failures.some((message) => message?.includes(pullRequestSetting))) runs.add(runId);
+    },
+  };
 }
 
 /** Reads the event of the job from the file that the runner wrote. */

@@ -48,16 +48,7 @@ export async function executePageCommand(
   { runs, github }: { runs: Runs; github: GitHub },
 ): Promise<string> {
   const { action, by, byId, spec, fields } = command;
-  const { owner, repo } = spec.origin;
-  const permission = await github.getPermission(by, byId).catch((error) => {
-    if (!(error instanceof OutageError)) throw error;
-    throw new UserError(
-      "GitHub is not answering, so your access could not be checked. Nothing was changed. Try again.",
-    );
-  });
-  if (!canWrite(permission)) {
-    throw new UserError(`You need write access to ${owner}/${repo} to do this. Nothing was changed.`);
-  }
+  await assertCanCommand(command, github);
   const request = { by, byId, via: "page" as const, runId: spec.id };
   const text = (fields.get("text") ?? "").slice(0, maxTextLength).trim();
   switch (action) {
@@ -119,6 +110,18 @@ export async function executePageCommand(
       }
       return "Message sent.";
   }
+}
+
+async function assertCanCommand({ by, byId, spec }: PageCommand, github: GitHub): Promise<void> {
+  const permission = await github.getPermission(by, byId).catch((error) => {
+    if (!(error instanceof OutageError)) throw error;
+    throw new UserError(
+      "GitHub is not answering, so your access could not be checked. Nothing was changed. Try again.",
+    );
+  });
+  if (canWrite(permission)) return;
+  const { owner, repo } = spec.origin;
+  throw new UserError(`You need write access to ${owner}/${repo} to do this. Nothing was changed.`);
 }
 
 /** Switches to the given model; without one, lists those that the run may use. */
