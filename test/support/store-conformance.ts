@@ -266,6 +266,19 @@ function runTests(): void {
     expect(rows.map(({ id }) => id)).toEqual(["r2", "r1"]);
   });
 
+  test("a run is also found in the thread of the pull request that it opened, in its repository alone", async () => {
+    const origin = { ...sampleSpec("r1").origin, repositoryId: 11 };
+    await store.ingest({ run: sampleRun("r1", [sampleEffect("r1", "k1")], { origin }), events: [] });
+    await store.ingest({ run: sampleRun("r2", [], { origin }), events: [] });
+    await store.completeEffect({ key: "k1", pullRequest: 8 });
+
+    const idsOf = async (thread: number, repositoryId = 11) =>
+      (await store.runsOfThread({ ...origin, repositoryId, thread })).map(({ id }) => id);
+    expect(await idsOf(8)).toEqual(["r1"]);
+    expect(await idsOf(7)).toEqual(["r2", "r1"]);
+    expect(await idsOf(8, 12)).toEqual([]);
+  });
+
   test("the children of a run are in the order of their creation", async () => {
     for (const id of ["r1", "c2", "c1"]) {
       await store.ingest({ run: sampleRun(id, [], id === "r1" ? {} : child), events: [] });
@@ -974,6 +987,17 @@ function changeTests(): void {
     expect(await store.changesOf("r1", 1)).toEqual(sets.slice(0, 1));
     expect(await store.changesOf("r1", 0)).toEqual([]);
     expect(await store.findRun("r1")).toMatchObject({ changeSets: 3 });
+  });
+
+  test("a large content is returned byte for byte", async () => {
+    const content = randomBytes(1_000_001);
+    await store.ingest({ run: sampleRun("r1", [sampleEffect("r1", "k1")]), events: [] });
+    const changes = ["a.bin", "b.bin"].map((path) => ({ path, content, mode: "100644" as const }));
+
+    await store.completeEffect({ key: "k1", changes: { step: "call-1", changes } });
+
+    const [stored] = await store.changesOf("r1");
+    expect(stored?.changes.map((change) => change.content && content.equals(change.content))).toEqual([true, true]);
   });
 }
 

@@ -55,6 +55,16 @@ const decide = (approval: Partial<Approval>, changes: Partial<Decision> = {}) =>
   applyDecision(sampleApproval("r1", "a1", approval), { ...decision, ...changes });
 
 describe("an answer", () => {
+  test.each([true, false])(
+    "an answer is stored with who has approved and who still has to, even if it is the first of several: %s",
+    (isPartial) => {
+      const quorums = [{ who: "Anyone with write access", required: isPartial ? 2 : 1, by: ["Mia"] }];
+
+      expect(decide({}, { quorums, isPartial }).changed).toMatchObject({ quorums, answers: [{ by: "Mia" }] });
+      expect(decide({ quorums }, { isPartial }).changed).toMatchObject({ quorums });
+    },
+  );
+
   test("an answer is stored with who gave it, where and why, and is appended to the run", () => {
     expect(decide({}, { ...full, remember: "session" })).toMatchObject({
       result: { kind: "decided" },

@@ -1,11 +1,12 @@
 import { execFile, spawnSync } from "node:child_process";
-import { mkdtemp, open, rm, stat } from "node:fs/promises";
+import { mkdtemp, open, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { DatabaseError, UserError } from "#domain/errors.ts";
+import { DatabaseInUseError } from "#runtime/store/sqlite/open-database.ts";
 import { openSqliteStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
 import { connectionOf, GroupCommits, problemOf } from "#runtime/store/sqlite/sqlite-connection.ts";
 import { said, sampleRun } from "../../support/store-samples.ts";
@@ -67,6 +68,15 @@ test.runIf(process.platform === "linux").each([
 
   await expect(refusal).rejects.toThrow(UserError);
   await expect(refusal).rejects.toThrow(`${sentence} Create it for this process, or set DATABASE_URL to another file.`);
+});
+
+test("a damaged lock is not reported as a database in use", async () => {
+  await writeFile(`${path}.lock`, "This is no database. ".repeat(100));
+
+  const refusal = await openSqliteStore(path).catch((error) => error);
+
+  expect(refusal).toBeInstanceOf(Error);
+  expect(refusal).not.toBeInstanceOf(DatabaseInUseError);
 });
 
 describe("a damaged file", () => {
