@@ -177,3 +177,21 @@ test("a full database rejects the writes of its turn, is reported until it has s
   await commits.close();
   expect(lock.close).toHaveBeenCalled();
 });
+
+test.runIf(process.platform === "linux").each([
+  ["the disk has no space", "/proc/forge.db", false],
+  ["a transaction is open", undefined, true],
+])("a database that was full is reported while %s, and not before it was full", async (_, disk, isInTransaction) => {
+  const database = new DatabaseSync(path);
+  database.exec("create table texts (text)");
+  const sql = connectionOf(database, { close: vi.fn() }, disk ?? path);
+  sql.ping();
+  database.exec("pragma max_page_count = 1");
+  expect(() => sql.run("insert into texts values (:text)", { text: "x".repeat(100_000) })).toThrow("is full");
+  if (isInTransaction) database.exec("begin");
+
+  expect(() => sql.ping()).toThrow(DatabaseError);
+  expect(() => sql.ping()).toThrow("is full");
+
+  sql.close();
+});
