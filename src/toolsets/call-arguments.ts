@@ -75,7 +75,7 @@ async function invalidArguments(
   { message, unknown = [], issues = [] }: { message: string; unknown?: string[]; issues?: SchemaIssue[] },
 ): Promise<ToolResult> {
   const known = parametersOf(schema.json).map(({ name }) => name);
-  const hints = unknown.map((name) => {
+  const hints = unknown.slice(0, 5).map((name) => {
     const near = closestMatch(name, known);
     return near ? `Did you mean '${near}' instead of '${name}'?` : "";
   });
