@@ -51,7 +51,7 @@ export function createReceiveDelivery(options: ReceiveDeliveryOptions): (deliver
   };
 }
 
-/** A webhook event that comes from GitHub without doubt. */
+/** A webhook event, after its signature was verified, or one of a job. */
 export interface GitHubEvent {
   /** The event is stored once under this key. */
   key: string;

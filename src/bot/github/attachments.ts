@@ -57,7 +57,7 @@ function isAttachment(url: URL, webUrl: string): boolean {
   return isOnWebHost(url, webUrl) || (isGitHubDotCom(webUrl) && isPlainHttps(url) && linkedHosts.includes(url.host));
 }
 
-/** True for the addresses that the web host itself gives to attached files. */
+/** True for the addresses that the web host assigns to attached files. */
 function isOnWebHost(url: URL, webUrl: string): boolean {
   const isOwn = url.origin === new URL(webUrl).origin && url.username === "" && url.password === "";
   return isOwn && /^\/(user-attachments\/(assets|files)|storage\/user)\/[\w/.%-]+$/.test(url.pathname);

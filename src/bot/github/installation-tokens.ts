@@ -29,7 +29,7 @@ const TokenAnswer = z.object({
     .array(z.object({ name: z.string(), clone_url: z.string().optional(), owner: z.object({ login: z.string() }) }))
     .default([]),
 });
-/** Gives out tokens for repositories, and knows the repositories' current names. */
+/** Provides tokens for repositories, and the repositories' current names. */
 export type RepositoryTokens = Pick<InstallationTokens, "get" | "discard" | "nameOf" | "confirmName">;
 
 /** The token of a job of GitHub Actions, which is valid for the job's repository until the job ends. */
@@ -71,7 +71,7 @@ export class InstallationTokens {
     return (await created).value;
   }
 
-  /** Forgets a token that GitHub no longer accepts, or whose repository has another name by now. */
+  /** Forgets a token that GitHub no longer accepts, or whose repository was renamed. */
   discard(repository: RepositoryRef, access: Access): void {
     this.#tokens.delete(keyOf(repository, access));
   }

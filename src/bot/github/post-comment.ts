@@ -81,7 +81,7 @@ async function createOnce(
     (comment) => comment.own && comment.id < created.id && hasMarker(comment.body, name),
   );
   if (!older) return created;
-  // The lease is lost by now, and only this process knows of its own comment.
+  // The lease has been lost, and only this process knows of its own comment.
   await withLease(
     async () => {},
     () => github.deleteComment(created.id),

@@ -14,7 +14,7 @@ const PermissionResponse = z.object({
 
 /**
  * Reads a permission. The role's name refines it and never raises it. A response about another account is `none` for a
- * login, and undefined for an id: the account may have another login by now.
+ * login, and undefined for an id: the account may have been renamed.
  */
 export function readPermission(response: unknown, { login, id }: Account): Permission | undefined {
   const { permission, role_name: role, user } = PermissionResponse.parse(response);

@@ -86,7 +86,7 @@ async function checkApprovers(
 ): Promise<void> {
   const { repository } = run;
   const people = approversOf(approval);
-  // Someone else may have the login of an earlier approver by now.
+  // The login of an earlier approver may belong to someone else now.
   const keyOf = ({ login, id }: Account) => `${id ?? login}`;
   const permissions = new Map<string, Permission>();
   for (const person of people) {

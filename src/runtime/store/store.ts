@@ -199,7 +199,7 @@ export interface EffectCompletion {
   key: string;
   events?: NewEvent[];
   changes?: StepChanges;
-  /** The number of change sets that `changes` were made over. With more by now, an OutdatedMergeError is thrown. */
+  /** The number of change sets that `changes` were made over. If there are more now, an OutdatedMergeError is thrown. */
   mergedWith?: number;
   approvals?: Approval[];
   /** The pull request that the effect's run opened. From now on, the run can also be found by its thread. */

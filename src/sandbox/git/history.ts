@@ -207,7 +207,7 @@ async function ancestorsOf(store: ObjectStore, start: string): Promise<{ commits
 export interface QueuedCommit {
   oid: string;
   commit: CommitLinks | undefined;
-  /** A commit that it is a parent of, and thus not newer than. Places a missing commit, which comes last without it. */
+  /** A commit whose parent it is. A missing commit is queued as if it were as old as this one; without it, it comes last. */
   child?: CommitLinks;
 }
 

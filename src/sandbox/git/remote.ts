@@ -57,7 +57,7 @@ interface PushResponse {
   reason: string;
 }
 
-/** A repository on a git server, accessed with the run's credentials. Lives for one operation. */
+/** A repository on a git server, accessed with the run's credentials. Used for one operation. */
 export interface Remote {
   /** `owner/repo`, for messages. */
   name: string;

@@ -210,7 +210,7 @@ class MarkedLines {
     return this.#grow({ start: 0, end: 0 });
   }
 
-  /** Goes to the next or previous group. */
+  /** Moves to the next or previous group. */
   move(group: Group, by: 1 | -1): boolean {
     const place = by === 1 ? group.end + 1 : group.start - 1;
     if (place < 0 || place > this.length) return false;

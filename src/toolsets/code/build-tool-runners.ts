@@ -95,7 +95,7 @@ function startWrapper({ wrapper, downloads, name }: Record<"wrapper" | "download
   ];
 }
 
-/** Gradle says nothing about tests that pass unless it is told to, and does not run again what passed before. */
+/** By default, Gradle does not report tests that pass, and does not run them again. */
 const gradleSettings = `allprojects {
   tasks.withType(Test).configureEach {
     testLogging { events 'passed', 'skipped', 'failed'; exceptionFormat 'full'; showStandardStreams = false }

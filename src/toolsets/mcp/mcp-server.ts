@@ -225,7 +225,7 @@ export function mcpResult(response: CallToolResult, { server, tool }: { server: 
     const failed = failedResult(text || `${tool} failed and gave no reason.`, { code: "EXECUTION_ERROR" });
     return { ...failed, llmContent: `Error: ${wrapUntrusted(text, source)}` };
   }
-  // People are shown what the model reads, which may say something else than the structured content.
+  // People are shown what the model reads, which may differ from the structured content.
   const isSame = structuredContent !== undefined && isDeepStrictEqual(parseJson(text), structuredContent);
   return {
     llmContent: text === "" ? "Done." : wrapUntrusted(text, source),
