@@ -27,8 +27,8 @@ const input = z.object({
 type Input = z.infer<typeof input>;
 
 const maxFileBytes = 1_000_000;
-/** The maximum number of lines counted per file. Further lines hardly change the rank. */
-const maxCountedLines = 60;
+/** The maximum number of lines counted per file. Definitions after them are not found. */
+const maxCountedLines = 1_000;
 const maxLinesPerFile = 3;
 const maxLineLength = 200;
 const timeoutMs = 10_000;

@@ -68,6 +68,19 @@ test("a name with all words of the query ranks above names with one of them, and
   expect(llmContent).toContain("  11: def parse_range_header(header):");
 });
 
+test("a definition is found after many lines that use its words", async () => {
+  const { call } = await toolsetWorld(searchToolset, {
+    files: {
+      "server.py": `${"read(header)\n".repeat(200)}def parse_header(text):\n    return text\n`,
+      "test_parse.py": "parse(header)\n".repeat(10),
+    },
+  });
+
+  const { llmContent } = await call("search_code", { query: "parse header" });
+
+  expect(llmContent).toMatch(/^2 files match parse header:\nserver\.py\n.*  201: def parse_header\(text\):/s);
+});
+
 test("a run finds its own changes, and no other run does", async () => {
   const spec = { ...runSpec, origin: { ...runSpec.origin, repo: "changes" } };
   const mine = await toolsetWorld(searchToolset, { files, services: { spec } });
