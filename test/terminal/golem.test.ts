@@ -1,4 +1,4 @@
-import { rmSync, symlinkSync } from "node:fs";
+import { existsSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { stripVTControlCharacters } from "node:util";
@@ -453,6 +453,20 @@ test("git is not started in a folder of the checkout that looks like a repositor
   expect(await run.code).toBe(0);
   expect(world.exists("ran")).toBe(false);
   expect(run.text()).toContain("careful · compatible:scripted · files · 1 file\n");
+});
+
+test.each(["../made", "out/made"])("a program of the checkout creates no folder outside of it: %s", async (root) => {
+  const world = await golemWorld({
+    turns: [done],
+    files: { "main.worker": aWorkerFile, "golem-forge.config.yaml": `sandbox: { root: ${root} }\n` },
+  });
+  symlinkSync(world.parent, world.at("out"));
+
+  const [log, run] = [world.give(["log"]), world.give(["run", "careful", "--dry-run"])];
+
+  expect([await log.code, await run.code]).toEqual([2, 2]);
+  expect(run.errors()).toContain("which the program names as sandbox.root, does not exist.");
+  expect(existsSync(join(world.parent, "made"))).toBe(false);
 });
 
 test("a tool of the checkout works once it is trusted", async () => {

@@ -3,6 +3,7 @@ import { basename, dirname, join, relative, resolve } from "node:path";
 import { readLocalConfig } from "#config/config.ts";
 import { mainWorkerFiles } from "#config/program-config.ts";
 import { parseRepositorySettings, type RepositorySettings, settingsPath } from "#config/repository-settings.ts";
+import { UserError } from "#domain/errors.ts";
 import { findProgram, isProgramFolder, openProgram, type Program } from "#embed/program.ts";
 import { findWorker, listKnownWorkers, readWorker } from "#embed/read-worker.ts";
 import { findRoot } from "#sandbox/checkout/open-checkout.ts";
@@ -92,9 +93,16 @@ async function programAt(program: Program, { env }: CommandContext): Promise<Sur
   };
 }
 
-/** Returns the folder with a program's files. Creates it if it does not exist. */
+/** Returns the folder with a program's files. Creates it if it does not exist, but only within the program: nobody has trusted it yet. */
 function rootOf({ folder, config }: Program): string {
   const root = resolve(folder, config.sandbox.root);
+  let existing = root;
+  while (!existsSync(existing)) existing = dirname(existing);
+  if (existing !== root && relative(realpathSync(folder), realpathSync(existing)).startsWith("..")) {
+    throw new UserError(
+      `${root}, which the program names as sandbox.root, does not exist. Create it, or choose another.`,
+    );
+  }
   mkdirSync(root, { recursive: true });
   return realpathSync(root);
 }
