@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import { z } from "zod";
 import { postComment } from "#bot/github/post-comment.ts";
 import { code, codeBlock, paragraphs } from "#bot/render/markdown.ts";
@@ -133,33 +133,48 @@ export async function updateTriggers(
   for (const file of invalidFiles) await reportInvalidFile(file, repository, context, options);
 }
 
-/** Comments on the commit that made a file invalid. GitHub notifies its author, and no thread is about this. */
+const InvalidFileNotice = z.object({ repository: StoredRepositoryRef, path: z.string(), problem: z.string() });
+
+/** The event of the deliveries that the app saves for itself to report an invalid file. */
+export const invalidFileEvent = "file.invalid";
+
+/** Saves the report. Those of a repository are made in turn, so that events that arrive at the same time post one. */
 async function reportInvalidFile(
   { path, problem }: Triggers["invalidFiles"][number],
   repository: RepositoryRef,
-  { runs, openGitHub, sanitize, log }: HandlerServices,
+  { saveDelivery }: HandlerServices,
   { isChanged = false }: { isChanged?: boolean },
 ): Promise<void> {
   const { repositoryId, owner, repo } = repository;
   const digest = createHash("sha256").update(problem).digest("hex");
-  const key = `invalid file ${repositoryId ?? `${owner}/${repo}`} ${path} ${digest}`;
-  // A new commit may have the problem of an earlier one.
-  if (!isChanged && (await runs().hasRecorded(key))) return;
-  const effect = path === settingsPath ? "No event or schedule starts a worker" : "It has no effect";
-  const body = sanitize(
-    paragraphs(
-      `${code(path)} on the default branch cannot be used. ${effect} until it is corrected.`,
-      codeBlock(problem),
-    ),
-  );
-  try {
-    await openGitHub(repository).commentOnFile(path, { name: `invalid/${path}`, body });
-  } catch (error) {
-    if (!(error instanceof GitHubRefusalError)) throw error;
-    log.info(`${path} of ${owner}/${repo} is invalid, and the comment about it was rejected: ${error.message}`);
-  }
-  await runs().recordKey(key);
+  const id = `invalid file ${repositoryId ?? `${owner}/${repo}`} ${path} ${digest}`;
+  const notice: z.infer<typeof InvalidFileNotice> = { repository, path, problem };
+  await saveDelivery({
+    // A new commit may have the problem of an earlier one.
+    key: isChanged ? `${id} ${randomUUID()}` : id,
+    queue: queueOfInvalidFile(notice),
+    content: { id, event: invalidFileEvent, payload: notice },
+  });
 }
+
+function queueOfInvalidFile({ repository }: { repository: RepositoryRef }): string {
+  return `${queueIn(repository, 0)} invalid file`;
+}
+
+/** Comments on the commit that made a file invalid. GitHub notifies its author, and no thread is about this. */
+export const fileInvalid = defineHandler(InvalidFileNotice, {
+  queue: queueOfInvalidFile,
+  handle: ({ repository, path, problem }, { openGitHub, sanitize }) => {
+    const effect = path === settingsPath ? "No event or schedule starts a worker" : "It has no effect";
+    const body = sanitize(
+      paragraphs(
+        `${code(path)} on the default branch cannot be used. ${effect} until it is corrected.`,
+        codeBlock(problem),
+      ),
+    );
+    return openGitHub(repository).commentOnFile(path, { name: `invalid/${path}`, body });
+  },
+});
 
 /** Stores the next time after now. Times that were missed while the app was down are skipped. */
 async function saveTick(

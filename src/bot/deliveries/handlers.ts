@@ -14,6 +14,8 @@ import {
 import { requestEdited } from "./handle-request-edit.ts";
 import { issueClosed, issueRemoved, pullRequestClosed, pullRequestReopened } from "./handle-thread-end.ts";
 import {
+  fileInvalid,
+  invalidFileEvent,
   issueTriggered,
   pauseEvent,
   pullRequestTriggered,
@@ -68,6 +70,7 @@ const ownHandlers: Readonly<Record<string, Handler>> = {
   [scheduleEvent]: scheduleDue,
   [mergeCheckEvent]: mergeCheckDue,
   [pauseEvent]: threadPaused,
+  [invalidFileEvent]: fileInvalid,
 };
 
 /** Returns the handler of a stored delivery: a webhook's, or that of a delivery the app saved for itself. */

@@ -196,6 +196,18 @@ describe("invalid settings", () => {
     expect(world.replies).toEqual([]);
   });
 
+  test("invalid settings are reported once although several events arrive at the same time", async () => {
+    await commit("on: { gardener: { shedule: [] } }\n");
+
+    await Promise.all([
+      pushSettings(),
+      world.send(world.issuePayload("labeled"), { name: "issues" }),
+      world.send(world.issuePayload("reopened"), { name: "issues" }),
+    ]);
+
+    expect(world.hub.repository().commitComments).toHaveLength(1);
+  });
+
   test("invalid settings are reported again when a later commit breaks them in the same way", async () => {
     await commit("on: { gardener: { shedule: [] } }\n");
     await pushSettings();
