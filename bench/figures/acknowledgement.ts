@@ -25,7 +25,11 @@ const rounds = 5;
 /** Acknowledged deliveries over 50 connections, compared with a server that only verifies the signature and commits the body. */
 export const acknowledgementBench: Bench = {
   name: "acknowledgement",
-  measure: async () => [await measure("SQLite", {}), await measureOverPostgres()],
+  measure: async () => [
+    await measure("SQLite", {}),
+    await measure("SQLite, a new connection for each", {}, { keepAlive: false }),
+    await measureOverPostgres(),
+  ],
 };
 
 async function measureOverPostgres(): Promise<Figure | Missing> {
@@ -40,10 +44,14 @@ async function measureOverPostgres(): Promise<Figure | Missing> {
   }
 }
 
-async function measure(database: string, environment: Record<string, string>): Promise<Figure> {
+async function measure(
+  database: string,
+  environment: Record<string, string>,
+  { keepAlive = true } = {},
+): Promise<Figure> {
   const forge = await startForge({ script: () => ({ hang: true }), environment });
   const bare = await startBareServer(forge.webhookSecret);
-  const agent = new Agent({ keepAlive: true, maxSockets: connections });
+  const agent = new Agent({ keepAlive, maxSockets: connections });
   try {
     await forge.startProcess();
     const waits: Record<"ours" | "bare", number[]> = { ours: [], bare: [] };
