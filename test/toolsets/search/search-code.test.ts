@@ -78,7 +78,7 @@ test("a definition is found after many lines that use its words", async () => {
 
   const { llmContent } = await call("search_code", { query: "parse header" });
 
-  expect(llmContent).toMatch(/^2 files match parse header:\nserver\.py\n.*  201: def parse_header\(text\):/s);
+  expect(llmContent).toMatch(/^2 files match parse header:\nserver\.py\n.* {2}201: def parse_header\(text\):/s);
 });
 
 test("a run finds its own changes, and no other run does", async () => {
