@@ -313,10 +313,12 @@ async function pythonRunner(
     .map((path) => path.slice(prefix.length));
   const present = new Set(inside);
   const tests = inside.filter((path) => /(^|\/)(test_[^/]*|[^/]*_test)\.py$/.test(path));
-  const settings = [...pytestFiles, "tox.ini", ...pythonFiles].find((name) => present.has(name));
-  const sign = settings ?? (byTestFiles ? tests[0] : undefined);
+  const signs = [...pytestFiles, "tox.ini", ...pythonFiles].filter((name) => present.has(name));
+  const sign = signs[0] ?? (byTestFiles ? tests[0] : undefined);
   if (sign === undefined) return undefined;
-  const above = settings === undefined ? await pythonRunnerAbove(workspace, folder) : undefined;
+  // A folder of tests may have a conftest.py without being a project.
+  const isProject = signs.some((name) => name !== "conftest.py");
+  const above = isProject ? undefined : await pythonRunnerAbove(workspace, folder);
   if (above) return above;
 
   // Makes a package in `src` importable without installing it.

@@ -780,7 +780,14 @@ describe("the test runner and the formatter of a project", () => {
   });
 
   test("a runner is limited to a folder or to a file", async () => {
-    const files = { "pyproject.toml": "[tool.pytest.ini_options]", "tests/test_a.py": "", "tests/test_b.py": "" };
+    const files = {
+      "pyproject.toml": "",
+      "tests/conftest.py": "",
+      "tests/test_a.py": "",
+      "tests/test_b.py": "",
+      "packages/own/conftest.py": "",
+      "packages/own/pyproject.toml": "",
+    };
     const workspace = memoryWorkspace(files);
     const named = async (path: string) => {
       const [found] = await findTests(workspace, { path, args: [], canRunCode: true });
@@ -789,6 +796,7 @@ describe("the test runner and the formatter of a project", () => {
 
     expect(await named("tests")).toEqual(["", "tests/"]);
     expect(await named("tests/test_b.py")).toEqual(["", "tests/test_b.py"]);
+    expect(await named("packages/own")).toEqual(["packages/own"]);
   });
 
   test("unittest imports a package in src without installing it", async () => {
