@@ -1,5 +1,7 @@
-import { expect, test } from "vitest";
-import { findLinkedIssues } from "#bot/github/conversation.ts";
+import { expect, test, vi } from "vitest";
+import type { z } from "zod";
+import { findLinkedIssues, postReview, readStateChange } from "#bot/github/conversation.ts";
+import type { RepositoryApi } from "#bot/github/repository-api.ts";
 
 test.each([
   ["See #12 and (#13), GH-14.", [12, 13, 14]],
@@ -10,4 +12,47 @@ test.each([
   ["#2 #1 #2", [2, 1]],
 ])("issues that %j names", (text, expected) => {
   expect(findLinkedIssues(text, { owner: "octo", repo: "sums", webUrl: "https://github.com" })).toEqual(expected);
+});
+
+test("a review is posted with the ranges of lines that its comments are about", async () => {
+  const call = vi.fn(async () => ({ id: "5", html_url: "https://github.com/ada/engine/pull/8#r5" }));
+  const comment = { path: "a.ts", line: 9, side: "RIGHT" as const, body: "Why?" };
+  const comments = [comment, { ...comment, startLine: 7 }, { ...comment, startLine: 9 }];
+  const review = { commit: "c".repeat(40), event: "COMMENT" as const, body: "Look.", comments };
+
+  const posted = await postReview({ call } as unknown as RepositoryApi, 8, review);
+
+  expect(posted).toEqual({ id: 5, url: "https://github.com/ada/engine/pull/8#r5" });
+  expect(call).toHaveBeenCalledExactlyOnceWith("POST /repos/{owner}/{repo}/pulls/{pull_number}/reviews", {
+    ...{ pull_number: 8, commit_id: review.commit, event: "COMMENT", body: "Look." },
+    comments: [comment, { ...comment, start_line: 7, start_side: "RIGHT" }, comment],
+  });
+});
+
+test.each([
+  [
+    "ReopenedEvent",
+    { __typename: "User", login: "ada", databaseId: 1 },
+    { state: "open", by: { type: "User", id: 1, login: "ada" } },
+  ],
+  [
+    "ClosedEvent",
+    { __typename: "Bot", login: "stale", databaseId: 2 },
+    { state: "closed", by: { type: "Bot", id: 2, login: "stale[bot]" } },
+  ],
+  ["ClosedEvent", null, { state: "closed", by: undefined }],
+])("who closed or reopened a pull request last is read: %s by %j", async (__typename, actor, change) => {
+  const createdAt = "2026-11-02T10:00:00.000Z";
+  const pullRequestWith = (nodes: object[]) => ({ repository: { pullRequest: { timelineItems: { nodes } } } });
+  const query = vi.fn(async (_query: string, _values: object, schema: z.ZodType) =>
+    schema.parse(pullRequestWith([{ __typename, createdAt, actor }])),
+  );
+  const none = async () => pullRequestWith([]);
+
+  expect(await readStateChange({ query } as unknown as RepositoryApi, 8)).toEqual({
+    ...change,
+    at: new Date(createdAt),
+  });
+  expect(query.mock.calls[0]?.[1]).toEqual({ number: 8 });
+  expect(await readStateChange({ query: none } as unknown as RepositoryApi, 8)).toBeUndefined();
 });
