@@ -1,7 +1,11 @@
+import { mkdtemp } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { Writable } from "node:stream";
 import { expect, test } from "vitest";
 import { addUser } from "#playground/github/create-world.ts";
 import type { SnapshotComment } from "#playground/github/snapshot.ts";
+import { runGit } from "#sandbox/checkout/run-git.ts";
 import type { CommandContext } from "#terminal/golem/command-context.ts";
 import { audit } from "#terminal/golem/database-commands.ts";
 import { byTurn, call, type Script } from "../support/forge-stories.ts";
@@ -75,7 +79,7 @@ test("two other people approve; the commit, the pull request and the ledger say 
     const trailers = `Golem-Forge-Run: ${run}\nRequested-By: maintainer <1+maintainer@users.noreply.github.com>`;
     const message = `Count every item twice\n\n${trailers}`;
     await github.push({ branch, message, author: "contributor", at: new Date(), files: { "src/total.js": "2" } });
-    expect(await runAudit(forge, [branch])).toMatchObject({ code: 1, text: expect.stringContaining(reason) });
+    expect(await runAudit(forge, [`origin/${branch}`])).toMatchObject({ code: 1, text: expect.stringContaining(reason) });
   }
 });
 
@@ -90,7 +94,8 @@ async function runAudit(
       done();
     },
   });
-  const cwd = github.repository().gitDirectory;
+  const cwd = await mkdtemp(join(tmpdir(), "golem-forge-audit-"));
+  await runGit(["clone", "--quiet", github.repository().gitDirectory, "."], { cwd });
   const context = { env: {}, cwd, output, errors: output } as unknown as CommandContext;
   const code = await audit(["verify", ...args, "--database", databasePath], context);
   return { code, text };

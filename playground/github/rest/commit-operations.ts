@@ -91,6 +91,7 @@ export const commitOperations: RestOperation[] = [
     const commit = await findCommit(request);
     const comment = { id: world.nextId(), commit, body, author: context.actor, createdAt: new Date() };
     repository.commitComments.push(comment);
+    world.notify();
     return { status: 201, body: showCommitComment(world, repository, comment) };
   }),
 ];
