@@ -72,7 +72,8 @@ function target(reference: string, root: JsonSchema): unknown {
 export function hasMoreParts(json: JsonSchema, max: number): boolean {
   const open: unknown[] = [json];
   let parts = 0;
-  for (let part = open.pop(); part !== undefined; part = open.pop()) {
+  while (open.length > 0) {
+    const part = open.pop();
     if (typeof part !== "object" || part === null) continue;
     parts += 1;
     if (parts > max) return true;

@@ -294,6 +294,21 @@ test("a schema is compiled once", async () => {
   expect(compileSchema(readSchema)).toBe(compileSchema(readSchema));
 });
 
+test("no example is looked for in a schema that is too large, whatever else it refers to", async () => {
+  const many = (schema: object) => {
+    const names = Array.from({ length: 50 }, (_, index) => `p${index}`);
+    return { type: "object", required: names, properties: Object.fromEntries(names.map((name) => [name, schema])) };
+  };
+  const validate = vi.fn((value: unknown) => ({ success: true as const, value }));
+  const json = { ...many({ $ref: "#/$defs/part" }), $defs: { part: many({ type: "string" }) } };
+  const large = { ...json, anyOf: [{ $ref: "#/missing" }] };
+
+  for (const schema of [json, large]) {
+    expect(await exampleCall("t", await compileSchema(jsonSchema(schema as object, { validate })))).toBeUndefined();
+  }
+  expect(validate).not.toHaveBeenCalled();
+});
+
 test("an example is looked for with few of many optional parameters, since each takes time to check", async () => {
   const properties = Object.fromEntries(Array.from({ length: 100 }, (_, index) => [`p${index}`, {}]));
   const validate = vi.fn(() => ({ success: false as const, error: new Error("never") }));
