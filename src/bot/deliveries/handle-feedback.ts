@@ -1,7 +1,8 @@
 import { postComment } from "#bot/github/post-comment.ts";
 import { inline } from "#bot/render/markdown.ts";
-import { canWrite, type GitHub } from "#domain/github.ts";
+import { canWrite, type GitHub, GitHubRefusalError } from "#domain/github.ts";
 import { reportMissingPermission } from "#runtime/missing-permission.ts";
+import type { Runs } from "#runtime/runs.ts";
 import { handleMention, mentionKey, wasDeleted } from "./handle-comment.ts";
 import {
   type DeliveryContext,
@@ -61,17 +62,31 @@ async function reportChecks(
   context: DeliveryContext,
 ): Promise<void> {
   const repository = repositoryOf(payload);
-  const github = context.openGitHub(repository);
-  await context.runs().reportChecks(repository, pushed, async ({ thread, base, baseFailures, missingPermissions }) => {
-    if (baseFailures.length > 0) {
-      const links = baseFailures.map(({ name, url }) => (url ? `[${inline(name)}](${url})` : inline(name)));
-      const markdown = `Not caused by this pull request: ${links.join(", ")} also ${links.length === 1 ? "fails" : "fail"} on ${inline(base)}. The worker does not repair this.`;
-      await postComment(github, { thread, name: `checks/${pushed.commit}`, body: context.sanitize(markdown) });
-    }
-    for (const permission of missingPermissions) {
-      await reportMissingPermission(permission, { github, thread, keys: context.runs() });
+  await context.runs().reportChecks(repository, pushed, async (report) => {
+    try {
+      await announceChecks(report, pushed.commit, { github: context.openGitHub(repository), context });
+    } catch (error) {
+      if (!(error instanceof GitHubRefusalError)) throw error;
+      // The conversation may be locked. The run needs the result all the same.
+      context.log.info(`The checks of ${pushed.commit} could not be announced in #${report.thread}: ${error.message}`);
     }
   });
+}
+
+/** Says in the thread which failures the worker does not repair, and which permissions are missing. */
+async function announceChecks(
+  { thread, base, baseFailures, missingPermissions }: Parameters<Parameters<Runs["reportChecks"]>[2]>[0],
+  commit: string,
+  { github, context }: { github: GitHub; context: DeliveryContext },
+): Promise<void> {
+  if (baseFailures.length > 0) {
+    const links = baseFailures.map(({ name, url }) => (url ? `[${inline(name)}](${url})` : inline(name)));
+    const markdown = `Not caused by this pull request: ${links.join(", ")} also ${links.length === 1 ? "fails" : "fail"} on ${inline(base)}. The worker does not repair this.`;
+    await postComment(github, { thread, name: `checks/${commit}`, body: context.sanitize(markdown) });
+  }
+  for (const permission of missingPermissions) {
+    await reportMissingPermission(permission, { github, thread, keys: context.runs() });
+  }
 }
 
 /** Passes a review by someone with write access to the run, or else handles a mention in its summary. */

@@ -67,6 +67,34 @@ test("checks of a commit are reported when a check suite completes, but not this
   expect(world.runs.reportChecks).toHaveBeenCalledOnce();
 });
 
+test("checks are reported to the run although its pull request is locked and takes no comment", async () => {
+  const world = await startWorld();
+  const { installation, repository, sender } = world.commentPayload();
+  const locked = { status: 403, body: { message: "Unable to create comment because issue is locked." } };
+  world.hub.onRequest(({ method, path }) => (method === "POST" && path.endsWith("/comments") ? locked : undefined));
+  const reported = vi.fn();
+  world.runs.reportChecks.mockImplementation(async (_repository, _pushed, announce) => {
+    const baseFailures = [{ name: "lint", url: null }];
+    const result = {
+      passed: false,
+      failedOnBase: true,
+      text: "",
+      base: "main",
+      baseFailures,
+      missingPermissions: [],
+      digest: "",
+    };
+    await announce({ thread: 1, ...result });
+    reported();
+  });
+  const check_suite = { head_sha: "a".repeat(40), head_branch: "golem/1-abc", updated_at: eventTime };
+
+  await world.send({ action: "completed", installation, repository, sender, check_suite }, { name: "check_suite" });
+
+  expect(reported).toHaveBeenCalledOnce();
+  expect(await world.store.nextDeliveryInMs()).toBeUndefined();
+});
+
 test("a review by someone with write access reaches the run, and no other", async () => {
   const world = await startWorld();
   const mallory = { ...world.commentPayload().sender, login: "mallory", id: 99 };
