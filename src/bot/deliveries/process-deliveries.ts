@@ -26,8 +26,8 @@ const firstBackoffMs = 1_000;
 const maxBackoffMs = 60_000;
 /** A delivery is retried this long while GitHub does not answer. */
 const maxOutageMs = 24 * 60 * 60_000;
-/** What GitHub refuses with 403 is asked again for about three minutes. */
-const maxRefusals = 9;
+/** What GitHub refuses with 403 is asked again for this long after the delivery arrived, while the others of its queue wait. */
+const maxRefusedMs = 3 * 60_000;
 /** Other failures are bugs. Those while the database cannot be used do not count. */
 const maxFailures = 6;
 
@@ -201,10 +201,11 @@ export class DeliveryProcessor {
         this.#services.log.info(`The failure of delivery ${content.id} could not be reported: ${reason.message}`);
       });
     const backoffMs = Math.min(firstBackoffMs * 2 ** (attempts - 1), maxBackoffMs);
+    const ageMs = Date.now() - Math.max(receivedAt, content.notBefore);
     // GitHub refuses some requests for a moment, such as while a permission is being accepted.
-    if (error instanceof GitHubRefusalError && error.status === 403 && failures + 1 < maxRefusals) {
+    if (error instanceof GitHubRefusalError && error.status === 403 && ageMs < maxRefusedMs) {
       this.#services.log.info(`Delivery ${content.id} is retried: ${error.message}`);
-      return { delayMs: backoffMs, hasFailed: true };
+      return { delayMs: backoffMs, hasFailed: false };
     }
     if (error instanceof UserError) {
       this.#services.log.info(`Delivery ${content.id} was refused: ${error.message}`);
@@ -217,7 +218,7 @@ export class DeliveryProcessor {
     }
     if (isOutage(error)) {
       this.#services.log.info(`Delivery ${content.id} is retried: ${messageOf(error)}`);
-      if (Date.now() + delayMs - Math.max(receivedAt, content.notBefore) > maxOutageMs) {
+      if (ageMs + delayMs > maxOutageMs) {
         this.#onError(`Delivery ${content.id} was dropped: GitHub did not answer for a day.`, error);
         await report("outage");
         return undefined;

@@ -15,7 +15,7 @@ export interface Delivery extends NewDelivery {
   receivedAt: number;
   /** The number of claims, including this one. Above 1, it may already have been processed. */
   attempts: number;
-  /** The number of times its processing failed for another reason than an outage. */
+  /** The number of times its processing failed for another reason than an outage or a refusal. */
   failures: number;
 }
 

@@ -91,6 +91,20 @@ async function save(
   await saved;
 }
 
+const refusal = new GitHubRefusalError("GitHub does not allow it.", { status: 403, cause: undefined });
+
+/** Stores the delivery of a label that was added to issue 1. */
+function saveLabeled(key: string): Promise<void> {
+  const payload = {
+    action: "labeled",
+    installation: { id: 7 },
+    repository: { id: 11, name: "shop", owner: { id: 6, login: "octo" } },
+    sender: { login: "ada", id: 5 },
+    issue: { number: 1, updated_at: new Date() },
+  };
+  return save(key, "", 1, "7 octo/shop", { event: "issues.labeled", payload });
+}
+
 /** Lets time pass, and processes everything that becomes due. */
 const pass = (ms: number) => vi.advanceTimersByTimeAsync(ms);
 
@@ -322,28 +336,42 @@ test("what GitHub refuses for good is not retried", async () => {
 });
 
 test("an event that starts workers is retried when GitHub refuses a request for a moment, and not for ever", async () => {
-  const refusal = new GitHubRefusalError("GitHub does not allow it.", { status: 403, cause: undefined });
   runs.startTriggered.mockRejectedValueOnce(refusal).mockRejectedValueOnce(refusal);
-  const payload = {
-    action: "labeled",
-    installation: { id: 7 },
-    repository: { id: 11, name: "shop", owner: { id: 6, login: "octo" } },
-    sender: { login: "ada", id: 5 },
-    issue: { number: 1, updated_at: new Date() },
-  };
-  await save("1", "", 1, "7 octo/shop", { event: "issues.labeled", payload });
+  await saveLabeled("1");
   startProcessor();
   await pass(10_000);
   expect(runs.startTriggered).toHaveBeenCalledTimes(3);
   expect(await store.nextDeliveryInMs()).toBeUndefined();
 
   runs.startTriggered.mockRejectedValue(refusal);
-  await save("2", "", 1, "7 octo/shop", { event: "issues.labeled", payload });
+  await saveLabeled("2");
   await pass(5 * 60_000);
 
   expect(runs.startTriggered).toHaveBeenCalledTimes(12);
   expect(errors).toEqual([]);
   expect(await store.nextDeliveryInMs()).toBeUndefined();
+});
+
+test("deliveries that arrive together are retried for three minutes in all while GitHub refuses, not three minutes each", async () => {
+  runs.startTriggered.mockRejectedValue(refusal);
+  for (const key of ["1", "2", "3"]) await saveLabeled(key);
+  startProcessor();
+
+  await pass(3 * 60_000 + 30_000);
+
+  expect(await store.nextDeliveryInMs()).toBeUndefined();
+});
+
+test("after GitHub has refused several times, a failure on our side is retried", async () => {
+  for (let time = 0; time < 6; time += 1) runs.startTriggered.mockRejectedValueOnce(refusal);
+  runs.startTriggered.mockRejectedValueOnce(new Error("a bug"));
+  await saveLabeled("1");
+  startProcessor();
+
+  await pass(5 * 60_000);
+
+  expect(runs.startTriggered).toHaveBeenCalledTimes(8);
+  expect(errors).toEqual(["Delivery delivery 1 failed."]);
 });
 
 test("a command that arrives late counts only if its comment was not deleted meanwhile", async () => {
