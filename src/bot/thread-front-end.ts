@@ -122,7 +122,7 @@ export function renderQuestion({ workerPath, text: asked, end }: Question): stri
       return paragraphs(
         `### 💬 ${who} asks`,
         blockquote(text),
-        "Answer with a plain comment. `/stop` stops the worker instead.",
+        "Anyone with write access can answer with a plain comment. `/stop` stops the worker instead.",
       );
     case "answered":
       return paragraphs(

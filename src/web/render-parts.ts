@@ -243,7 +243,11 @@ function renderQuestions({ openCalls, calls, spec, steps, outcome }: RunNode, co
 
 function renderAnswerForms(name: string, options: readonly string[], { viewer, path, threadUrl }: PageContext): Html {
   if (viewer.kind !== "signed-in" || !viewer.canCommand) {
-    return html`${options.length > 0 && html`<ul>${options.map((option) => html`<li>${option}</li>`)}</ul>`}<p class="small">Answer with a comment in the <a href="${threadUrl}">thread</a>.</p>`;
+    const how =
+      viewer.kind === "signed-in"
+        ? "Read-only: you need write access to answer."
+        : html`Anyone with write access can answer with a comment in the <a href="${threadUrl}">thread</a>.`;
+    return html`${options.length > 0 && html`<ul>${options.map((option) => html`<li>${option}</li>`)}</ul>`}<p class="small">${how}</p>`;
   }
   const key = html`${formKeyField(viewer.formKey)}<input type="hidden" name="question" value="${name}">`;
   return html`${options.length > 0 && html`<form method="post" action="${path}/say" class="options">${key}${options.map((option) => html`<button name="text" value="${option}">${option}</button>`)}</form>`}

@@ -330,12 +330,15 @@ test("a question is shown with a button for each suggested answer, and its form 
   });
   const path = pathOf("abc1");
 
+  const readOnly = await get(path, { cookie: signedIn("tom").cookie });
   const page = await get(path, { cookie: signedIn("mia").cookie });
   const [, question = ""] = /name="question" value="([^"]+)"><button name="text" value="Red"/.exec(page.text) ?? [];
   await post(`${path}/say`, { as: "mia", fields: { text: "Red", question } });
   const late = await post(`${path}/say`, { as: "mia", fields: { text: "Green", question } });
   await post(`${path}/say`, { as: "mia", fields: { text: "Keep it" } });
 
+  expect(readOnly.text).toContain("Read-only: you need write access to answer.");
+  expect(readOnly.text).not.toMatch(/answer with a comment/i);
   expect(page.text).toContain("Which <strong>color</strong>?");
   expect(page.text).toMatch(/<button name="text" value="Red">Red<\/button><button name="text" value="Green">/);
   expect(late).toMatchObject({ status: 409, text: expect.stringContaining("This question was answered already") });

@@ -193,7 +193,7 @@ describe("outcomes", () => {
 
 test("a question is quoted, and its last line says how to answer", () => {
   expect(renderQuestion({ runId: "run-1", callId: "c", workerPath: "fixer", text: "Which one?\n- a\n- b" })).toBe(
-    "### 💬 **fixer** asks\n\n> Which one?\n> - a\n> - b\n\nAnswer with a plain comment. `/stop` stops the worker instead.",
+    "### 💬 **fixer** asks\n\n> Which one?\n> - a\n> - b\n\nAnyone with write access can answer with a plain comment. `/stop` stops the worker instead.",
   );
 });
 
