@@ -317,3 +317,12 @@ test("an example is looked for with few of many optional parameters, since each 
   expect(await exampleCall("t", never)).toBeUndefined();
   expect(validate).toHaveBeenCalledTimes(6);
 });
+
+test("no example is looked for in a large schema, even if it refers to nothing", async () => {
+  const properties = Object.fromEntries(Array.from({ length: 2_000 }, (_, index) => [`p${index}`, {}]));
+  const validate = vi.fn(() => ({ success: true as const, value: {} }));
+  const large = await compileSchema(jsonSchema({ type: "object", properties, $ref: "#/nowhere" }, { validate }));
+
+  expect(await exampleCall("t", large)).toBeUndefined();
+  expect(validate).not.toHaveBeenCalled();
+});
