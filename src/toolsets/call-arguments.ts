@@ -48,14 +48,19 @@ export async function validateArguments(
 /** Returns the given parameters that the schema does not define. Null values are ignored, since they have no meaning. */
 function unknownParameters(given: unknown, json: JsonSchema): string[] {
   if (!isObject(given)) return [];
-  const known = json.properties ? Object.keys(json.properties) : parametersOf(json).map(({ name }) => name);
-  if (!json.properties && known.length === 0) return [];
-  return Object.keys(given).filter((name) => !known.includes(name) && given[name] !== null);
+  const known = new Set(json.properties ? Object.keys(json.properties) : parametersOf(json).map(({ name }) => name));
+  if (!json.properties && known.size === 0) return [];
+  return Object.keys(given).filter((name) => !known.has(name) && given[name] !== null);
 }
 
+/** The number of problems of a call that its result lists. */
+const maxNamed = 5;
+
 function ignoredResult(tool: string, schema: ToolSchema, ignored: string[]): Promise<ToolResult> {
-  const names = ignored.map((name) => `'${name}'`).join(", ");
-  return invalidArguments(tool, schema, { message: `Unknown parameter ${names} for ${tool}.`, unknown: ignored });
+  const names = ignored.slice(0, maxNamed).map((name) => `'${name}'`);
+  if (ignored.length > maxNamed) names.push(`and ${ignored.length - maxNamed} more`);
+  const message = `Unknown parameter ${names.join(", ")} for ${tool}.`;
+  return invalidArguments(tool, schema, { message, unknown: ignored });
 }
 
 function invalidResult(
@@ -64,8 +69,8 @@ function invalidResult(
   { args, issues }: { args: unknown; issues: SchemaIssue[] },
 ): Promise<ToolResult> {
   const unknown = unknownParameters(args, schema.json);
-  const problems = issues.slice(0, 5).map((issue) => `${describeSchemaIssue(tool, issue, args)}.`);
-  if (issues.length > 5) problems.push(`And ${issues.length - 5} more.`);
+  const problems = issues.slice(0, maxNamed).map((issue) => `${describeSchemaIssue(tool, issue, args)}.`);
+  if (issues.length > maxNamed) problems.push(`And ${issues.length - maxNamed} more.`);
   return invalidArguments(tool, schema, { message: problems.join("\n"), unknown, issues });
 }
 
@@ -75,7 +80,7 @@ async function invalidArguments(
   { message, unknown = [], issues = [] }: { message: string; unknown?: string[]; issues?: SchemaIssue[] },
 ): Promise<ToolResult> {
   const known = parametersOf(schema.json).map(({ name }) => name);
-  const hints = unknown.slice(0, 5).map((name) => {
+  const hints = unknown.slice(0, maxNamed).map((name) => {
     const near = closestMatch(name, known);
     return near ? `Did you mean '${near}' instead of '${name}'?` : "";
   });
@@ -83,7 +88,7 @@ async function invalidArguments(
     hints.push(`The parameters of ${tool} are: ${known.join(", ") || "none"}.`);
   const example = await exampleCall(tool, schema);
   const explains = example !== undefined && example !== formatExample(tool, {});
-  const details = issues.slice(0, 5).map((issue) => ({ path: issue.path.map(String), message: issue.message }));
+  const details = issues.slice(0, maxNamed).map((issue) => ({ path: issue.path.map(String), message: issue.message }));
 
   return failedResult(message, {
     code: "INVALID_ARGUMENTS",
@@ -172,7 +177,7 @@ const synonyms: readonly (readonly string[])[] = [
   ["limit", "max_results", "head_limit"],
   ["task", "input", "prompt", "message"],
   ["context", "instructions"],
-];
+].map((group) => group.map(normalizeName));
 
 /**
  * Corrects common mistakes in a model's arguments: JSON passed as text, quoted numbers and booleans, a single value for a
@@ -183,12 +188,13 @@ export function repairArguments(args: unknown, json: JsonSchema): unknown {
   const object = typeof args === "string" ? parseJson(parseJson(args)) : args;
   if (typeOfValue(object) !== "object") return object;
 
-  return repairObject(object as Record<string, unknown>, parametersOf(json));
+  return repairObject(object as Record<string, unknown>, json);
 }
 
-function repairObject(given: Record<string, unknown>, parameters: Parameter[]): Record<string, unknown> {
+function repairObject(given: Record<string, unknown>, json: JsonSchema): Record<string, unknown> {
+  const names = namesOf(json);
   const entries = Object.entries(given).flatMap(([key, value]): [string, unknown][] => {
-    const parameter = parameters.find(({ name }) => name === key) ?? likelyParameter(key, given, parameters);
+    const parameter = names.exact.get(key) ?? likelyParameter(key, given, names);
     if (!parameter) return [[key, value]];
 
     const { name, schema, required } = parameter;
@@ -198,15 +204,40 @@ function repairObject(given: Record<string, unknown>, parameters: Parameter[]): 
   return Object.fromEntries(entries);
 }
 
-function likelyParameter(key: string, given: Record<string, unknown>, parameters: Parameter[]): Parameter | undefined {
-  const free = parameters.filter(({ name }) => !Object.hasOwn(given, name));
-  const same = free.find(({ name }) => normalizeName(name) === normalizeName(key));
+/** The parameters of a schema by name, and those of each normalized name in their order. */
+interface ParameterNames {
+  exact: ReadonlyMap<string, Parameter>;
+  normalized: ReadonlyMap<string, readonly Parameter[]>;
+}
+
+/** A list may have thousands of objects, and an object thousands of unknown keys, so each schema is read only once. */
+const namesBySchema = new WeakMap<JsonSchema, ParameterNames>();
+
+function namesOf(json: JsonSchema): ParameterNames {
+  const known = namesBySchema.get(json);
+  if (known) return known;
+
+  const parameters = parametersOf(json);
+  const names = {
+    exact: new Map(parameters.map((parameter) => [parameter.name, parameter])),
+    normalized: Map.groupBy(parameters, ({ name }) => normalizeName(name)),
+  };
+  namesBySchema.set(json, names);
+  return names;
+}
+
+function likelyParameter(
+  key: string,
+  given: Record<string, unknown>,
+  { exact, normalized }: ParameterNames,
+): Parameter | undefined {
+  const free = (word: string) => normalized.get(normalizeName(word))?.find(({ name }) => !Object.hasOwn(given, name));
+  const same = free(key);
   if (same) return same;
 
-  const groups = synonyms.filter((group) => group.some((word) => normalizeName(word) === normalizeName(key)));
-  return free.find(({ name }) =>
-    groups.some((group) => group.some((word) => normalizeName(word) === normalizeName(name))),
-  );
+  const groups = synonyms.filter((group) => group.includes(normalizeName(key)));
+  const meant = new Set(groups.flat().flatMap((word) => free(word) ?? []));
+  return meant.size > 0 ? exact.values().find((parameter) => meant.has(parameter)) : undefined;
 }
 
 export function normalizeName(name: string): string {
@@ -231,7 +262,7 @@ function repairValue(value: unknown, schema: JsonSchema): unknown {
 function repairMembers(value: unknown, schema: JsonSchema): unknown {
   if (Array.isArray(value) && schema.items) return value.map((item) => repairValue(item, schema.items as JsonSchema));
   if (typeOfValue(value) === "object" && schema.properties) {
-    return repairObject(value as Record<string, unknown>, parametersOf(schema));
+    return repairObject(value as Record<string, unknown>, schema);
   }
   return value;
 }

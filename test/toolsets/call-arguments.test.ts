@@ -326,3 +326,43 @@ test("no example is looked for in a large schema, even if it refers to nothing",
   expect(await exampleCall("t", large)).toBeUndefined();
   expect(validate).not.toHaveBeenCalled();
 });
+
+const largeSchema = {
+  type: "object" as const,
+  properties: Object.fromEntries(Array.from({ length: 4_000 }, (_, index) => [`p${index}`, {}])),
+};
+
+test("thousands of unknown keys do not block the event loop against thousands of parameters", async () => {
+  const args = Object.fromEntries(Array.from({ length: 6_000 }, (_, index) => [`unknown_${index}`, 1]));
+  const strip = await compileSchema(jsonSchema(largeSchema, { validate: () => ({ success: true, value: {} }) }));
+
+  const before = process.cpuUsage();
+  const checked = await validateArguments("t", strip, { args });
+  expect(process.cpuUsage(before).user / 1_000).toBeLessThan(2_000);
+
+  const names = [0, 1, 2, 3, 4].map((index) => `'unknown_${index}'`).join(", ");
+  expect(checked).toMatchObject({
+    valid: false,
+    result: { error: { message: `Unknown parameter ${names}, and 5995 more for t.` } },
+  });
+});
+
+test("the parameters of the objects in a list are read once", () => {
+  let reads = 0;
+  const properties = new Proxy(
+    { count: { type: "number" as const } },
+    {
+      ownKeys: (target) => {
+        reads += 1;
+        return Object.keys(target);
+      },
+    },
+  );
+  const items = { type: "object" as const, properties };
+  const json = { type: "object" as const, properties: { list: { type: "array" as const, items } } };
+
+  const repaired = repairArguments({ list: Array.from({ length: 100 }, () => ({ count: "1" })) }, json);
+
+  expect(repaired).toEqual({ list: Array.from({ length: 100 }, () => ({ count: 1 })) });
+  expect(reads).toBe(1);
+});
