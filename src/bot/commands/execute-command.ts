@@ -192,7 +192,7 @@ async function approve(
 }
 
 async function deny({ target, reason }: CommandOf<"deny">, context: ThreadCommandContext): Promise<undefined> {
-  const [, first = "", rest = ""] = /^(\S+)\s*([\s\S]*)$/.exec(reason) ?? [];
+  const [, first = "", rest = ""] = /(\S+)\s*([\s\S]*)/.exec(reason) ?? [];
   const id = first.toLowerCase().replace(/^#/, "");
   const pending = await context.runs.pendingApprovals(context.thread);
   const isId = target === undefined && pending.some((approval) => approval.id === id);

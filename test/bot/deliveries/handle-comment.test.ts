@@ -672,12 +672,22 @@ describe("decisions", () => {
     });
   });
 
-  test("an id without digits is recognized by the pending approvals", async () => {
-    runs.pendingApprovals.mockResolvedValue([sampleApproval({ id: "abcd" })]);
+  test.each([
+    ["/deny abcd because too risky", "abcd", "too risky"],
+    ["/deny #ABCD too\nrisky", "abcd", "too\nrisky"],
+    ["/deny abcd", "abcd", undefined],
+    ["/deny ab#cd is wrong", undefined, "ab#cd is wrong"],
+    ["/deny abcde is wrong", undefined, "abcde is wrong"],
+    ["/deny k7mq abcd is better", "k7mq", "abcd is better"],
+    ["/deny", undefined, undefined],
+  ])("in %j, an id without digits is recognized by the pending approvals", async (body, target, note) => {
+    runs.pendingApprovals.mockResolvedValue([sampleApproval(), sampleApproval({ id: "abcd" })]);
 
-    await world.comment({ body: "/deny abcd because too risky" });
+    await world.comment({ body });
 
-    expect(runs.decideApprovals.mock.calls[0]?.[1]).toMatchObject({ target: "abcd", note: "too risky" });
+    const [, decision] = runs.decideApprovals.mock.calls[0] ?? [];
+    expect(decision?.target).toBe(target);
+    expect(decision?.note).toBe(note);
   });
 
   test("a decision that matches two requests decides none and lists both", async () => {
