@@ -162,11 +162,19 @@ describe("golem db backup and restore", () => {
     await writeFile(path, main);
     await writeFile(`${path}-wal`, log);
 
-    expect(await db("restore", "forge.backup")).toMatchObject({ code: 0 });
+    const { code, text } = await db("restore", "forge.backup");
 
+    expect(code).toBe(0);
     const restored = await openSqliteStore(path);
     expect(await restored.findRun("later")).toBeUndefined();
     await restored.close();
+
+    // The replaced database has the contents of its log, which is gone.
+    const previous = /previous database is now (.*)\.\n/.exec(text)?.[1] ?? "";
+    expect((await readdir(folder)).filter((name) => /-(wal|shm)$/.test(name))).toEqual([]);
+    const replaced = await openSqliteStore(previous);
+    expect(await replaced.findRun("later")).toBeDefined();
+    await replaced.close();
 
     // A copy of the files, with which the log belongs.
     await writeFile(join(folder, "copied.db"), main, { mode: 0o644 });
