@@ -286,9 +286,10 @@ function lastSummarizedId(log: readonly LoggedEvent[], messages: readonly ModelM
   let throughId = log.at(-1)?.id ?? 0;
   let size = 0;
   let end = messages.length;
+  const all: readonly unknown[] = messages;
   for (const { id, event } of log.toReversed()) {
     if (event.type !== "model.answered") continue;
-    const start = messages.findLastIndex((message) => message === event.messages[0]);
+    const start = all.lastIndexOf(event.messages[0]);
     if (start < 0) break;
     size += sizeOfAll(messages.slice(start, end));
     if (size > maxTokens) break;
