@@ -34,7 +34,7 @@ export const WorkerContext = z.strictObject({
   pullRequest: z.number().optional(),
   /** The pull request was closed without merging, which ended the run. */
   isPullRequestClosed: z.boolean().default(false),
-  /** The run was paused when its pull request was closed, so it is paused again when that is reopened. */
+  /** The run was paused when its pull request was closed, or since, so it is paused when that is reopened. */
   wasPaused: z.boolean().default(false),
   /** The number of times that failed checks have woken the run. */
   checkRepairs: z.number().default(0),

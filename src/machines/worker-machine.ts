@@ -68,8 +68,7 @@ const machineSetup = setup({
     requestsChangesWhileClosed: ({ context }, { requestsChanges }: { requestsChanges: boolean }) =>
       context.isPullRequestClosed && requestsChanges,
     isOwnClosedPullRequest: ({ context }, { number }: { number: number }) => isOwnClosed(context, number),
-    wasPausedWhenClosed: ({ context }, { number }: { number: number }) =>
-      isOwnClosed(context, number) && context.wasPaused,
+    staysPaused: ({ context }, { number }: { number: number }) => isOwnClosed(context, number) && context.wasPaused,
     hasWorkInClosedPullRequest: ({ context }, { number }: { number: number }) =>
       isOwnClosed(context, number) && context.unreadMessages > 0 && reachedLimit(context) === undefined,
     isDueTimer: ({ context }, { due, timer }: { due: string; timer: string }) => due === timer && !context.outcome,
@@ -155,7 +154,7 @@ export const workerMachine = machineSetup.createMachine({
     },
     "pull_request.reopened": [
       {
-        guard: { type: "wasPausedWhenClosed", params: ({ event }) => event },
+        guard: { type: "staysPaused", params: ({ event }) => event },
         target: ".interrupted",
         actions: { type: "update", params: { outcome: undefined, isPullRequestClosed: false, wasPaused: false } },
       },
@@ -184,7 +183,11 @@ export const workerMachine = machineSetup.createMachine({
     // Consumed in a state that has nothing to resume or retry: left in the inbox, they would take effect much later.
     "run.resume": { guard: "isNotEnded", actions: { type: "update", params: {} } },
     "retry.requested": { guard: "isNotEnded", actions: { type: "update", params: {} } },
-    "run.stop": { guard: "isNotEnded", target: ".interrupted" },
+    "run.stop": [
+      { guard: "isNotEnded", target: ".interrupted" },
+      // The run would continue when its pull request is reopened.
+      { guard: "isPullRequestClosed", actions: { type: "update", params: { wasPaused: true } } },
+    ],
     "run.cancel": {
       guard: "isNotEnded",
       target: ".ended",

@@ -200,10 +200,10 @@ export interface Runs {
   ): Promise<void>;
   /**
    * Stops the thread's live runs and their children, which can be resumed. Without a reason, a person asked for it: then no
-   * event starts a worker in the thread until a person continues, even if its runs were paused already. Returns the ids of the
-   * runs.
+   * event starts a worker in the thread until a person continues, even if its runs were paused already, and runs that have ended
+   * with their pull request are paused when it is reopened. Returns these pull requests.
    */
-  requestStop(thread: ThreadRef, request: RunRequest & { reason?: string }): Promise<string[]>;
+  requestStop(thread: ThreadRef, request: RunRequest & { reason?: string }): Promise<number[]>;
   /** Resumes the thread's paused runs, with a message if there is one. Returns the ids of the runs. */
   requestResume(thread: ThreadRef, request: RunRequest & { text?: string }): Promise<string[]>;
   /** Ends the thread's live runs for good. Returns the ids of the runs. */

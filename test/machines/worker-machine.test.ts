@@ -384,6 +384,7 @@ describe("a run whose pull request", () => {
       [{ type: "run.stop", by: "ada" }, close, review(true)],
       "interrupted",
     ],
+    ["a pause after it was closed", [message, close, { type: "run.stop", by: "ada" }], "interrupted"],
   ])("a run whose pull request was closed continues with %s", (_, events, expected) => {
     expect(nameOf(proposedAnd(...events))).toBe("ended");
     const reopened = reopen(proposedAnd(...events));

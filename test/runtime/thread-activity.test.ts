@@ -97,3 +97,25 @@ test.each([
   await runtime.scheduler.idle();
   expect(await runs.listRunViews(pull)).toMatchObject([{ state: "idle" }]);
 });
+
+test.each(["pull", "issue"] as const)(
+  "a person's /stop pauses a run that has ended with its pull request when that is reopened: /stop in the thread of the %s",
+  async (where) => {
+    const { runs, runtime, issue, pull, waitUntilShown } = await withPullRequest();
+    await runs.pullRequestClosed(pull, { by: "ada", merged: false, commit: undefined });
+    await waitUntilShown(({ kind, view: { state } }) => kind === "outcome" && state === "ended");
+    const stop = { by: "mia", deliveryId: "stop" };
+
+    const closed = await runs.requestStop({ pull, issue }[where], stop);
+
+    expect([closed, await runs.requestStop(pull, stop)]).toEqual([[pull.thread], [pull.thread]]);
+    await runs.pullRequestReopened(pull, { by: "ada" });
+    await runtime.scheduler.idle();
+    expect(await runs.listRunViews(pull)).toMatchObject([
+      { state: "interrupted", activity: expect.stringContaining("@mia") },
+    ]);
+    await runs.requestResume(pull, { by: "mia" });
+    await runtime.scheduler.idle();
+    expect(await runs.listRunViews(pull)).toMatchObject([{ state: "idle" }]);
+  },
+);

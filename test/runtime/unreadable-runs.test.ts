@@ -71,7 +71,7 @@ test("a run whose state a newer release has written is shown as stopped, and con
 });
 
 test("a run with an event of a newer release is shown as stopped, and nothing of it is performed", async () => {
-  const { id, execute, stopped, runs, runtime, model, errors, wake } = await waitingRun();
+  const { id, execute, stopped, runs, runtime, model, errors, store, wake } = await waitingRun();
   execute(`insert into events (id, run_id, at, event) values (900, '${id}', 0, '{"type":"dream.had","version":2}');
     insert into inbox (run_id, event_id) values ('${id}', 900); update runs set last_event = 900`);
 
@@ -85,7 +85,9 @@ test("a run with an event of a newer release is shown as stopped, and nothing of
     name: "UserError",
     message: expect.stringContaining("Event 900 was stored by a newer release"),
   });
-  expect(await runs.requestStop(origin, { by: "ada" })).toEqual([id]);
+  await runs.requestStop(origin, { by: "ada" });
+  execute("delete from inbox where event_id = 900; delete from events where id = 900");
+  expect(await store.inbox(id)).toMatchObject([{ event: { type: "run.stop", by: "ada" } }]);
 });
 
 test("an effect of an unknown kind stops its run with the reason, and is performed when it is known", async () => {

@@ -38,7 +38,7 @@ const handlers: { [Kind in AuthorizedCommand["kind"]]: Execute<Kind> } = {
   approve,
   deny,
   revoke,
-  stop: (_, { runs, thread, person }) => withoutReply(runs.requestStop(thread, person)),
+  stop: async (_, { runs, thread, person }) => describeStop(await runs.requestStop(thread, person)),
   resume: async ({ text }, { runs, comment, thread, person }) => {
     assertThreadOpen(comment);
     return withoutReply(runs.requestResume(thread, { ...person, ...(text && { text }) }));
@@ -90,6 +90,13 @@ export function executeCommand(
 
 async function withoutReply(work: Promise<unknown>): Promise<undefined> {
   await work;
+}
+
+/** Says when the pause of runs that have ended with their pull requests takes effect. The status of the others shows it. */
+function describeStop(closed: readonly number[]): string | undefined {
+  const describe = (number: number) =>
+    `The worker of #${number} has ended, because the pull request was closed. If it is reopened, the worker is paused until someone comments \`/resume\`.`;
+  return paragraphs(...closed.map(describe)) || undefined;
 }
 
 /** Passes the text to the thread's live run, or starts the default worker with it. */

@@ -220,18 +220,18 @@ export async function listClosedPullRequests(
 ): Promise<number[]> {
   const latest = await store.latestRuns({ limit: maxClosedRuns });
   const numbers = latest.flatMap((run) => {
-    const { pullRequest } = run.unreadable ? {} : run.snapshot.context;
+    const number = closedPullRequest(run);
     const isHere = !run.unreadable && run.spec.origin.repositoryId === repositoryId;
-    return isHere && pullRequest !== undefined && continuesWhenReopened(run, pullRequest) ? [pullRequest] : [];
+    return isHere && number !== undefined ? [number] : [];
   });
   return [...new Set(numbers)];
 }
 
-/** True for a run that ended because this pull request was closed without merging. */
-export function continuesWhenReopened(run: StoredRun, number: number): boolean {
-  if (run.unreadable || run.logRemovedAt !== undefined) return false;
+/** Returns the pull request that was closed without merging, which ended the run. It continues when that is reopened. */
+export function closedPullRequest(run: StoredRun): number | undefined {
+  if (run.unreadable || run.logRemovedAt !== undefined) return undefined;
   const { isPullRequestClosed, pullRequest } = run.snapshot.context;
-  return isPullRequestClosed && pullRequest === number;
+  return isPullRequestClosed ? pullRequest : undefined;
 }
 
 export async function requestBaseMerge(
@@ -249,7 +249,7 @@ export async function requestBaseMerge(
 
 /**
  * Divides live runs into those that are or will be paused when they have applied their inbox, and the others. Leaves out
- * those that have ended meanwhile, or will: left in their inbox, a stop would pause them when their pull request is reopened.
+ * those that have ended meanwhile, or will: a stop would pause them when their pull request is reopened.
  */
 export async function dividePaused(
   store: Store,

@@ -21,7 +21,7 @@ import { findQuestion } from "./open-questions.ts";
 import {
   changeModel,
   clearConversation,
-  continuesWhenReopened,
+  closedPullRequest,
   dividePaused,
   listClosedPullRequests,
   listModels,
@@ -218,13 +218,18 @@ export class RunService implements Runs {
   async requestStop(
     thread: ThreadRef,
     { by, via, reason, deliveryId, runId }: Parameters<Runs["requestStop"]>[1],
-  ): Promise<string[]> {
-    if (await this.#isKnown(deliveryId)) return [];
-    const live = await this.#liveRuns(thread, runId);
-    // What has paused a run before, such as closing the thread, does not keep events from starting workers. A person's stop does.
-    const stopping = reason === undefined ? live : (await dividePaused(this.#options.store, live)).running;
-    if (stopping.length === 0) throw new UserError(noWorkerRunning);
-    return this.#appendToEach(stopping, [{ type: "run.stop", by, via, reason }], deliveryId);
+  ): Promise<number[]> {
+    const { store } = this.#options;
+    const runs = (await store.runsOfThread(thread)).filter(({ id }) => id === (runId ?? id));
+    const live = runs.filter(({ status }) => status !== "done");
+    const closed = reason === undefined ? runs.filter((run) => closedPullRequest(run) !== undefined) : [];
+    if (!(await this.#isKnown(deliveryId))) {
+      // What has paused a run before, such as closing the thread, does not keep events from starting workers. A person's stop does.
+      const stopping = reason === undefined ? [...live, ...closed] : (await dividePaused(store, live)).running;
+      if (stopping.length === 0) throw new UserError(noWorkerRunning);
+      await this.#appendToEach(stopping, [{ type: "run.stop", by, via, reason }], deliveryId);
+    }
+    return [...new Set(closed.map(closedPullRequest))].filter((number) => number !== undefined);
   }
 
   async requestResume(
@@ -347,7 +352,7 @@ export class RunService implements Runs {
   ): Promise<"none" | "ended" | "live"> {
     const runs = await this.#options.store.runsOfThread(thread);
     if (runs.length === 0) return "none";
-    const isLive = (run: StoredRun) => run.status !== "done" || (isOpen && continuesWhenReopened(run, thread.thread));
+    const isLive = (run: StoredRun) => run.status !== "done" || (isOpen && closedPullRequest(run) === thread.thread);
     return runs.some(isLive) ? "live" : "ended";
   }
 
@@ -385,7 +390,7 @@ export class RunService implements Runs {
     return runs.filter(
       (run) =>
         (run.status !== "done" && run.snapshot.context.pullRequest === thread.thread) ||
-        continuesWhenReopened(run, thread.thread),
+        closedPullRequest(run) === thread.thread,
     );
   }
 
