@@ -78,6 +78,7 @@ async function playInTurn({ open }: Stories): Promise<void> {
     answered.comment("The second.");
     await answered.botComment(/Waiting for its turn: position 2 in the queue of this repository/);
     third.comment("/run fixer");
+    await third.botComment(/Waiting for its turn: position 3/);
     third.comment("/cancel");
     await third.botComment(/was cancelled by maintainer/);
   } finally {
