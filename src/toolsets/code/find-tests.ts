@@ -89,6 +89,7 @@ export async function namedTests(
 ): Promise<string[]> {
   if (runner.select && args.length > 0 && !args.some((arg) => arg.startsWith("-"))) return runner.select(args);
   if (only.length > 0 && args.length === 0) {
+    if (runner.limitTo) return only.length === 1 ? only.flatMap(runner.limitTo) : [];
     const paths = only.map(async (path) => {
       const { type } = await workspace.stat(posix.join(folder, path));
       return type === "directory" ? `${path}/` : path;
@@ -110,7 +111,8 @@ async function findNearest(workspace: Workspace, folder: string): Promise<FoundT
     const runner = await findTestRunner(workspace, at);
     if (runner) {
       const start = runner.folder ?? at;
-      const only = start !== folder && runner.folderOptions ? [posix.relative(start, folder)] : [];
+      const canLimit = runner.folderOptions !== undefined || runner.limitTo !== undefined;
+      const only = start !== folder && canLimit ? [posix.relative(start, folder)] : [];
       return { folder: start, runner, only };
     }
     if (at === "") return undefined;

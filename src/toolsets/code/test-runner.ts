@@ -1,3 +1,4 @@
+import { posix } from "node:path";
 import { z } from "zod";
 import { ToolError } from "#domain/errors.ts";
 import type { Workspace } from "#domain/workspace.ts";
@@ -31,6 +32,8 @@ export interface TestRunner {
   furtherCommands?: string[][];
   /** The options with which it runs only the tests in the folders that follow; undefined if it cannot. */
   folderOptions?: string[];
+  /** Returns the options that limit it to a folder or file, for a runner that does not take paths. */
+  limitTo?(path: string): string[];
   /** Returns the options that select the named tests, for a runner that does not take their names as they are. */
   select?(names: readonly string[]): string[];
   /** The folder to start it in, if it is not the one that was asked for. */
@@ -363,7 +366,19 @@ function unittestRunner(present: ReadonlySet<string>, tests: readonly string[]):
     commandForNamed: ["python3", "-m", "unittest"],
     report: "unittest",
     reason: `${first} uses unittest.`,
+    limitTo: (path) => {
+      const start = present.has(path) ? folderOf(path) : path;
+      const ofFile = present.has(path) ? ["-p", posix.basename(path)] : [];
+      return ["-s", start || ".", "-t", importRoot(present, start) || ".", ...ofFile];
+    },
   };
+}
+
+/** Returns the nearest folder that is not a package: that from which its modules, and those of packages in it, are imported. */
+function importRoot(present: ReadonlySet<string>, folder: string): string {
+  let root = folder;
+  while (root !== "" && present.has(`${root}/__init__.py`)) root = folderOf(root);
+  return root;
 }
 
 const names = z.record(z.string(), z.unknown()).catch({}).default({});

@@ -349,6 +349,35 @@ describe.skipIf(!availability.available)("in the OS sandbox", () => {
       expect(result.value).toMatchObject({ data: { runner: "unittest", passed: 1, failed: 0 } });
   });
 
+  test.each([
+    { path: "tests", passed: 3 },
+    { path: "tests/unit", passed: 2 },
+    { path: "tests/unit/test_one.py", passed: 1 },
+    { path: "unpackaged", passed: 1 },
+    { path: "unpackaged/test_four.py", passed: 1 },
+  ])("unittest runs only the tests in the given folder or file: $path", async ({ path, passed }) => {
+    const code = (imported: string) =>
+      `import unittest\n${imported}\nclass T(unittest.TestCase):\n  def test_it(self): self.assertEqual(one, 1)\n`;
+    const { call } = await world({
+      files: {
+        "setup.py": "",
+        "ones.py": "one = 1\n",
+        "tests/__init__.py": "",
+        "tests/ones.py": "one = 1\n",
+        "tests/test_three.py": code("from ones import one"),
+        "tests/unit/__init__.py": "",
+        "tests/unit/test_one.py": code("from ..ones import one"),
+        "tests/unit/test_two.py": code("from tests.ones import one"),
+        "unpackaged/helpers.py": "one = 1\n",
+        "unpackaged/test_four.py": code("from helpers import one"),
+      },
+    });
+
+    const { value } = await call("run_tests", { path });
+
+    expect(value).toMatchObject({ data: { runner: "unittest", passed, failed: 0 } });
+  });
+
   test("a test that reads a submodule fails with the reason", async () => {
     const script = "require('node:fs').readFileSync('vendor/spec/cases.json')";
     const blank = "\n".repeat(100_000);
