@@ -5,7 +5,7 @@ import { closestMatch } from "#text/closest-match.ts";
 import { type Base, hasContents } from "./base.ts";
 import { ObjectStore } from "./object-store.ts";
 import { readBase } from "./read-base.ts";
-import type { FetchRequest, Remote } from "./remote.ts";
+import type { FetchRequest, FetchResult, Remote } from "./remote.ts";
 
 const cacheBytes = 512 * 1024 ** 2;
 const cache = createBaseCache(cacheBytes);
@@ -54,14 +54,24 @@ export async function openBase(
   return { base, at, defaultBranch };
 }
 
+interface ContentsRequest {
+  /** What differs from the previous base, if it was already requested. */
+  requested?: Promise<FetchResult>;
+  signal?: AbortSignal;
+}
+
 /** Fetches the contents of a base whose tree was fetched without them. */
-export async function fetchContents(remote: Remote, base: Base): Promise<void> {
+export async function fetchContents(
+  remote: Remote,
+  base: Base,
+  { requested, signal }: ContentsRequest = {},
+): Promise<void> {
   const { commit, store, contents } = base;
   if (contents.previous !== undefined) {
-    await addDifferences(remote, store, { wants: [commit], haves: [contents.previous], depth: 1 });
+    await addDifferences(store, requested ?? remote.fetch(differences(commit, contents.previous), signal), signal);
     if (await hasContents(base)) return;
   }
-  const result = await remote.fetch({ wants: [commit], depth: 1 });
+  const result = await remote.fetch({ wants: [commit], depth: 1 }, signal);
   if (result.kind === "refused") {
     throw new UserError(`${remote.name} did not send the files of ${commit.slice(0, 10)}: ${result.reason}.`);
   }
@@ -118,25 +128,44 @@ async function sizeOfFiles({ entries }: Base): Promise<number> {
   return sum;
 }
 
-/** Fetches only the folders that differ from a previous base of the repository; undefined if that is not possible. */
+/**
+ * Fetches only the folders that differ from a previous base of the repository, and lets the contents follow; undefined if
+ * that is not possible.
+ */
 async function advance(remote: Remote, base: Base, at: BaseCommit, signal: AbortSignal): Promise<Base | undefined> {
   const { store } = base;
   const previous = await commitToAdvanceFrom(base);
   if (previous === undefined) return undefined;
 
-  const request: FetchRequest = { wants: [at.commit], haves: [previous], depth: 1, without: "blobs" };
-  const isAdded = await addDifferences(remote, store, request, signal);
-  return isAdded && store.has(at.commit) ? readBase(store, at.commit, { from: base, previous }) : undefined;
+  const request = differences(at.commit, previous);
+  const folders = remote.fetch({ ...request, without: "blobs" }, signal);
+  // Requested meanwhile, since the server takes longer to prepare them. Read later: what both have belongs to the folders.
+  const stop = new AbortController();
+  const requested = remote.fetch(request, AbortSignal.any([signal, stop.signal]));
+  requested.catch(() => {});
+  let areNeeded = false;
+  try {
+    if (!(await addDifferences(store, folders, signal)) || !store.has(at.commit)) return undefined;
+    const next = await readBase(store, at.commit, { from: base, previous });
+    areNeeded = !next.contents.isLoaded;
+    next.contents.load(() => fetchContents(remote, next, { requested, signal })).catch(() => {});
+    return next;
+  } finally {
+    if (!areNeeded) stop.abort();
+  }
+}
+
+function differences(commit: string, previous: string): FetchRequest {
+  return { wants: [commit], haves: [previous], depth: 1 };
 }
 
 /** Adds what differs from commits that the store has; false if the server does not know these. */
 async function addDifferences(
-  remote: Remote,
   store: ObjectStore,
-  request: FetchRequest,
+  fetched: Promise<FetchResult>,
   signal?: AbortSignal,
 ): Promise<boolean> {
-  const result = await remote.fetch(request, signal);
+  const result = await fetched;
   if (result.kind === "refused") return false;
   try {
     await store.addPack(result.pack, signal);

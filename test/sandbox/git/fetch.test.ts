@@ -134,6 +134,21 @@ test("after a branch has moved, files that did not change are read before the ot
   expect(bodies.every((body) => body.includes("have "))).toBe(true);
 });
 
+test("after a branch has moved, the contents are requested without waiting for the folders", async () => {
+  const repository = await world.repositoryWith({ "changed.txt": "1" });
+  await world.open(repository);
+  await repository.commit({ files: { "changed.txt": "2" } });
+  const { promise: areRequested, resolve: requested } = Promise.withResolvers<void>();
+  world.server.options.intercept = (_request, response, body) => {
+    if (!body.includes("command=fetch")) return false;
+    if (body.includes("filter")) void areRequested.then(() => response.writeHead(503).end());
+    else requested();
+    return body.includes("filter");
+  };
+
+  await expect(open(repository)).rejects.toThrow(/answered 503/);
+});
+
 test("a branch that was replaced by an unrelated history opens all the same", async () => {
   const repository = await world.repositoryWith(manyFiles(20));
   await world.open(repository);
