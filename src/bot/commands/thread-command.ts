@@ -132,7 +132,7 @@ function parseModel({ rest }: CommandInput): ThreadCommand {
 }
 
 const approveUsage =
-  "Nothing was approved. Comment `/approve`, `/approve <id>` or `/approve all`; add `session` to approve identical calls later in this run.";
+  "Nothing was approved. Comment `/approve`, `/approve <id>` or `/approve all`; add `session` to approve identical calls later in this run. `/approve +$2` alone raises a cost limit.";
 
 /** Only a comment that is nothing but the approval counts: text below it may take it back, or make it depend on something. */
 function parseApprove({ rest, more }: CommandInput): ThreadCommand {

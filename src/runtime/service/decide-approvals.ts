@@ -3,6 +3,7 @@ import { OutageError, UserError } from "#domain/errors.ts";
 import { type Account, isSameAccount } from "#domain/github.ts";
 import { isShownWhole } from "#domain/preview.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
+import { stateName } from "#runtime/apply-events.ts";
 import { approversOf, countApprovals, factsAbout, findProblem, requirementsOf } from "#runtime/approval-rules.ts";
 import { readSettings } from "#runtime/run-environment.ts";
 import type { Runs, ThreadRef } from "#runtime/runs.ts";
@@ -184,6 +185,7 @@ async function chooseApprovals(
   const approvals = await approvalsOf(options, thread);
   const pending = approvals.filter(({ status }) => status === "pending");
   const chosen = matchTarget(approvals, target);
+  if (chosen.length === 0) throw await nothingMatches(options, thread, { target, hasPending: pending.length > 0 });
   const unseen: Approval[] = [];
   for (const approval of pending) if (!(await wasShownBefore(options, approval, commentId))) unseen.push(approval);
 
@@ -199,15 +201,24 @@ async function chooseApprovals(
 
 /** Without a target, all pending approvals match. */
 function matchTarget(approvals: readonly Approval[], target: string | undefined): Approval[] {
-  const pending = approvals.filter(({ status }) => status === "pending");
-  if (target !== undefined && target !== "all") {
-    const named = approvals.find(({ id }) => id === target.toLowerCase());
-    if (named) return [named];
-    const note = pending.length === 0 ? " Nothing is waiting for approval." : "";
-    throw new UserError(`Request ${target} not found in this thread.${note}`);
-  }
-  if (pending.length === 0) throw new UserError("Nothing in this thread is waiting for approval.");
-  return pending;
+  if (target === undefined || target === "all") return approvals.filter(({ status }) => status === "pending");
+  return approvals.filter(({ id }) => id === target.toLowerCase());
+}
+
+/** Says that there is no such request, and what waits in the thread instead. */
+async function nothingMatches(
+  { store }: DecideOptions,
+  thread: ThreadRef,
+  { target, hasPending }: { target: string | undefined; hasPending: boolean },
+): Promise<UserError> {
+  const isNamed = target !== undefined && target !== "all";
+  const missing = isNamed ? `Request ${target} not found in this thread.` : "";
+  if (hasPending) return new UserError(missing);
+  const nothing = isNamed ? "Nothing is waiting for approval." : "Nothing in this thread is waiting for approval.";
+  const runs = (await store.runsOfThread(thread)).filter((run) => !run.unreadable);
+  const waiting = runs.find(({ snapshot }) => stateName(snapshot) === "awaitingBudget");
+  const budget = waiting && `${waiting.spec.worker.name} has used up its cost limit: \`/approve +$2\` raises it.`;
+  return new UserError([missing, nothing, budget].filter(Boolean).join(" "));
 }
 
 /** A comment cannot refer to a request that its author had not seen. The ids of comments increase in GitHub's order. */

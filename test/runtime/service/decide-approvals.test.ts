@@ -7,7 +7,7 @@ import { textPreview } from "#domain/preview.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import { checkApprover, decideApprovals, pendingApprovals, revokeApproval } from "#runtime/service/decide-approvals.ts";
 import { openMemoryStore } from "#runtime/store/sqlite/open-sqlite-store.ts";
-import { sampleApproval, sampleEffect, sampleRun, sampleSpec } from "../../support/store-samples.ts";
+import { sampleApproval, sampleEffect, sampleRun, sampleSnapshot, sampleSpec } from "../../support/store-samples.ts";
 
 const { origin } = sampleSpec("r1");
 const thread = { ...origin, thread: 7 };
@@ -378,6 +378,15 @@ test("a decision without an open request is answered with a comment that says so
   await expect(decide({})).rejects.toThrow("Nothing in this thread is waiting for approval.");
   await expect(decide({ target: "zz" })).rejects.toThrow(
     "Request zz not found in this thread. Nothing is waiting for approval.",
+  );
+});
+
+test("an approval without a request, where a run has used up its cost limit, is answered with how to raise it", async () => {
+  const { decide, store } = await approvalWorld([]);
+  await store.ingest({ run: { ...sampleRun("r2"), snapshot: sampleSnapshot("awaitingBudget") }, events: [] });
+
+  await expect(decide({})).rejects.toThrow(
+    "Nothing in this thread is waiting for approval. fixer has used up its cost limit: `/approve +$2` raises it.",
   );
 });
 
