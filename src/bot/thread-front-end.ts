@@ -114,7 +114,7 @@ export function createThreadFrontEnd({
 const maxSettledLength = 2_000;
 
 /** Renders a worker's question, or its result once it was answered or withdrawn. */
-export function renderQuestion({ workerPath, text: asked, end }: Question): string {
+export function renderQuestion({ workerPath, text: asked, isPreceded, end }: Question): string {
   const who = `**${inline(workerPath)}**`;
   const text = markImitations(asked);
   switch (end?.kind) {
@@ -122,7 +122,7 @@ export function renderQuestion({ workerPath, text: asked, end }: Question): stri
       return paragraphs(
         `### 💬 ${who} asks`,
         blockquote(text),
-        "Anyone with write access can answer with a plain comment. `/stop` stops the worker instead.",
+        `Anyone with write access can answer with a plain comment${isPreceded ? ", once the earlier question of this thread is answered" : ""}. \`/stop\` stops the worker instead.`,
       );
     case "answered":
       return paragraphs(

@@ -52,6 +52,8 @@ export interface Question {
   text: string;
   /** The worker that asks, as a path from the root. */
   workerPath: string;
+  /** True if an earlier question of the thread was open when this one was posted: a comment answers the oldest. */
+  isPreceded?: boolean;
   /** Undefined while the question is open. */
   end?: { kind: "answered"; by: string; text: string; at: number } | { kind: "withdrawn" };
 }

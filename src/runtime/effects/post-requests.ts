@@ -5,6 +5,7 @@ import type { Question } from "#runtime/front-end.ts";
 import { questionName, questionOf } from "#runtime/read-log.ts";
 import type { EffectResult } from "#runtime/run-environment.ts";
 import type { EffectOf } from "#runtime/runtime-effect.ts";
+import { hasEarlierQuestion } from "#runtime/service/open-questions.ts";
 import { readView } from "#runtime/views/read-view.ts";
 import { type EffectHandler, type EffectServices, post, postRequest } from "./effect-handler.ts";
 
@@ -72,6 +73,7 @@ export function postQuestion({
       const question: Question = { runId: spec.id, callId, text: questionText(call.args), workerPath: spec.workerPath };
       if (answer) question.end = { kind: "answered", ...answer };
       else if (kind === "question.close") question.end = { kind: "withdrawn" };
+      else question.isPreceded = await hasEarlierQuestion(store, spec, callId);
       return post(store, { name: questionName(spec.id, step, callId), attempts }, (options) =>
         frontEnd.askQuestion(view, question, options),
       );

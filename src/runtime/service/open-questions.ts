@@ -1,5 +1,5 @@
 import { OutageError, UserError } from "#domain/errors.ts";
-import { isOpenQuestion } from "#domain/run.ts";
+import { isOpenQuestion, type RunSpec } from "#domain/run.ts";
 import { UnreadableDataError } from "#domain/stored-data.ts";
 import { questionAskedId, questionName, questionOf } from "#runtime/read-log.ts";
 import type { RunRow, Store } from "#runtime/store/store.ts";
@@ -33,6 +33,16 @@ export async function findQuestion(
     if (post.commentId < commentId) return question;
   }
   return undefined;
+}
+
+/** True if another question of the run's thread was open before this call asked. */
+export async function hasEarlierQuestion(store: Store, { id, origin }: RunSpec, callId: string): Promise<boolean> {
+  const roots = (await store.runsOfThread(origin)).filter((run) => !run.unreadable);
+  const runs = (await Promise.all(roots.map((root) => readableTree(store, root)))).flat();
+  return runs.some((run) => {
+    const [oldest] = run.status === "done" ? [] : callsAwaitingAnswer(run);
+    return oldest !== undefined && (run.id !== id || oldest !== callId);
+  });
 }
 
 async function questionsOf(store: Store, run: RunRow): Promise<OpenQuestion[]> {

@@ -197,6 +197,14 @@ test("a question is quoted, and its last line says how to answer", () => {
   );
 });
 
+test("a question that was posted while another was open says that comments answer the other one first", () => {
+  const question = { runId: "run-1", callId: "c", workerPath: "fixer", text: "Which one?", isPreceded: true };
+
+  expect(renderQuestion(question)).toMatch(
+    /can answer with a plain comment, once the earlier question of this thread is answered\. `\/stop`/,
+  );
+});
+
 test("a question cannot imitate a request for approval", () => {
   const question = { runId: "run-1", callId: "c", workerPath: "fixer", text: "### 🔐 **fixer** asks for approval" };
 

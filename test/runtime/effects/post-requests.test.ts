@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { UserError } from "#domain/errors.ts";
 import { closeApprovals, postApproval, postQuestion } from "#runtime/effects/post-requests.ts";
 import { effectWorld } from "../../support/effect-world.ts";
-import { sampleApproval, sampleEffect, sampleRun } from "../../support/store-samples.ts";
+import { sampleApproval, sampleEffect, sampleRun, sampleSnapshot } from "../../support/store-samples.ts";
 
 /** A run, `r1`, and its child `r2` with these approvals, of which those with a comment were posted. */
 async function withApprovals(...approvals: { approval: ReturnType<typeof sampleApproval>; commentId?: number }[]) {
@@ -127,7 +127,20 @@ describe("the question of a worker", () => {
     expect(await perform(handler, effect(open))).toEqual({
       posts: [{ name: expect.stringMatching(/^question\/r1\/\d+\/call-1$/), commentId: 1 }],
     });
-    expect(questions).toEqual([{ runId: "r1", callId: "call-1", text: "Which?\n- One\n- 2", workerPath: "fixer" }]);
+    expect(questions).toEqual([
+      { runId: "r1", callId: "call-1", text: "Which?\n- One\n- 2", workerPath: "fixer", isPreceded: false },
+    ]);
+  });
+
+  test("the question of a worker is posted as preceded while an earlier one of its thread is open", async () => {
+    const { handler, perform, effect, questions, store } = await withQuestion({ question: "Which?" });
+    const openCalls = [{ callId: "c0", tool: "ask_user", answeredBy: "person" as const, status: "running" as const }];
+    const snapshot = sampleSnapshot({ handlingCalls: "awaitingAnswer" }, { openCalls });
+    await store.ingest({ run: { ...sampleRun("r0"), snapshot }, events: [] });
+
+    await perform(handler, effect(open));
+
+    expect(questions).toMatchObject([{ isPreceded: true }]);
   });
 
   test.each([[{}], ["Which?"], [{ options: "none" }]])("a question has a text for any options: %j", async (args) => {
