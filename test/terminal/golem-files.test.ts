@@ -1,9 +1,10 @@
 import { execFileSync } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { join } from "node:path";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { parse } from "yaml";
 import { handlers } from "#bot/deliveries/handlers.ts";
@@ -162,6 +163,24 @@ test("golem init writes a worker that is valid and runs, and never overwrites on
 });
 
 const ci = { ".github/workflows/ci.yml": "name: CI\non: push\n", ".github/workflows/lint.yml": "on: push\n" };
+
+test.each([
+  ["a worker", ["init"], ".github/workers"],
+  ["the workflow", ["init", "--action"], ".github"],
+])("golem init writes %s through no link of the checkout", async (_, words, link) => {
+  const world = await golemWorld({ turns: [] });
+  const outside = mkdtempSync(join(tmpdir(), "golem-outside-"));
+  onTestFinished(() => rmSync(outside, { recursive: true }));
+  rmSync(join(world.root, ".github"), { recursive: true });
+  mkdirSync(dirname(join(world.root, link)), { recursive: true });
+  symlinkSync(outside, join(world.root, link));
+
+  const run = world.give(words);
+
+  expect(await run.code).toBe(2);
+  expect(run.errors()).toContain(`was not written: ${link} is a symbolic link. Replace it with a folder.`);
+  expect(readdirSync(outside)).toEqual([]);
+});
 
 test("golem init --action writes the workflow of the GitHub Action, which golem doctor accepts", async () => {
   const world = await golemWorld({ turns: [], files: ci });

@@ -1,3 +1,4 @@
+import { lstatSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { RequestError } from "@octokit/request-error";
@@ -7,6 +8,7 @@ import { messageOf, UserError } from "#domain/errors.ts";
 import type { Triggers } from "#domain/trigger.ts";
 import { parseWorker, type WorkerDefinition } from "#domain/worker.ts";
 import { findRoot } from "#sandbox/checkout/open-checkout.ts";
+import { foldersAbove } from "#sandbox/paths.ts";
 import {
   type ActionWorkflowOptions,
   actionWorkflowPath,
@@ -21,6 +23,8 @@ import { isTerminal, visible, writeWrapped } from "#terminal/style.ts";
 import { truncateLine } from "#text/truncate.ts";
 import { type CommandContext, exitCodes, parseWords } from "./command-context.ts";
 import { codeOf } from "./trusted-code.ts";
+
+const workersFolder = ".github/workers";
 
 /** `golem init`: writes a first worker, or the workflow of the GitHub Action. Returns the next steps for the person. */
 export async function init(
@@ -58,8 +62,10 @@ async function initAction(
 ): Promise<string> {
   const root = await findRoot(cwd);
   const workflows = await findWorkflowNames(root);
-  const file = join(root, actionWorkflowPath);
-  await writeNewFile(file, renderActionWorkflow({ workflows, model, from }), cwd);
+  const file = await writeNewFile(root, actionWorkflowPath, {
+    text: renderActionWorkflow({ workflows, model, from }),
+    cwd,
+  });
   const waitsFor = workflows.length > 0 ? `Workers wait for the results of ${workflows.join(", ")}.\n` : "";
   const steps = [
     `Add the model's key to the repository's secrets as ${keyVariableOf(model)}: Settings → Secrets and variables → Actions.`,
@@ -79,8 +85,7 @@ ${steps.map((step, index) => `  ${index + 1}. ${step}\n`).join("")}`;
 async function initWorker(name = "helper", { cwd }: CommandContext): Promise<string> {
   const text = template(name);
   parseWorker(text, `${name}.worker`);
-  const file = join(await findRoot(cwd), ".github/workers", `${name}.worker`);
-  await writeNewFile(file, text, cwd);
+  const file = await writeNewFile(await findRoot(cwd), `${workersFolder}/${name}.worker`, { text, cwd });
   return `Wrote ${relative(cwd, file)}.
 
 Next:
@@ -91,12 +96,24 @@ To run it, set GOLEM_FORGE_MODEL and its key. Once it is on the default branch, 
 `;
 }
 
-/** Writes a file and the folders above it. Throws a UserError if the file exists; its path is shown relative to `cwd`. */
-async function writeNewFile(file: string, text: string, cwd: string): Promise<void> {
+/**
+ * Writes a file of a checkout and the folders above it, and returns its path. Throws a UserError if the file exists, or if one
+ * of the folders is a link, which may lead out of the checkout; its path is shown relative to `cwd`.
+ */
+async function writeNewFile(root: string, path: string, { text, cwd }: { text: string; cwd: string }): Promise<string> {
+  const file = join(root, path);
+  const isLink = (folder: string) => lstatSync(join(root, folder), { throwIfNoEntry: false })?.isSymbolicLink();
+  const link = foldersAbove(path).find(isLink);
+  if (link !== undefined) {
+    throw new UserError(
+      `${relative(cwd, file)} was not written: ${link} is a symbolic link. Replace it with a folder.`,
+    );
+  }
   await mkdir(dirname(file), { recursive: true });
   await writeFile(file, text, { flag: "wx" }).catch((error: NodeJS.ErrnoException) => {
     throw error.code === "EEXIST" ? new UserError(`${relative(cwd, file)} already exists.`) : error;
   });
+  return file;
 }
 
 function template(name: string): string {
@@ -128,8 +145,6 @@ You help the maintainers of this repository.
 `;
 }
 
-const workersFolder = ".github/workers";
-
 /** `golem add owner/repo/worker`: shows what the worker may do, asks, and copies its file to the checkout. */
 export async function addWorker(args: readonly string[], context: CommandContext): Promise<number> {
   const { positionals, options } = parseWords(args, {
@@ -145,7 +160,8 @@ export async function addWorker(args: readonly string[], context: CommandContext
   const root = await findRoot(context.cwd);
   const text = await download({ owner, repo, name, ref: options.get("ref")?.at(-1) }, context);
   const worker = parseWorker(text, `${owner}/${repo}/${workersFolder}/${name}.worker`);
-  const target = join(root, workersFolder, `${name}.worker`);
+  const path = `${workersFolder}/${name}.worker`;
+  const target = join(root, path);
   writeWrapped(
     context.output,
     `${describeGrants(worker, root, target)
@@ -156,7 +172,7 @@ export async function addWorker(args: readonly string[], context: CommandContext
     context.output.write("Nothing was written.\n");
     return exitCodes.failed;
   }
-  await writeNewFile(target, text, context.cwd);
+  await writeNewFile(root, path, { text, cwd: context.cwd });
   writeWrapped(context.output, `Wrote ${relative(context.cwd, target)}. Read its instructions before you run it.\n`);
   return exitCodes.answered;
 }
