@@ -19,9 +19,9 @@ export interface OpenedTask {
 }
 
 // The person's own git settings must not affect what the worker sees.
-const settings = ["user.name=Golem Forge", "user.email=golem-forge@localhost", "commit.gpgsign=false"];
-const safeSettings = [...settings, "core.hooksPath=/dev/null", "core.autocrlf=false", "protocol.ext.allow=never"];
-const configured = safeSettings.flatMap((setting) => ["-c", setting]);
+const identity = ["user.name=Golem Forge", "user.email=golem-forge@localhost"];
+const settings = [...identity, "commit.gpgsign=false", "core.autocrlf=false"];
+const configured = settings.flatMap((setting) => ["-c", setting]);
 // A fixed date, so that commits have the same hash in every attempt.
 const date = "2026-01-01T00:00:00Z";
 const env = { GIT_AUTHOR_DATE: date, GIT_COMMITTER_DATE: date, GIT_CONFIG_GLOBAL: "/dev/null" };

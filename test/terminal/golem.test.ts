@@ -245,6 +245,18 @@ test("git_uncommitted shows a reviewer the person's uncommitted changes", async 
   expect(world.sent()).toContain("new.txt");
 });
 
+test("git_uncommitted starts no filter that the settings of the checkout name", async () => {
+  const world = await golemWorld({ turns: [{ calls: [{ name: "git_uncommitted", args: {} }] }, done] });
+  world.write(".gitattributes", "*.txt filter=own\n");
+  world.git("config", "filter.own.clean", `touch ${join(world.root, "started")}; cat`);
+  world.write("a.txt", "changed by hand\n");
+
+  expect(await world.give(["run", "careful", "review what I have not committed"]).code).toBe(0);
+
+  expect(world.sent()).toContain("+changed by hand");
+  expect(existsSync(join(world.root, "started"))).toBe(false);
+});
+
 test("the repository's settings apply: its instructions for every worker, and its limits", async () => {
   const settings = "limits: { steps: 1 }\ninstructions: Tests are run with make.\n";
   const world = await golemWorld({ turns: [write(), done], files: { ".github/golem-forge.yml": settings } });

@@ -7,7 +7,7 @@ import { diffFile, type FileVersion, isBinary, modeLines, modeOf } from "#sandbo
 import { hashObject } from "#sandbox/git/git-objects.ts";
 import { quotePath } from "#text/quoted-path.ts";
 import type { Checkout, CheckoutChange } from "./open-checkout.ts";
-import { runGit } from "./run-git.ts";
+import { runGit, withoutOwnFilters } from "./run-git.ts";
 
 type Versions = Pick<CheckoutChange, "path" | "before" | "after">;
 
@@ -125,7 +125,8 @@ export async function commitOnBranch(
 
 /** Returns the changed paths that also have uncommitted changes of the user. */
 async function uncommitted(root: string, head: string, changes: readonly CheckoutChange[]): Promise<string[]> {
-  const output = await runGit(["diff", "--name-only", "-z", "--no-ext-diff", "--no-renames", head], { cwd: root });
+  const options = ["--name-only", "-z", "--no-ext-diff", "--no-renames", "--ignore-submodules=dirty"];
+  const output = await runGit([...(await withoutOwnFilters(root)), "diff", ...options, head], { cwd: root });
   const dirty = new Set(output.toString("utf8").split("\0"));
   return changes.map(({ path }) => path).filter((path) => dirty.has(path));
 }

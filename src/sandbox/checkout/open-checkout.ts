@@ -17,7 +17,7 @@ import { createWorkspaceView } from "#sandbox/workspace-view.ts";
 import { createZones, type Zones } from "#sandbox/zones.ts";
 import type { BaseRecord, RecordedFile } from "./base-record.ts";
 import { readWorkingTree } from "./read-working-tree.ts";
-import { GitError, isOutsideRepository, runGit } from "./run-git.ts";
+import { GitError, isOutsideRepository, runGit, withoutOwnFilters } from "./run-git.ts";
 
 /** A worker's view of a checkout: its files, and the git operations that need no remote. */
 export interface CheckoutTree
@@ -156,7 +156,7 @@ function knownBefore(read: () => FileVersion | undefined): FileVersion | undefin
 
 async function readLog(root: string, { limit, skip = 0, path, from, exclude }: LogOptions): Promise<History> {
   const format = "--format=%H%x00%an%x00%ae%x00%at%x00%P%x00%B%x00";
-  const options = [`-${limit}`, `--skip=${skip}`, "--no-show-signature", format, "--end-of-options"];
+  const options = [`-${limit}`, `--skip=${skip}`, format, "--end-of-options"];
   const revisions = [from ?? "HEAD", ...(exclude === undefined ? [] : [`^${exclude}`])];
   const only = path === undefined || path === "" ? [] : [path];
   const output = await runGit(["log", ...options, ...revisions, "--", ...only], { cwd: root });
@@ -185,7 +185,7 @@ async function readLocalBlame(
   { path, start, end, content }: BlameOptions & { content: Uint8Array },
 ): Promise<BlamedRange[]> {
   // A missing file of ignored revisions would be an error, and a text conversion would run a program.
-  const config = ["-c", "blame.ignoreRevsFile="];
+  const config = ["-c", "blame.ignoreRevsFile=", ...(await withoutOwnFilters(root))];
   const options = ["--porcelain", "--no-textconv", "--contents", "-", "-L", `${start},${end}`];
   const output = await runGit([...config, "blame", ...options, "--", path], { cwd: root, stdin: content });
   const shallow = await isShallow(root);

@@ -215,9 +215,7 @@ function statOf(root: string, path: string): BigIntStats | undefined {
 }
 
 async function readHead(root: string): Promise<{ commit: string; tree: string; date: Date } | undefined> {
-  const output = await runGit(["log", "-1", "--no-show-signature", "--format=%H %T %ct", "HEAD"], { cwd: root }).catch(
-    () => undefined,
-  );
+  const output = await runGit(["log", "-1", "--format=%H %T %ct", "HEAD"], { cwd: root }).catch(() => undefined);
   const [commit, tree, seconds] = output?.toString("utf8").trim().split(" ") ?? [];
   return commit && tree ? { commit, tree, date: new Date(Number(seconds) * 1_000) } : undefined;
 }

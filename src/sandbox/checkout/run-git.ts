@@ -20,17 +20,19 @@ export function isOutsideRepository({ message }: GitError): boolean {
 // Git sets these in hooks and aliases, where they would make our commands use another repository.
 const redirectingVariables =
   /^GIT_(DIR|WORK_TREE|INDEX_FILE|OBJECT_DIRECTORY|ALTERNATE_OBJECT_DIRECTORIES|COMMON_DIR|PREFIX|NAMESPACE|INTERNAL_SUPER_PREFIX|.*PATHSPECS)$/;
-const globalArgs = [
-  "--no-optional-locks",
-  "--literal-pathspecs",
-  "-c",
-  "core.fsmonitor=false",
-  "-c",
+const settings = [
   "core.quotePath=false",
   // A clone may bring a folder that looks like a bare repository, whose settings name programs.
-  "-c",
   "safe.bareRepository=explicit",
+  // So may the settings of a checkout that came as an archive.
+  ...["core.fsmonitor=false", "core.hooksPath=/dev/null", "log.showSignature=false", "protocol.ext.allow=never"],
 ];
+const globalArgs = [
+  ...["--no-optional-locks", "--literal-pathspecs"],
+  ...settings.flatMap((setting) => ["-c", setting]),
+];
+
+const emptyVariable = "GOLEM_FORGE_EMPTY";
 
 /** Runs the installed git and resolves to its standard output. Rejects with a GitError with the first line of its errors. */
 export function runGit(args: readonly string[], { cwd, stdin, env, signal }: GitCommandOptions): Promise<Buffer> {
@@ -38,7 +40,7 @@ export function runGit(args: readonly string[], { cwd, stdin, env, signal }: Git
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   const child = spawn("git", [...globalArgs, ...args], {
     cwd,
-    env: { ...Object.fromEntries(inherited), LC_ALL: "C", GIT_TERMINAL_PROMPT: "0", ...env },
+    env: { ...Object.fromEntries(inherited), LC_ALL: "C", GIT_TERMINAL_PROMPT: "0", [emptyVariable]: "", ...env },
     ...(signal && { signal }),
   });
   const output: Buffer[] = [];
@@ -58,4 +60,24 @@ export function runGit(args: readonly string[], { cwd, stdin, env, signal }: Git
     reject(new GitError(`git ${args[0]}: ${message.replace(/^(fatal|error): /, "") || `exit code ${code}`}`));
   });
   return promise;
+}
+
+/**
+ * Returns options that turn off the filters of a checkout's own settings, with which git would start a program to read a
+ * changed file. The person's filters remain.
+ */
+export async function withoutOwnFilters(root: string): Promise<string[]> {
+  const options = [
+    "--show-scope",
+    "--name-only",
+    "-z",
+    "--get-regexp",
+    String.raw`^filter\..*\.(clean|process|required)$`,
+  ];
+  const listed = await runGit(["config", ...options], { cwd: root }).catch(() => Buffer.alloc(0));
+  const pairs = listed.toString("utf8").matchAll(/([^\0]*)\0([^\0]*)\0/g);
+  // A name may contain an equals sign, which `-c` would take for its end.
+  return [...pairs].flatMap(([, scope = "", name]) =>
+    ["local", "worktree"].includes(scope) ? [`--config-env=${name}=${emptyVariable}`] : [],
+  );
 }

@@ -9,7 +9,7 @@ import { approveOnBus } from "#embed/program-front-end.ts";
 import { WorkerRuntime } from "#embed/worker-runtime.ts";
 import { createExecutors } from "#executors/create-executors.ts";
 import type { Checkout } from "#sandbox/checkout/open-checkout.ts";
-import { runGit } from "#sandbox/checkout/run-git.ts";
+import { runGit, withoutOwnFilters } from "#sandbox/checkout/run-git.ts";
 import { isYes } from "#terminal/prompter.ts";
 import { visible } from "#terminal/style.ts";
 import { createTraceFormatter } from "#terminal/trace-formatter.ts";
@@ -294,8 +294,10 @@ function createGitUncommittedTool({ root, head }: Pick<Checkout, "root" | "head"
     needsApproval: false,
     execute: async (_, { abortSignal: signal }) => {
       const at = { cwd: root, signal };
+      const config = await withoutOwnFilters(root);
+      const options = ["--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty"];
       const [diff, added] = await Promise.all([
-        head ? runGit(["diff", "--no-ext-diff", "--no-textconv", "--no-color", head], at) : Buffer.alloc(0),
+        head ? runGit([...config, "diff", ...options, head], at) : Buffer.alloc(0),
         runGit(["ls-files", "-z", "--others", "--exclude-standard"], at),
       ]);
       const files = added.toString("utf8").split("\0").filter(Boolean);

@@ -1,4 +1,13 @@
-import { appendFileSync, chmodSync, mkdirSync, rmSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -385,4 +394,29 @@ test("committing to a branch leaves the working tree, the index and the current 
   await expect(
     commitOnBranch({ root, head }, { branch: "golem/2", changes: changed(), message: "again" }),
   ).rejects.toThrow("git does not know your name. Set user.name and user.email with git config.");
+});
+
+test("the settings of a checkout start no programs", async () => {
+  const world = checkoutWorld({ "a.txt": "a\n", ".gitattributes": "*.txt filter=a=b\n" });
+  const program = world.at("../program");
+  writeFileSync(program, `#!/bin/sh\necho "$0" >> ${world.at("../started")}\ncat\n`, { mode: 0o755 });
+  const signed = world.git("cat-file", "commit", "HEAD").replace("\n\n", "\ngpgsig x\n\n");
+  world.write("../signed", signed);
+  world.git("reset", "-q", "--soft", world.git("hash-object", "-t", "commit", "-w", "../signed").trim());
+  mkdirSync(world.at(".git/hooks"), { recursive: true });
+  for (const hook of ["post-index-change", "reference-transaction"])
+    symlinkSync(program, world.at(`.git/hooks/${hook}`));
+  world.git("config", "core.fsmonitor", program);
+  world.git("config", "gpg.program", program);
+  world.git("config", "log.showSignature", "true");
+  world.git("config", "filter.a=b.clean", program);
+  world.git("config", "filter.a=b.required", "true");
+  world.write("a.txt", "changed\n");
+
+  const checkout = await openCheckout(world.root);
+  await checkout.tree.log({ limit: 1 });
+  await checkout.tree.blame({ path: "a.txt", start: 1, end: 1 });
+  await commitOnBranch(checkout, { branch: "b", changes: [change("b.md", undefined, "b\n")], message: "b" });
+
+  expect(existsSync(world.at("../started"))).toBe(false);
 });
