@@ -1,5 +1,5 @@
-import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
-import { basename, dirname, join, resolve } from "node:path";
+import { existsSync, readdirSync, readFileSync, realpathSync, statSync } from "node:fs";
+import { basename, dirname, isAbsolute, join, relative, resolve } from "node:path";
 import { z } from "zod";
 import { UserError } from "#domain/errors.ts";
 import { parseJson } from "#text/json-values.ts";
@@ -40,7 +40,7 @@ const TaskFile = z.strictObject({
   worker: z.string().default("fixer"),
   /** The text for the worker, such as that of an issue. */
   task: z.string().min(1),
-  /** A folder within the task's folder, or a git URL or path, which requires `commit`. */
+  /** A folder within the task's folder, or a git URL or path there, which requires `commit`. */
   repository: z.string().default("repository"),
   commit: z.string().min(1).optional(),
   setup: z.array(z.string()).default([]),
@@ -101,11 +101,16 @@ export function changedLines(patch: string): string[] {
   return found;
 }
 
+export interface TaskOptions extends SweBenchOptions {
+  /** True if tasks may use files of this machine outside of their folders. */
+  isTrusted: boolean;
+}
+
 /**
  * Reads tasks from folders with a `task.yml`, from folders of such folders, and from files in SWE-bench's format (`.jsonl`).
  * Throws a UserError for a task that cannot be read, and for two tasks of one name.
  */
-export function readTasks(paths: readonly string[], options: SweBenchOptions): EvalTask[] {
+export function readTasks(paths: readonly string[], options: TaskOptions): EvalTask[] {
   const tasks = paths.flatMap((path) => readPath(resolve(path), options));
   const names = tasks.map(({ name }) => name);
   const duplicate = names.find((name, index) => names.indexOf(name) !== index);
@@ -113,20 +118,20 @@ export function readTasks(paths: readonly string[], options: SweBenchOptions): E
   return tasks;
 }
 
-function readPath(path: string, options: SweBenchOptions): EvalTask[] {
+function readPath(path: string, options: TaskOptions): EvalTask[] {
   const stat = statSync(path, { throwIfNoEntry: false });
   if (!stat) throw new UserError(`${path} not found.`);
   if (!stat.isDirectory()) return readSweBench(path, options);
-  if (existsSync(join(path, "task.yml"))) return [readTask(path)];
+  if (existsSync(join(path, "task.yml"))) return [readTask(path, options)];
   const folders = readdirSync(path)
     .sort()
     .map((name) => join(path, name))
     .filter((folder) => existsSync(join(folder, "task.yml")));
   if (folders.length === 0) throw new UserError(`${path} has no tasks: each is a folder with a task.yml.`);
-  return folders.map(readTask);
+  return folders.map((folder) => readTask(folder, options));
 }
 
-function readTask(folder: string): EvalTask {
+function readTask(folder: string, { isTrusted }: TaskOptions): EvalTask {
   const file = join(folder, "task.yml");
   const yaml = readFileSync(file, "utf8");
   const value = readYaml(yaml, file);
@@ -136,27 +141,44 @@ function readTask(folder: string): EvalTask {
     throw invalidFile(`${file} is not valid`, { issues, fieldsAt: knownFieldsAt, value, yaml });
   }
   const { task, repository, commit, check_seconds, answer, review, worker, ...shared } = parsed.data;
-  const path = join(folder, repository);
-  const isFolder = commit === undefined;
-  if (isFolder && !existsSync(path)) {
-    throw new UserError(`${file}: folder ${repository} not found. A git repository needs a commit.`);
+  const path = resolve(folder, repository);
+  const isUrl = commit !== undefined && (remote.test(repository) || (isTrusted && !existsSync(path)));
+  if (!isUrl && !existsSync(path)) {
+    throw new UserError(
+      commit === undefined
+        ? `${file}: folder ${repository} not found. A git repository needs a commit.`
+        : `${file}: ${repository} not found.`,
+    );
   }
   const hidden = join(folder, "checks");
+  const patch = join(folder, review?.patch ?? "");
+  const outside = [isUrl ? folder : path, hidden, patch].find((one) => !isWithin(folder, one));
+  if (outside !== undefined && !isTrusted) {
+    throw new UserError(`${file} uses ${outside}, which is outside of its folder. Review it, then add --trust-tools.`);
+  }
   const reference = join(folder, "reference.patch");
   return {
     ...shared,
     name: basename(folder),
     worker: worker.endsWith(".worker") ? resolve(dirname(file), worker) : worker,
     prompt: task,
-    repository: isFolder
-      ? { kind: "folder", path }
-      : { kind: "git", url: existsSync(path) ? path : repository, commit },
+    repository:
+      commit === undefined ? { kind: "folder", path } : { kind: "git", url: isUrl ? repository : path, commit },
     hidden: existsSync(hidden) ? { kind: "folder", path: hidden } : undefined,
     checkTimeoutMs: check_seconds * 1_000,
     answerPatterns: answer,
-    review: review && { ...review, patch: readFileSync(join(folder, review.patch), "utf8") },
+    review: review && { ...review, patch: readFileSync(patch, "utf8") },
     referenceLines: existsSync(reference) ? changedLines(readFileSync(reference, "utf8")).length : undefined,
   };
+}
+
+/** An address that git fetches from another machine: a URL, or `host:path`. */
+const remote = /^(?:(?:https?|ssh|git):\/\/|[^/:]+:(?!:|\/\/))/i;
+
+/** True for a path that leads out of a folder neither by itself nor by a link. */
+function isWithin(folder: string, path: string): boolean {
+  const real = existsSync(path) ? relative(realpathSync(folder), realpathSync(path)) : relative(folder, path);
+  return real !== ".." && !real.startsWith("../") && !isAbsolute(real);
 }
 
 /** A list of tests, which the data sets hold as JSON text. */

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, readdirSync, symlinkSync } from "node:fs";
 import { expect, onTestFinished, test, vi } from "vitest";
 import { readResults } from "#eval/eval-results.ts";
 import type { ModelReply } from "#playground/model/model-server.ts";
@@ -120,6 +120,29 @@ test("a worker that comes with the tasks and loads code is not started until the
   expect(existsSync(world.at("ran"))).toBe(false);
   await world.golem("-m", "compatible:good", "--trust-tools");
   expect(existsSync(world.at("ran"))).toBe(true);
+});
+
+test.each([
+  ["a folder of files", "repository: ../../private\n", "private"],
+  ["a link to one", "repository: link\n", "evals/one/link"],
+  ["a git repository", "repository: ../../private\ncommit: HEAD\n", "private"],
+  [
+    "a patch",
+    "review: { patch: ../../private/a.patch, faults: [{ path: a.txt, lines: [1, 1] }] }\n",
+    "private/a.patch",
+  ],
+])("a task does not use %s outside of its folder until the person trusts it", async (_, more, path) => {
+  const world = await worldOf(() => [done], textTask("one", more), { "private/a.patch": "" });
+  symlinkSync("../../private", world.at("evals/one/link"));
+
+  const { code, errors } = await world.golem("-m", "compatible:good");
+
+  expect(code).toBe(2);
+  expect(errors).toContain(
+    `evals/one/task.yml uses ${world.at(path)}, which is outside of its folder. Review it, then add --trust-tools.`,
+  );
+  expect(world.model.requests).toEqual([]);
+  expect((await world.golem("-m", "compatible:good", "--trust-tools")).code).not.toBe(2);
 });
 
 test("a task that crashes is reported and does not stop the others", async () => {

@@ -61,11 +61,12 @@ export async function evaluate(args: readonly string[], context: CommandContext)
   if (predictions !== undefined && plan.models.length > 1) {
     throw new UserError("--predictions takes the results of one model: evaluate the models one by one.");
   }
-  const tasks = readTasks(plan.paths, plan);
+  const isTrusted = options.has("trust-tools");
+  const tasks = readTasks(plan.paths, { ...plan, isTrusted });
   const included = await openLocalWorkers(undefined, config.workersDirectory);
   const find: LocalWorkers["find"] = async (name) =>
     name.endsWith(".worker") ? readWorkerFile(name) : included.find(name);
-  if (!options.has("trust-tools")) await refuseUntrusted(tasks, { ...included, find }, context);
+  if (!isTrusted) await refuseUntrusted(tasks, { ...included, find }, context);
   const executors = createExecutors(config.executors);
   const interruptSignal = createInterruptSignal();
   const interrupt = () => interruptSignal.interrupt();

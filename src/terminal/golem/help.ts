@@ -151,7 +151,7 @@ Exit codes: 0 done, 1 the database is damaged, 2 the action failed.
       --repositories <folder>   for SWE-bench: clones, as owner__name (default: fetch from github.com)
       --test-command <command>  for SWE-bench: runs {tests} (default: python3 -m pytest)
       --predictions <file>      write the patches for SWE-bench's own evaluation
-      --trust-tools             trust the code that the tasks' own workers use
+      --trust-tools             trust the tasks: their workers' code, and files outside of them
       --unsafe-checks           run setup and checks on this machine without a sandbox
 
 All calls that need approval are approved and counted. The workers cannot use GitHub or the web, and cannot ask anyone.
