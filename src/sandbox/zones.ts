@@ -14,7 +14,7 @@ export interface Zones {
   spaceOf(path: string): Space;
   /** False for paths whose existence is hidden from the worker. */
   canSee(path: string): boolean;
-  /** True for a folder that contains visible paths. Listing it shows only these. */
+  /** True for the root, and for a folder that contains visible paths. Listing it shows only these. */
   leadsToVisible(folder: string): boolean;
   /** The visible folders that are stored with the run. */
   runFolders(): string[];
@@ -44,13 +44,8 @@ function zonesOf(layers: readonly [PolicyLayer, ...PolicyLayer[]]): Zones {
   const spaceOf = (path: string): Space =>
     layers.some((layer) => zoneAt(layer, path)?.space === "run") ? "run" : "repository";
   const sees = (path: string) => layers.every((layer) => layerSees(layer, path));
-  const runFolders = () => [
-    ...new Set(
-      layers
-        .flatMap((layer) => layer.zones.filter(({ space }) => space === "run").map(({ path }) => path))
-        .filter(sees),
-    ),
-  ];
+  // Every visible path is within one of these.
+  const visibleFolders = [...new Set(layers.flatMap(visibleIn))].filter(sees);
   return {
     ruleFor: (path) => {
       const { isCovered: _, ...rule } = layers.map((layer) => layerRule(layer, path)).reduce(stricter);
@@ -58,10 +53,8 @@ function zonesOf(layers: readonly [PolicyLayer, ...PolicyLayer[]]): Zones {
     },
     spaceOf,
     canSee: sees,
-    leadsToVisible: (folder) =>
-      layers.every((layer) => layerSees(layer, folder) || layerLeads(layer, folder)) ||
-      runFolders().some((path) => isWithin(path, folder)),
-    runFolders,
+    leadsToVisible: (folder) => folder === "" || sees(folder) || visibleFolders.some((path) => isWithin(path, folder)),
+    runFolders: () => visibleFolders.filter((path) => spaceOf(path) === "run"),
     narrow: (policy) => zonesOf(policy ? [...layers, parsePolicy(policy)] : layers),
   };
 }
@@ -118,8 +111,9 @@ function layerSees(layer: PolicyLayer, path: string): boolean {
   return isWithin(path, layer.restrict) || zoneAt(layer, path)?.space === "run";
 }
 
-function layerLeads(layer: PolicyLayer, folder: string): boolean {
-  return isWithin(layer.restrict, folder);
+/** Returns folders of which one contains each path that a layer sees. */
+function visibleIn({ restrict, zones }: PolicyLayer): string[] {
+  return [restrict, ...zones.filter(({ space }) => space === "run").map(({ path }) => path)];
 }
 
 // Strictest first. Without a rule the tool decides and may still ask, so `preApproved` is weaker than no rule.
