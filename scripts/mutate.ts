@@ -75,7 +75,7 @@ const areas: Record<string, Area> = {
   sandbox: {
     code: ["src/sandbox/{git/push-changes,merge/*,zones}.ts"],
     tests: [
-      "test/sandbox/{git/git-sandbox,git/push,merge/find-renames,merge/merge-branch,merge/merge-file,zones,workspace,paths}.test.ts",
+      "test/sandbox/{git/git-sandbox,git/push,git/push-changes,merge/find-renames,merge/merge-branch,merge/merge-file,zones,workspace,paths}.test.ts",
     ],
   },
   store: {

@@ -236,16 +236,16 @@ function* rewriteTree(
   const lines = new Map((old ? parseTree(old.data) : []).map((line) => [line.name.toString("latin1"), line]));
   // Names in a tree are bytes and need not be valid UTF-8.
   const key = (name: string) => Buffer.from(name).toString("latin1");
+  // A file that becomes a folder is deleted first, and a folder that becomes a file has no files left.
+  for (const [name, file] of change.files) {
+    if (file) lines.set(key(name), file);
+    else lines.delete(key(name));
+  }
   for (const [name, below] of change.folders) {
     const line = lines.get(key(name));
     const oid = yield* rewriteTree(objects, line && isFolder(line) ? line.oid : undefined, below);
     if (oid) lines.set(key(name), { mode: "40000", name: Buffer.from(name), oid });
     else if (line && isFolder(line)) lines.delete(key(name));
-  }
-  for (const [name, file] of change.files) {
-    const becameFolder = change.folders.has(name) && isFolder(lines.get(key(name)) ?? { mode: "" });
-    if (file) lines.set(key(name), file);
-    else if (!becameFolder) lines.delete(key(name));
   }
   yield;
   return lines.size > 0 ? objects.add({ type: "tree", data: encodeTree([...lines.values()]) }) : undefined;

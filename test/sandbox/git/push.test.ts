@@ -1,14 +1,7 @@
 import { chmod, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { UserError } from "#domain/errors.ts";
-import { encodeTree, type TreeItem } from "#sandbox/git/git-objects.ts";
-import { ObjectStore } from "#sandbox/git/object-store.ts";
-import { assertPushableBranch, buildTree } from "#sandbox/git/push-changes.ts";
-import { readBase } from "#sandbox/git/read-base.ts";
-import { Layer } from "#sandbox/layer.ts";
-import { propertyRuns } from "../../support/property-runs.ts";
 import { pushAll, type SandboxWorld, startSandboxWorld } from "../../support/sandbox-world.ts";
 
 let world: SandboxWorld;
@@ -92,37 +85,6 @@ test("a later push continues from the first with all changes", async () => {
   ]);
   expect(await repository.git("ls-tree", "-r", "--name-only", "golem/1")).toBe("a\nb\nc\n");
 });
-
-test.each([
-  ...[
-    "main",
-    "MAIN",
-    "trunk",
-    "",
-    "HEAD",
-    "-f",
-    "a".repeat(201),
-    "a\u0007",
-    "a b",
-    "a~1",
-    "a^",
-    "a:b",
-    "a?",
-    "a*",
-    "a[b",
-  ],
-  ...["a\\b", "a..b", "a@{1}", "a//b", "/a", "a/", ".a", "a/.b", "a.", "a./b", "a.lock", "a.lock/b"],
-])("no run pushes to %j", (branch) => {
-  expect(() => assertPushableBranch(branch, { base: "main", default: "trunk" })).toThrow(UserError);
-});
-
-test.each(["golem/1", "main/2", "HEAD/1", "a-f", "a.b/c@d", "x.locked", "\u00fc", "a".repeat(200)])(
-  "a run may push to %j",
-  (branch) => {
-    assertPushableBranch(branch, { base: "main", default: undefined });
-    assertPushableBranch(branch, { base: undefined, default: "main" });
-  },
-);
 
 test("a push to the base or the default branch is refused", async () => {
   const repository = await world.repositoryWith({ a: "1" });
@@ -284,47 +246,6 @@ test("a file can become a folder and a folder a file", async () => {
 
   expect(await repository.git("ls-tree", "-r", "--name-only", commit)).toBe("dir\nother\nthing/inside\n");
   expect((await repository.git("rev-parse", `${commit}:other`)).trim()).toBe(blob);
-});
-
-/** Adds the tree of these files to a store, each folder anew. */
-function addTree(store: ObjectStore, files: readonly [path: string, content: string][]): string {
-  const byName = Map.groupBy(files, ([path]) => path.split("/", 1)[0] ?? "");
-  const items = [...byName].map(([name, below]): TreeItem => {
-    const [[path, content] = ["", ""]] = below;
-    if (path === name) {
-      return { mode: "100644", name: Buffer.from(name), oid: store.add({ type: "blob", data: Buffer.from(content) }) };
-    }
-    const inside = below.map(([file, text]): [string, string] => [file.slice(name.length + 1), text]);
-    return { mode: "40000", name: Buffer.from(name), oid: addTree(store, inside) };
-  });
-  return store.add({ type: "tree", data: encodeTree(items) });
-}
-
-test("the tree of a push is that of all files, whatever was changed, and only what is new is sent", async () => {
-  const paths = ["a", "a/b", "a/b/c", "a/d", "a.e", "b", "b/a", "\u00e9/a"];
-  const files = fc
-    .dictionary(fc.constantFrom(...paths), fc.constantFrom("one", "two"))
-    .map((all) =>
-      Object.entries(all).filter(([path]) => !Object.keys(all).some((file) => path.startsWith(`${file}/`))),
-    );
-  const property = fc.asyncProperty(files, files, async (before, after) => {
-    const store = new ObjectStore();
-    const tree = addTree(store, before);
-    const data = Buffer.from(`tree ${tree}\ncommitter Ada <ada@example.com> 1700000000 +0000\n\nA commit\n`);
-    const base = await readBase(store, store.add({ type: "commit", data }));
-    const layer = new Layer(base);
-    const kept = new Map(after);
-    for (const [path] of before) if (!kept.has(path)) layer.remove(path);
-    for (const [path, content] of after) layer.write(path, Buffer.from(content));
-    const whole = new ObjectStore();
-
-    const built = await buildTree(base, layer, layer.changed());
-
-    expect(built.tree).toBe(addTree(whole, after));
-    expect(built.added.filter((oid) => !whole.read(oid))).toEqual([]);
-    if (layer.changed().length === 0) expect(built.tree).toBe(tree);
-  });
-  await fc.assert(property, { numRuns: propertyRuns(300) });
 });
 
 test("names that are not UTF-8, unusual modes and names like .git are kept unchanged in the tree", async () => {
